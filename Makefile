@@ -1,0 +1,68 @@
+# One command per intent; `make help` lists them. Only Rust and Python 3.11 have to be there.
+# Everything works a second time without a network.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3.11
+export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(HOME)/.cache/whimbrel/target)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+TOOLS := $(VENV)/.tools-installed
+LINTERS := $(VENV)/.linters-installed
+PEER := benches/peers/differential
+PEER_TARGET := $(CARGO_TARGET_DIR)/peers
+
+.PHONY: help build demo test bench fmt lint clean
+
+help: ## list the commands
+	@sed -nE 's/^([a-z]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-7s %s\n", $$1, $$2 }'
+
+# Packages are installed only if what is asked for is not there, so that a network is needed only once.
+$(RUN):
+	$(PYTHON) -m venv $(VENV)
+
+$(TOOLS): requirements-dev.txt | $(RUN)
+	$(RUN) -m pip install --quiet --requirement requirements-dev.txt
+	touch $@
+
+$(LINTERS): requirements-lint.txt | $(RUN)
+	$(RUN) -m pip install --quiet --requirement requirements-lint.txt
+	touch $@
+
+build: $(TOOLS) ## build everything and install the package into .venv
+	@echo "building; the first time takes some minutes"
+	source $(VENV)/bin/activate && maturin develop --release
+
+demo: build ## run the papers' examples on a year of flights: table, chart, picture
+	$(RUN) examples/flights.py
+
+test: build ## every test: Rust, Python, conformance, doctests, documents
+	cargo test --release --workspace --locked --quiet
+	$(RUN) -m pytest --quiet python/tests tests
+
+bench: build ## measure against Polars, DuckDB and differential dataflow; writes benches/results.json
+	CARGO_TARGET_DIR=$(PEER_TARGET) cargo build --release --locked --quiet --manifest-path $(PEER)/Cargo.toml
+	DIFFERENTIAL_PEER=$(PEER_TARGET)/release/differential-peer $(RUN) benches/run.py
+
+fmt: $(LINTERS) ## format all code
+	cargo fmt
+	cargo fmt --manifest-path $(PEER)/Cargo.toml
+	$(VENV)/bin/ruff check --fix --quiet .
+	$(VENV)/bin/ruff format --quiet .
+
+lint: build $(LINTERS) ## formatting, clippy, ruff, pyright
+	cargo fmt --check
+	cargo fmt --check --manifest-path $(PEER)/Cargo.toml
+	cargo clippy --release --workspace --all-targets --locked --quiet -- -D warnings
+	$(VENV)/bin/ruff check --quiet .
+	$(VENV)/bin/ruff format --check --quiet .
+	$(VENV)/bin/pyright
+
+clean: ## remove what was built here; the shared target folder stays
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

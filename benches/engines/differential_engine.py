@@ -1,0 +1,38 @@
+"""differential dataflow, for hopping windows: the program `peers/differential`, built by `make bench`.
+
+It reads the keys and values from a file before its clock starts, and measures itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+
+from engines import Programs, Run
+from workloads import Answer, Line
+
+PROGRAM = "DIFFERENTIAL_PEER"
+
+
+def programs(line: Line, events: pa.Table, threads: int) -> Programs:
+    """Return the one program there is; `DIFFERENTIAL_PEER` names it."""
+    assert line.query == "hopping", "differential dataflow is a peer for hopping windows only"
+    folder = tempfile.TemporaryDirectory()
+    columns = Path(folder.name) / "events"
+    with columns.open("wb") as file:
+        for name in ("key", "value"):
+            events[name].to_numpy().tofile(file)
+
+    def run() -> Run:
+        # `folder` is named here so that it lives as long as the program.
+        command = [os.environ[PROGRAM], str(columns), str(threads)]
+        output = subprocess.run(command, cwd=folder.name, check=True, capture_output=True, text=True).stdout
+        told = json.loads(output)
+        return Run(told["seconds"], Answer(told["rows"], told["count"], told["sum"]))
+
+    return {"count_total": run}

@@ -1,0 +1,132 @@
+"""Run the benchmark: Whimbrel and its peers, line by line, side by side; results as JSON and as a table.
+
+    make bench                                      # everything, at 20 million events
+    python benches/run.py --rows 200000 --out /dev/null      # a smoke test
+
+Every measurement is a process of its own, and the engines take turns on each line. What is measured of each
+engine is said in its module under `engines/`. A number counts if all engines gave the same answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from workloads import Line, lines
+
+HERE = Path(__file__).resolve().parent
+OURS = "whimbrel"
+PEERS = ("polars", "duckdb", "differential")
+
+
+def engines_of(line: Line) -> list[str]:
+    """List the engines that a line is measured on."""
+    without = set() if line.query == "hopping" and "DIFFERENTIAL_PEER" in os.environ else {"differential"}
+    return [engine for engine in (OURS, *PEERS) if engine not in without]
+
+
+def measure(engine: str, line: Line, threads: int, repeats: int) -> dict:
+    """Measure in a process of its own; an engine that fails leaves its message."""
+    told = json.dumps({"query": line.query, "keys": line.keys, "rows": line.rows})
+    program = [sys.executable, HERE / "measure.py"]
+    options = [f"--threads={threads}", f"--repeats={repeats}"]
+    done = subprocess.run([*program, engine, told, *options], capture_output=True, text=True)
+    if done.returncode == 0:
+        return json.loads(done.stdout)
+    error = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+    return {"engine": engine, "line": line.as_json(), "threads": threads, "error": error[0]}
+
+
+def differing(results: list[dict]) -> list[str]:
+    """Say where the engines' answers to one line are not the same."""
+    answers = {tuple(result["answer"]) for result in results if "answer" in result}
+    if len(answers) <= 1:
+        return []
+    told = ", ".join(f"{result['engine']} {result['answer']}" for result in results if "answer" in result)
+    return [f"answers differ on {results[0]['line']['name']}: {told}"]
+
+
+def rate(result: dict | None) -> float | None:
+    """Million events a second."""
+    return result["line"]["rows"] / result["seconds"] / 1e6 if result and "seconds" in result else None
+
+
+def table_row(results: list[dict]) -> str:
+    """Format one line of the table: rates, the ratio to the best peer, and how much was waited for a core."""
+    rates = {result["engine"]: rate(result) for result in results}
+    peers = [value for engine, value in rates.items() if engine != OURS and value is not None]
+    ours = rates.get(OURS)
+    ratio = f"{ours / max(peers):6.2f}" if ours and peers else "     -"
+    cells = " ".join(f"{value:12.1f}" if value else f"{'-':>12}" for value in map(rates.get, (OURS, *PEERS)))
+    line, waited = results[0]["line"], sum(result.get("cpu_pressure_seconds") or 0 for result in results)
+    return f"{line['name']:25} {results[0]['threads']:7} {line['rows']:11,} {cells} {ratio} {waited:9.1f}"
+
+
+def machine() -> dict:
+    """Describe where and with what the numbers were made."""
+    versions = {}
+    for package in (OURS, "polars", "duckdb", "pyarrow"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = None
+    model = "unknown"
+    if Path("/proc/cpuinfo").exists():
+        named = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        model = named[1] if named else model
+    return {
+        "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": versions,
+    }
+
+
+def arguments_of_command() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=20_000_000, help="events (default: 20 million)")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--repeats", type=int, default=3, help="the best of so many runs counts")
+    parser.add_argument("--query", nargs="+", default=["filter", "projection", "tumbling", "hopping"])
+    parser.add_argument("--out", type=Path, default=HERE / "results.json")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, print the table as it grows, and write the results."""
+    arguments = arguments_of_command()
+    print("million events a second; waited: seconds in which some task on this machine waited for a core")
+    columns = " ".join(f"{engine:>12}" for engine in (OURS, *PEERS))
+    print(f"{'line':25} {'threads':>7} {'events':>11} {columns} {'ratio':>6} {'waited':>9}", flush=True)
+    everything, complaints = [], []
+    for threads in arguments.threads:
+        for line in lines(arguments.rows):
+            if line.query not in arguments.query:
+                continue
+            results = [measure(engine, line, threads, arguments.repeats) for engine in engines_of(line)]
+            everything += results
+            complaints += differing(results)
+            failed = (each for each in results if "error" in each)
+            complaints += [f"{each['engine']}, {line.name}: {each['error']}" for each in failed]
+            print(table_row(results), flush=True)
+    arguments.out.write_text(json.dumps({"machine": machine(), "results": everything}, indent=1) + "\n")
+    print(f"written to {arguments.out}")
+    if complaints:
+        raise SystemExit("\n".join(complaints))
+
+
+if __name__ == "__main__":
+    main()

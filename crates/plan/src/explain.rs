@@ -1,0 +1,346 @@
+//! `explain`: a plan as indented text, a step a line, with what is known of its result on the right.
+//!
+//! The same plan gives the same text: nothing that differs from run to run is shown. A part that is used more
+//! than once is shown once, numbered, and named by its number after that: it is also computed once.
+
+use crate::duration::show_ticks;
+use crate::names::{column_name, names, show, type_name};
+use crate::nodes::{Exchange, Ingress, Node, Scope, Session, node};
+use crate::properties::{Properties, count, properties};
+use crate::source::{bare_scan, given_name, source_of};
+use crate::stream::aggregate_of;
+use arrow::datatypes::DataType;
+use datafusion::common::{JoinType, Result};
+use datafusion::logical_expr::{
+    Aggregate, Expr, FetchType, Join, Limit, LogicalPlan, Projection, SkipType, Sort, TableScan,
+};
+use std::collections::HashMap;
+use whimbrel_temporal::{Disorder, IngressOptions, Lifetimes, OnCompleted, Punctuate};
+
+/// Beyond this width the properties are no longer lined up.
+const LINED_UP: usize = 72;
+
+struct Line {
+    text: String,
+    properties: String,
+}
+
+/// How often each visible part of the plan is used, and the numbers of those already shown.
+struct Parts<'a> {
+    uses: HashMap<&'a LogicalPlan, usize>,
+    shown: HashMap<&'a LogicalPlan, usize>,
+}
+
+/// The plan as text.
+pub fn explain(plan: &LogicalPlan) -> Result<String> {
+    let mut parts = Parts { uses: HashMap::new(), shown: HashMap::new() };
+    parts.count(plan);
+    let mut lines = Vec::new();
+    parts.lines(plan, 0, &mut lines)?;
+    let width = lines.iter().map(|l| l.text.chars().count()).filter(|w| *w <= LINED_UP).max().unwrap_or(0);
+    let mut out = String::new();
+    for line in lines {
+        let pad = width.saturating_sub(line.text.chars().count());
+        match line.properties.is_empty() {
+            true => out.push_str(&line.text),
+            false => out.push_str(&format!("{}{}  | {}", line.text, " ".repeat(pad), line.properties)),
+        }
+        out.push('\n');
+    }
+    Ok(out)
+}
+
+/// The next step down that people see: names and qualifiers are put right without a line.
+fn visible(plan: &LogicalPlan) -> &LogicalPlan {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => visible(&alias.input),
+        LogicalPlan::Projection(p) if matches!(*p.input, LogicalPlan::Join(_)) && renames(p) => &p.input,
+        _ => bare_scan(plan).map_or(plan, |scan| scan),
+    }
+}
+
+/// Whether a projection above a join is the one that belongs to it.
+fn renames(projection: &Projection) -> bool {
+    projection.expr.iter().all(|e| match e {
+        Expr::Alias(alias) => match alias.expr.as_ref() {
+            Expr::Column(c) => c.relation.is_some(),
+            Expr::ScalarFunction(f) => f.func.name() == "coalesce",
+            _ => false,
+        },
+        _ => false,
+    })
+}
+
+impl<'a> Parts<'a> {
+    fn count(&mut self, plan: &'a LogicalPlan) {
+        let plan = visible(plan);
+        let uses = self.uses.entry(plan).or_insert(0);
+        *uses += 1;
+        if *uses == 1 {
+            for input in plan.inputs() {
+                self.count(input);
+            }
+        }
+    }
+
+    fn lines(&mut self, plan: &'a LogicalPlan, depth: usize, out: &mut Vec<Line>) -> Result<()> {
+        let plan = visible(plan);
+        let indent = "  ".repeat(depth);
+        if let Some(number) = self.shown.get(plan) {
+            out.push(Line { text: format!("{indent}[{number}] again"), properties: String::new() });
+            return Ok(());
+        }
+        let known = properties(plan)?;
+        let mut text = format!("{indent}{}", describe(plan)?);
+        if self.uses.get(plan).is_some_and(|n| *n > 1) {
+            let number = self.shown.len() + 1;
+            self.shown.insert(plan, number);
+            text.push_str(&format!(" [{number}]"));
+        }
+        out.push(Line { text, properties: describe_properties(&known) });
+        plan.inputs().into_iter().try_for_each(|input| self.lines(input, depth + 1, out))
+    }
+}
+
+/// `timestamp(us), every 1m for 5m, by item, 2 shards, live`
+fn describe_properties(known: &Properties) -> String {
+    let mut words = Vec::new();
+    match &known.time {
+        None => words.push("untimed".to_string()),
+        Some(time) => {
+            words.push(type_name(time));
+            words.push(describe_lifetimes(known.lifetimes, time));
+        }
+    }
+    if !known.key.is_empty() {
+        words.push(format!("by {}", known.key.join(", ")));
+    }
+    words.push(count(known.shards, "shard"));
+    if known.groups > 1 {
+        words.push(format!("in {} groups", known.groups));
+    }
+    if !known.bounded {
+        words.push("live".to_string());
+    }
+    words.join(", ")
+}
+
+fn describe_lifetimes(lifetimes: Lifetimes, time: &DataType) -> String {
+    match lifetimes {
+        Lifetimes::Points => "points".to_string(),
+        Lifetimes::Constant(size) => format!("for {}", show_ticks(size, time)),
+        Lifetimes::Hop { size, hop, .. } => {
+            format!("every {} for {}", show_ticks(hop, time), show_ticks(size, time))
+        }
+        Lifetimes::Intervals => "intervals".to_string(),
+        Lifetimes::StartEdges => "start edges".to_string(),
+        Lifetimes::Any => "any lifetimes".to_string(),
+    }
+}
+
+/// One step in our words.
+fn describe(plan: &LogicalPlan) -> Result<String> {
+    if let Some(ours) = node(plan) {
+        return describe_node(ours);
+    }
+    Ok(match plan {
+        LogicalPlan::TableScan(scan) => describe_scan(scan),
+        LogicalPlan::Projection(projection) => describe_projection(projection),
+        LogicalPlan::Filter(filter) => format!("where {}", show(&filter.predicate)),
+        LogicalPlan::Aggregate(aggregate) => describe_aggregate(aggregate)?,
+        LogicalPlan::Join(join) => describe_join(join),
+        LogicalPlan::Union(_) => "union".to_string(),
+        LogicalPlan::Distinct(_) => "distinct".to_string(),
+        LogicalPlan::Unnest(unnest) => {
+            let columns: Vec<&str> = unnest.exec_columns.iter().map(|c| c.name.as_str()).collect();
+            format!("select many {}", columns.join(", "))
+        }
+        LogicalPlan::Sort(sort) => describe_sort(sort),
+        LogicalPlan::Limit(limit) => describe_limit(limit)?,
+        other => other.display().to_string(),
+    })
+}
+
+fn describe_scan(scan: &TableScan) -> String {
+    let name = given_name(scan);
+    let mut text = match source_of(scan).map(|s| s.describe()) {
+        Some(what) if what != name => format!("read {name} ({what})"),
+        _ => format!("read {name}"),
+    };
+    if scan.projection.is_some() {
+        text.push_str(&format!(": {}", names(&scan.projected_schema).join(", ")));
+    }
+    text
+}
+
+/// Where all input columns stay in their places, only what is new or changed is shown.
+fn describe_projection(projection: &Projection) -> String {
+    let input = names(projection.input.schema());
+    let output = names(&projection.schema);
+    let changed = |i: usize, e: &Expr| input.get(i).is_none_or(|name| column_name(e) != Some(name));
+    let shown = |e: &Expr, name: &str| match e {
+        Expr::Alias(alias) => format!("{name} = {}", show(&alias.expr)),
+        other => show(other),
+    };
+    let keeps = output.len() > input.len() || output == input;
+    let pairs = projection.expr.iter().zip(&output).enumerate();
+    if keeps && output.starts_with(&input) {
+        let new: Vec<String> =
+            pairs.filter(|(i, (e, _))| changed(*i, e)).map(|(_, (e, name))| shown(e, name)).collect();
+        return format!("with {}", new.join(", "));
+    }
+    format!("select {}", pairs.map(|(_, (e, name))| shown(e, name)).collect::<Vec<_>>().join(", "))
+}
+
+fn describe_aggregate(aggregate: &Aggregate) -> Result<String> {
+    let mut calls = Vec::new();
+    for expr in &aggregate.aggr_expr {
+        let (name, agg) = aggregate_of(expr)?;
+        let argument = agg.argument.as_ref().map_or("*".to_string(), show);
+        let filter = agg.filter.as_ref().map_or(String::new(), |f| format!(" where {}", show(f)));
+        calls.push(format!("{name} = {}({argument}){filter}", agg.function.name()));
+    }
+    let by = match listed(&aggregate.group_expr) {
+        none if none.is_empty() => String::new(),
+        key => format!(" by {key}"),
+    };
+    Ok(format!("aggregate{by}: {}", calls.join(", ")))
+}
+
+fn describe_join(join: &Join) -> String {
+    let verb = match join.join_type {
+        JoinType::Inner if join.on.is_empty() => "cross join",
+        JoinType::Inner => "join",
+        JoinType::Left => "left join",
+        JoinType::Full => "full join",
+        JoinType::LeftSemi => "where exists",
+        JoinType::LeftAnti => "where not exists",
+        _ => "join of another kind",
+    };
+    format!("{verb}{}", on(&join.on))
+}
+
+/// ` on item` where the names agree, else ` on a = b`.
+fn on(pairs: &[(Expr, Expr)]) -> String {
+    let pair = |(l, r): &(Expr, Expr)| match (bare(l), bare(r)) {
+        (l, r) if l == r => l,
+        (l, r) => format!("{l} = {r}"),
+    };
+    match pairs {
+        [] => String::new(),
+        pairs => format!(" on {}", pairs.iter().map(pair).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn bare(expr: &Expr) -> String {
+    expr.try_as_col().map_or_else(|| show(expr), |c| c.name.clone())
+}
+
+fn listed(exprs: &[Expr]) -> String {
+    exprs.iter().map(show).collect::<Vec<_>>().join(", ")
+}
+
+fn describe_sort(sort: &Sort) -> String {
+    let by = sort.expr.iter().map(|s| {
+        let order = if s.asc { "" } else { " desc" };
+        // Nulls last is what people expect.
+        let nulls = if s.nulls_first { " nulls first" } else { "" };
+        format!("{}{order}{nulls}", show(&s.expr))
+    });
+    format!("sort by {}", by.collect::<Vec<_>>().join(", "))
+}
+
+fn describe_limit(limit: &Limit) -> Result<String> {
+    let fetch = match limit.get_fetch_type()? {
+        FetchType::Literal(Some(n)) => n.to_string(),
+        _ => "all".to_string(),
+    };
+    Ok(match limit.get_skip_type()? {
+        SkipType::Literal(0) => format!("limit {fetch}"),
+        SkipType::Literal(skip) => format!("limit {fetch} after {skip}"),
+        SkipType::UnsupportedExpr => format!("limit {fetch} after some"),
+    })
+}
+
+fn describe_node(ours: Node<'_>) -> Result<String> {
+    Ok(match ours {
+        Node::Ingress(n) => describe_ingress(n)?,
+        Node::AlterLifetime(n) => n.label.clone(),
+        Node::WithStart(n) => format!("with start as {}", n.name),
+        Node::Session(n) => describe_session(n)?,
+        Node::ClipConstant(n) => format!("clip to {}", ticks(n.limit, &n.input)?),
+        Node::Clip(n) => format!("clip by the next{}", on(&n.on)),
+        Node::PointAtEnd(_) => "point at end".to_string(),
+        Node::ReKey(n) if n.key.is_empty() => "rekey by nothing".to_string(),
+        Node::ReKey(n) => format!("rekey by {}", listed(&n.key)),
+        Node::Exchange(n) => describe_exchange(n)?,
+    })
+}
+
+/// Ticks in the unit of a stream's time.
+fn ticks(ticks: i64, input: &LogicalPlan) -> Result<String> {
+    Ok(properties(input)?.time.map_or_else(|| ticks.to_string(), |t| show_ticks(ticks, &t)))
+}
+
+fn describe_session(session: &Session) -> Result<String> {
+    let mut text = format!("session {}", ticks(session.timeout, &session.input)?);
+    if let Some(max) = session.max_duration {
+        text.push_str(&format!(" max {}", ticks(max, &session.input)?));
+    }
+    if !session.key.is_empty() {
+        text.push_str(&format!(" by {}", listed(&session.key)));
+    }
+    Ok(text)
+}
+
+fn describe_exchange(exchange: &Exchange) -> Result<String> {
+    let shards = match exchange.shards {
+        Some(n) => n,
+        None => properties(&exchange.input)?.shards,
+    };
+    let scope = match exchange.scope {
+        Scope::Global => "",
+        Scope::Local => " within each group",
+    };
+    Ok(format!("{} into {}{scope}", exchange.movement, count(shards, "shard")))
+}
+
+/// The time columns, and the options that are not the defaults.
+fn describe_ingress(ingress: &Ingress) -> Result<String> {
+    let (time, options) = (&ingress.time, &ingress.options);
+    let mut words = vec![match (&time.end, &time.kind) {
+        (None, _) => format!("events at {}", time.start),
+        (Some(end), None) => format!("events over {} to {end}", time.start),
+        (Some(end), Some(kind)) => format!("edges {}, {end}, {kind}", time.start),
+    }];
+    let default = IngressOptions::default();
+    let unit = ingress.time_type()?;
+    if options.reorder_latency != default.reorder_latency {
+        words.push(format!("reorder within {}", show_ticks(options.reorder_latency, &unit)));
+    }
+    if options.disorder != default.disorder {
+        words.push(match options.disorder {
+            Disorder::Raise => "late rows fail".to_string(),
+            Disorder::Adjust => "late rows start now".to_string(),
+            Disorder::Drop => "late rows dropped".to_string(),
+        });
+    }
+    if options.punctuate != default.punctuate {
+        words.push(match options.punctuate {
+            Punctuate::Never => "no punctuations".to_string(),
+            Punctuate::Every(n) => format!("punctuation every {}", show_ticks(n, &unit)),
+            Punctuate::Rows(n) => format!("punctuation every {n} rows"),
+        });
+    }
+    if options.on_completed != default.on_completed {
+        words.push(match options.on_completed {
+            OnCompleted::EndOfStream => "ends with its input".to_string(),
+            OnCompleted::Flush => "flushes when its input ends".to_string(),
+            OnCompleted::Nothing => "stays open when its input ends".to_string(),
+        });
+    }
+    if options.batch_rows != default.batch_rows {
+        words.push(format!("batches of {}", count(options.batch_rows, "row")));
+    }
+    Ok(words.join(", "))
+}

@@ -1,0 +1,40 @@
+//! The plan: one value that says what is to be computed, whatever it will run on.
+//!
+//! A plan is DataFusion's [`LogicalPlan`](datafusion::logical_expr::LogicalPlan). Its relational nodes have
+//! snapshot meaning (what they say holds for the rows alive at each instant); what they cannot say are the
+//! extension nodes here. Expressions are DataFusion's, keys are explicit in every node, and the properties of
+//! a stream (its time, key, lifetimes, shards) are derived from the plan alone. So a plan means the same
+//! without the builder that made it.
+//!
+//! Layers, bottom up:
+//! 1. [`names`], [`duration`]: how people write columns, types and lengths of time; the nearest right name;
+//! 2. [`source`]: where rows come from, as far as a plan has to know;
+//! 3. [`nodes`]: the extension nodes, one file each;
+//! 4. [`Properties`] and [`properties()`]: what is known of a result before it runs;
+//! 5. [`physical()`]: from logical to executable expressions, the one way it is done;
+//! 6. [`Stream`]: the fluent builder, one family of methods a file, which checks all that can be checked;
+//!    [`explain()`]: a plan as people read it.
+//!
+//! Start at [`Stream`], then read `nodes/alter_lifetime.rs`, of which every window is an instance.
+//!
+//! Not here: executing anything (whimbrel-sharded), operators (whimbrel-temporal), SQL.
+
+pub mod duration;
+pub mod names;
+pub mod nodes;
+pub mod source;
+
+mod explain;
+mod physical;
+mod properties;
+mod resolve;
+mod stream;
+
+pub use duration::Duration;
+pub use explain::explain;
+pub use names::column;
+pub use nodes::{Exchange, Movement, Node, Scope, TimeSpec, node};
+pub use physical::physical;
+pub use properties::{Properties, properties};
+pub use source::{PlanSource, Source, SourceInfo, source_of};
+pub use stream::{Agg, AggFunction, JoinKind, Stream, aggregate_of};

@@ -1,0 +1,134 @@
+//! Names and types as people read them: columns made without parsing, the nearest right name for a wrong one,
+//! expressions and types in messages.
+//!
+//! Column names are case-sensitive and may hold any character, dots included: a name is never parsed.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column, DFSchema, DataFusionError, Result, ScalarValue, plan_datafusion_err};
+use datafusion::logical_expr::Expr;
+
+/// How many column names a message lists before it says how many more there are.
+const LISTED: usize = 24;
+
+/// How alike two names have to be (0 to 1) for one to be suggested for the other.
+const ALIKE: f64 = 0.72;
+
+/// The column of this very name: the name is not parsed, so `a.b` and `Item` mean what they say.
+pub fn column(name: impl Into<String>) -> Expr {
+    Expr::Column(Column::from_name(name))
+}
+
+/// The name of the column that this expression is, if it is nothing but an unqualified column.
+pub fn column_name(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Column(c) if c.relation.is_none() => Some(&c.name),
+        _ => None,
+    }
+}
+
+/// The names of a schema's columns, in order.
+pub(crate) fn names(schema: &DFSchema) -> Vec<&str> {
+    schema.fields().iter().map(|f| f.name().as_str()).collect()
+}
+
+/// The index of the column of this name, or an error that suggests the nearest ones.
+pub(crate) fn index_of(schema: &DFSchema, name: &str) -> Result<usize> {
+    schema.index_of_column_by_name(None, name).ok_or_else(|| unknown_column(name, &names(schema)))
+}
+
+/// `column "itme" not found; did you mean "item"? columns: item, user, …`
+pub fn unknown_column(name: &str, known: &[&str]) -> DataFusionError {
+    let hint = match nearest(name, known).as_slice() {
+        [] => String::new(),
+        near => format!("; did you mean {}?", join(near, " or ")),
+    };
+    plan_datafusion_err!("column {name:?} not found{hint}{} columns: {}", separator(&hint), listed(known))
+}
+
+fn separator(hint: &str) -> &'static str {
+    if hint.is_empty() { ";" } else { "" }
+}
+
+fn join(names: &[&str], glue: &str) -> String {
+    names.iter().map(|n| format!("{n:?}")).collect::<Vec<_>>().join(glue)
+}
+
+fn listed(names: &[&str]) -> String {
+    match names.len() {
+        0 => "(none)".to_string(),
+        n if n <= LISTED => names.join(", "),
+        n => format!("{}, … and {} more", names[..LISTED].join(", "), n - LISTED),
+    }
+}
+
+/// The known names that are most like this one, at most three, best first; ties in the order of the columns.
+pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Vec<&'a str> {
+    let wanted = name.to_lowercase();
+    let mut scored: Vec<(f64, &str)> = known
+        .iter()
+        .map(|k| (likeness(&wanted, &k.to_lowercase()), *k))
+        .filter(|(score, _)| *score >= ALIKE)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    // A near-perfect match needs no company.
+    let best = scored.first().map_or(0.0, |s| s.0);
+    scored.into_iter().filter(|(score, _)| *score >= best - 0.1).take(3).map(|(_, k)| k).collect()
+}
+
+/// Typing errors are transpositions and slips (Damerau-Levenshtein); forgotten parts are prefixes and
+/// contained words.
+fn likeness(wanted: &str, known: &str) -> f64 {
+    let slips = strsim::normalized_damerau_levenshtein(wanted, known);
+    let contained =
+        wanted.len() >= 3 && (known.contains(wanted) || wanted.contains(known) && known.len() >= 3);
+    if contained { slips.max(0.8) } else { slips.max(strsim::jaro_winkler(wanted, known) - 0.12) }
+}
+
+/// An expression as a message or `explain` shows it: columns and values plainly, parentheses where they
+/// matter.
+pub fn show(expr: &Expr) -> String {
+    let plain = expr.clone().transform_up(|e| {
+        Ok(match e {
+            Expr::Literal(value, _) => Transformed::yes(column(show_value(&value))),
+            Expr::Cast(cast) => {
+                let text = format!("cast({} as {})", cast.expr, type_name(cast.field.data_type()));
+                Transformed::yes(column(text))
+            }
+            other => Transformed::no(other),
+        })
+    });
+    // The closure never fails; should the traversal, the expression's own display is nearly as good.
+    plain.data().map_or_else(|_| expr.to_string(), |e| e.to_string())
+}
+
+fn show_value(value: &ScalarValue) -> String {
+    match value {
+        ScalarValue::Utf8(Some(s)) | ScalarValue::LargeUtf8(Some(s)) | ScalarValue::Utf8View(Some(s)) => {
+            format!("{s:?}")
+        }
+        v if v.is_null() => "null".to_string(),
+        v => v.to_string(),
+    }
+}
+
+/// A type as users write it: `int64`, `timestamp(us)`, `list(utf8)`.
+pub fn type_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Timestamp(unit, None) => format!("timestamp({})", unit_name(*unit)),
+        DataType::Timestamp(unit, Some(zone)) => format!("timestamp({}, {zone})", unit_name(*unit)),
+        DataType::List(f) | DataType::LargeList(f) => format!("list({})", type_name(f.data_type())),
+        DataType::Dictionary(_, value) => format!("dictionary({})", type_name(value)),
+        other => other.to_string().to_lowercase(),
+    }
+}
+
+/// The name of a unit of time: `s`, `ms`, `us`, `ns`.
+pub(crate) fn unit_name(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
+}

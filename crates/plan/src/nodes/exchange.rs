@@ -1,0 +1,129 @@
+//! `Exchange`: rows move between shards; the only node at which a plan is cut into stages. What a row is does
+//! not change, and every target shard keeps time order.
+
+use super::{check_count, listed, only_input, shape::Shape};
+use crate::names::show;
+use datafusion::common::{DFSchemaRef, Result};
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use std::collections::HashSet;
+use std::fmt;
+
+/// Which rows go to which shards (quill.txt Table 2).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+pub enum Movement {
+    /// Rows with equal keys go to the same shard, by hash.
+    ReDistribute {
+        /// Columns; not empty.
+        key: Vec<Expr>,
+    },
+    /// Round robin.
+    ReShard,
+    /// Every row goes to every shard.
+    Broadcast,
+    /// Every row says where it goes.
+    Multicast {
+        /// An int64 or list(int64): the target shards, from 0. An empty list is nowhere; null, or a shard
+        /// that does not exist, is an error.
+        to: Expr,
+    },
+}
+
+/// How far rows may move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// To any shard.
+    Global,
+    /// To shards of the same group (machine).
+    Local,
+}
+
+/// Rows move between shards.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+pub struct Exchange {
+    /// The stream or relation.
+    pub input: LogicalPlan,
+    /// Which rows go where.
+    pub movement: Movement,
+    /// How many shards come out, over all groups; as many as came in if not given.
+    pub shards: Option<usize>,
+    /// How far rows may move.
+    pub scope: Scope,
+    shape: Shape,
+}
+
+impl Exchange {
+    /// Key and targets are taken as they are: the builder has checked them.
+    pub fn try_new(
+        input: LogicalPlan,
+        movement: Movement,
+        shards: Option<usize>,
+        scope: Scope,
+    ) -> Result<Self> {
+        let shape = Shape::like(&input)?;
+        Ok(Exchange { input, movement, shards, scope, shape })
+    }
+}
+
+impl fmt::Display for Movement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Movement::ReDistribute { key } => write!(f, "redistribute by {}", listed(key)),
+            Movement::ReShard => f.write_str("reshard"),
+            Movement::Broadcast => f.write_str("broadcast"),
+            Movement::Multicast { to } => write!(f, "multicast to {}", show(to)),
+        }
+    }
+}
+
+impl UserDefinedLogicalNodeCore for Exchange {
+    fn name(&self) -> &str {
+        "Exchange"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.shape.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        match &self.movement {
+            Movement::ReDistribute { key } => key.clone(),
+            Movement::Multicast { to } => vec![to.clone()],
+            Movement::ReShard | Movement::Broadcast => vec![],
+        }
+    }
+
+    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
+        // Fewer rows move when they are filtered first.
+        HashSet::new()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "Exchange: {}", self.movement)?;
+        if let Some(shards) = self.shards {
+            write!(f, " into {shards}")?;
+        }
+        match self.scope {
+            Scope::Global => Ok(()),
+            Scope::Local => f.write_str(" within each group"),
+        }
+    }
+
+    fn with_exprs_and_inputs(&self, mut exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
+        check_count("Exchange", &exprs, self.expressions().len())?;
+        let movement = match &self.movement {
+            Movement::ReDistribute { .. } => Movement::ReDistribute { key: exprs },
+            Movement::Multicast { .. } => Movement::Multicast { to: exprs.swap_remove(0) },
+            fixed => fixed.clone(),
+        };
+        Exchange::try_new(only_input("Exchange", inputs)?, movement, self.shards, self.scope)
+    }
+
+    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        // The columns of key and targets are added by the caller, from `expressions()`.
+        Some(vec![output_columns.to_vec()])
+    }
+}

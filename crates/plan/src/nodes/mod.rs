@@ -1,0 +1,95 @@
+//! The extension nodes: what the algebra has beyond DataFusion's relational operators.
+//!
+//! One node, one file. Every node carries its output schema without functional dependencies: a key that is
+//! unique in every snapshot of one shard is not unique after a window or an exchange, and DataFusion's
+//! optimizer would rely on it. [`node`] tells which of ours a plan is; matches on [`Node`] are exhaustive, so
+//! a new node cannot be forgotten.
+
+mod alter_lifetime;
+mod clip;
+mod clip_constant;
+mod exchange;
+mod ingress;
+mod point_at_end;
+mod rekey;
+mod session;
+mod shape;
+mod with_start;
+
+pub use alter_lifetime::{AlterLifetime, lifetime_schema, start_schema};
+pub use clip::Clip;
+pub use clip_constant::ClipConstant;
+pub use exchange::{Exchange, Movement, Scope};
+pub use ingress::{Ingress, TimeSpec};
+pub use point_at_end::PointAtEnd;
+pub use rekey::ReKey;
+pub use session::Session;
+pub use with_start::WithStart;
+
+use datafusion::common::{Result, internal_err};
+use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNode};
+use std::sync::Arc;
+
+/// One of our nodes, found in a plan.
+#[derive(Debug, Clone, Copy)]
+pub enum Node<'a> {
+    /// Rows get lifetimes.
+    Ingress(&'a Ingress),
+    /// Lifetimes are moved and resized: every window.
+    AlterLifetime(&'a AlterLifetime),
+    /// The start of the lifetime becomes a column.
+    WithStart(&'a WithStart),
+    /// Lifetimes reach to the end of their session.
+    Session(&'a Session),
+    /// Lifetimes are cut to a length.
+    ClipConstant(&'a ClipConstant),
+    /// Lifetimes are cut by the events of another stream.
+    Clip(&'a Clip),
+    /// Rows become points at the ends of their lifetimes.
+    PointAtEnd(&'a PointAtEnd),
+    /// The current key changes.
+    ReKey(&'a ReKey),
+    /// Rows move between shards.
+    Exchange(&'a Exchange),
+}
+
+/// The node of ours that this plan is, if it is one.
+pub fn node(plan: &LogicalPlan) -> Option<Node<'_>> {
+    let LogicalPlan::Extension(extension) = plan else { return None };
+    let any = extension.node.as_any();
+    None.or_else(|| any.downcast_ref().map(Node::Ingress))
+        .or_else(|| any.downcast_ref().map(Node::AlterLifetime))
+        .or_else(|| any.downcast_ref().map(Node::WithStart))
+        .or_else(|| any.downcast_ref().map(Node::Session))
+        .or_else(|| any.downcast_ref().map(Node::ClipConstant))
+        .or_else(|| any.downcast_ref().map(Node::Clip))
+        .or_else(|| any.downcast_ref().map(Node::PointAtEnd))
+        .or_else(|| any.downcast_ref().map(Node::ReKey))
+        .or_else(|| any.downcast_ref().map(Node::Exchange))
+}
+
+/// A plan that is this node.
+pub fn extension(node: impl UserDefinedLogicalNode + 'static) -> LogicalPlan {
+    LogicalPlan::Extension(Extension { node: Arc::new(node) })
+}
+
+/// The single input a rewrite hands to a node with one.
+fn only_input(node: &str, inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
+    match <[LogicalPlan; 1]>::try_from(inputs) {
+        Ok([input]) => Ok(input),
+        Err(inputs) => internal_err!("{node} has one input, a rewrite gave it {}", inputs.len()),
+    }
+}
+
+/// The expressions a rewrite hands back have to be as many as the node gave out.
+fn check_count(node: &str, given: &[Expr], own: usize) -> Result<()> {
+    if given.len() != own {
+        return internal_err!("{node} has {own} expressions, a rewrite gave it {}", given.len());
+    }
+    Ok(())
+}
+
+/// Expressions, comma-separated, for the one-line descriptions.
+fn listed(exprs: &[Expr]) -> String {
+    exprs.iter().map(crate::names::show).collect::<Vec<_>>().join(", ")
+}

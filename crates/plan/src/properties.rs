@@ -1,0 +1,265 @@
+//! Stream properties: what is known of a plan's result before it runs (trill.txt §5.3, quill.txt §3).
+//!
+//! They are derived from the plan alone, bottom-up, so they hold for a plan that no builder has made. The key
+//! is followed by position: a renamed key column stays the key, one that is dropped or computed anew takes
+//! the key with it. Inputs that cannot meet (other units of time, other numbers of shards) are refused here,
+//! whoever built the plan.
+
+use crate::names::{index_of, type_name};
+use crate::nodes::{Exchange, Node, Scope, node};
+use crate::source::source_of;
+use arrow::datatypes::DataType;
+use datafusion::common::{Column, DFSchema, JoinType, Result, plan_err};
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, Join, LogicalPlan, Projection, TableScan};
+use whimbrel_temporal::Lifetimes;
+
+/// What is known of a stream or relation before it runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Properties {
+    /// The type of its time; `None`: a relation without time.
+    pub time: Option<DataType>,
+    /// The columns of the current key.
+    pub key: Vec<String>,
+    /// How its rows live. A relation without time is alive always.
+    pub lifetimes: Lifetimes,
+    /// Whether it ends.
+    pub bounded: bool,
+    /// In how many shards it comes.
+    pub shards: usize,
+    /// Over how many groups (machines) the shards are spread.
+    pub groups: usize,
+}
+
+/// The same with the key as positions in the schema.
+#[derive(Debug, Clone)]
+struct Known {
+    time: Option<DataType>,
+    key: Vec<usize>,
+    lifetimes: Lifetimes,
+    bounded: bool,
+    shards: usize,
+    groups: usize,
+}
+
+/// The properties of a plan's result.
+pub fn properties(plan: &LogicalPlan) -> Result<Properties> {
+    let known = derive(plan)?;
+    let fields = plan.schema().fields();
+    Ok(Properties {
+        time: known.time,
+        key: known.key.iter().map(|i| fields[*i].name().clone()).collect(),
+        lifetimes: known.lifetimes,
+        bounded: known.bounded,
+        shards: known.shards,
+        groups: known.groups,
+    })
+}
+
+fn derive(plan: &LogicalPlan) -> Result<Known> {
+    match plan {
+        LogicalPlan::TableScan(scan) => Ok(of_scan(scan)),
+        LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_) => Ok(relation(true, 1, 1)),
+        LogicalPlan::Projection(projection) => of_projection(projection),
+        LogicalPlan::Filter(filter) => derive(&filter.input),
+        LogicalPlan::SubqueryAlias(alias) => derive(&alias.input),
+        LogicalPlan::Sort(sort) => derive(&sort.input),
+        LogicalPlan::Limit(limit) => derive(&limit.input),
+        LogicalPlan::Unnest(unnest) => by_name(derive(&unnest.input)?, unnest.input.schema(), &unnest.schema),
+        LogicalPlan::Distinct(Distinct::All(input)) => Ok(snapshots(derive(input)?)),
+        LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
+        LogicalPlan::Join(join) => of_join(join),
+        LogicalPlan::Union(union) => {
+            let inputs = union.inputs.iter().map(|i| derive(i)).collect::<Result<Vec<_>>>()?;
+            of_union(inputs)
+        }
+        LogicalPlan::Extension(_) => match node(plan) {
+            Some(ours) => of_node(ours),
+            None => plan_err!("a plan cannot hold this node of another system: {}", plan.display()),
+        },
+        other => plan_err!("a stream has no such step: {}", other.display()),
+    }
+}
+
+fn relation(bounded: bool, shards: usize, groups: usize) -> Known {
+    Known { time: None, key: vec![], lifetimes: Lifetimes::StartEdges, bounded, shards, groups }
+}
+
+fn of_scan(scan: &TableScan) -> Known {
+    match source_of(scan) {
+        Some(source) => {
+            let info = source.info();
+            relation(info.bounded, info.shards, info.groups)
+        }
+        // A table of DataFusion's own.
+        None => relation(true, 1, 1),
+    }
+}
+
+/// The key's columns survive where the projection passes them through, under whatever name.
+fn of_projection(projection: &Projection) -> Result<Known> {
+    let mut known = derive(&projection.input)?;
+    let input = projection.input.schema();
+    let passed: Vec<Option<usize>> = projection.expr.iter().map(|e| passed(e, input)).collect();
+    let key: Option<Vec<usize>> =
+        known.key.iter().map(|k| passed.iter().position(|p| *p == Some(*k))).collect();
+    known.key = key.unwrap_or_default();
+    Ok(known)
+}
+
+/// The input column that this expression passes through unchanged.
+fn passed(expr: &Expr, input: &DFSchema) -> Option<usize> {
+    match expr {
+        Expr::Alias(alias) => passed(&alias.expr, input),
+        Expr::Column(column) => input.maybe_index_of_column(column),
+        _ => None,
+    }
+}
+
+/// The key's columns survive where the output has columns of these names.
+fn by_name(mut known: Known, input: &DFSchema, output: &DFSchema) -> Result<Known> {
+    let names = known.key.iter().map(|k| input.field(*k).name());
+    let key: Option<Vec<usize>> = names.map(|n| output.index_of_column_by_name(None, n)).collect();
+    known.key = key.unwrap_or_default();
+    Ok(known)
+}
+
+/// One row a snapshot: over tumbling windows snapshots are the windows, else they begin and end anywhere.
+fn snapshots(mut known: Known) -> Known {
+    known.lifetimes = match (&known.time, known.lifetimes) {
+        (None, lifetimes) => lifetimes,
+        (_, Lifetimes::Hop { size, hop, .. }) if size == hop => Lifetimes::Constant(size),
+        _ => Lifetimes::Any,
+    };
+    known
+}
+
+fn of_aggregate(aggregate: &Aggregate) -> Result<Known> {
+    let mut known = snapshots(derive(&aggregate.input)?);
+    let input = aggregate.input.schema();
+    let groups: Vec<Option<usize>> = aggregate.group_expr.iter().map(|e| passed(e, input)).collect();
+    let key: Option<Vec<usize>> =
+        known.key.iter().map(|k| groups.iter().position(|g| *g == Some(*k))).collect();
+    known.key = key.unwrap_or_default();
+    Ok(known)
+}
+
+/// The left key stays; lifetimes are intersections, or what is left of them.
+fn of_join(join: &Join) -> Result<Known> {
+    let (left, right) = (derive(&join.left)?, derive(&join.right)?);
+    let both = meet("join", &left, &right)?;
+    let lifetimes = match join.join_type {
+        JoinType::Inner if left.lifetimes.edge_free() && right.lifetimes.edge_free() => Lifetimes::Intervals,
+        _ if both.time.is_none() => Lifetimes::StartEdges,
+        _ => Lifetimes::Any,
+    };
+    Ok(Known { key: left.key, lifetimes, ..both })
+}
+
+fn of_union(inputs: Vec<Known>) -> Result<Known> {
+    let mut inputs = inputs.into_iter();
+    let Some(first) = inputs.next() else { return plan_err!("a union needs inputs") };
+    inputs.try_fold(first, |left, right| {
+        let both = meet("union", &left, &right)?;
+        let lifetimes = match (left.lifetimes, right.lifetimes) {
+            (l, r) if l == r => l,
+            (l, r) if l.edge_free() && r.edge_free() => Lifetimes::Intervals,
+            _ => Lifetimes::Any,
+        };
+        let key = if left.key == right.key { left.key } else { vec![] };
+        Ok(Known { key, lifetimes, ..both })
+    })
+}
+
+/// What two inputs have in common, or why they cannot meet. Key and lifetimes are left to the caller.
+fn meet(what: &str, left: &Known, right: &Known) -> Result<Known> {
+    let time = match (&left.time, &right.time) {
+        (Some(l), Some(r)) if l != r => {
+            return plan_err!(
+                "{what}: one stream counts time in {}, the other in {}; cast the time column of one of them",
+                type_name(l),
+                type_name(r)
+            );
+        }
+        (l, r) => l.clone().or_else(|| r.clone()),
+    };
+    if left.shards != right.shards {
+        return plan_err!(
+            "{what}: the left side has {} and the right side {}; bring them to the same number first, with \
+             redistribute, reshard or broadcast into {} shards",
+            count(left.shards, "shard"),
+            right.shards,
+            left.shards
+        );
+    }
+    Ok(Known {
+        time,
+        key: vec![],
+        lifetimes: Lifetimes::Any,
+        bounded: left.bounded && right.bounded,
+        shards: left.shards,
+        // Sides that are laid out over different groups meet as if there were one.
+        groups: if left.groups == right.groups { left.groups } else { 1 },
+    })
+}
+
+/// `1 shard`, `2 shards`.
+pub(crate) fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn of_node(ours: Node<'_>) -> Result<Known> {
+    match ours {
+        Node::Ingress(n) => {
+            let known = derive(&n.input)?;
+            let known = Known { time: Some(n.time_type()?), lifetimes: n.lifetimes()?, ..known };
+            by_name(known, n.input.schema(), datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(n))
+        }
+        Node::AlterLifetime(n) => {
+            let known = derive(&n.input)?;
+            Ok(Known { lifetimes: n.lifetimes(known.lifetimes), ..known })
+        }
+        Node::WithStart(n) => derive(&n.input),
+        Node::Session(n) => any_lifetimes(derive(&n.input)?),
+        Node::ClipConstant(n) => any_lifetimes(derive(&n.input)?),
+        Node::Clip(n) => {
+            let left = derive(&n.left)?;
+            let both = meet("clip", &left, &derive(&n.right)?)?;
+            Ok(Known { key: left.key, lifetimes: Lifetimes::Any, ..both })
+        }
+        Node::PointAtEnd(n) => Ok(Known { lifetimes: Lifetimes::Points, ..derive(&n.input)? }),
+        Node::ReKey(n) => {
+            let key = n.key.iter().map(|e| key_column(e, n.input.schema())).collect::<Result<Vec<_>>>()?;
+            Ok(Known { key, ..derive(&n.input)? })
+        }
+        Node::Exchange(n) => of_exchange(n),
+    }
+}
+
+fn any_lifetimes(known: Known) -> Result<Known> {
+    Ok(Known { lifetimes: Lifetimes::Any, ..known })
+}
+
+fn key_column(expr: &Expr, schema: &DFSchema) -> Result<usize> {
+    match expr {
+        Expr::Column(Column { name, .. }) => index_of(schema, name),
+        other => plan_err!("a key has to be columns, not {other}; project it first"),
+    }
+}
+
+fn of_exchange(exchange: &Exchange) -> Result<Known> {
+    let known = derive(&exchange.input)?;
+    let shards = exchange.shards.unwrap_or(known.shards);
+    if shards == 0 {
+        return plan_err!("{}: give at least 1 shard, not 0", exchange.movement);
+    }
+    let even = shards.is_multiple_of(known.groups);
+    if exchange.scope == Scope::Local && !even {
+        return plan_err!(
+            "{}: {} cannot be spread evenly over {} groups, as scope local needs",
+            exchange.movement,
+            count(shards, "shard"),
+            known.groups
+        );
+    }
+    Ok(Known { shards, groups: if even { known.groups } else { 1 }, ..known })
+}

@@ -1,0 +1,113 @@
+//! Where rows come from, as far as a plan has to know: a schema, a number of shards, and whether they end.
+//!
+//! Two table scans are equal only if they have the same name, and names get a suffix that is unique in the
+//! process: equal plans mean equal data, which is what lets a plan that uses a stream twice compute it once.
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{Result, TableReference, plan_err};
+use datafusion::logical_expr::{LogicalPlan, Projection, TableScan, TableScanBuilder, TableSource};
+use std::any::Any;
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::names::column_name;
+
+/// What a plan knows of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceInfo {
+    /// The columns.
+    pub schema: SchemaRef,
+    /// Whether its rows end.
+    pub bounded: bool,
+    /// In how many shards it comes.
+    pub shards: usize,
+    /// Over how many groups (machines) the shards are spread, evenly; 1 on one machine.
+    pub groups: usize,
+}
+
+/// A sharded dataset that a plan can read. What executes a plan downcasts it to its own kinds.
+pub trait Source: Any + Send + Sync + Debug {
+    /// What is known before anything is read.
+    fn info(&self) -> SourceInfo;
+
+    /// One line for people: a path, or what the source is.
+    fn describe(&self) -> String;
+}
+
+/// A [`Source`] in DataFusion's clothes.
+#[derive(Debug)]
+pub struct PlanSource(pub Arc<dyn Source>);
+
+impl TableSource for PlanSource {
+    fn schema(&self) -> SchemaRef {
+        self.0.info().schema
+    }
+}
+
+/// The source that a table scan reads, if it is one of ours.
+pub fn source_of(scan: &TableScan) -> Option<Arc<dyn Source>> {
+    scan.source.downcast_ref::<PlanSource>().map(|s| Arc::clone(&s.0))
+}
+
+/// The name that was given to a scan, without the suffix that makes it unique.
+pub(crate) fn given_name(scan: &TableScan) -> &str {
+    let name = scan.table_name.table();
+    name.rsplit_once(SUFFIX).map_or(name, |(given, _)| given)
+}
+
+const SUFFIX: char = '#';
+
+static SCANS: AtomicU64 = AtomicU64::new(0);
+
+/// A scan of all columns of a source, with their plain names: a table scan qualifies its columns, the
+/// projection above it takes the qualifiers off.
+pub(crate) fn scan(name: &str, source: Arc<dyn Source>) -> Result<LogicalPlan> {
+    check(name, &source.info())?;
+    let unique = format!("{name}{SUFFIX}{}", SCANS.fetch_add(1, Ordering::Relaxed));
+    let scan = TableScanBuilder::new(TableReference::bare(unique), Arc::new(PlanSource(source))).build()?;
+    let scan = LogicalPlan::TableScan(scan);
+    let plain = scan
+        .schema()
+        .columns()
+        .into_iter()
+        .map(|c| {
+            let name = c.name.clone();
+            datafusion::logical_expr::Expr::Column(c).alias(name)
+        })
+        .collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(plain, Arc::new(scan))?))
+}
+
+fn check(name: &str, info: &SourceInfo) -> Result<()> {
+    let mut seen = HashSet::new();
+    if let Some(twice) = info.schema.fields().iter().find(|f| !seen.insert(f.name())) {
+        return plan_err!("{name}: there are two columns named {:?}; give one another name", twice.name());
+    }
+    if info.shards == 0 || info.groups == 0 || info.shards % info.groups != 0 {
+        return plan_err!(
+            "{name}: {} shards cannot be spread evenly over {} groups; give at least one of each, and as \
+            many shards for every group",
+            info.shards,
+            info.groups
+        );
+    }
+    Ok(())
+}
+
+/// The table scan under a projection that does nothing but take qualifiers off.
+pub(crate) fn bare_scan(plan: &LogicalPlan) -> Option<&Arc<LogicalPlan>> {
+    let LogicalPlan::Projection(projection) = plan else { return None };
+    let whole = matches!(*projection.input, LogicalPlan::TableScan(_))
+        && projection.expr.len() == projection.input.schema().fields().len()
+        && projection.input.schema().columns().iter().zip(&projection.expr).all(
+            |(column, expr)| match expr {
+                datafusion::logical_expr::Expr::Alias(alias) => {
+                    alias.name == column.name && alias.expr.try_as_col() == Some(column)
+                }
+                other => column_name(other) == Some(&column.name),
+            },
+        );
+    whole.then_some(&projection.input)
+}

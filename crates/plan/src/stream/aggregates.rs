@@ -1,0 +1,245 @@
+//! Snapshot aggregates, per current key, and grouping.
+//!
+//! A plan holds DataFusion's aggregate functions, so that a relation's plan is DataFusion's own. Their
+//! results have the types of the temporal engine's: arguments are cast where the two would differ.
+
+use super::Stream;
+use crate::names::{index_of, show, type_name};
+use crate::resolve::{resolve, resolve_as};
+use arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::functions_aggregate::{
+    average::avg_udaf, count::count_udaf, first_last::first_value_udaf, first_last::last_value_udaf,
+    min_max::max_udaf, min_max::min_udaf, sum::sum_udaf,
+};
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::utils::COUNT_STAR_EXPANSION;
+use datafusion::logical_expr::{Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// What an aggregate computes over the rows of a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum AggFunction {
+    /// How many rows; with an argument, in how many it is not null.
+    Count,
+    /// The sum: of signed integers int64, of unsigned ones uint64, of floats float64, of decimals a wider
+    /// decimal.
+    Sum,
+    /// The average: float64, or a decimal.
+    Average,
+    /// The least value.
+    Min,
+    /// The greatest value.
+    Max,
+    /// The value of the row that started first.
+    First,
+    /// The value of the row that started last.
+    Last,
+    /// How many different values that are not null.
+    CountDistinct,
+}
+
+/// One aggregate: what it computes, of what, over which rows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Agg {
+    /// What is computed.
+    pub function: AggFunction,
+    /// Of what; only a count can do without.
+    pub argument: Option<Expr>,
+    /// Over the rows for which this is true; all, if not given.
+    pub filter: Option<Expr>,
+}
+
+impl AggFunction {
+    /// The function as it is written: `"count_distinct"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            AggFunction::Count => "count",
+            AggFunction::Sum => "sum",
+            AggFunction::Average => "avg",
+            AggFunction::Min => "min",
+            AggFunction::Max => "max",
+            AggFunction::First => "first",
+            AggFunction::Last => "last",
+            AggFunction::CountDistinct => "count_distinct",
+        }
+    }
+
+    fn udaf(self) -> Arc<AggregateUDF> {
+        match self {
+            AggFunction::Count | AggFunction::CountDistinct => count_udaf(),
+            AggFunction::Sum => sum_udaf(),
+            AggFunction::Average => avg_udaf(),
+            AggFunction::Min => min_udaf(),
+            AggFunction::Max => max_udaf(),
+            AggFunction::First => first_value_udaf(),
+            AggFunction::Last => last_value_udaf(),
+        }
+    }
+
+    /// The type that an argument of this type is cast to, where the two engines would give results of
+    /// other types: both compute over a dictionary's values, and small decimals are summed as decimal128.
+    fn computes_over(self, argument: &DataType) -> Option<DataType> {
+        match (self, argument) {
+            (_, DataType::Dictionary(_, value)) => Some(value.as_ref().clone()),
+            (
+                AggFunction::Sum | AggFunction::Average,
+                DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale),
+            ) => Some(DataType::Decimal128(*precision, *scale)),
+            _ => None,
+        }
+    }
+
+    /// Whether it can be computed over values of this type.
+    fn takes(self, argument: &DataType) -> bool {
+        match self {
+            AggFunction::Sum | AggFunction::Average => {
+                argument.is_numeric() && !matches!(argument, DataType::Decimal256(_, _))
+            }
+            AggFunction::Min | AggFunction::Max => !argument.is_nested() && !argument.is_null(),
+            _ => !argument.is_null(),
+        }
+    }
+}
+
+impl Agg {
+    /// The number of rows.
+    pub fn count() -> Agg {
+        Agg { function: AggFunction::Count, argument: None, filter: None }
+    }
+
+    /// A function of an expression.
+    pub fn of(function: AggFunction, argument: Expr) -> Agg {
+        Agg { function, argument: Some(argument), filter: None }
+    }
+
+    /// Only over the rows for which the predicate is true.
+    pub fn filter(self, predicate: Expr) -> Agg {
+        Agg { filter: Some(predicate), ..self }
+    }
+
+    /// `sum(delay)`, for messages.
+    fn show(&self) -> String {
+        let argument = self.argument.as_ref().map_or("*".to_string(), show);
+        format!("{}({argument})", self.function.name())
+    }
+
+    /// DataFusion's expression for it, over these columns.
+    fn expr(&self, schema: &DFSchema) -> Result<Expr> {
+        let what = self.show();
+        let argument = match (&self.argument, self.function) {
+            (Some(argument), _) => self.argument(argument.clone(), schema, &what)?,
+            (None, AggFunction::Count) => Expr::Literal(COUNT_STAR_EXPANSION, None),
+            (None, function) => return plan_err!("{} needs an expression: of what?", function.name()),
+        };
+        let filter = self.filter.clone().map(|f| {
+            let f = resolve_as(f, &DataType::Boolean, schema, &format!("{what}: where"))?;
+            Ok::<_, datafusion::common::DataFusionError>(Box::new(f.unalias()))
+        });
+        Ok(Expr::AggregateFunction(AggregateFunction::new_udf(
+            self.function.udaf(),
+            vec![argument],
+            self.function == AggFunction::CountDistinct,
+            filter.transpose()?,
+            vec![],
+            None,
+        )))
+    }
+
+    fn argument(&self, argument: Expr, schema: &DFSchema, what: &str) -> Result<Expr> {
+        let argument = resolve(argument, schema, what)?.unalias();
+        let argument = match self.function.computes_over(&argument.get_type(schema)?) {
+            Some(plain) => argument.cast_to(&plain, schema)?,
+            None => argument,
+        };
+        match argument.get_type(schema)? {
+            t if self.function.takes(&t) => Ok(argument),
+            t => plan_err!(
+                "{what}: {} is {}, of which there is no {}",
+                show(&argument),
+                type_name(&t),
+                self.function.name()
+            ),
+        }
+    }
+}
+
+/// The name and the aggregate that an expression in an `Aggregate` node stands for: the inverse of what
+/// [`Stream::aggregate`] puts there.
+pub fn aggregate_of(expr: &Expr) -> Result<(String, Agg)> {
+    let name = expr.schema_name().to_string();
+    let Expr::AggregateFunction(call) = expr.clone().unalias() else {
+        return plan_err!("{} is no aggregate", show(expr));
+    };
+    let function = match (call.func.name(), call.params.distinct) {
+        ("count", false) => AggFunction::Count,
+        ("count", true) => AggFunction::CountDistinct,
+        ("sum", false) => AggFunction::Sum,
+        ("avg", false) => AggFunction::Average,
+        ("min", _) => AggFunction::Min,
+        ("max", _) => AggFunction::Max,
+        ("first_value", false) => AggFunction::First,
+        ("last_value", false) => AggFunction::Last,
+        (other, _) => return plan_err!("{name}: a stream has no aggregate {other}"),
+    };
+    if !call.params.order_by.is_empty() || call.params.null_treatment.is_some() || call.params.args.len() != 1
+    {
+        return plan_err!("{name}: a stream's aggregates take one argument and no ordering: {}", show(expr));
+    }
+    let argument = call.params.args.into_iter().next().filter(|a| !is_any_row(function, a));
+    Ok((name, Agg { function, argument, filter: call.params.filter.map(|f| *f) }))
+}
+
+/// `count(1)` and its like count rows.
+fn is_any_row(function: AggFunction, argument: &Expr) -> bool {
+    let value: Option<&ScalarValue> = argument.as_literal();
+    function == AggFunction::Count && value.is_some_and(|v| !v.is_null())
+}
+
+impl Stream {
+    /// Aggregates over the rows alive together, per current key: the key's columns, then one column an
+    /// aggregate.
+    pub fn aggregate(&self, aggregates: Vec<(String, Agg)>) -> Result<Stream> {
+        if aggregates.is_empty() {
+            return plan_err!("aggregate: name at least one, such as n=count()");
+        }
+        let mut seen: HashSet<&str> = self.key().iter().map(String::as_str).collect();
+        if let Some((twice, _)) = aggregates.iter().find(|(name, _)| !seen.insert(name)) {
+            return plan_err!(
+                "aggregate: there would be two columns named {twice:?} (key columns stay); rename one"
+            );
+        }
+        let calls = aggregates
+            .iter()
+            .map(|(name, agg)| Ok(agg.expr(self.df_schema())?.alias(name)))
+            .collect::<Result<Vec<_>>>()?;
+        let aggregate = Aggregate::try_new(Arc::clone(&self.plan), self.key_exprs(), calls)?;
+        self.then(LogicalPlan::Aggregate(aggregate))
+    }
+
+    /// Applies a query to each group by itself: inside, the key is the current key and `key`. Nestable.
+    ///
+    /// What `query` gives has to keep the columns of the outer key, by which the result is keyed.
+    pub fn group_apply(
+        &self,
+        key: Vec<Expr>,
+        query: impl FnOnce(Stream) -> Result<Stream>,
+    ) -> Result<Stream> {
+        if key.is_empty() {
+            return plan_err!("group_apply: say by what to group");
+        }
+        let outer = self.key().to_vec();
+        let all = self.key_exprs().into_iter().chain(key).collect();
+        let keyed = self.rekey(all)?;
+        let groups = Arc::from(keyed.key());
+        let result = query(Stream { groups, ..keyed })?;
+        let result = Stream { groups: Arc::clone(&self.groups), ..result };
+        for name in &outer {
+            if let Err(missing) = index_of(result.df_schema(), name) {
+                return plan_err!("group_apply: the result has to keep the outer key: {}", missing.message());
+            }
+        }
+        result.keyed_by(&outer)
+    }
+}

@@ -1,0 +1,138 @@
+//! The fluent builder. A [`Stream`] is an immutable plan with its properties; every method checks its
+//! arguments and gives a new one.
+//!
+//! Invariants: the columns of a stream have unqualified, unique names, and their types are those that will be
+//! computed; the columns of the current key are always among them. One family of methods, one file.
+
+mod aggregates;
+mod joins;
+mod movement;
+mod pairs;
+mod relational;
+mod windows;
+
+pub use aggregates::{Agg, AggFunction, aggregate_of};
+pub use joins::JoinKind;
+
+use crate::explain::explain;
+use crate::nodes::{Ingress, TimeSpec, extension};
+use crate::properties::{Properties, properties};
+use crate::source::{Source, bare_scan, scan};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::{DFSchema, Result, plan_err};
+use datafusion::logical_expr::LogicalPlan;
+use std::collections::HashSet;
+use std::sync::Arc;
+use whimbrel_temporal::{IngressOptions, Punctuate};
+
+/// A sharded stream or relation: a plan, built step by step. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    plan: Arc<LogicalPlan>,
+    properties: Arc<Properties>,
+    /// The key columns of the `group_apply` calls that this stream is inside of, outermost first.
+    groups: Arc<[String]>,
+}
+
+impl Stream {
+    /// Takes over a plan that was made elsewhere. Its columns have to have unqualified, unique names.
+    pub fn from_plan(plan: LogicalPlan) -> Result<Stream> {
+        let mut seen = HashSet::new();
+        for (qualifier, field) in plan.schema().iter() {
+            if let Some(qualifier) = qualifier {
+                return plan_err!("column {:?} is qualified by {qualifier}; alias it", field.name());
+            }
+            if !seen.insert(field.name()) {
+                return plan_err!(
+                    "there would be two columns named {:?}; give one another name",
+                    field.name()
+                );
+            }
+        }
+        let properties = Arc::new(properties(&plan)?);
+        Ok(Stream { plan: Arc::new(plan), properties, groups: Arc::from([]) })
+    }
+
+    /// All rows and columns of a source. `name` is for people; every scan is a table of its own.
+    pub fn scan(name: &str, source: Arc<dyn Source>) -> Result<Stream> {
+        Stream::from_plan(scan(name, source)?)
+    }
+
+    /// Gives the rows lifetimes: the relation becomes a stream.
+    pub fn ingress(&self, time: TimeSpec, options: IngressOptions) -> Result<Stream> {
+        if self.properties.time.is_some() {
+            return plan_err!("this is a stream already; it gets its time once");
+        }
+        check_options(&options)?;
+        // Ingress takes the qualifiers off itself, so it can stand right on the table.
+        let input = bare_scan(&self.plan).unwrap_or(&self.plan);
+        self.then(extension(Ingress::try_new(input.as_ref().clone(), time, options)?))
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &LogicalPlan {
+        &self.plan
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        self.plan.schema().inner()
+    }
+
+    /// What is known of the stream before it runs.
+    pub fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    /// The plan as indented text, a step a line, with the properties on the right.
+    pub fn explain(&self) -> Result<String> {
+        explain(&self.plan)
+    }
+
+    /// The next stream: another plan, in the same groups.
+    fn then(&self, plan: LogicalPlan) -> Result<Stream> {
+        let next = Stream::from_plan(plan)?;
+        Ok(Stream { groups: Arc::clone(&self.groups), ..next })
+    }
+
+    fn df_schema(&self) -> &DFSchema {
+        self.plan.schema()
+    }
+
+    fn key(&self) -> &[String] {
+        &self.properties.key
+    }
+
+    /// A copy of the plan to build on.
+    fn input(&self) -> LogicalPlan {
+        self.plan.as_ref().clone()
+    }
+
+    /// The type of the stream's time, or why `verb` needs it.
+    fn time(&self, verb: &str) -> Result<&DataType> {
+        match &self.properties.time {
+            Some(time) => Ok(time),
+            None => plan_err!(
+                "{verb} needs a stream with time, this is a relation without: name its time column when you \
+                read it, time=\"…\""
+            ),
+        }
+    }
+}
+
+/// Numbers with which ingress could not work.
+fn check_options(options: &IngressOptions) -> Result<()> {
+    if options.reorder_latency < 0 {
+        return plan_err!("the reorder latency is {} ticks; give 0 or more", options.reorder_latency);
+    }
+    if options.batch_rows == 0 {
+        return plan_err!("a batch cannot hold 0 rows; give at least 1");
+    }
+    match options.punctuate {
+        Punctuate::Every(ticks) if ticks <= 0 => {
+            plan_err!("punctuation every {ticks} ticks; give a positive number")
+        }
+        Punctuate::Rows(0) => plan_err!("punctuation every 0 rows; give at least 1"),
+        _ => Ok(()),
+    }
+}

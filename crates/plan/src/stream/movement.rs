@@ -1,0 +1,105 @@
+//! Keys and shards (quill.txt §3.2, §3.3): what the current key is, and which rows are in which shard.
+
+use super::Stream;
+use super::relational::output_name;
+use crate::names::{column, column_name, show, type_name};
+use crate::nodes::{Exchange, Movement, ReKey, Scope, extension};
+use crate::resolve::{resolve, resolve_as};
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::{Expr, ExprSchemable};
+use std::sync::Arc;
+
+impl Stream {
+    /// Sets the current key; no row moves. A computed key becomes a column. No expressions: no key.
+    ///
+    /// Inside `group_apply` the columns of the groups stay in front.
+    pub fn rekey(&self, key: Vec<Expr>) -> Result<Stream> {
+        let mut columns: Vec<String> = self.groups.to_vec();
+        let mut computed = Vec::new();
+        for expr in key {
+            let name = output_name(&expr);
+            let expr = resolve(expr, self.df_schema(), "rekey")?;
+            if column_name(&expr) != Some(&name) {
+                if self.df_schema().has_column_with_unqualified_name(&name) {
+                    return plan_err!("rekey: there is a column {name:?} already; alias the computed key");
+                }
+                computed.push((name.clone(), expr));
+            }
+            if !columns.contains(&name) {
+                columns.push(name);
+            }
+        }
+        let keyed = if computed.is_empty() { self.clone() } else { self.with_named(computed)? };
+        keyed.keyed_by(&columns)
+    }
+
+    /// Moves rows so that those with equal keys are in the same shard.
+    pub fn redistribute(&self, shards: Option<usize>, scope: Scope) -> Result<Stream> {
+        if self.key().is_empty() {
+            return plan_err!(
+                "redistribute brings rows with equal keys together, but there is no key: rekey first"
+            );
+        }
+        self.exchange(Movement::ReDistribute { key: self.key_exprs() }, shards, scope, "redistribute")
+    }
+
+    /// Moves rows round robin, for shards of equal size.
+    pub fn reshard(&self, shards: Option<usize>, scope: Scope) -> Result<Stream> {
+        self.exchange(Movement::ReShard, shards, scope, "reshard")
+    }
+
+    /// Copies every row to every shard.
+    pub fn broadcast(&self, shards: Option<usize>, scope: Scope) -> Result<Stream> {
+        self.exchange(Movement::Broadcast, shards, scope, "broadcast")
+    }
+
+    /// Sends every row to the shards that it says: an integer, or a list of integers.
+    pub fn multicast(&self, to: Expr, shards: Option<usize>, scope: Scope) -> Result<Stream> {
+        let to = resolve(to, self.df_schema(), "multicast")?.unalias();
+        let list = DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)));
+        let to = match to.get_type(self.df_schema())? {
+            t if t.is_integer() => resolve_as(to, &DataType::Int64, self.df_schema(), "multicast")?,
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(_, _) => {
+                resolve_as(to, &list, self.df_schema(), "multicast")?
+            }
+            other => {
+                return plan_err!(
+                    "multicast: {} is {}; the target shards are an integer or a list of integers",
+                    show(&to),
+                    type_name(&other)
+                );
+            }
+        };
+        self.exchange(Movement::Multicast { to }, shards, scope, "multicast")
+    }
+
+    fn exchange(
+        &self,
+        movement: Movement,
+        shards: Option<usize>,
+        scope: Scope,
+        verb: &str,
+    ) -> Result<Stream> {
+        if !self.groups.is_empty() {
+            return plan_err!(
+                "{verb}: rows do not move between shards inside group_apply; do it before or after"
+            );
+        }
+        self.then(extension(Exchange::try_new(self.input(), movement, shards, scope)?))
+    }
+
+    /// The same stream with these columns, which exist, as its key.
+    pub(super) fn keyed_by(&self, columns: &[String]) -> Result<Stream> {
+        if self.key() == columns {
+            return Ok(self.clone());
+        }
+        let key = columns.iter().map(column).collect();
+        self.then(extension(ReKey::try_new(self.input(), key)?))
+    }
+
+    /// The current key as expressions.
+    pub(super) fn key_exprs(&self) -> Vec<Expr> {
+        self.key().iter().map(column).collect()
+    }
+}

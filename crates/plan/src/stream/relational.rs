@@ -1,0 +1,228 @@
+//! What is done to rows one by one, and to relations as a whole. On a stream each has snapshot meaning: the
+//! result at an instant is the operation on the rows alive then.
+
+use super::Stream;
+use crate::names::{column, column_name, index_of, names, show, type_name, unknown_column};
+use crate::resolve::{common_type, resolve};
+use arrow::datatypes::DataType;
+use datafusion::common::{Column, DFSchema, Result, UnnestOptions, plan_err};
+use datafusion::logical_expr::expr::Sort as SortExpr;
+use datafusion::logical_expr::{
+    Distinct, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Sort, Union, Unnest,
+};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+impl Stream {
+    /// The rows for which the predicate is true.
+    pub fn where_(&self, predicate: Expr) -> Result<Stream> {
+        let predicate = resolve(predicate, self.df_schema(), "where")?;
+        match predicate.get_type(self.df_schema())? {
+            DataType::Boolean | DataType::Null => {}
+            other => {
+                return plan_err!(
+                    "where: {} is {}, not boolean; compare it with something",
+                    show(&predicate.unalias()),
+                    type_name(&other)
+                );
+            }
+        }
+        let filter = Filter::try_new(predicate.unalias(), Arc::clone(&self.plan))?;
+        self.then(LogicalPlan::Filter(filter))
+    }
+
+    /// These columns, computed anew. The columns of the current key stay: where they are not among them, they
+    /// come first.
+    pub fn select(&self, exprs: Vec<Expr>) -> Result<Stream> {
+        let exprs = self.named(exprs, "select")?;
+        let missing = self.key().iter().filter(|k| !exprs.iter().any(|(name, _)| name == *k));
+        let kept: Vec<(String, Expr)> = missing.map(|k| (k.clone(), column(k))).collect();
+        self.project(kept.into_iter().chain(exprs).collect())
+    }
+
+    /// All columns and these: one with the name of an old column takes its place, the others follow at the
+    /// end.
+    pub fn with_columns(&self, exprs: Vec<Expr>) -> Result<Stream> {
+        let exprs = self.named(exprs, "with_columns")?;
+        self.with_named(exprs)
+    }
+
+    /// All columns but these.
+    pub fn drop(&self, unwanted: &[&str]) -> Result<Stream> {
+        for name in unwanted {
+            index_of(self.df_schema(), name)?;
+            if self.key().iter().any(|k| k == name) {
+                return plan_err!("drop: {name:?} is in the current key; rekey by something else first");
+            }
+        }
+        let kept = names(self.df_schema()).into_iter().filter(|n| !unwanted.contains(n));
+        self.project(kept.map(|n| (n.to_string(), column(n))).collect())
+    }
+
+    /// One row for every element of a list, with the element in the column `name`. Null and empty lists give
+    /// no row.
+    pub fn select_many(&self, list: Expr, name: &str) -> Result<Stream> {
+        let list = resolve(list, self.df_schema(), "select_many")?;
+        let list_type = list.get_type(self.df_schema())?;
+        if !matches!(list_type, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(_, _)) {
+            return plan_err!(
+                "select_many: {} is {}, not a list",
+                show(&list.unalias()),
+                type_name(&list_type)
+            );
+        }
+        self.check_not_key(name, "select_many")?;
+        let listed = self.with_named(vec![(name.to_string(), list)])?;
+        let options = UnnestOptions::new().with_preserve_nulls(false);
+        let unnest = Unnest::try_new(listed.plan, vec![Column::from_name(name)], options)?;
+        self.then(LogicalPlan::Unnest(unnest))
+    }
+
+    /// Every row once: of equal rows that are alive together, one.
+    pub fn distinct(&self) -> Result<Stream> {
+        self.then(LogicalPlan::Distinct(Distinct::All(Arc::clone(&self.plan))))
+    }
+
+    /// The rows of both. Columns are matched by name; the current key stays if it is the same on both sides.
+    pub fn union(&self, other: &Stream) -> Result<Stream> {
+        let (left, right) = (self.df_schema(), other.df_schema());
+        same_columns(left, right)?;
+        let mut types = Vec::new();
+        for field in left.fields() {
+            let theirs = right.field(index_of(right, field.name())?).data_type();
+            match common_type(field.data_type(), theirs) {
+                Some(common) => types.push((field.name().clone(), common)),
+                None => {
+                    return plan_err!(
+                        "union: {:?} is {} on the left and {} on the right; cast one of them",
+                        field.name(),
+                        type_name(field.data_type()),
+                        type_name(theirs)
+                    );
+                }
+            }
+        }
+        let inputs = vec![cast_columns(self, &types)?, cast_columns(other, &types)?];
+        self.then(LogicalPlan::Union(Union::try_new(inputs)?))
+    }
+
+    /// The rows in order, shard by shard. Relations only.
+    pub fn sort(&self, by: Vec<SortExpr>) -> Result<Stream> {
+        self.untimed("sort", "its rows are in the order of time, and there is no last one to sort up to")?;
+        if by.is_empty() {
+            return plan_err!("sort: say by which columns");
+        }
+        let by = by.into_iter().map(|s| {
+            let expr = resolve(s.expr.clone(), self.df_schema(), "sort")?;
+            Ok(s.with_expr(expr.unalias()))
+        });
+        let sort = Sort { expr: by.collect::<Result<_>>()?, input: Arc::clone(&self.plan), fetch: None };
+        self.then(LogicalPlan::Sort(sort))
+    }
+
+    /// The first `fetch` rows after the first `skip`, shard by shard. Relations only.
+    pub fn limit(&self, skip: usize, fetch: Option<usize>) -> Result<Stream> {
+        self.untimed("limit", "which rows are the first ones changes as time moves")?;
+        self.then(LogicalPlanBuilder::new_from_arc(Arc::clone(&self.plan)).limit(skip, fetch)?.build()?)
+    }
+
+    fn untimed(&self, verb: &str, why: &str) -> Result<()> {
+        match self.properties.time {
+            None => Ok(()),
+            Some(_) => {
+                plan_err!("{verb} is for relations, this is a stream: {why}; {verb} what it gives instead")
+            }
+        }
+    }
+
+    /// Resolved expressions with the names that their columns get, which have to differ and may not be a
+    /// key's.
+    fn named(&self, exprs: Vec<Expr>, verb: &str) -> Result<Vec<(String, Expr)>> {
+        let mut seen = HashSet::new();
+        let mut out = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            let name = output_name(&expr);
+            if !seen.insert(name.clone()) {
+                return plan_err!("{verb}: there would be two columns named {name:?}; alias one of them");
+            }
+            if column_name(&expr) != Some(&name) {
+                self.check_not_key(&name, verb)?;
+            }
+            out.push((name, resolve(expr, self.df_schema(), verb)?));
+        }
+        Ok(out)
+    }
+
+    fn check_not_key(&self, name: &str, verb: &str) -> Result<()> {
+        match self.key().iter().any(|k| k == name) {
+            true => plan_err!(
+                "{verb}: {name:?} is in the current key, which cannot change under it; choose another name, \
+                or rekey"
+            ),
+            false => Ok(()),
+        }
+    }
+
+    /// All columns and these, resolved.
+    pub(super) fn with_named(&self, mut exprs: Vec<(String, Expr)>) -> Result<Stream> {
+        let mut all: Vec<(String, Expr)> = Vec::new();
+        for old in names(self.df_schema()) {
+            match exprs.iter().position(|(name, _)| name == old) {
+                Some(i) => all.push(exprs.remove(i)),
+                None => all.push((old.to_string(), column(old))),
+            }
+        }
+        all.extend(exprs);
+        self.project(all)
+    }
+
+    /// These columns and no others, resolved.
+    pub(super) fn project(&self, exprs: Vec<(String, Expr)>) -> Result<Stream> {
+        if exprs.is_empty() {
+            return plan_err!("at least one column has to stay");
+        }
+        self.then(LogicalPlan::Projection(Projection::try_new(aliased(exprs), Arc::clone(&self.plan))?))
+    }
+}
+
+/// The name that an expression's column gets: its alias, its own, or how it reads.
+pub(super) fn output_name(expr: &Expr) -> String {
+    match expr {
+        Expr::Alias(alias) => alias.name.clone(),
+        Expr::Column(column) => column.flat_name(),
+        other => show(other),
+    }
+}
+
+fn aliased(exprs: Vec<(String, Expr)>) -> Vec<Expr> {
+    exprs
+        .into_iter()
+        .map(|(name, expr)| match column_name(&expr) {
+            Some(own) if own == name => expr,
+            _ => expr.unalias().alias(name),
+        })
+        .collect()
+}
+
+fn same_columns(left: &DFSchema, right: &DFSchema) -> Result<()> {
+    let (ours, theirs) = (names(left), names(right));
+    if let Some(missing) = ours.iter().find(|n| !theirs.contains(n)) {
+        return plan_err!("union: the right side: {}", unknown_column(missing, &theirs).message());
+    }
+    match theirs.iter().find(|n| !ours.contains(n)) {
+        Some(extra) => plan_err!("union: the left side: {}", unknown_column(extra, &ours).message()),
+        None => Ok(()),
+    }
+}
+
+/// The stream's columns in this order with these types.
+fn cast_columns(stream: &Stream, types: &[(String, DataType)]) -> Result<Arc<LogicalPlan>> {
+    let schema = stream.df_schema();
+    let as_is =
+        schema.fields().iter().zip(types).all(|(f, (name, t))| f.name() == name && f.data_type() == t);
+    if as_is {
+        return Ok(Arc::clone(&stream.plan));
+    }
+    let cast = types.iter().map(|(name, t)| Ok((name.clone(), column(name).cast_to(t, schema)?)));
+    Ok(stream.project(cast.collect::<Result<_>>()?)?.plan)
+}

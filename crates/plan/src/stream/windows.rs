@@ -1,0 +1,213 @@
+//! What is done to lifetimes. Every window is an [`AlterLifetime`]; the others cut, extend or collapse
+//! lifetimes by what happens around them.
+
+use super::Stream;
+use crate::duration::{Duration, show_ticks};
+use crate::names::{show, type_name};
+use crate::nodes::{
+    AlterLifetime, Clip, ClipConstant, PointAtEnd, Session, WithStart, extension, lifetime_schema,
+    start_schema,
+};
+use crate::resolve::resolve;
+use arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, Result, plan_err};
+use datafusion::logical_expr::{Expr, ExprSchemable};
+use whimbrel_temporal::{Closed, DurationRule, StartRule};
+
+impl Stream {
+    /// The start of each row's lifetime as a new last column, of the type of the stream's time.
+    pub fn with_start(&self, name: &str) -> Result<Stream> {
+        let time = self.time("with_start")?.clone();
+        if self.df_schema().has_column_with_unqualified_name(name) {
+            return plan_err!("with_start: there is a column {name:?} already; choose another name");
+        }
+        self.then(extension(WithStart::try_new(self.input(), name.to_string(), time)?))
+    }
+
+    /// Moves and resizes lifetimes by rules over the columns `start` and `end`, in ticks (int64).
+    pub fn alter_lifetime(&self, start: StartRule<Expr>, duration: DurationRule<Expr>) -> Result<Stream> {
+        let verb = "alter_lifetime";
+        self.time(verb)?;
+        let start = match start {
+            StartRule::Snap { hop, .. } if hop <= 0 => {
+                return plan_err!("{verb}: the grid's hop is {hop}; give a positive one");
+            }
+            // Equal grids are equal plans.
+            StartRule::Snap { hop, offset, closed } => {
+                StartRule::Snap { hop, offset: offset.rem_euclid(hop), closed }
+            }
+            other => other,
+        };
+        if let DurationRule::Constant(ticks) = duration
+            && ticks <= 0
+        {
+            return plan_err!("{verb}: the duration is {ticks}; give a positive one");
+        }
+        let start = start.try_map(|e| ticks_of(e, start_schema(), verb))?;
+        let duration = match &duration {
+            DurationRule::ByLifetime(_) => duration.try_map(|e| ticks_of(e, lifetime_schema(), verb))?,
+            _ => duration.try_map(|e| ticks_of(e, start_schema(), verb))?,
+        };
+        let label = format!("alter lifetime {}", self.describe(&start, &duration));
+        self.altered(start, duration, label)
+    }
+
+    /// Every lifetime so much later (earlier if negative).
+    pub fn shift(&self, by: impl Into<Duration>) -> Result<Stream> {
+        let time = self.time("shift")?;
+        let by = by.into().ticks(time, "shift")?;
+        let label = format!("shift by {}", show_ticks(by, time));
+        self.altered(StartRule::Shift(by), DurationRule::Keep, label)
+    }
+
+    /// Every row lives exactly so long from its start; `None`: for ever.
+    pub fn alter_duration(&self, duration: Option<Duration>) -> Result<Stream> {
+        let time = self.time("alter_duration")?;
+        let (rule, label) = match duration {
+            None => (DurationRule::Infinite, "alive for ever".to_string()),
+            Some(duration) => {
+                let ticks = duration.positive_ticks(time, "alter_duration")?;
+                (DurationRule::Constant(ticks), format!("alive for {}", show_ticks(ticks, time)))
+            }
+        };
+        self.altered(StartRule::Keep, rule, label)
+    }
+
+    /// Windows of `size`, one after the other: hopping windows with `hop = size`.
+    pub fn tumbling(
+        &self,
+        size: impl Into<Duration>,
+        offset: impl Into<Duration>,
+        closed: Closed,
+    ) -> Result<Stream> {
+        let time = self.time("tumbling")?;
+        let size = size.into().positive_ticks(time, "tumbling: size")?;
+        let offset = offset.into().ticks(time, "tumbling: offset")?;
+        let label = format!("tumbling {}", show_ticks(size, time));
+        self.window(size, size, offset, closed, label)
+    }
+
+    /// Windows of `size` that end at every multiple of `hop` (plus `offset`).
+    ///
+    /// A row lives from the first multiple after it (not before it, if closed right) for `size`: what is
+    /// alive at an instant `T` of the grid are the rows of the `size` before it.
+    pub fn hopping(
+        &self,
+        size: impl Into<Duration>,
+        hop: impl Into<Duration>,
+        offset: impl Into<Duration>,
+        closed: Closed,
+    ) -> Result<Stream> {
+        let time = self.time("hopping")?;
+        let (size, hop) = (size.into(), hop.into());
+        let size_ticks = size.positive_ticks(time, "hopping: size")?;
+        let hop_ticks = hop.positive_ticks(time, "hopping: hop")?;
+        if hop_ticks > size_ticks {
+            return plan_err!(
+                "hopping: hop {hop} is longer than size {size}, so rows between two windows would be in \
+                none; give a hop of at most the size"
+            );
+        }
+        let offset = offset.into().ticks(time, "hopping: offset")?;
+        let label = format!("hopping {} hop {}", show_ticks(size_ticks, time), show_ticks(hop_ticks, time));
+        self.window(size_ticks, hop_ticks, offset, closed, label)
+    }
+
+    /// Every row lives for `size` from its start: what is alive at `T` are the rows of `(T - size, T]`;
+    /// closed left, of `[T - size, T)`.
+    pub fn sliding(&self, size: impl Into<Duration>, closed: Closed) -> Result<Stream> {
+        let time = self.time("sliding")?;
+        let ticks = size.into().positive_ticks(time, "sliding: size")?;
+        let label = format!("sliding {}", show_ticks(ticks, time));
+        match closed {
+            Closed::Right => self.altered(StartRule::Keep, DurationRule::Constant(ticks), label),
+            Closed::Left => {
+                let label = format!("{label} closed left");
+                self.altered(StartRule::Shift(1), DurationRule::Constant(ticks), label)
+            }
+        }
+    }
+
+    /// Per current key: rows that follow each other within `timeout` are a session, which ends `timeout`
+    /// after its last row, and after `max` in any case. Every row lives to the end of its session.
+    pub fn session(&self, timeout: impl Into<Duration>, max: Option<Duration>) -> Result<Stream> {
+        let time = self.time("session")?;
+        let timeout = timeout.into().positive_ticks(time, "session: timeout")?;
+        let max = max.map(|m| m.positive_ticks(time, "session: max_duration")).transpose()?;
+        self.then(extension(Session::try_new(self.input(), self.key_exprs(), timeout, max)?))
+    }
+
+    /// No row lives longer than `limit`.
+    pub fn clip_constant(&self, limit: impl Into<Duration>) -> Result<Stream> {
+        let limit = limit.into().positive_ticks(self.time("clip")?, "clip: limit")?;
+        self.then(extension(ClipConstant::try_new(self.input(), limit)?))
+    }
+
+    /// A row ends when the next row of `other` with an equal key starts. Without `on` the current keys are
+    /// compared.
+    pub fn clip(&self, other: &Stream, on: Vec<(Expr, Expr)>) -> Result<Stream> {
+        self.time("clip")?;
+        other.time("clip: the other stream")?;
+        let pairs = self.pairs(other, on, "clip")?;
+        let on = pairs.columns();
+        let clip = extension(Clip::try_new(pairs.left.input(), pairs.right.input(), on)?);
+        pairs.left.then(clip)?.only_columns_of(self)
+    }
+
+    /// Every row becomes a point at the end of its lifetime.
+    pub fn point_at_end(&self) -> Result<Stream> {
+        self.time("point_at_end")?;
+        self.then(extension(PointAtEnd::try_new(self.input())?))
+    }
+
+    fn window(&self, size: i64, hop: i64, offset: i64, closed: Closed, label: String) -> Result<Stream> {
+        let time = self.time("window")?;
+        let offset = offset.rem_euclid(hop);
+        let mut label = label;
+        if offset != 0 {
+            label.push_str(&format!(" offset {}", show_ticks(offset, time)));
+        }
+        if closed == Closed::Right {
+            label.push_str(" closed right");
+        }
+        self.altered(StartRule::Snap { hop, offset, closed }, DurationRule::Constant(size), label)
+    }
+
+    fn altered(&self, start: StartRule<Expr>, duration: DurationRule<Expr>, label: String) -> Result<Stream> {
+        self.then(extension(AlterLifetime::try_new(self.input(), start, duration, label)?))
+    }
+
+    /// Two rules in words.
+    fn describe(&self, start: &StartRule<Expr>, duration: &DurationRule<Expr>) -> String {
+        let ticks =
+            |n: i64| self.properties.time.as_ref().map_or_else(|| n.to_string(), |t| show_ticks(n, t));
+        let start = match start {
+            StartRule::Keep => "start".to_string(),
+            StartRule::Shift(by) => format!("start + {}", ticks(*by)),
+            StartRule::Snap { hop, offset, closed: Closed::Left } => {
+                format!("next {} + {} after start", ticks(*hop), ticks(*offset))
+            }
+            StartRule::Snap { hop, offset, closed: Closed::Right } => {
+                format!("next {} + {} from start", ticks(*hop), ticks(*offset))
+            }
+            StartRule::By(e) => show(e),
+        };
+        let duration = match duration {
+            DurationRule::Keep => "as long as before".to_string(),
+            DurationRule::Constant(n) => ticks(*n),
+            DurationRule::Infinite => "ever".to_string(),
+            DurationRule::ByStart(e) | DurationRule::ByLifetime(e) => show(e),
+        };
+        format!("from {start} for {duration}")
+    }
+}
+
+/// An expression of a rule, as int64.
+fn ticks_of(expr: &Expr, schema: &DFSchema, verb: &str) -> Result<Expr> {
+    let expr = resolve(expr.clone(), schema, verb)?.unalias();
+    match expr.get_type(schema)? {
+        DataType::Int64 => Ok(expr),
+        t if t.is_integer() && t != DataType::UInt64 => expr.cast_to(&DataType::Int64, schema),
+        t => plan_err!("{verb}: {} is {}; a rule gives ticks (int64)", show(&expr), type_name(&t)),
+    }
+}

@@ -1,0 +1,16 @@
+//! The plan, from outside: what every method of the builder makes, what it refuses and in which words, what
+//! is known of the result, and how it reads.
+
+mod aggregates;
+mod durations;
+mod explain;
+mod expressions;
+mod ingress;
+mod joins;
+mod movement;
+mod optimizer;
+mod papers;
+mod relational;
+mod relations_run;
+mod support;
+mod windows;

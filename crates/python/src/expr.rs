@@ -1,0 +1,286 @@
+//! Expressions: DataFusion's, built by the operators of a Python class.
+//!
+//! An expression that came from a stream's columns knows the stream's schema, so that operators whose meaning depends
+//! on types (`/`, `+` of strings, `&` of whole numbers) are settled when they are written. One that did not
+//! (`wb.col`) is taken as a number or a boolean.
+
+use arrow::datatypes::DataType;
+use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue};
+use datafusion::functions::core::expr_fn::get_field;
+use datafusion::logical_expr::{
+    Between, Expr, ExprSchemable, Operator, binary_expr, cast, in_list, try_cast, when,
+};
+use pyo3::prelude::*;
+
+use crate::error::{OrRaise, invalid};
+use crate::table::NativeSchema;
+use crate::{functions, text, types, values};
+
+/// An expression over the columns of a stream.
+#[pyclass(frozen, module = "whimbrel._whimbrel", name = "Expr", from_py_object)]
+#[derive(Debug, Clone)]
+pub struct NativeExpr {
+    /// The expression.
+    pub expr: Expr,
+    /// The columns that it speaks of, if they are known.
+    pub schema: Option<DFSchemaRef>,
+}
+
+impl NativeExpr {
+    fn of(&self, expr: Expr) -> NativeExpr {
+        NativeExpr { expr, schema: self.schema.clone() }
+    }
+
+    fn with(&self, other: &NativeExpr, expr: Expr) -> NativeExpr {
+        NativeExpr { expr, schema: self.schema.clone().or_else(|| other.schema.clone()) }
+    }
+
+    /// The type, if the columns are known and the expression has one.
+    fn data_type(&self, schema: Option<&DFSchemaRef>) -> Option<DataType> {
+        let empty = DFSchema::empty();
+        let schema = schema.or(self.schema.as_ref()).map_or(&empty, |s| s.as_ref());
+        self.expr.get_type(schema).ok()
+    }
+}
+
+/// The expressions of a list.
+pub fn exprs(list: Vec<NativeExpr>) -> Vec<Expr> {
+    list.into_iter().map(|e| e.expr).collect()
+}
+
+#[pymethods]
+impl NativeExpr {
+    /// A column by name; with the schema that it belongs to, an unknown name is an error.
+    #[staticmethod]
+    #[pyo3(signature = (name, schema = None))]
+    fn column(name: &str, schema: Option<&NativeSchema>) -> PyResult<NativeExpr> {
+        let expr = Expr::Column(Column::new_unqualified(name));
+        let Some(schema) = schema else { return Ok(NativeExpr { expr, schema: None }) };
+        let schema = DFSchema::try_from(schema.0.as_ref().clone()).or_raise()?;
+        Ok(NativeExpr { expr, schema: Some(schema.into()) })
+    }
+
+    /// A constant.
+    #[staticmethod]
+    #[pyo3(signature = (value, data_type = None))]
+    fn literal(value: &Bound<'_, PyAny>, data_type: Option<&Bound<'_, PyAny>>) -> PyResult<NativeExpr> {
+        let data_type = data_type.map(types::extract).transpose()?;
+        let value = values::literal(value, data_type.as_ref())?;
+        Ok(NativeExpr { expr: Expr::Literal(value, None), schema: None })
+    }
+
+    /// A call of one of DataFusion's functions.
+    #[staticmethod]
+    fn call(name: &str, args: Vec<NativeExpr>) -> PyResult<NativeExpr> {
+        let schema = args.iter().find_map(|a| a.schema.clone());
+        Ok(NativeExpr { expr: functions::call(name, exprs(args)).or_raise()?, schema })
+    }
+
+    /// `CASE WHEN … THEN … ELSE … END`.
+    #[staticmethod]
+    #[pyo3(signature = (branches, otherwise = None))]
+    fn case(branches: Vec<(NativeExpr, NativeExpr)>, otherwise: Option<NativeExpr>) -> PyResult<NativeExpr> {
+        let all = branches.iter().flat_map(|(condition, value)| [condition, value]);
+        let schema = all.chain(&otherwise).find_map(|e| e.schema.clone());
+        let mut branches = branches.into_iter();
+        let Some((condition, value)) = branches.next() else {
+            return Err(invalid("when(…) needs a condition"));
+        };
+        let mut case = when(condition.expr, value.expr);
+        for (condition, value) in branches {
+            case = case.when(condition.expr, value.expr);
+        }
+        let expr = match otherwise {
+            Some(otherwise) => case.otherwise(otherwise.expr),
+            None => case.end(),
+        };
+        Ok(NativeExpr { expr: expr.or_raise()?, schema })
+    }
+
+    /// A binary operator by its Python symbol.
+    fn binary(&self, symbol: &str, other: &NativeExpr) -> PyResult<NativeExpr> {
+        let schema = self.schema.as_ref().or(other.schema.as_ref());
+        let types = (self.data_type(schema), other.data_type(schema));
+        let (left, right) = align(self.expr.clone(), other.expr.clone(), &types);
+        let expr = match symbol {
+            "%" => functions::floor_mod(left, right),
+            "//" => functions::floor_div(left, right),
+            "/" => divide(left, right, &types),
+            "**" => functions::call("power", vec![left, right]).or_raise()?,
+            _ => binary_expr(left, operator(symbol, &types)?, right),
+        };
+        Ok(self.with(other, expr))
+    }
+
+    /// `~`: not, of a boolean; the complement, of a whole number.
+    fn invert(&self) -> NativeExpr {
+        match self.data_type(None) {
+            Some(t) if t.is_integer() => {
+                let ones = Expr::Literal(ScalarValue::Int64(Some(-1)), None);
+                self.of(binary_expr(self.expr.clone(), Operator::BitwiseXor, ones))
+            }
+            _ => self.of(Expr::Not(Box::new(self.expr.clone()))),
+        }
+    }
+
+    fn negative(&self) -> NativeExpr {
+        self.of(Expr::Negative(Box::new(self.expr.clone())))
+    }
+
+    fn is_null(&self) -> NativeExpr {
+        self.of(Expr::IsNull(Box::new(self.expr.clone())))
+    }
+
+    fn is_not_null(&self) -> NativeExpr {
+        self.of(Expr::IsNotNull(Box::new(self.expr.clone())))
+    }
+
+    #[pyo3(signature = (data_type, strict = true))]
+    fn cast(&self, data_type: &Bound<'_, PyAny>, strict: bool) -> PyResult<NativeExpr> {
+        let data_type = types::extract(data_type)?;
+        let cast = if strict { cast } else { try_cast };
+        Ok(self.of(cast(self.expr.clone(), data_type)))
+    }
+
+    fn isin(&self, list: Vec<NativeExpr>) -> NativeExpr {
+        self.of(in_list(self.expr.clone(), exprs(list), false))
+    }
+
+    fn between(&self, low: NativeExpr, high: NativeExpr) -> NativeExpr {
+        let [inner, low, high] = [self.expr.clone(), low.expr, high.expr].map(Box::new);
+        self.of(Expr::Between(Between { expr: inner, negated: false, low, high }))
+    }
+
+    /// A field of a struct column.
+    fn field(&self, name: &str) -> NativeExpr {
+        self.of(get_field(self.expr.clone(), name))
+    }
+
+    fn alias(&self, name: &str) -> NativeExpr {
+        self.of(self.expr.clone().unalias().alias(name))
+    }
+
+    /// The name that the expression gives its column: its alias, or the column that it is; else none.
+    fn name(&self) -> Option<String> {
+        match &self.expr {
+            Expr::Alias(alias) => Some(alias.name.clone()),
+            Expr::Column(column) => Some(column.name.clone()),
+            _ => None,
+        }
+    }
+
+    /// The first column that the expression speaks of, reading from the left.
+    fn root(&self) -> Option<String> {
+        let mut found = None;
+        let _ = datafusion::common::tree_node::TreeNode::apply(&self.expr, |node| {
+            use datafusion::common::tree_node::TreeNodeRecursion::{Continue, Stop};
+            if let Expr::Column(column) = node {
+                found = Some(column.name.clone());
+                return Ok(Stop);
+            }
+            Ok(Continue)
+        });
+        found
+    }
+
+    /// The name of the type, if it is known.
+    #[pyo3(signature = (schema = None))]
+    fn dtype(&self, schema: Option<&NativeSchema>) -> PyResult<Option<String>> {
+        let schema = match schema {
+            None => None,
+            Some(schema) => Some(DFSchema::try_from(schema.0.as_ref().clone()).or_raise()?.into()),
+        };
+        Ok(self.data_type(schema.as_ref()).map(|t| types::name(&t)))
+    }
+
+    /// The names of a struct's fields, if the expression is known to be one.
+    fn fields(&self) -> Vec<String> {
+        match self.data_type(None) {
+            Some(DataType::Struct(fields)) => fields.iter().map(|f| f.name().clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn text(&self) -> String {
+        text::text(&self.expr)
+    }
+}
+
+type Types = (Option<DataType>, Option<DataType>);
+
+fn operator(symbol: &str, types: &Types) -> PyResult<Operator> {
+    let is = |test: fn(&DataType) -> bool| {
+        types.0.as_ref().is_some_and(test) || types.1.as_ref().is_some_and(test)
+    };
+    let whole = is(|t| t.is_integer());
+    Ok(match symbol {
+        "+" if is(|t| t.is_string()) => Operator::StringConcat,
+        "+" => Operator::Plus,
+        "-" => Operator::Minus,
+        "*" => Operator::Multiply,
+        "==" => Operator::Eq,
+        "!=" => Operator::NotEq,
+        "<" => Operator::Lt,
+        "<=" => Operator::LtEq,
+        ">" => Operator::Gt,
+        ">=" => Operator::GtEq,
+        "&" if whole => Operator::BitwiseAnd,
+        "|" if whole => Operator::BitwiseOr,
+        "^" if whole => Operator::BitwiseXor,
+        "&" => Operator::And,
+        "|" => Operator::Or,
+        "^" => Operator::NotEq,
+        "<<" => Operator::BitwiseShiftLeft,
+        ">>" => Operator::BitwiseShiftRight,
+        other => return Err(invalid(format!("there is no operator {other}"))),
+    })
+}
+
+/// Python's `/`: true division, so whole numbers are made floats first.
+fn divide(left: Expr, right: Expr, types: &Types) -> Expr {
+    let exact = |t: &Option<DataType>| {
+        t.as_ref()
+            .is_some_and(|t| t.is_floating() || matches!(t, DataType::Decimal128(..) | DataType::Duration(_)))
+    };
+    if exact(&types.0) || exact(&types.1) {
+        return binary_expr(left, Operator::Divide, right);
+    }
+    binary_expr(to_float(left), Operator::Divide, to_float(right))
+}
+
+fn to_float(expr: Expr) -> Expr {
+    match &expr {
+        Expr::Literal(value, _) => match value.cast_to(&DataType::Float64) {
+            Ok(value) => Expr::Literal(value, None),
+            Err(_) => cast(expr, DataType::Float64),
+        },
+        _ => cast(expr, DataType::Float64),
+    }
+}
+
+/// A literal duration or instant takes the unit (and zone) of what it meets, so that no column is cast for it.
+fn align(left: Expr, right: Expr, types: &Types) -> (Expr, Expr) {
+    let (left_type, right_type) = types;
+    let fit = |expr: Expr, other: &Option<DataType>| match (&expr, other) {
+        (Expr::Literal(value, _), Some(other)) => match meeting(&value.data_type(), other) {
+            Some(wanted) => value.cast_to(&wanted).map_or(expr, |value| Expr::Literal(value, None)),
+            None => expr,
+        },
+        _ => expr,
+    };
+    (fit(left, right_type), fit(right, left_type))
+}
+
+fn meeting(literal: &DataType, other: &DataType) -> Option<DataType> {
+    match (literal, other) {
+        (DataType::Duration(_), DataType::Duration(unit) | DataType::Timestamp(unit, _)) => {
+            Some(DataType::Duration(*unit))
+        }
+        (DataType::Timestamp(_, zone), DataType::Timestamp(_, other_zone))
+            if zone.is_some() == other_zone.is_some() =>
+        {
+            Some(other.clone())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,116 @@
+//! The functions that expressions may call: all of DataFusion's, and the two of Python's operators that SQL has not.
+//!
+//! `%` and `//` in a lambda mean what they mean in Python (the result of `%` has the divisor's sign), whether the
+//! lambda is traced or not.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::kernels::numeric;
+use arrow::compute::unary;
+use arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
+use datafusion::execution::SessionStateDefaults;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+static FUNCTIONS: LazyLock<BTreeMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
+    let mut functions = BTreeMap::new();
+    for function in SessionStateDefaults::default_scalar_functions() {
+        for alias in function.aliases() {
+            functions.insert(alias.clone(), function.clone());
+        }
+        functions.insert(function.name().to_string(), function);
+    }
+    functions
+});
+
+static FLOOR_MOD: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(Floored::new("floor_mod").into()));
+static FLOOR_DIV: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(Floored::new("floor_div").into()));
+
+/// The names of all functions.
+pub fn names() -> Vec<String> {
+    FUNCTIONS.keys().cloned().collect()
+}
+
+/// A call of a function by name.
+///
+/// # Errors
+/// Plan error with the nearest name if there is no such function.
+pub fn call(name: &str, args: Vec<Expr>) -> Result<Expr> {
+    let Some(function) = FUNCTIONS.get(name) else {
+        let similarity = |known: &&String| (strsim::jaro_winkler(name, known) * 1e6) as u64;
+        let nearest = FUNCTIONS.keys().max_by_key(similarity).map(String::as_str).unwrap_or_default();
+        return plan_err!(
+            "there is no function \"{name}\"; did you mean \"{nearest}\"? dir(wb.fn) lists them all"
+        );
+    };
+    Ok(Expr::ScalarFunction(ScalarFunction::new_udf(function.clone(), args)))
+}
+
+/// Python's `%`.
+pub fn floor_mod(left: Expr, right: Expr) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(FLOOR_MOD.clone(), vec![left, right]))
+}
+
+/// Python's `//`.
+pub fn floor_div(left: Expr, right: Expr) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(FLOOR_DIV.clone(), vec![left, right]))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Floored {
+    name: &'static str,
+    signature: Signature,
+}
+
+impl Floored {
+    fn new(name: &'static str) -> Floored {
+        Floored { name, signature: Signature::numeric(2, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for Floored {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
+        Ok(args[0].clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [left, right]: [ColumnarValue; 2] = match args.args.try_into() {
+            Ok(args) => args,
+            Err(args) => return internal_err!("{} takes 2 arguments, got {}", self.name, args.len()),
+        };
+        let left = left.into_array(args.number_rows)?;
+        let modulo = floored_remainder(&left, &right, args.number_rows)?;
+        if self.name == "floor_mod" {
+            return Ok(ColumnarValue::Array(modulo));
+        }
+        let right = right.into_array(args.number_rows)?;
+        Ok(ColumnarValue::Array(numeric::div(&numeric::sub_wrapping(&left, &modulo)?, &right)?))
+    }
+}
+
+/// `((a % b) + b) % b`; in one pass for the common case, a whole column by a positive number.
+fn floored_remainder(left: &ArrayRef, right: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
+    if let (Some(left), ColumnarValue::Scalar(ScalarValue::Int64(Some(divisor @ 1..)))) =
+        (left.as_primitive_opt::<Int64Type>(), right)
+    {
+        return Ok(Arc::new(unary::<_, _, Int64Type>(left, |value| value.rem_euclid(*divisor))));
+    }
+    let right = right.clone().into_array(rows)?;
+    let remainder = numeric::rem(left, &right)?;
+    if left.data_type().is_unsigned_integer() {
+        return Ok(remainder);
+    }
+    Ok(numeric::rem(&numeric::add_wrapping(&remainder, &right)?, &right)?)
+}

@@ -1,0 +1,70 @@
+//! The native module behind the Python package `whimbrel`: conversions between Python's world and the engine's, and
+//! nothing else.
+//!
+//! From below to above: `types` and `values` (names of types; objects to columns and back), `rows`, `table` and `events`
+//! (data as Python sees it), `expr`, `functions`, `black_box`, `sample` and `text` (expressions), `plan` and `source`
+//! (the builder), `run`, `subscribe` and `progress` (actions); `error` (exceptions) beside them.
+//! What a user sees is `python/whimbrel`; start there.
+#![deny(missing_docs)]
+
+mod black_box;
+mod error;
+mod events;
+mod expr;
+mod functions;
+mod plan;
+mod progress;
+mod rows;
+mod run;
+mod sample;
+mod source;
+mod subscribe;
+mod table;
+mod text;
+mod types;
+mod values;
+
+use pyo3::prelude::*;
+
+/// The native half of `whimbrel`.
+#[pymodule]
+mod _whimbrel {
+    #[pymodule_export]
+    use crate::black_box::black_box;
+    #[pymodule_export]
+    use crate::expr::NativeExpr;
+    #[pymodule_export]
+    use crate::plan::NativePlan;
+    #[pymodule_export]
+    use crate::rows::Row;
+    #[pymodule_export]
+    use crate::run::{NativeOptions, collect, to_binary_stream, to_memory, to_storage};
+    #[pymodule_export]
+    use crate::sample::{NativeDataType, infer_type, sample_rows};
+    #[pymodule_export]
+    use crate::source::{NativeSender, files, ingress, live, live_sources, memory};
+    #[pymodule_export]
+    use crate::subscribe::{NativeJob, collect_events, head, subscribe, subscribe_events};
+    #[pymodule_export]
+    use crate::table::{NativeSchema, NativeTable};
+    #[pymodule_export]
+    use crate::{function_names, missing_column};
+
+    /// The version of the package.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals, reason = "Python's name for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}
+
+/// The names of all functions that an expression may call.
+#[pyfunction]
+fn function_names() -> Vec<String> {
+    functions::names()
+}
+
+/// What is said where a column does not exist.
+#[pyfunction]
+fn missing_column(name: &str, known: Vec<String>) -> String {
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    whimbrel_plan::names::unknown_column(name, &known).message().into_owned()
+}

@@ -1,0 +1,290 @@
+//! Plans: the builder of whimbrel-plan, method by method. What is checked is checked there.
+
+use datafusion::logical_expr::{Expr, SortExpr};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDelta, PyDeltaAccess, PyDict, PyInt, PyString};
+use whimbrel_plan::{Agg, AggFunction, Duration, JoinKind, Scope, Stream};
+use whimbrel_temporal::{Closed, DurationRule, StartRule};
+
+use crate::error::{OrRaise, Raised, invalid};
+use crate::expr::{NativeExpr, exprs};
+use crate::table::NativeSchema;
+use crate::types;
+
+/// A sharded stream: a plan and what is known of it.
+#[pyclass(frozen, module = "whimbrel._whimbrel", name = "Plan")]
+pub struct NativePlan {
+    /// The builder.
+    pub stream: Stream,
+}
+
+/// A length of time as Python gives it.
+pub struct Length(pub Duration);
+
+impl<'py> FromPyObject<'_, 'py> for Length {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Length> {
+        if let Ok(text) = object.cast::<PyString>() {
+            return Ok(Length(Duration::Text(text.to_string())));
+        }
+        if let Ok(delta) = object.cast::<PyDelta>() {
+            let seconds = i128::from(delta.get_days()) * 86_400 + i128::from(delta.get_seconds());
+            return Ok(Length(Duration::Nanos(
+                (seconds * 1_000_000 + i128::from(delta.get_microseconds())) * 1_000,
+            )));
+        }
+        if object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>() {
+            return Ok(Length(Duration::Ticks(object.extract()?)));
+        }
+        Err(invalid(format!(
+            "{} is no duration; write \"5m\" or a timedelta, or on a logical clock an integer",
+            object.repr()?
+        )))
+    }
+}
+
+type Keys = Vec<(NativeExpr, NativeExpr)>;
+
+fn pairs(keys: Keys) -> Vec<(Expr, Expr)> {
+    keys.into_iter().map(|(left, right)| (left.expr, right.expr)).collect()
+}
+
+fn closed(side: &str) -> PyResult<Closed> {
+    match side {
+        "left" => Ok(Closed::Left),
+        "right" => Ok(Closed::Right),
+        other => Err(invalid(format!("closed is \"left\" or \"right\", not \"{other}\""))),
+    }
+}
+
+fn scope(scope: &str) -> PyResult<Scope> {
+    match scope {
+        "global" => Ok(Scope::Global),
+        "local" => Ok(Scope::Local),
+        other => Err(invalid(format!("scope is \"global\" or \"local\", not \"{other}\""))),
+    }
+}
+
+fn join_kind(how: &str) -> PyResult<JoinKind> {
+    const KINDS: [JoinKind; 6] =
+        [JoinKind::Inner, JoinKind::Left, JoinKind::Full, JoinKind::Cross, JoinKind::Semi, JoinKind::Anti];
+    KINDS.into_iter().find(|kind| kind.name() == how).ok_or_else(|| {
+        invalid(format!("how is one of {}, not \"{how}\"", KINDS.map(JoinKind::name).join(", ")))
+    })
+}
+
+fn aggregate_function(name: &str) -> PyResult<AggFunction> {
+    const FUNCTIONS: [AggFunction; 8] = [
+        AggFunction::Count,
+        AggFunction::Sum,
+        AggFunction::Average,
+        AggFunction::Min,
+        AggFunction::Max,
+        AggFunction::First,
+        AggFunction::Last,
+        AggFunction::CountDistinct,
+    ];
+    FUNCTIONS
+        .into_iter()
+        .find(|function| function.name() == name)
+        .ok_or_else(|| invalid(format!("there is no aggregate \"{name}\"")))
+}
+
+impl NativePlan {
+    fn wrap(stream: datafusion::error::Result<Stream>) -> PyResult<NativePlan> {
+        Ok(NativePlan { stream: stream.or_raise()? })
+    }
+
+    fn ticks(&self, length: &Length, what: &str) -> PyResult<i64> {
+        match &self.stream.properties().time {
+            Some(time) => length.0.ticks(time, what).or_raise(),
+            None => {
+                Err(invalid(format!("{what} needs a stream with time: name its time column, time=\"…\"")))
+            }
+        }
+    }
+
+    fn start_rule(&self, kind: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<StartRule<Expr>> {
+        match (kind, value) {
+            ("keep", _) => Ok(StartRule::Keep),
+            ("shift", Some(by)) => Ok(StartRule::Shift(self.ticks(&by.extract()?, "alter_lifetime: start")?)),
+            ("by", Some(expr)) => Ok(StartRule::By(expr.extract::<NativeExpr>()?.expr)),
+            (other, _) => Err(invalid(format!("there is no start rule \"{other}\""))),
+        }
+    }
+
+    fn duration_rule(&self, kind: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<DurationRule<Expr>> {
+        match (kind, value) {
+            ("keep", _) => Ok(DurationRule::Keep),
+            ("infinite", _) => Ok(DurationRule::Infinite),
+            ("constant", Some(length)) => {
+                Ok(DurationRule::Constant(self.ticks(&length.extract()?, "alter_lifetime: duration")?))
+            }
+            ("by_start", Some(expr)) => Ok(DurationRule::ByStart(expr.extract::<NativeExpr>()?.expr)),
+            ("by_lifetime", Some(expr)) => Ok(DurationRule::ByLifetime(expr.extract::<NativeExpr>()?.expr)),
+            (other, _) => Err(invalid(format!("there is no duration rule \"{other}\""))),
+        }
+    }
+}
+
+#[pymethods]
+impl NativePlan {
+    fn schema(&self) -> NativeSchema {
+        NativeSchema(self.stream.schema().clone())
+    }
+
+    fn properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (known, dict) = (self.stream.properties(), PyDict::new(py));
+        dict.set_item("time", known.time.as_ref().map(types::name))?;
+        dict.set_item("key", &known.key)?;
+        dict.set_item("bounded", known.bounded)?;
+        dict.set_item("shards", known.shards)?;
+        dict.set_item("groups", known.groups)?;
+        Ok(dict)
+    }
+
+    fn explain(&self) -> PyResult<String> {
+        self.stream.explain().or_raise()
+    }
+
+    fn where_(&self, predicate: NativeExpr) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.where_(predicate.expr))
+    }
+
+    fn select(&self, columns: Vec<NativeExpr>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.select(exprs(columns)))
+    }
+
+    fn with_columns(&self, columns: Vec<NativeExpr>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.with_columns(exprs(columns)))
+    }
+
+    fn drop(&self, columns: Vec<String>) -> PyResult<NativePlan> {
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        NativePlan::wrap(self.stream.drop(&columns))
+    }
+
+    fn select_many(&self, list: NativeExpr, name: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.select_many(list.expr, name))
+    }
+
+    fn with_start(&self, name: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.with_start(name))
+    }
+
+    fn alter_lifetime(
+        &self,
+        start: (String, Option<Bound<'_, PyAny>>),
+        duration: (String, Option<Bound<'_, PyAny>>),
+    ) -> PyResult<NativePlan> {
+        let start = self.start_rule(&start.0, start.1.as_ref())?;
+        let duration = self.duration_rule(&duration.0, duration.1.as_ref())?;
+        NativePlan::wrap(self.stream.alter_lifetime(start, duration))
+    }
+
+    fn shift(&self, by: Length) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.shift(by.0))
+    }
+
+    fn tumbling(&self, size: Length, offset: Length, side: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.tumbling(size.0, offset.0, closed(side)?))
+    }
+
+    fn hopping(&self, size: Length, hop: Length, offset: Length, side: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.hopping(size.0, hop.0, offset.0, closed(side)?))
+    }
+
+    fn sliding(&self, size: Length, side: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.sliding(size.0, closed(side)?))
+    }
+
+    #[pyo3(signature = (timeout, max_duration))]
+    fn session(&self, timeout: Length, max_duration: Option<Length>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.session(timeout.0, max_duration.map(|d| d.0)))
+    }
+
+    fn clip_constant(&self, limit: Length) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.clip_constant(limit.0))
+    }
+
+    fn clip(&self, other: &NativePlan, on: Keys) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.clip(&other.stream, pairs(on)))
+    }
+
+    fn point_at_end(&self) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.point_at_end())
+    }
+
+    #[expect(clippy::type_complexity, reason = "a tuple for each aggregate, made in one place")]
+    fn aggregate(
+        &self,
+        aggregates: Vec<(String, String, Option<NativeExpr>, Option<NativeExpr>)>,
+    ) -> PyResult<NativePlan> {
+        let aggregates = aggregates.into_iter().map(|(name, function, argument, filter)| {
+            let function = aggregate_function(&function)?;
+            Ok((name, Agg { function, argument: argument.map(|e| e.expr), filter: filter.map(|e| e.expr) }))
+        });
+        NativePlan::wrap(self.stream.aggregate(aggregates.collect::<PyResult<_>>()?))
+    }
+
+    fn group_apply(&self, key: Vec<NativeExpr>, query: &Bound<'_, PyAny>) -> PyResult<NativePlan> {
+        let apply = |group: Stream| -> PyResult<Stream> {
+            let result = query.call1((NativePlan { stream: group },))?;
+            Ok(result.cast::<NativePlan>()?.get().stream.clone())
+        };
+        NativePlan::wrap(self.stream.group_apply(exprs(key), |group| apply(group).map_err(Raised::pass)))
+    }
+
+    fn union(&self, other: &NativePlan) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.union(&other.stream))
+    }
+
+    fn distinct(&self) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.distinct())
+    }
+
+    fn join(&self, other: &NativePlan, on: Keys, how: &str, suffix: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.join(&other.stream, pairs(on), join_kind(how)?, suffix))
+    }
+
+    fn where_exists(&self, other: &NativePlan, on: Keys) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.where_exists(&other.stream, pairs(on)))
+    }
+
+    fn where_not_exists(&self, other: &NativePlan, on: Keys) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.where_not_exists(&other.stream, pairs(on)))
+    }
+
+    /// Each column with whether it ascends and whether nulls come first.
+    fn sort(&self, by: Vec<(NativeExpr, bool, bool)>) -> PyResult<NativePlan> {
+        let by = by
+            .into_iter()
+            .map(|(column, ascending, nulls_first)| SortExpr::new(column.expr, ascending, nulls_first));
+        NativePlan::wrap(self.stream.sort(by.collect()))
+    }
+
+    fn limit(&self, skip: usize, fetch: usize) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.limit(skip, Some(fetch)))
+    }
+
+    fn rekey(&self, key: Vec<NativeExpr>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.rekey(exprs(key)))
+    }
+
+    fn redistribute(&self, shards: usize, among: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.redistribute(Some(shards), scope(among)?))
+    }
+
+    fn reshard(&self, shards: usize, among: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.reshard(Some(shards), scope(among)?))
+    }
+
+    fn broadcast(&self, shards: usize, among: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.broadcast(Some(shards), scope(among)?))
+    }
+
+    fn multicast(&self, to: NativeExpr, shards: usize, among: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.multicast(to.expr, Some(shards), scope(among)?))
+    }
+}

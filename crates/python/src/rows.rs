@@ -1,0 +1,146 @@
+//! Rows as Python objects: what black-box lambdas and subscribers get.
+//!
+//! A row is a position in a batch: making one copies nothing, and a cell becomes a Python object when it is asked for.
+//! Every attribute that does not begin with an underscore is a column; `keys` is a method where no column has that
+//! name, so that `dict(row)` works.
+
+use arrow::array::{ArrayRef, RecordBatch};
+use pyo3::exceptions::{PyAttributeError, PyIndexError, PyKeyError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyDict, PyInt, PyList, PyString, PyTuple};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::values;
+
+/// The columns that rows point into.
+#[derive(Debug)]
+pub struct Columns {
+    names: Vec<String>,
+    positions: HashMap<String, usize>,
+    arrays: Vec<ArrayRef>,
+}
+
+impl Columns {
+    /// The columns of a batch.
+    pub fn new(names: Vec<String>, arrays: Vec<ArrayRef>) -> Arc<Columns> {
+        let positions = names.iter().enumerate().map(|(position, name)| (name.clone(), position)).collect();
+        Arc::new(Columns { names, positions, arrays })
+    }
+
+    /// All rows of a batch as objects.
+    pub fn rows(batch: &RecordBatch) -> Vec<Row> {
+        let names = batch.schema().fields().iter().map(|f| f.name().clone()).collect();
+        let columns = Columns::new(names, batch.columns().to_vec());
+        (0..batch.num_rows()).map(|index| Row { columns: columns.clone(), index }).collect()
+    }
+}
+
+/// One row: `row.name`, `row["name"]` and `row[0]` give its values, `dict(row)` all of them.
+#[pyclass(frozen, module = "whimbrel")]
+#[derive(Debug, Clone)]
+pub struct Row {
+    columns: Arc<Columns>,
+    index: usize,
+}
+
+impl Row {
+    /// The row at a position.
+    pub fn new(columns: Arc<Columns>, index: usize) -> Row {
+        Row { columns, index }
+    }
+
+    fn cell(&self, py: Python<'_>, position: usize) -> PyResult<Py<PyAny>> {
+        values::cell(py, self.columns.arrays[position].as_ref(), self.index)
+    }
+
+    fn missing(&self, name: &str) -> String {
+        let known: Vec<&str> = self.columns.names.iter().map(String::as_str).collect();
+        whimbrel_plan::names::unknown_column(name, &known).message().into_owned()
+    }
+}
+
+#[pymethods]
+impl Row {
+    fn __getattr__(slf: Bound<'_, Self>, name: &str) -> PyResult<Py<PyAny>> {
+        let row = slf.get();
+        if let Some(&position) = row.columns.positions.get(name) {
+            return row.cell(slf.py(), position);
+        }
+        if name == "keys" {
+            let names = row.columns.clone();
+            let keys =
+                move |args: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| -> PyResult<Py<PyAny>> {
+                    Ok(PyList::new(args.py(), &names.names)?.into_any().unbind())
+                };
+            return Ok(PyCFunction::new_closure(slf.py(), Some(c"keys"), None, keys)?.into_any().unbind());
+        }
+        Err(PyAttributeError::new_err(row.missing(name)))
+    }
+
+    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let py = key.py();
+        if let Ok(name) = key.cast::<PyString>() {
+            let name = name.to_cow()?;
+            return match self.columns.positions.get(name.as_ref()) {
+                Some(&position) => self.cell(py, position),
+                None => Err(PyKeyError::new_err(self.missing(&name))),
+            };
+        }
+        if key.is_instance_of::<PyInt>() {
+            let (at, count) = (key.extract::<isize>()?, self.columns.arrays.len() as isize);
+            return match if at < 0 { at + count } else { at } {
+                position if (0..count).contains(&position) => self.cell(py, position as usize),
+                _ => Err(PyIndexError::new_err(format!("a row of {count} columns has no column {at}"))),
+            };
+        }
+        Err(PyTypeError::new_err("a row is indexed by a column's name or position"))
+    }
+
+    fn __contains__(&self, name: &str) -> bool {
+        self.columns.positions.contains_key(name)
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        PyList::new(py, &self.columns.names)?.try_iter().map(Bound::into_any)
+    }
+
+    fn __len__(&self) -> usize {
+        self.columns.arrays.len()
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let mine = self.as_dict(py)?;
+        match other.cast::<Row>() {
+            Ok(other) => mine.eq(other.get().as_dict(py)?),
+            Err(_) => mine.eq(other),
+        }
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        let cells = (0..self.columns.arrays.len()).map(|p| self.cell(py, p)).collect::<PyResult<Vec<_>>>()?;
+        PyTuple::new(py, cells)?.hash()
+    }
+
+    fn __dir__(&self) -> Vec<String> {
+        self.columns.names.clone()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let mut parts = Vec::new();
+        for (position, name) in self.columns.names.iter().enumerate() {
+            parts.push(format!("{name}={}", self.cell(py, position)?.bind(py).repr()?));
+        }
+        Ok(format!("Row({})", parts.join(", ")))
+    }
+}
+
+impl Row {
+    fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (position, name) in self.columns.names.iter().enumerate() {
+            dict.set_item(name, self.cell(py, position)?)?;
+        }
+        Ok(dict)
+    }
+}

@@ -1,0 +1,174 @@
+//! Running plans: the interpreter is released while the engine works, and asked for signals twenty times a second.
+//!
+//! A query that is interrupted, or whose `poll` raises, is cancelled before the exception goes on.
+
+use pyo3::prelude::*;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+use whimbrel_sharded::action::{self, Action, Existing};
+use whimbrel_sharded::{Job, Options, Output, RuntimeKind};
+
+use crate::error::{OrRaise, Raised, invalid};
+use crate::plan::NativePlan;
+use crate::progress::Bar;
+use crate::table::NativeTable;
+
+/// How often signals are looked at.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How a plan is run.
+#[pyclass(frozen, module = "whimbrel._whimbrel", name = "Options")]
+pub struct NativeOptions {
+    /// The engine's options.
+    pub options: Options,
+    /// Whether to show a progress bar; none: if there is a terminal.
+    progress: Option<bool>,
+}
+
+#[pymethods]
+impl NativeOptions {
+    #[new]
+    fn new(runtime: &str, batch_rows: usize, progress: Option<bool>) -> PyResult<NativeOptions> {
+        let runtime = match runtime {
+            "library" => RuntimeKind::Library,
+            "local" => RuntimeKind::Local,
+            other => return Err(invalid(format!("runtime is \"library\" or \"local\", not \"{other}\""))),
+        };
+        Ok(NativeOptions { options: Options { runtime, batch_rows, ..Options::default() }, progress })
+    }
+}
+
+impl NativeOptions {
+    /// The same, for every event as it becomes known.
+    pub fn events(&self) -> Options {
+        Options { output: Output::Events, ..self.options.clone() }
+    }
+
+    /// Waits for the end of a job; interrupts and what `poll` raises cancel it.
+    pub fn wait(&self, py: Python<'_>, job: &Job, poll: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let mut bar = Bar::new(self.progress);
+        while !wait_a_tick(py, job, TICK, poll)? {
+            bar.update(job);
+        }
+        Ok(())
+    }
+
+    fn finish<T: Send>(
+        &self,
+        py: Python<'_>,
+        action: Action<T>,
+        poll: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<T> {
+        self.wait(py, action.job(), poll)?;
+        py.detach(|| action.wait()).or_raise()
+    }
+}
+
+/// Waits for a while; whether the job has ended.
+pub fn wait_a_tick(
+    py: Python<'_>,
+    job: &Job,
+    tick: Duration,
+    poll: Option<&Bound<'_, PyAny>>,
+) -> PyResult<bool> {
+    let ended = py.detach(|| job.wait_timeout(tick)).or_raise();
+    let interrupted = py.check_signals().and_then(|()| match poll {
+        Some(poll) => poll.call0().map(|_| ()),
+        None => Ok(()),
+    });
+    if let Err(interrupt) = interrupted {
+        job.cancel();
+        return Err(interrupt);
+    }
+    ended
+}
+
+/// The whole result.
+#[pyfunction]
+#[pyo3(signature = (plan, options, poll))]
+pub fn collect(
+    py: Python<'_>,
+    plan: &NativePlan,
+    options: &NativeOptions,
+    poll: Option<&Bound<'_, PyAny>>,
+) -> PyResult<NativeTable> {
+    let action = py.detach(|| action::collect(&plan.stream, &options.options)).or_raise()?;
+    let table = options.finish(py, action, poll)?;
+    Ok(NativeTable { schema: table.schema, batches: table.batches })
+}
+
+/// The result, held in memory, as a plan to go on with.
+#[pyfunction]
+#[pyo3(signature = (plan, options, poll))]
+pub fn to_memory(
+    py: Python<'_>,
+    plan: &NativePlan,
+    options: &NativeOptions,
+    poll: Option<&Bound<'_, PyAny>>,
+) -> PyResult<NativePlan> {
+    let action = py.detach(|| action::to_memory(&plan.stream, &options.options)).or_raise()?;
+    Ok(NativePlan { stream: options.finish(py, action, poll)?.stream })
+}
+
+/// The result in Parquet files, one for each shard; their paths.
+#[pyfunction]
+#[pyo3(signature = (plan, options, folder, replace, poll))]
+pub fn to_storage(
+    py: Python<'_>,
+    plan: &NativePlan,
+    options: &NativeOptions,
+    folder: &str,
+    replace: bool,
+    poll: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<String>> {
+    let existing = if replace { Existing::Replace } else { Existing::Refuse };
+    let store = || action::to_storage(&plan.stream, &options.options, Path::new(folder), existing);
+    let paths = options.finish(py, py.detach(store).or_raise()?, poll)?;
+    Ok(paths.into_iter().map(|path| path.display().to_string()).collect())
+}
+
+/// The result in Arrow's IPC format, a file object for each shard.
+#[pyfunction]
+#[pyo3(signature = (plan, options, files, poll))]
+pub fn to_binary_stream(
+    py: Python<'_>,
+    plan: &NativePlan,
+    options: &NativeOptions,
+    files: Vec<Py<PyAny>>,
+    poll: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let writers = files.into_iter().map(|file| Box::new(PythonFile { file }) as Box<dyn Write + Send>);
+    let writers = writers.collect();
+    let action =
+        py.detach(|| action::to_binary_stream(&plan.stream, &options.options, writers)).or_raise()?;
+    options.finish(py, action, poll)
+}
+
+/// A Python file object as a writer.
+struct PythonFile {
+    file: Py<PyAny>,
+}
+
+impl Write for PythonFile {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = Python::attach(|py| {
+            let written = self.file.call_method1(py, "write", (pyo3::types::PyBytes::new(py, bytes),))?;
+            // Raw files may write less, and say so; others may say nothing.
+            Ok(written.extract::<usize>(py).unwrap_or(bytes.len()))
+        });
+        written.map_err(failed)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Python::attach(|py| match self.file.bind(py).hasattr("flush")? {
+            true => self.file.call_method0(py, "flush").map(|_| ()),
+            false => Ok(()),
+        })
+        .map_err(failed)
+    }
+}
+
+fn failed(error: PyErr) -> std::io::Error {
+    std::io::Error::other(Raised::wrap("the file object failed", error))
+}

@@ -1,0 +1,158 @@
+//! Where plans begin: files, memory, live feeds, and the ingress that gives rows their lifetimes.
+
+use arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::LogicalPlan;
+use pyo3::prelude::*;
+use pyo3::types::PyInt;
+use std::any::Any;
+use std::path::Path;
+use std::sync::Arc;
+use whimbrel_plan::names::unknown_column;
+use whimbrel_plan::{Source, Stream, TimeSpec, source_of};
+use whimbrel_sharded::dataset::{FileDataset, LiveDataset, LiveSender, MemoryDataset};
+use whimbrel_temporal::{Disorder, INFINITY, IngressOptions, OnCompleted, Punctuate};
+
+use crate::error::{OrRaise, invalid, raise};
+use crate::plan::{Length, NativePlan};
+use crate::table::{NativeSchema, NativeTable};
+use crate::{types, values};
+
+fn scan(name: &str, source: Arc<dyn Source>) -> PyResult<NativePlan> {
+    Ok(NativePlan { stream: Stream::scan(name, source).or_raise()? })
+}
+
+/// Files, by paths and patterns.
+#[pyfunction]
+#[pyo3(signature = (paths, shards))]
+pub fn files(py: Python<'_>, paths: Vec<String>, shards: Option<usize>) -> PyResult<NativePlan> {
+    let dataset = py.detach(|| FileDataset::open(&paths, shards)).or_raise()?;
+    let first = paths.first().map(String::as_str).unwrap_or_default();
+    let stem = Path::new(first).file_stem().and_then(|stem| stem.to_str()).unwrap_or(first);
+    scan(stem, Arc::new(dataset))
+}
+
+/// A table, cut into contiguous shards.
+#[pyfunction]
+pub fn memory(table: &NativeTable, shards: usize) -> PyResult<NativePlan> {
+    let whole = MemoryDataset::new(table.schema.clone(), vec![table.batches.clone()]).or_raise()?;
+    let dataset = if shards == 1 { whole } else { whole.with_shards(shards).or_raise()? };
+    scan("memory", Arc::new(dataset))
+}
+
+/// A live source and its senders, one for each shard.
+#[pyfunction]
+pub fn live(schema: &NativeSchema, shards: usize) -> PyResult<(NativePlan, Vec<NativeSender>)> {
+    let (dataset, senders) = LiveDataset::new(schema.0.clone(), shards).or_raise()?;
+    Ok((scan("live", dataset)?, senders.into_iter().map(|sender| NativeSender { sender }).collect()))
+}
+
+/// Gives the rows lifetimes.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the settings of one call, each with a name in Python")]
+pub fn ingress(
+    plan: &NativePlan,
+    time: String,
+    end: Option<String>,
+    kind: Option<String>,
+    disorder: &str,
+    reorder_latency: Length,
+    punctuate: Option<Length>,
+    punctuate_rows: Option<usize>,
+    on_completed: &str,
+    batch_rows: Option<usize>,
+) -> PyResult<NativePlan> {
+    let schema = plan.stream.schema();
+    let Ok(clock) = schema.field_with_name(&time) else {
+        let known: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+        return Err(raise(unknown_column(&time, &known)));
+    };
+    let latency = reorder_latency.0.ticks(clock.data_type(), "reorder_latency").or_raise()?;
+    if latency < 0 {
+        return Err(invalid("reorder_latency: a duration before now; give 0 or more"));
+    }
+    let options = IngressOptions {
+        disorder: match disorder {
+            "adjust" => Disorder::Adjust,
+            "drop" => Disorder::Drop,
+            _ => Disorder::Raise,
+        },
+        reorder_latency: latency,
+        punctuate: match (punctuate, punctuate_rows) {
+            (None, None) => Punctuate::Never,
+            (Some(every), None) => {
+                Punctuate::Every(every.0.positive_ticks(clock.data_type(), "punctuate").or_raise()?)
+            }
+            (None, Some(rows @ 1..)) => Punctuate::Rows(rows),
+            (None, Some(_)) => return Err(invalid("punctuate_rows: give at least 1")),
+            (Some(_), Some(_)) => return Err(invalid("give either punctuate= or punctuate_rows=")),
+        },
+        on_completed: match on_completed {
+            "flush" => OnCompleted::Flush,
+            "nothing" => OnCompleted::Nothing,
+            _ => OnCompleted::EndOfStream,
+        },
+        batch_rows: match batch_rows {
+            Some(0) => return Err(invalid("batch_rows: give at least 1")),
+            Some(rows) => rows,
+            None => IngressOptions::default().batch_rows,
+        },
+    };
+    let stream = plan.stream.ingress(TimeSpec { start: time, end, kind }, options);
+    Ok(NativePlan { stream: stream.or_raise()? })
+}
+
+/// What tells the live sources of this plan apart.
+#[pyfunction]
+pub fn live_sources(plan: &NativePlan) -> PyResult<Vec<usize>> {
+    let mut found = Vec::new();
+    let visit = |node: &LogicalPlan| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(source) = source_of(scan)
+            && let Some(live) = (source.as_ref() as &dyn Any).downcast_ref::<LiveDataset>()
+        {
+            found.push(std::ptr::from_ref(live) as usize);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    };
+    plan.stream.plan().apply(visit).or_raise()?;
+    Ok(found)
+}
+
+/// The sending end of one shard of a live source.
+#[pyclass(frozen, module = "whimbrel._whimbrel", name = "Sender")]
+pub struct NativeSender {
+    sender: LiveSender,
+}
+
+#[pymethods]
+impl NativeSender {
+    /// Sends rows; waits while the queue is full.
+    fn push(&self, py: Python<'_>, table: &NativeTable) -> PyResult<()> {
+        let batches: Vec<RecordBatch> = table.batches.clone();
+        py.detach(|| batches.into_iter().filter(|b| b.num_rows() > 0).try_for_each(|b| self.sender.push(b)))
+            .or_raise()
+    }
+
+    /// Promises that no row before a time follows; an integer is a number of ticks of this type of time.
+    fn advance(&self, py: Python<'_>, time: &Bound<'_, PyAny>, clock: &str) -> PyResult<()> {
+        let ticks: i64 = match time.is_instance_of::<PyInt>() {
+            true => time.extract()?,
+            false => ticks(time, clock)?,
+        };
+        py.detach(|| self.sender.advance(ticks.min(INFINITY))).or_raise()
+    }
+
+    /// Says that nothing follows.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.sender.close()).or_raise()
+    }
+}
+
+/// An instant in ticks of a type of time.
+fn ticks(time: &Bound<'_, PyAny>, clock: &str) -> PyResult<i64> {
+    let clock = types::parse(clock).or_raise()?;
+    let column = values::column("time", std::slice::from_ref(time), &clock)?;
+    let ticks = arrow::compute::cast(&column, &arrow::datatypes::DataType::Int64).or_raise()?;
+    Ok(arrow::array::AsArray::as_primitive::<arrow::datatypes::Int64Type>(&ticks).value(0))
+}

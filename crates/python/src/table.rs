@@ -1,0 +1,205 @@
+//! Tables and schemas as they pass between Python and the engine, by the Arrow PyCapsule interface, without copies.
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+use pyo3_arrow::input::AnyRecordBatch;
+use pyo3_arrow::{PySchema, PyTable};
+use std::sync::Arc;
+
+use crate::error::{OrRaise, invalid};
+use crate::rows::{Columns, Row};
+use crate::{types, values};
+
+/// A schema: names and types.
+#[pyclass(frozen, module = "whimbrel._whimbrel", name = "Schema")]
+pub struct NativeSchema(pub SchemaRef);
+
+#[pymethods]
+impl NativeSchema {
+    /// A schema from `(name, type)` pairs.
+    #[staticmethod]
+    fn of(fields: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<NativeSchema> {
+        let field = |(name, data_type): (String, Bound<'_, PyAny>)| -> PyResult<Field> {
+            Ok(Field::new(name, types::extract(&data_type)?, true))
+        };
+        let fields = fields.into_iter().map(field).collect::<PyResult<Vec<_>>>()?;
+        Ok(NativeSchema(Arc::new(Schema::new(fields))))
+    }
+
+    /// The schema of any object with `__arrow_c_schema__`.
+    #[staticmethod]
+    fn from_arrow(object: &Bound<'_, PyAny>) -> PyResult<NativeSchema> {
+        let capsule = object.call_method0("__arrow_c_schema__")?;
+        let schema = PySchema::from_arrow_pycapsule(capsule.cast()?)?;
+        Ok(NativeSchema(schema.into_inner()))
+    }
+
+    /// The columns' names.
+    fn names(&self) -> Vec<String> {
+        self.0.fields().iter().map(|f| f.name().clone()).collect()
+    }
+
+    /// The names of the columns' types.
+    fn types(&self) -> Vec<String> {
+        self.0.fields().iter().map(|f| types::name(f.data_type())).collect()
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        Ok(pyo3_arrow::ffi::to_schema_pycapsule(py, self.0.as_ref())?)
+    }
+}
+
+/// A table in memory: a schema and batches.
+#[pyclass(frozen, module = "whimbrel._whimbrel", name = "Table")]
+pub struct NativeTable {
+    /// The schema of every batch.
+    pub schema: SchemaRef,
+    /// The rows.
+    pub batches: Vec<RecordBatch>,
+}
+
+#[pymethods]
+impl NativeTable {
+    /// A table of any object with `__arrow_c_stream__` or `__arrow_c_array__`.
+    #[staticmethod]
+    pub fn from_arrow(object: &Bound<'_, PyAny>) -> PyResult<NativeTable> {
+        let input: AnyRecordBatch = object.extract()?;
+        let (batches, schema) = input.into_table()?.into_inner();
+        Ok(NativeTable { schema, batches })
+    }
+
+    /// A table of dicts, rows or tuples. Names and types that are not given are found by looking at all rows.
+    #[staticmethod]
+    #[pyo3(signature = (rows, names, types))]
+    pub fn from_rows(
+        rows: Vec<Bound<'_, PyAny>>,
+        names: Vec<String>,
+        types: Vec<Option<Bound<'_, PyAny>>>,
+    ) -> PyResult<NativeTable> {
+        let (mut fields, mut columns): (Vec<Field>, Vec<ArrayRef>) = (Vec::new(), Vec::new());
+        for (position, (name, given)) in names.iter().zip(&types).enumerate() {
+            let cells = rows.iter().map(|row| part(row, name, position)).collect::<PyResult<Vec<_>>>()?;
+            let data_type = match given {
+                Some(given) => types::extract(given)?,
+                None => values::infer(name, &cells)?,
+            };
+            columns.push(values::column(name, &cells, &data_type)?);
+            fields.push(Field::new(name, data_type, true));
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options).or_raise()?;
+        Ok(NativeTable { schema, batches: vec![batch] })
+    }
+
+    /// A table of rows with the columns of a schema.
+    #[staticmethod]
+    fn from_rows_like(rows: Vec<Bound<'_, PyAny>>, schema: &NativeSchema) -> PyResult<NativeTable> {
+        let mut columns: Vec<ArrayRef> = Vec::new();
+        for (position, field) in schema.0.fields().iter().enumerate() {
+            let cells =
+                rows.iter().map(|row| part(row, field.name(), position)).collect::<PyResult<Vec<_>>>()?;
+            columns.push(values::column(field.name(), &cells, field.data_type())?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let batch = RecordBatch::try_new_with_options(schema.0.clone(), columns, &options).or_raise()?;
+        Ok(NativeTable { schema: schema.0.clone(), batches: vec![batch] })
+    }
+
+    /// The schema.
+    fn schema(&self) -> NativeSchema {
+        NativeSchema(self.schema.clone())
+    }
+
+    /// How many rows there are.
+    fn num_rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// The bytes held.
+    fn nbytes(&self) -> usize {
+        self.batches.iter().map(RecordBatch::get_array_memory_size).sum()
+    }
+
+    /// The rows from `offset` on, at most `limit`.
+    pub fn slice(&self, mut offset: usize, mut limit: usize) -> NativeTable {
+        let mut batches = Vec::new();
+        for batch in &self.batches {
+            let skipped = offset.min(batch.num_rows());
+            let taken = limit.min(batch.num_rows() - skipped);
+            offset -= skipped;
+            limit -= taken;
+            if taken > 0 {
+                batches.push(batch.slice(skipped, taken));
+            }
+        }
+        NativeTable { schema: self.schema.clone(), batches }
+    }
+
+    /// The rows as objects.
+    fn rows(&self) -> Vec<Row> {
+        self.batches.iter().flat_map(Columns::rows).collect()
+    }
+
+    /// The values of a column.
+    fn column(&self, py: Python<'_>, name: &str) -> PyResult<Vec<Py<PyAny>>> {
+        let position = self.schema.index_of(name).or_raise()?;
+        let mut cells = Vec::with_capacity(self.num_rows());
+        for batch in &self.batches {
+            let column = batch.column(position);
+            for row in 0..column.len() {
+                cells.push(values::cell(py, column.as_ref(), row)?);
+            }
+        }
+        Ok(cells)
+    }
+
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let table = PyTable::try_new(self.batches.clone(), self.schema.clone())?;
+        let table = Bound::new(py, table)?;
+        table.call_method1("__arrow_c_stream__", (requested_schema,))
+    }
+}
+
+impl NativeTable {
+    /// The rows in the order of the first column; equal ones stay as they are.
+    pub fn sorted_by_first(&self) -> PyResult<NativeTable> {
+        let whole = arrow::compute::concat_batches(&self.schema, &self.batches).or_raise()?;
+        let mut order: Vec<u32> = (0..whole.num_rows() as u32).collect();
+        let starts = arrow::compute::cast(whole.column(0), &arrow::datatypes::DataType::Int64).or_raise()?;
+        let starts = arrow::array::AsArray::as_primitive::<arrow::datatypes::Int64Type>(&starts);
+        order.sort_by_key(|row| starts.value(*row as usize));
+        let batch = arrow::compute::take_record_batch(&whole, &UInt32Array::from(order)).or_raise()?;
+        Ok(NativeTable { schema: self.schema.clone(), batches: vec![batch] })
+    }
+}
+
+/// The cell of a row that is a mapping (absent: null), a tuple or list, or an object with attributes.
+fn part<'py>(row: &Bound<'py, PyAny>, name: &str, position: usize) -> PyResult<Bound<'py, PyAny>> {
+    let py = row.py();
+    if row.is_instance_of::<PyTuple>() || row.is_instance_of::<pyo3::types::PyList>() {
+        return row.get_item(position).map_err(|_| {
+            invalid(format!(
+                "a row of {} values has no column \"{name}\" (number {})",
+                row.len().unwrap_or(0),
+                position + 1
+            ))
+        });
+    }
+    if row.hasattr("keys")? {
+        return match row.get_item(name) {
+            Err(error) if error.is_instance_of::<pyo3::exceptions::PyKeyError>(py) => {
+                Ok(py.None().into_bound(py))
+            }
+            found => found,
+        };
+    }
+    Ok(row.getattr(name)?)
+}

@@ -1,0 +1,194 @@
+//! The names of data types as a Python user writes and reads them (`"int64"`, `"timestamp[us, UTC]"`, `int`), and
+//! Arrow's types behind them.
+//!
+//! `parse(&name(t))` is `t` for every type that has a name here; others (maps, unions, ...) only have a name.
+
+use arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion::common::plan_err;
+use datafusion::error::Result;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::sync::Arc;
+
+use crate::error::raise;
+
+/// The name of a type: lower case, parameters in brackets.
+pub fn name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Utf8 => "string".into(),
+        DataType::LargeUtf8 => "large_string".into(),
+        DataType::Utf8View => "string_view".into(),
+        DataType::Boolean => "bool".into(),
+        DataType::Date32 => "date".into(),
+        DataType::Timestamp(unit, None) => format!("timestamp[{}]", unit_name(unit)),
+        DataType::Timestamp(unit, Some(zone)) => format!("timestamp[{}, {zone}]", unit_name(unit)),
+        DataType::Duration(unit) => format!("duration[{}]", unit_name(unit)),
+        DataType::Time32(unit) | DataType::Time64(unit) => format!("time[{}]", unit_name(unit)),
+        DataType::Decimal128(precision, scale) => format!("decimal[{precision}, {scale}]"),
+        DataType::List(item) => format!("list[{}]", name(item.data_type())),
+        DataType::Struct(fields) => {
+            let fields: Vec<String> =
+                fields.iter().map(|f| format!("{}: {}", f.name(), name(f.data_type()))).collect();
+            format!("struct[{}]", fields.join(", "))
+        }
+        DataType::Dictionary(_, values) => format!("dictionary[{}]", name(values)),
+        other => other.to_string().to_lowercase(),
+    }
+}
+
+fn unit_name(unit: &TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
+}
+
+/// The type of a name, or an error that lists the names.
+pub fn parse(text: &str) -> Result<DataType> {
+    let text = text.trim();
+    let lower = text.to_lowercase();
+    if let Some(simple) = parse_simple(&lower) {
+        return Ok(simple);
+    }
+    match parameters(text) {
+        Some((head, inner)) => parse_with_parameters(text, &head, inner),
+        None => unknown(text),
+    }
+}
+
+fn parse_simple(lower: &str) -> Option<DataType> {
+    Some(match lower {
+        "null" => DataType::Null,
+        "bool" | "boolean" => DataType::Boolean,
+        "int8" => DataType::Int8,
+        "int16" => DataType::Int16,
+        "int32" => DataType::Int32,
+        "int64" | "int" => DataType::Int64,
+        "uint8" => DataType::UInt8,
+        "uint16" => DataType::UInt16,
+        "uint32" => DataType::UInt32,
+        "uint64" => DataType::UInt64,
+        "float16" => DataType::Float16,
+        "float32" => DataType::Float32,
+        "float64" | "float" | "double" => DataType::Float64,
+        "string" | "str" | "utf8" => DataType::Utf8,
+        "large_string" | "largeutf8" => DataType::LargeUtf8,
+        "string_view" | "utf8view" => DataType::Utf8View,
+        "binary" | "bytes" => DataType::Binary,
+        "date" | "date32" => DataType::Date32,
+        "date64" => DataType::Date64,
+        "datetime" | "timestamp" => DataType::Timestamp(TimeUnit::Microsecond, None),
+        "duration" => DataType::Duration(TimeUnit::Microsecond),
+        "time" => DataType::Time64(TimeUnit::Microsecond),
+        _ => return None,
+    })
+}
+
+/// Splits `head[inner]` (or `head<inner>`, `head(inner)`).
+fn parameters(text: &str) -> Option<(String, &str)> {
+    let open = text.find(['[', '<', '('])?;
+    let close = match text.as_bytes()[open] {
+        b'[' => ']',
+        b'<' => '>',
+        _ => ')',
+    };
+    let inner = text[open + 1..].strip_suffix(close)?;
+    Some((text[..open].trim().to_lowercase(), inner.trim()))
+}
+
+fn parse_with_parameters(text: &str, head: &str, inner: &str) -> Result<DataType> {
+    match head {
+        "timestamp" | "datetime" => match inner.split_once(',') {
+            None => Ok(DataType::Timestamp(parse_unit(text, inner)?, None)),
+            Some((unit, zone)) => {
+                let zone = zone.trim().trim_matches(['"', '\'']);
+                Ok(DataType::Timestamp(parse_unit(text, unit)?, Some(zone.into())))
+            }
+        },
+        "duration" => Ok(DataType::Duration(parse_unit(text, inner)?)),
+        "time" => match parse_unit(text, inner)? {
+            unit @ (TimeUnit::Second | TimeUnit::Millisecond) => Ok(DataType::Time32(unit)),
+            unit => Ok(DataType::Time64(unit)),
+        },
+        "decimal" | "decimal128" => {
+            match inner.split_once(',').map(|(p, s)| (p.trim().parse(), s.trim().parse())) {
+                Some((Ok(precision), Ok(scale))) => Ok(DataType::Decimal128(precision, scale)),
+                _ => plan_err!(
+                    "\"{text}\" is no type: write \"decimal[precision, scale]\", e.g. \"decimal[18, 2]\""
+                ),
+            }
+        }
+        "list" => Ok(DataType::new_list(parse(inner)?, true)),
+        "struct" => {
+            let fields = split_fields(inner).into_iter().map(|field| match field.split_once(':') {
+                Some((name, data_type)) => Ok(Field::new(name.trim(), parse(data_type)?, true)),
+                None => plan_err!("\"{text}\" is no type: write \"struct[name: type, ...]\""),
+            });
+            Ok(DataType::Struct(fields.collect::<Result<Vec<_>>>()?.into()))
+        }
+        "dictionary" => {
+            Ok(DataType::Dictionary(Arc::new(DataType::Int32).as_ref().clone().into(), parse(inner)?.into()))
+        }
+        _ => unknown(text),
+    }
+}
+
+/// Splits at the commas that are in no brackets.
+fn split_fields(text: &str) -> Vec<&str> {
+    let (mut depth, mut from, mut parts) = (0, 0, Vec::new());
+    for (at, character) in text.char_indices() {
+        match character {
+            '[' | '<' | '(' => depth += 1,
+            ']' | '>' | ')' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[from..]);
+    parts
+}
+
+fn parse_unit(text: &str, unit: &str) -> Result<TimeUnit> {
+    match unit.trim() {
+        "s" => Ok(TimeUnit::Second),
+        "ms" => Ok(TimeUnit::Millisecond),
+        "us" | "µs" => Ok(TimeUnit::Microsecond),
+        "ns" => Ok(TimeUnit::Nanosecond),
+        other => plan_err!("\"{text}\" is no type: \"{other}\" is no unit of time (s, ms, us, ns)"),
+    }
+}
+
+fn unknown<T>(text: &str) -> Result<T> {
+    plan_err!(
+        "\"{text}\" is no type. Types: bool, int8 … int64, uint8 … uint64, float32, float64, string, binary, date, \
+         timestamp[us], timestamp[us, UTC], duration[us], decimal[18, 2], list[int64], struct[a: int64, b: string]"
+    )
+}
+
+/// The type that a Python object names: a string, a Python class (`int`, `datetime`, ...) or any Arrow type object.
+pub fn extract(object: &Bound<'_, PyAny>) -> PyResult<DataType> {
+    if let Ok(text) = object.cast::<PyString>() {
+        return parse(&text.to_cow()?).map_err(raise);
+    }
+    if object.hasattr("__arrow_c_schema__")? {
+        let data_type: pyo3_arrow::PyDataType = object.extract()?;
+        return Ok(data_type.into_inner());
+    }
+    let class: String = match object.getattr("__name__") {
+        Ok(class) => class.extract()?,
+        Err(_) => object.repr()?.to_string(),
+    };
+    match class.as_str() {
+        "int" | "float" | "str" | "bool" | "bytes" | "date" | "datetime" | "time" => {
+            parse(&class).map_err(raise)
+        }
+        "timedelta" => parse("duration").map_err(raise),
+        // Polars names its types as classes and instances: Int64, String, Boolean, ...
+        other => parse(other).map_err(raise),
+    }
+}

@@ -1,0 +1,115 @@
+//! The Arrow type of a column of Python objects.
+//!
+//! All objects are looked at: a column of whole numbers whose last value is 0.5 is a column of floats, and two types
+//! with no common one are an error that names both.
+
+use arrow::datatypes::{DataType, Field, TimeUnit};
+use pyo3::prelude::*;
+use pyo3::types::*;
+
+use crate::error::invalid;
+use crate::types;
+
+/// The smallest type that holds all objects; `Null` if there is none but `None`.
+pub fn infer(name: &str, objects: &[Bound<'_, PyAny>]) -> PyResult<DataType> {
+    let mut known = DataType::Null;
+    for (row, object) in objects.iter().enumerate() {
+        let found = one(name, object)?;
+        if found == known || found == DataType::Null {
+            continue;
+        }
+        known = unify(&known, &found).ok_or_else(|| {
+            invalid(format!(
+                "column \"{name}\": row {row} holds a {} where the rows before hold {}; make them one type or give a schema",
+                types::name(&found),
+                types::name(&known)
+            ))
+        })?;
+    }
+    Ok(known)
+}
+
+fn one(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
+    Ok(if object.is_none() {
+        DataType::Null
+    } else if object.is_instance_of::<PyBool>() {
+        DataType::Boolean
+    } else if object.is_instance_of::<PyInt>() {
+        if object.extract::<i64>().is_err() { DataType::UInt64 } else { DataType::Int64 }
+    } else if object.is_instance_of::<PyFloat>() {
+        DataType::Float64
+    } else if object.is_instance_of::<PyString>() {
+        DataType::Utf8
+    } else if object.is_instance_of::<PyBytes>() {
+        DataType::Binary
+    } else if object.is_instance_of::<PyDateTime>() {
+        let zone = if object.getattr("tzinfo")?.is_none() { None } else { Some("UTC".into()) };
+        DataType::Timestamp(TimeUnit::Microsecond, zone)
+    } else if object.is_instance_of::<PyDate>() {
+        DataType::Date32
+    } else if object.is_instance_of::<PyTime>() {
+        DataType::Time64(TimeUnit::Microsecond)
+    } else if object.is_instance_of::<PyDelta>() {
+        DataType::Duration(TimeUnit::Microsecond)
+    } else if let Ok(items) = object.cast::<PyDict>() {
+        structure(name, items)?
+    } else if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+        let items = object.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+        DataType::new_list(infer(name, &items)?, true)
+    } else {
+        return other(name, object);
+    })
+}
+
+fn structure(name: &str, items: &Bound<'_, PyDict>) -> PyResult<DataType> {
+    let fields = items.iter().map(|(key, value)| {
+        let key: String = key.extract()?;
+        let data_type = one(&format!("{name}.{key}"), &value)?;
+        Ok(Field::new(key, data_type, true))
+    });
+    Ok(DataType::Struct(fields.collect::<PyResult<Vec<_>>>()?.into()))
+}
+
+/// Objects of other libraries: NumPy's scalars (`item()` gives Python's), decimals.
+fn other(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
+    let class = object.get_type().name()?.to_string();
+    if class == "Decimal" {
+        let exponent: i64 = object.call_method0("as_tuple")?.getattr("exponent")?.extract().unwrap_or(0);
+        return Ok(DataType::Decimal128(38, (-exponent).clamp(0, 38) as i8));
+    }
+    if let Ok(item) = object.call_method0("item")
+        && !item.get_type().is(&object.get_type())
+    {
+        return one(name, &item);
+    }
+    Err(invalid(format!(
+        "column \"{name}\": a {class} is no value for a column; use a Python number, string, date, …"
+    )))
+}
+
+fn unify(left: &DataType, right: &DataType) -> Option<DataType> {
+    use DataType::*;
+    Some(match (left, right) {
+        (Null, other) | (other, Null) => other.clone(),
+        (a, b) if a == b => a.clone(),
+        (Int64 | UInt64 | Float64, Float64) | (Float64, Int64 | UInt64) => Float64,
+        (Int64, UInt64) | (UInt64, Int64) => UInt64,
+        (Decimal128(_, a), Decimal128(_, b)) => Decimal128(38, *a.max(b)),
+        (Decimal128(p, s), Int64) | (Int64, Decimal128(p, s)) => Decimal128(*p, *s),
+        (Date32, Timestamp(unit, zone)) | (Timestamp(unit, zone), Date32) => Timestamp(*unit, zone.clone()),
+        (List(a), List(b)) => DataType::new_list(unify(a.data_type(), b.data_type())?, true),
+        (Struct(a), Struct(b)) => {
+            let mut fields: Vec<Field> = a.iter().map(|f| f.as_ref().clone()).collect();
+            for field in b {
+                match fields.iter_mut().find(|f| f.name() == field.name()) {
+                    Some(known) => {
+                        *known = Field::new(known.name(), unify(known.data_type(), field.data_type())?, true)
+                    }
+                    None => fields.push(field.as_ref().clone()),
+                }
+            }
+            Struct(fields.into())
+        }
+        _ => return None,
+    })
+}

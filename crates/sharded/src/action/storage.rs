@@ -1,0 +1,127 @@
+//! `to_storage`: a Parquet file a shard.
+//!
+//! Files appear under their names when all of them are complete; what a query leaves that fails or is stopped is
+//! removed.
+
+use super::Action;
+use super::form::Form;
+use crate::error::in_file;
+use crate::options::Options;
+use crate::runtime::{Order, Sink, start};
+use datafusion::common::{Result, plan_err};
+use datafusion::error::DataFusionError;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use whimbrel_plan::Stream;
+
+/// What to do with Parquet files that are in the folder already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Refuse to run.
+    Refuse,
+    /// Remove them once the new ones are complete.
+    Replace,
+}
+
+/// Writes the result into a folder, which is made if need be: `part-00000.parquet` and so on, in order of time. The
+/// action gives their paths.
+pub fn to_storage(
+    stream: &Stream,
+    options: &Options,
+    folder: &Path,
+    existing: Existing,
+) -> Result<Action<Vec<PathBuf>>> {
+    std::fs::create_dir_all(folder).map_err(|e| in_file(folder, e))?;
+    let old = parquet_files(folder)?;
+    if existing == Existing::Refuse && !old.is_empty() {
+        return plan_err!(
+            "there are Parquet files in `{}` already; give another folder, or say that they are to be replaced",
+            folder.display()
+        );
+    }
+    let form = Form::of(stream, options);
+    let parts = (0..stream.properties().shards).map(|shard| Part::create(folder, shard, &form));
+    let parts = Arc::new(parts.collect::<Result<Vec<_>>>()?);
+    let sink = |shard: usize| -> Sink {
+        let (parts, form) = (parts.clone(), form.clone());
+        Box::new(move |message| match form.table(&message)? {
+            Some(rows) => parts[shard].with(|writer| writer.write(&rows)),
+            None => Ok(()),
+        })
+    };
+    let sinks = (0..parts.len()).map(sink).collect();
+    let job = start(stream, options, Order::Start, sinks)?;
+    Ok(Action::new(job, move || {
+        parts.iter().try_for_each(Part::close)?;
+        for path in old {
+            std::fs::remove_file(&path).map_err(|e| in_file(&path, e))?;
+        }
+        parts.iter().map(Part::publish).collect()
+    }))
+}
+
+fn parquet_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).map_err(|e| in_file(folder, e))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|e| in_file(folder, e))?.path();
+        if path.extension().is_some_and(|e| e == "parquet") {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// A file in the making.
+struct Part {
+    path: PathBuf,
+    partial: PathBuf,
+    writer: Mutex<Option<ArrowWriter<File>>>,
+}
+
+impl Part {
+    fn create(folder: &Path, shard: usize, form: &Form) -> Result<Part> {
+        let path = folder.join(format!("part-{shard:05}.parquet"));
+        // Hidden, so that nobody reads it as a part of the dataset.
+        let partial = folder.join(format!(".part-{shard:05}.parquet.partial"));
+        let file = File::create(&partial).map_err(|e| in_file(&partial, e))?;
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let writer = ArrowWriter::try_new(file, form.schema(), Some(properties)).map_err(|e| in_file(&partial, e))?;
+        Ok(Part { path, partial, writer: Mutex::new(Some(writer)) })
+    }
+
+    fn with(
+        &self,
+        write: impl FnOnce(&mut ArrowWriter<File>) -> Result<(), parquet::errors::ParquetError>,
+    ) -> Result<()> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        match writer.as_mut() {
+            Some(writer) => write(writer).map_err(|e| in_file(&self.path, e)),
+            None => Err(DataFusionError::Internal("a file is written after it was closed".into())),
+        }
+    }
+
+    fn close(&self) -> Result<()> {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match writer {
+            Some(writer) => writer.close().map(|_| ()).map_err(|e| in_file(&self.path, e)),
+            None => Ok(()),
+        }
+    }
+
+    fn publish(&self) -> Result<PathBuf> {
+        std::fs::rename(&self.partial, &self.path).map_err(|e| in_file(&self.path, e))?;
+        Ok(self.path.clone())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // Published, it is not there any more; else nobody wants it.
+        let _ = std::fs::remove_file(&self.partial);
+    }
+}

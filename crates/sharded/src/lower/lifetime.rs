@@ -1,0 +1,54 @@
+//! What looks at lifetimes: windows, sessions, clips.
+
+use super::express::keyed;
+use datafusion::common::{Result, internal_err};
+use datafusion::logical_expr::{Expr, UserDefinedLogicalNodeCore};
+use whimbrel_plan::nodes::{self, Node, lifetime_schema, start_schema};
+use whimbrel_plan::physical;
+use whimbrel_temporal::operators;
+use whimbrel_temporal::{DurationRule, Graph, NodeId, Operator};
+
+/// Lowers a node of ours.
+pub(super) fn node(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Result<NodeId> {
+    let operator: Box<dyn Operator> = match node {
+        Node::AlterLifetime(n) => Box::new(alter(n)?),
+        Node::WithStart(n) => Box::new(operators::WithStart::new(n.schema().inner().clone())),
+        Node::Session(n) => return session(graph, n, inputs[0]),
+        Node::ClipConstant(n) => Box::new(operators::ClipConstant::new(n.limit)),
+        Node::Clip(n) => return clip(graph, n, inputs),
+        Node::PointAtEnd(_) => Box::new(operators::PointAtEnd::new()),
+        Node::Ingress(_) | Node::ReKey(_) | Node::Exchange(_) => {
+            return internal_err!("{node:?} is dealt with where stages are cut");
+        }
+    };
+    Ok(graph.add(operator, inputs))
+}
+
+fn alter(node: &nodes::AlterLifetime) -> Result<operators::AlterLifetime> {
+    let start = node.start.try_map(|e| physical(e, start_schema()))?;
+    let duration = match &node.duration {
+        rule @ DurationRule::ByStart(_) => rule.try_map(|e| physical(e, start_schema()))?,
+        rule => rule.try_map(|e| physical(e, lifetime_schema()))?,
+    };
+    Ok(operators::AlterLifetime::new(start, duration))
+}
+
+fn session(graph: &mut Graph, node: &nodes::Session, input: NodeId) -> Result<NodeId> {
+    let input = keyed(graph, input, node.input.schema(), &node.key)?;
+    if input.schema.fields().len() != node.input.schema().fields().len() {
+        return internal_err!("the key of a session is columns");
+    }
+    let operator = operators::Session::new(input.key, node.timeout, node.max_duration);
+    Ok(graph.add(Box::new(operator), &[input.node]))
+}
+
+fn clip(graph: &mut Graph, node: &nodes::Clip, inputs: &[NodeId]) -> Result<NodeId> {
+    let (left_on, right_on): (Vec<Expr>, Vec<Expr>) = node.on.iter().cloned().unzip();
+    let left = keyed(graph, inputs[0], node.left.schema(), &left_on)?;
+    let right = keyed(graph, inputs[1], node.right.schema(), &right_on)?;
+    if left.schema.fields().len() != node.left.schema().fields().len() {
+        return internal_err!("the key of a clip is columns");
+    }
+    let operator = operators::Clip::new(left.key, right.key);
+    Ok(graph.add(Box::new(operator), &[left.node, right.node]))
+}

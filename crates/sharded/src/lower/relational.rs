@@ -1,0 +1,182 @@
+//! A relational fragment: DataFusion's optimizer and physical planner, with the settings that make the answer depend on
+//! nothing but the order of the inputs (the design's page on distribution, §2.3).
+
+use crate::program::Leaf;
+use crate::stage::{Node, Operand, Stage};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext};
+use datafusion::logical_expr::{Extension, LogicalPlan};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
+    PlanProperties, ReplaceChildrenOptions,
+};
+use datafusion::prelude::SessionConfig;
+use futures::{StreamExt, stream};
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+static SESSION: LazyLock<SessionState> = LazyLock::new(deterministic);
+
+/// The session all fragments are planned in.
+pub(crate) fn session() -> &'static SessionState {
+    &SESSION
+}
+
+/// One partition, nothing that depends on timing.
+fn deterministic() -> SessionState {
+    let mut config = SessionConfig::new().with_target_partitions(1);
+    let options = config.options_mut();
+    options.execution.enable_file_stream_work_stealing = false;
+    options.execution.hash_join_buffering_capacity = 0;
+    options.optimizer.enable_round_robin_repartition = false;
+    options.optimizer.enable_dynamic_filter_pushdown = false;
+    options.optimizer.enable_join_dynamic_filter_pushdown = false;
+    options.optimizer.enable_topk_dynamic_filter_pushdown = false;
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    SessionStateBuilder::new().with_config(config).with_default_features().build()
+}
+
+/// The optimized plan of a relational stage.
+pub(crate) struct Fragment {
+    pub plan: LogicalPlan,
+}
+
+impl Fragment {
+    /// The plan of a stage, over its inputs as leaves.
+    pub fn of(stage: &Stage) -> Result<Fragment> {
+        let [output] = stage.outputs.as_slice() else {
+            return internal_err!("a relational stage has one output, not {}", stage.outputs.len());
+        };
+        let plan = assemble(stage, output.operand)?;
+        Ok(Fragment { plan: session().optimize(&plan)? })
+    }
+}
+
+fn assemble(stage: &Stage, operand: Operand) -> Result<LogicalPlan> {
+    match operand {
+        Operand::Input(input) => {
+            let leaf = Leaf { input, schema: stage.inputs[input].schema.clone() };
+            Ok(LogicalPlan::Extension(Extension { node: Arc::new(leaf) }))
+        }
+        Operand::Node(node) => {
+            let Node { plan, inputs } = &stage.nodes[node];
+            let inputs = inputs.iter().map(|i| assemble(stage, *i)).collect::<Result<Vec<_>>>()?;
+            match inputs.is_empty() {
+                true => Ok(plan.clone()),
+                false => plan.with_new_exprs(plan.expressions(), inputs),
+            }
+        }
+    }
+}
+
+/// The plan with every place where partitions come together as they arrive replaced by one where they come one after
+/// the other. Partitions are the branches of unions.
+pub(crate) fn in_order(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    plan.transform_up(|plan| {
+        let Some(coalesce) = plan.downcast_ref::<CoalescePartitionsExec>() else {
+            return Ok(Transformed::no(plan));
+        };
+        let input = Arc::clone(coalesce.input());
+        let ordered: Arc<dyn ExecutionPlan> = Arc::new(InOrderExec::new(input));
+        match coalesce.fetch() {
+            None => Ok(Transformed::yes(ordered)),
+            Some(_) => {
+                let limited = ordered.with_fetch(coalesce.fetch());
+                let limited = limited.ok_or_else(|| DataFusionError::Internal("a limit was lost".into()))?;
+                Ok(Transformed::yes(limited))
+            }
+        }
+    })
+    .data()
+}
+
+/// The partitions of its input, one after the other.
+#[derive(Debug, Clone)]
+struct InOrderExec {
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+    fetch: Option<usize>,
+}
+
+impl InOrderExec {
+    fn new(input: Arc<dyn ExecutionPlan>) -> InOrderExec {
+        let mut properties = PlanProperties::clone(input.properties());
+        // An order of each partition is no order of all.
+        properties.set_eq_properties(EquivalenceProperties::new(input.schema()));
+        let properties = Arc::new(properties.with_partitioning(Partitioning::UnknownPartitioning(1)));
+        InOrderExec { input, properties, fetch: None }
+    }
+}
+
+impl DisplayAs for InOrderExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "InOrderExec")
+    }
+}
+
+impl ExecutionPlan for InOrderExec {
+    fn name(&self) -> &'static str {
+        "InOrderExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(InOrderExec { fetch: self.fetch, ..InOrderExec::new(input) })),
+            _ => internal_err!("InOrderExec has one input"),
+        }
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        Some(Arc::new(InOrderExec { fetch, ..self.clone() }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition != 0 {
+            return internal_err!("InOrderExec has one partition, not number {partition}");
+        }
+        let partitions = self.input.output_partitioning().partition_count();
+        let streams = (0..partitions).map(|p| self.input.execute(p, context.clone())).collect::<Result<Vec<_>>>()?;
+        let rows = stream::iter(streams).flatten().scan(self.fetch.unwrap_or(usize::MAX), |left, rows| {
+            let taken = rows.map(|rows: RecordBatch| rows.slice(0, rows.num_rows().min(*left)));
+            let more = *left > 0;
+            *left -= taken.as_ref().map_or(0, |rows| rows.num_rows());
+            std::future::ready(more.then_some(taken))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+    }
+}

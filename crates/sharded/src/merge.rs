@@ -1,0 +1,311 @@
+//! Several time-ordered lanes into one time-ordered stream: the receiving end of an exchange.
+//!
+//! Invariants: rows come out in the order of (sync, lane, place in lane), so the order depends on what the lanes hold
+//! and not on when it came; a row comes out as soon as no lane can bring one before it or at the same instant. Where
+//! lanes do not overlap, batches are passed on as they are; where they do, their rows are merged into full batches
+//! (quill.txt §4.2: a union that swings pointers where it can).
+
+use datafusion::arrow::compute::interleave_record_batch;
+use datafusion::common::Result;
+use std::collections::VecDeque;
+use whimbrel_temporal::{BEGINNING, Batch, INFINITY, Message, Other, Time};
+
+/// Merges lanes by time.
+pub struct Gather {
+    lanes: Vec<Lane>,
+    ready: VecDeque<Message>,
+    /// What has been told of time.
+    told: Time,
+    batch_rows: usize,
+}
+
+struct Lane {
+    waiting: VecDeque<Batch>,
+    /// Nothing before this will come.
+    frontier: Time,
+}
+
+impl Gather {
+    /// A merge of so many lanes into batches of at most so many rows.
+    pub fn new(lanes: usize, batch_rows: usize) -> Gather {
+        let lane = || Lane { waiting: VecDeque::new(), frontier: BEGINNING };
+        Gather { lanes: (0..lanes).map(|_| lane()).collect(), ready: VecDeque::new(), told: BEGINNING, batch_rows }
+    }
+
+    /// Takes the next message of a lane.
+    pub fn push(&mut self, lane: usize, message: Message) -> Result<()> {
+        if self.lanes.len() == 1 {
+            self.pass(message);
+            return Ok(());
+        }
+        let state = &mut self.lanes[lane];
+        match message {
+            Message::Punctuation(time) => state.frontier = state.frontier.max(time),
+            Message::Batch(batch) => {
+                let batch = batch.compact()?;
+                if let Some(&last) = batch.sync.last() {
+                    state.frontier = state.frontier.max(last);
+                    state.waiting.push_back(batch);
+                }
+            }
+        }
+        self.release()
+    }
+
+    /// The next message of the merged stream.
+    pub fn next(&mut self) -> Option<Message> {
+        self.ready.pop_front()
+    }
+
+    /// Up to where the merged stream is known.
+    pub fn frontier(&self) -> Time {
+        self.lanes.iter().map(|l| l.frontier).min().unwrap_or(INFINITY)
+    }
+
+    /// The lane whose news is needed next, unless all have ended.
+    pub fn waiting_for(&self) -> Option<usize> {
+        let (lane, state) = self.lanes.iter().enumerate().min_by_key(|(i, l)| (l.frontier, *i))?;
+        (state.frontier < INFINITY).then_some(lane)
+    }
+
+    /// A single lane is in order already.
+    fn pass(&mut self, message: Message) {
+        let lane = &mut self.lanes[0];
+        match &message {
+            Message::Punctuation(time) => lane.frontier = lane.frontier.max(*time),
+            Message::Batch(batch) => match batch.sync.last() {
+                Some(&last) => lane.frontier = lane.frontier.max(last),
+                None => return,
+            },
+        }
+        self.ready.push_back(message);
+    }
+
+    /// Hands on all rows before the frontier.
+    fn release(&mut self) -> Result<()> {
+        let frontier = self.frontier();
+        if frontier == self.told {
+            return Ok(());
+        }
+        let mut pieces: Vec<Vec<Batch>> = self.lanes.iter_mut().map(|lane| lane.before(frontier)).collect();
+        if let Some(sequence) = in_sequence(&mut pieces) {
+            self.ready.extend(sequence.into_iter().map(Message::Batch));
+        } else {
+            Interleave::new(pieces).run(self.batch_rows, &mut self.ready)?;
+        }
+        self.told = frontier;
+        self.ready.push_back(Message::Punctuation(frontier));
+        Ok(())
+    }
+}
+
+impl Lane {
+    /// Takes the rows before an instant; at the end of time, all.
+    fn before(&mut self, limit: Time) -> Vec<Batch> {
+        let mut taken = Vec::new();
+        while let Some(batch) = self.waiting.pop_front() {
+            let count = match limit {
+                INFINITY => batch.len(),
+                _ => batch.sync.partition_point(|&t| t < limit),
+            };
+            if count == batch.len() {
+                taken.push(batch);
+                continue;
+            }
+            if count > 0 {
+                taken.push(batch.slice(0, count));
+            }
+            self.waiting.push_front(batch.slice(count, batch.len() - count));
+            break;
+        }
+        taken
+    }
+}
+
+/// All batches in an order in which none begins before the one before it has ended, if there is such an order. Takes
+/// the batches out of `pieces` only then.
+fn in_sequence(pieces: &mut [Vec<Batch>]) -> Option<Vec<Batch>> {
+    let mut order: Vec<(Time, Time, usize, usize)> = pieces
+        .iter()
+        .enumerate()
+        .flat_map(|(lane, batches)| {
+            batches.iter().enumerate().map(move |(i, b)| (b.sync[0], b.sync[b.len() - 1], lane, i))
+        })
+        .collect();
+    order.sort_unstable_by_key(|&(first, _, lane, i)| (first, lane, i));
+    let follows = order.windows(2).all(|pair| {
+        let ((_, last, lane, _), (first, _, next, _)) = (pair[0], pair[1]);
+        last < first || last == first && lane <= next
+    });
+    follows.then(|| order.iter().map(|&(_, _, lane, i)| pieces[lane][i].clone()).collect())
+}
+
+/// A merge of rows: finds runs, then copies each column once.
+struct Interleave {
+    batches: Vec<Batch>,
+    /// The batches of each lane, as numbers; the first is the current one.
+    lanes: Vec<VecDeque<usize>>,
+    /// The next row of each lane's current batch.
+    rows: Vec<usize>,
+    picks: Vec<(usize, usize)>,
+}
+
+impl Interleave {
+    fn new(pieces: Vec<Vec<Batch>>) -> Interleave {
+        let mut batches = Vec::new();
+        let mut lanes = Vec::new();
+        for lane in pieces {
+            lanes.push((batches.len()..batches.len() + lane.len()).collect());
+            batches.extend(lane);
+        }
+        Interleave { rows: vec![0; lanes.len()], batches, lanes, picks: Vec::new() }
+    }
+
+    fn run(mut self, batch_rows: usize, out: &mut VecDeque<Message>) -> Result<()> {
+        while let Some(lane) = self.first() {
+            let (batch, start) = (self.lanes[lane][0], self.rows[lane]);
+            let end = self.run_end(lane, batch, start).min(start + batch_rows - self.picks.len());
+            self.picks.extend((start..end).map(|row| (batch, row)));
+            self.rows[lane] = end;
+            if end == self.batches[batch].len() {
+                self.lanes[lane].pop_front();
+                self.rows[lane] = 0;
+            }
+            if self.picks.len() == batch_rows {
+                self.flush(out)?;
+            }
+        }
+        self.flush(out)
+    }
+
+    fn head(&self, lane: usize) -> Option<Time> {
+        self.lanes[lane].front().map(|&batch| self.batches[batch].sync[self.rows[lane]])
+    }
+
+    /// The lane with the earliest row, the first of several.
+    fn first(&self) -> Option<usize> {
+        let heads = (0..self.lanes.len()).filter_map(|lane| Some((self.head(lane)?, lane)));
+        heads.min().map(|(_, lane)| lane)
+    }
+
+    /// Where the rows of this lane end that come before the next row of any other.
+    fn run_end(&self, lane: usize, batch: usize, start: usize) -> usize {
+        let sync = &self.batches[batch].sync;
+        let mut end = sync.len();
+        for other in (0..self.lanes.len()).filter(|other| *other != lane) {
+            if let Some(head) = self.head(other) {
+                // Ties go to the lower lane.
+                let before = |t: Time| t < head || t == head && lane < other;
+                end = end.min(start + run_length(&sync[start..end.max(start)], before));
+            }
+        }
+        end.max(start + 1)
+    }
+
+    fn flush(&mut self, out: &mut VecDeque<Message>) -> Result<()> {
+        if self.picks.is_empty() {
+            return Ok(());
+        }
+        let rows: Vec<_> = self.batches.iter().map(|b| &b.rows).collect();
+        let rows = interleave_record_batch(&rows, &self.picks)?;
+        let sync: Vec<Time> = self.picks.iter().map(|&(b, i)| self.batches[b].sync[i]).collect();
+        out.push_back(Message::Batch(Batch::new(sync.into(), self.other(), rows)));
+        self.picks.clear();
+        Ok(())
+    }
+
+    /// The other times of the picked rows: one number for all where it is the same everywhere.
+    fn other(&self) -> Other {
+        let first = &self.batches[0].other;
+        let same = |b: &Batch| match (&b.other, first) {
+            (Other::Open, Other::Open) => true,
+            (Other::After(a), Other::After(b)) => a == b,
+            _ => false,
+        };
+        if self.batches.iter().all(same) {
+            return first.clone();
+        }
+        Other::Column(self.picks.iter().map(|&(b, i)| self.batches[b].other_at(i)).collect::<Vec<_>>().into())
+    }
+}
+
+/// How many of the first times are `before`; they are few as a rule, so the search gallops.
+fn run_length(times: &[Time], before: impl Fn(Time) -> bool) -> usize {
+    let mut step = 1;
+    while step < times.len() && before(times[step]) {
+        step *= 2;
+    }
+    let (low, high) = (step / 2, times.len().min(step));
+    low + times[low..high].partition_point(|&t| before(t))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::array::{Int64Array, RecordBatch};
+    use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
+    use std::sync::Arc;
+
+    fn batch(lane: i64, times: &[i64]) -> Message {
+        let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, false)]));
+        let values = Int64Array::from_iter_values(times.iter().map(|t| t * 10 + lane));
+        let rows = RecordBatch::try_new(schema, vec![Arc::new(values)]).unwrap();
+        Message::Batch(Batch::new(times.to_vec().into(), Other::After(1), rows))
+    }
+
+    fn drain(gather: &mut Gather) -> Vec<i64> {
+        use datafusion::arrow::array::AsArray;
+        let mut values = Vec::new();
+        while let Some(message) = gather.next() {
+            if let Message::Batch(b) = message {
+                assert!(b.sync.is_sorted());
+                values.extend(b.rows.column(0).as_primitive::<Int64Type>().values().iter().copied());
+            }
+        }
+        values
+    }
+
+    #[test]
+    fn rows_come_in_order_of_time_then_lane() {
+        for batch_rows in [1, 2, 3, 100] {
+            let mut gather = Gather::new(3, batch_rows);
+            gather.push(2, batch(2, &[1, 2, 2, 5])).unwrap();
+            gather.push(0, batch(0, &[2, 3, 5])).unwrap();
+            assert_eq!(gather.waiting_for(), Some(1));
+            assert_eq!(drain(&mut gather), Vec::<i64>::new());
+            gather.push(1, batch(1, &[2])).unwrap();
+            assert_eq!(drain(&mut gather), vec![12]);
+            gather.push(1, Message::Punctuation(4)).unwrap();
+            assert_eq!(drain(&mut gather), vec![20, 21, 22, 22, 30]);
+            for lane in 0..3 {
+                gather.push(lane, Message::Punctuation(INFINITY)).unwrap();
+            }
+            assert_eq!(drain(&mut gather), vec![50, 52]);
+            assert_eq!(gather.waiting_for(), None);
+        }
+    }
+
+    #[test]
+    fn lanes_that_do_not_overlap_are_not_copied() {
+        let mut gather = Gather::new(2, 2);
+        gather.push(1, batch(1, &[10, 11, 12, 13])).unwrap();
+        gather.push(0, batch(0, &[1, 2, 3, 10])).unwrap();
+        gather.push(0, Message::Punctuation(INFINITY)).unwrap();
+        gather.push(1, Message::Punctuation(INFINITY)).unwrap();
+        assert_eq!(drain(&mut gather), vec![10, 20, 30, 100, 101, 111, 121, 131]);
+    }
+
+    #[test]
+    fn runs_are_found() {
+        for n in 0..20 {
+            for k in 0..=n {
+                let times: Vec<i64> = (0..n).collect();
+                // The first is always before.
+                let expected = if k == 0 && n > 0 { None } else { Some(k as usize) };
+                if let Some(expected) = expected {
+                    assert_eq!(run_length(&times, |t| t < k), expected, "{n} {k}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The leaves of a relational stage: where a DataFusion plan reads what its channel is given.
+//!
+//! Invariants: a leaf hands out the messages of its lanes in turn; when there is nothing it says which lane it waits for
+//! and wakes whoever drives the plan. It never blocks.
+
+use super::turns::{Turn, Turns};
+use crate::dataset::conform;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DFSchemaRef, Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::stream::poll_fn;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use whimbrel_temporal::Message;
+
+/// What a channel has been given and its plan has not read yet.
+#[derive(Debug)]
+pub(super) struct Feed {
+    state: Mutex<State>,
+    /// The lanes of each input begin at these numbers.
+    first_lanes: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct State {
+    inputs: Vec<Turns>,
+    hungry: BTreeSet<usize>,
+    /// Those to be woken: by each input's data its reader, by a leaf's hunger the driver.
+    readers: Vec<Option<Waker>>,
+    driver: Option<Waker>,
+}
+
+impl Feed {
+    /// Inputs with so many lanes each.
+    pub fn new(lanes: &[usize]) -> Feed {
+        let first_lanes = lanes.iter().scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n))).collect();
+        let state = State {
+            inputs: lanes.iter().map(|n| Turns::new(*n)).collect(),
+            hungry: BTreeSet::new(),
+            readers: vec![None; lanes.len()],
+            driver: None,
+        };
+        Feed { state: Mutex::new(state), first_lanes }
+    }
+
+    /// Every change is one step, so a panic elsewhere leaves the state whole.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn input_of(&self, lane: usize) -> (usize, usize) {
+        let input = self.first_lanes.partition_point(|first| *first <= lane) - 1;
+        (input, lane - self.first_lanes[input])
+    }
+
+    pub fn push(&self, lane: usize, message: Message) {
+        let (input, number) = self.input_of(lane);
+        self.with_reader(lane, input, |turns| turns.push(number, message));
+    }
+
+    pub fn end(&self, lane: usize) {
+        let (input, number) = self.input_of(lane);
+        self.with_reader(lane, input, |turns| turns.end(number));
+    }
+
+    fn with_reader(&self, lane: usize, input: usize, change: impl FnOnce(&mut Turns)) {
+        let mut state = self.lock();
+        change(&mut state.inputs[input]);
+        state.hungry.remove(&lane);
+        if let Some(reader) = state.readers[input].take() {
+            reader.wake();
+        }
+    }
+
+    /// A lane that a leaf waits for; if there is none, the driver is woken when there is.
+    pub fn hungry(&self, driver: &Waker) -> Option<usize> {
+        let mut state = self.lock();
+        state.driver = Some(driver.clone());
+        state.hungry.first().copied()
+    }
+
+    fn poll_next(&self, input: usize, context: &mut Context<'_>) -> Poll<Option<RecordBatch>> {
+        let mut state = self.lock();
+        loop {
+            match state.inputs[input].next() {
+                Turn::Message(Message::Batch(batch)) if batch.is_empty() => {}
+                Turn::Message(Message::Batch(batch)) => return Poll::Ready(Some(batch.rows)),
+                Turn::Message(Message::Punctuation(_)) => {}
+                Turn::Over => return Poll::Ready(None),
+                Turn::Wait(lane) => {
+                    state.hungry.insert(self.first_lanes[input] + lane);
+                    state.readers[input] = Some(context.waker().clone());
+                    if let Some(driver) = state.driver.take() {
+                        driver.wake();
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}
+
+/// An input of the stage, as a node of its plan.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Leaf {
+    /// Which input.
+    pub input: usize,
+    /// Its columns.
+    pub schema: DFSchemaRef,
+}
+
+impl PartialOrd for Leaf {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        self.input.partial_cmp(&other.input)
+    }
+}
+
+impl UserDefinedLogicalNodeCore for Leaf {
+    fn name(&self) -> &str {
+        "Leaf"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        &self.schema
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        vec![]
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "Leaf: input {}", self.input)
+    }
+
+    fn with_exprs_and_inputs(&self, _exprs: Vec<Expr>, _inputs: Vec<LogicalPlan>) -> Result<Self> {
+        Ok(self.clone())
+    }
+}
+
+/// The same, as a node of the physical plan.
+#[derive(Debug)]
+pub(super) struct LeafExec {
+    input: usize,
+    properties: Arc<PlanProperties>,
+}
+
+impl LeafExec {
+    pub fn new(leaf: &Leaf) -> LeafExec {
+        let schema: SchemaRef = leaf.schema.inner().clone();
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        LeafExec { input: leaf.input, properties: Arc::new(properties) }
+    }
+}
+
+impl DisplayAs for LeafExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "LeafExec: input {}", self.input)
+    }
+}
+
+impl ExecutionPlan for LeafExec {
+    fn name(&self) -> &'static str {
+        "LeafExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let Some(feed) = context.session_config().get_extension::<Feed>() else {
+            return internal_err!("a leaf was run outside of a channel");
+        };
+        if partition != 0 {
+            return internal_err!("a leaf has one partition, not number {partition}");
+        }
+        let input = self.input;
+        let schema = self.schema();
+        // Tables from users need not say the same of nulls and metadata as the plan does.
+        let columns = schema.clone();
+        let rows = poll_fn(move |context| {
+            feed.poll_next(input, context).map(|rows| rows.map(|rows| conform(rows, &columns)))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+}
+

@@ -1,0 +1,54 @@
+//! Channel programs: the one executable thing in the system.
+//!
+//! A program takes messages from numbered lanes and hands out messages on numbered outputs. It is a deterministic
+//! function of what each of its lanes holds, however the lanes are interleaved: it says itself which lane it needs
+//! next. It owns no thread, no clock, no file and no socket; runtimes schedule programs and carry messages, and nothing
+//! else.
+
+mod feed;
+mod relational;
+mod temporal;
+mod turns;
+
+pub use relational::RelationalProgram;
+pub use temporal::TemporalProgram;
+
+pub(crate) use feed::Leaf;
+pub(crate) use temporal::Entry;
+
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::Result;
+use whimbrel_temporal::Message;
+
+/// How a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing more can come out before this lane brings news.
+    Needs(usize),
+    /// More can come out.
+    Ready,
+    /// Nothing more will come out.
+    Ended,
+}
+
+/// One channel of a stage.
+pub trait ChannelProgram: Send {
+    /// Takes the next message of a lane.
+    fn push(&mut self, lane: usize, message: Message) -> Result<()>;
+
+    /// Takes the news that a lane will bring nothing more.
+    fn end(&mut self, lane: usize) -> Result<()>;
+
+    /// Goes on, and appends what comes out, with the number of the output.
+    fn step(&mut self, out: &mut Vec<(usize, Message)>) -> Result<Step>;
+
+    /// How many rows came too late so far.
+    fn rows_late(&self) -> u64 {
+        0
+    }
+
+    /// The rows that came too late since this was asked last.
+    fn take_late(&mut self) -> Vec<RecordBatch> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,142 @@
+//! The program of a relational stage: a DataFusion plan with one partition, polled on the thread of whoever steps it.
+//!
+//! DataFusion pulls; a channel program is pushed. The plan is polled until it gives a batch or one of its leaves has
+//! nothing to read, and then the program says which lane it needs. Where an operator of DataFusion's spawns tasks they
+//! run on a runtime of the program's own, which makes progress only inside a step.
+
+use super::feed::{Feed, Leaf, LeafExec};
+use super::{ChannelProgram, Step};
+use crate::relation::always;
+use async_trait::async_trait;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
+use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use futures::StreamExt;
+use futures::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use tokio::runtime::Runtime;
+use whimbrel_temporal::Message;
+
+/// A relational stage's channel.
+pub struct RelationalProgram {
+    /// Dropped before the runtime that its tasks run on.
+    streams: Vec<SendableRecordBatchStream>,
+    /// The partition that is being read: those of a union come one after the other.
+    current: usize,
+    feed: Arc<Feed>,
+    runtime: Runtime,
+    outputs: usize,
+}
+
+enum Polled {
+    Rows(RecordBatch),
+    Hungry(usize),
+    Over,
+}
+
+impl RelationalProgram {
+    /// A program that runs an optimized plan whose leaves are [`Leaf`] nodes, over inputs with so many lanes each. What
+    /// it computes goes to every one of its `outputs`.
+    pub(crate) fn new(
+        plan: &LogicalPlan,
+        session: &SessionState,
+        lanes: &[usize],
+        outputs: usize,
+    ) -> Result<RelationalProgram> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .map_err(|e| DataFusionError::ResourcesExhausted(format!("no runtime for a channel: {e}")))?;
+        let feed = Arc::new(Feed::new(lanes));
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Leaves)]);
+        let physical = runtime.block_on(planner.create_physical_plan(plan, session))?;
+        let physical = crate::lower::in_order(physical)?;
+        let context = task_context(session, feed.clone());
+        let partitions = physical.output_partitioning().partition_count();
+        let streams = {
+            let _entered = runtime.enter();
+            (0..partitions).map(|p| physical.execute(p, context.clone())).collect::<Result<_>>()?
+        };
+        Ok(RelationalProgram { streams, current: 0, feed, runtime, outputs })
+    }
+
+    fn poll(&mut self) -> Result<Polled> {
+        let RelationalProgram { streams, current, feed, runtime, .. } = self;
+        runtime.block_on(poll_fn(|context| {
+            while let Some(stream) = streams.get_mut(*current) {
+                match stream.poll_next_unpin(context) {
+                    Poll::Ready(Some(rows)) => return Poll::Ready(rows.map(Polled::Rows)),
+                    Poll::Ready(None) => *current += 1,
+                    Poll::Pending => {
+                        return match feed.hungry(context.waker()) {
+                            Some(lane) => Poll::Ready(Ok(Polled::Hungry(lane))),
+                            None => Poll::Pending,
+                        };
+                    }
+                }
+            }
+            Poll::Ready(Ok(Polled::Over))
+        }))
+    }
+}
+
+fn task_context(session: &SessionState, feed: Arc<Feed>) -> Arc<TaskContext> {
+    Arc::new(TaskContext::new(
+        None,
+        session.session_id().to_string(),
+        session.config().clone().with_extension(feed),
+        session.scalar_functions().clone(),
+        session.higher_order_functions().clone(),
+        session.aggregate_functions().clone(),
+        session.window_functions().clone(),
+        session.runtime_env().clone(),
+    ))
+}
+
+impl ChannelProgram for RelationalProgram {
+    fn push(&mut self, lane: usize, message: Message) -> Result<()> {
+        self.feed.push(lane, message);
+        Ok(())
+    }
+
+    fn end(&mut self, lane: usize) -> Result<()> {
+        self.feed.end(lane);
+        Ok(())
+    }
+
+    fn step(&mut self, out: &mut Vec<(usize, Message)>) -> Result<Step> {
+        match self.poll()? {
+            Polled::Rows(rows) => {
+                out.extend((0..self.outputs).map(|output| (output, always(rows.clone()))));
+                Ok(Step::Ready)
+            }
+            Polled::Hungry(lane) => Ok(Step::Needs(lane)),
+            Polled::Over => Ok(Step::Ended),
+        }
+    }
+}
+
+/// Makes leaves physical.
+struct Leaves;
+
+#[async_trait]
+impl ExtensionPlanner for Leaves {
+    async fn plan_extension(
+        &self,
+        _planner: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _logical_inputs: &[&LogicalPlan],
+        _physical_inputs: &[Arc<dyn ExecutionPlan>],
+        _session: &dyn datafusion::catalog::Session,
+        _context: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let leaf = node.as_any().downcast_ref::<Leaf>().ok_or_else(|| {
+            internal_datafusion_err!("{} has no place in a relational stage", node.name())
+        })?;
+        Ok(Some(Arc::new(LeafExec::new(leaf))))
+    }
+}

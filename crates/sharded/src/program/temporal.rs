@@ -1,0 +1,194 @@
+//! The program of a temporal stage: ingress and merge at its inputs, a graph of operators behind them.
+//!
+//! Invariants: what is pushed to an input of the graph is in order of time; the lane that is needed is one of the input
+//! that is furthest behind, so that no operator hoards what cannot be used yet. With `announce`, every output is told
+//! how far time has come after each step: an exchange's receivers wait for that.
+
+use super::turns::{Turn, Turns};
+use super::{ChannelProgram, Step};
+use crate::merge::Gather;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::Result;
+use whimbrel_temporal::{BEGINNING, Graph, INFINITY, Ingress, Message, Time};
+
+/// A temporal stage's channel.
+pub struct TemporalProgram {
+    inputs: Vec<Input>,
+    /// For each lane, its input and its number there.
+    lanes: Vec<(usize, usize)>,
+    graph: Graph,
+    announce: bool,
+}
+
+/// What stands before an input of the graph.
+pub(crate) enum Entry {
+    /// A stream, or a relation that is alive always, from several lanes.
+    Merge { gather: Gather, relation: bool },
+    /// Rows that become events here.
+    Ingress { turns: Box<Turns>, ingress: Box<Ingress>, ready: Vec<Message> },
+}
+
+struct Input {
+    entry: Entry,
+    first_lane: usize,
+    ended: Vec<bool>,
+    /// How far time has come on this input.
+    frontier: Time,
+    /// How far the graph knows that.
+    told: Time,
+}
+
+impl Entry {
+    /// Rows from so many lanes that become events.
+    pub fn ingress(lanes: usize, ingress: Ingress) -> Entry {
+        Entry::Ingress { turns: Box::new(Turns::new(lanes)), ingress: Box::new(ingress), ready: Vec::new() }
+    }
+
+    fn push(&mut self, lane: usize, message: Message) -> Result<()> {
+        match self {
+            Entry::Merge { gather, .. } => gather.push(lane, message),
+            Entry::Ingress { turns, .. } => {
+                turns.push(lane, message);
+                self.admit()
+            }
+        }
+    }
+
+    fn end(&mut self, lane: usize) -> Result<()> {
+        match self {
+            Entry::Merge { gather, relation: true } => gather.push(lane, Message::Punctuation(INFINITY)),
+            // A stream ends with a punctuation; one that stops without has stopped where it was.
+            Entry::Merge { .. } => Ok(()),
+            Entry::Ingress { turns, .. } => {
+                turns.end(lane);
+                self.admit()
+            }
+        }
+    }
+
+    /// Lets the rows in whose turn it is.
+    fn admit(&mut self) -> Result<()> {
+        let Entry::Ingress { turns, ingress, ready } = self else { return Ok(()) };
+        loop {
+            match turns.next() {
+                Turn::Message(Message::Batch(batch)) => ingress.push(batch.rows, ready)?,
+                Turn::Message(Message::Punctuation(INFINITY)) => {}
+                Turn::Message(Message::Punctuation(time)) => ingress.advance(time, ready)?,
+                Turn::Wait(_) => return Ok(()),
+                Turn::Over => return ingress.complete(ready),
+            }
+        }
+    }
+
+    fn take(&mut self) -> Vec<Message> {
+        match self {
+            Entry::Merge { gather, .. } => std::iter::from_fn(|| gather.next()).collect(),
+            Entry::Ingress { ready, .. } => std::mem::take(ready),
+        }
+    }
+}
+
+impl Input {
+    /// The lane that keeps this input back.
+    fn waiting_for(&self) -> Option<usize> {
+        let open = |lane: &usize| !self.ended[*lane];
+        match &self.entry {
+            Entry::Merge { gather, .. } => gather.waiting_for().filter(open),
+            Entry::Ingress { turns, .. } => turns.waiting_for(),
+        }
+    }
+
+    /// Any lane that has not ended: what it still brings is not used, but it has to be read.
+    fn open_lane(&self) -> Option<usize> {
+        self.ended.iter().position(|ended| !ended)
+    }
+}
+
+impl TemporalProgram {
+    /// A program of these inputs, each with its number of lanes, before this graph.
+    pub(crate) fn new(entries: Vec<(Entry, usize)>, graph: Graph, announce: bool) -> TemporalProgram {
+        let mut inputs: Vec<Input> = Vec::new();
+        let mut all = Vec::new();
+        for (entry, lanes) in entries {
+            let first_lane = all.len();
+            all.extend((0..lanes).map(|lane| (inputs.len(), lane)));
+            let (ended, frontier, told) = (vec![false; lanes], BEGINNING, BEGINNING);
+            inputs.push(Input { entry, first_lane, ended, frontier, told });
+        }
+        TemporalProgram { inputs, lanes: all, graph, announce }
+    }
+
+    /// Moves what is ready from an input to the graph.
+    fn feed(&mut self, input: usize, out: &mut Vec<(usize, Message)>) -> Result<()> {
+        let state = &mut self.inputs[input];
+        for message in state.entry.take() {
+            match &message {
+                Message::Punctuation(time) => {
+                    state.frontier = state.frontier.max(*time);
+                    state.told = state.told.max(*time);
+                }
+                Message::Batch(batch) => {
+                    let last = batch.sync.last().copied().unwrap_or(state.frontier);
+                    state.frontier = state.frontier.max(last);
+                }
+            }
+            self.graph.push(input, message, out)?;
+        }
+        if self.announce && state.frontier > state.told {
+            state.told = state.frontier;
+            self.graph.push(input, Message::Punctuation(state.frontier), out)?;
+        }
+        Ok(())
+    }
+
+    /// The lane that keeps the program back.
+    fn needs(&self) -> Step {
+        let behind = |(i, input): (usize, &Input)| {
+            let lane = input.waiting_for()?;
+            Some((input.frontier, i, input.first_lane + lane))
+        };
+        if let Some((_, _, lane)) = self.inputs.iter().enumerate().filter_map(behind).min() {
+            return Step::Needs(lane);
+        }
+        let open = self.inputs.iter().find_map(|i| Some(i.first_lane + i.open_lane()?));
+        open.map_or(Step::Ended, Step::Needs)
+    }
+}
+
+impl ChannelProgram for TemporalProgram {
+    fn push(&mut self, lane: usize, message: Message) -> Result<()> {
+        let (input, lane) = self.lanes[lane];
+        self.inputs[input].entry.push(lane, message)
+    }
+
+    fn end(&mut self, lane: usize) -> Result<()> {
+        let (input, lane) = self.lanes[lane];
+        self.inputs[input].ended[lane] = true;
+        self.inputs[input].entry.end(lane)
+    }
+
+    fn step(&mut self, out: &mut Vec<(usize, Message)>) -> Result<Step> {
+        for input in 0..self.inputs.len() {
+            self.feed(input, out)?;
+        }
+        Ok(self.needs())
+    }
+
+    fn rows_late(&self) -> u64 {
+        let late = |input: &Input| match &input.entry {
+            Entry::Ingress { ingress, .. } => ingress.dropped(),
+            Entry::Merge { .. } => 0,
+        };
+        self.inputs.iter().map(late).sum()
+    }
+
+    fn take_late(&mut self) -> Vec<RecordBatch> {
+        let mut late = Vec::new();
+        for input in &mut self.inputs {
+            if let Entry::Ingress { ingress, .. } = &mut input.entry {
+                late.extend(ingress.take_late());
+            }
+        }
+        late
+    }
+}

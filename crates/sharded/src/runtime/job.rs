@@ -1,0 +1,154 @@
+//! A query that runs.
+
+use super::{Control, Execution};
+use datafusion::common::{DataFusionError, Result};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How far a job has come, and the way to stop it. Cheap to clone, and usable from any thread.
+#[derive(Clone)]
+pub struct Progress {
+    control: Arc<Control>,
+}
+
+impl Progress {
+    pub(crate) fn new(control: Arc<Control>) -> Progress {
+        Progress { control }
+    }
+
+    pub(crate) fn control(&self) -> &Arc<Control> {
+        &self.control
+    }
+
+    /// How many rows have been read from sources.
+    pub fn rows_read(&self) -> u64 {
+        load(&self.control.rows_read)
+    }
+
+    /// How many rows there are to be read, if that is known.
+    pub fn rows_total(&self) -> Option<u64> {
+        self.control.rows_total
+    }
+
+    /// How many rows came too late and were dropped.
+    pub fn rows_late(&self) -> u64 {
+        load(&self.control.rows_late)
+    }
+
+    /// How many rows the result has so far.
+    pub fn rows_out(&self) -> u64 {
+        load(&self.control.rows_out)
+    }
+
+    /// Stops the job at once: nothing more comes out. Its channels end by themselves.
+    pub fn cancel(&self) {
+        self.control.cancel();
+    }
+
+    /// Whether somebody stopped it.
+    pub fn cancelled(&self) -> bool {
+        self.control.cancelled()
+    }
+}
+
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+/// A query that runs. Dropping it stops the query.
+#[must_use = "a query stops when its job is dropped"]
+pub struct Job {
+    progress: Progress,
+    execution: Mutex<State>,
+}
+
+enum State {
+    Running(Box<dyn Execution>),
+    Ended(Option<Arc<DataFusionError>>),
+}
+
+impl Job {
+    pub(crate) fn new(control: Arc<Control>, execution: Box<dyn Execution>) -> Job {
+        Job { progress: Progress::new(control), execution: Mutex::new(State::Running(execution)) }
+    }
+
+    /// How far it has come, for other threads.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// How many rows have been read from sources.
+    pub fn rows_read(&self) -> u64 {
+        self.progress.rows_read()
+    }
+
+    /// How many rows there are to be read, if that is known.
+    pub fn rows_total(&self) -> Option<u64> {
+        self.progress.rows_total()
+    }
+
+    /// How many rows came too late and were dropped.
+    pub fn rows_late(&self) -> u64 {
+        self.progress.rows_late()
+    }
+
+    /// How many rows the result has so far.
+    pub fn rows_out(&self) -> u64 {
+        self.progress.rows_out()
+    }
+
+    /// Stops it at once: nothing more comes out.
+    pub fn cancel(&self) {
+        self.progress.cancel();
+    }
+
+    /// Whether somebody stopped it.
+    pub fn cancelled(&self) -> bool {
+        self.progress.cancelled()
+    }
+
+    /// Waits for the end. In library mode this is where the query runs.
+    ///
+    /// # Errors
+    /// The first that happened. A job that was cancelled ends without one.
+    pub fn wait(&self) -> Result<()> {
+        self.wait_until(None).map(|_| ())
+    }
+
+    /// Waits for the end, but not longer than this; whether it has ended. In library mode the query runs meanwhile.
+    ///
+    /// # Errors
+    /// As [`wait`](Job::wait).
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<bool> {
+        self.wait_until(Instant::now().checked_add(timeout))
+    }
+
+    fn wait_until(&self, until: Option<Instant>) -> Result<bool> {
+        let mut state = self.execution.lock().unwrap_or_else(PoisonError::into_inner);
+        if let State::Running(execution) = &mut *state {
+            let ended = match execution.wait(until) {
+                Ok(false) => return Ok(false),
+                Ok(true) => None,
+                Err(error) => Some(Arc::new(error)),
+            };
+            *state = State::Ended(ended);
+        }
+        match &*state {
+            State::Ended(Some(error)) => Err(DataFusionError::Shared(error.clone())),
+            _ => Ok(true),
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let ended = match self.execution.get_mut() {
+            Ok(state) => matches!(state, State::Ended(_)),
+            Err(_) => false,
+        };
+        if !ended {
+            self.cancel();
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The library runtime: everything on the thread that waits for the job.
+//!
+//! It is driven by demand. The channels of the result take turns; one that needs a lane makes the channel behind that
+//! lane go one step, and so on down to a source. What a channel makes for others waits in their queues, which have no
+//! bound: a single thread cannot wait for itself.
+
+use super::wiring::{Channel, Lane, Queue};
+use super::{Control, Execution, Progress, Runtime, Wiring};
+use crate::program::Step;
+use crossbeam_channel::{Select, TryRecvError};
+use datafusion::common::{Result, internal_err};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use whimbrel_temporal::Message;
+
+/// Runs a query on the thread that waits for it.
+#[derive(Debug, Clone, Copy)]
+pub struct Library;
+
+impl Runtime for Library {
+    fn start(&self, wiring: Wiring, progress: Progress) -> Result<Box<dyn Execution>> {
+        let results = (0..wiring.channels.len()).filter(|i| wiring.channels[*i].has_sink()).collect();
+        let steps = vec![Step::Ready; wiring.channels.len()];
+        let waiting = wiring.queues.iter().map(|_| VecDeque::new()).collect();
+        Ok(Box::new(Schedule {
+            channels: wiring.channels,
+            queues: wiring.queues,
+            waiting,
+            steps,
+            results,
+            turn: 0,
+            out: Vec::new(),
+            control: progress.control().clone(),
+        }))
+    }
+}
+
+struct Schedule {
+    channels: Vec<Channel>,
+    queues: Vec<Queue>,
+    /// What is in each queue.
+    waiting: Vec<VecDeque<Message>>,
+    /// How the last step of each channel ended.
+    steps: Vec<Step>,
+    /// The channels of the result.
+    results: Vec<usize>,
+    turn: usize,
+    out: Vec<(usize, Message)>,
+    control: Arc<Control>,
+}
+
+/// What came of asking a channel to go on.
+enum Advance {
+    Moved,
+    /// A live source has nothing yet: the lane of a channel.
+    Idle(usize, usize),
+}
+
+/// What a lane had.
+enum Fetched {
+    Message(Message),
+    End,
+    Nothing,
+    /// Its producer has to go on first.
+    Producer(usize),
+}
+
+impl Execution for Schedule {
+    fn wait(&mut self, until: Option<Instant>) -> Result<bool> {
+        let mut idle = Vec::new();
+        loop {
+            if self.control.is_stopped() {
+                return Ok(true);
+            }
+            let Some(channel) = self.next_result() else { return Ok(true) };
+            match self.advance(channel)? {
+                Advance::Moved => idle.clear(),
+                Advance::Idle(channel, lane) => idle.push((channel, lane)),
+            }
+            if idle.len() > self.results.len() {
+                self.sleep(&idle, until);
+                idle.clear();
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+impl Schedule {
+    /// A channel of the result that has not ended; they take turns.
+    fn next_result(&mut self) -> Option<usize> {
+        for _ in 0..self.results.len() {
+            self.turn = (self.turn + 1) % self.results.len();
+            let channel = self.results[self.turn];
+            if self.steps[channel] != Step::Ended {
+                return Some(channel);
+            }
+        }
+        None
+    }
+
+    /// One step of this channel, or of the one that it waits for.
+    fn advance(&mut self, mut channel: usize) -> Result<Advance> {
+        loop {
+            let lane = match self.steps[channel] {
+                Step::Needs(lane) => lane,
+                Step::Ready => {
+                    self.step(channel)?;
+                    return Ok(Advance::Moved);
+                }
+                Step::Ended => return internal_err!("a channel waits for one that has ended"),
+            };
+            match self.fetch(channel, lane)? {
+                Fetched::Message(message) => self.channels[channel].program.push(lane, message)?,
+                Fetched::End => self.channels[channel].program.end(lane)?,
+                Fetched::Nothing => return Ok(Advance::Idle(channel, lane)),
+                Fetched::Producer(producer) => {
+                    channel = producer;
+                    continue;
+                }
+            }
+            self.step(channel)?;
+            return Ok(Advance::Moved);
+        }
+    }
+
+    fn fetch(&mut self, channel: usize, lane: usize) -> Result<Fetched> {
+        let control = &self.control;
+        Ok(match &mut self.channels[channel].lanes[lane] {
+            reader @ Lane::Reader(_) => match reader.read(control)? {
+                Some(message) => Fetched::Message(message),
+                None => Fetched::End,
+            },
+            Lane::Live { queue, columns } => {
+                let message = match queue.try_recv() {
+                    Ok(message) => Some(message),
+                    Err(TryRecvError::Disconnected) => None,
+                    Err(TryRecvError::Empty) => return Ok(Fetched::Nothing),
+                };
+                match super::wiring::live(message, columns.as_deref(), control)? {
+                    Some(message) => Fetched::Message(message),
+                    None => Fetched::End,
+                }
+            }
+            Lane::Queue(queue) => match self.waiting[*queue].pop_front() {
+                Some(message) => Fetched::Message(message),
+                None => match self.queues[*queue].producer {
+                    producer if self.steps[producer] == Step::Ended => Fetched::End,
+                    producer => Fetched::Producer(producer),
+                },
+            },
+        })
+    }
+
+    fn step(&mut self, channel: usize) -> Result<()> {
+        let Schedule { channels, waiting, out, control, .. } = self;
+        let step = channels[channel].step(out, control)?;
+        channels[channel].deliver(out, control, |queue, message| waiting[queue].push_back(message))?;
+        self.steps[channel] = step;
+        Ok(())
+    }
+
+    /// Waits for any of these live lanes, for the order to stop, or for the instant.
+    fn sleep(&self, idle: &[(usize, usize)], until: Option<Instant>) {
+        let mut select = Select::new();
+        select.recv(self.control.stopped());
+        for (channel, lane) in idle {
+            if let Lane::Live { queue, .. } = &self.channels[*channel].lanes[*lane] {
+                select.recv(queue);
+            }
+        }
+        let until = until.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
+        // Nothing came, or something did: both are found out by looking again.
+        let _ = select.ready_deadline(until);
+    }
+}

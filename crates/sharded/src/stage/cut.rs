@@ -1,0 +1,266 @@
+//! Cutting a plan into stages.
+//!
+//! Stages are the connected parts that remain when the plan is cut
+//! - at every exchange;
+//! - where rows of a relation enter a temporal computation, unless they come straight from a source;
+//! - in relational parts, below a node that several others read, so that each part is a tree;
+//! - where a node and its reader are not on the same level.
+//!
+//! A node's level is the largest number of exchanges that its answer can be away from the sources, seen from the root: as
+//! late as its readers allow. Without the last rule a stage could wait for itself: `s.join(s.redistribute())` reads `s`
+//! on both sides of an exchange. Edges that are no exchange lead from a channel to the one of the same number.
+
+use super::dag::{Dag, Node, Operation};
+use super::{Input, Kind, Operand, Origin, Output, Stage, StageGraph};
+use datafusion::common::{HashMap, Result, internal_err, plan_err};
+use datafusion::logical_expr::LogicalPlan;
+
+/// Cuts a plan into stages.
+///
+/// # Errors
+/// `Plan` if a live source is read without a time, or two inputs of an operator have different numbers of shards.
+pub fn cut(plan: &LogicalPlan) -> Result<StageGraph> {
+    let dag = Dag::of(plan)?;
+    check(&dag)?;
+    let parts = parts(&dag);
+    let order = in_order(&dag, &parts);
+    let mut stages = Vec::new();
+    for part in order {
+        let stage = Assembly::new(&dag, &parts, part, &stages).stage()?;
+        stages.push((part, stage));
+    }
+    connect(&dag, &parts, stages)
+}
+
+fn check(dag: &Dag) -> Result<()> {
+    for node in &dag.nodes {
+        let computes = !node.is_boundary();
+        if computes && !node.timed && !node.bounded {
+            return plan_err!(
+                "a live source cannot be queried as a table: give its time column (`time=`) where it is read"
+            );
+        }
+        let shards = node.inputs.iter().map(|i| dag.nodes[*i].shards);
+        if computes && shards.clone().any(|n| n != node.shards) {
+            let shards: Vec<String> = shards.map(|n| n.to_string()).collect();
+            return plan_err!(
+                "the inputs of an operator have {} shards: bring them to the same number with `redistribute`, \
+                 `reshard` or `broadcast`",
+                shards.join(" and ")
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The level of each node: as late as its readers allow.
+fn levels(dag: &Dag) -> Vec<usize> {
+    let step = |i: usize| dag.nodes[i].is_exchange() as usize;
+    let mut early = vec![0; dag.nodes.len()];
+    for (i, node) in dag.nodes.iter().enumerate() {
+        early[i] = node.inputs.iter().map(|&j| early[j] + step(j)).max().unwrap_or(0);
+    }
+    let mut late = vec![early[dag.root]; dag.nodes.len()];
+    for (i, node) in dag.nodes.iter().enumerate().rev() {
+        for &j in &node.inputs {
+            late[j] = late[j].min(late[i] - step(j));
+        }
+    }
+    late
+}
+
+/// Which part each node is in, named by the first of its nodes. A boundary is in none.
+fn parts(dag: &Dag) -> Vec<usize> {
+    let levels = levels(dag);
+    let mut parts: Vec<usize> = (0..dag.nodes.len()).collect();
+    for (i, node) in dag.nodes.iter().enumerate() {
+        for &j in &node.inputs {
+            let input = &dag.nodes[j];
+            let tree = node.timed || input.uses == 1;
+            if !node.is_boundary()
+                && !input.is_boundary()
+                && node.timed == input.timed
+                && levels[i] == levels[j]
+                && tree
+            {
+                join(&mut parts, i, j);
+            }
+        }
+    }
+    parts
+}
+
+/// Makes the parts of two nodes one. Plans have tens of nodes, so a pass over all of them is nothing.
+fn join(parts: &mut [usize], i: usize, j: usize) {
+    let (a, b) = (parts[i].min(parts[j]), parts[i].max(parts[j]));
+    parts.iter_mut().filter(|p| **p == b).for_each(|p| *p = a);
+}
+
+/// The parts that the root needs, producers first.
+fn in_order(dag: &Dag, parts: &[usize]) -> Vec<usize> {
+    fn visit(dag: &Dag, parts: &[usize], part: usize, order: &mut Vec<usize>) {
+        if order.contains(&part) {
+            return;
+        }
+        for (i, node) in dag.nodes.iter().enumerate() {
+            if parts[i] != part || node.is_boundary() {
+                continue;
+            }
+            for producer in node.inputs.iter().filter_map(|j| producer(dag, *j)) {
+                if parts[producer] != part {
+                    visit(dag, parts, parts[producer], order);
+                }
+            }
+        }
+        order.push(part);
+    }
+    let mut order = Vec::new();
+    visit(dag, parts, parts[dag.root], &mut order);
+    order
+}
+
+/// The node that computes what `node` brings: itself, or what an exchange reads. A scan is computed by none.
+fn producer(dag: &Dag, node: usize) -> Option<usize> {
+    match dag.nodes[node].operation {
+        Operation::Scan(_) => None,
+        Operation::Exchange(_) => Some(dag.nodes[node].inputs[0]),
+        _ => Some(node),
+    }
+}
+
+/// What identifies an input of a stage. A temporal stage reads a thing once, however often it uses it; in a relational
+/// one every place where something is read is an input of its own.
+#[derive(PartialEq, Eq, Hash)]
+enum InputKey {
+    Thing(usize),
+    Place(usize, usize),
+}
+
+/// One stage in the making.
+struct Assembly<'a> {
+    dag: &'a Dag,
+    parts: &'a [usize],
+    part: usize,
+    /// The stages before this one, with their parts.
+    stages: &'a [(usize, Stage)],
+    inputs: Vec<Input>,
+    nodes: Vec<super::Node>,
+    known: HashMap<InputKey, usize>,
+    operands: HashMap<usize, Operand>,
+}
+
+impl<'a> Assembly<'a> {
+    fn new(dag: &'a Dag, parts: &'a [usize], part: usize, stages: &'a [(usize, Stage)]) -> Assembly<'a> {
+        let (known, operands) = (HashMap::new(), HashMap::new());
+        Assembly { dag, parts, part, stages, inputs: vec![], nodes: vec![], known, operands }
+    }
+
+    fn stage(mut self) -> Result<Stage> {
+        let first = &self.dag.nodes[self.part];
+        let (channels, groups, timed) = (first.shards, first.groups, first.timed);
+        let mut outputs = Vec::new();
+        for (i, node) in self.dag.nodes.iter().enumerate() {
+            if self.parts[i] != self.part || node.is_boundary() {
+                continue;
+            }
+            let operand = self.operand(i, node)?;
+            self.operands.insert(i, operand);
+            if self.is_output(i) {
+                let (schema, lifetimes) = (node.schema.clone(), node.lifetimes);
+                outputs.push(Output { operand, schema, lifetimes, readers: vec![] });
+            }
+        }
+        let kind = if timed { Kind::Temporal } else { Kind::Relational };
+        Ok(Stage { kind, channels, groups, inputs: self.inputs, nodes: self.nodes, outputs })
+    }
+
+    fn operand(&mut self, i: usize, node: &Node) -> Result<Operand> {
+        match &node.operation {
+            Operation::Plan(plan) => {
+                let inputs = node.inputs.iter().enumerate().map(|(place, j)| self.read(i, place, *j));
+                let inputs = inputs.collect::<Result<Vec<_>>>()?;
+                self.nodes.push(super::Node { plan: plan.clone(), inputs });
+                Ok(Operand::Node(self.nodes.len() - 1))
+            }
+            Operation::Ingress(ingress) => {
+                let origin = self.origin(node.inputs[0])?;
+                let schema = self.dag.nodes[node.inputs[0]].schema.clone();
+                self.inputs.push(Input { origin, ingress: Some(ingress.clone()), schema });
+                Ok(Operand::Input(self.inputs.len() - 1))
+            }
+            Operation::Relay => self.read(i, 0, node.inputs[0]),
+            Operation::Scan(_) | Operation::Exchange(_) => internal_err!("a boundary is in no stage"),
+        }
+    }
+
+    /// What node `i` reads at `place`, which is node `j`.
+    fn read(&mut self, i: usize, place: usize, j: usize) -> Result<Operand> {
+        if let Some(operand) = self.operands.get(&j) {
+            return Ok(*operand);
+        }
+        let key = match self.dag.nodes[i].timed {
+            true => InputKey::Thing(j),
+            false => InputKey::Place(i, place),
+        };
+        if let Some(input) = self.known.get(&key) {
+            return Ok(Operand::Input(*input));
+        }
+        let origin = self.origin(j)?;
+        self.inputs.push(Input { origin, ingress: None, schema: self.dag.nodes[j].schema.clone() });
+        self.known.insert(key, self.inputs.len() - 1);
+        Ok(Operand::Input(self.inputs.len() - 1))
+    }
+
+    fn origin(&self, j: usize) -> Result<Origin> {
+        let node = &self.dag.nodes[j];
+        let exchange = match &node.operation {
+            Operation::Scan(scan) => return Ok(Origin::Scan(scan.clone())),
+            Operation::Exchange(exchange) => Some(exchange.clone()),
+            _ => None,
+        };
+        let producer = if exchange.is_some() { node.inputs[0] } else { j };
+        let Some(stage) = self.stages.iter().position(|(part, _)| *part == self.parts[producer]) else {
+            return internal_err!("a stage reads from one that comes after it");
+        };
+        let output = output_number(self.dag, self.parts, producer);
+        Ok(Origin::Edge { stage, output, exchange })
+    }
+
+    fn is_output(&self, i: usize) -> bool {
+        is_output(self.dag, self.parts, i)
+    }
+}
+
+/// Whether anything outside its part reads the node.
+fn is_output(dag: &Dag, parts: &[usize], i: usize) -> bool {
+    let outside = |(k, node): (usize, &Node)| {
+        node.inputs.contains(&i) && (node.is_exchange() || parts[k] != parts[i])
+    };
+    i == dag.root || dag.nodes.iter().enumerate().any(outside)
+}
+
+/// Which output of its stage the node is: outputs are in the order of nodes.
+fn output_number(dag: &Dag, parts: &[usize], i: usize) -> usize {
+    (0..i).filter(|&k| parts[k] == parts[i] && !dag.nodes[k].is_boundary() && is_output(dag, parts, k)).count()
+}
+
+/// Tells every output who reads it.
+fn connect(dag: &Dag, parts: &[usize], stages: Vec<(usize, Stage)>) -> Result<StageGraph> {
+    let result_part = parts[dag.root];
+    let Some(result) = stages.iter().position(|(part, _)| *part == result_part) else {
+        return internal_err!("the stage of the result is missing");
+    };
+    let mut stages: Vec<Stage> = stages.into_iter().map(|(_, stage)| stage).collect();
+    let mut edges = Vec::new();
+    for (reader, stage) in stages.iter().enumerate() {
+        for (input, Input { origin, .. }) in stage.inputs.iter().enumerate() {
+            if let Origin::Edge { stage, output, .. } = origin {
+                edges.push((*stage, *output, (reader, input)));
+            }
+        }
+    }
+    for (stage, output, reader) in edges {
+        stages[stage].outputs[output].readers.push(reader);
+    }
+    Ok(StageGraph { stages, result: (result, output_number(dag, parts, dag.root)) })
+}

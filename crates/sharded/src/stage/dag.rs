@@ -1,0 +1,214 @@
+//! The plan as a graph: equal subplans are one node.
+//!
+//! Invariants: a node comes after its inputs; a scan, with the projection that only picks and names its columns, is one
+//! node; an exchange's input is a node that computes, never a scan or another exchange (a relay is put between), and so
+//! is the root. Re-keying is a property of plans and vanishes here.
+
+use datafusion::common::{DFSchemaRef, Result, internal_err};
+use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
+use std::collections::HashMap;
+use std::sync::Arc;
+use whimbrel_plan::nodes::{Exchange, Ingress, ReKey};
+use whimbrel_plan::{Source, properties, source_of};
+use whimbrel_temporal::Lifetimes;
+
+/// A source as a plan reads it.
+#[derive(Clone)]
+pub struct Scan {
+    /// The source.
+    pub source: Arc<dyn Source>,
+    /// Which of its columns, if not all of them in their order.
+    pub columns: Option<Vec<usize>>,
+}
+
+impl std::fmt::Debug for Scan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "scan of {}", self.source.describe())
+    }
+}
+
+/// What a node does.
+#[derive(Debug, Clone)]
+pub(crate) enum Operation {
+    Scan(Scan),
+    Exchange(Exchange),
+    Ingress(Ingress),
+    /// Hands on what it gets.
+    Relay,
+    /// A node of the plan that computes.
+    Plan(LogicalPlan),
+}
+
+/// A node and what the stages have to know of it.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub operation: Operation,
+    pub schema: DFSchemaRef,
+    pub inputs: Vec<usize>,
+    /// How many inputs of other nodes this node is.
+    pub uses: usize,
+    /// Whether its rows have lifetimes.
+    pub timed: bool,
+    pub lifetimes: Lifetimes,
+    pub bounded: bool,
+    pub shards: usize,
+    pub groups: usize,
+}
+
+impl Node {
+    /// Whether it is a point where stages are cut, rather than a part of one.
+    pub fn is_boundary(&self) -> bool {
+        matches!(self.operation, Operation::Scan(_) | Operation::Exchange(_))
+    }
+
+    pub fn is_exchange(&self) -> bool {
+        matches!(self.operation, Operation::Exchange(_))
+    }
+}
+
+/// The nodes of a plan, inputs first.
+#[derive(Debug)]
+pub(crate) struct Dag {
+    pub nodes: Vec<Node>,
+    pub root: usize,
+}
+
+impl Dag {
+    /// The graph of a plan.
+    pub fn of(plan: &LogicalPlan) -> Result<Dag> {
+        let mut builder = Builder { nodes: Vec::new(), known: HashMap::new(), relays: HashMap::new() };
+        let root = builder.add(plan)?;
+        let root = builder.computed(root);
+        let mut nodes = builder.nodes;
+        for i in 0..nodes.len() {
+            for input in nodes[i].inputs.clone() {
+                nodes[input].uses += 1;
+            }
+        }
+        Ok(Dag { nodes, root })
+    }
+}
+
+struct Builder<'a> {
+    nodes: Vec<Node>,
+    known: HashMap<&'a LogicalPlan, usize>,
+    /// The relay above a boundary.
+    relays: HashMap<usize, usize>,
+}
+
+impl<'a> Builder<'a> {
+    fn add(&mut self, plan: &'a LogicalPlan) -> Result<usize> {
+        if let Some(node) = self.known.get(plan) {
+            return Ok(*node);
+        }
+        let node = self.add_new(plan)?;
+        self.known.insert(plan, node);
+        Ok(node)
+    }
+
+    fn add_new(&mut self, plan: &'a LogicalPlan) -> Result<usize> {
+        if let Some(scan) = scan_of(plan)? {
+            return self.node(plan, Operation::Scan(scan), vec![]);
+        }
+        let mut inputs = plan.inputs().into_iter().map(|p| self.add(p)).collect::<Result<Vec<_>>>()?;
+        let LogicalPlan::Extension(extension) = plan else {
+            return self.node(plan, Operation::Plan(plan.clone()), inputs);
+        };
+        let any = extension.node.as_any();
+        if any.is::<ReKey>() {
+            return Ok(inputs.remove(0));
+        }
+        if let Some(exchange) = any.downcast_ref::<Exchange>() {
+            let input = self.computed(inputs[0]);
+            return self.node(plan, Operation::Exchange(exchange.clone()), vec![input]);
+        }
+        if let Some(ingress) = any.downcast_ref::<Ingress>() {
+            return self.node(plan, Operation::Ingress(ingress.clone()), inputs);
+        }
+        self.node(plan, Operation::Plan(plan.clone()), inputs)
+    }
+
+    fn node(&mut self, plan: &LogicalPlan, operation: Operation, inputs: Vec<usize>) -> Result<usize> {
+        let known = properties(plan)?;
+        self.nodes.push(Node {
+            operation,
+            schema: plan.schema().clone(),
+            inputs,
+            uses: 0,
+            timed: known.time.is_some(),
+            lifetimes: known.lifetimes,
+            bounded: known.bounded,
+            shards: known.shards,
+            groups: known.groups,
+        });
+        Ok(self.nodes.len() - 1)
+    }
+
+    /// The node, or a relay above it if it is a boundary.
+    fn computed(&mut self, node: usize) -> usize {
+        if !self.nodes[node].is_boundary() {
+            return node;
+        }
+        if let Some(relay) = self.relays.get(&node) {
+            return *relay;
+        }
+        let below = &self.nodes[node];
+        let relay = Node {
+            operation: Operation::Relay,
+            schema: below.schema.clone(),
+            inputs: vec![node],
+            uses: 0,
+            timed: below.timed,
+            lifetimes: below.lifetimes,
+            bounded: below.bounded,
+            shards: below.shards,
+            groups: below.groups,
+        };
+        self.nodes.push(relay);
+        self.relays.insert(node, self.nodes.len() - 1);
+        self.nodes.len() - 1
+    }
+}
+
+/// The scan that this plan is, if it is a table scan or only picks and names columns of one.
+fn scan_of(plan: &LogicalPlan) -> Result<Option<Scan>> {
+    match plan {
+        LogicalPlan::TableScan(scan) => Ok(Some(whole(scan)?)),
+        LogicalPlan::Projection(projection) => {
+            let LogicalPlan::TableScan(table) = projection.input.as_ref() else { return Ok(None) };
+            let Some(picked) = picked(&projection.expr, &projection.input) else { return Ok(None) };
+            let scan = whole(table)?;
+            let all = scan.source.info().schema.fields().len();
+            let columns: Vec<usize> = match &scan.columns {
+                Some(columns) => picked.iter().map(|p| columns[*p]).collect(),
+                None => picked,
+            };
+            let columns = (!columns.iter().copied().eq(0..all)).then_some(columns);
+            Ok(Some(Scan { source: scan.source, columns }))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn whole(table: &TableScan) -> Result<Scan> {
+    if !table.filters.is_empty() || table.fetch.is_some() {
+        return internal_err!("filters and limits are nodes of their own, not part of a scan");
+    }
+    match source_of(table) {
+        Some(source) => Ok(Scan { source, columns: table.projection.clone() }),
+        None => internal_err!("table `{}` has no source that can be read", table.table_name),
+    }
+}
+
+/// The places of the columns that these expressions are, if they are nothing but different columns.
+fn picked(exprs: &[Expr], input: &LogicalPlan) -> Option<Vec<usize>> {
+    let mut places = Vec::with_capacity(exprs.len());
+    for expr in exprs {
+        let place = input.schema().maybe_index_of_column(expr.clone().unalias_nested().data.try_as_col()?)?;
+        if places.contains(&place) {
+            return None;
+        }
+        places.push(place);
+    }
+    Some(places)
+}

@@ -1,0 +1,197 @@
+//! Columns that nobody reads are not read from sources and not moved between stages.
+//!
+//! DataFusion has a rule for that, but it works on trees: the two uses of a shared subplan would be narrowed each in its
+//! own way, and be computed twice. Here what all readers of a node need is put together first, then every node is
+//! rebuilt once, so what was equal stays equal.
+
+use datafusion::common::{DFSchema, JoinType, Result};
+use datafusion::logical_expr::{
+    Aggregate, Distinct, Expr, Extension, Join, LogicalPlan, Projection, SubqueryAlias, TableScanBuilder, Union,
+};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use whimbrel_plan::nodes::{Clip, Exchange};
+
+/// Places of columns in a schema.
+type Columns = BTreeSet<usize>;
+
+/// The plan with the same result that reads and moves as few columns as it can.
+pub(crate) fn prune(plan: &LogicalPlan) -> Result<LogicalPlan> {
+    let mut nodes = Vec::new();
+    number(plan, &mut nodes, &mut HashMap::new())?;
+    let root = nodes.len() - 1;
+    let mut needed = vec![Columns::new(); nodes.len()];
+    needed[root] = all(plan);
+    for i in (0..nodes.len()).rev() {
+        let (node, inputs) = &nodes[i];
+        if needed[i].is_empty() {
+            // Rows have to have something: counting needs no column, but rows are made of columns.
+            needed[i].insert(0);
+        }
+        for (input, columns) in inputs.iter().zip(needs(node, &needed[i])?) {
+            needed[*input].extend(columns);
+        }
+    }
+    let mut rebuilt: Vec<LogicalPlan> = Vec::with_capacity(nodes.len());
+    for (i, (node, inputs)) in nodes.iter().enumerate() {
+        let inputs = inputs.iter().map(|j| rebuilt[*j].clone()).collect();
+        rebuilt.push(rebuild(node, inputs, &needed[i])?);
+    }
+    // The root was asked for all it has.
+    let pruned = rebuilt.swap_remove(root);
+    Ok(if pruned.schema() == plan.schema() { pruned } else { plan.clone() })
+}
+
+/// Numbers equal subplans once, inputs first.
+fn number<'a>(
+    plan: &'a LogicalPlan,
+    nodes: &mut Vec<(&'a LogicalPlan, Vec<usize>)>,
+    known: &mut HashMap<&'a LogicalPlan, usize>,
+) -> Result<usize> {
+    if let Some(node) = known.get(plan) {
+        return Ok(*node);
+    }
+    let inputs = plan.inputs().into_iter().map(|p| number(p, nodes, known)).collect::<Result<Vec<_>>>()?;
+    nodes.push((plan, inputs));
+    known.insert(plan, nodes.len() - 1);
+    Ok(nodes.len() - 1)
+}
+
+fn all(plan: &LogicalPlan) -> Columns {
+    (0..plan.schema().fields().len()).collect()
+}
+
+/// The columns of a schema that these expressions read.
+fn read_by<'a>(exprs: impl IntoIterator<Item = &'a Expr>, schema: &DFSchema) -> Columns {
+    let mut columns = Columns::new();
+    for expr in exprs {
+        columns.extend(expr.column_refs().into_iter().filter_map(|c| schema.maybe_index_of_column(c)));
+    }
+    columns
+}
+
+/// The columns of each input that a node needs to give these columns of its own.
+fn needs(plan: &LogicalPlan, own: &Columns) -> Result<Vec<Columns>> {
+    let with = |exprs: &[Expr], input: &LogicalPlan| {
+        let mut columns = read_by(exprs, input.schema());
+        columns.extend(own);
+        vec![columns]
+    };
+    Ok(match plan {
+        LogicalPlan::Projection(p) => {
+            vec![read_by(own.iter().map(|i| &p.expr[*i]), p.input.schema())]
+        }
+        LogicalPlan::Filter(p) => with(std::slice::from_ref(&p.predicate), &p.input),
+        LogicalPlan::SubqueryAlias(p) => with(&[], &p.input),
+        LogicalPlan::Sort(p) => {
+            let by: Vec<Expr> = p.expr.iter().map(|s| s.expr.clone()).collect();
+            with(&by, &p.input)
+        }
+        LogicalPlan::Limit(p) => with(&[], &p.input),
+        LogicalPlan::Aggregate(p) => vec![read_by(p.group_expr.iter().chain(&p.aggr_expr), p.input.schema())],
+        LogicalPlan::Join(p) => of_join(p, own),
+        LogicalPlan::Union(p) => vec![own.clone(); p.inputs.len()],
+        LogicalPlan::Extension(p) => of_extension(p, own),
+        other => other.inputs().into_iter().map(all).collect(),
+    })
+}
+
+fn of_join(join: &Join, own: &Columns) -> Vec<Columns> {
+    let (left, right) = (join.left.schema(), join.right.schema());
+    let width = left.fields().len();
+    let (mut from_left, mut from_right) = match join.join_type {
+        JoinType::RightSemi | JoinType::RightAnti => (Columns::new(), own.clone()),
+        _ => {
+            let (l, r): (Vec<usize>, Vec<usize>) = own.iter().partition(|i| **i < width);
+            (Columns::from_iter(l), r.into_iter().map(|i| i - width).collect())
+        }
+    };
+    from_left.extend(read_by(join.on.iter().map(|(l, _)| l).chain(&join.filter), left));
+    from_right.extend(read_by(join.on.iter().map(|(_, r)| r).chain(&join.filter), right));
+    vec![from_left, from_right]
+}
+
+fn of_extension(extension: &Extension, own: &Columns) -> Vec<Columns> {
+    let node = &extension.node;
+    let inputs = node.inputs();
+    let own: Vec<usize> = own.iter().copied().collect();
+    let Some(needed) = node.necessary_children_exprs(&own) else {
+        return inputs.into_iter().map(all).collect();
+    };
+    let mut needed: Vec<Columns> = needed.into_iter().map(Columns::from_iter).collect();
+    if let Some(clip) = node.as_any().downcast_ref::<Clip>() {
+        needed[0].extend(read_by(clip.on.iter().map(|(l, _)| l), clip.left.schema()));
+        needed[1].extend(read_by(clip.on.iter().map(|(_, r)| r), clip.right.schema()));
+        return needed;
+    }
+    for (columns, input) in needed.iter_mut().zip(inputs) {
+        columns.extend(read_by(&node.expressions(), input.schema()));
+    }
+    needed
+}
+
+/// The node over narrower inputs. It gives at least the needed columns, in their order.
+fn rebuild(plan: &LogicalPlan, mut inputs: Vec<LogicalPlan>, own: &Columns) -> Result<LogicalPlan> {
+    Ok(match plan {
+        LogicalPlan::TableScan(scan) => {
+            let columns = own.iter().map(|i| scan.projection.as_ref().map_or(*i, |p| p[*i])).collect();
+            let builder = TableScanBuilder::new(scan.table_name.clone(), scan.source.clone());
+            let builder = builder.with_projection(Some(columns)).with_filters(scan.filters.clone());
+            LogicalPlan::TableScan(builder.with_fetch(scan.fetch).build()?)
+        }
+        LogicalPlan::Projection(p) => {
+            let exprs = own.iter().map(|i| p.expr[*i].clone()).collect();
+            LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(inputs.swap_remove(0)))?)
+        }
+        LogicalPlan::SubqueryAlias(p) => {
+            LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(Arc::new(inputs.swap_remove(0)), p.alias.clone())?)
+        }
+        LogicalPlan::Aggregate(p) => {
+            let (group, calls) = (p.group_expr.clone(), p.aggr_expr.clone());
+            LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(inputs.swap_remove(0)), group, calls)?)
+        }
+        LogicalPlan::Join(p) => {
+            let right = Arc::new(inputs.swap_remove(1));
+            let left = Arc::new(inputs.swap_remove(0));
+            let (on, filter) = (p.on.clone(), p.filter.clone());
+            LogicalPlan::Join(Join::try_new(
+                left,
+                right,
+                on,
+                filter,
+                p.join_type,
+                p.join_constraint,
+                p.null_equality,
+                p.null_aware,
+            )?)
+        }
+        LogicalPlan::Union(p) => {
+            let narrow = inputs.into_iter().zip(&p.inputs).map(|(input, old)| only(input, old.schema(), own));
+            let narrow = narrow.map(|input| Ok(Arc::new(input?))).collect::<Result<_>>()?;
+            LogicalPlan::Union(Union::try_new(narrow)?)
+        }
+        LogicalPlan::Distinct(Distinct::All(_)) => {
+            LogicalPlan::Distinct(Distinct::All(Arc::new(inputs.swap_remove(0))))
+        }
+        LogicalPlan::Extension(p) => {
+            if p.node.as_any().is::<Exchange>() {
+                let old = p.node.inputs()[0].schema();
+                let columns = of_extension(p, own).swap_remove(0);
+                inputs = vec![only(inputs.swap_remove(0), old, &columns)?];
+            }
+            let node = p.node.with_exprs_and_inputs(p.node.expressions(), inputs)?;
+            LogicalPlan::Extension(Extension { node })
+        }
+        leaf if inputs.is_empty() => leaf.clone(),
+        other => other.with_new_exprs(other.expressions(), inputs)?,
+    })
+}
+
+/// Only these columns of the old schema, which the narrowed input has and maybe more.
+fn only(input: LogicalPlan, old: &DFSchema, columns: &Columns) -> Result<LogicalPlan> {
+    if input.schema().fields().len() == columns.len() {
+        return Ok(input);
+    }
+    let exprs = columns.iter().map(|i| Expr::from(old.qualified_field(*i))).collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?))
+}

@@ -1,0 +1,12 @@
+//! Sharded queries from end to end: one binary, so that it is linked once.
+
+mod actions;
+mod data;
+mod failures;
+mod figures;
+mod files;
+mod live;
+mod movement;
+mod relational;
+mod speed;
+mod transfer;

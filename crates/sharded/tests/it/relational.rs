@@ -1,0 +1,128 @@
+//! Tables: bounded and without time, so every stage is DataFusion's.
+
+use crate::data::*;
+use datafusion::prelude::{Expr, lit};
+use whimbrel_plan::nodes::Scope;
+use whimbrel_plan::{Agg, AggFunction, JoinKind, Stream, column};
+use whimbrel_sharded::stage::{Kind, cut};
+
+fn check(query: &Stream, expected: &[&str]) {
+    for options in [library(), local()] {
+        assert_eq!(rows(query, &options), expected);
+    }
+}
+
+fn small() -> Stream {
+    let table = table(vec![texts("k", ["a", "b", "a", "c"]), ints("v", [1, 2, 3, 4])]);
+    relation(&table, 1, 1)
+}
+
+#[test]
+fn rows_are_filtered_and_computed() {
+    let query = small().where_(column("v").gt(lit(1_i64))).unwrap();
+    let query = query.select(vec![(column("v") * lit(10_i64)).alias("w"), column("k")]).unwrap();
+    check(&query, &["20 b", "30 a", "40 c"]);
+}
+
+#[test]
+fn rows_are_aggregated() {
+    let average = Agg::of(AggFunction::Average, column("v"));
+    let big = Agg::count().filter(column("v").gt(lit(2_i64)));
+    let query = small().rekey(vec![column("k")]).unwrap();
+    let query = query.aggregate(vec![("mean".into(), average), ("big".into(), big)]).unwrap();
+    check(&query, &["a 2.0 1", "b 2.0 0", "c 4.0 1"]);
+    check(&small().aggregate(count()).unwrap(), &["4"]);
+}
+
+#[test]
+fn rows_are_sorted_and_limited() {
+    let query = small().sort(vec![column("v").sort(false, false)]).unwrap().limit(1, Some(2)).unwrap();
+    for options in [library(), local()] {
+        assert_eq!(rows_in_order(&query, &options), ["a 3", "b 2"]);
+    }
+}
+
+#[test]
+fn a_limit_ends_what_feeds_it() {
+    let many = relation(&clicks(100_000), 4, 1).reshard(Some(1), Scope::Global).unwrap();
+    let query = many.limit(0, Some(3)).unwrap();
+    for options in [library(), local()] {
+        assert_eq!(rows(&query, &options).len(), 3);
+    }
+}
+
+#[test]
+fn tables_are_joined_in_every_way() {
+    let right = table(vec![texts("k", ["a", "b", "d", "a"]), ints("w", [10, 20, 30, 40])]);
+    let joined = |kind| {
+        let on: Vec<(Expr, Expr)> = match kind {
+            JoinKind::Cross => vec![],
+            _ => vec![(column("k"), column("k"))],
+        };
+        small().join(&relation(&right, 1, 1), on, kind, "_right").unwrap()
+    };
+    check(&joined(JoinKind::Inner), &["a 1 10", "a 1 40", "a 3 10", "a 3 40", "b 2 20"]);
+    check(&joined(JoinKind::Left), &["a 1 10", "a 1 40", "a 3 10", "a 3 40", "b 2 20", "c 4 null"]);
+    check(&joined(JoinKind::Semi), &["a 1", "a 3", "b 2"]);
+    check(&joined(JoinKind::Anti), &["c 4"]);
+    let full = ["a 1 10", "a 1 40", "a 3 10", "a 3 40", "b 2 20", "c 4 null", "d null 30"];
+    check(&joined(JoinKind::Full), &full);
+    assert_eq!(rows(&joined(JoinKind::Cross), &local()).len(), 16);
+}
+
+#[test]
+fn a_union_keeps_the_order_of_its_branches() {
+    let (low, high) = (column("v").lt(lit(3_i64)), column("v").gt_eq(lit(3_i64)));
+    let query = small().where_(high).unwrap().union(&small().where_(low).unwrap()).unwrap();
+    for options in [library(), local()] {
+        assert_eq!(rows_in_order(&query, &options), ["a 3", "c 4", "a 1", "b 2"]);
+    }
+    let total = Agg::of(AggFunction::Sum, column("v"));
+    check(&query.aggregate(vec![("total".into(), total)]).unwrap(), &["10"]);
+    check(&query.distinct().unwrap(), &["a 1", "a 3", "b 2", "c 4"]);
+}
+
+#[test]
+fn what_is_read_twice_is_computed_once() {
+    let costly = small().where_(column("v").gt(lit(1_i64))).unwrap();
+    let query = costly.join(&costly, vec![(column("k"), column("k"))], JoinKind::Inner, "_right").unwrap();
+    check(&query, &["a 3 3", "b 2 2", "c 4 4"]);
+    let stages = cut(query.plan()).unwrap();
+    assert_eq!(stages.stages.len(), 2);
+    assert!(stages.stages.iter().all(|s| s.kind == Kind::Relational));
+    assert_eq!(stages.edges_out(0), 2);
+}
+
+#[test]
+fn results_do_not_depend_on_timing() {
+    let query = relation(&clicks(20_000), 8, 1).rekey(vec![column("user")]).unwrap();
+    let query = query.redistribute(Some(3), Scope::Global).unwrap();
+    let first = Agg::of(AggFunction::First, column("cost"));
+    let query = query.aggregate(vec![("first".into(), first), ("n".into(), Agg::count())]).unwrap();
+    let expected = rows_in_order(&query, &library());
+    for _ in 0..5 {
+        assert_eq!(rows_in_order(&query, &local()), expected);
+    }
+}
+
+#[test]
+fn every_shard_is_queried_by_itself() {
+    let clicks = clicks(1000);
+    for shards in [1, 2, 3, 8] {
+        let counts = rows(&relation(&clicks, shards, 1).aggregate(count()).unwrap(), &local());
+        let counts: Vec<usize> = counts.iter().map(|n| n.parse().unwrap()).collect();
+        assert_eq!(counts.len(), shards);
+        assert_eq!(counts.iter().sum::<usize>(), 1000);
+        assert!(counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1);
+    }
+}
+
+#[test]
+fn an_empty_table_has_an_answer() {
+    let empty = clicks(0);
+    for shards in [1, 3] {
+        let keyed = relation(&empty, shards, 1).rekey(vec![column("ad")]).unwrap();
+        let query = keyed.redistribute(None, Scope::Global).unwrap().aggregate(count()).unwrap();
+        check(&query, &[]);
+    }
+}

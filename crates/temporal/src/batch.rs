@@ -1,0 +1,212 @@
+//! The columnar unit that flows (trill.txt §4).
+//!
+//! Invariants: `sync` never decreases within a batch; all columns have `len()` rows; a row that is absent (its bit in
+//! `present` is 0) means nothing, whatever its values are, and operators that compute compact first, so an expression
+//! is never evaluated over a row that a filter has taken out.
+
+use crate::key::Key;
+use crate::time::{Kind, INFINITY, Time};
+use arrow::array::{Array, BooleanArray, RecordBatch, UInt32Array};
+use arrow::buffer::{BooleanBuffer, ScalarBuffer};
+use arrow::compute::{FilterBuilder, FilterPredicate, take_record_batch};
+use datafusion::common::Result;
+use std::sync::Arc;
+
+/// The other times of a batch. The two frequent cases are one number for all rows, not a column: temporality is paid
+/// for only where it is used (trill.txt §1.3).
+#[derive(Debug, Clone)]
+pub enum Other {
+    /// Start edges.
+    Open,
+    /// Intervals of so many ticks each.
+    After(i64),
+    /// One by one.
+    Column(ScalarBuffer<i64>),
+}
+
+/// Rows of a stream in order of their sync times.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// When each row becomes known; never decreasing.
+    pub sync: ScalarBuffer<i64>,
+    /// The extent of each row's lifetime.
+    pub other: Other,
+    /// The payload.
+    pub rows: RecordBatch,
+    present: Option<BooleanBuffer>,
+    key: Option<Arc<Key>>,
+}
+
+/// What flows: rows, or the news that nothing before an instant will follow.
+#[derive(Debug, Clone)]
+pub enum Message {
+    /// Rows.
+    Batch(Batch),
+    /// No row with a sync time before this will follow. [`INFINITY`](crate::INFINITY): the stream has ended.
+    Punctuation(Time),
+}
+
+impl Batch {
+    /// A batch of rows that are all present. The caller vouches for the order of `sync`.
+    pub fn new(sync: ScalarBuffer<i64>, other: Other, rows: RecordBatch) -> Batch {
+        debug_assert_eq!(sync.len(), rows.num_rows());
+        debug_assert!(sync.is_sorted());
+        Batch { sync, other, rows, present: None, key: None }
+    }
+
+    /// The number of rows, absent ones included.
+    pub fn len(&self) -> usize {
+        self.sync.len()
+    }
+
+    /// Whether there are no rows at all.
+    pub fn is_empty(&self) -> bool {
+        self.sync.is_empty()
+    }
+
+    /// The other time of row `i`.
+    #[inline]
+    pub fn other_at(&self, i: usize) -> Time {
+        match &self.other {
+            Other::Open => INFINITY,
+            Other::After(duration) => self.sync[i].saturating_add(*duration),
+            Other::Column(other) => other[i],
+        }
+    }
+
+    /// The kind of row `i`.
+    #[inline]
+    pub fn kind_at(&self, i: usize) -> Kind {
+        Kind::of(self.sync[i], self.other_at(i))
+    }
+
+    /// When the lifetime of row `i` starts: for an end edge, that of the edge it ends.
+    #[inline]
+    pub fn start_at(&self, i: usize) -> Time {
+        match self.kind_at(i) {
+            Kind::End => self.other_at(i),
+            _ => self.sync[i],
+        }
+    }
+
+    /// The other times, one by one.
+    pub fn other_column(&self) -> ScalarBuffer<i64> {
+        match &self.other {
+            Other::Open => vec![INFINITY; self.len()].into(),
+            Other::After(d) => self.sync.iter().map(|s| s.saturating_add(*d)).collect::<Vec<_>>().into(),
+            Other::Column(other) => other.clone(),
+        }
+    }
+
+    /// The same lifetimes over other columns: a projection. The key goes along if `key` says where its columns are.
+    pub fn with_rows(&self, rows: RecordBatch, key: Option<Vec<usize>>) -> Batch {
+        let key = match (&self.key, key) {
+            (Some(old), Some(columns)) => Some(Arc::new(old.renumbered(columns))),
+            _ => None,
+        };
+        Batch { sync: self.sync.clone(), other: self.other.clone(), rows, present: self.present.clone(), key }
+    }
+
+    /// The same rows with other lifetimes.
+    pub fn with_times(&self, sync: ScalarBuffer<i64>, other: Other) -> Batch {
+        debug_assert!(sync.is_sorted());
+        Batch { sync, other, ..self.clone() }
+    }
+
+    /// Takes out the rows for which `keep` is not true.
+    pub fn retain(&mut self, keep: &BooleanArray) {
+        let keep = match keep.nulls() {
+            Some(nulls) => keep.values() & nulls.inner(),
+            None => keep.values().clone(),
+        };
+        self.present = Some(match self.present.take() {
+            Some(present) => &present & &keep,
+            None => keep,
+        });
+    }
+
+    /// Which rows are present; none: all.
+    pub fn present(&self) -> Option<&BooleanBuffer> {
+        self.present.as_ref()
+    }
+
+    /// The batch without its absent rows.
+    pub fn compact(self) -> Result<Batch> {
+        let Some(present) = &self.present else { return Ok(self) };
+        if present.count_set_bits() == present.len() {
+            return Ok(Batch { present: None, ..self });
+        }
+        let mask = BooleanArray::new(present.clone(), None);
+        let mut predicate = FilterBuilder::new(&mask);
+        if self.rows.num_columns() + 1 + matches!(self.other, Other::Column(_)) as usize > 1 {
+            predicate = predicate.optimize();
+        }
+        let predicate = predicate.build();
+        let sync = filter_times(&predicate, &self.sync)?;
+        let other = match &self.other {
+            Other::Column(other) => Other::Column(filter_times(&predicate, other)?),
+            constant => constant.clone(),
+        };
+        let rows = predicate.filter_record_batch(&self.rows)?;
+        Ok(Batch { sync, other, rows, present: None, key: None })
+    }
+
+    /// The key made of these columns; computed once and kept. The batch must be compact.
+    pub fn key(&mut self, columns: &[usize]) -> Result<Arc<Key>> {
+        if let Some(key) = &self.key
+            && key.columns() == columns
+        {
+            return Ok(key.clone());
+        }
+        let key = Arc::new(Key::of(&self.rows, columns)?);
+        self.key = Some(key.clone());
+        Ok(key)
+    }
+
+    /// The columns of the key that the batch carries.
+    pub fn key_columns(&self) -> Option<&[usize]> {
+        self.key.as_ref().map(|k| k.columns())
+    }
+
+    /// `len` rows from `offset` on; no copy.
+    pub fn slice(&self, offset: usize, len: usize) -> Batch {
+        if offset == 0 && len == self.len() {
+            return self.clone();
+        }
+        Batch {
+            sync: self.sync.slice(offset, len),
+            other: match &self.other {
+                Other::Column(other) => Other::Column(other.slice(offset, len)),
+                constant => constant.clone(),
+            },
+            rows: self.rows.slice(offset, len),
+            present: self.present.as_ref().map(|p| p.slice(offset, len)),
+            key: self.key.as_ref().map(|k| Arc::new(k.slice(offset, len))),
+        }
+    }
+
+    /// The rows at these places, in this order. The batch must be compact, and the order keep `sync` sorted.
+    pub fn take(&self, indices: &UInt32Array) -> Result<Batch> {
+        let gather = |times: &ScalarBuffer<i64>| -> ScalarBuffer<i64> {
+            indices.values().iter().map(|&i| times[i as usize]).collect::<Vec<_>>().into()
+        };
+        let other = match &self.other {
+            Other::Column(other) => Other::Column(gather(other)),
+            constant => constant.clone(),
+        };
+        Ok(Batch::new(gather(&self.sync), other, take_record_batch(&self.rows, indices)?))
+    }
+
+    /// The same rows and lifetimes with other columns.
+    pub(crate) fn map_rows(self, rows: RecordBatch) -> Batch {
+        debug_assert_eq!(self.len(), rows.num_rows());
+        Batch { rows, key: None, ..self }
+    }
+}
+
+fn filter_times(predicate: &FilterPredicate, times: &ScalarBuffer<i64>) -> Result<ScalarBuffer<i64>> {
+    let array = arrow::array::Int64Array::new(times.clone(), None);
+    let kept = predicate.filter(&array)?;
+    let data = kept.to_data();
+    Ok(ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len()))
+}

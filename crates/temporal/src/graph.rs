@@ -1,0 +1,151 @@
+//! Operators wired together: what runs on one thread, and is saved and restored as one.
+//!
+//! Invariants: a node's inputs are nodes that were added before it, so the nodes are in topological order; a message
+//! reaches all consumers of a node before the next message of that node is worked on.
+
+use crate::batch::Message;
+use crate::operator::{Operator, decode, encode};
+use datafusion::common::{Result, exec_err};
+
+/// A node of a [`Graph`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(usize);
+
+/// Where a node's messages go.
+#[derive(Debug, Clone, Copy)]
+enum Target {
+    Node(usize, usize),
+    Output(usize),
+}
+
+struct Node {
+    /// None: an input of the graph.
+    operator: Option<Box<dyn Operator>>,
+    targets: Vec<Target>,
+}
+
+/// A directed acyclic graph of operators.
+///
+/// # Examples
+/// ```
+/// use arrow::array::{Int64Array, RecordBatch};
+/// use std::sync::Arc;
+/// use whimbrel_temporal::operators::PointAtEnd;
+/// use whimbrel_temporal::{Batch, Graph, INFINITY, Message, Other};
+///
+/// # fn main() -> datafusion::common::Result<()> {
+/// let mut graph = Graph::new();
+/// let input = graph.input();
+/// let ends = graph.add(Box::new(PointAtEnd::new()), &[input]);
+/// graph.output(ends);
+///
+/// let rows = RecordBatch::try_from_iter([("v", Arc::new(Int64Array::from(vec![7])) as _)])?;
+/// let mut out = Vec::new();
+/// graph.push(0, Message::Batch(Batch::new(vec![10].into(), Other::After(5), rows)), &mut out)?;
+/// assert!(out.is_empty()); // Time has not come to 15.
+/// graph.push(0, Message::Punctuation(INFINITY), &mut out)?;
+/// let (_, Message::Batch(points)) = &out[0] else { panic!() };
+/// assert_eq!(points.sync[0], 15);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Default)]
+pub struct Graph {
+    nodes: Vec<Node>,
+    inputs: Vec<usize>,
+    outputs: usize,
+}
+
+impl Graph {
+    /// An empty graph.
+    pub fn new() -> Graph {
+        Graph::default()
+    }
+
+    /// Adds an input; inputs are numbered in the order in which they are added.
+    pub fn input(&mut self) -> NodeId {
+        self.nodes.push(Node { operator: None, targets: Vec::new() });
+        self.inputs.push(self.nodes.len() - 1);
+        NodeId(self.nodes.len() - 1)
+    }
+
+    /// Adds an operator fed by these nodes, in the order of its inputs.
+    ///
+    /// # Panics
+    /// If the operator does not have so many inputs.
+    pub fn add(&mut self, operator: Box<dyn Operator>, inputs: &[NodeId]) -> NodeId {
+        assert_eq!(operator.inputs(), inputs.len(), "an operator is wired to each of its inputs once");
+        let node = self.nodes.len();
+        for (input, from) in inputs.iter().enumerate() {
+            self.nodes[from.0].targets.push(Target::Node(node, input));
+        }
+        self.nodes.push(Node { operator: Some(operator), targets: Vec::new() });
+        NodeId(node)
+    }
+
+    /// Makes a node's messages an output; outputs are numbered in the order in which they are added.
+    pub fn output(&mut self, node: NodeId) {
+        self.nodes[node.0].targets.push(Target::Output(self.outputs));
+        self.outputs += 1;
+    }
+
+    /// How many inputs there are.
+    pub fn inputs(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// How many outputs there are.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Pushes a message into an input, and appends what comes out, with the number of the output.
+    ///
+    /// # Errors
+    /// The first error of an operator. The graph must not be pushed to again.
+    pub fn push(&mut self, input: usize, message: Message, out: &mut Vec<(usize, Message)>) -> Result<()> {
+        self.deliver(self.inputs[input], message, out)
+    }
+
+    /// Hands a message of `node` to all that it feeds, and what these make of it to all that they feed.
+    fn deliver(&mut self, node: usize, message: Message, out: &mut Vec<(usize, Message)>) -> Result<()> {
+        for i in 0..self.nodes[node].targets.len() {
+            match self.nodes[node].targets[i] {
+                Target::Output(output) => out.push((output, message.clone())),
+                Target::Node(target, input) => {
+                    let mut produced = Vec::new();
+                    if let Some(operator) = &mut self.nodes[target].operator {
+                        operator.push(input, message.clone(), &mut produced)?;
+                    }
+                    for message in produced {
+                        self.deliver(target, message, out)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The state of all operators.
+    ///
+    /// # Errors
+    /// `Internal` if a state cannot be encoded.
+    pub fn save(&self) -> Result<Vec<u8>> {
+        let states: Vec<Vec<u8>> =
+            self.nodes.iter().filter_map(|n| n.operator.as_ref()).map(|o| o.save()).collect::<Result<_>>()?;
+        encode(&states)
+    }
+
+    /// Takes over a saved state of a graph built in the same way.
+    ///
+    /// # Errors
+    /// `Execution` if the bytes are not a state of such a graph.
+    pub fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let states: Vec<Vec<u8>> = decode(state)?;
+        let operators: Vec<_> = self.nodes.iter_mut().filter_map(|n| n.operator.as_mut()).collect();
+        if operators.len() != states.len() {
+            return exec_err!("the checkpoint is of {} operators, this query has {}", states.len(), operators.len());
+        }
+        operators.into_iter().zip(&states).try_for_each(|(operator, state)| operator.restore(state))
+    }
+}

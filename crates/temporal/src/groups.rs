@@ -1,0 +1,391 @@
+//! Keys to dense group numbers.
+//!
+//! Invariants: a group number below `capacity()` is either in use or on the free list; `slots` is open-addressed with
+//! linear probing at a load of at most a half, a slot holding the key's hash and its group number plus one (0: empty),
+//! so that a probe compares hashes in one cache line before it looks at a key. State beside the table is kept in
+//! columns indexed by the group number, which is why this is not a map (DESIGN §7).
+
+use crate::key::{Key, KeyValues, array_of_words, decode_rows, hash_bytes, hash_word, is_word};
+use arrow::array::{ArrayRef, BinaryBuilder, NullBufferBuilder};
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, internal_err};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+const NONE: u32 = u32::MAX;
+
+/// Keys by group number.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+enum Keys {
+    Unit,
+    Words { words: Vec<u64>, null: u32 },
+    Bytes { arena: Vec<u8>, spans: Vec<(u64, u32)>, garbage: usize },
+}
+
+/// Dense numbers for the keys seen (trill.txt §5.2.2: FastDictionary, with removal).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Groups {
+    slots: Vec<u64>,
+    used: usize,
+    keys: Keys,
+    capacity: u32,
+    free: Vec<u32>,
+}
+
+impl Groups {
+    /// An empty table for keys of these types.
+    pub fn new(types: &[DataType]) -> Groups {
+        let keys = match types {
+            [] => Keys::Unit,
+            _ if is_word(types) => Keys::Words { words: Vec::new(), null: NONE },
+            _ => Keys::Bytes { arena: Vec::new(), spans: Vec::new(), garbage: 0 },
+        };
+        Groups { slots: vec![0; 16], used: 0, keys, capacity: 0, free: Vec::new() }
+    }
+
+    /// One more than the largest group number ever given out since the last clear.
+    pub fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
+    /// How many groups there are.
+    pub fn len(&self) -> usize {
+        self.capacity() - self.free.len()
+    }
+
+    /// Forgets all keys; the memory stays.
+    pub fn clear(&mut self) {
+        if self.used > 0 {
+            self.slots.fill(0);
+        }
+        self.used = 0;
+        self.capacity = 0;
+        self.free.clear();
+        match &mut self.keys {
+            Keys::Unit => {}
+            Keys::Words { words, null } => {
+                words.clear();
+                *null = NONE;
+            }
+            Keys::Bytes { arena, spans, garbage } => {
+                arena.clear();
+                spans.clear();
+                *garbage = 0;
+            }
+        }
+    }
+
+    /// Appends the group numbers of these rows' keys to `groups`, making new groups where needed.
+    pub fn intern(&mut self, key: &Key, rows: Range<usize>, groups: &mut Vec<u32>) -> Result<()> {
+        groups.reserve(rows.len());
+        match key.values() {
+            KeyValues::Unit(_) => {
+                if self.capacity == 0 {
+                    self.capacity = 1;
+                }
+                groups.extend(rows.map(|_| 0));
+            }
+            KeyValues::Words(words, None) => self.intern_words(&words[rows], groups)?,
+            KeyValues::Words(words, Some(nulls)) => {
+                for i in rows {
+                    let group = if nulls.is_valid(i) { self.word(words[i])? } else { self.null_group()? };
+                    groups.push(group);
+                }
+            }
+            KeyValues::Bytes(bytes) => {
+                let hashes = key.hashes();
+                for i in rows {
+                    let group = self.bytes(bytes.value(i), hashes[i])?;
+                    groups.push(group);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn intern_words(&mut self, wanted: &[u64], groups: &mut Vec<u32>) -> Result<()> {
+        let mut last = None;
+        for &word in wanted {
+            let group = match last {
+                Some((known, group)) if known == word => group,
+                _ => self.word(word)?,
+            };
+            last = Some((word, group));
+            groups.push(group);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn word(&mut self, word: u64) -> Result<u32> {
+        let hash = hash_word(word);
+        let Keys::Words { words, .. } = &self.keys else { return internal_err!("the key is not a word") };
+        match self.probe(hash, |g| words[g as usize] == word) {
+            Ok(group) => Ok(group),
+            Err(slot) => self.insert_word(word, hash, slot),
+        }
+    }
+
+    #[inline(never)]
+    fn insert_word(&mut self, word: u64, hash: u32, slot: usize) -> Result<u32> {
+        let group = self.insert(hash, slot)?;
+        if let Keys::Words { words, .. } = &mut self.keys {
+            put(words, group, word);
+        }
+        Ok(group)
+    }
+
+    fn null_group(&mut self) -> Result<u32> {
+        if let Keys::Words { null, .. } = &self.keys
+            && *null != NONE
+        {
+            return Ok(*null);
+        }
+        let group = self.number()?;
+        if let Keys::Words { words, null } = &mut self.keys {
+            *null = group;
+            put(words, group, 0);
+        }
+        Ok(group)
+    }
+
+    fn bytes(&mut self, value: &[u8], hash: u32) -> Result<u32> {
+        let Keys::Bytes { arena, spans, .. } = &self.keys else { return internal_err!("the key is not bytes") };
+        match self.probe(hash, |g| span(arena, spans[g as usize]) == value) {
+            Ok(group) => Ok(group),
+            Err(slot) => {
+                let group = self.insert(hash, slot)?;
+                if let Keys::Bytes { arena, spans, .. } = &mut self.keys {
+                    put(spans, group, (arena.len() as u64, value.len() as u32));
+                    arena.extend_from_slice(value);
+                }
+                Ok(group)
+            }
+        }
+    }
+
+    /// The group with this hash for which `same` holds, or else the empty slot where it belongs.
+    #[inline(always)]
+    fn probe(&self, hash: u32, same: impl Fn(u32) -> bool) -> std::result::Result<u32, usize> {
+        let mask = self.slots.len() - 1;
+        let mut at = self.home(hash);
+        loop {
+            let slot = self.slots[at & mask];
+            if slot == 0 {
+                return Err(at & mask);
+            }
+            if (slot >> 32) as u32 == hash {
+                let group = slot as u32 - 1;
+                if same(group) {
+                    return Ok(group);
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// The slot where the search for a hash begins: its upper bits, because the lower ones tell shards apart.
+    #[inline(always)]
+    fn home(&self, hash: u32) -> usize {
+        ((hash as u64 * self.slots.len() as u64) >> 32) as usize
+    }
+
+    fn insert(&mut self, hash: u32, slot: usize) -> Result<u32> {
+        let group = self.number()?;
+        self.slots[slot] = (hash as u64) << 32 | (group as u64 + 1);
+        self.used += 1;
+        if self.used * 2 > self.slots.len() {
+            self.grow();
+        }
+        Ok(group)
+    }
+
+    fn number(&mut self) -> Result<u32> {
+        if let Some(group) = self.free.pop() {
+            return Ok(group);
+        }
+        let group = self.capacity;
+        if group == NONE - 1 {
+            return Err(datafusion::common::DataFusionError::ResourcesExhausted(
+                "more than four thousand million groups are alive in one shard; use more shards".into(),
+            ));
+        }
+        self.capacity += 1;
+        Ok(group)
+    }
+
+    fn grow(&mut self) {
+        let old = std::mem::take(&mut self.slots);
+        self.slots = vec![0; old.len() * 2];
+        let mask = self.slots.len() - 1;
+        for slot in old.into_iter().filter(|&s| s != 0) {
+            let mut at = self.home((slot >> 32) as u32);
+            while self.slots[at & mask] != 0 {
+                at += 1;
+            }
+            self.slots[at & mask] = slot;
+        }
+    }
+
+    /// Forgets one group; its number will be given out again.
+    pub fn remove(&mut self, group: u32) {
+        let hash = match &mut self.keys {
+            Keys::Unit => {
+                self.capacity = 0;
+                return;
+            }
+            Keys::Words { null, .. } if *null == group => {
+                *null = NONE;
+                self.free.push(group);
+                return;
+            }
+            Keys::Words { words, .. } => hash_word(words[group as usize]),
+            Keys::Bytes { arena, spans, garbage } => {
+                let bytes = span(arena, spans[group as usize]);
+                *garbage += bytes.len();
+                hash_bytes(bytes)
+            }
+        };
+        if let Ok(slot) = self.slot_of(hash, group) {
+            self.vacate(slot);
+            self.used -= 1;
+            self.free.push(group);
+        }
+        self.collect_garbage();
+    }
+
+    fn slot_of(&self, hash: u32, group: u32) -> std::result::Result<usize, usize> {
+        let mask = self.slots.len() - 1;
+        let mut at = self.home(hash) & mask;
+        loop {
+            match self.slots[at] {
+                0 => return Err(at),
+                slot if slot as u32 - 1 == group => return Ok(at),
+                _ => at = (at + 1) & mask,
+            }
+        }
+    }
+
+    /// Empties a slot and moves later ones of the same run back, so that no search is cut short.
+    fn vacate(&mut self, slot: usize) {
+        let mask = self.slots.len() - 1;
+        let (mut hole, mut at) = (slot, slot);
+        loop {
+            at = (at + 1) & mask;
+            let moved = self.slots[at];
+            if moved == 0 {
+                break;
+            }
+            let home = self.home((moved >> 32) as u32) & mask;
+            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
+                self.slots[hole] = moved;
+                hole = at;
+            }
+        }
+        self.slots[hole] = 0;
+    }
+
+    /// Rewrites the arena once most of it belongs to removed groups.
+    fn collect_garbage(&mut self) {
+        let Keys::Bytes { arena, spans, garbage } = &mut self.keys else { return };
+        if *garbage < 1 << 16 || *garbage * 2 < arena.len() {
+            return;
+        }
+        let mut kept = Vec::with_capacity(arena.len() - *garbage);
+        for slot in self.slots.iter().filter(|&&s| s != 0) {
+            let at = &mut spans[(*slot as u32 - 1) as usize];
+            let start = kept.len() as u64;
+            kept.extend_from_slice(span(arena, *at));
+            *at = (start, at.1);
+        }
+        *arena = kept;
+        *garbage = 0;
+    }
+
+    /// Appends to `groups` this table's numbers for all keys of `other`, by `other`'s numbers; nothing was ever removed
+    /// from `other`.
+    pub fn adopt(&mut self, other: &Groups, groups: &mut Vec<u32>) -> Result<()> {
+        match &other.keys {
+            Keys::Unit => {
+                self.capacity = self.capacity.max(other.capacity);
+                groups.extend(0..other.capacity);
+            }
+            Keys::Words { words, null: NONE } => self.intern_words(words, groups)?,
+            Keys::Words { words, null } => {
+                for (i, &word) in words.iter().enumerate() {
+                    let group = if i as u32 == *null { self.null_group()? } else { self.word(word)? };
+                    groups.push(group);
+                }
+            }
+            Keys::Bytes { arena, spans, .. } => {
+                for &at in spans {
+                    let value = span(arena, at);
+                    let group = self.bytes(value, hash_bytes(value))?;
+                    groups.push(group);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the keys of these groups to columns that are being built.
+    pub fn append(&self, groups: &[u32], out: &mut KeyColumns) {
+        match (&self.keys, out) {
+            (Keys::Words { words, null }, KeyColumns::Words(values, nulls)) => {
+                values.extend(groups.iter().map(|&g| words[g as usize]));
+                match *null {
+                    NONE => nulls.append_n_non_nulls(groups.len()),
+                    null => groups.iter().for_each(|&g| nulls.append(g != null)),
+                }
+            }
+            (Keys::Bytes { arena, spans, .. }, KeyColumns::Bytes(bytes)) => {
+                groups.iter().for_each(|&g| bytes.append_value(span(arena, spans[g as usize])));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Key columns that are being built.
+#[derive(Debug)]
+pub(crate) enum KeyColumns {
+    Unit,
+    Words(Vec<u64>, NullBufferBuilder),
+    Bytes(BinaryBuilder),
+}
+
+impl KeyColumns {
+    /// Empty columns of these types.
+    pub fn new(types: &[DataType]) -> KeyColumns {
+        match types {
+            [] => KeyColumns::Unit,
+            _ if is_word(types) => KeyColumns::Words(Vec::new(), NullBufferBuilder::new(0)),
+            _ => KeyColumns::Bytes(BinaryBuilder::new()),
+        }
+    }
+
+    /// The arrays; the columns are empty again.
+    pub fn finish(&mut self, types: &[DataType]) -> Result<Vec<ArrayRef>> {
+        match self {
+            KeyColumns::Unit => Ok(Vec::new()),
+            KeyColumns::Words(words, nulls) => {
+                Ok(vec![array_of_words(std::mem::take(words), nulls.finish(), &types[0])?])
+            }
+            KeyColumns::Bytes(bytes) => decode_rows(types, bytes.finish()),
+        }
+    }
+}
+
+#[inline]
+fn span(arena: &[u8], (start, len): (u64, u32)) -> &[u8] {
+    &arena[start as usize..start as usize + len as usize]
+}
+
+/// `column[group] = value`, for a group that is new or was used before.
+fn put<T: Clone>(column: &mut Vec<T>, group: u32, value: T) {
+    match column.get_mut(group as usize) {
+        Some(place) => *place = value,
+        None => column.push(value),
+    }
+}
+

@@ -1,0 +1,193 @@
+//! The grouping key of a batch: computed once from some of its columns, with its hashes, and carried along.
+//!
+//! Invariants: two rows of any two batches of a stream have equal key values (words and nulls, or bytes) exactly if
+//! their key columns are equal, nulls being equal to nulls; the hash depends on the value only, not on the batch,
+//! process or machine, so that it can decide to which shard a row goes.
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use arrow::row::{RowConverter, SortField};
+use datafusion::common::Result;
+use std::sync::{Arc, OnceLock};
+
+/// The values of a key, in one of three physical forms.
+#[derive(Debug, Clone)]
+pub(crate) enum KeyValues {
+    /// No key columns: every row is in the one group.
+    Unit(usize),
+    /// One column of at most eight bytes. An integer column lends its buffer.
+    Words(ScalarBuffer<u64>, Option<NullBuffer>),
+    /// Anything else: the columns' order-preserving row encoding.
+    Bytes(BinaryArray),
+}
+
+/// The grouping key of the rows of one batch (trill.txt §5.1).
+#[derive(Debug)]
+pub struct Key {
+    columns: Vec<usize>,
+    values: KeyValues,
+    hashes: OnceLock<Vec<u32>>,
+}
+
+/// Whether keys of these types are carried as words.
+pub(crate) fn is_word(types: &[DataType]) -> bool {
+    use DataType::*;
+    match types {
+        [one] => matches!(
+            one,
+            Boolean | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 | Date32 | Date64 | Time32(_)
+                | Time64(_) | Timestamp(_, _) | Duration(_)
+        ),
+        _ => false,
+    }
+}
+
+/// The row encoding of several columns, or of one whose type has no word form.
+pub(crate) fn encode_rows(arrays: &[ArrayRef]) -> Result<BinaryArray> {
+    let fields = arrays.iter().map(|a| SortField::new(a.data_type().clone())).collect();
+    Ok(RowConverter::new(fields)?.convert_columns(arrays)?.try_into_binary()?)
+}
+
+/// The columns whose row encoding `bytes` is.
+pub(crate) fn decode_rows(types: &[DataType], bytes: BinaryArray) -> Result<Vec<ArrayRef>> {
+    let converter = RowConverter::new(types.iter().map(|t| SortField::new(t.clone())).collect())?;
+    let rows = converter.from_binary(bytes);
+    Ok(converter.convert_rows(&rows)?)
+}
+
+/// The words of a column of a word type: its bits as `u64`.
+pub(crate) fn words_of(array: &ArrayRef) -> Result<ScalarBuffer<u64>> {
+    use DataType::*;
+    let wide = match array.data_type() {
+        Int64 | Timestamp(_, _) | Date64 | Time64(_) | Duration(_) | UInt64 => array.clone(),
+        UInt8 | UInt16 | UInt32 | Boolean => cast(array, &UInt64)?,
+        Date32 | Time32(_) => cast(&cast(array, &Int32)?, &Int64)?,
+        _ => cast(array, &Int64)?,
+    };
+    let data = wide.to_data();
+    Ok(ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len()))
+}
+
+/// The column of type `to` whose words these are.
+pub(crate) fn array_of_words(words: Vec<u64>, nulls: Option<NullBuffer>, to: &DataType) -> Result<ArrayRef> {
+    use DataType::*;
+    let words: ScalarBuffer<u64> = words.into();
+    let unsigned = matches!(to, UInt8 | UInt16 | UInt32 | UInt64 | Boolean);
+    let wide: ArrayRef = if unsigned {
+        Arc::new(arrow::array::PrimitiveArray::<UInt64Type>::new(words, nulls))
+    } else {
+        let len = words.len();
+        Arc::new(arrow::array::PrimitiveArray::<Int64Type>::new(ScalarBuffer::new(words.into_inner(), 0, len), nulls))
+    };
+    Ok(match to {
+        Date32 | Time32(_) => cast(&cast(&wide, &Int32)?, to)?,
+        _ if wide.data_type() == to => wide,
+        _ => cast(&wide, to)?,
+    })
+}
+
+/// Mixes a word into 32 well-spread bits; one wide multiplication, cheaper than carrying a hash column.
+#[inline(always)]
+pub(crate) fn hash_word(word: u64) -> u32 {
+    let product = (word ^ 0x243f_6a88_85a3_08d3) as u128 * 0x9e37_79b9_7f4a_7c15_u128;
+    ((product as u64 ^ (product >> 64) as u64) >> 32) as u32
+}
+
+/// The hash of a null word.
+pub(crate) const NULL_HASH: u32 = 0x5bd1_e995;
+
+/// Mixes bytes, eight at a time.
+#[inline]
+pub(crate) fn hash_bytes(bytes: &[u8]) -> u32 {
+    let mut state = bytes.len() as u64 ^ 0x1319_8a2e_0370_7344;
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        let mut word = [0; 8];
+        word.copy_from_slice(chunk);
+        state = fold(state ^ u64::from_le_bytes(word));
+    }
+    let mut last = [0; 8];
+    last[..chunks.remainder().len()].copy_from_slice(chunks.remainder());
+    (fold(state ^ u64::from_le_bytes(last)) >> 32) as u32
+}
+
+#[inline(always)]
+fn fold(word: u64) -> u64 {
+    let product = word as u128 * 0x9e37_79b9_7f4a_7c15_u128;
+    product as u64 ^ (product >> 64) as u64
+}
+
+impl Key {
+    /// The key made of these columns of a batch.
+    pub fn of(rows: &RecordBatch, columns: &[usize]) -> Result<Key> {
+        let arrays: Vec<ArrayRef> = columns.iter().map(|&c| rows.column(c).clone()).collect();
+        let types: Vec<DataType> = arrays.iter().map(|a| a.data_type().clone()).collect();
+        let values = if arrays.is_empty() {
+            KeyValues::Unit(rows.num_rows())
+        } else if is_word(&types) {
+            KeyValues::Words(words_of(&arrays[0])?, arrays[0].nulls().filter(|n| n.null_count() > 0).cloned())
+        } else {
+            KeyValues::Bytes(encode_rows(&arrays)?)
+        };
+        Ok(Key { columns: columns.to_vec(), values, hashes: OnceLock::new() })
+    }
+
+    /// The columns that make up the key.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    pub(crate) fn values(&self) -> &KeyValues {
+        &self.values
+    }
+
+    /// Which rows have a null in their key: these equal nothing in a join, though they are a group of their own.
+    pub(crate) fn nulls(rows: &RecordBatch, columns: &[usize]) -> Option<NullBuffer> {
+        let nulls = columns.iter().map(|&c| rows.column(c).logical_nulls());
+        nulls.fold(None, |all, one| NullBuffer::union(all.as_ref(), one.as_ref())).filter(|n| n.null_count() > 0)
+    }
+
+    /// The same values under other column numbers, after a projection.
+    pub(crate) fn renumbered(&self, columns: Vec<usize>) -> Key {
+        Key { columns, values: self.values.clone(), hashes: self.hashes.clone() }
+    }
+
+    /// The hash of every row's key; computed at the first call.
+    pub fn hashes(&self) -> &[u32] {
+        self.hashes.get_or_init(|| match &self.values {
+            KeyValues::Unit(rows) => vec![0; *rows],
+            KeyValues::Words(words, None) => words.iter().map(|&w| hash_word(w)).collect(),
+            KeyValues::Words(words, Some(nulls)) => {
+                words.iter().zip(nulls).map(|(&w, valid)| if valid { hash_word(w) } else { NULL_HASH }).collect()
+            }
+            KeyValues::Bytes(bytes) => (0..bytes.len()).map(|i| hash_bytes(bytes.value(i))).collect(),
+        })
+    }
+
+    /// The same key for some of the rows, one after another.
+    pub(crate) fn slice(&self, offset: usize, len: usize) -> Key {
+        let values = match &self.values {
+            KeyValues::Unit(_) => KeyValues::Unit(len),
+            KeyValues::Words(words, nulls) => KeyValues::Words(
+                words.slice(offset, len),
+                nulls.as_ref().map(|n| n.slice(offset, len)).filter(|n| n.null_count() > 0),
+            ),
+            KeyValues::Bytes(bytes) => KeyValues::Bytes(bytes.slice(offset, len)),
+        };
+        let hashes = OnceLock::new();
+        if let Some(all) = self.hashes.get() {
+            let _ = hashes.set(all[offset..offset + len].to_vec());
+        }
+        Key { columns: self.columns.clone(), values, hashes }
+    }
+}
+
+/// The bytes of a fixed-width or variable column as a binary array (a view of rows for sets and extremes).
+pub(crate) fn binary_of(array: &ArrayRef) -> Result<BinaryArray> {
+    match array.data_type() {
+        DataType::Binary => Ok(array.as_binary::<i32>().clone()),
+        _ => encode_rows(std::slice::from_ref(array)),
+    }
+}

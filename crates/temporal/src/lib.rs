@@ -1,0 +1,45 @@
+//! The temporal engine: columnar, incremental, embeddable.
+//!
+//! A stream is a changing relation (trill.txt §3, §5), presented as [`Batch`]es of rows in the order in which they
+//! become known, and punctuations that say how far time has come. Operators are push-based state machines without I/O,
+//! threads or clock; a [`Graph`] of them runs on the thread that feeds it, is saved and restored at any point, and gives
+//! the same answer however its input was cut into batches.
+//!
+//! Layers, bottom up:
+//! 1. [`time`], [`rules`]: instants, kinds of row, the words in which queries speak of windows;
+//! 2. [`Batch`], [`Key`]: columns; group numbers and [`TimeMerge`];
+//! 3. [`operators`]: one file each; `operators/aggregate` is the snapshot aggregate with its accumulators;
+//! 4. [`Ingress`], [`egress`]: tables to streams and back;
+//! 5. [`Graph`]: operators wired together.
+//!
+//! Start at [`Operator`], then read `operators/where_.rs` and `operators/exists.rs`.
+//!
+//! Not here: plans and names of columns (whimbrel-plan), threads, files and shards (whimbrel-sharded).
+
+pub mod rules;
+pub mod time;
+
+mod batch;
+mod checkpoint;
+pub mod egress;
+mod graph;
+mod groups;
+mod ingress;
+mod key;
+mod merge;
+pub mod operator;
+pub mod operators;
+mod synopsis;
+mod values;
+
+pub use batch::{Batch, Message, Other};
+pub use graph::{Graph, NodeId};
+pub use ingress::{Ingress, TimeColumns};
+pub use key::Key;
+pub use merge::TimeMerge;
+pub use operator::Operator;
+pub use rules::{
+    BATCH_ROWS, Closed, Disorder, DurationRule, IngressOptions, Lifetimes, OnCompleted, Punctuate, StartRule,
+};
+pub use time::{BEGINNING, INFINITY, Kind, Time};
+pub use values::Column;

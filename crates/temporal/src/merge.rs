@@ -1,0 +1,153 @@
+//! Merges time-ordered inputs into one order.
+//!
+//! Invariants: rows come out by sync time, ties by input number and then by arrival; a row comes out as soon as, and
+//! not before, no input can still bring one that belongs before it. So the order does not depend on how the inputs
+//! were cut into messages. Where the inputs do not interleave, batches pass through uncut (trill.txt §6.1).
+
+use crate::batch::{Batch, Message};
+use crate::checkpoint::SavedBatch;
+use crate::time::{BEGINNING, INFINITY, Time};
+use datafusion::common::Result;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// A merge of a checkpoint.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SavedMerge {
+    inputs: Vec<(Vec<SavedBatch>, Time, Time)>,
+    told: Time,
+}
+
+/// What is known of one input.
+#[derive(Debug)]
+struct Input {
+    waiting: VecDeque<Batch>,
+    /// Rows of the first waiting batch that are already out.
+    taken: usize,
+    /// No row before this will arrive.
+    frontier: Time,
+    /// A punctuation at the frontier is among what was pushed (else the frontier is a row's sync time).
+    punctuated: Time,
+}
+
+impl Input {
+    /// The sync time of the next row, or the time before which none will come; and whether it is a row.
+    fn head(&self) -> (Time, bool) {
+        match self.waiting.front() {
+            Some(batch) => (batch.sync[self.taken], true),
+            None => (self.frontier, false),
+        }
+    }
+}
+
+/// Merges `n` inputs by time.
+#[derive(Debug)]
+pub struct TimeMerge {
+    inputs: Vec<Input>,
+    told: Time,
+}
+
+impl TimeMerge {
+    /// A merge of so many inputs, none of which has told anything.
+    pub fn new(inputs: usize) -> TimeMerge {
+        let input = || Input { waiting: VecDeque::new(), taken: 0, frontier: BEGINNING, punctuated: BEGINNING };
+        TimeMerge { inputs: (0..inputs).map(|_| input()).collect(), told: BEGINNING }
+    }
+
+    /// Takes the next message of an input.
+    pub fn push(&mut self, input: usize, message: Message) {
+        let state = &mut self.inputs[input];
+        match message {
+            Message::Punctuation(time) => {
+                state.frontier = state.frontier.max(time);
+                state.punctuated = state.punctuated.max(time);
+            }
+            Message::Batch(batch) => {
+                // Sync times of absent rows are as good as any: they too bound what follows.
+                if let Some(&last) = batch.sync.last() {
+                    state.frontier = state.frontier.max(last);
+                    state.waiting.push_back(batch);
+                }
+            }
+        }
+    }
+
+    /// The next rows of the merged order, with the input they come from, or the next punctuation (then the input means
+    /// nothing); none until more is pushed.
+    pub fn next(&mut self) -> Option<(usize, Message)> {
+        if let Some(input) = self.first() {
+            return Some((input, Message::Batch(self.take(input))));
+        }
+        // A punctuation waits for rows before it, not for rows of the inputs that are ahead of it.
+        let time = self.inputs.iter().map(|i| i.punctuated.min(i.head().0)).min()?;
+        (time > self.told).then(|| {
+            self.told = time;
+            (0, Message::Punctuation(time))
+        })
+    }
+
+    /// The input whose news has to come before anything else can; none if rows are ready or all inputs have ended.
+    pub fn waiting_for(&self) -> Option<usize> {
+        if self.first().is_some() {
+            return None;
+        }
+        let (input, state) = self.inputs.iter().enumerate().min_by_key(|(i, s)| (s.head().0, *i))?;
+        (!state.head().1 && state.frontier < INFINITY).then_some(input)
+    }
+
+    /// How many messages of an input wait.
+    pub fn buffered(&self, input: usize) -> usize {
+        self.inputs[input].waiting.len()
+    }
+
+    /// What waits, for a checkpoint.
+    pub(crate) fn save(&self) -> Result<SavedMerge> {
+        let mut inputs = Vec::new();
+        for input in &self.inputs {
+            let mut waiting = Vec::new();
+            for (i, batch) in input.waiting.iter().enumerate() {
+                let taken = if i == 0 { input.taken } else { 0 };
+                waiting.push(SavedBatch::of(&batch.slice(taken, batch.len() - taken))?);
+            }
+            inputs.push((waiting, input.frontier, input.punctuated));
+        }
+        Ok(SavedMerge { inputs, told: self.told })
+    }
+
+    /// The merge that was saved.
+    pub(crate) fn restore(saved: SavedMerge) -> Result<TimeMerge> {
+        let mut inputs = Vec::new();
+        for (waiting, frontier, punctuated) in saved.inputs {
+            let waiting = waiting.into_iter().map(SavedBatch::batch).collect::<Result<_>>()?;
+            inputs.push(Input { waiting, taken: 0, frontier, punctuated });
+        }
+        Ok(TimeMerge { inputs, told: saved.told })
+    }
+
+    /// The input whose next row is next of all, if that is certain.
+    fn first(&self) -> Option<usize> {
+        let (input, state) = self.inputs.iter().enumerate().min_by_key(|(i, s)| (s.head().0, *i))?;
+        state.head().1.then_some(input)
+    }
+
+    /// Takes from `input` as many rows as come before the next row of any other.
+    fn take(&mut self, input: usize) -> Batch {
+        let until = |i: usize, s: &Input| if i < input { s.head().0 } else { s.head().0.saturating_add(1) };
+        let limit = self.inputs.iter().enumerate().filter(|(i, _)| *i != input).map(|(i, s)| until(i, s)).min();
+        let ended = self.inputs.iter().enumerate().all(|(i, s)| i == input || s.head() == (INFINITY, false));
+        let state = &mut self.inputs[input];
+        let batch = &state.waiting[0];
+        let rest = &batch.sync[state.taken..];
+        let count = match limit {
+            Some(limit) if !ended => rest.partition_point(|&t| t < limit),
+            _ => rest.len(),
+        };
+        let part = batch.slice(state.taken, count);
+        state.taken += count;
+        if state.taken == batch.len() {
+            state.waiting.pop_front();
+            state.taken = 0;
+        }
+        part
+    }
+}

@@ -1,0 +1,88 @@
+//! The snapshot aggregate (trill.txt §5.2.1): at every instant, aggregates over the rows alive, for each key with any.
+//!
+//! A row of the result lives from one instant at which a row of its key starts or ends to the next; it is not merged
+//! with the next one if the values are equal. Where nothing is alive there is no row; where rows are alive but none
+//! counts (all filtered out, all null) there is one, with a count of 0 and nulls.
+//!
+//! How rows leave decides the variant (trill.txt §5.3): [`tumbling`] if all rows alive together started together,
+//! [`windowed`] if every row lives equally long, [`general`] otherwise.
+
+mod accumulator;
+mod calls;
+mod emit;
+mod ends;
+mod extremes;
+mod function;
+mod general;
+mod live;
+mod sums;
+mod tumbling;
+mod windowed;
+
+pub use accumulator::{Accumulator, Rows, same};
+pub use calls::AggregateCall;
+pub use function::{AggregateFunction, UserAggregate};
+
+use crate::batch::Message;
+use crate::operator::Operator;
+use crate::rules::Lifetimes;
+use arrow::datatypes::SchemaRef;
+use calls::Plan;
+use datafusion::common::Result;
+use function::Leaving;
+use general::General;
+use tumbling::Tumbling;
+use windowed::Windowed;
+
+/// Aggregates per key and instant.
+pub struct Aggregate {
+    variant: Box<dyn Operator>,
+    schema: SchemaRef,
+}
+
+impl Aggregate {
+    /// Aggregates `calls` over the rows of a stream with this schema and these lifetimes, for every value of the `key`
+    /// columns.
+    ///
+    /// # Errors
+    /// `Plan` if an aggregate does not take its argument's type.
+    pub fn new(input: SchemaRef, key: Vec<usize>, calls: Vec<AggregateCall>, lifetimes: Lifetimes) -> Result<Aggregate> {
+        let plan = Plan::new(input, key, calls)?;
+        let schema = plan.schema.clone();
+        let variant: Box<dyn Operator> = match lifetimes {
+            Lifetimes::Points => Box::new(Tumbling::new(plan, 1)?),
+            Lifetimes::Hop { size, hop, .. } if size == hop => Box::new(Tumbling::new(plan, size)?),
+            Lifetimes::Hop { size, .. } => Box::new(Windowed::new(plan, size)?),
+            Lifetimes::Constant(size) => Box::new(Windowed::new(plan, size)?),
+            Lifetimes::StartEdges => Box::new(General::new(plan, Leaving::Never)?),
+            Lifetimes::Intervals | Lifetimes::Any => Box::new(General::new(plan, Leaving::AnyOrder)?),
+        };
+        Ok(Aggregate { variant, schema })
+    }
+
+    /// The rows of each snapshot, once each: a stream with these lifetimes grouped by all its columns.
+    ///
+    /// # Errors
+    /// `Plan` if a column's type has no equality.
+    pub fn distinct(input: SchemaRef, lifetimes: Lifetimes) -> Result<Aggregate> {
+        let key = (0..input.fields().len()).collect();
+        Aggregate::new(input, key, Vec::new(), lifetimes)
+    }
+
+    /// The columns of the result: the key's, then one for each call.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+impl Operator for Aggregate {
+    fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
+        self.variant.push(input, message, out)
+    }
+    fn save(&self) -> Result<Vec<u8>> {
+        self.variant.save()
+    }
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        self.variant.restore(state)
+    }
+}

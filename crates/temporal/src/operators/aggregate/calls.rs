@@ -1,0 +1,133 @@
+//! The aggregates of one operator: evaluated once a batch, accumulated together.
+
+use super::accumulator::{Accumulator, Rows};
+use super::function::{AggregateFunction, Leaving};
+use crate::batch::Batch;
+use crate::time::Time;
+use crate::values::Column;
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::{Result, exec_err};
+use datafusion::physical_expr::PhysicalExpr;
+use std::sync::Arc;
+
+/// One aggregate of a query.
+#[derive(Debug, Clone)]
+pub struct AggregateCall {
+    /// What to compute.
+    pub function: AggregateFunction,
+    /// Over which values; none: over rows.
+    pub argument: Option<Arc<dyn PhysicalExpr>>,
+    /// Over which rows; none: all.
+    pub filter: Option<Arc<dyn PhysicalExpr>>,
+    /// The name of the result's column.
+    pub name: String,
+}
+
+/// What an aggregate operator computes, checked against its input.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub key: Vec<usize>,
+    pub key_types: Vec<DataType>,
+    pub calls: Vec<AggregateCall>,
+    arguments: Vec<Option<DataType>>,
+    /// The key's columns, then one for each call.
+    pub schema: SchemaRef,
+    /// Whether an aggregate asks in which order rows started.
+    ordered: bool,
+}
+
+impl Plan {
+    pub fn new(input: SchemaRef, key: Vec<usize>, calls: Vec<AggregateCall>) -> Result<Plan> {
+        let mut fields: Vec<Field> = key.iter().map(|&c| input.field(c).clone()).collect();
+        let key_types = fields.iter().map(|f| f.data_type().clone()).collect();
+        let mut arguments = Vec::new();
+        for call in &calls {
+            let argument = call.argument.as_ref().map(|a| a.data_type(&input)).transpose()?;
+            let nullable = !matches!(call.function, AggregateFunction::Count | AggregateFunction::CountDistinct);
+            fields.push(Field::new(&call.name, call.function.return_type(argument.as_ref())?, nullable));
+            arguments.push(argument);
+        }
+        let ordered = calls.iter().any(|c| {
+            matches!(c.function, AggregateFunction::First | AggregateFunction::Last | AggregateFunction::User(_))
+        });
+        Ok(Plan { key, key_types, calls, arguments, schema: Arc::new(Schema::new(fields)), ordered })
+    }
+
+    /// A column of states for each call.
+    pub fn states(&self, leaving: Leaving) -> Result<States> {
+        let make = |(call, argument): (&AggregateCall, &Option<DataType>)| {
+            call.function.accumulator(argument.as_ref(), leaving)
+        };
+        Ok(States(self.calls.iter().zip(&self.arguments).map(make).collect::<Result<_>>()?))
+    }
+
+    /// The empty columns of the results.
+    pub fn columns(&self) -> Vec<Column> {
+        let results = &self.schema.fields()[self.key.len()..];
+        results.iter().map(|f| Column::new(f.data_type().clone())).collect()
+    }
+
+    /// What each call sees of a batch.
+    pub fn evaluate(&self, batch: &Batch) -> Result<Vec<Rows>> {
+        let starts: Vec<Time> = match self.ordered {
+            true => (0..batch.len()).map(|i| batch.start_at(i)).collect(),
+            false => Vec::new(),
+        };
+        self.calls.iter().map(|call| Self::rows(call, batch, &starts)).collect()
+    }
+
+    fn rows(call: &AggregateCall, batch: &Batch, starts: &[Time]) -> Result<Rows> {
+        let column = |e: &Arc<dyn PhysicalExpr>| -> Result<ArrayRef> {
+            e.evaluate(&batch.rows)?.into_array(batch.len())
+        };
+        let filter = match &call.filter {
+            None => None,
+            Some(filter) => match column(filter)?.as_boolean_opt() {
+                Some(mask) => Some(mask.clone()),
+                None => return exec_err!("the filter of `{}` is not a truth value: {filter}", call.name),
+            },
+        };
+        Ok(Rows { argument: call.argument.as_ref().map(column).transpose()?, filter, starts: starts.to_vec() })
+    }
+}
+
+/// A column of states for each call; the same state number in all of them.
+#[derive(Debug)]
+pub(super) struct States(Vec<Box<dyn Accumulator>>);
+
+impl States {
+    pub fn grow(&mut self, states: usize) {
+        self.0.iter_mut().for_each(|a| a.grow(states));
+    }
+    pub fn reset(&mut self, states: &[u32]) {
+        self.0.iter_mut().for_each(|a| a.reset(states));
+    }
+    pub fn load(&mut self, rows: &[Rows]) -> Result<()> {
+        self.0.iter_mut().zip(rows).try_for_each(|(a, r)| a.load(r))
+    }
+    pub fn accumulate(&mut self, states: &[u32], first: usize) {
+        self.0.iter_mut().for_each(|a| a.accumulate(states, first));
+    }
+    pub fn deaccumulate(&mut self, states: &[u32], first: usize) {
+        self.0.iter_mut().for_each(|a| a.deaccumulate(states, first));
+    }
+    pub fn combine(&mut self, to: &[u32], other: &States, from: &[u32], end: Time) {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, o)| a.combine(to, o.as_ref(), from, end));
+    }
+    pub fn difference(&mut self, to: &[u32], other: &States, from: &[u32], end: Time) {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, o)| a.difference(to, o.as_ref(), from, end));
+    }
+    pub fn result(&self, states: &[u32], out: &mut [Column]) {
+        self.0.iter().zip(out).for_each(|(a, column)| a.result(states, column));
+    }
+    pub fn save(&self) -> Result<Vec<Vec<u8>>> {
+        self.0.iter().map(|a| a.save()).collect()
+    }
+    pub fn restore(&mut self, saved: &[Vec<u8>]) -> Result<()> {
+        if saved.len() != self.0.len() {
+            return exec_err!("the checkpoint has {} aggregates, this query {}", saved.len(), self.0.len());
+        }
+        self.0.iter_mut().zip(saved).try_for_each(|(a, bytes)| a.restore(bytes))
+    }
+}

@@ -1,0 +1,74 @@
+//! Results on their way out: rows are appended to growing columns and leave as one batch.
+//!
+//! Invariant: between two pushes nothing waits here. A result is handed out as soon as it is known, and a checkpoint has
+//! no half-built batches; large inputs make large batches all the same.
+
+use super::calls::{Plan, States};
+use crate::batch::{Batch, Message, Other};
+use crate::groups::{Groups, KeyColumns};
+use crate::rules::BATCH_ROWS;
+use crate::time::Time;
+use crate::values::Column;
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::Result;
+
+/// The batch that is being built.
+#[derive(Debug)]
+pub(super) struct Emit {
+    schema: SchemaRef,
+    key_types: Vec<DataType>,
+    sync: Vec<Time>,
+    /// The other times; unused where every row lives equally long.
+    other: Vec<Time>,
+    duration: Option<i64>,
+    keys: KeyColumns,
+    values: Vec<Column>,
+}
+
+impl Emit {
+    /// An empty batch of the plan's results; `duration`: they all are intervals of so many ticks.
+    pub fn new(plan: &Plan, duration: Option<i64>) -> Emit {
+        Emit {
+            schema: plan.schema.clone(),
+            key_types: plan.key_types.clone(),
+            sync: Vec::new(),
+            other: Vec::new(),
+            duration,
+            keys: KeyColumns::new(&plan.key_types),
+            values: plan.columns(),
+        }
+    }
+
+    /// Appends the results of these groups, which become known at `sync`, and leaves their other times to the caller.
+    pub fn rows(&mut self, sync: Time, keys: &Groups, states: &States, groups: &[u32]) -> &mut Vec<Time> {
+        self.sync.resize(self.sync.len() + groups.len(), sync);
+        keys.append(groups, &mut self.keys);
+        states.result(groups, &mut self.values);
+        &mut self.other
+    }
+
+    /// Hands the batch out if it is full.
+    pub fn flush_full(&mut self, out: &mut Vec<Message>) -> Result<()> {
+        if self.sync.len() >= BATCH_ROWS { self.flush(out) } else { Ok(()) }
+    }
+
+    /// Hands the batch out.
+    pub fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
+        if self.sync.is_empty() {
+            return Ok(());
+        }
+        let mut columns = self.keys.finish(&self.key_types)?;
+        for column in &mut self.values {
+            columns.push(column.finish()?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(self.sync.len()));
+        let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
+        let other = match self.duration {
+            Some(duration) => Other::After(duration),
+            None => Other::Column(std::mem::take(&mut self.other).into()),
+        };
+        out.push(Message::Batch(Batch::new(std::mem::take(&mut self.sync).into(), other, rows)));
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+//! The aggregates by name: their types, and the accumulator that fits how rows leave the stream.
+
+use super::accumulator::Accumulator;
+use super::ends::{End, Ends};
+use super::extremes::{Bag, Best, Pick, Queue};
+use super::sums::{AsAverage, AsSum, Count, FloatSum, Sum, Wide, WideUnsigned};
+use crate::values::{Bytes, Form};
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, plan_err};
+use std::fmt;
+use std::sync::Arc;
+
+/// An aggregate written by a user over the same framework as the built-in ones.
+pub trait UserAggregate: Send + Sync + fmt::Debug {
+    /// Its name, for messages.
+    fn name(&self) -> &str;
+
+    /// The type of its result.
+    ///
+    /// # Errors
+    /// `Plan` if it does not take such an argument.
+    fn return_type(&self, argument: Option<&DataType>) -> Result<DataType>;
+
+    /// A column of its states.
+    fn accumulator(&self, argument: Option<&DataType>) -> Box<dyn Accumulator>;
+}
+
+/// What to compute over the rows alive.
+#[derive(Debug, Clone)]
+pub enum AggregateFunction {
+    /// How many rows; with an argument, how many where it is not null.
+    Count,
+    /// The sum of a number. int64, uint64, float64 or decimal; integers wrap.
+    Sum,
+    /// The mean of a number. float64 or decimal.
+    Average,
+    /// The smallest value.
+    Min,
+    /// The largest value.
+    Max,
+    /// The value of the row that started first.
+    First,
+    /// The value of the row that started last.
+    Last,
+    /// How many different values, nulls apart.
+    CountDistinct,
+    /// A user's own.
+    User(Arc<dyn UserAggregate>),
+}
+
+/// How rows leave a stream: what an accumulator must be able to undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaving {
+    /// Never, or all at once.
+    Never,
+    /// In the order in which they came.
+    InOrder,
+    /// In any order.
+    AnyOrder,
+}
+
+impl AggregateFunction {
+    /// The type of the result over an argument of this type.
+    ///
+    /// # Errors
+    /// `Plan` if the aggregate does not take such an argument; the message says which it takes.
+    pub fn return_type(&self, argument: Option<&DataType>) -> Result<DataType> {
+        use DataType::*;
+        match (self, argument) {
+            (AggregateFunction::User(user), argument) => user.return_type(argument),
+            (AggregateFunction::Count | AggregateFunction::CountDistinct, _) => Ok(Int64),
+            (function, None) => plan_err!("{function} needs an argument"),
+            (AggregateFunction::Sum, Some(of)) => match of {
+                Int8 | Int16 | Int32 | Int64 => Ok(Int64),
+                UInt8 | UInt16 | UInt32 | UInt64 => Ok(UInt64),
+                Float16 | Float32 | Float64 => Ok(Float64),
+                Decimal128(precision, scale) => Ok(Decimal128((precision + 10).min(38), *scale)),
+                other => plan_err!("sum takes numbers, not {other}; cast the argument"),
+            },
+            (AggregateFunction::Average, Some(of)) => match of {
+                Decimal128(precision, scale) => Ok(Decimal128((precision + 4).min(38), (scale + 4).min(38))),
+                of if of.is_integer() || of.is_floating() => Ok(Float64),
+                other => plan_err!("avg takes numbers, not {other}; cast the argument"),
+            },
+            (_, Some(of)) => Ok(of.clone()),
+        }
+    }
+
+    /// A column of states that can undo what this stream asks for.
+    pub(super) fn accumulator(&self, argument: Option<&DataType>, leaving: Leaving) -> Result<Box<dyn Accumulator>> {
+        self.return_type(argument)?;
+        let Some(of) = argument else {
+            return match self {
+                AggregateFunction::User(user) => Ok(user.accumulator(None)),
+                _ => Ok(Box::<Count>::default()),
+            };
+        };
+        Ok(match self {
+            AggregateFunction::Count => Box::<Count>::default(),
+            AggregateFunction::Sum => sum(of)?,
+            AggregateFunction::Average => average(of)?,
+            AggregateFunction::Min => extreme(Pick::Min, of, leaving),
+            AggregateFunction::Max => extreme(Pick::Max, of, leaving),
+            AggregateFunction::CountDistinct => extreme(Pick::Distinct, of, leaving),
+            AggregateFunction::First => end(End::First, of, leaving),
+            AggregateFunction::Last => end(End::Last, of, leaving),
+            AggregateFunction::User(user) => user.accumulator(argument),
+        })
+    }
+}
+
+fn sum(of: &DataType) -> Result<Box<dyn Accumulator>> {
+    Ok(match Form::of(of) {
+        Form::Int => Box::new(Sum::<i64, AsSum>::new()),
+        Form::Uint => Box::new(Sum::<u64, AsSum>::new()),
+        Form::Float => Box::new(Sum::<FloatSum, AsSum>::new()),
+        Form::Decimal => Box::new(Sum::<i128, AsSum>::new()),
+        Form::Bytes => return plan_err!("sum takes numbers, not {of}"),
+    })
+}
+
+fn average(of: &DataType) -> Result<Box<dyn Accumulator>> {
+    Ok(match Form::of(of) {
+        Form::Int => Box::new(Sum::<Wide, AsAverage>::new()),
+        Form::Uint => Box::new(Sum::<WideUnsigned, AsAverage>::new()),
+        Form::Float => Box::new(Sum::<FloatSum, AsAverage>::new()),
+        Form::Decimal => Box::new(Sum::<i128, AsAverage>::new()),
+        Form::Bytes => return plan_err!("avg takes numbers, not {of}"),
+    })
+}
+
+/// One accumulator for each form of value.
+macro_rules! by_form {
+    ($of:expr, $make:ident, $($argument:expr),*) => {
+        match Form::of($of) {
+            Form::Int => Box::new($make::<i64>::new($($argument),*)) as Box<dyn Accumulator>,
+            Form::Uint => Box::new($make::<u64>::new($($argument),*)),
+            Form::Float => Box::new($make::<f64>::new($($argument),*)),
+            Form::Decimal => Box::new($make::<i128>::new($($argument),*)),
+            Form::Bytes => Box::new($make::<Bytes>::new($($argument),*)),
+        }
+    };
+}
+
+fn extreme(pick: Pick, of: &DataType, leaving: Leaving) -> Box<dyn Accumulator> {
+    match (pick, leaving) {
+        (Pick::Distinct, _) | (_, Leaving::AnyOrder) => by_form!(of, Bag, pick),
+        (_, Leaving::Never) => by_form!(of, Best, pick),
+        (_, Leaving::InOrder) => by_form!(of, Queue, pick),
+    }
+}
+
+fn end(end: End, of: &DataType, leaving: Leaving) -> Box<dyn Accumulator> {
+    by_form!(of, Ends, end, leaving == Leaving::Never)
+}
+
+impl fmt::Display for AggregateFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AggregateFunction::Count => "count",
+            AggregateFunction::Sum => "sum",
+            AggregateFunction::Average => "avg",
+            AggregateFunction::Min => "min",
+            AggregateFunction::Max => "max",
+            AggregateFunction::First => "first",
+            AggregateFunction::Last => "last",
+            AggregateFunction::CountDistinct => "count_distinct",
+            AggregateFunction::User(user) => user.name(),
+        })
+    }
+}

@@ -1,0 +1,356 @@
+//! Count, sum and average: states from which rows can be taken out again by subtraction.
+
+use super::accumulator::{Accumulator, Rows, same};
+use crate::operator::{decode, encode};
+use crate::time::Time;
+use crate::values::{Column, Value};
+use arrow::array::{Array, BooleanArray};
+use arrow::buffer::BooleanBuffer;
+use datafusion::common::Result;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::any::Any;
+use std::fmt::Debug;
+
+/// Which rows of a batch an aggregate takes in: those that pass its filter and whose argument is not null.
+pub(super) fn counted(rows: &Rows) -> Option<BooleanBuffer> {
+    let filter = rows.filter.as_ref().map(|f: &BooleanArray| match f.nulls() {
+        Some(nulls) => f.values() & nulls.inner(),
+        None => f.values().clone(),
+    });
+    let valid = rows.argument.as_ref().and_then(|a| a.logical_nulls()).filter(|n| n.null_count() > 0);
+    match (filter, valid) {
+        (Some(filter), Some(valid)) => Some(&filter & valid.inner()),
+        (Some(filter), None) => Some(filter),
+        (None, Some(valid)) => Some(valid.inner().clone()),
+        (None, None) => None,
+    }
+}
+
+/// The number of rows.
+#[derive(Debug, Default)]
+pub(super) struct Count {
+    counts: Vec<i64>,
+    take: Option<BooleanBuffer>,
+}
+
+impl Count {
+    fn add(&mut self, states: &[u32], first: usize, by: i64) {
+        match &self.take {
+            None => states.iter().for_each(|&s| self.counts[s as usize] += by),
+            Some(take) => {
+                for (i, &s) in states.iter().enumerate() {
+                    self.counts[s as usize] += by * take.value(first + i) as i64;
+                }
+            }
+        }
+    }
+}
+
+impl Accumulator for Count {
+    fn grow(&mut self, states: usize) {
+        self.counts.resize(states.max(self.counts.len()), 0);
+    }
+    fn reset(&mut self, states: &[u32]) {
+        states.iter().for_each(|&s| self.counts[s as usize] = 0);
+    }
+    fn load(&mut self, rows: &Rows) -> Result<()> {
+        self.take = counted(rows);
+        Ok(())
+    }
+    fn accumulate(&mut self, states: &[u32], first: usize) {
+        self.add(states, first, 1);
+    }
+    fn deaccumulate(&mut self, states: &[u32], first: usize) {
+        self.add(states, first, -1);
+    }
+    fn combine(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], _end: Time) {
+        let counts = &same::<Self>(other).counts;
+        to.iter().zip(from).for_each(|(&t, &f)| self.counts[t as usize] += counts[f as usize]);
+    }
+    fn difference(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], _end: Time) {
+        let counts = &same::<Self>(other).counts;
+        to.iter().zip(from).for_each(|(&t, &f)| self.counts[t as usize] -= counts[f as usize]);
+    }
+    fn result(&self, states: &[u32], out: &mut Column) {
+        out.extend(states.iter().map(|&s| self.counts[s as usize]));
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn save(&self) -> Result<Vec<u8>> {
+        encode(&self.counts)
+    }
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        self.counts = decode(bytes)?;
+        Ok(())
+    }
+}
+
+/// A sum to and from which values are added and taken.
+pub(super) trait Total: Copy + Default + Debug + Send + Serialize + DeserializeOwned + 'static {
+    type Value: Value;
+    fn add(&mut self, value: &Self::Value);
+    fn remove(&mut self, value: &Self::Value);
+    fn merge(&mut self, other: Self);
+    fn unmerge(&mut self, other: Self);
+}
+
+macro_rules! wrapping_total {
+    ($total:ty, $value:ty) => {
+        impl Total for $total {
+            type Value = $value;
+            #[inline(always)]
+            fn add(&mut self, value: &$value) {
+                *self = self.wrapping_add(*value as $total);
+            }
+            fn remove(&mut self, value: &$value) {
+                *self = self.wrapping_sub(*value as $total);
+            }
+            fn merge(&mut self, other: Self) {
+                *self = self.wrapping_add(other);
+            }
+            fn unmerge(&mut self, other: Self) {
+                *self = self.wrapping_sub(other);
+            }
+        }
+    };
+}
+
+wrapping_total!(i64, i64);
+wrapping_total!(u64, u64);
+wrapping_total!(i128, i128);
+
+/// An integer sum that cannot overflow, for averages.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct Wide(i128);
+/// The same of unsigned integers.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct WideUnsigned(i128);
+
+macro_rules! wide_total {
+    ($total:ty, $value:ty) => {
+        impl Total for $total {
+            type Value = $value;
+            #[inline(always)]
+            fn add(&mut self, value: &$value) {
+                self.0 += *value as i128;
+            }
+            fn remove(&mut self, value: &$value) {
+                self.0 -= *value as i128;
+            }
+            fn merge(&mut self, other: Self) {
+                self.0 += other.0;
+            }
+            fn unmerge(&mut self, other: Self) {
+                self.0 -= other.0;
+            }
+        }
+    };
+}
+
+wide_total!(Wide, i64);
+wide_total!(WideUnsigned, u64);
+
+/// A sum of floats in twice the precision, so that taking values out again leaves no residue that shows, and with the
+/// values that are not finite counted apart, so that an infinity can leave again.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct FloatSum {
+    high: f64,
+    low: f64,
+    nan: i32,
+    positive: i32,
+    negative: i32,
+}
+
+impl FloatSum {
+    #[inline(always)]
+    fn plus(&mut self, value: f64) {
+        let sum = self.high + value;
+        let shadow = sum - self.high;
+        self.low += (self.high - (sum - shadow)) + (value - shadow);
+        self.high = sum;
+    }
+
+    #[inline(always)]
+    fn count(&mut self, value: f64, by: i32) {
+        if value.is_finite() {
+            return self.plus(if by > 0 { value } else { -value });
+        }
+        if value.is_nan() {
+            self.nan += by;
+        } else if value > 0.0 {
+            self.positive += by;
+        } else {
+            self.negative += by;
+        }
+    }
+
+    fn value(self) -> f64 {
+        match (self.nan > 0, self.positive > 0, self.negative > 0) {
+            (true, _, _) | (_, true, true) => f64::NAN,
+            (_, true, _) => f64::INFINITY,
+            (_, _, true) => f64::NEG_INFINITY,
+            _ => self.high + self.low,
+        }
+    }
+}
+
+impl Total for FloatSum {
+    type Value = f64;
+    #[inline(always)]
+    fn add(&mut self, value: &f64) {
+        self.count(*value, 1);
+    }
+    fn remove(&mut self, value: &f64) {
+        self.count(*value, -1);
+    }
+    fn merge(&mut self, other: Self) {
+        self.plus(other.high);
+        self.low += other.low;
+        self.nan += other.nan;
+        self.positive += other.positive;
+        self.negative += other.negative;
+    }
+    fn unmerge(&mut self, other: Self) {
+        self.plus(-other.high);
+        self.low -= other.low;
+        self.nan -= other.nan;
+        self.positive -= other.positive;
+        self.negative -= other.negative;
+    }
+}
+
+/// What a sum and a count give.
+pub(super) trait Finish<T: Total>: Debug + Send + 'static {
+    type Value: Value;
+    fn finish(total: T, count: i64) -> Self::Value;
+}
+
+/// The sum; null if nothing was counted.
+#[derive(Debug)]
+pub(super) struct AsSum;
+/// The sum divided by the count; null if nothing was counted.
+#[derive(Debug)]
+pub(super) struct AsAverage;
+
+macro_rules! finish {
+    ($($as:ty: $total:ty => $value:ty, $finish:expr;)*) => {
+        $(impl Finish<$total> for $as {
+            type Value = $value;
+            #[inline(always)]
+            fn finish(total: $total, count: i64) -> $value {
+                let finish: fn($total, i64) -> $value = $finish;
+                finish(total, count)
+            }
+        })*
+    };
+}
+
+finish! {
+    AsSum: i64 => i64, |sum, _| sum;
+    AsSum: u64 => u64, |sum, _| sum;
+    AsSum: i128 => i128, |sum, _| sum;
+    AsSum: FloatSum => f64, |sum, _| sum.value();
+    AsAverage: Wide => f64, |sum, count| sum.0 as f64 / count as f64;
+    AsAverage: WideUnsigned => f64, |sum, count| sum.0 as f64 / count as f64;
+    AsAverage: FloatSum => f64, |sum, count| sum.value() / count as f64;
+    // A decimal with four more digits after the point than its argument: DataFusion's rule.
+    AsAverage: i128 => i128, |sum, count| sum * 10_000 / count as i128;
+}
+
+/// A sum, or what follows from it and the count.
+#[derive(Debug)]
+pub(super) struct Sum<T: Total, F: Finish<T>> {
+    totals: Vec<T>,
+    counts: Vec<i64>,
+    column: <T::Value as Value>::Column,
+    take: Option<BooleanBuffer>,
+    finish: std::marker::PhantomData<F>,
+}
+
+impl<T: Total, F: Finish<T>> Sum<T, F> {
+    /// A column without states.
+    pub fn new() -> Self {
+        Sum {
+            totals: Vec::new(),
+            counts: Vec::new(),
+            column: Default::default(),
+            take: None,
+            finish: std::marker::PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn each(&mut self, states: &[u32], first: usize, change: impl Fn(&mut T, &T::Value), by: i64) {
+        for (i, &state) in states.iter().enumerate() {
+            if self.take.as_ref().is_none_or(|take| take.value(first + i)) {
+                change(&mut self.totals[state as usize], &T::Value::get(&self.column, first + i));
+                self.counts[state as usize] += by;
+            }
+        }
+    }
+}
+
+impl<T: Total, F: Finish<T>> Accumulator for Sum<T, F> {
+    fn grow(&mut self, states: usize) {
+        let states = states.max(self.counts.len());
+        self.totals.resize(states, T::default());
+        self.counts.resize(states, 0);
+    }
+    fn reset(&mut self, states: &[u32]) {
+        for &s in states {
+            self.totals[s as usize] = T::default();
+            self.counts[s as usize] = 0;
+        }
+    }
+    fn load(&mut self, rows: &Rows) -> Result<()> {
+        self.take = counted(rows);
+        if let Some(argument) = &rows.argument {
+            self.column = T::Value::column(argument)?;
+        }
+        Ok(())
+    }
+    fn accumulate(&mut self, states: &[u32], first: usize) {
+        self.each(states, first, T::add, 1);
+    }
+    fn deaccumulate(&mut self, states: &[u32], first: usize) {
+        self.each(states, first, T::remove, -1);
+    }
+    fn combine(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], _end: Time) {
+        let other = same::<Self>(other);
+        for (&t, &f) in to.iter().zip(from) {
+            let (total, count) = (other.totals[f as usize], other.counts[f as usize]);
+            self.totals[t as usize].merge(total);
+            self.counts[t as usize] += count;
+        }
+    }
+    fn difference(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], _end: Time) {
+        let other = same::<Self>(other);
+        for (&t, &f) in to.iter().zip(from) {
+            let (total, count) = (other.totals[f as usize], other.counts[f as usize]);
+            self.totals[t as usize].unmerge(total);
+            self.counts[t as usize] -= count;
+            if self.counts[t as usize] == 0 {
+                self.totals[t as usize] = T::default();
+            }
+        }
+    }
+    fn result(&self, states: &[u32], out: &mut Column) {
+        let Sum { totals, counts, .. } = self;
+        let finish = |s: u32| F::finish(totals[s as usize], counts[s as usize]);
+        if states.iter().all(|&s| counts[s as usize] > 0) {
+            return out.extend(states.iter().map(|&s| finish(s)));
+        }
+        out.extend_optional(states.iter().map(|&s| (counts[s as usize] > 0).then(|| finish(s))));
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn save(&self) -> Result<Vec<u8>> {
+        encode(&(&self.totals, &self.counts))
+    }
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        (self.totals, self.counts) = decode(bytes)?;
+        Ok(())
+    }
+}

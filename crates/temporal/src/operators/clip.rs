@@ -1,0 +1,278 @@
+//! `clip`: ends a row when the next row of its key starts on the right (trill.txt §5.2.4), or after so many ticks.
+//!
+//! Invariants of [`Clip`]: only a right row that starts strictly later than a left one clips it; the right side has no
+//! state. A left entry's note tells whether it has been told; what starts at an instant is told when time has passed it,
+//! as an interval if it also ends by then.
+
+use crate::batch::{Batch, Message};
+use crate::groups::Groups;
+use crate::key::Key;
+use crate::merge::TimeMerge;
+use crate::operator::{Operator, decode, encode};
+use crate::operators::rows_out::RowsOut;
+use crate::operators::runs::runs;
+use crate::synopsis::{EntryId, SavedSynopsis, Synopsis};
+use crate::time::{BEGINNING, INFINITY, Kind, Time, end_after};
+use arrow::datatypes::DataType;
+use datafusion::common::Result;
+
+/// Ends left rows when right rows of their key start.
+pub struct Clip {
+    keys: [Vec<usize>; 2],
+    merge: TimeMerge,
+    groups: Option<Groups>,
+    left: Synopsis,
+    now: Time,
+    arrived: Vec<EntryId>,
+    emptied: Vec<u32>,
+    numbers: Vec<u32>,
+    rows: RowsOut,
+}
+
+impl Clip {
+    /// A row's key are these columns of its side.
+    pub fn new(left_key: Vec<usize>, right_key: Vec<usize>) -> Clip {
+        Clip {
+            keys: [left_key, right_key],
+            merge: TimeMerge::new(2),
+            groups: None,
+            left: Synopsis::default(),
+            now: BEGINNING,
+            arrived: Vec::new(),
+            emptied: Vec::new(),
+            numbers: Vec::new(),
+            rows: RowsOut::default(),
+        }
+    }
+
+    fn batch(&mut self, side: usize, batch: Batch) -> Result<()> {
+        let mut batch = batch.compact()?;
+        let key = batch.key(&self.keys[side])?;
+        let types: Vec<DataType> =
+            self.keys[side].iter().map(|&c| batch.rows.column(c).data_type().clone()).collect();
+        let nulls = Key::nulls(&batch.rows, &self.keys[side]);
+        let matches = |row: usize| nulls.as_ref().is_none_or(|n| n.is_valid(row));
+        let kept = if side == 0 { self.left.keep(batch.rows.clone()) } else { 0 };
+        for run in runs(&batch.sync) {
+            self.advance(batch.sync[run.start]);
+            let mut numbers = std::mem::take(&mut self.numbers);
+            numbers.clear();
+            self.groups.get_or_insert_with(|| Groups::new(&types)).intern(&key, run.clone(), &mut numbers)?;
+            for (row, &group) in run.zip(&numbers) {
+                match side {
+                    0 => self.left_row(&batch, row, group, kept),
+                    _ if batch.kind_at(row) != Kind::End && matches(row) => self.clip(group),
+                    _ => self.emptied.push(group),
+                }
+            }
+            self.numbers = numbers;
+        }
+        Ok(())
+    }
+
+    fn left_row(&mut self, batch: &Batch, row: usize, group: u32, kept: u32) {
+        let (sync, other) = (batch.sync[row], batch.other_at(row));
+        match Kind::of(sync, other) {
+            Kind::End => match self.left.open_edge(group, other, &batch.rows, row) {
+                Some(id) => self.retire(id),
+                None => self.emptied.push(group),
+            },
+            _ => {
+                let id = self.left.insert(group, (kept, row as u32), sync, other, 0);
+                self.arrived.push(id);
+            }
+        }
+    }
+
+    /// A right row of this group starts now.
+    fn clip(&mut self, group: u32) {
+        self.emptied.push(group);
+        let older: Vec<EntryId> = self.left.of(group).filter(|(_, e)| e.start < self.now).map(|(id, _)| id).collect();
+        older.into_iter().for_each(|id| self.retire(id));
+    }
+
+    /// A row that has been told ends now.
+    fn retire(&mut self, id: EntryId) {
+        let entry = self.left.get(id);
+        self.rows.push(self.now, entry.start, entry.row);
+        self.emptied.push(entry.group);
+        self.left.remove(id);
+    }
+
+    fn advance(&mut self, time: Time) {
+        while self.now < time {
+            self.commit(time);
+            self.now = self.left.next_end().unwrap_or(INFINITY).min(time);
+            while let Some(id) = self.left.ending_at(self.now) {
+                self.retire(id);
+            }
+        }
+    }
+
+    /// Time passes `now`, and nothing comes before `horizon`.
+    fn commit(&mut self, horizon: Time) {
+        for id in std::mem::take(&mut self.arrived) {
+            let entry = self.left.get(id);
+            if entry.end <= horizon && entry.end < INFINITY {
+                self.rows.push(self.now, entry.end, entry.row);
+                self.emptied.push(entry.group);
+                self.left.remove(id);
+            } else {
+                self.rows.push(self.now, INFINITY, entry.row);
+            }
+        }
+        for group in std::mem::take(&mut self.emptied) {
+            if self.left.is_empty(group)
+                && let Some(groups) = &mut self.groups
+            {
+                groups.remove(group);
+            }
+        }
+    }
+
+    fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
+        self.rows.flush(&self.left, out)?;
+        self.left.tidy()
+    }
+}
+
+impl Operator for Clip {
+    fn inputs(&self) -> usize {
+        2
+    }
+
+    fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
+        self.merge.push(input, message);
+        while let Some((side, message)) = self.merge.next() {
+            match message {
+                Message::Batch(batch) => self.batch(side, batch)?,
+                Message::Punctuation(time) => {
+                    self.advance(time);
+                    self.flush(out)?;
+                    out.push(Message::Punctuation(time));
+                }
+            }
+        }
+        self.flush(out)
+    }
+
+    fn save(&self) -> Result<Vec<u8>> {
+        encode(&(self.merge.save()?, &self.groups, self.now, &self.emptied, self.left.save()?))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let (merge, left): (_, SavedSynopsis);
+        (merge, self.groups, self.now, self.emptied, left) = decode(state)?;
+        self.merge = TimeMerge::restore(merge)?;
+        self.left = Synopsis::restore(left)?;
+        self.arrived = self.left.started_at(self.now);
+        Ok(())
+    }
+}
+
+/// Ends rows after so many ticks at the latest.
+///
+/// An interval is cut at once; a start edge is ended when its time has come, unless its end edge came earlier.
+pub struct ClipConstant {
+    limit: i64,
+    /// All columns: equal start edges are one group.
+    groups: Option<Groups>,
+    open: Synopsis,
+    now: Time,
+    rows: RowsOut,
+}
+
+impl ClipConstant {
+    /// Cuts lifetimes at `limit` ticks; positive.
+    pub fn new(limit: i64) -> ClipConstant {
+        ClipConstant { limit, groups: None, open: Synopsis::default(), now: BEGINNING, rows: RowsOut::default() }
+    }
+
+    fn batch(&mut self, batch: Batch) -> Result<()> {
+        let mut batch = batch.compact()?;
+        let columns: Vec<usize> = (0..batch.rows.num_columns()).collect();
+        let types: Vec<DataType> = batch.rows.columns().iter().map(|c| c.data_type().clone()).collect();
+        let key = batch.key(&columns)?;
+        let kept = self.open.keep(batch.rows.clone());
+        let mut numbers = Vec::new();
+        for run in runs(&batch.sync) {
+            self.advance(batch.sync[run.start]);
+            numbers.clear();
+            self.groups.get_or_insert_with(|| Groups::new(&types)).intern(&key, run.clone(), &mut numbers)?;
+            for (row, &group) in run.zip(&numbers) {
+                self.row(&batch, row, group, (kept, row as u32));
+            }
+            numbers.iter().for_each(|&group| self.forget_if_empty(group));
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, batch: &Batch, row: usize, group: u32, place: (u32, u32)) {
+        let (sync, other) = (batch.sync[row], batch.other_at(row));
+        match Kind::of(sync, other) {
+            Kind::Interval => self.rows.push(sync, other.min(end_after(sync, self.limit)), place),
+            Kind::Start => {
+                self.rows.push(sync, INFINITY, place);
+                self.open.insert(group, place, sync, end_after(sync, self.limit), 0);
+            }
+            Kind::End => {
+                let id = self.open.of(group).find(|(_, e)| e.start == other).map(|(id, _)| id);
+                if let Some(id) = id {
+                    self.rows.push(sync, other, self.open.get(id).row);
+                    self.open.remove(id);
+                }
+            }
+        }
+    }
+
+    fn forget_if_empty(&mut self, group: u32) {
+        if self.open.is_empty(group)
+            && let Some(groups) = &mut self.groups
+        {
+            groups.remove(group);
+        }
+    }
+
+    /// Ends what has lived long enough at `time` or before.
+    fn advance(&mut self, time: Time) {
+        while let Some(end) = self.open.next_end()
+            && end <= time
+        {
+            while let Some(id) = self.open.ending_at(end) {
+                let entry = self.open.get(id);
+                let group = entry.group;
+                self.rows.push(end, entry.start, entry.row);
+                self.open.remove(id);
+                self.forget_if_empty(group);
+            }
+        }
+        self.now = time;
+    }
+}
+
+impl Operator for ClipConstant {
+    fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
+        match message {
+            Message::Batch(batch) => self.batch(batch)?,
+            Message::Punctuation(time) => {
+                self.advance(time);
+                self.rows.flush(&self.open, out)?;
+                out.push(Message::Punctuation(time));
+            }
+        }
+        self.rows.flush(&self.open, out)?;
+        self.open.tidy()
+    }
+
+    fn save(&self) -> Result<Vec<u8>> {
+        encode(&(&self.groups, self.now, self.open.save()?))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let open: SavedSynopsis;
+        (self.groups, self.now, open) = decode(state)?;
+        self.open = Synopsis::restore(open)?;
+        Ok(())
+    }
+}
+

@@ -1,0 +1,3 @@
+//! The temporal engine held against its definitions.
+
+use proptest as _;

@@ -1,0 +1,377 @@
+"""Pipelines of the case format, written in the product's Python API.
+
+A payload that is a dict has its fields as columns, any other is the column `value`. Expressions of a case are
+Python; they become lambdas, which the product traces or runs as black boxes. Where an operator needs columns
+besides the payload (keys), they are added before it and dropped after it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import whimbrel as wb
+
+SCALAR = "value"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A stream, and which of its columns are the payload; no columns: one value, in the column `value`."""
+
+    stream: wb.Stream
+    fields: tuple[str, ...] | None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The payload's columns."""
+        return (SCALAR,) if self.fields is None else self.fields
+
+
+class Side:
+    """The payload of one side of a pair, under a prefix."""
+
+    def __init__(self, row: Any, prefix: str, fields: tuple[str, ...]) -> None:
+        self._row, self._prefix, self._fields = row, prefix, fields
+
+    def keys(self) -> tuple[str, ...]:
+        """List the fields."""
+        return self._fields
+
+    def __getitem__(self, name: str) -> Any:
+        return self._row[self._prefix + name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+
+def payload_of(row: Any, fields: tuple[str, ...] | None, prefix: str = "") -> Any:
+    """Give the payload in a row: a value, or something that is used like a dict."""
+    return row[prefix + SCALAR] if fields is None else Side(row, prefix, fields)
+
+
+def function(source: str, **bind: str) -> Callable[..., Any]:
+    """
+    Make a lambda of an expression: `bind` says how each of its names comes from the row.
+
+    The expression is code of the lambda itself, so that the product sees all of it.
+    """
+    names, values = ", ".join(bind), ", ".join(bind.values())
+    takes = "row, s" if "s" in bind else "row"
+    made = eval(f"lambda {takes}: (lambda {names}: ({source}))({values})", {"payload_of": payload_of})
+    made.__name__ = source
+    return made
+
+
+def from_row(fields: tuple[str, ...] | None, prefix: str = "") -> str:
+    """Write the code that takes a payload from `row`."""
+    return f"payload_of(row, {fields!r}, {prefix!r})"
+
+
+def shape(source: str, **known: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Tell the fields that an expression makes; None for a single value."""
+    return _shape(ast.parse(source, mode="eval").body, known)
+
+
+def _shape(node: ast.expr, known: dict[str, tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    if isinstance(node, ast.Dict):
+        return tuple(ast.literal_eval(key) for key in node.keys if key is not None)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
+        first = _shape(node.args[0], known) if node.args else ()
+        return tuple(dict.fromkeys([*(first or ()), *(k.arg for k in node.keywords if k.arg is not None)]))
+    if isinstance(node, ast.Name):
+        return known.get(node.id)
+    if isinstance(node, ast.IfExp):
+        return _shape(node.body, known) or _shape(node.orelse, known)
+    return None
+
+
+def select(stream: wb.Stream, source: str, fields: tuple[str, ...] | None, **bind: str) -> Node:
+    """Compute a new payload."""
+    made = function(source, **bind)
+    if fields is None:
+        return Node(stream.select(value=made), None)
+    if ast.parse(source, mode="eval").body.__class__ is ast.Name:
+        made = function(f"dict({source})", **bind)
+    return Node(stream.select(made), fields)
+
+
+def apply(pipeline: Any, inputs: dict[str, Node]) -> Node:
+    """Build a pipeline over named inputs."""
+    if isinstance(pipeline, str):
+        return inputs[pipeline]
+    return _OPERATORS[pipeline["op"]](pipeline, inputs)
+
+
+def _either(node: dict[str, Any], *names: str) -> Any:
+    """Read a setting that may have several names."""
+    return next(node[name] for name in names if name in node)
+
+
+def _source(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    return apply(node["src"], inputs)
+
+
+def _where(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    return replace(source, stream=source.stream.where(function(node["expr"], e=from_row(source.fields))))
+
+
+def _select(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    bind = {"e": from_row(source.fields)}
+    if "s" in {name.id for name in ast.walk(ast.parse(node["expr"])) if isinstance(name, ast.Name)}:
+        bind["s"] = "s"
+    return select(source.stream, node["expr"], shape(node["expr"], e=source.fields), **bind)
+
+
+def _select_many(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    lists = function(f"list({node['expr']})", e=from_row(source.fields))
+    returns = node.get("returns")
+    many = source.stream.select_many(lists, "__item", returns=returns)
+    item = many.schema["__item"]
+    if item.startswith("struct["):
+        fields = tuple(part.split(":")[0].strip() for part in item[len("struct[") : -1].split(","))
+        return Node(many.select(**{f: wb.col("__item")[f] for f in fields}), fields)
+    return Node(many.select(value="__item"), None)
+
+
+def _ticks(value: Any) -> Any:
+    """Read a length: ticks, `"inf"`, or an expression over the start and the end."""
+    if value == "inf":
+        return float("inf")
+    if isinstance(value, str):
+        names = {name.id for name in ast.walk(ast.parse(value)) if isinstance(name, ast.Name)}
+        return eval(f"lambda s, e: ({value})" if "e" in names else f"lambda s: ({value})")
+    return value
+
+
+def _alter_lifetime(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    start, duration = _ticks(node.get("start")), _ticks(node.get("duration"))
+    return replace(source, stream=source.stream.alter_lifetime(start, duration))
+
+
+def _shift(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    by = node["by"]
+    moved = (
+        source.stream.shift(by) if isinstance(by, int) else source.stream.alter_lifetime(_ticks(f"s+({by})"))
+    )
+    return replace(source, stream=moved)
+
+
+def _hopping(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    size = node["size"]
+    hop, offset = node.get("period", size), node.get("offset", 0)
+    if size % hop == 0:
+        return replace(source, stream=source.stream.hopping(size, hop, offset=offset, closed="right"))
+    # Trill ends such windows on the grid too; what lives no time at all is in no window.
+
+    def up(time: Any) -> Any:
+        return -((offset - time) // hop) * hop + offset
+
+    lasting = source.stream.with_columns(__lasts=lambda e, s: up(s + size) - up(s)).where(
+        lambda e: e["__lasts"] > 0
+    )
+    snapped = lasting.alter_lifetime(lambda s: up(s), lambda s: up(s + size) - up(s))
+    return replace(source, stream=snapped.drop("__lasts"))
+
+
+def _session(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    stream = source.stream.session(node["timeout"], max_duration=node.get("max_duration"))
+    return replace(source, stream=stream)
+
+
+def _clip(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    return replace(source, stream=source.stream.clip(_either(node, "limit", "duration")))
+
+
+def _point_at_end(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    return replace(source, stream=source.stream.point_at_end())
+
+
+def _distinct(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    if "of" in node:
+        source = select(
+            source.stream, node["of"], shape(node["of"], e=source.fields), e=from_row(source.fields)
+        )
+    return replace(source, stream=source.stream.distinct())
+
+
+_AGGREGATES: dict[str, Callable[..., wb.Aggregate]] = {
+    "sum": wb.sum,
+    "average": wb.avg,
+    "avg": wb.avg,
+    "min": wb.min,
+    "max": wb.max,
+    "first": wb.first,
+    "last": wb.last,
+    "count_not_null": wb.count_non_null,
+    "count_non_null": wb.count_non_null,
+    "count_distinct": wb.count_distinct,
+}
+
+
+def _aggregate_of(spec: dict[str, Any], source: Node) -> wb.Aggregate:
+    row = from_row(source.fields)
+    condition = spec.get("where", spec.get("filter"))
+    where = None if condition is None else function(condition, e=row)
+    if spec["agg"] == "count":
+        return wb.count(where=where)
+    return _AGGREGATES[spec["agg"]](function(spec.get("of", "e"), e=row), where=where)
+
+
+def _aggregate(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    specs = node.get("aggs", node.get("aggregates"))
+    if specs is None:
+        return Node(source.stream.aggregate(value=_aggregate_of(node, source)), None)
+    results = {f"a{i}": _aggregate_of(spec, source) for i, spec in enumerate(specs)}
+    merged = source.stream.aggregate(**results)
+    a = "(" + "".join(f"row['a{i}']," for i in range(len(results))) + ")"
+    result = node.get("result", node.get("merge", "list(a)"))
+    return select(merged, result, shape(result), a=a)
+
+
+def _group_apply(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    depth = sum(name.startswith("__k") for name in source.stream.columns)
+    keys, key_code = _keys(node["key"], source, f"__k{depth}_")
+    inner: list[Node] = []
+
+    def query(group: wb.Stream) -> wb.Stream:
+        inner.append(apply(node["apply"], {**inputs, "group": replace(source, stream=group)}))
+        return inner[0].stream
+
+    applied = source.stream.with_columns(**keys).group_apply(list(keys), query)
+    result = node.get("result", "v")
+    v = inner[0].fields
+    return select(applied, result, shape(result, v=v), k=key_code, v=from_row(v))
+
+
+def _keys(source: str, node: Node, prefix: str) -> tuple[dict[str, Any], str]:
+    """Make the key's columns, and the code that puts the key together again."""
+    tree = ast.parse(source, mode="eval").body
+    row = from_row(node.fields)
+    if isinstance(tree, ast.Tuple):
+        parts = [ast.unparse(part) for part in tree.elts]
+        keys = {f"{prefix}{i}": function(part, e=row) for i, part in enumerate(parts)}
+        return keys, "(" + "".join(f"row[{name!r}]," for name in keys) + ")"
+    fields = shape(source, e=node.fields)
+    if fields is None:
+        return {f"{prefix}0": function(source, e=row)}, f"row[{prefix + '0'!r}]"
+    keys = {f"{prefix}{f}": function(f"({source})[{f!r}]", e=row) for f in fields}
+    return keys, from_row(fields, prefix)
+
+
+def _pair(
+    node: dict[str, Any], inputs: dict[str, Node], *, prefixed: bool
+) -> tuple[Node, Node, list[str] | None]:
+    """Give both sides with their keys as columns, and, if wanted, their payloads under prefixes."""
+    left, right = apply(node["left"], inputs), apply(node["right"], inputs)
+    left_key, right_key = node.get("left_key"), node.get("right_key")
+    made: list[tuple[wb.Stream, list[str]]] = []
+    for side, key, prefix in ((left, left_key, "l_"), (right, right_key, "r_")):
+        keys = {} if key is None else _keys(key, side, "__on")[0]
+        stream = side.stream.with_columns(**keys) if keys else side.stream
+        if prefixed:
+            stream = stream.select(*keys, **{prefix + name: name for name in side.columns})
+        made.append((stream, list(keys)))
+    on = made[0][1] or None
+    return replace(left, stream=made[0][0]), replace(right, stream=made[1][0]), on
+
+
+def _join(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    left, right, on = _pair(node, inputs, prefixed=True)
+    joined = left.stream.join(right.stream, how="cross") if on is None else left.stream.join(right.stream, on)
+    return _result(node["result"], joined, left, right)
+
+
+def _result(source: str, joined: wb.Stream, left: Node, right: Node) -> Node:
+    fields = shape(source, l=left.fields, r=right.fields)
+    return select(joined, source, fields, l=from_row(left.fields, "l_"), r=from_row(right.fields, "r_"))
+
+
+def _outer_join(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    """Left and full outer joins: what has no partner is computed by an expression of its own."""
+    left, right, on = _pair(node, inputs, prefixed=True)
+    inner = _either(node, "inner", "result")
+    parts = [_result(inner, left.stream.join(right.stream, on), left, right)]
+    alone = [(_either(node, "outer", "left_result"), left, right)]
+    if node["op"].startswith("full"):
+        alone.append((_either(node, "right_outer", "right_result"), right, left))
+    for source, kept, other in alone:
+        lonely = kept.stream.where_not_exists(other.stream, on)
+        name, prefix = ("l", "l_") if kept is left else ("r", "r_")
+        made = shape(source, **{name: kept.fields})
+        parts.append(select(lonely, source, made, **{name: from_row(kept.fields, prefix)}))
+    return replace(parts[0], stream=parts[0].stream.union(*(part.stream for part in parts[1:])))
+
+
+def _narrowed(name: str) -> Callable[[dict[str, Any], dict[str, Node]], Node]:
+    """Operators that keep rows of the left side for as long as the right side lets them."""
+
+    def narrow(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+        left, right, on = _pair(node, inputs, prefixed=False)
+        stream = getattr(left.stream, name)(right.stream, on=on)
+        return replace(left, stream=stream.drop(*on) if on else stream)
+
+    return narrow
+
+
+def _union(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    sides = node.get("srcs") or [node["left"], node["right"]]
+    first, *rest = [apply(side, inputs) for side in sides]
+    return replace(first, stream=first.stream.union(*(side.stream for side in rest)))
+
+
+_OPERATORS: dict[str, Callable[[dict[str, Any], dict[str, Node]], Node]] = {
+    "where": _where,
+    "select": _select,
+    "select_many": _select_many,
+    "alter_duration": _alter_lifetime,
+    "alter_lifetime": _alter_lifetime,
+    "shift": _shift,
+    "hopping_lifetime": _hopping,
+    "tumbling_lifetime": _hopping,
+    "session": _session,
+    "clip": _clip,
+    "clip_constant": _clip,
+    "clip_duration": _clip,
+    "clip_join": _narrowed("clip"),
+    "point_at_end": _point_at_end,
+    "distinct": _distinct,
+    "aggregate": _aggregate,
+    "group_apply": _group_apply,
+    "join": _join,
+    "cross_join": _join,
+    "left_outer_join": _outer_join,
+    "full_outer_join": _outer_join,
+    "where_exists": _narrowed("where_exists"),
+    "where_not_exists": _narrowed("where_not_exists"),
+    "union": _union,
+    # A matter of egress: the runner asks for intervals.
+    "coalesce": _source,
+}
+
+
+def known(pipeline: Any) -> str | None:
+    """Name the first operator or aggregate of a pipeline that has no translation, if any."""
+    if isinstance(pipeline, list):
+        return next(filter(None, map(known, pipeline)), None)
+    if not isinstance(pipeline, dict):
+        return None
+    if "op" in pipeline and pipeline["op"] not in _OPERATORS:
+        return pipeline["op"]
+    if "agg" in pipeline and pipeline["agg"] not in (*_AGGREGATES, "count"):
+        return pipeline["agg"]
+    return next(filter(None, map(known, pipeline.values())), None)

@@ -1,0 +1,111 @@
+"""
+Whimbrel: one query engine for every clock speed and every size of machine.
+
+A query is a plan over a `ShardedStream`; sources make such streams, actions run them::
+
+    clicks = wb.read("clicks.parquet", time="time")
+    per_item = (
+        clicks.rekey(lambda e: e.item)
+        .redistribute()
+        .query(lambda q: q.hopping("5m", hop="1m").aggregate(n=wb.count()))
+    )
+    per_item.to_polars()
+
+- Sources: `read`, `from_arrow`, `from_polars`, `from_pandas`, `from_rows`, `from_events`, `live`,
+  `live_events`.
+- Streams: `ShardedStream` moves data between shards and runs queries on them; `Stream` is what a query
+  works on.
+- Expressions: `col`, `lit`, `when`, the functions in `fn`, `udf`; lambdas of a row are traced into these.
+- Aggregates: `count`, `count_non_null`, `sum`, `avg` (`mean`), `min`, `max`, `first`, `last`,
+  `count_distinct`.
+- Events: `interval`, `start_edge`, `end_edge`, `punctuation`.
+- Settings: `config`. Errors: `WhimbrelError` and its subclasses, one for each remedy.
+"""
+
+from __future__ import annotations
+
+from ._whimbrel import Row, __version__
+from .aggregates import (
+    Aggregate,
+    avg,
+    count,
+    count_distinct,
+    count_non_null,
+    first,
+    last,
+    max,
+    mean,
+    min,
+    sum,
+)
+from .errors import (
+    DataError,
+    InternalError,
+    InvalidError,
+    ResourceExhaustedError,
+    UnavailableError,
+    UntracedLambdaWarning,
+    WhimbrelError,
+)
+from .events import INFINITY, Event, end_edge, interval, punctuation, start_edge
+from .expressions import Expr, col, lit, when
+from .functions import fn
+from .live_stream import LiveStream, live, live_events
+from .schema import Schema
+from .settings import config
+from .sharded import ShardedStream
+from .sources import from_arrow, from_events, from_pandas, from_polars, from_rows, read
+from .stream import Stream
+from .subscription import Subscription
+from .table import Table
+from .tracing import udf
+
+__all__ = [
+    "INFINITY",
+    "Aggregate",
+    "DataError",
+    "Event",
+    "Expr",
+    "InternalError",
+    "InvalidError",
+    "LiveStream",
+    "ResourceExhaustedError",
+    "Row",
+    "Schema",
+    "ShardedStream",
+    "Stream",
+    "Subscription",
+    "Table",
+    "UnavailableError",
+    "UntracedLambdaWarning",
+    "WhimbrelError",
+    "__version__",
+    "avg",
+    "col",
+    "config",
+    "count",
+    "count_distinct",
+    "count_non_null",
+    "end_edge",
+    "first",
+    "fn",
+    "from_arrow",
+    "from_events",
+    "from_pandas",
+    "from_polars",
+    "from_rows",
+    "interval",
+    "last",
+    "lit",
+    "live",
+    "live_events",
+    "max",
+    "mean",
+    "min",
+    "punctuation",
+    "read",
+    "start_edge",
+    "sum",
+    "udf",
+    "when",
+]

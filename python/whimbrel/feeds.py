@@ -1,0 +1,80 @@
+"""Iterables that feed live sources while a query runs.
+
+A feed is bound to one live source and started by the first query that reads the source. It pushes on a thread
+of its own; what its iterable raises is raised to whoever waits for the query.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from . import _whimbrel as native
+from .errors import DataError, WhimbrelError
+
+_waiting: dict[int, Feed] = {}
+
+
+class Feed(threading.Thread):
+    """Pushes what an iterable yields into a live source."""
+
+    def __init__(self, items: Iterable[Any], push: Callable[[Any], None], close: Callable[[], None]) -> None:
+        super().__init__(name="whimbrel-feed", daemon=True)
+        self._items = items
+        self._push = push
+        self._close = close
+        self._stopped = False
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Push until the iterable ends, fails, or nobody reads any more."""
+        try:
+            for item in self._items:
+                if self._stopped:
+                    return
+                self._push(item)
+            self._close()
+        except WhimbrelError as error:
+            if not self._stopped:
+                self.error = error
+        except BaseException as error:
+            self.error = DataError(f"the iterable behind a live source failed: {error!r}")
+            self.error.__cause__ = error
+
+    def stop(self) -> None:
+        """Push nothing more."""
+        self._stopped = True
+
+
+def register(source: int, feed: Feed) -> None:
+    """Let the first query that reads this live source start the feed."""
+    _waiting[source] = feed
+
+
+def start(plan: native.Plan) -> list[Feed]:
+    """Start the feeds of a plan's live sources that have not been started yet."""
+    found = (_waiting.pop(source, None) for source in native.live_sources(plan))
+    feeds = [feed for feed in found if feed is not None]
+    for feed in feeds:
+        feed.start()
+    return feeds
+
+
+def check(feeds: list[Feed]) -> None:
+    """Raise what an iterable has raised."""
+    for feed in feeds:
+        if feed.error is not None:
+            raise feed.error
+
+
+@contextlib.contextmanager
+def running(plan: native.Plan) -> Iterator[Callable[[], None] | None]:
+    """Feed a plan's live sources during a query; give what the query has to call now and then."""
+    feeds = start(plan)
+    try:
+        yield (lambda: check(feeds)) if feeds else None
+    finally:
+        for feed in feeds:
+            feed.stop()

@@ -1,0 +1,91 @@
+"""How rows become events: the columns that hold time, and what is done about disorder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from . import _whimbrel as native
+from ._types import Duration
+from .errors import InvalidError
+
+Disorder = Literal["raise", "adjust", "drop"]
+OnCompleted = Literal["end_of_stream", "flush", "nothing"]
+
+
+@dataclass(frozen=True)
+class Ingress:
+    """How rows become events: the columns that hold time, and what is done about disorder."""
+
+    time: str | None = None
+    end: str | None = None
+    kind: str | None = None
+    disorder: Disorder = "raise"
+    reorder_latency: Duration = 0
+    punctuate: Duration | None = None
+    punctuate_rows: int | None = None
+    on_completed: OnCompleted = "end_of_stream"
+    batch_rows: int | None = None
+
+    def apply(self, plan: native.Plan) -> native.Plan:
+        """Put the ingress on a plan, if it has a time."""
+        if self.time is None:
+            self._refuse_settings()
+            return plan
+        return native.ingress(
+            plan,
+            self.time,
+            self.end,
+            self.kind,
+            self.disorder,
+            self.reorder_latency,
+            self.punctuate,
+            self.punctuate_rows,
+            self.on_completed,
+            self.batch_rows,
+        )
+
+    def _refuse_settings(self) -> None:
+        given = [
+            name for name in ("end", "kind", "punctuate", "punctuate_rows") if getattr(self, name) is not None
+        ]
+        if self.disorder != "raise" or self.reorder_latency != 0:
+            given.append("disorder")
+        if given:
+            raise InvalidError(
+                f"{', '.join(given)}= says how to deal with time: give the column with time= too"
+            )
+
+
+_SETTINGS = {
+    "kind",
+    "disorder",
+    "reorder_latency",
+    "punctuate",
+    "punctuate_rows",
+    "on_completed",
+    "batch_rows",
+}
+
+
+def checked(ingress: dict[str, Any]) -> dict[str, Any]:
+    """Refuse settings that do not exist or have no such value."""
+    for name in ingress:
+        if name not in _SETTINGS:
+            raise InvalidError(
+                f"there is no setting {name}=; there are time=, end=, shards=, {', '.join(sorted(_SETTINGS))}"
+            )
+    for name, choices in (
+        ("disorder", ("raise", "adjust", "drop")),
+        ("on_completed", ("end_of_stream", "flush", "nothing")),
+    ):
+        if name in ingress and ingress[name] not in choices:
+            raise InvalidError(f"{name} is one of {', '.join(choices)}, not {ingress[name]!r}")
+    return ingress
+
+
+def shard_count(shards: int | None) -> int | None:
+    """Refuse less than one shard."""
+    if shards is not None and shards < 1:
+        raise InvalidError(f"shards has to be at least 1, not {shards}")
+    return shards

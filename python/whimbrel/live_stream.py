@@ -1,0 +1,197 @@
+"""Sources that grow while queries run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from . import _whimbrel as native
+from . import events, feeds
+from .errors import InvalidError
+from .ingress import Ingress, checked, shard_count
+from .rows import table_of_any
+from .schema import columns_of, schema_of
+from .sharded import ShardedStream
+
+
+class LiveStream(ShardedStream):
+    """
+    A sharded stream whose rows are pushed while queries run: the result of `live`.
+
+    What is pushed before the first query runs is kept for it; each later query gets what is pushed after it
+    began.
+    """
+
+    __slots__ = ("_plan_source", "_schema", "_senders", "_time")
+
+    def __init__(self, schema: native.Schema, ingress: Ingress, shards: int) -> None:
+        plan, senders = native.live(schema, shard_count(shards) or 1)
+        super().__init__(ingress.apply(plan))
+        self._schema = schema
+        self._senders = senders
+        self._plan_source = native.live_sources(plan)[0]
+        self._time = (
+            None
+            if ingress.time is None
+            else dict(zip(schema.names(), schema.types(), strict=True))[ingress.time]
+        )
+
+    def push(self, rows: Any, *, shard: int = 0) -> None:
+        """
+        Send rows; waits while the query is behind.
+
+        Parameters
+        ----------
+        rows
+            A list of dicts or tuples, any Arrow table, or for `live_events` a list of events.
+        shard
+            Which shard they belong to.
+
+        Raises
+        ------
+        InvalidError
+            If the columns are not the source's.
+        DataError
+            If every query that read the source is over, or the source has been closed.
+        """
+        self._senders[self._shard(shard)].push(table_of_any(rows, self._schema))
+
+    def advance(self, time: int | datetime, *, shard: int | None = None) -> None:
+        """
+        Promise that no row before a time will be pushed: results up to there become final.
+
+        Parameters
+        ----------
+        time
+            The time.
+        shard
+            For which shard; by default for all.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time, or this is none.
+        """
+        if self._time is None:
+            raise InvalidError("this stream has no time to advance; give it one with time=")
+        for sender in self._senders if shard is None else [self._senders[self._shard(shard)]]:
+            sender.advance(time, self._time)
+
+    def close(self) -> None:
+        """Say that nothing more will be pushed."""
+        for sender in self._senders:
+            sender.close()
+
+    def __enter__(self) -> LiveStream:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _push_any(self, item: Any) -> None:
+        self._senders[0].push(table_of_any(item, self._schema))
+
+    def _shard(self, shard: int) -> int:
+        if not 0 <= shard < len(self._senders):
+            raise InvalidError(f"there is no shard {shard}; the stream has {len(self._senders)}, from 0")
+        return shard
+
+
+def live(
+    source: Any,
+    *,
+    time: str | None = None,
+    end: str | None = None,
+    schema: Any = None,
+    shards: int = 1,
+    **ingress: Any,
+) -> LiveStream:
+    """
+    Make a source that grows while queries run.
+
+    Parameters
+    ----------
+    source
+        Its schema, as a mapping of names to types: the result's `LiveStream.push` then feeds it. Or an
+        iterable of rows (dicts, tuples) or of tables (any Arrow object), which the first query that runs
+        consumes in the background.
+    time, end
+        The columns that hold time, as in `read`.
+    schema
+        The columns, where `source` is an iterable of tuples, or its first element does not tell all types.
+    shards
+        In how many shards; rows are pushed into one of them.
+    **ingress
+        As in `read`.
+
+    Returns
+    -------
+    LiveStream
+        A sharded stream to build queries on and to push to.
+
+    Raises
+    ------
+    InvalidError
+        If the columns are not known.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> clicks = wb.live({"time": "int64", "item": "string"}, time="time")
+    >>> clicks.push([(1, "a"), (2, "b")])
+    >>> clicks.close()
+    >>> clicks.query(lambda q: q.select("item")).to_rows()
+    [Row(start=1, end=2, item='a'), Row(start=2, end=3, item='b')]
+    >>> ticks = wb.live(({"time": t, "n": t * t} for t in range(3)), time="time")
+    >>> ticks.query(lambda q: q.select("n")).to_rows()
+    [Row(start=0, end=1, n=0), Row(start=1, end=2, n=1), Row(start=2, end=3, n=4)]
+    """
+    settings = Ingress(time, end, **checked(ingress))
+    if isinstance(source, Mapping) or hasattr(source, "__arrow_c_schema__"):
+        return LiveStream(schema_of(source), settings, shards)
+    if not isinstance(source, Iterable):
+        raise InvalidError('live takes a schema, {"time": "int64", "item": "string"}, or an iterable of rows')
+    items = iter(source)
+    first = next(items, None)
+    if first is None and schema is None:
+        raise InvalidError("the iterable is empty, so its columns are not known; give them with schema=")
+    known = schema_of(schema) if schema is not None else table_of_any(first, None).schema()
+    stream = LiveStream(known, settings, shards)
+    rest = items if first is None else itertools.chain([first], items)
+    feeds.register(stream._plan_source, feeds.Feed(rest, stream._push_any, stream.close))
+    return stream
+
+
+def live_events(schema: Any, *, clock: str = "int64", shards: int = 1, **ingress: Any) -> LiveStream:
+    """
+    Make a source that is fed with events, edges and punctuations while queries run.
+
+    Parameters
+    ----------
+    schema
+        The payload's columns: a mapping of names to types.
+    clock
+        The type of time.
+    shards, **ingress
+        As in `live`.
+
+    Returns
+    -------
+    LiveStream
+        Its `LiveStream.push` takes lists of events.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> moods = wb.live_events({"mood": "string"})
+    >>> moods.push([wb.start_edge(1, {"mood": "glad"}), wb.end_edge(1, 4, {"mood": "glad"})])
+    >>> moods.close()
+    >>> moods.to_rows()
+    [Row(start=1, end=4, mood='glad')]
+    """
+    columns = [(events.START, clock), (events.END, clock), (events.KIND, "string"), *columns_of(schema)]
+    return LiveStream(
+        native.Schema.of(columns), Ingress(events.START, events.END, events.KIND, **checked(ingress)), shards
+    )

@@ -1,0 +1,166 @@
+"""What users write for columns (names, expressions, lambdas, dicts of these), as named expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import _whimbrel as native
+from .errors import InvalidError
+from .expressions import Expr, Untraceable, to_native
+from .tracing import RowTracer, Udf, row_black_box, trace, warn_untraced
+
+START = "__start"
+"""The column that holds the lifetime's start for lambdas of two arguments."""
+
+
+ROW = "__row"
+"""The column that holds the struct that a black box returns, while its fields are taken out."""
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Named expressions; if they are fields of one struct, that struct, so that a black box runs once."""
+
+    columns: list[native.Expr]
+    unpack: native.Expr | None = None
+
+
+def is_function(spec: Any) -> bool:
+    """Tell functions of a row from expressions, which can be called too, if only to say that they cannot."""
+    return callable(spec) and not isinstance(spec, Expr)
+
+
+def predicate(schema: native.Schema, condition: Any, extra: tuple[Expr, ...] = ()) -> native.Expr:
+    """Make the boolean expression of a condition: an expression, a column's name, a function of the row."""
+    if isinstance(condition, Udf):
+        return row_black_box(condition.function, schema, extra, truth=True)[0]
+    if not is_function(condition):
+        return single(schema, condition)
+    try:
+        return to_native(trace(condition, RowTracer(schema), *extra))
+    except Untraceable as reason:
+        warn_untraced(condition, reason)
+        return row_black_box(condition, schema, extra, truth=True)[0]
+
+
+def single(
+    schema: native.Schema, spec: Any, returns: Any = None, extra: tuple[Expr, ...] = ()
+) -> native.Expr:
+    """Make one expression of a column's name, an expression, a constant or a function of the row."""
+    if isinstance(spec, str):
+        return native.Expr.column(spec, schema)
+    if isinstance(spec, Expr):
+        return spec._native
+    if isinstance(spec, Udf):
+        return row_black_box(spec.function, schema, extra, returns or spec.returns)[0]
+    if not is_function(spec):
+        return to_native(spec)
+    try:
+        result = trace(spec, RowTracer(schema), *extra)
+    except Untraceable as reason:
+        warn_untraced(spec, reason)
+        return row_black_box(spec, schema, extra, returns)[0]
+    if isinstance(result, RowTracer | Mapping | list | tuple):
+        raise InvalidError(
+            "one value is wanted here, and the function returns several; pick one, e.g. lambda e: e.item"
+        )
+    return to_native(result)
+
+
+def several(
+    schema: native.Schema,
+    specs: tuple[Any, ...],
+    named: Mapping[str, Any],
+    returns: Any = None,
+    extra: tuple[Expr, ...] = (),
+    *,
+    name_by_text: bool = False,
+) -> Outputs:
+    """
+    Make named expressions of everything that `select`, `with_columns` and keys take.
+
+    With `name_by_text`, a computed expression is named by its text and not by its first column.
+    """
+    columns: list[native.Expr] = []
+    unpack: native.Expr | None = None
+    for spec in specs:
+        made, struct = _one(schema, spec, returns, extra, name_by_text)
+        if struct is not None and (len(specs) > 1 or named):
+            raise InvalidError(
+                "a black box that returns a dict has to stand alone: give every column a lambda of its own, "
+                "select(a=lambda e: …, b=lambda e: …)"
+            )
+        columns += made
+        unpack = unpack or struct
+    for name, spec in named.items():
+        columns.append(single(schema, spec, returns, extra).alias(name))
+    _refuse_twins(columns)
+    return Outputs(columns, unpack)
+
+
+def _refuse_twins(columns: list[native.Expr]) -> None:
+    seen: set[str | None] = set()
+    for column in columns:
+        name = column.name()
+        if name in seen:
+            raise InvalidError(f'there are two columns named "{name}"; rename one with .alias("other name")')
+        seen.add(name)
+
+
+def _one(
+    schema: native.Schema, spec: Any, returns: Any, extra: tuple[Expr, ...], name_by_text: bool
+) -> tuple[list[native.Expr], native.Expr | None]:
+    if isinstance(spec, (list, tuple)):
+        parts = [_one(schema, part, returns, extra, name_by_text) for part in spec]
+        if any(struct is not None for _, struct in parts):
+            raise InvalidError("a black box that returns a dict has to stand alone")
+        return [column for columns, _ in parts for column in columns], None
+    if isinstance(spec, Mapping):
+        return [single(schema, part, returns, extra).alias(name) for name, part in spec.items()], None
+    if isinstance(spec, Udf):
+        return _untraced(spec.function, schema, returns or spec.returns, extra)
+    if not is_function(spec):
+        return [_named(single(schema, spec, returns, extra), name_by_text)], None
+    try:
+        result = trace(spec, RowTracer(schema), *extra)
+    except Untraceable as reason:
+        warn_untraced(spec, reason)
+        return _untraced(spec, schema, returns, extra)
+    return _traced(schema, result, name_by_text), None
+
+
+def _traced(schema: native.Schema, result: Any, name_by_text: bool) -> list[native.Expr]:
+    if isinstance(result, RowTracer):
+        return [native.Expr.column(name, schema) for name in result]
+    if isinstance(result, Mapping):
+        return [_leaf(value).alias(name) for name, value in result.items()]
+    if isinstance(result, (list, tuple)):
+        return [column for part in result for column in _traced(schema, part, name_by_text)]
+    return [_named(_leaf(result), name_by_text)]
+
+
+def _leaf(value: Any) -> native.Expr:
+    if isinstance(value, Mapping | list | tuple | RowTracer):
+        raise InvalidError(
+            'a column holds one value a row; to nest values, use wb.fn.named_struct("name", e.x, …)'
+        )
+    return to_native(value)
+
+
+def _named(column: native.Expr, by_text: bool) -> native.Expr:
+    if column.name() is not None:
+        return column
+    return column.alias(column.text() if by_text else column.root() or "literal")
+
+
+def _untraced(
+    function: Callable[..., Any], schema: native.Schema, returns: Any, extra: tuple[Expr, ...]
+) -> tuple[list[native.Expr], native.Expr | None]:
+    call, kind = row_black_box(function, schema, extra, returns)
+    fields = native.DataType.of(kind).fields()
+    if not fields:
+        return [call.alias("value")], None
+    whole = call.alias(ROW)
+    return [native.Expr.column(ROW).field(name).alias(name) for name in fields], whole

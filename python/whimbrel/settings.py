@@ -1,0 +1,96 @@
+"""Settings for what a call does not say itself."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from .errors import InvalidError
+
+Runtime = Literal["library", "local"]
+_UNSET: Any = object()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings in force."""
+
+    runtime: Runtime = "local"
+    shards: int | None = None
+    progress: bool | None = None
+    batch_rows: int = 80_000
+
+
+_current = Settings()
+
+
+class config:
+    """
+    Change the settings, for good or for a ``with`` block.
+
+    Parameters
+    ----------
+    runtime
+        ``"local"`` (default): a thread for every shard of every stage. ``"library"``: the calling thread
+        only.
+    shards
+        How many shards data is redistributed to where a call does not say; by default as many as there are
+        cores.
+    progress
+        Whether to show a progress bar; by default where standard error is a terminal.
+    batch_rows
+        How many rows a batch holds at most. Results do not depend on it.
+
+    Raises
+    ------
+    InvalidError
+        If a setting has no such value.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> with wb.config(runtime="library", progress=False):
+    ...     wb.from_rows([{"item": "a"}]).to_rows()
+    [Row(item='a')]
+    """
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime = _UNSET,
+        shards: int | None = _UNSET,
+        progress: bool | None = _UNSET,
+        batch_rows: int = _UNSET,
+    ) -> None:
+        given = {"runtime": runtime, "shards": shards, "progress": progress, "batch_rows": batch_rows}
+        global _current
+        self._before = _current
+        _current = with_changes(**{name: value for name, value in given.items() if value is not _UNSET})
+
+    def __enter__(self) -> config:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        global _current
+        _current = self._before
+
+    def __repr__(self) -> str:
+        return f"config({', '.join(f'{f.name}={getattr(_current, f.name)!r}' for f in fields(_current))})"
+
+
+def with_changes(**changes: Any) -> Settings:
+    """Give the settings in force, with these changes; `None` changes nothing but where it is a value."""
+    settings = replace(_current, **changes)
+    if settings.runtime not in ("library", "local"):
+        raise InvalidError(f'runtime is "library" or "local", not {settings.runtime!r}')
+    if settings.shards is not None and settings.shards < 1:
+        raise InvalidError(f"shards has to be at least 1, not {settings.shards}")
+    if settings.batch_rows < 1:
+        raise InvalidError(f"batch_rows has to be at least 1, not {settings.batch_rows}")
+    return settings
+
+
+def default_shards() -> int:
+    """How many shards data is redistributed to where a call does not say."""
+    return _current.shards or os.cpu_count() or 1

@@ -1,0 +1,654 @@
+"""Sharded streams: datasets in a fixed number of shards, and the plans over them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+from . import _whimbrel as native
+from . import feeds
+from ._types import Key, RowFunction
+from .display import html_plan, text_table
+from .errors import InvalidError
+from .events import Event
+from .expressions import Expr
+from .outputs import several, single
+from .schema import Schema
+from .settings import Runtime, default_shards, with_changes
+from .stream import Stream, result_of
+from .subscription import Subscription, each_event, each_row
+from .table import Table
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+Scope = Literal["global", "local"]
+
+
+class ShardedStream:
+    """
+    A dataset in a fixed number of shards, bounded or live, and what is to be done with it.
+
+    Nothing runs until an action asks for a result: `collect`, `to_arrow`, `to_polars`, `to_pandas`,
+    `to_rows`, `to_events`, `show`, `to_memory`, `to_storage`, `to_binary_stream`, `subscribe`. All other
+    methods return a new sharded stream and leave this one as it is.
+
+    On a stream with a time, results have the columns ``start`` and ``end`` first (a null ``end`` is not known
+    yet), then the key's columns, then the others.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> clicks = wb.from_rows([(0, "a"), (70, "b"), (80, "b")], schema=["time", "item"], time="time")
+    >>> per_item = (
+    ...     clicks.rekey(lambda e: e.item)
+    ...     .redistribute()
+    ...     .query(lambda q: q.tumbling(60).aggregate(n=wb.count()))
+    ... )
+    >>> per_item.show()
+    ┌───────┬───────┬────────┬───────┐
+    │ start │   end │ item   │     n │
+    │ int64 │ int64 │ string │ int64 │
+    ├───────┼───────┼────────┼───────┤
+    │    60 │   120 │ a      │     1 │
+    │   120 │   180 │ b      │     2 │
+    └───────┴───────┴────────┴───────┘
+    """
+
+    __slots__ = ("_plan",)
+
+    def __init__(self, plan: native.Plan) -> None:
+        self._plan = plan
+
+    # What it is.
+
+    @property
+    def schema(self) -> Schema:
+        """The columns: a mapping of names to names of types."""
+        return Schema(self._plan.schema())
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self._plan.schema().names()
+
+    @property
+    def shards(self) -> int:
+        """The number of shards."""
+        return self._plan.properties()["shards"]
+
+    @property
+    def key(self) -> list[str]:
+        """The names of the key's columns."""
+        return self._plan.properties()["key"]
+
+    @property
+    def time(self) -> str | None:
+        """The name of the type of time, or `None` if the stream has no time."""
+        return self._plan.properties()["time"]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the rows end."""
+        return self._plan.properties()["bounded"]
+
+    def explain(self) -> str:
+        """
+        Draw the plan, without running it.
+
+        Returns
+        -------
+        str
+            A line for each operator, inputs indented below.
+        """
+        return self._plan.explain()
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{name}: {dtype}" for name, dtype in self.schema.items())
+        return f"{self._title()}\n  columns: {columns}\n{_indent(self.explain())}"
+
+    def _repr_html_(self) -> str:
+        return html_plan(self._title(), self._plan.schema(), self.explain())
+
+    def _title(self) -> str:
+        properties = self._plan.properties()
+        parts = [f"{properties['shards']} shard{'' if properties['shards'] == 1 else 's'}"]
+        parts.append(f"time {properties['time']}" if properties["time"] else "no time")
+        if properties["key"]:
+            parts.append(f"key {', '.join(properties['key'])}")
+        if not properties["bounded"]:
+            parts.append("live")
+        return f"ShardedStream: {' · '.join(parts)}"
+
+    # Transformations.
+
+    def query(self, *others: ShardedStream | Callable[..., Stream]) -> ShardedStream:
+        """
+        Run a query on every shard, or on shards of several streams that have the same number.
+
+        Parameters
+        ----------
+        *others
+            First, for a query over several streams, the others, with as many shards. Last, a function of a
+            `Stream`, or of as many as there are streams, that returns one.
+
+        Returns
+        -------
+        ShardedStream
+            As many shards as before.
+
+        Raises
+        ------
+        InvalidError
+            If the shards are not as many, or the function does not return a stream.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a", "user": 1}, {"item": "b", "user": 2}])
+        >>> clicks.query(lambda q: q.where(lambda e: e.user < 2)).to_rows()
+        [Row(item='a', user=1)]
+        >>> items = wb.from_rows([{"item": "a", "price": 5}])
+        >>> clicks.query(items, lambda c, i: c.join(i, on="item")).to_rows()
+        [Row(item='a', user=1, price=5)]
+        """
+        *streams, query = others or (None,)
+        if isinstance(query, ShardedStream) or not callable(query):
+            raise InvalidError(
+                "query ends with a function: clicks.query(lambda q: …), left.query(right, lambda l, r: …)"
+            )
+        for other in streams:
+            if not isinstance(other, ShardedStream):
+                raise InvalidError(
+                    f"query takes sharded streams and a function, not a {type(other).__name__}"
+                )
+            if self.shards != other.shards:
+                raise InvalidError(
+                    f"the left stream has {self.shards} shards and the right one {other.shards}; "
+                    f"redistribute both by the same key, or bring one to the other's number, e.g. "
+                    f"right.broadcast(shards={self.shards})"
+                )
+        plans = [self._plan, *(other._plan for other in streams if isinstance(other, ShardedStream))]
+        return ShardedStream(result_of(query, *map(Stream, plans))._plan)
+
+    def rekey(self, *key: Key) -> ShardedStream:
+        """
+        Change the key: what groups are made by, and what `redistribute` keeps together. No row moves.
+
+        Parameters
+        ----------
+        *key
+            Names of columns, or lambdas of the row that return an expression, a tuple of these, or a dict of
+            names and expressions. A computed key is added to the columns.
+
+        Returns
+        -------
+        ShardedStream
+            The same rows in the same shards.
+
+        Raises
+        ------
+        InvalidError
+            If a column does not exist.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a", "user": 17}])
+        >>> clicks.rekey("item").key, clicks.rekey(lambda e: {"bucket": e.user % 10}).key
+        (['item'], ['bucket'])
+        """
+        outputs = several(self._plan.schema(), key, {}, name_by_text=True)
+        plan = self._plan if outputs.unpack is None else self._plan.with_columns([outputs.unpack])
+        return ShardedStream(plan.rekey(outputs.columns))
+
+    def redistribute(self, shards: int | None = None, *, scope: Scope = "global") -> ShardedStream:
+        """
+        Move rows so that equal keys come together in one shard.
+
+        Parameters
+        ----------
+        shards
+            Into how many shards; by default as many as there are, or, if there is but one, as `config` says
+            (the number of cores).
+        scope
+            ``"global"``, or ``"local"``: only among the shards of one machine.
+
+        Returns
+        -------
+        ShardedStream
+            The same rows, each shard in order of time.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no key (see `rekey`).
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a"}, {"item": "b"}])
+        >>> clicks.rekey("item").redistribute(4).shards
+        4
+        """
+        return ShardedStream(self._plan.redistribute(self._target(shards), scope))
+
+    def reshard(self, shards: int | None = None, *, scope: Scope = "global") -> ShardedStream:
+        """
+        Move rows round robin, so that shards are of equal size.
+
+        Parameters
+        ----------
+        shards, scope
+            As in `redistribute`.
+
+        Returns
+        -------
+        ShardedStream
+            The same rows, each shard in order of time.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> wb.from_rows([{"item": "a"}, {"item": "b"}]).reshard(2).shards
+        2
+        """
+        return ShardedStream(self._plan.reshard(self._target(shards), scope))
+
+    def broadcast(self, shards: int | None = None, *, scope: Scope = "global") -> ShardedStream:
+        """
+        Copy every row to every shard.
+
+        Parameters
+        ----------
+        shards, scope
+            As in `redistribute`.
+
+        Returns
+        -------
+        ShardedStream
+            All rows in each shard, in order of time.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> len(wb.from_rows([{"item": "a"}, {"item": "b"}]).broadcast(3).to_rows())
+        6
+        """
+        return ShardedStream(self._plan.broadcast(self._target(shards), scope))
+
+    def multicast(
+        self,
+        to: RowFunction | Expr | str,
+        shards: int | None = None,
+        *,
+        scope: Scope = "global",
+        returns: Any = "int64",
+    ) -> ShardedStream:
+        """
+        Send every row to the shards that it names.
+
+        Parameters
+        ----------
+        to
+            The number of the shard, or a list of them: a lambda of the row, an expression, or a column's
+            name. An empty list sends the row nowhere.
+        shards, scope
+            As in `redistribute`.
+        returns
+            What a `to` that runs as a black box returns: ``"int64"`` or ``"list[int64]"``.
+
+        Returns
+        -------
+        ShardedStream
+            The rows, each shard in order of time.
+
+        Raises
+        ------
+        InvalidError
+            If `to` is neither a whole number nor a list of them.
+        DataError
+            When run, if there is no shard of a number.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> numbers = wb.from_rows([{"n": 0}, {"n": 1}, {"n": 2}])
+        >>> numbers.multicast(lambda e: e.n % 2, shards=2).to_rows()
+        [Row(n=0), Row(n=2), Row(n=1)]
+        """
+        target = single(self._plan.schema(), to, returns)
+        return ShardedStream(self._plan.multicast(target, self._target(shards), scope))
+
+    def _target(self, shards: int | None) -> int:
+        if shards is not None:
+            if shards < 1:
+                raise InvalidError(f"shards has to be at least 1, not {shards}")
+            return shards
+        return default_shards() if self.shards == 1 else self.shards
+
+    # Actions.
+
+    def collect(
+        self, *, runtime: Runtime | None = None, progress: bool | None = None, batch_rows: int | None = None
+    ) -> Table:
+        """
+        Run, and hold the result in memory.
+
+        Parameters
+        ----------
+        runtime, progress, batch_rows
+            As in `config`, which says what holds where nothing is given.
+
+        Returns
+        -------
+        Table
+            The rows of all shards, one shard after the other; with a time, each shard in order of it.
+
+        Raises
+        ------
+        DataError
+            If the input is out of order under ``disorder="raise"``, a file is broken, or a Python function
+            fails.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> len(wb.from_rows([{"item": "a"}, {"item": "b"}]).collect())
+        2
+        """
+        with feeds.running(self._plan) as poll:
+            return Table(native.collect(self._plan, self._options(runtime, progress, batch_rows), poll))
+
+    def to_arrow(self, **options: Any) -> pyarrow.Table | Table:
+        """
+        Run, and give the result to pyarrow, without a copy.
+
+        Parameters
+        ----------
+        **options
+            As in `collect`.
+
+        Returns
+        -------
+        pyarrow.Table or Table
+            As in `collect`. Where pyarrow is not installed, our own `Table`, which speaks the same interface.
+        """
+        table = self.collect(**options)
+        try:
+            return table.to_arrow()
+        except InvalidError:
+            return table
+
+    def to_polars(self, **options: Any) -> polars.DataFrame:
+        """
+        Run, and give the result to polars.
+
+        Parameters
+        ----------
+        **options
+            As in `collect`.
+
+        Returns
+        -------
+        polars.DataFrame
+            As in `collect`.
+        """
+        return self.collect(**options).to_polars()
+
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:
+        """
+        Run, and give the result to pandas.
+
+        Parameters
+        ----------
+        **options
+            As in `collect`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            As in `collect`.
+        """
+        return self.collect(**options).to_pandas()
+
+    def to_rows(self, **options: Any) -> list[native.Row]:
+        """
+        Run, and list the result's rows.
+
+        Parameters
+        ----------
+        **options
+            As in `collect`.
+
+        Returns
+        -------
+        list of Row
+            Objects with ``row.item``, ``row["item"]``, ``dict(row)``.
+        """
+        return self.collect(**options).to_rows()
+
+    def to_events(self, **options: Any) -> list[Event]:
+        """
+        Run, and list what the result says, as it says it: intervals, edges and punctuations.
+
+        Parameters
+        ----------
+        **options
+            As in `collect`.
+
+        Returns
+        -------
+        list of Event
+            The events of all shards, one shard after the other.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_events([wb.start_edge(3, {"item": "a"}), wb.end_edge(3, 5, {"item": "a"})])
+        >>> clicks.to_events()[:2]
+        [Event(kind='start', start=3, end=None, row=Row(item='a')), Event(kind='end', start=3, end=5,
+        row=Row(item='a'))]
+        """
+        if self.time is None:
+            raise InvalidError(
+                "this stream has no time, so no events; give its source one with time=, or use to_rows()"
+            )
+        with feeds.running(self._plan) as poll:
+            return [
+                Event(*event) for event in native.collect_events(self._plan, self._options(**options), poll)
+            ]
+
+    def show(self, n: int = 10, **options: Any) -> None:
+        """
+        Run until there are `n` rows, and print them.
+
+        Parameters
+        ----------
+        n
+            How many rows.
+        **options
+            As in `collect`.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> wb.from_rows([{"item": "a"}, {"item": "b"}]).show(1)
+        ┌────────┐
+        │ item   │
+        │ string │
+        ├────────┤
+        │ a      │
+        │ …      │
+        └────────┘
+        """
+        if n < 0:
+            raise InvalidError(f"show takes a number of rows that is not negative, not {n}")
+        with feeds.running(self._plan) as poll:
+            table = native.head(self._plan, self._options(**options), n + 1, poll)
+        print(text_table(table.slice(0, n), more=table.num_rows() > n))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.collect().__arrow_c_stream__(requested_schema)
+
+    def to_memory(self, **options: Any) -> ShardedStream:
+        """
+        Run, and hold the result in memory, in its shards, to go on with.
+
+        Parameters
+        ----------
+        **options
+            As in `collect`.
+
+        Returns
+        -------
+        ShardedStream
+            The same rows, lifetimes, shards and key; its source is memory.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a"}, {"item": "b"}]).reshard(2).to_memory()
+        >>> clicks.shards, len(clicks.to_rows())
+        (2, 2)
+        """
+        with feeds.running(self._plan) as poll:
+            return ShardedStream(native.to_memory(self._plan, self._options(**options), poll))
+
+    def to_storage(self, path: str | os.PathLike[str], *, replace: bool = False, **options: Any) -> list[str]:
+        """
+        Run, and write the result to Parquet files, one for each shard.
+
+        Parameters
+        ----------
+        path
+            The folder; it is made if it does not exist.
+        replace
+            Whether Parquet files that are in the folder already are removed once the new ones are complete;
+            by default they are an error.
+        **options
+            As in `collect`.
+
+        Returns
+        -------
+        list of str
+            The paths of the files. ``wb.read(path + "/*.parquet", time="start", end="end")`` reads them.
+
+        Raises
+        ------
+        InvalidError
+            If there are Parquet files in the folder.
+        DataError
+            If a file cannot be written.
+        """
+        with feeds.running(self._plan) as poll:
+            return native.to_storage(self._plan, self._options(**options), os.fspath(path), replace, poll)
+
+    def to_binary_stream(self, streams: Iterable[Any], **options: Any) -> None:
+        """
+        Run, and write the result to open files in Arrow's IPC streaming format, one for each shard.
+
+        Parameters
+        ----------
+        streams
+            As many binary file objects (anything with ``write``) as there are shards.
+        **options
+            As in `collect`.
+
+        Raises
+        ------
+        InvalidError
+            If there are not as many files as shards.
+
+        Examples
+        --------
+        >>> import io
+        >>> import whimbrel as wb
+        >>> file = io.BytesIO()
+        >>> wb.from_rows([{"item": "a"}]).to_binary_stream([file])
+        >>> file.tell() > 0
+        True
+        """
+        files = list(streams)
+        if len(files) != self.shards:
+            raise InvalidError(
+                f"there are {self.shards} shards and {len(files)} files; give one for each shard"
+            )
+        with feeds.running(self._plan) as poll:
+            native.to_binary_stream(self._plan, self._options(**options), files, poll)
+
+    def subscribe(
+        self,
+        callback: Callable[[Any], Any],
+        *,
+        form: Literal["rows", "tables", "events"] = "rows",
+        late: Callable[[Table], Any] | None = None,
+        runtime: Runtime | None = None,
+        batch_rows: int | None = None,
+    ) -> Subscription:
+        """
+        Run in the background, and call a function with results as they become final.
+
+        Parameters
+        ----------
+        callback
+            Called on a thread of the engine, for one result after the other. What it raises ends the query.
+        form
+            What it is called with: ``"rows"``, one `Row` each; ``"tables"``, a `Table` for each batch;
+            ``"events"``, `Event` objects with edges and punctuations.
+        late
+            Called with tables of rows that came too late and were dropped, as they were in their source.
+        runtime, batch_rows
+            As in `config`.
+
+        Returns
+        -------
+        Subscription
+            To wait for the end or to stop.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.live({"time": "int64", "item": "string"}, time="time")
+        >>> seen = []
+        >>> subscription = clicks.query(lambda q: q.tumbling(10).aggregate(n=wb.count())).subscribe(
+        ...     seen.append
+        ... )
+        >>> clicks.push([(3, "a"), (5, "b"), (12, "a")])
+        >>> clicks.close()
+        >>> subscription.wait()
+        True
+        >>> seen
+        [Row(start=10, end=20, n=2), Row(start=20, end=30, n=1)]
+        """
+        if form not in ("rows", "tables", "events"):
+            raise InvalidError(f'form is "rows", "tables" or "events", not {form!r}')
+        if form == "events" and self.time is None:
+            raise InvalidError("this stream has no time, so no events; give its source one with time=")
+        settings = self._options(runtime, False, batch_rows)
+        on_late = None if late is None else lambda table: late(Table(table))
+        if form == "events":
+            job = native.subscribe_events(self._plan, settings, each_event(callback), on_late)
+        else:
+            on_table = each_row(callback) if form == "rows" else lambda table: callback(Table(table))
+            job = native.subscribe(self._plan, settings, on_table, on_late)
+        return Subscription(job, feeds.start(self._plan))
+
+    def _options(
+        self, runtime: Runtime | None = None, progress: bool | None = None, batch_rows: int | None = None
+    ) -> native.Options:
+        given = {"runtime": runtime, "progress": progress, "batch_rows": batch_rows}
+        settings = with_changes(**{name: value for name, value in given.items() if value is not None})
+        return native.Options(settings.runtime, settings.batch_rows, settings.progress)
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.rstrip().splitlines())

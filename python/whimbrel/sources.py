@@ -1,0 +1,308 @@
+"""Sources: where sharded streams come from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from . import _whimbrel as native
+from . import events
+from ._types import ArrowStream
+from .errors import InvalidError
+from .events import Event
+from .ingress import Ingress, checked, shard_count
+from .rows import table_of_rows
+from .schema import columns_of
+from .sharded import ShardedStream
+
+
+def read(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    time: str | None = None,
+    end: str | None = None,
+    shards: int | None = None,
+    **ingress: Any,
+) -> ShardedStream:
+    """
+    Read Parquet, CSV or Arrow IPC files.
+
+    Parameters
+    ----------
+    paths
+        A path or a glob pattern (``"clicks-*.parquet"``), or several. The suffix tells the format.
+    time
+        The column that holds the instant of a row, or the start of its lifetime: a timestamp of any unit, or
+        an int64 as a logical clock. Without it, the result is a plain relation.
+    end
+        The column that holds the end of a row's lifetime; null where it is not known. Without it, a row lives
+        for one tick.
+    shards
+        In how many shards to read, in parallel; each is a contiguous part of the files. By default one, so
+        that a query without a key sees all rows.
+    **ingress
+        How rows become events, each by name:
+
+        ``disorder`` : ``"raise"`` (default), ``"adjust"`` or ``"drop"``
+            What to do about a row that comes after a later one: raise `DataError`, move it to the present, or
+            drop it. The last two count them (`Subscription.late_rows`).
+        ``reorder_latency`` : duration
+            How long to wait for rows out of order before that; they are then sorted. By default 0.
+        ``punctuate`` : duration, ``punctuate_rows`` : int
+            Announce progress every so much time, or every so many rows; by default only as the engine needs
+            it.
+        ``on_completed`` : ``"end_of_stream"`` (default), ``"flush"`` or ``"nothing"``
+            What the end of the input means: that nothing follows ever; that results up to the last time are
+            final; or nothing at all.
+        ``kind`` : str
+            The column that says what a row is: ``"interval"``, ``"start"``, ``"end"`` or ``"punctuation"``.
+        ``batch_rows`` : int
+            How many rows to gather before they are handed on, at most: less is a lower latency.
+
+    Returns
+    -------
+    ShardedStream
+        The files' columns. Nothing has been read but schemas.
+
+    Raises
+    ------
+    InvalidError
+        If there is no such file or column, or schemas differ.
+    DataError
+        If a file is broken.
+    """
+    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    plan = native.files([os.fspath(path) for path in listed], shard_count(shards))
+    return ShardedStream(Ingress(time, end, **checked(ingress)).apply(plan))
+
+
+def from_arrow(
+    table: ArrowStream,
+    *,
+    time: str | None = None,
+    end: str | None = None,
+    shards: int | None = None,
+    **ingress: Any,
+) -> ShardedStream:
+    """
+    Take a table from any library that knows the Arrow PyCapsule interface, without a copy.
+
+    Parameters
+    ----------
+    table
+        A table of pyarrow, polars, pandas, DuckDB, …: an object with ``__arrow_c_stream__`` or
+        ``__arrow_c_array__``.
+    time, end, shards, **ingress
+        As in `read`.
+
+    Returns
+    -------
+    ShardedStream
+        The table's columns.
+
+    Raises
+    ------
+    InvalidError
+        If the object is no table, or there is no such column.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import whimbrel as wb
+    >>> wb.from_arrow(pl.DataFrame({"time": [1, 2], "item": ["a", "b"]}), time="time").to_rows()
+    [Row(start=1, end=2, time=1, item='a'), Row(start=2, end=3, time=2, item='b')]
+    """
+    if not (hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__")):
+        raise InvalidError(
+            f"a {type(table).__name__} is no Arrow table; give an object with __arrow_c_stream__ "
+            "(pyarrow, polars, pandas, DuckDB), or rows to wb.from_rows"
+        )
+    return _memory(native.Table.from_arrow(table), Ingress(time, end, **checked(ingress)), shards)
+
+
+def from_polars(
+    frame: Any, *, time: str | None = None, end: str | None = None, shards: int | None = None, **ingress: Any
+) -> ShardedStream:
+    """
+    Take a polars data frame, without a copy; a lazy one is collected.
+
+    Parameters
+    ----------
+    frame
+        A ``polars.DataFrame`` or ``polars.LazyFrame``.
+    time, end, shards, **ingress
+        As in `read`.
+
+    Returns
+    -------
+    ShardedStream
+        The frame's columns.
+
+    Raises
+    ------
+    InvalidError
+        If there is no such column.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import whimbrel as wb
+    >>> wb.from_polars(pl.LazyFrame({"item": ["a"]})).to_rows()
+    [Row(item='a')]
+    """
+    if hasattr(frame, "collect"):
+        frame = frame.collect()
+    return from_arrow(frame, time=time, end=end, shards=shards, **ingress)
+
+
+def from_pandas(
+    frame: Any, *, time: str | None = None, end: str | None = None, shards: int | None = None, **ingress: Any
+) -> ShardedStream:
+    """
+    Take a pandas data frame; a named index becomes a column, any other is left out.
+
+    Parameters
+    ----------
+    frame
+        A ``pandas.DataFrame``.
+    time, end, shards, **ingress
+        As in `read`.
+
+    Returns
+    -------
+    ShardedStream
+        The frame's columns.
+
+    Raises
+    ------
+    InvalidError
+        If there is no such column, or a column has no Arrow type.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import whimbrel as wb
+    >>> wb.from_pandas(pd.DataFrame({"item": ["a"]})).to_rows()
+    [Row(item='a')]
+    """
+    named = any(name is not None for name in frame.index.names)
+    frame = frame.reset_index(drop=not named)
+    try:
+        table = native.Table.from_arrow(frame)
+    except ImportError:
+        # pandas exports itself by means of pyarrow; without it, values are converted one by one.
+        missing = frame.isna()
+        columns = {
+            c: [None if m else v for v, m in zip(frame[c], missing[c], strict=True)] for c in frame.columns
+        }
+        rows = list(zip(*columns.values(), strict=True))
+        table = native.Table.from_rows(rows, [str(name) for name in columns], [None] * len(columns))
+    return _memory(table, Ingress(time, end, **checked(ingress)), shards)
+
+
+def from_rows(
+    rows: Iterable[Any],
+    schema: Any = None,
+    *,
+    time: str | None = None,
+    end: str | None = None,
+    shards: int | None = None,
+    **ingress: Any,
+) -> ShardedStream:
+    """
+    Take rows from any iterable.
+
+    Parameters
+    ----------
+    rows
+        Dicts, tuples, dataclass instances, or other objects with attributes.
+    schema
+        The columns: names (``["time", "item"]``), or names and types (``{"time": "timestamp[us]", "item":
+        str}``). Names are needed for tuples; types that are not given are found by looking at all rows.
+    time, end, shards, **ingress
+        As in `read`.
+
+    Returns
+    -------
+    ShardedStream
+        The columns of the schema, or all keys of the dicts in order of appearance.
+
+    Raises
+    ------
+    InvalidError
+        If the columns are not known, or a value does not fit its column.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> wb.from_rows([{"item": "a"}, {"item": "b", "price": 2}]).to_rows()
+    [Row(item='a', price=None), Row(item='b', price=2)]
+    >>> wb.from_rows([("a", 1)], schema={"item": str, "price": "float64"}).to_rows()
+    [Row(item='a', price=1.0)]
+    """
+    return _memory(table_of_rows(list(rows), schema), Ingress(time, end, **checked(ingress)), shards)
+
+
+def from_events(
+    given: Iterable[Event], schema: Any = None, *, shards: int | None = None, **ingress: Any
+) -> ShardedStream:
+    """
+    Take a temporal stream event by event: intervals, edges and punctuations.
+
+    Parameters
+    ----------
+    given
+        Events made by `interval`, `start_edge`, `end_edge` and `punctuation`, in order of when they become
+        known.
+    schema
+        The payload's columns, as in `from_rows`.
+    shards, **ingress
+        As in `read`.
+
+    Returns
+    -------
+    ShardedStream
+        The payload's columns.
+
+    Raises
+    ------
+    InvalidError
+        If something is no event, or a value does not fit its column.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> moods = wb.from_events([wb.start_edge(1, {"mood": "glad"}), wb.end_edge(1, 4, {"mood": "glad"})])
+    >>> moods.to_rows()
+    [Row(start=1, end=4, mood='glad')]
+    """
+    listed = list(given)
+    columns = _event_columns(listed, schema)
+    names, types = [name for name, _ in columns], [dtype for _, dtype in columns]
+    table = native.Table.from_rows([events.flat(event) for event in listed], names, types)
+    return _memory(table, Ingress(events.START, events.END, events.KIND, **checked(ingress)), shards)
+
+
+def _memory(table: native.Table, ingress: Ingress, shards: int | None) -> ShardedStream:
+    return ShardedStream(ingress.apply(native.memory(table, shard_count(shards) or 1)))
+
+
+def _event_columns(listed: list[Event], schema: Any) -> list[tuple[str, Any]]:
+    for position, event in enumerate(listed):
+        if not isinstance(event, Event):
+            raise InvalidError(
+                f"event {position} is a {type(event).__name__}; "
+                "make events with wb.interval(start, end, row), …"
+            )
+    if schema is None:
+        names: dict[str, None] = {}
+        for event in listed:
+            names.update(dict.fromkeys(event.row.keys() if event.row is not None else ()))
+        schema = list(names)
+    # Punctuations at the end of time are integers on any clock.
+    times = [
+        time for event in listed for time in (event.start, event.end) if time not in (None, events.INFINITY)
+    ]
+    clock = native.infer_type(times) if times else "int64"
+    return [(events.START, clock), (events.END, clock), (events.KIND, "string"), *columns_of(schema)]

@@ -1,0 +1,1002 @@
+"""Streams: what the lambda of `ShardedStream.query` works on, one shard at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+from . import _whimbrel as native
+from ._types import Duration, Key, RowFunction
+from .aggregates import Aggregate
+from .errors import InvalidError
+from .expressions import Expr, Untraceable, to_native
+from .outputs import ROW, START, Outputs, is_function, predicate, several, single
+from .schema import Schema
+from .tracing import Udf, label, takes, trace, warn_untraced
+
+Closed = Literal["left", "right"]
+How = Literal["inner", "left", "full", "cross", "semi", "anti"]
+
+
+class Stream:
+    """
+    A changing relation, or a plain one: rows, each with a lifetime ``[start, end)`` if the source has a time.
+
+    A stream is a plan and computes nothing. Every method returns a new one. Where a method takes a function
+    of the row (``lambda e: …``), the function is traced into an expression; one that cannot be traced runs as
+    a black box, once for every row, with an `UntracedLambdaWarning`.
+
+    Every operator is defined by what it does to each snapshot, the set of rows alive at an instant. On a
+    stream without a time there is one snapshot, and the operators are the relational ones.
+    """
+
+    __slots__ = ("_plan",)
+
+    def __init__(self, plan: native.Plan) -> None:
+        self._plan = plan
+
+    # What it is.
+
+    @property
+    def schema(self) -> Schema:
+        """The columns: a mapping of names to names of types."""
+        return Schema(self._plan.schema())
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self._plan.schema().names()
+
+    @property
+    def key(self) -> list[str]:
+        """The names of the grouping columns."""
+        return self._plan.properties()["key"]
+
+    def explain(self) -> str:
+        """
+        Draw the plan, without running it.
+
+        Returns
+        -------
+        str
+            A line for each operator, inputs indented below.
+        """
+        return self._plan.explain()
+
+    def __repr__(self) -> str:
+        return f"Stream\n{self.explain()}"
+
+    # Rows and columns.
+
+    def where(self, condition: RowFunction | Expr | str) -> Stream:
+        """
+        Keep the rows for which a condition holds. Lifetimes stay.
+
+        Parameters
+        ----------
+        condition
+            A lambda of the row, an expression, or the name of a boolean column. Null counts as false.
+
+        Returns
+        -------
+        Stream
+            Shape ``(m, k)`` with ``m <= n``, in the same order.
+
+        Raises
+        ------
+        InvalidError
+            If a column does not exist or the condition is not a boolean.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a", "price": 1}, {"item": "b", "price": 3}])
+        >>> clicks.query(lambda q: q.where(lambda e: e.price > 2)).to_rows()
+        [Row(item='b', price=3)]
+        """
+        return Stream(self._plan.where_(predicate(self._schema, condition)))
+
+    def select(self, *columns: Any, returns: Any = None, **named: Any) -> Stream:
+        """
+        Make new columns and drop all others. Lifetimes stay.
+
+        Parameters
+        ----------
+        *columns
+            Names of columns, expressions, or lambdas of the row that return an expression, a dict of names
+            and expressions, or a list of these. A lambda of two arguments is given the start of the row's
+            lifetime too.
+        returns
+            The type of what a lambda returns that runs as a black box; by default found on sample rows.
+        **named
+            Expressions, lambdas of the row, or names of columns, by the name of the new column.
+
+        Returns
+        -------
+        Stream
+            Shape ``(n, columns)``, in the same order. A computed column without a name is named after the
+            first column that it speaks of.
+
+        Raises
+        ------
+        InvalidError
+            If a column does not exist, two have one name, or types do not fit.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a", "price": 1}, {"item": "b", "price": 3}])
+        >>> clicks.query(lambda q: q.select("item", double=lambda e: e.price * 2)).to_rows()
+        [Row(item='a', double=2), Row(item='b', double=6)]
+        >>> clicks.query(
+        ...     lambda q: q.select(lambda e: {"what": e.item.upper(), "cost": e.price + 0.5})
+        ... ).to_rows()
+        [Row(what='A', cost=1.5), Row(what='B', cost=3.5)]
+        """
+        plan, outputs = self._outputs(columns, named, returns)
+        return Stream(plan.select(outputs.columns))
+
+    def with_columns(self, *columns: Any, returns: Any = None, **named: Any) -> Stream:
+        """
+        Add columns, or replace those of the same name. Lifetimes stay.
+
+        Parameters
+        ----------
+        *columns, returns, **named
+            As in `select`.
+
+        Returns
+        -------
+        Stream
+            Shape ``(n, k + new)``, in the same order.
+
+        Raises
+        ------
+        InvalidError
+            If a column does not exist, two new ones have one name, or types do not fit.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a", "price": 1}])
+        >>> clicks.query(lambda q: q.with_columns(double=lambda e: e.price * 2)).to_rows()
+        [Row(item='a', price=1, double=2)]
+        """
+        plan, outputs = self._outputs(columns, named, returns)
+        stream = Stream(plan.with_columns(outputs.columns))
+        extra = [name for name in stream.columns if name in (START, ROW)]
+        return stream.drop(*extra) if extra else stream
+
+    def drop(self, *columns: str) -> Stream:
+        """
+        Leave out columns.
+
+        Parameters
+        ----------
+        *columns
+            Their names.
+
+        Returns
+        -------
+        Stream
+            Shape ``(n, k - columns)``, in the same order.
+
+        Raises
+        ------
+        InvalidError
+            If a column does not exist, or is part of the key.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a", "price": 1}])
+        >>> clicks.query(lambda q: q.drop("price")).to_rows()
+        [Row(item='a')]
+        """
+        return Stream(self._plan.drop(list(columns)))
+
+    def select_many(
+        self, items: RowFunction | Expr | str, name: str | None = None, *, returns: Any = None
+    ) -> Stream:
+        """
+        Make one row of every element of a list. Lifetimes stay.
+
+        Parameters
+        ----------
+        items
+            The lists: a lambda of the row, an expression, or a column's name.
+        name
+            The column of the elements; by default the list's own, which it replaces.
+        returns
+            The type of the lists that a black box makes, e.g. ``"list[int64]"``.
+
+        Returns
+        -------
+        Stream
+            A row for each element, with the row's other columns; none for a null or empty list.
+
+        Raises
+        ------
+        InvalidError
+            If what is given is not a list.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a", "tags": ["x", "y"]}, {"item": "b", "tags": []}])
+        >>> clicks.query(lambda q: q.select_many("tags", "tag")).to_rows()
+        [Row(item='a', tag='x'), Row(item='a', tag='y')]
+        """
+        schema = self._schema
+        expr = single(schema, items, returns)
+        source = expr.name()
+        if source in schema.names():
+            stream = Stream(self._plan.select_many(expr, name or source))
+            return stream.drop(source) if name not in (None, source) else stream
+        return Stream(self._plan.select_many(expr, name or expr.root() or "value"))
+
+    # Lifetimes.
+
+    def alter_lifetime(
+        self,
+        start: Duration | Callable[[Any], Any] | None = None,
+        duration: Duration | float | Callable[..., Any] | None = None,
+    ) -> Stream:
+        """
+        Give every row another lifetime.
+
+        Parameters
+        ----------
+        start
+            How far to move the start (`Duration`), or a lambda that computes the new start from the old one,
+            both in ticks; by default it stays. New starts have to keep the order of the old ones.
+        duration
+            The new length (`Duration`), ``math.inf`` for ever, or a lambda of the start, or of the start and
+            the end, in ticks; by default it stays. It has to be positive.
+
+        Returns
+        -------
+        Stream
+            The same rows with new lifetimes.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time, or a duration is not a positive whole number of ticks.
+        DataError
+            When run, if a new start comes before that of an earlier row.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([(3, "a"), (14, "b")], schema=["time", "item"], time="time")
+        >>> clicks.query(lambda q: q.alter_lifetime(lambda s: s // 10 * 10, 10).select("item")).to_rows()
+        [Row(start=0, end=10, item='a'), Row(start=10, end=20, item='b')]
+        """
+        return Stream(self._plan.alter_lifetime(_start_rule(start), _duration_rule(duration)))
+
+    def alter_duration(self, duration: Duration | float | Callable[..., Any]) -> Stream:
+        """
+        Give every row another length of life; its start stays.
+
+        Parameters
+        ----------
+        duration
+            The new length (`Duration`), ``math.inf`` for ever, or a lambda of the start, or of the start and
+            the end, in ticks. It has to be positive.
+
+        Returns
+        -------
+        Stream
+            The same rows with new lifetimes.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time, or the duration is not a positive whole number of ticks.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([(3, "a")], schema=["time", "item"], time="time")
+        >>> clicks.query(lambda q: q.alter_duration(10).select("item")).to_rows()
+        [Row(start=3, end=13, item='a')]
+        """
+        if duration is None:
+            raise InvalidError("alter_duration needs a duration: a length, math.inf, or a lambda")
+        return self.alter_lifetime(None, duration)
+
+    def shift(self, by: Duration) -> Stream:
+        """
+        Move lifetimes in time; their lengths stay.
+
+        Parameters
+        ----------
+        by
+            How far; negative is back.
+
+        Returns
+        -------
+        Stream
+            The same rows with new lifetimes.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time, or the duration is not a whole number of ticks.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([(3, "a")], schema=["time", "item"], time="time")
+        >>> clicks.query(lambda q: q.shift(10).select("item")).to_rows()
+        [Row(start=13, end=14, item='a')]
+        """
+        return Stream(self._plan.shift(by))
+
+    def tumbling(self, size: Duration, *, offset: Duration = 0, closed: Closed = "left") -> Stream:
+        """
+        Put every row into the one window of length `size` that it belongs to.
+
+        ``hopping(size, hop=size)``: windows neither overlap nor leave gaps.
+
+        Parameters
+        ----------
+        size
+            Length of a window; positive.
+        offset
+            Shift of the windows' ends from time 0 (for timestamps, 1970-01-01 UTC).
+        closed
+            ``"left"``: windows ``[T - size, T)``, as in SQL. ``"right"``: windows ``(T - size, T]``, as in
+            Trill.
+
+        Returns
+        -------
+        Stream
+            The same rows with lifetimes ``[T, T + size)``, where `T` is the end of the window: an aggregate
+            of them is known when the window is complete.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time, or `size` is not a positive whole number of ticks.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([(3,), (9,), (10,)], schema=["time"], time="time")
+        >>> clicks.query(lambda q: q.tumbling(10).aggregate(n=wb.count())).to_rows()
+        [Row(start=10, end=20, n=2), Row(start=20, end=30, n=1)]
+        """
+        return Stream(self._plan.tumbling(size, offset, closed))
+
+    def hopping(
+        self, size: Duration, hop: Duration, *, offset: Duration = 0, closed: Closed = "left"
+    ) -> Stream:
+        """
+        Put every row into all windows of length `size`, one every `hop`, that it belongs to.
+
+        Parameters
+        ----------
+        size
+            Length of a window; positive.
+        hop
+            Distance between windows; positive.
+        offset
+            Shift of the windows' ends from time 0 (for timestamps, 1970-01-01 UTC).
+        closed
+            ``"left"``: windows ``[T - size, T)``, as in SQL. ``"right"``: windows ``(T - size, T]``, as in
+            Trill.
+
+        Returns
+        -------
+        Stream
+            The same rows, once each, with lifetimes ``[T, T + size)``, where `T` is the end of the first
+            window that the row belongs to: an aggregate alive at an instant speaks of the `size` before it.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time, or `size` or `hop` is not a positive whole number of ticks.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([(3,), (9,), (10,)], schema=["time"], time="time")
+        >>> clicks.query(lambda q: q.hopping(20, hop=10).aggregate(n=wb.count())).to_rows()
+        [Row(start=10, end=20, n=2), Row(start=20, end=30, n=3), Row(start=30, end=40, n=1)]
+        """
+        return Stream(self._plan.hopping(size, hop, offset, closed))
+
+    def sliding(self, size: Duration, *, closed: Closed = "left") -> Stream:
+        """
+        Let every row live for `size` from its start: a window that moves with every event.
+
+        Parameters
+        ----------
+        size
+            Length of the window; positive.
+        closed
+            ``"right"``: a row at `t` lives in ``[t, t + size)``, so that at the instant of an event the
+            window ``(t - size, t]`` includes it. ``"left"``: from the tick after `t`, so that the window is
+            ``[t - size, t)``.
+
+        Returns
+        -------
+        Stream
+            The same rows with new lifetimes.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time, or `size` is not a positive whole number of ticks.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([(3,), (9,)], schema=["time"], time="time")
+        >>> clicks.query(lambda q: q.sliding(10, closed="right").aggregate(n=wb.count())).to_rows()
+        [Row(start=3, end=9, n=1), Row(start=9, end=13, n=2), Row(start=13, end=19, n=1)]
+        """
+        return Stream(self._plan.sliding(size, closed))
+
+    def session(self, timeout: Duration, *, max_duration: Duration | None = None) -> Stream:
+        """
+        Let every row live until the end of its session: the last event before a pause, and the pause.
+
+        Sessions are kept per key (of `ShardedStream.rekey` or `group_apply`).
+
+        Parameters
+        ----------
+        timeout
+            The pause that ends a session; positive.
+        max_duration
+            The longest a session may last; by default there is no such limit.
+
+        Returns
+        -------
+        Stream
+            The same rows with lifetimes ``[start, end of session)``.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time, or a duration is not a positive whole number of ticks.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([(3,), (5,), (20,)], schema=["time"], time="time")
+        >>> clicks.query(lambda q: q.session(10).aggregate(n=wb.count()).point_at_end()).to_rows()
+        [Row(start=5, end=6, n=1), Row(start=15, end=16, n=2), Row(start=30, end=31, n=1)]
+        """
+        return Stream(self._plan.session(timeout, max_duration))
+
+    def clip(
+        self,
+        by: Stream | Duration,
+        *,
+        on: Key | None = None,
+        left_on: Key | None = None,
+        right_on: Key | None = None,
+    ) -> Stream:
+        """
+        End lifetimes early: at a limit, or when something happens.
+
+        Parameters
+        ----------
+        by
+            The longest that a row may live (`Duration`), or a stream: a row ends with the first start of a
+            row of that stream, of equal key, that is later than its own.
+        on, left_on, right_on
+            What has to be equal in both streams; by default the current key.
+
+        Returns
+        -------
+        Stream
+            The same rows with lifetimes that are no longer than before.
+
+        Raises
+        ------
+        InvalidError
+            If a stream has no time, the limit is not a positive whole number of ticks, or keys do not fit.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> moods = wb.from_rows([(0, "glad"), (5, "sad"), (7, "glad")], schema=["time", "mood"], time="time")
+        >>> def until_next(q):
+        ...     forever = q.alter_duration(float("inf"))
+        ...     return forever.clip(forever).select("mood")
+        >>> moods.query(until_next).to_rows()
+        [Row(start=0, end=5, mood='glad'), Row(start=5, end=7, mood='sad'), Row(start=7, end=None,
+        mood='glad')]
+        """
+        if not isinstance(by, Stream):
+            return Stream(self._plan.clip_constant(by))
+        left, right, pairs = _keyed_pair(self, by, on, left_on, right_on)
+        return Stream(left._plan.clip(right._plan, pairs))
+
+    def point_at_end(self) -> Stream:
+        """
+        Turn every row into a point, of one tick, at the end of its lifetime.
+
+        Returns
+        -------
+        Stream
+            Rows whose end is never known are left out.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> flights = wb.from_rows([(3, 9, "a")], schema=["dep", "arr", "plane"], time="dep", end="arr")
+        >>> flights.query(lambda q: q.point_at_end().select("plane")).to_rows()
+        [Row(start=9, end=10, plane='a')]
+        """
+        return Stream(self._plan.point_at_end())
+
+    # Groups.
+
+    def aggregate(self, **aggregates: Aggregate) -> Stream:
+        """
+        Aggregate every snapshot, per key.
+
+        Parameters
+        ----------
+        **aggregates
+            Any number, by the name of the new column: `count`, `count_non_null`, `sum`, `avg`, `min`, `max`,
+            `first`, `last`, `count_distinct`, each with a filter of its own.
+
+        Returns
+        -------
+        Stream
+            The key's columns, then one column for each aggregate. On a stream with a time, a row for each key
+            and each stretch of time in which its snapshot stays the same; where no row is alive there is
+            none.
+
+        Raises
+        ------
+        InvalidError
+            If a column does not exist or an aggregate does not take its type.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> flights = wb.from_rows(
+        ...     [(0, 5, "a"), (2, 9, "b")], schema=["dep", "arr", "plane"], time="dep", end="arr"
+        ... )
+        >>> flights.query(lambda q: q.aggregate(flying=wb.count())).to_rows()
+        [Row(start=0, end=2, flying=1), Row(start=2, end=5, flying=2), Row(start=5, end=9, flying=1)]
+        """
+        if not aggregates:
+            raise InvalidError("aggregate needs at least one aggregate, by name: aggregate(n=wb.count())")
+        schema, resolved = self._schema, []
+        for name, aggregate in aggregates.items():
+            if not isinstance(aggregate, Aggregate):
+                raise InvalidError(f"{name}: not an aggregate; use wb.count(), wb.sum(lambda e: e.price), …")
+            resolved.append((name, *aggregate.resolve(schema)))
+        return Stream(self._plan.aggregate(resolved))
+
+    def group_apply(self, key: Key, query: Callable[[Stream], Stream]) -> Stream:
+        """
+        Run a query on each group by itself.
+
+        Parameters
+        ----------
+        key
+            What tells groups apart: a column's name, several, or a lambda of the row that returns an
+            expression, a tuple, or a dict of names and expressions. Within groups of an outer `group_apply`,
+            it is added to theirs.
+        query
+            A function of the stream of a group.
+
+        Returns
+        -------
+        Stream
+            The results of all groups, in order of time, with the key's columns.
+
+        Raises
+        ------
+        InvalidError
+            If a column does not exist, or the function does not return a stream.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([(0, "a"), (1, "b"), (2, "a")], schema=["time", "item"], time="time")
+        >>> clicks.query(
+        ...     lambda q: q.group_apply("item", lambda g: g.tumbling(10).aggregate(n=wb.count()))
+        ... ).to_rows()
+        [Row(start=10, end=20, item='a', n=2), Row(start=10, end=20, item='b', n=1)]
+        """
+        keys = several(self._schema, (key,), {}, name_by_text=True)
+        return Stream(_apply(self._plan, keys, query))
+
+    def distinct(self) -> Stream:
+        """
+        Keep one of equal rows in each snapshot.
+
+        Returns
+        -------
+        Stream
+            The rows of each snapshot, once each.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a"}, {"item": "b"}, {"item": "a"}])
+        >>> sorted(row.item for row in clicks.query(lambda q: q.distinct()).to_rows())
+        ['a', 'b']
+        """
+        return Stream(self._plan.distinct())
+
+    # Two streams.
+
+    def union(self, *others: Stream) -> Stream:
+        """
+        Put streams together: in each snapshot, the rows of all of them.
+
+        Parameters
+        ----------
+        *others
+            Streams of the same columns.
+
+        Returns
+        -------
+        Stream
+            All rows, in order of time; among rows of the same time, those of this stream come first.
+
+        Raises
+        ------
+        InvalidError
+            If the columns differ.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> a, b = wb.from_rows([{"item": "a"}]), wb.from_rows([{"item": "b"}])
+        >>> a.query(b, lambda l, r: l.union(r)).to_rows()
+        [Row(item='a'), Row(item='b')]
+        """
+        plan = self._plan
+        for other in others:
+            plan = plan.union(_plan_of(other))
+        return Stream(plan)
+
+    def join(
+        self,
+        other: Stream,
+        on: Key | None = None,
+        *,
+        left_on: Key | None = None,
+        right_on: Key | None = None,
+        how: How = "inner",
+        suffix: str = "_right",
+    ) -> Stream:
+        """
+        Join every snapshot with that of another stream.
+
+        Parameters
+        ----------
+        other
+            The right side.
+        on, left_on, right_on
+            What has to be equal, on both sides or on each: names of columns or lambdas of the row. By default
+            the current key, if both sides have one.
+        how
+            ``"inner"``; ``"left"`` or ``"full"``, where what has no partner gets nulls; ``"cross"``, every
+            row with every row; ``"semi"`` and ``"anti"``, the left rows with and without a partner.
+        suffix
+            Put after the names of right columns that the left side has too. The right side's keys of the same
+            name are left out.
+
+        Returns
+        -------
+        Stream
+            The columns of the left side, then those of the right. A row lives while both its rows do.
+
+        Raises
+        ------
+        InvalidError
+            If a column does not exist, key types differ, or there is no key.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows(
+        ...     [(1, 4, "a"), (2, 9, "b")], schema=["from", "to", "item"], time="from", end="to"
+        ... )
+        >>> prices = wb.from_rows(
+        ...     [(0, 3, "a", 7), (3, 9, "a", 8)], schema=["s", "e", "item", "price"], time="s", end="e"
+        ... )
+        >>> both = clicks.query(prices, lambda l, r: l.join(r, on="item").select("item", "price"))
+        >>> both.to_rows()
+        [Row(start=1, end=3, item='a', price=7), Row(start=3, end=4, item='a', price=8)]
+        """
+        if how == "cross":
+            if on is not None or left_on is not None or right_on is not None:
+                raise InvalidError('a cross join has no key; leave out on=, or how="cross"')
+            return Stream(self._plan.join(_plan_of(other), [], how, suffix))
+        left, right, pairs = _keyed_pair(self, other, on, left_on, right_on)
+        return Stream(left._plan.join(right._plan, pairs, how, suffix))
+
+    def where_exists(
+        self, other: Stream, on: Key | None = None, *, left_on: Key | None = None, right_on: Key | None = None
+    ) -> Stream:
+        """
+        Keep rows while a row of equal key is alive in another stream.
+
+        Parameters
+        ----------
+        other
+            The other stream.
+        on, left_on, right_on
+            What has to be equal, as in `join`.
+
+        Returns
+        -------
+        Stream
+            The same columns; lifetimes are cut to when there is a partner.
+
+        Raises
+        ------
+        InvalidError
+            If a column does not exist, key types differ, or there is no key.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> flights = wb.from_rows([(0, 9, "x")], schema=["dep", "arr", "plane"], time="dep", end="arr")
+        >>> storms = wb.from_rows([(3, 5, "x")], schema=["from", "to", "plane"], time="from", end="to")
+        >>> flights.query(storms, lambda f, s: f.where_exists(s, on="plane").select("plane")).to_rows()
+        [Row(start=3, end=5, plane='x')]
+        """
+        left, right, pairs = _keyed_pair(self, other, on, left_on, right_on)
+        return Stream(left._plan.where_exists(right._plan, pairs))
+
+    def where_not_exists(
+        self, other: Stream, on: Key | None = None, *, left_on: Key | None = None, right_on: Key | None = None
+    ) -> Stream:
+        """
+        Keep rows while no row of equal key is alive in another stream.
+
+        Parameters
+        ----------
+        other
+            The other stream.
+        on, left_on, right_on
+            What has to be equal, as in `join`.
+
+        Returns
+        -------
+        Stream
+            The same columns; from lifetimes the time with a partner is taken away.
+
+        Raises
+        ------
+        InvalidError
+            If a column does not exist, key types differ, or there is no key.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> flights = wb.from_rows([(0, 9, "x")], schema=["dep", "arr", "plane"], time="dep", end="arr")
+        >>> storms = wb.from_rows([(3, 5, "x")], schema=["from", "to", "plane"], time="from", end="to")
+        >>> flights.query(storms, lambda f, s: f.where_not_exists(s, on="plane").select("plane")).to_rows()
+        [Row(start=0, end=3, plane='x'), Row(start=5, end=9, plane='x')]
+        """
+        left, right, pairs = _keyed_pair(self, other, on, left_on, right_on)
+        return Stream(left._plan.where_not_exists(right._plan, pairs))
+
+    def multicast(self, query: Callable[[Stream], Stream]) -> Stream:
+        """
+        Use a stream several times; what comes before is computed once.
+
+        Parameters
+        ----------
+        query
+            A function of this stream, which may use it more than once.
+
+        Returns
+        -------
+        Stream
+            What the function returns.
+
+        Raises
+        ------
+        InvalidError
+            If the function does not return a stream.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a"}])
+        >>> clicks.query(lambda q: q.multicast(lambda s: s.union(s))).to_rows()
+        [Row(item='a'), Row(item='a')]
+        """
+        return Stream(result_of(query, self)._plan)
+
+    # Relations.
+
+    def sort(self, *by: Any, descending: bool | list[bool] = False, nulls_last: bool = True) -> Stream:
+        """
+        Sort the rows of a stream without a time.
+
+        Parameters
+        ----------
+        *by
+            Names of columns, expressions, or lambdas of the row.
+        descending
+            Whether the greatest come first: for all, or for each.
+        nulls_last
+            Whether nulls come last (the default) or first.
+
+        Returns
+        -------
+        Stream
+            The same rows, sorted within each shard.
+
+        Raises
+        ------
+        InvalidError
+            If a column does not exist, or the stream has a time: it is in order of that.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"price": 1}, {"price": 3}])
+        >>> clicks.query(lambda q: q.sort("price", descending=True).limit(1)).to_rows()
+        [Row(price=3)]
+        """
+        columns = several(self._schema, by, {}, name_by_text=True).columns
+        if not columns:
+            raise InvalidError('sort needs at least one column: sort("price")')
+        orders = [descending] * len(columns) if isinstance(descending, bool) else list(descending)
+        if len(orders) != len(columns):
+            raise InvalidError(f"descending has {len(orders)} values for {len(columns)} columns")
+        return Stream(
+            self._plan.sort([(c, not d, not nulls_last) for c, d in zip(columns, orders, strict=True)])
+        )
+
+    def limit(self, n: int, offset: int = 0) -> Stream:
+        """
+        Keep the first rows of a stream without a time.
+
+        Parameters
+        ----------
+        n
+            How many rows to keep in each shard.
+        offset
+            How many to leave out before.
+
+        Returns
+        -------
+        Stream
+            At most `n` rows of each shard.
+
+        Raises
+        ------
+        InvalidError
+            If a number is negative, or the stream has a time.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"price": 1}, {"price": 3}, {"price": 5}])
+        >>> clicks.query(lambda q: q.limit(1, offset=1)).to_rows()
+        [Row(price=3)]
+        """
+        if n < 0 or offset < 0:
+            raise InvalidError(f"limit takes numbers that are not negative, not {n} and {offset}")
+        return Stream(self._plan.limit(offset, n))
+
+    @property
+    def _schema(self) -> native.Schema:
+        return self._plan.schema()
+
+    def _outputs(
+        self, specs: tuple[Any, ...], named: dict[str, Any], returns: Any
+    ) -> tuple[native.Plan, Outputs]:
+        """Make the expressions, and the plan with what they need besides: the start, a black box's row."""
+        plan, extra = self._plan, ()
+        functions = [spec for spec in (*specs, *named.values()) if is_function(spec)]
+        if any(takes(f.function if isinstance(f, Udf) else f) == 2 for f in functions):
+            plan = plan.with_start(START)
+            extra = (Expr(native.Expr.column(START, plan.schema())),)
+            if not all(takes(f.function if isinstance(f, Udf) else f) == 2 for f in functions):
+                raise InvalidError("either all lambdas of a call take the lifetime's start, or none")
+        outputs = several(self._schema, specs, named, returns, extra)
+        if outputs.unpack is not None:
+            plan = plan.with_columns([outputs.unpack])
+        return plan, outputs
+
+
+def result_of(query: Callable[..., Any], *streams: Stream) -> Stream:
+    """Call a query's function; what it returns has to be a stream."""
+    result = query(*streams)
+    if not isinstance(result, Stream):
+        raise InvalidError(
+            f"the {label(query)} has to return a stream, not {type(result).__name__}; is a return missing?"
+        )
+    return result
+
+
+def _plan_of(other: Any) -> native.Plan:
+    if isinstance(other, Stream):
+        return other._plan
+    raise InvalidError(
+        f"a stream is wanted here, not {type(other).__name__}; to combine two sharded streams, "
+        "use left.query(right, lambda l, r: …)"
+    )
+
+
+def _apply(plan: native.Plan, keys: Outputs, query: Callable[[Stream], Stream]) -> native.Plan:
+    if keys.unpack is not None:
+        plan = plan.with_columns([keys.unpack])
+    return plan.group_apply(keys.columns, lambda group: result_of(query, Stream(group))._plan)
+
+
+def _keyed_pair(
+    left: Stream, right: Stream, on: Key | None, left_on: Key | None, right_on: Key | None
+) -> tuple[Stream, Stream, list[tuple[native.Expr, native.Expr]]]:
+    """Settle what two streams are matched on; an empty list stands for their current keys."""
+    _plan_of(right)
+    if on is not None and (left_on is not None or right_on is not None):
+        raise InvalidError("give either on=, or left_on= and right_on=")
+    if (left_on is None) != (right_on is None):
+        raise InvalidError("left_on= and right_on= go together")
+    if on is None and left_on is None:
+        return left, right, []
+    left_keys = _key_columns(left, left_on if on is None else on)
+    right_keys = _key_columns(right, right_on if on is None else on)
+    if len(left_keys) != len(right_keys):
+        raise InvalidError(f"the left side has {len(left_keys)} keys, the right side {len(right_keys)}")
+    return left, right, list(zip(left_keys, right_keys, strict=True))
+
+
+def _key_columns(stream: Stream, key: Any) -> list[native.Expr]:
+    outputs = several(stream._schema, (key,), {}, name_by_text=True)
+    if outputs.unpack is not None:
+        raise InvalidError(
+            "a key that is a black box has to return one value; add it with with_columns first"
+        )
+    return outputs.columns
+
+
+def _start_rule(start: Any) -> tuple[str, Any]:
+    if start is None:
+        return ("keep", None)
+    if is_function(start):
+        return ("by", _of_times(start, ["start"]))
+    return ("shift", start)
+
+
+def _duration_rule(duration: Any) -> tuple[str, Any]:
+    if duration is None:
+        return ("keep", None)
+    if isinstance(duration, float) and math.isinf(duration) and duration > 0:
+        return ("infinite", None)
+    if not callable(duration):
+        return ("constant", duration)
+    if takes(duration.function if isinstance(duration, Udf) else duration) == 2:
+        return ("by_lifetime", _of_times(duration, ["start", "end"]))
+    return ("by_start", _of_times(duration, ["start"]))
+
+
+def _of_times(function: Any, names: list[str]) -> native.Expr:
+    """Make the expression of a function of times, which are ticks."""
+    schema = native.Schema.of([(name, "int64") for name in names])
+    args = [native.Expr.column(name, schema) for name in names]
+    if not isinstance(function, Udf):
+        try:
+            return to_native(trace(function, None, *(Expr(arg) for arg in args)))
+        except Untraceable as reason:
+            warn_untraced(function, reason)
+    inner = function.function if isinstance(function, Udf) else function
+    return native.black_box(inner, args, "int64", label(inner))

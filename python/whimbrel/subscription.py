@@ -1,0 +1,102 @@
+"""Queries that run in the background, and the functions that they call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import _whimbrel as native
+from . import feeds
+from .events import Event
+
+
+class Subscription:
+    """A query that runs in the background: the result of `ShardedStream.subscribe`."""
+
+    __slots__ = ("_feeds", "_job")
+
+    def __init__(self, job: native.Job, running: list[feeds.Feed]) -> None:
+        self._job = job
+        self._feeds = running
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """
+        Wait for the end of the query; Ctrl-C stops it.
+
+        Parameters
+        ----------
+        timeout
+            How many seconds to wait at most; by default for ever.
+
+        Returns
+        -------
+        bool
+            Whether the query has ended.
+
+        Raises
+        ------
+        DataError
+            If the query failed, for example because the callback did.
+        """
+        try:
+            return self._job.wait(timeout, lambda: feeds.check(self._feeds))
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop the query; what is not final yet is not reported. Does nothing if it has ended."""
+        for feed in self._feeds:
+            feed.stop()
+        self._job.cancel()
+
+    @property
+    def done(self) -> bool:
+        """Whether the query has ended."""
+        return self._job.done()
+
+    @property
+    def rows_read(self) -> int:
+        """How many rows have been read."""
+        return self._job.rows_read()
+
+    @property
+    def rows_out(self) -> int:
+        """How many rows have been reported."""
+        return self._job.rows_out()
+
+    @property
+    def late_rows(self) -> int:
+        """How many rows came too late and were dropped or adjusted."""
+        return self._job.rows_late()
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        state = "ended" if self.done else "running"
+        counts = f"{self.rows_read:,} rows read, {self.late_rows:,} late, {self.rows_out:,} out"
+        return f"Subscription({state}, {counts})"
+
+
+def each_row(callback: Callable[[Any], Any]) -> Callable[[native.Table], None]:
+    """Make a function of tables of a function of rows."""
+
+    def on_table(table: native.Table) -> None:
+        for row in table.rows():
+            callback(row)
+
+    return on_table
+
+
+def each_event(callback: Callable[[Any], Any]) -> Callable[[list[tuple[Any, ...]]], None]:
+    """Make a function of lists of events of a function of events."""
+
+    def on_events(events: list[tuple[Any, ...]]) -> None:
+        for event in events:
+            callback(Event(*event))
+
+    return on_events
