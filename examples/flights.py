@@ -133,7 +133,7 @@ FIRST_DAY = datetime(2013, 3, 6) - NEW_YORK
 
 # A flight is announced at its scheduled departure and may have left before: so much is waited for, no more.
 EARLY = timedelta(minutes=10)
-STEP = timedelta(minutes=10)
+STEP = timedelta(minutes=1)
 
 
 @dataclass
@@ -164,8 +164,8 @@ class Board:
         parts = [
             f"{hour + NEW_YORK:%a %d %b %H:%M}",
             f"{flying:4} {bar(flying, self.widest, 20):20}",
-            f"{' '.join(f'{row.carrier} {row.flying}' for row in most):18}",
-            f"{sum(row.departures for row in departures):3}",
+            f"{' '.join(f'{row.carrier} {row.flying}' for row in most):16}",
+            f"{sum(row.departures for row in departures):4}",
             " ".join(f"{row.carrier} {row.delay:+.0f}" for row in worst),
         ]
         return "  ".join(parts)
@@ -203,7 +203,8 @@ def announce(flights: pa.Table, source: wb.LiveStream, speed: float) -> None:
         first = row
         while row < len(scheduled) and scheduled[row] <= now:
             row += 1
-        source.push(flights.slice(first, row - first))
+        if row > first:
+            source.push(flights.slice(first, row - first))
         source.advance(now - EARLY)
         now += STEP
         time.sleep(max(0.0, start + (now - began).total_seconds() / speed - time.monotonic()))
@@ -281,7 +282,7 @@ def main() -> None:
     print("\n".join(columns(every_two_hours(results.flying))))
 
     print("\nThe same three plans, live; a line is printed when its hour is final\n")
-    print(f"{'New York':16}  {'in the air':25}  {'most':18}  5 %  worst delays, minutes")
+    print(f"{'New York':16}  {'in the air':25}  {'of these':16}  left  delays, minutes")
     told = live(flights, arguments.days, arguments.speed)
     print(f"\n{told}")
     write_page(arguments.out, results, flights.num_rows, told)

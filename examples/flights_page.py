@@ -110,8 +110,8 @@ def write_page(path: Path, results: Results, flights: int, live: str) -> None:
     page.section(
         "Departures of a sample of aircraft",
         "One aircraft in twenty: departures per airport over the last hour, every ten minutes.",
-        line_chart(
-            {origin: within(sample[origin], WEEK, WEEK + 7 * DAY) for origin in sorted(sample)},
+        stack_chart(
+            {origin: sampled(sample[origin], quarters) for origin in sorted(sample)},
             DAYS,
             "%a %-d %b",
             "Departures in the last hour by airport, 5 % sample of aircraft",

@@ -68,9 +68,9 @@ def read(
     Raises
     ------
     InvalidError
-        If there is no such file or column, or schemas differ.
+        If there is no such column, or schemas differ.
     DataError
-        If a file is broken.
+        If there is no such file, or one is broken.
     """
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     plan = native.files([os.fspath(path) for path in listed], shard_count(shards))

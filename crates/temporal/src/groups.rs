@@ -227,7 +227,7 @@ impl Groups {
         }
     }
 
-    /// Forgets one group; its number will be given out again.
+    /// Forgets one group; its number will be given out again. A group that is forgotten already stays so.
     pub fn remove(&mut self, group: u32) {
         let hash = match &mut self.keys {
             Keys::Unit => {
@@ -240,18 +240,17 @@ impl Groups {
                 return;
             }
             Keys::Words { words, .. } => hash_word(words[group as usize]),
-            Keys::Bytes { arena, spans, garbage } => {
-                let bytes = span(arena, spans[group as usize]);
-                *garbage += bytes.len();
-                hash_bytes(bytes)
-            }
+            Keys::Bytes { arena, spans, .. } => hash_bytes(span(arena, spans[group as usize])),
         };
         if let Ok(slot) = self.slot_of(hash, group) {
             self.vacate(slot);
             self.used -= 1;
             self.free.push(group);
+            if let Keys::Bytes { spans, garbage, .. } = &mut self.keys {
+                *garbage += std::mem::take(&mut spans[group as usize]).1 as usize;
+            }
+            self.collect_garbage();
         }
-        self.collect_garbage();
     }
 
     fn slot_of(&self, hash: u32, group: u32) -> std::result::Result<usize, usize> {

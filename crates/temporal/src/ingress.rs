@@ -350,14 +350,15 @@ impl Ingress {
         Ok(())
     }
 
-    /// Says that nothing before `time` will come, and punctuates.
+    /// Says that nothing before `time` will come, and punctuates; if time has come further already, there.
     ///
     /// # Errors
     /// `Internal` if rows held back cannot be put together.
     pub fn advance(&mut self, time: Time, out: &mut Vec<Message>) -> Result<()> {
+        let time = time.max(self.frontier);
         self.release(time);
         self.flush_rows(out)?;
-        if time >= self.frontier && time > self.punctuated {
+        if time > self.punctuated {
             self.frontier = time;
             self.high = self.high.max(time);
             self.punctuated = time;

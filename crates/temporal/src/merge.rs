@@ -107,7 +107,11 @@ impl TimeMerge {
             let mut waiting = Vec::new();
             for (i, batch) in input.waiting.iter().enumerate() {
                 let taken = if i == 0 { input.taken } else { 0 };
-                waiting.push(SavedBatch::of(&batch.slice(taken, batch.len() - taken))?);
+                let rest = batch.slice(taken, batch.len() - taken).compact()?;
+                // Absent rows are not saved, and a waiting batch has a row.
+                if !rest.is_empty() {
+                    waiting.push(SavedBatch::of(&rest)?);
+                }
             }
             inputs.push((waiting, input.frontier, input.punctuated));
         }

@@ -134,7 +134,7 @@ impl Feed {
         let mut state = self.lock();
         state.readers.retain(|r| !gone.iter().any(|g| g.same_channel(r)));
         match state.readers.is_empty() {
-            true => exec_err!("every query that read this live source is over"),
+            true => exec_err!("every query that read this live source is over; its job says why"),
             false => Ok(()),
         }
     }

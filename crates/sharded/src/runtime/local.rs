@@ -1,6 +1,7 @@
 //! The local runtime: a thread a channel, bounded queues between them (quill.txt §4.2).
 //!
-//! Why it does not deadlock. A consumer takes from the lane that its program needs. A producer hands everything that it
+//! Why it does not deadlock. A consumer takes from the lane that its program needs and from those that are as far behind
+//! in time as that one. A producer hands everything that it
 //! has for targets that have room, punctuations with its progress last, before it waits for one that has none. So of
 //! all channels that wait, the one that is furthest behind in time is needed by nobody who keeps it waiting. Two paths
 //! between the same stages could break this, as one of them may need to run far ahead of the other; the queues of a
@@ -187,38 +188,56 @@ impl Worker {
             match step {
                 Step::Ready => {}
                 Step::Ended => return self.finish(),
-                Step::Needs(lane) => match self.fetch(lane)? {
-                    Some(message) => self.channel.program.push(lane, message)?,
-                    None => self.channel.program.end(lane)?,
+                Step::Needs(needed) => match self.fetch(needed)? {
+                    (lane, Some(message)) => self.channel.program.push(lane, message)?,
+                    (lane, None) => self.channel.program.end(lane)?,
                 },
             }
         }
     }
 
-    /// The next message of a lane, or none at its end.
-    fn fetch(&mut self, lane: usize) -> Result<Option<Message>, Halt> {
+    /// The next message of the lane that is needed, or of one as far behind; none at its end.
+    fn fetch(&mut self, needed: usize) -> Result<(usize, Option<Message>), Halt> {
         let stopped = self.control.stopped();
-        match &mut self.sources[lane] {
-            Source::Own(lane @ Lane::Reader(_)) => Ok(lane.read(&self.control)?),
+        match &mut self.sources[needed] {
+            Source::Own(lane @ Lane::Reader(_)) => Ok((needed, lane.read(&self.control)?)),
             Source::Own(Lane::Live { queue, columns }) => {
                 let message = select_biased! {
                     recv(stopped) -> _ => return Err(Halt::Stopped),
                     // A sender that is gone has closed its shard.
                     recv(queue) -> message => message.ok(),
                 };
-                Ok(super::wiring::live(message, columns.as_deref(), &self.control)?)
+                Ok((needed, super::wiring::live(message, columns.as_deref(), &self.control)?))
             }
-            Source::Queue(queue) => select_biased! {
-                recv(stopped) -> _ => Err(Halt::Stopped),
-                recv(queue) -> item => match item {
-                    Ok(Item::Message(message)) => Ok(Some(message)),
-                    Ok(Item::End) => Ok(None),
-                    // Whoever fails stops the job before it closes its queues.
-                    Err(_) if self.control.is_stopped() => Err(Halt::Stopped),
-                    Err(_) => Err(internal_datafusion_err!("a queue was closed before its end").into()),
-                },
-            },
+            Source::Queue(_) => self.receive(needed),
             Source::Own(Lane::Queue(_)) => Err(internal_datafusion_err!("a queue without its receiver").into()),
+        }
+    }
+
+    /// Waits for the queue of the lane that is needed, and for those of the lanes as far behind.
+    fn receive(&self, needed: usize) -> Result<(usize, Option<Message>), Halt> {
+        let mut lanes = Vec::new();
+        let mut select = Select::new();
+        let stop = select.recv(self.control.stopped());
+        for lane in self.channel.program.level(needed) {
+            if let Source::Queue(queue) = &self.sources[lane] {
+                lanes.push((lane, queue));
+                select.recv(queue);
+            }
+        }
+        let ready = select.select();
+        if ready.index() == stop {
+            // Nothing is ever sent here: it is closed.
+            let _ = ready.recv(self.control.stopped());
+            return Err(Halt::Stopped);
+        }
+        let (lane, queue) = lanes[ready.index() - 1];
+        match ready.recv(queue) {
+            Ok(Item::Message(message)) => Ok((lane, Some(message))),
+            Ok(Item::End) => Ok((lane, None)),
+            // Whoever fails stops the job before it closes its queues.
+            Err(_) if self.control.is_stopped() => Err(Halt::Stopped),
+            Err(_) => Err(internal_datafusion_err!("a queue was closed before its end").into()),
         }
     }
 

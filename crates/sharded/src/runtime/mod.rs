@@ -7,6 +7,7 @@ mod control;
 mod job;
 mod library;
 mod local;
+mod wirer;
 mod wiring;
 
 pub use job::{Job, Progress};

@@ -195,3 +195,67 @@ fn only(input: LogicalPlan, old: &DFSchema, columns: &Columns) -> Result<Logical
     let exprs = columns.iter().map(|i| Expr::from(old.qualified_field(*i))).collect();
     Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::MemoryDataset;
+    use crate::stage::{Origin, StageGraph, cut};
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use whimbrel_plan::nodes::{Scope, TimeSpec};
+    use whimbrel_plan::{Agg, AggFunction, JoinKind, Stream, column};
+
+    fn source() -> Stream {
+        let fields = ["time", "a", "b", "c", "d"].map(|name| Field::new(name, DataType::Int64, false));
+        let dataset = MemoryDataset::new(Arc::new(Schema::new(fields.to_vec())), vec![vec![]]).unwrap();
+        Stream::scan("source", Arc::new(dataset)).unwrap()
+    }
+
+    fn stages(stream: &Stream) -> StageGraph {
+        let pruned = prune(stream.plan()).unwrap();
+        assert_eq!(pruned.schema(), stream.plan().schema());
+        cut(&pruned).unwrap()
+    }
+
+    /// The columns that each scan reads.
+    fn read(stages: &StageGraph) -> Vec<Option<Vec<usize>>> {
+        let inputs = stages.stages.iter().flat_map(|s| &s.inputs);
+        let scans = inputs.filter_map(|i| match &i.origin {
+            Origin::Scan(scan) => Some(scan.columns.clone()),
+            Origin::Edge { .. } => None,
+        });
+        scans.collect()
+    }
+
+    fn sum(name: &str) -> Vec<(String, Agg)> {
+        vec![("sum".into(), Agg::of(AggFunction::Sum, column(name)))]
+    }
+
+    #[test]
+    fn only_what_is_used_is_read_and_moved() {
+        let stream = source().ingress(TimeSpec::point("time"), Default::default()).unwrap();
+        let few = stream.where_(column("d").gt(column("time"))).unwrap();
+        let keyed = few.rekey(vec![column("b")]).unwrap().redistribute(Some(2), Scope::Global).unwrap();
+        let stages = stages(&keyed.aggregate(sum("a")).unwrap());
+        assert_eq!(read(&stages), [Some(vec![0, 1, 2, 4])]);
+        let moved = stages.stages[0].outputs[0].schema.fields().iter().map(|f| f.name().as_str());
+        assert_eq!(moved.collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn everything_is_read_where_everything_is_wanted() {
+        assert_eq!(read(&stages(&source())), [None]);
+        assert_eq!(read(&stages(&source().distinct().unwrap().aggregate(sum("a")).unwrap())), [None]);
+        let count = vec![("n".to_string(), Agg::count())];
+        assert_eq!(read(&stages(&source().aggregate(count).unwrap())), [Some(vec![0])]);
+    }
+
+    #[test]
+    fn what_is_shared_stays_shared() {
+        let shared = source().where_(column("d").gt(column("c"))).unwrap();
+        let left = shared.rekey(vec![column("a")]).unwrap();
+        let right = left.aggregate(sum("b")).unwrap();
+        let stages = stages(&left.join(&right, vec![], JoinKind::Inner, "_right").unwrap().aggregate(sum("sum")).unwrap());
+        assert_eq!(read(&stages), [Some(vec![1, 2, 3, 4])]);
+    }
+}

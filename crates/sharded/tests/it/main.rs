@@ -7,6 +7,6 @@ mod figures;
 mod files;
 mod live;
 mod movement;
+mod random;
 mod relational;
-mod speed;
 mod transfer;

@@ -105,14 +105,14 @@ impl AlterLifetime {
     }
 
     fn check_duration(&self, batch: &Batch, row: usize, duration: i64) -> Result<()> {
-        let edge = batch.kind_at(row) != Kind::Interval;
+        let ended = batch.kind_at(row) == Kind::End;
         match self.duration {
             DurationRule::ByStart(_) if duration <= 0 => exec_err!(
                 "alter_lifetime: the row that starts at {} was given a duration of {duration} ticks; a duration is \
                  positive",
                 batch.start_at(row)
             ),
-            DurationRule::ByLifetime(_) if edge && duration <= 0 => exec_err!(
+            DurationRule::ByLifetime(_) if ended && duration <= 0 => exec_err!(
                 "alter_lifetime: the row that starts at {} was told before its end was known, and is now given a \
                  duration of {duration} ticks; a duration is positive",
                 batch.start_at(row)

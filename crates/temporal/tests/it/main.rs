@@ -1,3 +1,20 @@
-//! The temporal engine held against its definitions.
+//! The temporal engine held against its definitions (DESIGN.md §6).
+//!
+//! `model` says what a stream means and when two are equal; `generate` makes streams and cuts them into messages;
+//! `formula` and `plan` are expressions and queries that exist twice, as the engine's and as a naive evaluator's; the
+//! evaluator is in `oracle`. The other modules are the tests.
 
-use proptest as _;
+mod formula;
+mod generate;
+mod model;
+mod oracle;
+mod plan;
+
+mod aggregates;
+mod chains;
+mod equal;
+mod groups;
+mod ingress;
+mod ingress_edges;
+mod merge;
+mod regressions;

@@ -1,0 +1,67 @@
+//! Plans put together at random: on all cores, with queues that are full at once, they end, and with the answer that
+//! they have on one thread.
+
+use crate::data::*;
+use datafusion::prelude::lit;
+use std::time::Duration;
+use whimbrel_plan::nodes::Scope;
+use whimbrel_plan::{JoinKind, Stream, column};
+use whimbrel_sharded::action::collect;
+use whimbrel_sharded::Options;
+
+/// Some streams of `user` and `cost`, each made of others; the last one.
+fn plan(random: &mut Random, shards: usize, timed: bool) -> Stream {
+    let clicks = clicks(150);
+    let source = if timed { points(&clicks, shards, 1) } else { relation(&clicks, shards, 1) };
+    let mut streams = vec![source.select(vec![column("user"), column("cost")]).unwrap()];
+    for _ in 0..3 + random.below(8) {
+        let any = |random: &mut Random| {
+            // Late ones more often: plans get deep.
+            let n = streams.len() as u64;
+            streams[random.below(n).max(random.below(n)) as usize].clone()
+        };
+        let (a, b) = (any(random), any(random));
+        streams.push(step(random, &a, &b, timed));
+    }
+    streams.pop().unwrap()
+}
+
+fn step(random: &mut Random, a: &Stream, b: &Stream, timed: bool) -> Stream {
+    let plain = |s: Stream| s.rekey(vec![]).unwrap().select(vec![column("user"), column("cost")]).unwrap();
+    let keyed = |s: &Stream| s.rekey(vec![column("user")]).unwrap();
+    plain(match random.below(11) {
+        0 => a.where_((column("cost") % lit(random.below(5) + 2)).not_eq(lit(0_i64))).unwrap(),
+        1 | 2 => keyed(a).redistribute(None, Scope::Global).unwrap(),
+        3 => a.reshard(None, Scope::Global).unwrap(),
+        4 if timed => a.shift(random.below(40) - 20).unwrap(),
+        5 if timed => a.alter_duration(Some((random.below(30) + 1).into())).unwrap(),
+        6 => a.union(b).unwrap().distinct().unwrap(),
+        7 => keyed(a).where_not_exists(&keyed(b), vec![]).unwrap(),
+        8 => keyed(a).join(&keyed(b), vec![], JoinKind::Left, "_right").unwrap().distinct().unwrap(),
+        9 => keyed(a).aggregate(count()).unwrap().with_columns(vec![column("n").alias("cost")]).unwrap(),
+        _ => a.broadcast(None, Scope::Global).unwrap().distinct().unwrap(),
+    })
+}
+
+fn ends(stream: &Stream, options: &Options) -> bool {
+    let action = collect(stream, options).unwrap();
+    action.job().wait_timeout(Duration::from_secs(30)).unwrap()
+}
+
+#[test]
+fn random_plans_end_with_one_answer() {
+    for seed in 1..=150 {
+        let mut random = Random(seed * 7919);
+        let shards = 1 + random.below(4) as usize;
+        for timed in [false, true] {
+            let stream = plan(&mut random, shards, timed);
+            let (library, local) = (Options { batch_rows: 16, ..library() }, Options { batch_rows: 16, ..local() });
+            assert!(ends(&stream, &local), "plan {seed} hangs:\n{}", stream.explain().unwrap());
+            let same = match timed {
+                true => changes(&stream, &local) == changes(&stream, &library),
+                false => rows_in_order(&stream, &local) == rows_in_order(&stream, &library),
+            };
+            assert!(same, "plan {seed} has two answers:\n{}", stream.explain().unwrap());
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Operators wired together at random, a stream often feeding both sides of one.
+
+use crate::equal::{cases, keys, rules_for_all, rules_for_intervals};
+use crate::formula::Formula;
+use crate::generate::{FLOAT, KEY, Kinds, NUMBER, TEXT, conditions, dice, streams};
+use crate::oracle::Call;
+use crate::plan::{Pair, Plan, Step, Variant, check};
+use proptest::prelude::*;
+use whimbrel_temporal::operators::AggregateFunction as F;
+
+fn columns(columns: [usize; 4]) -> Step {
+    Step::Select(columns.map(Formula::column).to_vec())
+}
+
+/// Steps that give the generated columns again.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let alter = |(start, duration)| vec![Step::Alter(start, duration)];
+    let whole = |(start, duration)| vec![Step::Coalesce, Step::Alter(start, duration)];
+    let session = (keys(), 1..12i64, prop::option::of(5..30i64));
+    prop_oneof![
+        conditions().prop_map(|c| vec![Step::Where(c)]),
+        Just(vec![columns([NUMBER, KEY, TEXT, FLOAT])]),
+        Just(vec![Step::WithStart, columns([KEY, 4, TEXT, FLOAT])]),
+        rules_for_all().prop_map(alter),
+        rules_for_intervals().prop_map(whole),
+        session.prop_map(|(keys, timeout, max_duration)| vec![Step::Session { key: keys.0, timeout, max_duration }]),
+        (1..15i64).prop_map(|limit| vec![Step::ClipConstant(limit)]),
+        Just(vec![Step::PointAtEnd]),
+        Just(vec![Step::Distinct(Variant::Any)]),
+        aggregates(),
+        aggregates(),
+    ]
+}
+
+fn aggregates() -> impl Strategy<Value = Vec<Step>> {
+    let call = |function, column| Call { function, argument: Some(Formula::column(column)), filter: None };
+    let calls = prop_oneof![
+        Just(vec![call(F::Sum, NUMBER), call(F::Min, TEXT), call(F::Average, FLOAT)]),
+        Just(vec![call(F::Count, TEXT), call(F::Max, TEXT), call(F::Sum, FLOAT)]),
+        Just(vec![call(F::CountDistinct, NUMBER), call(F::Max, TEXT), call(F::Min, FLOAT)]),
+    ];
+    let variant = prop_oneof![
+        3 => Just(Variant::Any),
+        1 => Just(Variant::Tumbling(6)),
+        1 => Just(Variant::Sliding(5)),
+    ];
+    (calls, variant).prop_map(|(calls, variant)| {
+        vec![Step::Aggregate { key: vec![KEY], calls, variant }, columns([0, 1, 2, 3])]
+    })
+}
+
+/// Two-input operators, and the columns of theirs that are the generated ones.
+fn pairs() -> impl Strategy<Value = (Pair, Option<Step>)> {
+    prop_oneof![
+        Just((Pair::Union, None)),
+        keys().prop_map(|(l, r)| (Pair::Join(l, r), Some(columns([0, 5, 2, 7])))),
+        (any::<bool>(), keys()).prop_map(|(negate, keys)| (Pair::Exists { negate, keys }, None)),
+        keys().prop_map(|(l, r)| (Pair::Clip(l, r), None)),
+    ]
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let input = (0..2usize).prop_map(Plan::Input);
+    input.prop_recursive(3, 5, 2, |inner| {
+        let unary = (steps(), inner.clone()).prop_map(|(steps, plan)| steps.into_iter().fold(plan, Plan::then));
+        let binary = (pairs(), inner.clone(), inner).prop_map(|((pair, columns), left, right)| {
+            columns.into_iter().fold(left.with(pair, right), Plan::then)
+        });
+        prop_oneof![3 => unary, 2 => binary]
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn combinations(
+        left in streams(Kinds::Any, 16), right in streams(Kinds::Any, 16), plan in plans(), dice in dice(),
+    ) {
+        check(&plan, &[left, right], &dice);
+    }
+
+    /// One stream feeds both sides, one of them after a step.
+    #[test]
+    fn diamonds(stream in streams(Kinds::Any, 20), steps in steps(), pair in pairs(), swap: bool, dice in dice()) {
+        let (pair, columns) = pair;
+        let side = steps.into_iter().fold(Plan::Input(0), Plan::then);
+        let both = match swap {
+            true => side.with(pair, Plan::Input(0)),
+            false => Plan::Input(0).with(pair, side),
+        };
+        let plan = columns.into_iter().fold(both, Plan::then);
+        check(&plan, &[stream], &dice);
+    }
+}

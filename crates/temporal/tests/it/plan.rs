@@ -1,0 +1,303 @@
+//! Queries that exist twice: as a graph of the engine's operators, and as the oracle's.
+
+use crate::formula::Formula;
+use crate::generate::{BATCH_SIZES, Dice, Stream, interleave, schema};
+use crate::model::{Decoder, Event, assert_same, contents};
+use crate::oracle::{self, Call, Events};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::logical_expr::Operator as Op;
+use std::sync::Arc;
+use whimbrel_temporal::operators::{
+    Aggregate, AggregateCall, AlterLifetime, Clip, ClipConstant, Coalesce, CoalesceOrder, Exists, Join, PointAtEnd,
+    Select, Session, Union, Unnest, Where, WithStart,
+};
+use whimbrel_temporal::{Closed, DurationRule, Graph, Lifetimes, Message, NodeId, Operator, StartRule};
+
+/// The lifetimes that an aggregate is given, and told that it is given.
+#[derive(Debug, Clone, Copy)]
+pub enum Variant {
+    Points,
+    Tumbling(i64),
+    Hopping { size: i64, hop: i64, offset: i64, closed: Closed },
+    Sliding(i64),
+    Intervals,
+    StartEdges,
+    Any,
+}
+
+#[derive(Debug, Clone)]
+pub enum Step {
+    Where(Formula),
+    Select(Vec<Formula>),
+    WithStart,
+    Unnest(usize),
+    Alter(StartRule<Formula>, DurationRule<Formula>),
+    Session { key: Vec<usize>, timeout: i64, max_duration: Option<i64> },
+    ClipConstant(i64),
+    PointAtEnd,
+    Aggregate { key: Vec<usize>, calls: Vec<Call>, variant: Variant },
+    Distinct(Variant),
+    Coalesce,
+}
+
+#[derive(Debug, Clone)]
+pub enum Pair {
+    Union,
+    Join(Vec<usize>, Vec<usize>),
+    Exists { negate: bool, keys: (Vec<usize>, Vec<usize>) },
+    Clip(Vec<usize>, Vec<usize>),
+}
+
+#[derive(Debug, Clone)]
+pub enum Plan {
+    Input(usize),
+    Unary(Step, Box<Plan>),
+    Binary(Pair, Box<Plan>, Box<Plan>),
+}
+
+impl Variant {
+    fn rules(self) -> (StartRule<Formula>, DurationRule<Formula>) {
+        let start = Formula::column(0);
+        match self {
+            Variant::Points => (StartRule::Keep, DurationRule::Constant(1)),
+            Variant::Tumbling(size) => {
+                (StartRule::Snap { hop: size, offset: 0, closed: Closed::Left }, DurationRule::Constant(size))
+            }
+            Variant::Hopping { size, hop, offset, closed } => {
+                (StartRule::Snap { hop, offset, closed }, DurationRule::Constant(size))
+            }
+            Variant::Sliding(size) => (StartRule::Keep, DurationRule::Constant(size)),
+            Variant::Intervals => {
+                let duration = start.binary(Op::Modulo, Formula::Int(4)).binary(Op::Plus, Formula::Int(5));
+                (StartRule::Keep, DurationRule::ByStart(duration))
+            }
+            Variant::StartEdges => (StartRule::Keep, DurationRule::Infinite),
+            Variant::Any => (StartRule::Keep, DurationRule::Keep),
+        }
+    }
+
+    fn lifetimes(self) -> Lifetimes {
+        match self {
+            Variant::Points => Lifetimes::Points,
+            Variant::Tumbling(size) => Lifetimes::Hop { size, hop: size, offset: 0 },
+            Variant::Hopping { size, hop, offset, .. } => Lifetimes::Hop { size, hop, offset },
+            Variant::Sliding(size) => Lifetimes::Constant(size),
+            Variant::Intervals => Lifetimes::Intervals,
+            Variant::StartEdges => Lifetimes::StartEdges,
+            Variant::Any => Lifetimes::Any,
+        }
+    }
+}
+
+fn times() -> SchemaRef {
+    let time = |name| Field::new(name, DataType::Int64, false);
+    Arc::new(Schema::new(vec![time("start"), time("end")]))
+}
+
+fn alter(start: &StartRule<Formula>, duration: &DurationRule<Formula>) -> AlterLifetime {
+    let physical = |f: &Formula| Ok(f.physical(&times()));
+    let rules = (start.try_map(physical), duration.try_map(physical));
+    AlterLifetime::new(rules.0.expect("cannot fail"), rules.1.expect("cannot fail"))
+}
+
+fn with_field(schema: &SchemaRef, name: &str) -> SchemaRef {
+    let mut fields = schema.fields().to_vec();
+    fields.push(Arc::new(Field::new(name, DataType::Int64, true)));
+    Arc::new(Schema::new(fields))
+}
+
+fn unnested(schema: &SchemaRef, column: usize) -> SchemaRef {
+    let mut fields = schema.fields().to_vec();
+    fields[column] = Arc::new(Field::new(schema.field(column).name(), DataType::Int64, true));
+    Arc::new(Schema::new(fields))
+}
+
+pub fn aggregate_calls(calls: &[Call], input: &SchemaRef) -> Vec<AggregateCall> {
+    let physical = |f: &Option<Formula>| f.as_ref().map(|f| f.physical(input));
+    let call = |(i, c): (usize, &Call)| AggregateCall {
+        function: c.function.clone(),
+        argument: physical(&c.argument),
+        filter: physical(&c.filter),
+        name: format!("call {i}"),
+    };
+    calls.iter().enumerate().map(call).collect()
+}
+
+impl Step {
+    fn wire(&self, graph: &mut Graph, (node, input): (NodeId, SchemaRef)) -> (NodeId, SchemaRef) {
+        if let Step::Aggregate { variant, .. } | Step::Distinct(variant) = self {
+            let (start, duration) = variant.rules();
+            let windows = graph.add(Box::new(alter(&start, &duration)), &[node]);
+            let aggregate = match self {
+                Step::Aggregate { key, calls, .. } => {
+                    Aggregate::new(input.clone(), key.clone(), aggregate_calls(calls, &input), variant.lifetimes())
+                }
+                _ => Aggregate::distinct(input, variant.lifetimes()),
+            };
+            let aggregate = aggregate.expect("aggregates of these types");
+            let output = aggregate.schema().clone();
+            return (graph.add(Box::new(aggregate), &[windows]), output);
+        }
+        let (operator, output) = self.operator(input);
+        (graph.add(operator, &[node]), output)
+    }
+
+    fn operator(&self, input: SchemaRef) -> (Box<dyn Operator>, SchemaRef) {
+        match self {
+            Step::Where(condition) => (Box::new(Where::new(condition.physical(&input))), input),
+            Step::Select(formulas) => {
+                let exprs = formulas.iter().map(|f| f.physical(&input)).collect();
+                (Box::new(Select::new(exprs, schema())), schema())
+            }
+            Step::WithStart => {
+                let output = with_field(&input, "start");
+                (Box::new(WithStart::new(output.clone())), output)
+            }
+            Step::Unnest(column) => {
+                let output = unnested(&input, *column);
+                (Box::new(Unnest::new(*column, output.clone())), output)
+            }
+            Step::Alter(start, duration) => (Box::new(alter(start, duration)), input),
+            Step::Session { key, timeout, max_duration } => {
+                (Box::new(Session::new(key.clone(), *timeout, *max_duration)), input)
+            }
+            Step::ClipConstant(limit) => (Box::new(ClipConstant::new(*limit)), input),
+            Step::PointAtEnd => (Box::new(PointAtEnd::new()), input),
+            Step::Coalesce => (Box::new(Coalesce::new(CoalesceOrder::Start)), input),
+            Step::Aggregate { .. } | Step::Distinct(_) => unreachable!("wired together with their windows"),
+        }
+    }
+
+    fn oracle(&self, events: Events) -> Events {
+        match self {
+            Step::Where(condition) => oracle::where_(events, condition),
+            Step::Select(formulas) => oracle::select(events, formulas),
+            Step::WithStart => oracle::with_start(events),
+            Step::Unnest(column) => oracle::unnest(events, *column),
+            Step::Alter(start, duration) => oracle::alter(events, start, duration),
+            Step::Session { key, timeout, max_duration } => oracle::session(events, key, *timeout, *max_duration),
+            Step::ClipConstant(limit) => oracle::clip_constant(events, *limit),
+            Step::PointAtEnd => oracle::point_at_end(events),
+            Step::Coalesce => events,
+            Step::Aggregate { key, calls, variant } => {
+                let (start, duration) = variant.rules();
+                oracle::aggregate(&oracle::alter(events, &start, &duration), key, calls)
+            }
+            Step::Distinct(variant) => {
+                let (start, duration) = variant.rules();
+                oracle::distinct(&oracle::alter(events, &start, &duration))
+            }
+        }
+    }
+}
+
+impl Pair {
+    fn operator(&self, left: SchemaRef, right: SchemaRef) -> (Box<dyn Operator>, SchemaRef) {
+        match self {
+            Pair::Union => (Box::new(Union::new(2)), left),
+            Pair::Join(l, r) => {
+                let join = Join::new(left, right, l.clone(), r.clone());
+                let output = join.schema().clone();
+                (Box::new(join), output)
+            }
+            Pair::Exists { negate, keys: (l, r) } => (Box::new(Exists::new(*negate, l.clone(), r.clone())), left),
+            Pair::Clip(l, r) => (Box::new(Clip::new(l.clone(), r.clone())), left),
+        }
+    }
+
+    fn oracle(&self, left: Events, right: Events) -> Events {
+        match self {
+            Pair::Union => oracle::union(left, &right),
+            Pair::Join(l, r) => oracle::join(&left, &right, l, r),
+            Pair::Exists { negate, keys: (l, r) } => oracle::exists(&left, &right, *negate, l, r),
+            Pair::Clip(l, r) => oracle::clip(left, &right, l, r),
+        }
+    }
+}
+
+impl Plan {
+    pub fn of(step: Step) -> Plan {
+        Plan::Input(0).then(step)
+    }
+
+    pub fn then(self, step: Step) -> Plan {
+        Plan::Unary(step, Box::new(self))
+    }
+
+    pub fn with(self, pair: Pair, right: Plan) -> Plan {
+        Plan::Binary(pair, Box::new(self), Box::new(right))
+    }
+
+    /// A graph of this plan.
+    pub fn graph(&self, inputs: &[SchemaRef]) -> Graph {
+        let mut graph = Graph::new();
+        let inputs: Vec<_> = inputs.iter().map(|schema| (graph.input(), schema.clone())).collect();
+        let (node, _) = self.wire(&mut graph, &inputs);
+        graph.output(node);
+        graph
+    }
+
+    fn wire(&self, graph: &mut Graph, inputs: &[(NodeId, SchemaRef)]) -> (NodeId, SchemaRef) {
+        match self {
+            Plan::Input(input) => inputs[*input].clone(),
+            Plan::Unary(step, child) => {
+                let child = child.wire(graph, inputs);
+                step.wire(graph, child)
+            }
+            Plan::Binary(pair, left, right) => {
+                let ((left, l), (right, r)) = (left.wire(graph, inputs), right.wire(graph, inputs));
+                let (operator, output) = pair.operator(l, r);
+                (graph.add(operator, &[left, right]), output)
+            }
+        }
+    }
+
+    /// What it should give; none if a result is too large to be worth while.
+    pub fn oracle(&self, inputs: &[Events]) -> Option<Events> {
+        let events = match self {
+            Plan::Input(input) => inputs[*input].clone(),
+            Plan::Unary(step, child) => step.oracle(child.oracle(inputs)?),
+            Plan::Binary(pair, left, right) => pair.oracle(left.oracle(inputs)?, right.oracle(inputs)?),
+        };
+        (events.len() < 1500).then_some(events)
+    }
+}
+
+/// Holds the plan against the oracle at every batch size, and against itself from a checkpoint on.
+pub fn check(plan: &Plan, streams: &[Stream], dice: &Dice) {
+    let inputs: Vec<Events> = streams.iter().map(|s| s.events.clone()).collect();
+    let Some(expected) = plan.oracle(&inputs) else { return };
+    let mut dice = dice.clone();
+    for size in BATCH_SIZES {
+        let messages = streams.iter().map(|s| s.messages(size, &mut dice)).collect();
+        let messages = interleave(messages, &mut dice);
+        let found = run(plan, streams, messages, &mut dice);
+        assert_same(&expected, &found, &format!("in batches of {size}"));
+    }
+}
+
+/// Runs a plan, and from a random message on also a second graph that starts from a checkpoint.
+fn run(plan: &Plan, streams: &[Stream], messages: Vec<(usize, Message)>, dice: &mut Dice) -> Vec<Event> {
+    let schemas: Vec<SchemaRef> = streams.iter().map(|s| s.schema.clone()).collect();
+    let mut graph = plan.graph(&schemas);
+    let mut restored: Option<Graph> = None;
+    let checkpoint = dice.below(messages.len() + 1);
+    let mut decoder = Decoder::default();
+    for (at, (input, message)) in messages.into_iter().enumerate() {
+        if at == checkpoint {
+            let state = graph.save().expect("a checkpoint");
+            let mut fresh = plan.graph(&schemas);
+            fresh.restore(&state).expect("restores");
+            restored = Some(fresh);
+        }
+        let mut out = Vec::new();
+        graph.push(input, message.clone(), &mut out).expect("computes");
+        if let Some(restored) = &mut restored {
+            let mut again = Vec::new();
+            restored.push(input, message, &mut again).expect("computes after a restore");
+            assert_eq!(contents(&out), contents(&again), "from a checkpoint before message {checkpoint} on");
+        }
+        out.iter().for_each(|(_, message)| decoder.push(message));
+    }
+    decoder.finish()
+}

@@ -1,0 +1,52 @@
+"""Ctrl-C stops a query at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+PROGRAM = """
+import itertools, sys
+import whimbrel as wb
+
+def forever():
+    for n in itertools.count():
+        yield {{"time": n, "x": n % 7}}
+
+print("running", flush=True)
+try:
+    {what}
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+    sys.exit(3)
+"""
+
+ACTIONS = {
+    "collect": 'wb.live(forever(), time="time").collect(runtime="{runtime}")',
+    "relation": 'wb.live(forever()).query(lambda q: q.sort("x")).collect(runtime="{runtime}")',
+    "subscribe": 'wb.live(forever(), time="time").subscribe(lambda row: None, runtime="{runtime}").wait()',
+    "idle": 'wb.live({{"time": "int64"}}, time="time").collect(runtime="{runtime}")',
+}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent as on Unix")
+@pytest.mark.parametrize("runtime", ["local", "library"])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_an_interrupt_stops_a_query(action: str, runtime: str) -> None:
+    program = PROGRAM.format(what=ACTIONS[action].format(runtime=runtime))
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        time.sleep(0.4)
+        sent = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        said = process.stdout.readline()
+        took = time.monotonic() - sent
+        assert said == "stopped\n"
+        assert process.wait(10) == 3
+    assert took < 2
