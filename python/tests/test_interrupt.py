@@ -18,6 +18,9 @@ def forever():
     for n in itertools.count():
         yield {{"time": n, "x": n % 7}}
 
+def many():
+    return wb.from_rows([{{"x": n}} for n in range(30_000)])
+
 print("running", flush=True)
 try:
     {what}
@@ -28,15 +31,25 @@ except KeyboardInterrupt:
 
 ACTIONS = {
     "collect": 'wb.live(forever(), time="time").collect(runtime="{runtime}")',
-    "relation": 'wb.live(forever()).query(lambda q: q.sort("x")).collect(runtime="{runtime}")',
+    "relation": 'many().query(many(), lambda a, b: a.join(b, how="cross").sort("x")).collect()',
     "subscribe": 'wb.live(forever(), time="time").subscribe(lambda row: None, runtime="{runtime}").wait()',
     "idle": 'wb.live({{"time": "int64"}}, time="time").collect(runtime="{runtime}")',
 }
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent as on Unix")
-@pytest.mark.parametrize("runtime", ["local", "library"])
-@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize(
+    ("action", "runtime"),
+    [
+        ("collect", "local"),
+        ("collect", "library"),
+        ("relation", "local"),
+        ("subscribe", "local"),
+        ("subscribe", "library"),
+        ("idle", "local"),
+        ("idle", "library"),
+    ],
+)
 def test_an_interrupt_stops_a_query(action: str, runtime: str) -> None:
     program = PROGRAM.format(what=ACTIONS[action].format(runtime=runtime))
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:

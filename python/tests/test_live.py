@@ -56,7 +56,7 @@ def test_late_rows_are_counted_and_shown() -> None:
         assert subscription.wait(10)
     assert subscription.late_rows == 1
     assert [row.n for row in seen] == [1, 1, 1]
-    assert [table["item"] for table in late] == [["late"]]
+    assert [table["time"] for table in late] == [[3]]
     assert "1 late" in repr(subscription)
 
 
@@ -86,6 +86,8 @@ def test_a_callback_that_fails_ends_the_query() -> None:
     with pytest.raises(wb.DataError, match="subscribed failed.*KeyError") as caught:
         subscription.wait(10)
     assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(wb.DataError, match="subscribed failed.*KeyError"):
+        live.push([(3, "c")])
 
 
 def test_stop_and_timeout() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from . import _whimbrel as native
 from .errors import DataError, WhimbrelError
 
 _waiting: dict[int, Feed] = {}
+_readers: dict[int, weakref.WeakSet[native.Job]] = {}
 
 
 class Feed(threading.Thread):
@@ -22,7 +24,7 @@ class Feed(threading.Thread):
 
     def __init__(self, items: Iterable[Any], push: Callable[[Any], None], close: Callable[[], None]) -> None:
         super().__init__(name="whimbrel-feed", daemon=True)
-        self._items = items
+        self._items = iter(items)
         self._push = push
         self._close = close
         self._stopped = False
@@ -31,14 +33,17 @@ class Feed(threading.Thread):
     def run(self) -> None:
         """Push until the iterable ends, fails, or nobody reads any more."""
         try:
-            for item in self._items:
-                if self._stopped:
+            while not self._stopped:
+                item = next(self._items, self)
+                if item is self:
+                    self._close()
                     return
                 self._push(item)
-            self._close()
+        except DataError:
+            # Every query that read the source is over; if one has failed, it is the one to say so.
+            self._stopped = True
         except WhimbrelError as error:
-            if not self._stopped:
-                self.error = error
+            self.error = error
         except BaseException as error:
             self.error = DataError(f"the iterable behind a live source failed: {error!r}")
             self.error.__cause__ = error
@@ -60,6 +65,19 @@ def start(plan: native.Plan) -> list[Feed]:
     for feed in feeds:
         feed.start()
     return feeds
+
+
+def reads(plan: native.Plan, job: native.Job) -> None:
+    """Remember that a job reads the live sources of its plan."""
+    for source in native.live_sources(plan):
+        _readers.setdefault(source, weakref.WeakSet()).add(job)
+
+
+def raise_failure(source: int) -> None:
+    """Raise why a job that read this live source has failed, if one has."""
+    for job in _readers.get(source, ()):
+        if job.done():
+            job.wait(0, None)
 
 
 def check(feeds: list[Feed]) -> None:

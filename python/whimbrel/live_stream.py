@@ -9,7 +9,7 @@ from typing import Any
 
 from . import _whimbrel as native
 from . import events, feeds
-from .errors import InvalidError
+from .errors import DataError, InvalidError
 from .ingress import Ingress, checked, shard_count
 from .rows import table_of_any
 from .schema import columns_of, schema_of
@@ -54,9 +54,10 @@ class LiveStream(ShardedStream):
         InvalidError
             If the columns are not the source's.
         DataError
-            If every query that read the source is over, or the source has been closed.
+            If every query that read the source is over (if one has failed, its own error), or the source has
+            been closed.
         """
-        self._senders[self._shard(shard)].push(table_of_any(rows, self._schema))
+        self._send(self._shard(shard), rows)
 
     def advance(self, time: int | datetime, *, shard: int | None = None) -> None:
         """
@@ -91,7 +92,16 @@ class LiveStream(ShardedStream):
         self.close()
 
     def _push_any(self, item: Any) -> None:
-        self._senders[0].push(table_of_any(item, self._schema))
+        self._send(0, item)
+
+    def _send(self, shard: int, rows: Any) -> None:
+        table = table_of_any(rows, self._schema)
+        try:
+            self._senders[shard].push(table)
+        except DataError:
+            # Nobody reads any more: the reason is worth more than that.
+            feeds.raise_failure(self._plan_source)
+            raise
 
     def _shard(self, shard: int) -> int:
         if not 0 <= shard < len(self._senders):

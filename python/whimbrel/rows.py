@@ -41,13 +41,10 @@ def _keys(row: Any) -> Iterable[str]:
 
 def table_of_any(rows: Any, schema: native.Schema | None) -> native.Table:
     """Make a table of what is pushed: an Arrow object, one row, or a list of rows or events."""
-    if isinstance(rows, Table):
-        return rows._native
-    if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
-        return native.Table.from_arrow(rows)
+    if isinstance(rows, Table) or hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
+        table = rows._native if isinstance(rows, Table) else native.Table.from_arrow(rows)
+        return table if schema is None else table.conform(schema)
     if isinstance(rows, Mapping | tuple | Event) or not isinstance(rows, Iterable):
         rows = [rows]
     listed = [events.flat(row) if isinstance(row, Event) else row for row in rows]
-    if schema is None:
-        return table_of_rows(listed, None)
-    return native.Table.from_rows_like(listed, schema)
+    return table_of_rows(listed, None) if schema is None else native.Table.from_rows_like(listed, schema)

@@ -12,6 +12,7 @@ from ._types import Key, RowFunction
 from .display import html_plan, text_table
 from .errors import InvalidError
 from .events import Event
+from .ingress import Ingress, checked
 from .expressions import Expr
 from .outputs import several, single
 from .schema import Schema
@@ -173,6 +174,36 @@ class ShardedStream:
                 )
         plans = [self._plan, *(other._plan for other in streams if isinstance(other, ShardedStream))]
         return ShardedStream(result_of(query, *map(Stream, plans))._plan)
+
+    def with_time(self, time: str, end: str | None = None, **ingress: Any) -> ShardedStream:
+        """
+        Give the rows of a stream without a time lifetimes, as `read` does with ``time=``.
+
+        For data that has to be filtered or computed before its time can be told.
+
+        Parameters
+        ----------
+        time, end, **ingress
+            As in `read`.
+
+        Returns
+        -------
+        ShardedStream
+            The same rows in the same shards, as events.
+
+        Raises
+        ------
+        InvalidError
+            If there is no such column, or the stream has a time already.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> flights = wb.from_rows([{"dep": 5}, {"dep": None}])
+        >>> flights.query(lambda q: q.where(lambda e: e.dep.is_not_null())).with_time("dep").to_rows()
+        [Row(start=5, end=6, dep=5)]
+        """
+        return ShardedStream(Ingress(time, end, **checked(ingress)).apply(self._plan))
 
     def rekey(self, *key: Key) -> ShardedStream:
         """
@@ -605,7 +636,8 @@ class ShardedStream:
             What it is called with: ``"rows"``, one `Row` each; ``"tables"``, a `Table` for each batch;
             ``"events"``, `Event` objects with edges and punctuations.
         late
-            Called with tables of rows that came too late and were dropped, as they were in their source.
+            Called with tables of rows that came too late and were dropped: of their source's columns, those that
+            the query uses.
         runtime, batch_rows
             As in `config`.
 
@@ -640,6 +672,7 @@ class ShardedStream:
         else:
             on_table = each_row(callback) if form == "rows" else lambda table: callback(Table(table))
             job = native.subscribe(self._plan, settings, on_table, on_late)
+        feeds.reads(self._plan, job)
         return Subscription(job, feeds.start(self._plan))
 
     def _options(

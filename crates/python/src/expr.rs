@@ -157,7 +157,11 @@ impl NativeExpr {
     }
 
     fn alias(&self, name: &str) -> NativeExpr {
-        self.of(self.expr.clone().unalias().alias(name))
+        match self.expr.clone().unalias() {
+            // A column under its own name is the column: a key or a projection that nothing has to be computed for.
+            Expr::Column(column) if column.name == name => self.of(Expr::Column(column)),
+            expr => self.of(expr.alias(name)),
+        }
     }
 
     /// The name that the expression gives its column: its alias, or the column that it is; else none.

@@ -15,7 +15,7 @@ use crate::progress::Bar;
 use crate::table::NativeTable;
 
 /// How often signals are looked at.
-const TICK: Duration = Duration::from_millis(50);
+pub const TICK: Duration = Duration::from_millis(50);
 
 /// How a plan is run.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Options")]
@@ -48,10 +48,14 @@ impl NativeOptions {
     /// Waits for the end of a job; interrupts and what `poll` raises cancel it.
     pub fn wait(&self, py: Python<'_>, job: &Job, poll: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let mut bar = Bar::new(self.progress);
-        while !wait_a_tick(py, job, TICK, poll)? {
+        loop {
+            let ended = py.detach(|| job.wait_timeout(TICK));
+            listen(py, job, poll)?;
+            if ended.or_raise()? {
+                return Ok(());
+            }
             bar.update(job);
         }
-        Ok(())
     }
 
     fn finish<T: Send>(
@@ -65,23 +69,13 @@ impl NativeOptions {
     }
 }
 
-/// Waits for a while; whether the job has ended.
-pub fn wait_a_tick(
-    py: Python<'_>,
-    job: &Job,
-    tick: Duration,
-    poll: Option<&Bound<'_, PyAny>>,
-) -> PyResult<bool> {
-    let ended = py.detach(|| job.wait_timeout(tick)).or_raise();
-    let interrupted = py.check_signals().and_then(|()| match poll {
+/// Looks at signals and calls `poll`; what they raise cancels the job.
+pub fn listen(py: Python<'_>, job: &Job, poll: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let heard = py.check_signals().and_then(|()| match poll {
         Some(poll) => poll.call0().map(|_| ()),
         None => Ok(()),
     });
-    if let Err(interrupt) = interrupted {
-        job.cancel();
-        return Err(interrupt);
-    }
-    ended
+    heard.inspect_err(|_| job.cancel())
 }
 
 /// The whole result.

@@ -1,42 +1,60 @@
 //! Results as they become known: to Python functions, in the background.
 
+use datafusion::error::DataFusionError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use whimbrel_sharded::{Job, LateRows, Options, Progress, RuntimeKind, action, run};
+use whimbrel_sharded::{Job, LateRows, Options, Progress, action, run};
 use whimbrel_temporal::Message;
 
-use crate::error::{OrRaise, Raised};
+use crate::error::{OrRaise, Raised, raise};
 use crate::events;
 use crate::plan::NativePlan;
-use crate::run::{NativeOptions, wait_a_tick};
+use crate::run::{NativeOptions, TICK, listen};
 use crate::table::NativeTable;
 use arrow::record_batch::RecordBatch;
 
 /// A query that runs in the background.
-#[pyclass(frozen, module = "whimbrel._whimbrel", name = "Job")]
+///
+/// A thread of its own waits for it, and so runs it in library mode; whoever else waits, waits for that thread's news.
+#[pyclass(frozen, module = "whimbrel._whimbrel", name = "Job", weakref)]
 pub struct NativeJob {
     job: Arc<Job>,
-    /// Set once the query has ended.
-    ended: Arc<AtomicBool>,
+    outcome: Arc<Outcome>,
+}
+
+/// How a query ended, once it has.
+#[derive(Default)]
+struct Outcome {
+    ended: Mutex<Option<Result<(), Arc<DataFusionError>>>>,
+    news: Condvar,
+}
+
+impl Outcome {
+    fn publish(&self, outcome: datafusion::error::Result<()>) {
+        let outcome = outcome.map_err(|error| match error {
+            DataFusionError::Shared(error) => error,
+            error => Arc::new(error),
+        });
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        self.news.notify_all();
+    }
+
+    /// Waits for the end for so long; how it was, if it came.
+    fn wait(&self, most: Duration) -> Option<Result<(), Arc<DataFusionError>>> {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.news.wait_timeout_while(ended, most, |ended| ended.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
 }
 
 impl NativeJob {
-    /// A job in library mode is run by whoever waits for it: here a thread of its own.
-    fn start(job: Job, options: &Options) -> PyResult<NativeJob> {
-        let (job, ended) = (Arc::new(job), Arc::new(AtomicBool::new(false)));
-        if options.runtime == RuntimeKind::Library {
-            let (job, ended) = (job.clone(), ended.clone());
-            let run = move || {
-                // The error is the job's, and raised to whoever waits for it.
-                let _ = job.wait();
-                ended.store(true, Ordering::Release);
-            };
-            std::thread::Builder::new().name("whimbrel".into()).spawn(run)?;
-        }
-        Ok(NativeJob { job, ended })
+    fn start(job: Job) -> PyResult<NativeJob> {
+        let (job, outcome) = (Arc::new(job), Arc::new(Outcome::default()));
+        let (waiting, told) = (job.clone(), outcome.clone());
+        std::thread::Builder::new().name("whimbrel".into()).spawn(move || told.publish(waiting.wait()))?;
+        Ok(NativeJob { job, outcome })
     }
 }
 
@@ -47,10 +65,11 @@ impl NativeJob {
     fn wait(&self, py: Python<'_>, seconds: Option<f64>, poll: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
         let until = seconds.map(|s| Instant::now() + Duration::from_secs_f64(s.clamp(0.0, 1e9)));
         loop {
-            let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
-            if wait_a_tick(py, &self.job, left.min(Duration::from_millis(50)), poll)? {
-                self.ended.store(true, Ordering::Release);
-                return Ok(true);
+            let left = until.map_or(TICK, |until| until.saturating_duration_since(Instant::now()));
+            let ended = py.detach(|| self.outcome.wait(left.min(TICK)));
+            listen(py, &self.job, poll)?;
+            if let Some(outcome) = ended {
+                return outcome.map(|()| true).map_err(|error| raise(DataFusionError::Shared(error)));
             }
             if until.is_some_and(|until| Instant::now() >= until) {
                 return Ok(false);
@@ -62,10 +81,9 @@ impl NativeJob {
         self.job.cancel();
     }
 
-    fn done(&self, py: Python<'_>) -> bool {
-        // An error is an end too; it is raised by wait.
-        self.ended.load(Ordering::Acquire)
-            || py.detach(|| self.job.wait_timeout(Duration::ZERO)).map_or(true, |ended| ended)
+    /// Whether it has ended, if only by an error.
+    fn done(&self) -> bool {
+        self.outcome.wait(Duration::ZERO).is_some()
     }
 
     fn rows_read(&self) -> u64 {
@@ -96,7 +114,7 @@ pub fn subscribe(
         Python::attach(|py| callback.call1(py, (table(batch),)).map(|_| ())).map_err(callback_failed)
     };
     let job = py.detach(|| action::subscribe(&plan.stream, &options, call)).or_raise()?;
-    NativeJob::start(job, &options)
+    NativeJob::start(job)
 }
 
 /// Calls a function with each list of events.
@@ -119,7 +137,7 @@ pub fn subscribe_events(
         Python::attach(call).map_err(callback_failed)
     };
     let job = py.detach(|| run(&plan.stream, &options, Box::new(sink))).or_raise()?;
-    NativeJob::start(job, &options)
+    NativeJob::start(job)
 }
 
 /// All events of the result, shard after shard.
@@ -222,6 +240,6 @@ fn table(batch: RecordBatch) -> NativeTable {
     NativeTable { schema: batch.schema(), batches: vec![batch] }
 }
 
-fn callback_failed(error: PyErr) -> datafusion::error::DataFusionError {
+fn callback_failed(error: PyErr) -> DataFusionError {
     Raised::wrap("the function that was subscribed failed", error)
 }

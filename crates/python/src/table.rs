@@ -1,14 +1,16 @@
 //! Tables and schemas as they pass between Python and the engine, by the Arrow PyCapsule interface, without copies.
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PySchema, PyTable};
 use std::sync::Arc;
+use whimbrel_plan::names::unknown_column;
 
-use crate::error::{OrRaise, invalid};
+use crate::error::{OrRaise, invalid, raise};
 use crate::rows::{Columns, Row};
 use crate::{types, values};
 
@@ -38,7 +40,7 @@ impl NativeSchema {
 
     /// The columns' names.
     fn names(&self) -> Vec<String> {
-        self.0.fields().iter().map(|f| f.name().clone()).collect()
+        names(&self.0)
     }
 
     /// The names of the columns' types.
@@ -106,6 +108,12 @@ impl NativeTable {
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         let batch = RecordBatch::try_new_with_options(schema.0.clone(), columns, &options).or_raise()?;
         Ok(NativeTable { schema: schema.0.clone(), batches: vec![batch] })
+    }
+
+    /// The same rows with the columns of a schema, found by name; types are cast where no value is lost.
+    fn conform(&self, schema: &NativeSchema) -> PyResult<NativeTable> {
+        let batches = self.batches.iter().map(|batch| conform(batch, &schema.0));
+        Ok(NativeTable { schema: schema.0.clone(), batches: batches.collect::<PyResult<_>>()? })
     }
 
     /// The schema.
@@ -179,6 +187,35 @@ impl NativeTable {
         let batch = arrow::compute::take_record_batch(&whole, &UInt32Array::from(order)).or_raise()?;
         Ok(NativeTable { schema: self.schema.clone(), batches: vec![batch] })
     }
+}
+
+fn conform(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
+    if batch.schema_ref() == schema {
+        return Ok(batch.clone());
+    }
+    let known: Vec<&str> = batch.schema_ref().fields().iter().map(|f| f.name().as_str()).collect();
+    let mut columns = Vec::new();
+    for field in schema.fields() {
+        let Some(column) = batch.column_by_name(field.name()) else {
+            return Err(raise(unknown_column(field.name(), &known)));
+        };
+        let options = CastOptions { safe: false, ..Default::default() };
+        columns.push(cast_with_options(column, field.data_type(), &options).map_err(|error| {
+            invalid(format!("column \"{}\": not a {}: {error}", field.name(), types::name(field.data_type())))
+        })?);
+    }
+    if let Some(extra) = known.iter().find(|name| schema.field_with_name(name).is_err()) {
+        return Err(invalid(format!(
+            "column \"{extra}\" is none of the source's: {}",
+            names(schema).join(", ")
+        )));
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options).or_raise()
+}
+
+fn names(schema: &SchemaRef) -> Vec<String> {
+    schema.fields().iter().map(|f| f.name().clone()).collect()
 }
 
 /// The cell of a row that is a mapping (absent: null), a tuple or list, or an object with attributes.

@@ -68,11 +68,6 @@ impl Gather {
         (state.frontier < INFINITY).then_some(lane)
     }
 
-    /// How far a lane has come.
-    pub fn lane_frontier(&self, lane: usize) -> Time {
-        self.lanes[lane].frontier
-    }
-
     /// A single lane is in order already.
     fn pass(&mut self, message: Message) {
         let lane = &mut self.lanes[0];

@@ -6,6 +6,7 @@
 //! columns indexed by the group number, which is why this is not a map (DESIGN §7).
 
 use crate::key::{Key, KeyValues, array_of_words, decode_rows, hash_bytes, hash_word, is_word};
+use crate::values::take_with_room;
 use arrow::array::{ArrayRef, BinaryBuilder, NullBufferBuilder};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, internal_err};
@@ -368,7 +369,7 @@ impl KeyColumns {
         match self {
             KeyColumns::Unit => Ok(Vec::new()),
             KeyColumns::Words(words, nulls) => {
-                Ok(vec![array_of_words(std::mem::take(words), nulls.finish(), &types[0])?])
+                Ok(vec![array_of_words(take_with_room(words), nulls.finish(), &types[0])?])
             }
             KeyColumns::Bytes(bytes) => decode_rows(types, bytes.finish()),
         }

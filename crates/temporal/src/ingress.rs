@@ -167,6 +167,7 @@ impl Ingress {
         let rows = table.project(&self.payload)?;
         let in_order = self.options.reorder_latency == 0
             && self.moved.is_empty()
+            && self.waiting.next_end().is_none()
             && times.sync[0] >= self.frontier
             && times.sync.is_sorted();
         match in_order {
@@ -284,14 +285,16 @@ impl Ingress {
             },
             _ => other,
         };
+        // A row that was told late has been told all the same: it lives one tick, even if it was over by then.
+        let at = |time: Time| if kind == Kind::End { time.max(other.saturating_add(1)) } else { time };
         if sync >= self.frontier {
-            return Ok((kind != Kind::End || other < sync).then_some((sync, other)));
+            return Ok(Some((at(sync), other)));
         }
         let adjusted = match self.options.disorder {
             Disorder::Raise => return self.raise(sync, row),
             Disorder::Drop => None,
             Disorder::Adjust if kind == Kind::Interval && other <= self.frontier => None,
-            Disorder::Adjust => Some((self.frontier, other)),
+            Disorder::Adjust => Some((at(self.frontier), other)),
         };
         if kind == Kind::Start
             && let Some(payload) = payload
@@ -384,7 +387,7 @@ impl Ingress {
         match self.options.on_completed {
             OnCompleted::EndOfStream => self.advance(INFINITY, out),
             OnCompleted::Flush => {
-                self.release(INFINITY);
+                self.release(self.high.saturating_add(1));
                 self.flush_rows(out)?;
                 self.advance(self.high, out)
             }
@@ -419,14 +422,16 @@ impl Ingress {
 
     fn check_lifetimes(&self, starts: &[Time], ends: &[Time]) -> Result<()> {
         match starts.iter().zip(ends).position(|(s, e)| e <= s) {
-            Some(row) => exec_err!(
-                "row {} ends at {}, not after its start {}; a lifetime [start, end) has at least one tick",
-                self.rows_read + row as u64,
-                ends[row],
-                starts[row]
-            ),
+            Some(row) => self.empty_lifetime(row, starts[row], ends[row]),
             None => Ok(()),
         }
+    }
+
+    fn empty_lifetime<T>(&self, row: usize, start: Time, end: Time) -> Result<T> {
+        exec_err!(
+            "row {} ends at {end}, not after its start {start}; a lifetime [start, end) has at least one tick",
+            self.rows_read + row as u64
+        )
     }
 
     fn edge_times(&self, starts: &[Time], ends: &[Time], kinds: &ArrayRef) -> Result<Times> {
@@ -436,8 +441,14 @@ impl Ingress {
         for row in 0..starts.len() {
             let kind = if kinds.is_valid(row) { kinds.value(row) } else { "null" };
             let (s, o) = match kind {
-                "interval" => (starts[row], ends[row]),
                 "start" => (starts[row], INFINITY),
+                "interval" | "end" if ends[row] <= starts[row] => {
+                    return self.empty_lifetime(row, starts[row], ends[row]);
+                }
+                "interval" => (starts[row], ends[row]),
+                "end" if ends[row] == INFINITY => {
+                    return exec_err!("row {}: an end edge needs an end", self.rows_read + row as u64);
+                }
                 "end" => (ends[row], starts[row]),
                 other => {
                     return exec_err!(
@@ -446,7 +457,6 @@ impl Ingress {
                     );
                 }
             };
-            self.check_lifetimes(&[s.min(o)], &[s.max(o)])?;
             sync.push(s);
             other.push(o);
         }

@@ -54,7 +54,9 @@ pub(crate) fn encode_rows(arrays: &[ArrayRef]) -> Result<BinaryArray> {
 pub(crate) fn decode_rows(types: &[DataType], bytes: BinaryArray) -> Result<Vec<ArrayRef>> {
     let converter = RowConverter::new(types.iter().map(|t| SortField::new(t.clone())).collect())?;
     let rows = converter.from_binary(bytes);
-    Ok(converter.convert_rows(&rows)?)
+    // Dictionaries come back as their values.
+    let typed = |(array, to): (ArrayRef, &DataType)| if array.data_type() == to { Ok(array) } else { cast(&array, to) };
+    Ok(converter.convert_rows(&rows)?.into_iter().zip(types).map(typed).collect::<std::result::Result<_, _>>()?)
 }
 
 /// The words of a column of a word type: its bits as `u64`.

@@ -78,9 +78,10 @@ impl TimeMerge {
         if let Some(input) = self.first() {
             return Some((input, Message::Batch(self.take(input))));
         }
-        // A punctuation waits for rows before it, not for rows of the inputs that are ahead of it.
-        let time = self.inputs.iter().map(|i| i.punctuated.min(i.head().0)).min()?;
-        (time > self.told).then(|| {
+        // If the input that is behind is so by the time of a row, that row is out and says how far time has come; if it
+        // is by a punctuation, that is told, whether the inputs ahead of it have punctuated or not.
+        let time = self.inputs.iter().map(|i| i.head().0).min()?;
+        (time > self.told && self.inputs.iter().any(|i| i.punctuated == time)).then(|| {
             self.told = time;
             (0, Message::Punctuation(time))
         })

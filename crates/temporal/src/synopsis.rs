@@ -7,7 +7,7 @@
 
 use crate::checkpoint::{restore_rows, save_rows};
 use crate::time::{INFINITY, Time};
-use arrow::array::{Array, RecordBatch};
+use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::interleave_record_batch;
 use datafusion::common::Result;
 use serde::{Deserialize, Serialize};
@@ -206,7 +206,14 @@ impl Synopsis {
             }
             indices.push((*place as usize, row as usize));
         }
-        Ok(interleave_record_batch(&batches, &indices)?)
+        match batches.first() {
+            // Rows without columns are only as many as they are.
+            Some(first) if first.num_columns() == 0 => {
+                let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+                Ok(RecordBatch::try_new_with_options(first.schema(), Vec::new(), &options)?)
+            }
+            _ => Ok(interleave_record_batch(&batches, &indices)?),
+        }
     }
 
     /// Lets go of batches without living rows, and moves the living together if they are few among the dead. Places of

@@ -254,6 +254,12 @@ fn cast_to(array: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to { Ok(array) } else { Ok(cast(&array, to)?) }
 }
 
+/// The values, leaving room for as many again: the next batch will not grow by copying.
+pub(crate) fn take_with_room<T>(values: &mut Vec<T>) -> Vec<T> {
+    let room = Vec::with_capacity(values.len());
+    std::mem::replace(values, room)
+}
+
 /// The values of a column that is being built, in one of the forms.
 #[derive(Debug)]
 pub(crate) enum Values {
@@ -326,18 +332,18 @@ impl Column {
         Ok(())
     }
 
-    /// The array; the column is empty again.
+    /// The array; the column is empty again, with room for as much as before.
     ///
     /// # Errors
     /// `ArrowError` if a value does not fit the type.
     pub fn finish(&mut self) -> Result<ArrayRef> {
         let nulls = self.nulls.finish();
         match &mut self.values {
-            Values::Int(values) => i64::array(std::mem::take(values), nulls, &self.to),
-            Values::Uint(values) => u64::array(std::mem::take(values), nulls, &self.to),
-            Values::Float(values) => f64::array(std::mem::take(values), nulls, &self.to),
-            Values::Decimal(values) => i128::array(std::mem::take(values), nulls, &self.to),
-            Values::Bytes(values) => Bytes::array(std::mem::take(values), nulls, &self.to),
+            Values::Int(values) => i64::array(take_with_room(values), nulls, &self.to),
+            Values::Uint(values) => u64::array(take_with_room(values), nulls, &self.to),
+            Values::Float(values) => f64::array(take_with_room(values), nulls, &self.to),
+            Values::Decimal(values) => i128::array(take_with_room(values), nulls, &self.to),
+            Values::Bytes(values) => Bytes::array(take_with_room(values), nulls, &self.to),
         }
     }
 }

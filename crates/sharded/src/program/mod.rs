@@ -39,12 +39,6 @@ pub trait ChannelProgram: Send {
     /// Takes the news that a lane will bring nothing more.
     fn end(&mut self, lane: usize) -> Result<()>;
 
-    /// The lanes that are no further ahead in time than the one that is needed. What they bring has to be taken too as it
-    /// comes: rows of one instant can be many, and a producer that is as far behind as any must not be kept waiting.
-    fn level(&self, needed: usize) -> Vec<usize> {
-        vec![needed]
-    }
-
     /// Goes on, and appends what comes out, with the number of the output.
     fn step(&mut self, out: &mut Vec<(usize, Message)>) -> Result<Step>;
 

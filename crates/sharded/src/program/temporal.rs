@@ -167,17 +167,6 @@ impl ChannelProgram for TemporalProgram {
         self.inputs[input].entry.end(lane)
     }
 
-    fn level(&self, needed: usize) -> Vec<usize> {
-        let (input, lane) = self.lanes[needed];
-        let Entry::Merge { gather, .. } = &self.inputs[input].entry else { return vec![needed] };
-        let time = gather.lane_frontier(lane);
-        let level = |&(i, l): &(usize, usize)| match &self.inputs[i].entry {
-            Entry::Merge { gather, .. } => gather.lane_frontier(l) <= time && !self.inputs[i].ended[l],
-            Entry::Ingress { .. } => false,
-        };
-        (0..self.lanes.len()).filter(|&l| l == needed || level(&self.lanes[l])).collect()
-    }
-
     fn step(&mut self, out: &mut Vec<(usize, Message)>) -> Result<Step> {
         for input in 0..self.inputs.len() {
             self.feed(input, out)?;

@@ -5,7 +5,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use datafusion::common::DataFusionError;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub(crate) struct Control {
     pub rows_read: AtomicU64,
@@ -19,6 +19,8 @@ pub(crate) struct Control {
     /// Dropped to stop: every thread that waits for anything waits for that too.
     running: Mutex<Option<Sender<Infallible>>>,
     stopped: Receiver<Infallible>,
+    /// Wakes those who wait in another way.
+    on_stop: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Control {
@@ -34,6 +36,7 @@ impl Control {
             error: Mutex::new(None),
             running: Mutex::new(Some(running)),
             stopped,
+            on_stop: OnceLock::new(),
         }
     }
 
@@ -63,6 +66,14 @@ impl Control {
 
     fn stop(&self) {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(wake) = self.on_stop.get() {
+            wake();
+        }
+    }
+
+    /// What else is to be done when the job is to stop. A job has one runtime, which says this once, before it starts.
+    pub fn on_stop(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.on_stop.set(wake);
     }
 
     /// Nothing ever comes from it; it is disconnected once the job is to stop.

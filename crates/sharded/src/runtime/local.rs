@@ -1,19 +1,17 @@
 //! The local runtime: a thread a channel, bounded queues between them (quill.txt §4.2).
 //!
-//! Why it does not deadlock. A consumer takes from the lane that its program needs and from those that are as far behind
-//! in time as that one. A producer hands everything that it
-//! has for targets that have room, punctuations with its progress last, before it waits for one that has none. So of
-//! all channels that wait, the one that is furthest behind in time is needed by nobody who keeps it waiting. Two paths
-//! between the same stages could break this, as one of them may need to run far ahead of the other; the queues of a
-//! stage that feeds several edges have no bound.
+//! A consumer takes from the lane that its program needs. A producer hands everything that it has for targets that have
+//! room, punctuations with its progress last, before it waits for one that has none: so readers of a stream learn how far
+//! time has come, and queues rarely need more room than they have (see [`Queues`]).
 //!
-//! A channel that fails stops all others before its queues close, so nobody takes its silence for an end.
+//! A channel that fails stops all others before it leaves its queues, so nobody takes its silence for an end.
 
+use super::queues::{Item, Queues, Stopped};
 use super::wiring::{Channel, Lane, QueueId};
 use super::{Control, Execution, Progress, Runtime, Wiring};
 use crate::program::Step;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Select, Sender, TrySendError, bounded, select_biased, unbounded};
-use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select_biased};
+use datafusion::common::{DataFusionError, Result};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,40 +23,26 @@ use whimbrel_temporal::Message;
 /// Runs a query on a thread a channel.
 #[derive(Debug, Clone, Copy)]
 pub struct Local {
-    /// How many messages may wait in a bounded queue.
+    /// How many messages may wait in a queue.
     pub queue_capacity: usize,
-}
-
-/// What is in a queue.
-enum Item {
-    Message(Message),
-    /// Nothing more comes. A queue that is closed without it was closed by a failure.
-    End,
 }
 
 impl Runtime for Local {
     fn start(&self, wiring: Wiring, progress: Progress) -> Result<Box<dyn Execution>> {
         let control = progress.control().clone();
-        let queues = wiring.queues.iter().map(|queue| match queue.bounded {
-            true => bounded(self.queue_capacity),
-            false => unbounded(),
-        });
-        let (senders, receivers): (Vec<_>, Vec<_>) = queues.unzip();
-        let mut ports = Ports {
-            senders: senders.into_iter().map(Some).collect(),
-            receivers: receivers.into_iter().map(Some).collect(),
-        };
-        let workers = wiring.channels.into_iter().map(|c| Worker::new(c, &mut ports, control.clone()));
-        let workers = workers.collect::<Result<Vec<_>>>()?;
+        let queues = Arc::new(Queues::new(&wiring.queues, wiring.channels.len(), self.queue_capacity));
+        let stop = queues.clone();
+        control.on_stop(Box::new(move || stop.stop()));
         let (running, ended) = bounded(0);
         let mut threads = Vec::new();
-        for worker in workers {
+        for (number, channel) in wiring.channels.into_iter().enumerate() {
+            let worker = Worker::new(number, channel, queues.clone(), control.clone());
             let thread = std::thread::Builder::new().name(worker.channel.name.clone());
             let running = running.clone();
             match thread.spawn(move || worker.run(running)) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    let error = format!("no thread for {}: {error}", threads.len());
+                    let error = format!("no thread for channel {number} of the query: {error}");
                     control.fail(DataFusionError::ResourcesExhausted(error));
                     break;
                 }
@@ -96,32 +80,11 @@ impl Execution for Threads {
     }
 }
 
-/// The ends of all queues; each is taken by the one channel it belongs to.
-struct Ports {
-    senders: Vec<Option<Sender<Item>>>,
-    receivers: Vec<Option<Receiver<Item>>>,
-}
-
-impl Ports {
-    fn sender(&mut self, queue: QueueId) -> Result<Sender<Item>> {
-        self.senders[queue].take().ok_or_else(|| internal_datafusion_err!("a queue has two producers"))
-    }
-
-    fn receiver(&mut self, queue: QueueId) -> Result<Receiver<Item>> {
-        self.receivers[queue].take().ok_or_else(|| internal_datafusion_err!("a queue has two consumers"))
-    }
-}
-
-/// Where a lane's messages come from, as a thread sees it.
-enum Source {
-    Own(Lane),
-    Queue(Receiver<Item>),
-}
-
 /// One channel's thread.
 struct Worker {
+    number: usize,
     channel: Channel,
-    sources: Vec<Source>,
+    queues: Arc<Queues>,
     outbox: Outbox,
     control: Arc<Control>,
 }
@@ -138,20 +101,17 @@ impl From<DataFusionError> for Halt {
     }
 }
 
+impl From<Stopped> for Halt {
+    fn from(_: Stopped) -> Halt {
+        Halt::Stopped
+    }
+}
+
 impl Worker {
-    fn new(mut channel: Channel, ports: &mut Ports, control: Arc<Control>) -> Result<Worker> {
-        let lanes = std::mem::take(&mut channel.lanes).into_iter();
-        let sources = lanes.map(|lane| match lane {
-            Lane::Queue(queue) => Ok(Source::Queue(ports.receiver(queue)?)),
-            lane => Ok(Source::Own(lane)),
-        });
-        let sources = sources.collect::<Result<_>>()?;
-        let mut outbox = Outbox { queues: Vec::new() };
-        for queue in channel.outlets.iter().flat_map(|o| &o.routes).flat_map(|r| r.targets()) {
-            let sender = ports.sender(*queue)?;
-            outbox.queues.push(Waiting { queue: *queue, sender, items: VecDeque::new(), gone: false });
-        }
-        Ok(Worker { channel, sources, outbox, control })
+    fn new(number: usize, channel: Channel, queues: Arc<Queues>, control: Arc<Control>) -> Worker {
+        let routes = channel.outlets.iter().flat_map(|outlet| &outlet.routes);
+        let outgoing = routes.flat_map(|route| route.targets()).map(|queue| (*queue, VecDeque::new())).collect();
+        Worker { number, channel, queues, outbox: Outbox { outgoing }, control }
     }
 
     /// Runs to the end; `running` tells by its drop that it is over.
@@ -167,7 +127,7 @@ impl Worker {
                 self.control.fail(DataFusionError::Internal(error));
             }
         }
-        // The queues close only now.
+        self.queues.leave(self.number);
         drop(self);
         drop(running);
     }
@@ -181,138 +141,74 @@ impl Worker {
             let step = self.channel.step(&mut out, &self.control)?;
             let Worker { channel, outbox, control, .. } = self;
             channel.deliver(&mut out, control, |queue, message| outbox.put(queue, Item::Message(message)))?;
-            self.outbox.flush(self.control.stopped())?;
-            if self.outbox.nobody_listens() && !self.channel.has_sink() {
+            self.send()?;
+            if self.nobody_listens() {
                 return Ok(());
             }
             match step {
                 Step::Ready => {}
                 Step::Ended => return self.finish(),
-                Step::Needs(needed) => match self.fetch(needed)? {
-                    (lane, Some(message)) => self.channel.program.push(lane, message)?,
-                    (lane, None) => self.channel.program.end(lane)?,
+                Step::Needs(lane) => match self.fetch(lane)? {
+                    Some(message) => self.channel.program.push(lane, message)?,
+                    None => self.channel.program.end(lane)?,
                 },
             }
         }
     }
 
-    /// The next message of the lane that is needed, or of one as far behind; none at its end.
-    fn fetch(&mut self, needed: usize) -> Result<(usize, Option<Message>), Halt> {
-        let stopped = self.control.stopped();
-        match &mut self.sources[needed] {
-            Source::Own(lane @ Lane::Reader(_)) => Ok((needed, lane.read(&self.control)?)),
-            Source::Own(Lane::Live { queue, columns }) => {
+    /// The next message of a lane, or none at its end.
+    fn fetch(&mut self, lane: usize) -> Result<Option<Message>, Halt> {
+        match &mut self.channel.lanes[lane] {
+            lane @ Lane::Reader(_) => Ok(lane.read(&self.control)?),
+            Lane::Live { queue, columns } => {
                 let message = select_biased! {
-                    recv(stopped) -> _ => return Err(Halt::Stopped),
+                    recv(self.control.stopped()) -> _ => return Err(Halt::Stopped),
                     // A sender that is gone has closed its shard.
                     recv(queue) -> message => message.ok(),
                 };
-                Ok((needed, super::wiring::live(message, columns.as_deref(), &self.control)?))
+                Ok(super::wiring::live(message, columns.as_deref(), &self.control)?)
             }
-            Source::Queue(_) => self.receive(needed),
-            Source::Own(Lane::Queue(_)) => Err(internal_datafusion_err!("a queue without its receiver").into()),
+            Lane::Queue(queue) => match self.queues.receive(*queue)? {
+                Item::Message(message) => Ok(Some(message)),
+                Item::End => Ok(None),
+            },
         }
     }
 
-    /// Waits for the queue of the lane that is needed, and for those of the lanes as far behind.
-    fn receive(&self, needed: usize) -> Result<(usize, Option<Message>), Halt> {
-        let mut lanes = Vec::new();
-        let mut select = Select::new();
-        let stop = select.recv(self.control.stopped());
-        for lane in self.channel.program.level(needed) {
-            if let Source::Queue(queue) = &self.sources[lane] {
-                lanes.push((lane, queue));
-                select.recv(queue);
-            }
+    fn send(&mut self) -> Result<(), Stopped> {
+        match self.outbox.outgoing.iter().all(|(_, items)| items.is_empty()) {
+            true => Ok(()),
+            false => self.queues.send(self.number, &mut self.outbox.outgoing),
         }
-        let ready = select.select();
-        if ready.index() == stop {
-            // Nothing is ever sent here: it is closed.
-            let _ = ready.recv(self.control.stopped());
-            return Err(Halt::Stopped);
-        }
-        let (lane, queue) = lanes[ready.index() - 1];
-        match ready.recv(queue) {
-            Ok(Item::Message(message)) => Ok((lane, Some(message))),
-            Ok(Item::End) => Ok((lane, None)),
-            // Whoever fails stops the job before it closes its queues.
-            Err(_) if self.control.is_stopped() => Err(Halt::Stopped),
-            Err(_) => Err(internal_datafusion_err!("a queue was closed before its end").into()),
-        }
+    }
+
+    /// Whether there are consumers, and all have got all they need.
+    fn nobody_listens(&self) -> bool {
+        let targets = || self.outbox.outgoing.iter().map(|(queue, _)| *queue);
+        !self.channel.has_sink() && self.queues.nobody_reads(targets())
     }
 
     fn finish(&mut self) -> Result<(), Halt> {
-        self.outbox.queues.iter_mut().for_each(|waiting| waiting.items.push_back(Item::End));
-        self.outbox.flush(self.control.stopped())
+        self.outbox.outgoing.iter_mut().for_each(|(_, items)| items.push_back(Item::End));
+        Ok(self.send()?)
     }
 }
 
-/// What a channel has to send.
+/// What a channel has to send, by queue.
 struct Outbox {
-    queues: Vec<Waiting>,
-}
-
-struct Waiting {
-    queue: QueueId,
-    sender: Sender<Item>,
-    items: VecDeque<Item>,
-    /// Its consumer has ended, having got all it needs.
-    gone: bool,
+    outgoing: Vec<(QueueId, VecDeque<Item>)>,
 }
 
 impl Outbox {
     fn put(&mut self, queue: QueueId, item: Item) {
         // A channel has few targets.
-        let Some(waiting) = self.queues.iter_mut().find(|w| w.queue == queue) else { return };
+        let Some((_, items)) = self.outgoing.iter_mut().find(|(target, _)| *target == queue) else { return };
         if let (Some(Item::Message(Message::Punctuation(last))), Item::Message(Message::Punctuation(time))) =
-            (waiting.items.back_mut(), &item)
+            (items.back_mut(), &item)
         {
             *last = (*last).max(*time);
             return;
         }
-        waiting.items.push_back(item);
-    }
-
-    /// Whether all consumers have got all they need.
-    fn nobody_listens(&self) -> bool {
-        self.queues.iter().all(|waiting| waiting.gone)
-    }
-
-    /// Sends everything; what has room first, then waits for the rest.
-    fn flush(&mut self, stopped: &Receiver<Infallible>) -> Result<(), Halt> {
-        loop {
-            self.queues.iter_mut().for_each(Waiting::send);
-            let full: Vec<usize> = (0..self.queues.len()).filter(|i| !self.queues[*i].items.is_empty()).collect();
-            if full.is_empty() {
-                return Ok(());
-            }
-            let mut select = Select::new();
-            let stop = select.recv(stopped);
-            for i in &full {
-                select.send(&self.queues[*i].sender);
-            }
-            // Which one has room is seen when sending is tried again.
-            if select.ready() == stop {
-                return Err(Halt::Stopped);
-            }
-        }
-    }
-}
-
-impl Waiting {
-    fn send(&mut self) {
-        while let Some(item) = self.items.pop_front() {
-            if self.gone {
-                continue;
-            }
-            match self.sender.try_send(item) {
-                Ok(()) => {}
-                Err(TrySendError::Full(item)) => {
-                    self.items.push_front(item);
-                    return;
-                }
-                Err(TrySendError::Disconnected(_)) => self.gone = true,
-            }
-        }
+        items.push_back(item);
     }
 }

@@ -128,14 +128,14 @@ impl<'a> Wirer<'a> {
         };
         let (stage, producers) = (&self.stages.stages[number], &self.stages.stages[*from]);
         let reach = self.reach(stage, input);
-        let bounded = self.stages.edges_out(*from) <= 1;
         let mut targets = vec![Vec::new(); producers.channels];
         for index in 0..stage.channels {
             for producer in reach.sources(index) {
                 targets[producer].push(self.queues.len());
                 let lane = Lane::Queue(self.queues.len());
-                self.channels[self.first_channels[number] + index].lanes.push(lane);
-                self.queues.push(Queue { producer: self.first_channels[*from] + producer, bounded });
+                let consumer = self.first_channels[number] + index;
+                self.channels[consumer].lanes.push(lane);
+                self.queues.push(Queue { producer: self.first_channels[*from] + producer, consumer });
             }
         }
         let made = &producers.outputs[*output];

@@ -54,9 +54,8 @@ pub(super) enum Lane {
 pub(super) struct Queue {
     /// The channel that fills it.
     pub producer: usize,
-    /// Whether its producer may have to wait. Where a stage feeds several edges, waiting for one of their readers could
-    /// keep another one waiting that the first depends on.
-    pub bounded: bool,
+    /// The channel that reads it.
+    pub consumer: usize,
 }
 
 /// Where an output's messages go.

@@ -185,3 +185,26 @@ fn windows_are_moved_between_numbers_of_shards() {
         }
     }
 }
+
+/// All rows at one instant, or with one key: somebody has everything, and the others nothing.
+#[test]
+fn skew_does_not_keep_anybody_waiting() {
+    let n = 3000;
+    for (times, users) in [(0, 40), (n, 1), (0, 1)] {
+        let mut random = Random(3);
+        let times: Vec<i64> = (0..n).map(|i| i.min(times)).collect();
+        let users: Vec<i64> = (0..n).map(|_| random.below(users)).collect();
+        let rows = table(vec![ints("time", times), ints("user", users)]);
+        let query = |stream: &Stream| {
+            let keyed = stream.rekey(vec![column("user")]).unwrap().redistribute(None, Scope::Global).unwrap();
+            let counts = keyed.aggregate(count()).unwrap().broadcast(None, Scope::Global).unwrap();
+            keyed.where_exists(&counts, vec![]).unwrap().redistribute(None, Scope::Global).unwrap()
+        };
+        for shards in [2, 8] {
+            let stream = query(&points(&rows, shards, 1));
+            assert_eq!(changes(&stream, &local()), changes(&stream, &library()));
+            let table = query(&relation(&rows, shards, 1));
+            assert_eq!(rows_in_order(&table, &local()), rows_in_order(&table, &library()));
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Edges to intervals, for those who read the result.
 //!
-//! Invariants: a start edge waits for its end edge (rows with equal columns are one group; of several equal edges that
-//! began together any may be taken). Ordered by start, nothing passes a row that still waits; ordered by what is known,
+//! Invariants: a start edge waits in `open` for its end edge (rows with equal columns are one group; of several equal edges
+//! that began together any may be taken). Ordered by start, nothing passes a row that still waits; ordered by what is known,
 //! a row leaves when its end comes. At the end of the stream what still waits leaves as it is.
 
 use crate::batch::{Batch, Message};
@@ -12,7 +12,8 @@ use crate::synopsis::{EntryId, SavedSynopsis, Synopsis};
 use crate::time::{INFINITY, Kind, Time};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
-use std::collections::BTreeMap;
+use hashbrown::HashMap;
+use std::collections::VecDeque;
 
 /// In which order whole lifetimes leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,10 +30,12 @@ pub struct Coalesce {
     groups: Option<Groups>,
     /// Rows that have not left. The note is the end, once it is known.
     waiting: Synopsis,
-    /// The waiting rows in the order of their start and arrival.
-    queue: BTreeMap<(Time, u64), EntryId>,
-    arrivals: u64,
-    place_of: BTreeMap<EntryId, (Time, u64)>,
+    /// The waiting rows in the order of their start, if they leave in it.
+    queue: VecDeque<EntryId>,
+    /// The rows whose end is not known, by group and start.
+    open: HashMap<(u32, Time), Vec<EntryId>>,
+    /// The groups of rows that have just left.
+    left: Vec<u32>,
     rows: RowsOut,
 }
 
@@ -43,9 +46,9 @@ impl Coalesce {
             order,
             groups: None,
             waiting: Synopsis::default(),
-            queue: BTreeMap::new(),
-            arrivals: 0,
-            place_of: BTreeMap::new(),
+            queue: VecDeque::new(),
+            open: HashMap::new(),
+            left: Vec::new(),
             rows: RowsOut::default(),
         }
     }
@@ -53,7 +56,7 @@ impl Coalesce {
     fn batch(&mut self, batch: Batch, out: &mut Vec<Message>) -> Result<()> {
         let mut batch = batch.compact()?;
         let edges = (0..batch.len()).any(|i| batch.kind_at(i) != Kind::Interval);
-        if !edges && (self.queue.is_empty() || self.order == CoalesceOrder::Known) {
+        if !edges && self.queue.is_empty() {
             out.push(Message::Batch(batch));
             return Ok(());
         }
@@ -67,6 +70,7 @@ impl Coalesce {
             self.row(&batch, row, group, (kept, row as u32))?;
         }
         self.release();
+        numbers.append(&mut self.left);
         for group in numbers {
             self.forget_if_empty(group);
         }
@@ -79,46 +83,58 @@ impl Coalesce {
             Kind::Interval if self.order == CoalesceOrder::Known => self.rows.push(sync, other, place),
             Kind::Interval | Kind::Start => {
                 let id = self.waiting.insert(group, place, sync, INFINITY, other);
-                self.enqueue(id, sync);
+                self.enqueue(id);
             }
             Kind::End => {
-                let open = self.waiting.of(group).find(|(_, e)| e.start == other && e.note == INFINITY);
-                let Some((id, _)) = open else {
+                let Some(id) = self.close(group, other) else {
                     return exec_err!(
                         "an end edge at {sync} ends a row that began at {other}, but no such row is open; a start edge \
                          and its end edge carry equal columns"
                     );
                 };
                 self.waiting.note(id, sync);
-                if self.order == CoalesceOrder::Known {
-                    self.leave(id);
+                match self.order {
+                    CoalesceOrder::Start => self.release(),
+                    CoalesceOrder::Known => self.leave(id),
                 }
             }
         }
         Ok(())
     }
 
-    fn enqueue(&mut self, id: EntryId, start: Time) {
-        self.queue.insert((start, self.arrivals), id);
-        self.place_of.insert(id, (start, self.arrivals));
-        self.arrivals += 1;
+    fn enqueue(&mut self, id: EntryId) {
+        let entry = self.waiting.get(id);
+        if entry.note == INFINITY {
+            self.open.entry((entry.group, entry.start)).or_default().push(id);
+        }
+        if self.order == CoalesceOrder::Start {
+            self.queue.push_back(id);
+        }
+    }
+
+    /// The open row of this group that began at `start`; it is not open any more.
+    fn close(&mut self, group: u32, start: Time) -> Option<EntryId> {
+        let open = self.open.get_mut(&(group, start))?;
+        let id = open.pop();
+        if open.is_empty() {
+            self.open.remove(&(group, start));
+        }
+        id
     }
 
     fn leave(&mut self, id: EntryId) {
         let entry = self.waiting.get(id);
         self.rows.push(entry.start, entry.note, entry.row);
+        self.left.push(entry.group);
         self.waiting.remove(id);
-        if let Some(place) = self.place_of.remove(&id) {
-            self.queue.remove(&place);
-        }
     }
 
     /// Lets go of the first rows as long as their ends are known.
     fn release(&mut self) {
-        while self.order == CoalesceOrder::Start
-            && let Some((_, &id)) = self.queue.first_key_value()
+        while let Some(&id) = self.queue.front()
             && self.waiting.get(id).note < INFINITY
         {
+            self.queue.pop_front();
             self.leave(id);
         }
     }
@@ -133,10 +149,7 @@ impl Coalesce {
 
     /// The time before which nothing will leave any more.
     fn horizon(&self, time: Time) -> Time {
-        match self.queue.first_key_value() {
-            Some((&(start, _), _)) => start.min(time),
-            None => time,
-        }
+        self.queue.front().map_or(time, |&id| self.waiting.get(id).start.min(time))
     }
 
     fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
@@ -151,8 +164,10 @@ impl Operator for Coalesce {
             Message::Batch(batch) => self.batch(batch, out)?,
             Message::Punctuation(time) => {
                 if time == INFINITY {
-                    let all: Vec<EntryId> = self.queue.values().copied().collect();
+                    let all: Vec<EntryId> = self.waiting.all().map(|(id, _)| id).collect();
                     all.into_iter().for_each(|id| self.leave(id));
+                    self.queue.clear();
+                    self.open.clear();
                 }
                 self.flush(out)?;
                 let time = if self.order == CoalesceOrder::Start { self.horizon(time) } else { time };
@@ -170,8 +185,8 @@ impl Operator for Coalesce {
         let waiting: SavedSynopsis;
         (self.groups, waiting) = decode(state)?;
         self.waiting = Synopsis::restore(waiting)?;
-        let all: Vec<(EntryId, Time)> = self.waiting.all().map(|(id, e)| (id, e.start)).collect();
-        all.into_iter().for_each(|(id, start)| self.enqueue(id, start));
+        let all: Vec<EntryId> = self.waiting.all().map(|(id, _)| id).collect();
+        all.into_iter().for_each(|id| self.enqueue(id));
         Ok(())
     }
 }

@@ -79,8 +79,15 @@ impl Session {
                     self.members.insert(group, (kept, row as u32), time, INFINITY, 0);
                 }
             }
+            self.forget_idle(&numbers);
         }
         Ok(())
+    }
+
+    /// Forgets the groups that have no session: only an end edge came, after its session.
+    fn forget_idle(&mut self, numbers: &[u32]) {
+        let Session { groups: Some(groups), sessions, .. } = self else { return };
+        numbers.iter().filter(|&&g| !sessions[g as usize].active).for_each(|&g| groups.remove(g));
     }
 
     /// A row of this group starts now: it goes on with the session, or begins one.

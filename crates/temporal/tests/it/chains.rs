@@ -71,7 +71,7 @@ fn plans() -> impl Strategy<Value = Plan> {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(cases(1500))]
 
     #[test]
     fn combinations(

@@ -10,8 +10,11 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use whimbrel_temporal::{Closed, DurationRule, StartRule};
 
+/// So many cases; PROPTEST_CASES=2560 runs ten times as many.
 pub fn cases(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4000, ..ProptestConfig::default() }
+    let default = ProptestConfig::default();
+    let cases = (cases as u64 * default.cases as u64 / 256).max(1) as u32;
+    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4000, ..default }
 }
 
 pub fn unary(step: Step, stream: Stream, dice: &Dice) {
@@ -77,7 +80,7 @@ pub fn keys() -> impl Strategy<Value = (Vec<usize>, Vec<usize>)> {
 }
 
 proptest! {
-    #![proptest_config(cases(50))]
+    #![proptest_config(cases(200))]
 
     #[test]
     fn where_keeps_what_satisfies(stream in streams(Kinds::Any, 40), condition in conditions(), dice in dice()) {
@@ -176,7 +179,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(120))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn join_while_both_are_alive(

@@ -191,8 +191,9 @@ fn text() -> impl Strategy<Value = Value> {
 }
 
 fn float() -> impl Strategy<Value = Value> {
+    // Quarters: sums of them are exact, and can be keys again.
     prop_oneof![
-        8 => (-20..20i64).prop_map(|i| Value::Float(i as f64 * 0.1)),
+        8 => (-20..20i64).prop_map(|i| Value::Float(i as f64 * 0.25)),
         1 => Just(Value::Float(1e6)),
         1 => Just(Value::Null),
     ]

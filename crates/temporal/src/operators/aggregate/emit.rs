@@ -8,7 +8,7 @@ use crate::batch::{Batch, Message, Other};
 use crate::groups::{Groups, KeyColumns};
 use crate::rules::BATCH_ROWS;
 use crate::time::Time;
-use crate::values::Column;
+use crate::values::{Column, take_with_room};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
@@ -66,9 +66,9 @@ impl Emit {
         let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
         let other = match self.duration {
             Some(duration) => Other::After(duration),
-            None => Other::Column(std::mem::take(&mut self.other).into()),
+            None => Other::Column(take_with_room(&mut self.other).into()),
         };
-        out.push(Message::Batch(Batch::new(std::mem::take(&mut self.sync).into(), other, rows)));
+        out.push(Message::Batch(Batch::new(take_with_room(&mut self.sync).into(), other, rows)));
         Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! First and last: the value of the row that started first, or last, among those alive; ties by arrival. Nulls are
 //! values here, as in SQL's `first_value`.
+//!
+//! An end edge does not tell apart rows with one start and one value: any of them leaves.
 
 use super::accumulator::{Accumulator, Rows, same};
 use crate::operator::{decode, encode};
@@ -60,6 +62,13 @@ impl<V: Value> Ends<V> {
         self.filter.as_ref().is_none_or(|f| f.is_valid(row) && f.value(row))
     }
 
+    fn remove_equal(state: &mut BTreeMap<Place, Option<V::Ordered>>, start: Time, value: &Option<V::Ordered>) {
+        let place = state.range((start, 0)..=(start, u64::MAX)).find(|(_, v)| *v == value).map(|(p, _)| *p);
+        if let Some(place) = place {
+            state.remove(&place);
+        }
+    }
+
     fn trim(end: End, state: &mut BTreeMap<Place, Option<V::Ordered>>) {
         while state.len() > 1 {
             match end {
@@ -104,11 +113,7 @@ impl<V: Value> Accumulator for Ends<V> {
         for (row, &state) in (first..).zip(states) {
             if self.counts(row) {
                 let (start, value) = (self.starts[row], self.value(row));
-                let state = &mut self.states[state as usize];
-                let place = state.range((start, 0)..=(start, u64::MAX)).find(|(_, v)| **v == value).map(|(p, _)| *p);
-                if let Some(place) = place {
-                    state.remove(&place);
-                }
+                Self::remove_equal(&mut self.states[state as usize], start, &value);
             }
         }
     }
@@ -126,8 +131,12 @@ impl<V: Value> Accumulator for Ends<V> {
     fn difference(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], _end: Time) {
         let other = same::<Self>(other);
         for (&t, &f) in to.iter().zip(from) {
-            for place in other.states[f as usize].keys() {
-                self.states[t as usize].remove(place);
+            let state = &mut self.states[t as usize];
+            for (place, value) in &other.states[f as usize] {
+                // An end edge may have left its place to this row and taken this row's.
+                if state.remove(place).is_none() {
+                    Self::remove_equal(state, place.0, value);
+                }
             }
         }
     }

@@ -1,0 +1,311 @@
+//! The queues between the threads of a job.
+//!
+//! Queues are bounded, so that nobody runs far ahead of those who read. But channels that wait for each other in a
+//! circle would wait for ever: one for rows of a second, which waits for room in the queue of a third, which waits for
+//! rows of the first. A query over bounded data needs some amount of buffering that no bound chosen beforehand can
+//! promise (two ways of different lengths from a source to a join; a skewed exchange). So whoever is about to wait looks
+//! whether that closes a circle, and if it does, a full queue of the circle gets room for one more message (T. Parks,
+//! Bounded Scheduling of Process Networks, 1995). All others stay as they are.
+//!
+//! Invariants: a channel waits for one queue to have something, or for all of some queues to have room; an entry in
+//! `waits` is taken out by the one who waits and by nobody else; no cycle of waits lasts. What flows through a queue does
+//! not depend on its bound. Everything is under one lock: messages are batches, and few.
+
+use super::wiring::QueueId;
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use whimbrel_temporal::Message;
+
+/// What is in a queue.
+pub(super) enum Item {
+    Message(Message),
+    /// Nothing more comes.
+    End,
+}
+
+/// The job is to stop.
+pub(super) struct Stopped;
+
+/// All queues of a job.
+pub(super) struct Queues {
+    state: Mutex<State>,
+    /// One for each channel.
+    wake: Vec<Condvar>,
+}
+
+struct State {
+    queues: Vec<Queue>,
+    /// What each channel waits for.
+    waits: Vec<Wait>,
+    stopped: bool,
+}
+
+struct Queue {
+    producer: usize,
+    consumer: usize,
+    items: VecDeque<Item>,
+    capacity: usize,
+    /// The consumer has got all it needs.
+    gone: bool,
+}
+
+enum Wait {
+    Nothing,
+    Something(QueueId),
+    Room(Vec<QueueId>),
+}
+
+impl Queue {
+    fn is_full(&self) -> bool {
+        self.items.len() >= self.capacity
+    }
+}
+
+impl Queues {
+    /// Queues of these producers and consumers, for so many channels.
+    pub fn new(ends: &[super::wiring::Queue], channels: usize, capacity: usize) -> Queues {
+        let queue = |ends: &super::wiring::Queue| Queue {
+            producer: ends.producer,
+            consumer: ends.consumer,
+            items: VecDeque::new(),
+            capacity,
+            gone: false,
+        };
+        let queues = ends.iter().map(queue).collect();
+        let waits = (0..channels).map(|_| Wait::Nothing).collect();
+        let state = Mutex::new(State { queues, waits, stopped: false });
+        Queues { state, wake: (0..channels).map(|_| Condvar::new()).collect() }
+    }
+
+    /// No code that could panic runs under the lock.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the next item of a queue; waits for it.
+    pub fn receive(&self, queue: QueueId) -> Result<Item, Stopped> {
+        let mut state = self.lock();
+        let channel = state.queues[queue].consumer;
+        loop {
+            if state.stopped {
+                return Err(Stopped);
+            }
+            let full = state.queues[queue].is_full();
+            if let Some(item) = state.queues[queue].items.pop_front() {
+                let producer = state.queues[queue].producer;
+                if full && state.waits_for_room(producer, queue) {
+                    self.wake[producer].notify_one();
+                }
+                return Ok(item);
+            }
+            state = self.wait(state, channel, Wait::Something(queue));
+        }
+    }
+
+    /// Puts everything into its queues: what has room at once, the rest as room comes.
+    pub fn send(&self, channel: usize, outgoing: &mut [(QueueId, VecDeque<Item>)]) -> Result<(), Stopped> {
+        let mut state = self.lock();
+        loop {
+            if state.stopped {
+                return Err(Stopped);
+            }
+            for (queue, items) in outgoing.iter_mut() {
+                self.fill(&mut state, *queue, items);
+            }
+            let left = outgoing.iter().filter(|(_, items)| !items.is_empty());
+            let left: Vec<QueueId> = left.map(|(queue, _)| *queue).collect();
+            if left.is_empty() {
+                return Ok(());
+            }
+            state = self.wait(state, channel, Wait::Room(left));
+        }
+    }
+
+    fn fill(&self, state: &mut State, number: QueueId, items: &mut VecDeque<Item>) {
+        let queue = &mut state.queues[number];
+        if queue.gone {
+            items.clear();
+        }
+        let was_empty = queue.items.is_empty();
+        while !queue.is_full()
+            && let Some(item) = items.pop_front()
+        {
+            queue.items.push_back(item);
+        }
+        let consumer = queue.consumer;
+        if was_empty && matches!(state.waits[consumer], Wait::Something(awaited) if awaited == number) {
+            self.wake[consumer].notify_one();
+        }
+    }
+
+    /// Waits for a change; whoever makes it wakes the channel.
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State>, channel: usize, wait: Wait) -> MutexGuard<'a, State> {
+        state.waits[channel] = wait;
+        if let Some(relieved) = state.break_circles(channel) {
+            for producer in relieved {
+                self.wake[producer].notify_one();
+            }
+            if state.room_for(channel) {
+                state.waits[channel] = Wait::Nothing;
+                return state;
+            }
+        }
+        let mut state = self.wake[channel].wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waits[channel] = Wait::Nothing;
+        state
+    }
+
+    /// Takes the news that a channel reads and sends nothing any more.
+    pub fn leave(&self, channel: usize) {
+        let mut state = self.lock();
+        for number in 0..state.queues.len() {
+            if state.queues[number].consumer != channel {
+                continue;
+            }
+            state.queues[number].gone = true;
+            state.queues[number].items.clear();
+            let producer = state.queues[number].producer;
+            if state.waits_for_room(producer, number) {
+                self.wake[producer].notify_one();
+            }
+        }
+    }
+
+    /// Whether none of these queues is read any more.
+    pub fn nobody_reads(&self, queues: impl IntoIterator<Item = QueueId>) -> bool {
+        let state = self.lock();
+        queues.into_iter().all(|queue| state.queues[queue].gone)
+    }
+
+    /// Wakes everybody, to stop.
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+        self.wake.iter().for_each(Condvar::notify_one);
+    }
+}
+
+impl State {
+    fn waits_for_room(&self, channel: usize, queue: QueueId) -> bool {
+        matches!(&self.waits[channel], Wait::Room(queues) if queues.contains(&queue))
+    }
+
+    /// Whether a channel that waits for room can put something somewhere.
+    fn room_for(&self, channel: usize) -> bool {
+        match &self.waits[channel] {
+            Wait::Room(queues) => queues.iter().any(|q| !self.queues[*q].is_full()),
+            _ => false,
+        }
+    }
+
+    /// Makes room wherever this channel waits for itself; gives the producers that have room now.
+    fn break_circles(&mut self, channel: usize) -> Option<Vec<usize>> {
+        let mut relieved = Vec::new();
+        while let Some(queue) = self.circle(channel) {
+            self.queues[queue].capacity = self.queues[queue].items.len() + 1;
+            relieved.push(self.queues[queue].producer);
+        }
+        (!relieved.is_empty()).then_some(relieved)
+    }
+
+    /// The full queue that holds the least, of a circle of waits through this channel.
+    fn circle(&self, channel: usize) -> Option<QueueId> {
+        let mut seen = vec![false; self.waits.len()];
+        let mut path = Vec::new();
+        self.search(channel, channel, &mut seen, &mut path).then(|| {
+            path.into_iter().min_by_key(|queue| self.queues[*queue].items.len())
+        })?
+    }
+
+    /// Whether what `from` waits for leads back to `target`; the full queues on the way are put into `path`.
+    fn search(&self, from: usize, target: usize, seen: &mut [bool], path: &mut Vec<QueueId>) -> bool {
+        let full = match &self.waits[from] {
+            Wait::Nothing => return false,
+            Wait::Something(queue) => {
+                let empty = self.queues[*queue].items.is_empty();
+                return empty && self.leads(self.queues[*queue].producer, target, seen, path);
+            }
+            Wait::Room(queues) => queues,
+        };
+        for queue in full.iter().filter(|q| self.queues[**q].is_full() && !self.queues[**q].gone) {
+            path.push(*queue);
+            if self.leads(self.queues[*queue].consumer, target, seen, path) {
+                return true;
+            }
+            path.pop();
+        }
+        false
+    }
+
+    fn leads(&self, next: usize, target: usize, seen: &mut [bool], path: &mut Vec<QueueId>) -> bool {
+        next == target || !std::mem::replace(&mut seen[next], true) && self.search(next, target, seen, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::wiring::Queue;
+    use std::sync::Arc;
+    use std::thread::spawn;
+    use whimbrel_temporal::Message;
+
+    fn some(n: usize) -> VecDeque<Item> {
+        (0..n).map(|i| Item::Message(Message::Punctuation(i as i64))).collect()
+    }
+
+    fn queues(ends: &[(usize, usize)], channels: usize) -> Arc<Queues> {
+        let ends: Vec<Queue> = ends.iter().map(|&(producer, consumer)| Queue { producer, consumer }).collect();
+        Arc::new(Queues::new(&ends, channels, 1))
+    }
+
+    fn taken(queues: &Queues, queue: QueueId, n: usize) -> usize {
+        (0..n).filter(|_| queues.receive(queue).is_ok()).count()
+    }
+
+    #[test]
+    fn a_circle_of_waits_is_broken() {
+        // 0 feeds 1 and 2, 2 feeds 1; 1 wants all of 2 before it takes anything from 0, which sends to 1 first.
+        let queues = queues(&[(0, 1), (0, 2), (2, 1)], 3);
+        let (first, second) = (queues.clone(), queues.clone());
+        let source = spawn(move || {
+            assert!(first.send(0, &mut [(0, some(20))]).is_ok());
+            assert!(first.send(0, &mut [(1, some(1))]).is_ok());
+        });
+        let between = spawn(move || {
+            assert_eq!(taken(&second, 1, 1), 1);
+            assert!(second.send(2, &mut [(2, some(3))]).is_ok());
+        });
+        assert_eq!(taken(&queues, 2, 3), 3);
+        assert_eq!(taken(&queues, 0, 20), 20);
+        source.join().unwrap();
+        between.join().unwrap();
+        let capacities: Vec<usize> = queues.lock().queues.iter().map(|q| q.capacity).collect();
+        assert_eq!(capacities, [20, 1, 1], "only the queue that was in the way has grown");
+    }
+
+    #[test]
+    fn a_bound_holds_where_nobody_waits_in_a_circle() {
+        let queues = queues(&[(0, 1)], 2);
+        let sender = queues.clone();
+        let source = spawn(move || assert!(sender.send(0, &mut [(0, some(50))]).is_ok()));
+        for _ in 0..50 {
+            assert!(queues.receive(0).is_ok());
+            assert!(queues.lock().queues[0].items.len() <= 1);
+        }
+        source.join().unwrap();
+    }
+
+    #[test]
+    fn who_waits_is_woken_to_stop_and_by_those_who_leave() {
+        let queues = queues(&[(0, 1)], 2);
+        let sender = queues.clone();
+        let source = spawn(move || sender.send(0, &mut [(0, some(2))]).is_ok());
+        queues.leave(1);
+        assert!(source.join().unwrap(), "what nobody reads is gone");
+        assert!(queues.nobody_reads([0]));
+        let waiter = queues.clone();
+        let reader = spawn(move || waiter.receive(0).is_ok());
+        queues.stop();
+        assert!(!reader.join().unwrap());
+    }
+}
