@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -87,3 +90,37 @@ def test_progress_is_silent_where_there_is_no_terminal(capfd: pytest.CaptureFixt
     slow = wb.udf(lambda e: time.sleep(0.002) or True)
     wb.from_rows([{"n": n} for n in range(400)]).query(lambda q: q.where(slow)).collect()
     assert capfd.readouterr().err == ""
+
+
+SLOW = """
+import time
+import whimbrel as wb
+slow = wb.udf(lambda e: time.sleep(0.002) or True)
+wb.from_rows([{"n": n} for n in range(600)], time="n").query(lambda q: q.where(slow)).collect(batch_rows=50%s)
+"""
+
+
+def shown_on_a_terminal(options: str) -> str:
+    import pty
+
+    terminal, end = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW % options], stderr=end, env={**os.environ, "TERM": "xterm"}
+    ) as child:
+        os.close(end)
+        said = b""
+        try:
+            while part := os.read(terminal, 4096):
+                said += part
+        except OSError:
+            # Linux says so when the other end is closed.
+            pass
+        assert child.wait() == 0
+    os.close(terminal)
+    return said.decode()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo terminal")
+def test_progress_is_shown_on_a_terminal_and_can_be_switched_off() -> None:
+    assert "% of 600 rows" in shown_on_a_terminal("")
+    assert shown_on_a_terminal(", progress=False") == ""

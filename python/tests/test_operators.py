@@ -173,6 +173,8 @@ def test_select_many() -> None:
     boxed = tags.query(
         lambda q: q.select_many(wb.udf(lambda e: e.x.split()), "word", returns="list[string]").select("word")
     )
+    listed = tags.query(lambda q: q.select_many(lambda e: [e.t, e.t * 10], "n").select("n"))
+    assert lifetimes(listed) == [(1, 2, 1), (1, 2, 10), (2, 3, 2), (2, 3, 20)]
     assert lifetimes(boxed) == [(1, 2, "p"), (1, 2, "q")]
 
 

@@ -43,7 +43,7 @@ def hash_join(s: wb.ShardedStream, shards: int) -> wb.ShardedStream:
 
 
 def theta_multicast(s: wb.ShardedStream, shards: int) -> wb.ShardedStream:
-    return s.multicast(lambda e: wb.fn.make_array(e.price % shards, (e.price + 1) % shards), shards)
+    return s.multicast(lambda e: [e.price % shards, (e.price + 1) % shards], shards)
 
 
 def twice(s: wb.ShardedStream, shards: int) -> wb.ShardedStream:

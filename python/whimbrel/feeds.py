@@ -13,10 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import _whimbrel as native
-from .errors import DataError, WhimbrelError
+from .errors import DataError
 
 _waiting: dict[int, Feed] = {}
 _readers: dict[int, weakref.WeakSet[native.Job]] = {}
+
+
+class _Failed(Exception):
+    """The iterable has raised its cause."""
 
 
 class Feed(threading.Thread):
@@ -24,7 +28,7 @@ class Feed(threading.Thread):
 
     def __init__(self, items: Iterable[Any], push: Callable[[Any], None], close: Callable[[], None]) -> None:
         super().__init__(name="whimbrel-feed", daemon=True)
-        self._items = iter(items)
+        self._items = items
         self._push = push
         self._close = close
         self._stopped = False
@@ -33,20 +37,30 @@ class Feed(threading.Thread):
     def run(self) -> None:
         """Push until the iterable ends, fails, or nobody reads any more."""
         try:
-            while not self._stopped:
-                item = next(self._items, self)
-                if item is self:
-                    self._close()
-                    return
+            for item in self._each():
                 self._push(item)
+            if not self._stopped:
+                self._close()
+        except _Failed as failure:
+            self.error = DataError(f"the iterable behind a live source failed: {failure.__cause__!r}")
+            self.error.__cause__ = failure.__cause__
         except DataError:
             # Every query that read the source is over; if one has failed, it is the one to say so.
-            self._stopped = True
-        except WhimbrelError as error:
-            self.error = error
+            return
         except BaseException as error:
-            self.error = DataError(f"the iterable behind a live source failed: {error!r}")
-            self.error.__cause__ = error
+            self.error = error
+
+    def _each(self) -> Iterator[Any]:
+        """Yield the items; what the iterable raises is told from what pushing raises."""
+        items = iter(self._items)
+        while not self._stopped:
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+            except BaseException as error:
+                raise _Failed from error
+            yield item
 
     def stop(self) -> None:
         """Push nothing more."""

@@ -49,6 +49,25 @@ def single(
     schema: native.Schema, spec: Any, returns: Any = None, extra: tuple[Expr, ...] = ()
 ) -> native.Expr:
     """Make one expression of a column's name, an expression, a constant or a function of the row."""
+    result = _single(schema, spec, returns, extra)
+    if isinstance(result, list | tuple):
+        raise InvalidError(
+            "one value is wanted here, and the function returns several; pick one, e.g. lambda e: e.item"
+        )
+    return result
+
+
+def single_or_list(schema: native.Schema, spec: Any, returns: Any = None) -> native.Expr:
+    """Make one expression, where a function may return a list of expressions too."""
+    result = _single(schema, spec, returns, ())
+    if isinstance(result, list | tuple):
+        return native.Expr.call("make_array", [to_native(part) for part in result])
+    return result
+
+
+def _single(
+    schema: native.Schema, spec: Any, returns: Any, extra: tuple[Expr, ...]
+) -> native.Expr | list[Any] | tuple[Any, ...]:
     if isinstance(spec, str):
         return native.Expr.column(spec, schema)
     if isinstance(spec, Expr):
@@ -62,11 +81,9 @@ def single(
     except Untraceable as reason:
         warn_untraced(spec, reason)
         return row_black_box(spec, schema, extra, returns)[0]
-    if isinstance(result, RowTracer | Mapping | list | tuple):
-        raise InvalidError(
-            "one value is wanted here, and the function returns several; pick one, e.g. lambda e: e.item"
-        )
-    return to_native(result)
+    if isinstance(result, RowTracer | Mapping):
+        return list(result)
+    return result if isinstance(result, list | tuple) else to_native(result)
 
 
 def several(

@@ -12,9 +12,9 @@ from ._types import Key, RowFunction
 from .display import html_plan, text_table
 from .errors import InvalidError
 from .events import Event
-from .ingress import Ingress, checked
 from .expressions import Expr
-from .outputs import several, single
+from .ingress import Ingress, checked
+from .outputs import several, single_or_list
 from .schema import Schema
 from .settings import Runtime, default_shards, with_changes
 from .stream import Stream, result_of
@@ -351,7 +351,7 @@ class ShardedStream:
         >>> numbers.multicast(lambda e: e.n % 2, shards=2).to_rows()
         [Row(n=0), Row(n=2), Row(n=1)]
         """
-        target = single(self._plan.schema(), to, returns)
+        target = single_or_list(self._plan.schema(), to, returns)
         return ShardedStream(self._plan.multicast(target, self._target(shards), scope))
 
     def _target(self, shards: int | None) -> int:
@@ -636,8 +636,8 @@ class ShardedStream:
             What it is called with: ``"rows"``, one `Row` each; ``"tables"``, a `Table` for each batch;
             ``"events"``, `Event` objects with edges and punctuations.
         late
-            Called with tables of rows that came too late and were dropped: of their source's columns, those that
-            the query uses.
+            Called with tables of rows that came too late and were dropped: of their source's columns, those
+            that the query uses.
         runtime, batch_rows
             As in `config`.
 

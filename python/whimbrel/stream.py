@@ -11,7 +11,7 @@ from ._types import Duration, Key, RowFunction
 from .aggregates import Aggregate
 from .errors import InvalidError
 from .expressions import Expr, Untraceable, to_native
-from .outputs import ROW, START, Outputs, is_function, predicate, several, single
+from .outputs import ROW, START, Outputs, is_function, predicate, several, single_or_list
 from .schema import Schema
 from .tracing import Udf, label, takes, trace, warn_untraced
 
@@ -205,7 +205,8 @@ class Stream:
         Parameters
         ----------
         items
-            The lists: a lambda of the row, an expression, or a column's name.
+            The lists: a lambda of the row, which may return a list of expressions; an expression; or the name
+            of a column.
         name
             The column of the elements; by default the list's own, which it replaces.
         returns
@@ -229,7 +230,7 @@ class Stream:
         [Row(item='a', tag='x'), Row(item='a', tag='y')]
         """
         schema = self._schema
-        expr = single(schema, items, returns)
+        expr = single_or_list(schema, items, returns)
         source = expr.name()
         if source in schema.names():
             stream = Stream(self._plan.select_many(expr, name or source))

@@ -183,13 +183,13 @@ fn describe_projection(projection: &Projection) -> String {
         other => show(other),
     };
     let keeps = output.len() > input.len() || output == input;
-    let pairs = projection.expr.iter().zip(&output).enumerate();
+    let pairs = projection.expr.iter().zip(&output);
     if keeps && output.starts_with(&input) {
         let new: Vec<String> =
-            pairs.filter(|(i, (e, _))| changed(*i, e)).map(|(_, (e, name))| shown(e, name)).collect();
+            pairs.enumerate().filter(|(i, (e, _))| changed(*i, e)).map(|(_, (e, name))| shown(e, name)).collect();
         return format!("with {}", new.join(", "));
     }
-    format!("select {}", pairs.map(|(_, (e, name))| shown(e, name)).collect::<Vec<_>>().join(", "))
+    format!("select {}", pairs.map(|(e, name)| shown(e, name)).collect::<Vec<_>>().join(", "))
 }
 
 fn describe_aggregate(aggregate: &Aggregate) -> Result<String> {

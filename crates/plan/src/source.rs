@@ -85,7 +85,7 @@ fn check(name: &str, info: &SourceInfo) -> Result<()> {
     if let Some(twice) = info.schema.fields().iter().find(|f| !seen.insert(f.name())) {
         return plan_err!("{name}: there are two columns named {:?}; give one another name", twice.name());
     }
-    if info.shards == 0 || info.groups == 0 || info.shards % info.groups != 0 {
+    if info.shards == 0 || info.groups == 0 || !info.shards.is_multiple_of(info.groups) {
         return plan_err!(
             "{name}: {} shards cannot be spread evenly over {} groups; give at least one of each, and as \
             many shards for every group",

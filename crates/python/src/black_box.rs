@@ -1,8 +1,8 @@
 //! Black boxes: Python functions inside expressions.
 //!
-//! A black box is called once a row, and the interpreter is entered once a batch. It is taken to be deterministic: a
-//! filter must say the same of a start edge and of its end edge. Two black boxes are equal if they are the same Python
-//! object and return the same type.
+//! A black box is called once a row, and the interpreter is entered once a batch. It is taken to be
+//! deterministic: a filter must say the same of a start edge and of its end edge. Two black boxes are equal
+//! if they are the same Python object and return the same type.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -62,8 +62,8 @@ impl Hash for BlackBox {
 
 /// A call of a Python function over columns.
 ///
-/// With `names`, the first so many arguments are handed over as one row of these names; else each by itself. With
-/// `truth`, the result is the truth of what the function returns.
+/// With `names`, the first so many arguments are handed over as one row of these names; else each by itself.
+/// With `truth`, the result is the truth of what the function returns.
 #[pyfunction]
 #[pyo3(signature = (function, args, returns, label, names = None, truth = false))]
 pub fn black_box(

@@ -1,7 +1,8 @@
-//! Errors on their way to Python: one exception class a remedy (`whimbrel.errors`), the message as it was written.
+//! Errors on their way to Python: one exception class a remedy (`whimbrel.errors`), the message as it was
+//! written.
 //!
-//! An exception that a user's own function raised travels through the engine in a [`Raised`] and comes out again:
-//! as itself if it was an interrupt, else as the cause of a `DataError`.
+//! An exception that a user's own function raised travels through the engine in a [`Raised`] and comes out
+//! again: as itself if it was an interrupt, else as the cause of a `DataError`.
 
 use datafusion::error::DataFusionError;
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};

@@ -1,7 +1,7 @@
 //! Messages as Python events: `(kind, start, end, row)`.
 //!
-//! A time is an integer on a logical clock, else a datetime. The end of time is no datetime: a punctuation at it has
-//! the integer.
+//! A time is an integer on a logical clock, else a datetime. The end of time is no datetime: a punctuation at
+//! it has the integer.
 
 use arrow::datatypes::DataType;
 use pyo3::conversion::IntoPyObjectExt;

@@ -1,8 +1,8 @@
 //! Expressions: DataFusion's, built by the operators of a Python class.
 //!
-//! An expression that came from a stream's columns knows the stream's schema, so that operators whose meaning depends
-//! on types (`/`, `+` of strings, `&` of whole numbers) are settled when they are written. One that did not
-//! (`wb.col`) is taken as a number or a boolean.
+//! An expression that came from a stream's columns knows the stream's schema, so that operators whose meaning
+//! depends on types (`/`, `+` of strings, `&` of whole numbers) are settled when they are written. One that
+//! did not (`wb.col`) is taken as a number or a boolean.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue};
@@ -158,7 +158,7 @@ impl NativeExpr {
 
     fn alias(&self, name: &str) -> NativeExpr {
         match self.expr.clone().unalias() {
-            // A column under its own name is the column: a key or a projection that nothing has to be computed for.
+            // A column under its own name is the column, and nothing has to be computed for it.
             Expr::Column(column) if column.name == name => self.of(Expr::Column(column)),
             expr => self.of(expr.alias(name)),
         }
@@ -262,7 +262,8 @@ fn to_float(expr: Expr) -> Expr {
     }
 }
 
-/// A literal duration or instant takes the unit (and zone) of what it meets, so that no column is cast for it.
+/// A literal duration or instant takes the unit (and zone) of what it meets, so that no column is cast for
+/// it.
 fn align(left: Expr, right: Expr, types: &Types) -> (Expr, Expr) {
     let (left_type, right_type) = types;
     let fit = |expr: Expr, other: &Option<DataType>| match (&expr, other) {

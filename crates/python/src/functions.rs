@@ -1,7 +1,8 @@
-//! The functions that expressions may call: all of DataFusion's, and the two of Python's operators that SQL has not.
+//! The functions that expressions may call: all of DataFusion's, and the two of Python's operators that SQL
+//! has not.
 //!
-//! `%` and `//` in a lambda mean what they mean in Python (the result of `%` has the divisor's sign), whether the
-//! lambda is traced or not.
+//! `%` and `//` in a lambda mean what they mean in Python (the result of `%` has the divisor's sign), whether
+//! the lambda is traced or not.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::kernels::numeric;

@@ -1,10 +1,10 @@
-//! The native module behind the Python package `whimbrel`: conversions between Python's world and the engine's, and
-//! nothing else.
+//! The native module behind the Python package `whimbrel`: conversions between Python's world and the
+//! engine's, and nothing else.
 //!
-//! From below to above: `types` and `values` (names of types; objects to columns and back), `rows`, `table` and `events`
-//! (data as Python sees it), `expr`, `functions`, `black_box`, `sample` and `text` (expressions), `plan` and `source`
-//! (the builder), `run`, `subscribe` and `progress` (actions); `error` (exceptions) beside them.
-//! What a user sees is `python/whimbrel`; start there.
+//! From below to above: `types` and `values` (names of types; objects to columns and back), `rows`, `table`
+//! and `events` (data as Python sees it), `expr`, `functions`, `black_box`, `sample` and `text`
+//! (expressions), `plan` and `source` (the builder), `run`, `subscribe` and `progress` (actions); `error`
+//! (exceptions) beside them. What a user sees is `python/whimbrel`; start there.
 #![deny(missing_docs)]
 
 mod black_box;
@@ -26,8 +26,8 @@ mod values;
 
 use pyo3::prelude::*;
 
-/// Batches come and go by the megabyte; this allocator keeps their pages instead of handing them back to the system and
-/// faulting them in again, which costs as much as the aggregation itself.
+/// Batches come and go by the megabyte; this allocator keeps their pages instead of handing them back to the
+/// system and faulting them in again, which costs as much as the aggregation itself.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

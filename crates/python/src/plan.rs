@@ -44,6 +44,9 @@ impl<'py> FromPyObject<'_, 'py> for Length {
     }
 }
 
+/// An aggregate: its name, its function, of what, over which rows.
+type Call = (String, String, Option<NativeExpr>, Option<NativeExpr>);
+
 type Keys = Vec<(NativeExpr, NativeExpr)>;
 
 fn pairs(keys: Keys) -> Vec<(Expr, Expr)> {
@@ -216,11 +219,7 @@ impl NativePlan {
         NativePlan::wrap(self.stream.point_at_end())
     }
 
-    #[expect(clippy::type_complexity, reason = "a tuple for each aggregate, made in one place")]
-    fn aggregate(
-        &self,
-        aggregates: Vec<(String, String, Option<NativeExpr>, Option<NativeExpr>)>,
-    ) -> PyResult<NativePlan> {
+    fn aggregate(&self, aggregates: Vec<Call>) -> PyResult<NativePlan> {
         let aggregates = aggregates.into_iter().map(|(name, function, argument, filter)| {
             let function = aggregate_function(&function)?;
             Ok((name, Agg { function, argument: argument.map(|e| e.expr), filter: filter.map(|e| e.expr) }))

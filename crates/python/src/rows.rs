@@ -1,8 +1,8 @@
 //! Rows as Python objects: what black-box lambdas and subscribers get.
 //!
-//! A row is a position in a batch: making one copies nothing, and a cell becomes a Python object when it is asked for.
-//! Every attribute that does not begin with an underscore is a column; `keys` is a method where no column has that
-//! name, so that `dict(row)` works.
+//! A row is a position in a batch: making one copies nothing, and a cell becomes a Python object when it is
+//! asked for. Every attribute that does not begin with an underscore is a column; `keys` is a method where no
+//! column has that name, so that `dict(row)` works.
 
 use arrow::array::{ArrayRef, RecordBatch};
 use pyo3::exceptions::{PyAttributeError, PyIndexError, PyKeyError, PyTypeError};

@@ -1,9 +1,12 @@
-//! Running plans: the interpreter is released while the engine works, and asked for signals twenty times a second.
+//! Running plans: the interpreter is released while the engine works, and asked for signals twenty times a
+//! second.
 //!
 //! A query that is interrupted, or whose `poll` raises, is cancelled before the exception goes on.
 
+use datafusion::common::internal_err;
 use pyo3::prelude::*;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
 use whimbrel_sharded::action::{self, Action, Existing};
@@ -49,7 +52,7 @@ impl NativeOptions {
     pub fn wait(&self, py: Python<'_>, job: &Job, poll: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let mut bar = Bar::new(self.progress);
         loop {
-            let ended = py.detach(|| job.wait_timeout(TICK));
+            let ended = py.detach(|| guarded(|| job.wait_timeout(TICK)));
             listen(py, job, poll)?;
             if ended.or_raise()? {
                 return Ok(());
@@ -67,6 +70,16 @@ impl NativeOptions {
         self.wait(py, action.job(), poll)?;
         py.detach(|| action.wait()).or_raise()
     }
+}
+
+/// Runs a piece of a query; a panic is our bug, and an error like others.
+pub fn guarded<T>(run: impl FnOnce() -> datafusion::error::Result<T>) -> datafusion::error::Result<T> {
+    // What the panic left half done belongs to a job that is not used any more.
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let what = panic.downcast_ref::<String>().map(String::as_str);
+        let what = what.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        internal_err!("the engine panicked: {what}")
+    })
 }
 
 /// Looks at signals and calls `poll`; what they raise cancels the job.

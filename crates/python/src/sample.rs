@@ -1,4 +1,5 @@
-//! What is found out about black boxes before they run: rows to try them on, and the type of what they return.
+//! What is found out about black boxes before they run: rows to try them on, and the type of what they
+//! return.
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema};

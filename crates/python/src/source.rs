@@ -11,7 +11,7 @@ use std::sync::Arc;
 use whimbrel_plan::names::unknown_column;
 use whimbrel_plan::{Source, Stream, TimeSpec, source_of};
 use whimbrel_sharded::dataset::{FileDataset, LiveDataset, LiveSender, MemoryDataset};
-use whimbrel_temporal::{Disorder, INFINITY, IngressOptions, OnCompleted, Punctuate};
+use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 
 use crate::error::{OrRaise, invalid, raise};
 use crate::plan::{Length, NativePlan};
@@ -140,7 +140,7 @@ impl NativeSender {
             true => time.extract()?,
             false => ticks(time, clock)?,
         };
-        py.detach(|| self.sender.advance(ticks.min(INFINITY))).or_raise()
+        py.detach(|| self.sender.advance(ticks)).or_raise()
     }
 
     /// Says that nothing follows.

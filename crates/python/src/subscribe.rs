@@ -11,23 +11,30 @@ use whimbrel_temporal::Message;
 use crate::error::{OrRaise, Raised, raise};
 use crate::events;
 use crate::plan::NativePlan;
-use crate::run::{NativeOptions, TICK, listen};
+use crate::run::{NativeOptions, TICK, guarded, listen};
 use crate::table::NativeTable;
 use arrow::record_batch::RecordBatch;
 
 /// A query that runs in the background.
 ///
-/// A thread of its own waits for it, and so runs it in library mode; whoever else waits, waits for that thread's news.
+/// A thread of its own waits for it, and so runs it in library mode; whoever else waits, waits for that
+/// thread's news.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Job", weakref)]
 pub struct NativeJob {
     job: Arc<Job>,
     outcome: Arc<Outcome>,
 }
 
-/// How a query ended, once it has.
+/// What a shard has brought.
+type Kept = Mutex<Vec<Message>>;
+
+/// How a query ended.
+type End = Result<(), Arc<DataFusionError>>;
+
+/// What is known of the end of a query.
 #[derive(Default)]
 struct Outcome {
-    ended: Mutex<Option<Result<(), Arc<DataFusionError>>>>,
+    ended: Mutex<Option<End>>,
     news: Condvar,
 }
 
@@ -42,7 +49,7 @@ impl Outcome {
     }
 
     /// Waits for the end for so long; how it was, if it came.
-    fn wait(&self, most: Duration) -> Option<Result<(), Arc<DataFusionError>>> {
+    fn wait(&self, most: Duration) -> Option<End> {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.news.wait_timeout_while(ended, most, |ended| ended.is_none());
         waited.unwrap_or_else(PoisonError::into_inner).0.clone()
@@ -53,7 +60,9 @@ impl NativeJob {
     fn start(job: Job) -> PyResult<NativeJob> {
         let (job, outcome) = (Arc::new(job), Arc::new(Outcome::default()));
         let (waiting, told) = (job.clone(), outcome.clone());
-        std::thread::Builder::new().name("whimbrel".into()).spawn(move || told.publish(waiting.wait()))?;
+        std::thread::Builder::new()
+            .name("whimbrel".into())
+            .spawn(move || told.publish(guarded(|| waiting.wait())))?;
         Ok(NativeJob { job, outcome })
     }
 }
@@ -150,7 +159,7 @@ pub fn collect_events(
     poll: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<Py<PyAny>>> {
     let shards = plan.stream.properties().shards;
-    let kept: Arc<Vec<Mutex<Vec<Message>>>> = Arc::new((0..shards).map(|_| Mutex::default()).collect());
+    let kept: Arc<Vec<Kept>> = Arc::new((0..shards).map(|_| Kept::default()).collect());
     let keep = kept.clone();
     let sink = move |shard: usize, message: Message| {
         keep[shard].lock().unwrap_or_else(PoisonError::into_inner).push(message);

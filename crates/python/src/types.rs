@@ -1,5 +1,5 @@
-//! The names of data types as a Python user writes and reads them (`"int64"`, `"timestamp[us, UTC]"`, `int`), and
-//! Arrow's types behind them.
+//! The names of data types as a Python user writes and reads them (`"int64"`, `"timestamp[us, UTC]"`, `int`),
+//! and Arrow's types behind them.
 //!
 //! `parse(&name(t))` is `t` for every type that has a name here; others (maps, unions, ...) only have a name.
 
@@ -8,7 +8,6 @@ use datafusion::common::plan_err;
 use datafusion::error::Result;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use std::sync::Arc;
 
 use crate::error::raise;
 
@@ -128,9 +127,7 @@ fn parse_with_parameters(text: &str, head: &str, inner: &str) -> Result<DataType
             });
             Ok(DataType::Struct(fields.collect::<Result<Vec<_>>>()?.into()))
         }
-        "dictionary" => {
-            Ok(DataType::Dictionary(Arc::new(DataType::Int32).as_ref().clone().into(), parse(inner)?.into()))
-        }
+        "dictionary" => Ok(DataType::Dictionary(Box::new(DataType::Int32), Box::new(parse(inner)?))),
         _ => unknown(text),
     }
 }
@@ -165,12 +162,14 @@ fn parse_unit(text: &str, unit: &str) -> Result<TimeUnit> {
 
 fn unknown<T>(text: &str) -> Result<T> {
     plan_err!(
-        "\"{text}\" is no type. Types: bool, int8 … int64, uint8 … uint64, float32, float64, string, binary, date, \
-         timestamp[us], timestamp[us, UTC], duration[us], decimal[18, 2], list[int64], struct[a: int64, b: string]"
+        "\"{text}\" is no type. Types: bool, int8 … int64, uint8 … uint64, float32, float64, string, binary, \
+         date, timestamp[us], timestamp[us, UTC], duration[us], decimal[18, 2], list[int64], \
+         struct[a: int64, b: string]"
     )
 }
 
-/// The type that a Python object names: a string, a Python class (`int`, `datetime`, ...) or any Arrow type object.
+/// The type that a Python object names: a string, a Python class (`int`, `datetime`, ...) or any Arrow type
+/// object.
 pub fn extract(object: &Bound<'_, PyAny>) -> PyResult<DataType> {
     if let Ok(text) = object.cast::<PyString>() {
         return parse(&text.to_cow()?).map_err(raise);

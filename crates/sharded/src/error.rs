@@ -4,6 +4,7 @@
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
+use std::any::Any;
 use std::path::Path;
 
 /// What is to be done about an error.
@@ -49,4 +50,11 @@ fn of_arrow(error: &ArrowError) -> ErrorKind {
 pub(crate) fn in_file(path: &Path, error: impl Into<DataFusionError>) -> DataFusionError {
     let error = error.into();
     DataFusionError::Execution(format!("`{}`: {}", path.display(), error.strip_backtrace()))
+}
+
+/// A panic as an error: it is our bug.
+pub(crate) fn panicked(what: &str, panic: Box<dyn Any + Send>) -> DataFusionError {
+    let message = panic.downcast_ref::<&str>().map(|s| s.to_string());
+    let message = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    DataFusionError::Internal(format!("{what} panicked: {message}"))
 }

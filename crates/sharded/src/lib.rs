@@ -1,7 +1,8 @@
 //! Sharded streams: one plan, cut into stages, run by channel programs (quill.txt §3, §4).
 //!
-//! A query is a [`Stream`](whimbrel_plan::Stream): a plan over sharded sources. Here it is cut at its movements of data,
-//! each stage is lowered once per channel, and a runtime carries messages between the channels.
+//! A query is a [`Stream`](whimbrel_plan::Stream): a plan over sharded sources. Here it is cut at its
+//! movements of data, each stage is lowered once per channel, and a runtime carries messages between the
+//! channels.
 //!
 //! Layers, bottom up:
 //! 1. [`dataset`]: where rows come from: memory, files, live feeds;

@@ -1,9 +1,9 @@
 //! Several time-ordered lanes into one time-ordered stream: the receiving end of an exchange.
 //!
-//! Invariants: rows come out in the order of (sync, lane, place in lane), so the order depends on what the lanes hold
-//! and not on when it came; a row comes out as soon as no lane can bring one before it or at the same instant. Where
-//! lanes do not overlap, batches are passed on as they are; where they do, their rows are merged into full batches
-//! (quill.txt §4.2: a union that swings pointers where it can).
+//! Invariants: rows come out in the order of (sync, lane, place in lane), so the order depends on what the
+//! lanes hold and not on when it came; a row comes out as soon as no lane can bring one before it or at the
+//! same instant. Where lanes do not overlap, batches are passed on as they are; where they do, their rows are
+//! merged into full batches (quill.txt §4.2: a union that swings pointers where it can).
 
 use datafusion::arrow::compute::interleave_record_batch;
 use datafusion::common::Result;
@@ -25,11 +25,25 @@ struct Lane {
     frontier: Time,
 }
 
+impl Iterator for Gather {
+    type Item = Message;
+
+    /// The next message of the merged stream, or none until more is pushed.
+    fn next(&mut self) -> Option<Message> {
+        self.ready.pop_front()
+    }
+}
+
 impl Gather {
     /// A merge of so many lanes into batches of at most so many rows.
     pub fn new(lanes: usize, batch_rows: usize) -> Gather {
         let lane = || Lane { waiting: VecDeque::new(), frontier: BEGINNING };
-        Gather { lanes: (0..lanes).map(|_| lane()).collect(), ready: VecDeque::new(), told: BEGINNING, batch_rows }
+        Gather {
+            lanes: (0..lanes).map(|_| lane()).collect(),
+            ready: VecDeque::new(),
+            told: BEGINNING,
+            batch_rows,
+        }
     }
 
     /// Takes the next message of a lane.
@@ -50,11 +64,6 @@ impl Gather {
             }
         }
         self.release()
-    }
-
-    /// The next message of the merged stream.
-    pub fn next(&mut self) -> Option<Message> {
-        self.ready.pop_front()
     }
 
     /// Up to where the merged stream is known.
@@ -122,8 +131,8 @@ impl Lane {
     }
 }
 
-/// All batches in an order in which none begins before the one before it has ended, if there is such an order. Takes
-/// the batches out of `pieces` only then.
+/// All batches in an order in which none begins before the one before it has ended, if there is such an
+/// order. Takes the batches out of `pieces` only then.
 fn in_sequence(pieces: &mut [Vec<Batch>]) -> Option<Vec<Batch>> {
     let mut order: Vec<(Time, Time, usize, usize)> = pieces
         .iter()
@@ -256,7 +265,7 @@ mod tests {
     fn drain(gather: &mut Gather) -> Vec<i64> {
         use datafusion::arrow::array::AsArray;
         let mut values = Vec::new();
-        while let Some(message) = gather.next() {
+        for message in gather {
             if let Message::Batch(b) = message {
                 assert!(b.sync.is_sorted());
                 values.extend(b.rows.column(0).as_primitive::<Int64Type>().values().iter().copied());

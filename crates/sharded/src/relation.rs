@@ -1,7 +1,8 @@
 //! Rows without a time: a relation that was always there.
 //!
-//! Everything that flows is a [`Message`]. Rows of a relation flow as start edges at the beginning of time, which is
-//! what they mean when they meet a stream; where they meet only each other, the times are carried and not looked at.
+//! Everything that flows is a [`Message`]. Rows of a relation flow as start edges at the beginning of time,
+//! which is what they mean when they meet a stream; where they meet only each other, the times are carried
+//! and not looked at.
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::buffer::ScalarBuffer;

@@ -47,6 +47,25 @@ pub struct TimeMerge {
     told: Time,
 }
 
+impl Iterator for TimeMerge {
+    type Item = (usize, Message);
+
+    /// The next rows of the merged order, with the input they come from, or the next punctuation (then the input means
+    /// nothing); none until more is pushed.
+    fn next(&mut self) -> Option<(usize, Message)> {
+        if let Some(input) = self.first() {
+            return Some((input, Message::Batch(self.take(input))));
+        }
+        // If the input that is behind is so by the time of a row, that row is out and says how far time has come; if it
+        // is by a punctuation, that is told, whether the inputs ahead of it have punctuated or not.
+        let time = self.inputs.iter().map(|i| i.head().0).min()?;
+        (time > self.told && self.inputs.iter().any(|i| i.punctuated == time)).then(|| {
+            self.told = time;
+            (0, Message::Punctuation(time))
+        })
+    }
+}
+
 impl TimeMerge {
     /// A merge of so many inputs, none of which has told anything.
     pub fn new(inputs: usize) -> TimeMerge {
@@ -70,21 +89,6 @@ impl TimeMerge {
                 }
             }
         }
-    }
-
-    /// The next rows of the merged order, with the input they come from, or the next punctuation (then the input means
-    /// nothing); none until more is pushed.
-    pub fn next(&mut self) -> Option<(usize, Message)> {
-        if let Some(input) = self.first() {
-            return Some((input, Message::Batch(self.take(input))));
-        }
-        // If the input that is behind is so by the time of a row, that row is out and says how far time has come; if it
-        // is by a punctuation, that is told, whether the inputs ahead of it have punctuated or not.
-        let time = self.inputs.iter().map(|i| i.head().0).min()?;
-        (time > self.told && self.inputs.iter().any(|i| i.punctuated == time)).then(|| {
-            self.told = time;
-            (0, Message::Punctuation(time))
-        })
     }
 
     /// The input whose news has to come before anything else can; none if rows are ready or all inputs have ended.

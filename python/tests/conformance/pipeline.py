@@ -105,9 +105,18 @@ def apply(pipeline: Any, inputs: dict[str, Node]) -> Node:
     return _OPERATORS[pipeline["op"]](pipeline, inputs)
 
 
-def _either(node: dict[str, Any], *names: str) -> Any:
-    """Read a setting that may have several names."""
-    return next(node[name] for name in names if name in node)
+_STRUCTURE = {"op", "src", "srcs", "left", "right", "left_key", "right_key", "key", "apply", "agg", "of"}
+
+
+def _names(source: str) -> set[str]:
+    """List the names that an expression uses."""
+    return {name.id for name in ast.walk(ast.parse(source)) if isinstance(name, ast.Name)}
+
+
+def _expression(node: dict[str, Any], *uses: str) -> str:
+    """Find the one expression of an operator; with `uses`, the one that uses exactly these of `l` and `r`."""
+    given = [value for name, value in node.items() if name not in _STRUCTURE and isinstance(value, str)]
+    return next(value for value in given if not uses or _names(value) & {"l", "r"} == set(uses))
 
 
 def _source(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
@@ -116,22 +125,21 @@ def _source(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
 
 def _where(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
-    return replace(source, stream=source.stream.where(function(node["expr"], e=from_row(source.fields))))
+    return replace(source, stream=source.stream.where(function(_expression(node), e=from_row(source.fields))))
 
 
 def _select(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
-    source = _source(node, inputs)
+    source, expression = _source(node, inputs), _expression(node)
     bind = {"e": from_row(source.fields)}
-    if "s" in {name.id for name in ast.walk(ast.parse(node["expr"])) if isinstance(name, ast.Name)}:
+    if "s" in _names(expression):
         bind["s"] = "s"
-    return select(source.stream, node["expr"], shape(node["expr"], e=source.fields), **bind)
+    return select(source.stream, expression, shape(expression, e=source.fields), **bind)
 
 
 def _select_many(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
-    lists = function(f"list({node['expr']})", e=from_row(source.fields))
-    returns = node.get("returns")
-    many = source.stream.select_many(lists, "__item", returns=returns)
+    lists = function(f"list({_expression(node)})", e=from_row(source.fields))
+    many = source.stream.select_many(lists, "__item")
     item = many.schema["__item"]
     if item.startswith("struct["):
         fields = tuple(part.split(":")[0].strip() for part in item[len("struct[") : -1].split(","))
@@ -144,8 +152,7 @@ def _ticks(value: Any) -> Any:
     if value == "inf":
         return float("inf")
     if isinstance(value, str):
-        names = {name.id for name in ast.walk(ast.parse(value)) if isinstance(name, ast.Name)}
-        return eval(f"lambda s, e: ({value})" if "e" in names else f"lambda s: ({value})")
+        return eval(f"lambda s, e: ({value})" if "e" in _names(value) else f"lambda s: ({value})")
     return value
 
 
@@ -190,7 +197,9 @@ def _session(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
 
 def _clip(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
-    return replace(source, stream=source.stream.clip(_either(node, "limit", "duration")))
+    return replace(
+        source, stream=source.stream.clip(next(value for value in node.values() if isinstance(value, int)))
+    )
 
 
 def _point_at_end(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
@@ -232,13 +241,13 @@ def _aggregate_of(spec: dict[str, Any], source: Node) -> wb.Aggregate:
 
 def _aggregate(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
-    specs = node.get("aggs", node.get("aggregates"))
+    specs = next((value for value in node.values() if isinstance(value, list)), None)
     if specs is None:
         return Node(source.stream.aggregate(value=_aggregate_of(node, source)), None)
     results = {f"a{i}": _aggregate_of(spec, source) for i, spec in enumerate(specs)}
     merged = source.stream.aggregate(**results)
     a = "(" + "".join(f"row['a{i}']," for i in range(len(results))) + ")"
-    result = node.get("result", node.get("merge", "list(a)"))
+    result = _expression(node)
     return select(merged, result, shape(result), a=a)
 
 
@@ -304,16 +313,12 @@ def _result(source: str, joined: wb.Stream, left: Node, right: Node) -> Node:
 def _outer_join(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
     """Left and full outer joins: what has no partner is computed by an expression of its own."""
     left, right, on = _pair(node, inputs, prefixed=True)
-    inner = _either(node, "inner", "result")
-    parts = [_result(inner, left.stream.join(right.stream, on), left, right)]
-    alone = [(_either(node, "outer", "left_result"), left, right)]
-    if node["op"].startswith("full"):
-        alone.append((_either(node, "right_outer", "right_result"), right, left))
-    for source, kept, other in alone:
-        lonely = kept.stream.where_not_exists(other.stream, on)
-        name, prefix = ("l", "l_") if kept is left else ("r", "r_")
+    parts = [_result(_expression(node, "l", "r"), left.stream.join(right.stream, on), left, right)]
+    sides = [("l", left, right)] + ([("r", right, left)] if node["op"].startswith("full") else [])
+    for name, kept, other in sides:
+        source, lonely = _expression(node, name), kept.stream.where_not_exists(other.stream, on)
         made = shape(source, **{name: kept.fields})
-        parts.append(select(lonely, source, made, **{name: from_row(kept.fields, prefix)}))
+        parts.append(select(lonely, source, made, **{name: from_row(kept.fields, name + "_")}))
     return replace(parts[0], stream=parts[0].stream.union(*(part.stream for part in parts[1:])))
 
 
@@ -342,10 +347,13 @@ _OPERATORS: dict[str, Callable[[dict[str, Any], dict[str, Node]], Node]] = {
     "alter_lifetime": _alter_lifetime,
     "shift": _shift,
     "hopping_lifetime": _hopping,
+    "hopping": _hopping,
     "tumbling_lifetime": _hopping,
+    "tumbling": _hopping,
     "session": _session,
     "clip": _clip,
     "clip_constant": _clip,
+    "clip_const": _clip,
     "clip_duration": _clip,
     "clip_join": _narrowed("clip"),
     "point_at_end": _point_at_end,
@@ -355,7 +363,9 @@ _OPERATORS: dict[str, Callable[[dict[str, Any], dict[str, Node]], Node]] = {
     "join": _join,
     "cross_join": _join,
     "left_outer_join": _outer_join,
+    "left_outer": _outer_join,
     "full_outer_join": _outer_join,
+    "full_outer": _outer_join,
     "where_exists": _narrowed("where_exists"),
     "where_not_exists": _narrowed("where_not_exists"),
     "union": _union,

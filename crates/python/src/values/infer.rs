@@ -1,7 +1,7 @@
 //! The Arrow type of a column of Python objects.
 //!
-//! All objects are looked at: a column of whole numbers whose last value is 0.5 is a column of floats, and two types
-//! with no common one are an error that names both.
+//! All objects are looked at: a column of whole numbers whose last value is 0.5 is a column of floats, and
+//! two types with no common one are an error that names both.
 
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use pyo3::prelude::*;
@@ -20,7 +20,8 @@ pub fn infer(name: &str, objects: &[Bound<'_, PyAny>]) -> PyResult<DataType> {
         }
         known = unify(&known, &found).ok_or_else(|| {
             invalid(format!(
-                "column \"{name}\": row {row} holds a {} where the rows before hold {}; make them one type or give a schema",
+                "column \"{name}\": row {row} holds a {} where the rows before hold {}; make them one type or give \
+                 a schema",
                 types::name(&found),
                 types::name(&known)
             ))
@@ -78,7 +79,7 @@ fn other(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
         return Ok(DataType::Decimal128(38, (-exponent).clamp(0, 38) as i8));
     }
     if let Ok(item) = object.call_method0("item")
-        && !item.get_type().is(&object.get_type())
+        && !item.get_type().is(object.get_type())
     {
         return one(name, &item);
     }

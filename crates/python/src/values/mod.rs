@@ -1,4 +1,5 @@
-//! Values between Arrow and Python: `read` takes a cell out of a column, `write` makes a column of Python objects.
+//! Values between Arrow and Python: `read` takes a cell out of a column, `write` makes a column of Python
+//! objects.
 //!
 //! For every type that has a name in `types`, reading back what was written gives an equal object.
 

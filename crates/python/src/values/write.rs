@@ -1,7 +1,7 @@
 //! Python to Arrow: a column of objects, or one literal.
 //!
-//! Objects are first put into the widest array of their kind, then cast to the type wanted; a value that the type
-//! cannot hold is an error that names the column, never a null.
+//! Objects are first put into the widest array of their kind, then cast to the type wanted; a value that the
+//! type cannot hold is an error that names the column, never a null.
 
 use arrow::array::*;
 use arrow::compute::{CastOptions, cast_with_options};
@@ -123,8 +123,8 @@ fn text(object: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(object.cast::<PyString>()?.to_string())
 }
 
-/// Dates, times, instants and lengths are counted in the finest unit that Python has, then cast. Numbers are taken as
-/// ticks of the wanted unit, strings in ISO 8601.
+/// Dates, times, instants and lengths are counted in the finest unit that Python has, then cast. Numbers are
+/// taken as ticks of the wanted unit, strings in ISO 8601.
 fn temporal(
     name: &str,
     objects: &[Bound<'_, PyAny>],

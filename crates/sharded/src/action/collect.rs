@@ -1,7 +1,8 @@
-//! `collect`: the whole result as one table. `to_memory`: the result, shard by shard, as a dataset to go on with.
+//! `collect`: the whole result as one table. `to_memory`: the result, shard by shard, as a dataset to go on
+//! with.
 
-use super::form::Form;
 use super::Action;
+use super::form::Form;
 use crate::dataset::MemoryDataset;
 use crate::merge::Gather;
 use crate::options::{Options, Output};
@@ -39,8 +40,8 @@ pub struct Materialized {
     pub stream: Stream,
 }
 
-/// The whole result: of a stream in order of time, rows of one instant in the order of their shards; of a relation
-/// shard after shard.
+/// The whole result: of a stream in order of time, rows of one instant in the order of their shards; of a
+/// relation shard after shard.
 pub fn collect(stream: &Stream, options: &Options) -> Result<Action<Table>> {
     let form = Form::of(stream, options);
     let timed = stream.properties().time.is_some();
@@ -49,7 +50,8 @@ pub fn collect(stream: &Stream, options: &Options) -> Result<Action<Table>> {
     let batch_rows = options.batch_rows;
     Ok(Action::new(job, move || {
         let shards = taken(&kept);
-        let messages = if timed { merge(shards, batch_rows)? } else { shards.into_iter().flatten().collect() };
+        let messages =
+            if timed { merge(shards, batch_rows)? } else { shards.into_iter().flatten().collect() };
         Ok(Table { schema: form.schema(), batches: tables(&form, &messages)? })
     }))
 }
@@ -61,7 +63,8 @@ pub fn to_memory(stream: &Stream, options: &Options) -> Result<Action<Materializ
     let job = start(stream, options, Order::Start, sinks)?;
     let (stream, output) = (stream.clone(), options.output);
     Ok(Action::new(job, move || {
-        let shards = taken(&kept).iter().map(|messages| tables(&form, messages)).collect::<Result<Vec<_>>>()?;
+        let shards =
+            taken(&kept).iter().map(|messages| tables(&form, messages)).collect::<Result<Vec<_>>>()?;
         let known = stream.properties();
         let dataset = MemoryDataset::new(form.schema(), shards)?.with_groups(known.groups)?;
         let dataset = Arc::new(dataset);
@@ -74,7 +77,7 @@ pub fn to_memory(stream: &Stream, options: &Options) -> Result<Action<Materializ
             again = again.ingress(time, IngressOptions::default())?;
         }
         if !known.key.is_empty() {
-            again = again.rekey(known.key.iter().map(|name| column(name)).collect())?;
+            again = again.rekey(known.key.iter().map(column).collect())?;
         }
         Ok(Materialized { dataset, stream: again })
     }))
@@ -97,12 +100,13 @@ fn keep(shards: usize) -> (Kept, Vec<Sink>) {
 }
 
 fn taken(kept: &Kept) -> Vec<Vec<Message>> {
-    kept.iter().map(|shard| std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner))).collect()
+    kept.iter()
+        .map(|shard| std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner)))
+        .collect()
 }
 
 fn merge(shards: Vec<Vec<Message>>, batch_rows: usize) -> Result<Vec<Message>> {
     let mut gather = Gather::new(shards.len(), batch_rows);
-    let mut merged = Vec::new();
     let lanes = shards.len();
     for (lane, messages) in shards.into_iter().enumerate() {
         for message in messages {
@@ -112,8 +116,7 @@ fn merge(shards: Vec<Vec<Message>>, batch_rows: usize) -> Result<Vec<Message>> {
     for lane in 0..lanes {
         gather.push(lane, Message::Punctuation(INFINITY))?;
     }
-    merged.extend(std::iter::from_fn(|| gather.next()));
-    Ok(merged)
+    Ok(gather.collect())
 }
 
 fn tables(form: &Form, messages: &[Message]) -> Result<Vec<RecordBatch>> {

@@ -80,7 +80,13 @@ impl Form {
     fn punctuation(&self, at: Time, time: &DataType) -> Result<RecordBatch> {
         let payload = self.kept().map(|i| new_null_array(self.payload.field(i).data_type(), 1));
         let kinds = StringArray::from(vec!["punctuation"]);
-        self.assemble(kinds, Int64Array::from(vec![known(at)]), Int64Array::from(vec![None]), payload.collect(), time)
+        self.assemble(
+            kinds,
+            Int64Array::from(vec![known(at)]),
+            Int64Array::from(vec![None]),
+            payload.collect(),
+            time,
+        )
     }
 
     /// The payload's columns whose names are not needed for the event.

@@ -1,7 +1,9 @@
-//! What is done with a result (quill.txt §3.4): keep it in memory, store it, send it, or look at it as it comes.
+//! What is done with a result (quill.txt §3.4): keep it in memory, store it, send it, or look at it as it
+//! comes.
 //!
-//! An action starts its query at once, and hands out its result when the query has ended. Tables made of a stream have
-//! the lifetimes of their rows as columns `start` and `end` before the others; a null end is one that never came.
+//! An action starts its query at once, and hands out its result when the query has ended. Tables made of a
+//! stream have the lifetimes of their rows as columns `start` and `end` before the others; a null end is one
+//! that never came.
 
 mod collect;
 mod form;

@@ -1,7 +1,7 @@
 //! `to_storage`: a Parquet file a shard.
 //!
-//! Files appear under their names when all of them are complete; what a query leaves that fails or is stopped is
-//! removed.
+//! Files appear under their names when all of them are complete; what a query leaves that fails or is stopped
+//! is removed.
 
 use super::Action;
 use super::form::Form;
@@ -27,8 +27,8 @@ pub enum Existing {
     Replace,
 }
 
-/// Writes the result into a folder, which is made if need be: `part-00000.parquet` and so on, in order of time. The
-/// action gives their paths.
+/// Writes the result into a folder, which is made if need be: `part-00000.parquet` and so on, in order of
+/// time. The action gives their paths.
 pub fn to_storage(
     stream: &Stream,
     options: &Options,
@@ -39,7 +39,7 @@ pub fn to_storage(
     let old = parquet_files(folder)?;
     if existing == Existing::Refuse && !old.is_empty() {
         return plan_err!(
-            "there are Parquet files in `{}` already; give another folder, or say that they are to be replaced",
+            "there are Parquet files in `{}` already; give another folder, or have them replaced",
             folder.display()
         );
     }
@@ -90,7 +90,8 @@ impl Part {
         let partial = folder.join(format!(".part-{shard:05}.parquet.partial"));
         let file = File::create(&partial).map_err(|e| in_file(&partial, e))?;
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-        let writer = ArrowWriter::try_new(file, form.schema(), Some(properties)).map_err(|e| in_file(&partial, e))?;
+        let writer =
+            ArrowWriter::try_new(file, form.schema(), Some(properties)).map_err(|e| in_file(&partial, e))?;
         Ok(Part { path, partial, writer: Mutex::new(Some(writer)) })
     }
 

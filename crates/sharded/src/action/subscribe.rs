@@ -10,7 +10,8 @@ use whimbrel_plan::Stream;
 
 /// Calls back with each piece of the result and the shard that it comes from, one at a time.
 ///
-/// Pieces of one shard come in order of time; those of a live stream as soon as the ends of their rows are known.
+/// Pieces of one shard come in order of time; those of a live stream as soon as the ends of their rows are
+/// known.
 pub fn subscribe(
     stream: &Stream,
     options: &Options,

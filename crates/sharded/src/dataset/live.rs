@@ -1,7 +1,8 @@
 //! A dataset that grows while it is read.
 //!
-//! Each shard has one sender. What is sent before the first query reads the shard is kept for it, however much it is;
-//! from then on a sender waits while a query's queue is full. Every query gets what is sent from its start on.
+//! Each shard has one sender. What is sent before the first query reads the shard is kept for it, however
+//! much it is; from then on a sender waits while a query's queue is full. Every query gets what is sent from
+//! its start on.
 
 use super::{Dataset, Shard};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -45,7 +46,6 @@ struct State {
 
 impl LiveDataset {
     /// A source of so many shards, and their senders.
-    #[expect(clippy::new_ret_no_self, reason = "the source is of no use without its senders")]
     pub fn new(schema: SchemaRef, shards: usize) -> Result<(Arc<LiveDataset>, Vec<LiveSender>)> {
         if shards == 0 {
             return plan_err!("a dataset has at least one shard");
@@ -66,8 +66,8 @@ impl LiveSender {
     /// Sends rows; waits while the queue is full.
     ///
     /// # Errors
-    /// `Plan` if the columns are not the source's; `Execution` if every query that read the source is over, or the
-    /// shard was closed.
+    /// `Plan` if the columns are not the source's; `Execution` if every query that read the source is over,
+    /// or the shard was closed.
     pub fn push(&self, rows: RecordBatch) -> Result<()> {
         super::memory::check_types(&self.schema, &rows)?;
         let rows = super::conform(rows, &self.schema)?;
@@ -130,7 +130,8 @@ impl Feed {
         };
         // Readers are waited for without the lock: a new one may come meanwhile.
         let gone: Vec<bool> = readers.iter().map(|r| r.send(message.clone()).is_err()).collect();
-        let gone: Vec<&Sender<Message>> = readers.iter().zip(gone).filter(|(_, g)| *g).map(|(r, _)| r).collect();
+        let gone: Vec<&Sender<Message>> =
+            readers.iter().zip(gone).filter(|(_, g)| *g).map(|(r, _)| r).collect();
         let mut state = self.lock();
         state.readers.retain(|r| !gone.iter().any(|g| g.same_channel(r)));
         match state.readers.is_empty() {

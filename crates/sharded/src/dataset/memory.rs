@@ -75,7 +75,11 @@ impl MemoryDataset {
 pub(super) fn check_types(schema: &SchemaRef, batch: &RecordBatch) -> Result<()> {
     let found = batch.schema();
     if found.fields().len() != schema.fields().len() {
-        return plan_err!("a batch of {} columns in a dataset of {}", found.fields().len(), schema.fields().len());
+        return plan_err!(
+            "a batch of {} columns in a dataset of {}",
+            found.fields().len(),
+            schema.fields().len()
+        );
     }
     for (want, have) in schema.fields().iter().zip(found.fields()) {
         if want.name() != have.name() || want.data_type() != have.data_type() {

@@ -1,7 +1,8 @@
 //! Where rows come from.
 //!
-//! A dataset has a schema and a number of shards; the plan sees it as a [`Source`], a runtime opens each shard of it
-//! once. A shard is either read, on the thread of the channel that wants it, or it is a queue that somebody else fills.
+//! A dataset has a schema and a number of shards; the plan sees it as a [`Source`], a runtime opens each
+//! shard of it once. A shard is either read, on the thread of the channel that wants it, or it is a queue
+//! that somebody else fills.
 
 mod file;
 mod live;
@@ -30,8 +31,8 @@ pub trait Reader: Send {
 pub enum Shard {
     /// To be read.
     Reader(Box<dyn Reader>),
-    /// Filled by somebody else, who knows of no projection. Its batches are rows of a relation with all columns, its
-    /// punctuations news of time.
+    /// Filled by somebody else, who knows of no projection. Its batches are rows of a relation with all
+    /// columns, its punctuations news of time.
     Queue(Receiver<Message>),
 }
 
@@ -40,7 +41,8 @@ pub trait Dataset: Source {
     /// How many rows there are in all, where that is known before they are read.
     fn rows(&self) -> Option<u64>;
 
-    /// Opens a shard. A reader gives the columns of `projection`, in that order, in batches of at most `batch_rows` rows.
+    /// Opens a shard. A reader gives the columns of `projection`, in that order, in batches of at most
+    /// `batch_rows` rows.
     fn open(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Shard>;
 }
 

@@ -1,7 +1,7 @@
 //! Cutting a sequence of pieces into shards.
 //!
-//! Shards are contiguous: put one after the other they are the sequence again. So a shard of rows that are in order of
-//! time is in order of time, and so is what is read from all of them in the order of their numbers.
+//! Shards are contiguous: put one after the other they are the sequence again. So a shard of rows that are in
+//! order of time is in order of time, and so is what is read from all of them in the order of their numbers.
 
 /// A part of a piece: `length` rows from `offset` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

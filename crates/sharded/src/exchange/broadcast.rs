@@ -1,5 +1,5 @@
-//! `broadcast`: every row to every target. Batches are shared, not copied. With a single target it is the way straight
-//! on.
+//! `broadcast`: every row to every target. Batches are shared, not copied. With a single target it is the way
+//! straight on.
 
 use super::Spread;
 use datafusion::common::Result;

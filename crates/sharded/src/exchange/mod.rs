@@ -1,9 +1,9 @@
 //! Moving rows between shards (quill.txt §3.2, §3.3): the sending end.
 //!
-//! Invariants: where a row goes depends on the row, on its place among those of its producer, and on the plan; rows of
-//! one producer reach each target in the order in which they were produced; a punctuation goes to every target.
-//! One movement, one file. The receiving end is [`Gather`](crate::merge::Gather) for streams, turn by turn for
-//! relations.
+//! Invariants: where a row goes depends on the row, on its place among those of its producer, and on the
+//! plan; rows of one producer reach each target in the order in which they were produced; a punctuation goes
+//! to every target. One movement, one file. The receiving end is [`Gather`](crate::merge::Gather) for
+//! streams, turn by turn for relations.
 
 mod broadcast;
 mod multicast;
@@ -17,13 +17,13 @@ use whimbrel_temporal::Batch;
 
 /// Sends the rows of one producer to their targets.
 pub trait Spread: Send {
-    /// Puts the rows of a batch into the parts of the targets; `parts` is as long as there are targets, and empty.
-    /// The batch is compact.
+    /// Puts the rows of a batch into the parts of the targets; `parts` is as long as there are targets, and
+    /// empty. The batch is compact.
     fn spread(&mut self, batch: Batch, parts: &mut [Option<Batch>]) -> Result<()>;
 }
 
-/// The movement of an exchange, for one of its producers. None: what leads from a channel to the next stage's channel
-/// of the same number. `ends` says whether end edges may come.
+/// The movement of an exchange, for one of its producers. None: what leads from a channel to the next stage's
+/// channel of the same number. `ends` says whether end edges may come.
 pub fn spread(
     exchange: Option<&Exchange>,
     producer: usize,
@@ -83,7 +83,9 @@ mod tests {
 
     #[test]
     fn targets_and_sources_agree() {
-        for (producers, consumers, groups) in [(1, 1, 1), (4, 4, 2), (4, 2, 2), (2, 6, 2), (3, 5, 1), (4, 4, 4)] {
+        for (producers, consumers, groups) in
+            [(1, 1, 1), (4, 4, 2), (4, 2, 2), (2, 6, 2), (3, 5, 1), (4, 4, 4)]
+        {
             let reach = Reach { producers, consumers, groups };
             for producer in 0..producers {
                 for consumer in 0..consumers {

@@ -1,4 +1,5 @@
-//! `multicast`: every row says to which targets it goes: to one (an integer) or to any number (a list of integers).
+//! `multicast`: every row says to which targets it goes: to one (an integer) or to any number (a list of
+//! integers).
 
 use super::Spread;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt32Array};
@@ -72,7 +73,7 @@ fn add(rows: &mut [Vec<u32>], shard: Option<i64>, row: usize, to: &Arc<dyn Physi
 
 fn nowhere<T>(to: &Arc<dyn PhysicalExpr>, row: usize) -> Result<T> {
     exec_err!(
-        "multicast to {to}: row {row} of a batch has no target (null); an empty list is the way to send it nowhere"
+        "multicast to {to}: row {row} of a batch has no target (null); to send it nowhere, give an empty list"
     )
 }
 

@@ -24,8 +24,8 @@ impl ReDistribute {
 
     /// The rows of all targets one after the other, and where each target's end.
     fn sort(&mut self, hashes: &[u32], targets: usize) -> (ScalarBuffer<u32>, Vec<usize>) {
-        // The lower bits: the hash tables of operators use the upper ones, which stay even within a target. Where there
-        // are too many targets for half of the bits, all are used.
+        // The lower bits: the hash tables of operators use the upper ones, which stay even within a target.
+        // Where there are too many targets for half of the bits, all are used.
         let target = |hash: u32| match targets < 1 << 12 {
             true => ((hash & 0xffff) * targets as u32) >> 16,
             false => hash % targets as u32,

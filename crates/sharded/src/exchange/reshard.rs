@@ -1,8 +1,8 @@
 //! `reshard`: rows evenly to all targets.
 //!
-//! The rows of every batch go out in slices, and what is left over goes on in turn: after any batch the targets of a
-//! producer differ by at most one row. In a stream with end edges that would part an edge from its end; there a row's
-//! values and its start decide, by their hash.
+//! The rows of every batch go out in slices, and what is left over goes on in turn: after any batch the
+//! targets of a producer differ by at most one row. In a stream with end edges that would part an edge from
+//! its end; there a row's values and its start decide, by their hash.
 
 use super::Spread;
 use datafusion::arrow::array::UInt32Array;

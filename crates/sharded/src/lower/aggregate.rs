@@ -57,11 +57,11 @@ fn as_planned(graph: &mut Graph, node: NodeId, from: &SchemaRef, to: &SchemaRef)
     if from.fields() == to.fields() {
         return node;
     }
-    let exprs = columns(from, 0..to.fields().len()).into_iter().zip(to.fields()).enumerate().map(|(i, (e, field))| {
-        match from.field(i).data_type() == field.data_type() {
+    let exprs = columns(from, 0..to.fields().len()).into_iter().zip(to.fields()).enumerate().map(
+        |(i, (e, field))| match from.field(i).data_type() == field.data_type() {
             true => e,
             false => Arc::new(CastExpr::new(e, field.data_type().clone(), None)) as Arc<dyn PhysicalExpr>,
-        }
-    });
+        },
+    );
     graph.add(Box::new(Select::new(exprs.collect(), to.clone())), &[node])
 }

@@ -24,7 +24,7 @@ pub(super) fn join(graph: &mut Graph, plan: &Join, left: NodeId, right: NodeId) 
     }
     if plan.filter.is_some() && plan.join_type != JoinType::Inner {
         return plan_err!(
-            "a {} join of streams has no condition beside its equal columns: filter its inputs, or its result",
+            "a {} join of streams has no condition beside equal columns: filter its inputs, or its result",
             plan.join_type
         );
     }

@@ -1,7 +1,8 @@
-//! From a stage's fragment to what runs: a graph of temporal operators, or a DataFusion plan with one partition.
+//! From a stage's fragment to what runs: a graph of temporal operators, or a DataFusion plan with one
+//! partition.
 //!
-//! Everything resolves by position: a node's expressions are made physical over the columns of its inputs, in their
-//! order.
+//! Everything resolves by position: a node's expressions are made physical over the columns of its inputs, in
+//! their order.
 
 mod aggregate;
 mod express;

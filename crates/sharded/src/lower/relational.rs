@@ -1,5 +1,5 @@
-//! A relational fragment: DataFusion's optimizer and physical planner, with the settings that make the answer depend on
-//! nothing but the order of the inputs (the design's page on distribution, §2.3).
+//! A relational fragment: DataFusion's optimizer and physical planner, with the settings that make the answer
+//! depend on nothing but the order of the inputs (the design's page on distribution, §2.3).
 
 use crate::program::Leaf;
 use crate::stage::{Node, Operand, Stage};
@@ -12,8 +12,8 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
-    PlanProperties, ReplaceChildrenOptions,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+    Partitioning, PlanProperties, ReplaceChildrenOptions,
 };
 use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, stream};
@@ -74,8 +74,8 @@ fn assemble(stage: &Stage, operand: Operand) -> Result<LogicalPlan> {
     }
 }
 
-/// The plan with every place where partitions come together as they arrive replaced by one where they come one after
-/// the other. Partitions are the branches of unions.
+/// The plan with every place where partitions come together as they arrive replaced by one where they come
+/// one after the other. Partitions are the branches of unions.
 pub(crate) fn in_order(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|plan| {
         let Some(coalesce) = plan.downcast_ref::<CoalescePartitionsExec>() else {
@@ -170,7 +170,8 @@ impl ExecutionPlan for InOrderExec {
             return internal_err!("InOrderExec has one partition, not number {partition}");
         }
         let partitions = self.input.output_partitioning().partition_count();
-        let streams = (0..partitions).map(|p| self.input.execute(p, context.clone())).collect::<Result<Vec<_>>>()?;
+        let streams =
+            (0..partitions).map(|p| self.input.execute(p, context.clone())).collect::<Result<Vec<_>>>()?;
         let rows = stream::iter(streams).flatten().scan(self.fetch.unwrap_or(usize::MAX), |left, rows| {
             let taken = rows.map(|rows: RecordBatch| rows.slice(0, rows.num_rows().min(*left)));
             let more = *left > 0;

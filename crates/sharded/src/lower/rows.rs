@@ -18,11 +18,16 @@ pub(super) fn project(graph: &mut Graph, plan: &Projection, input: NodeId) -> Re
 
 pub(super) fn unnest(graph: &mut Graph, plan: &Unnest, input: NodeId) -> Result<NodeId> {
     let [(column, list)] = plan.list_type_columns.as_slice() else {
-        return plan_err!("a stream is unnested by one list at a time, not by {}", plan.list_type_columns.len());
+        return plan_err!(
+            "a stream is unnested by one list at a time, not by {}",
+            plan.list_type_columns.len()
+        );
     };
     let in_place = plan.dependency_indices.iter().copied().eq(0..plan.input.schema().fields().len());
     if !plan.struct_type_columns.is_empty() || list.depth != 1 || !in_place || plan.options.preserve_nulls() {
-        return plan_err!("a stream is unnested by one list column, one level deep, and null lists give no row");
+        return plan_err!(
+            "a stream is unnested by one list column, one level deep, and null lists give no row"
+        );
     }
     let operator = operators::Unnest::new(*column, plan.schema.inner().clone());
     Ok(graph.add(Box::new(operator), &[input]))
@@ -36,7 +41,7 @@ pub(super) fn union(graph: &mut Graph, plan: &Union, inputs: &[NodeId]) -> Resul
         for (a, b) in from.fields().iter().zip(schema.fields()) {
             if a.data_type() != b.data_type() {
                 return plan_err!(
-                    "the inputs of a union differ: column `{}` is {} in one and {} in another; cast one of them",
+                    "the inputs of a union differ: column `{}` is {} in one, {} in another; cast one of them",
                     b.name(),
                     a.data_type(),
                     b.data_type()

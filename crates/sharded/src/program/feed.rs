@@ -1,7 +1,7 @@
 //! The leaves of a relational stage: where a DataFusion plan reads what its channel is given.
 //!
-//! Invariants: a leaf hands out the messages of its lanes in turn; when there is nothing it says which lane it waits for
-//! and wakes whoever drives the plan. It never blocks.
+//! Invariants: a leaf hands out the messages of its lanes in turn; when there is nothing it says which lane
+//! it waits for and wakes whoever drives the plan. It never blocks.
 
 use super::turns::{Turn, Turns};
 use crate::dataset::conform;
@@ -228,4 +228,3 @@ impl ExecutionPlan for LeafExec {
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 }
-

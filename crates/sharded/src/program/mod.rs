@@ -1,9 +1,9 @@
 //! Channel programs: the one executable thing in the system.
 //!
-//! A program takes messages from numbered lanes and hands out messages on numbered outputs. It is a deterministic
-//! function of what each of its lanes holds, however the lanes are interleaved: it says itself which lane it needs
-//! next. It owns no thread, no clock, no file and no socket; runtimes schedule programs and carry messages, and nothing
-//! else.
+//! A program takes messages from numbered lanes and hands out messages on numbered outputs. It is a
+//! deterministic function of what each of its lanes holds, however the lanes are interleaved: it says itself
+//! which lane it needs next. It owns no thread, no clock, no file and no socket; runtimes schedule programs
+//! and carry messages, and nothing else.
 
 mod feed;
 mod relational;

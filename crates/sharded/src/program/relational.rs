@@ -1,8 +1,10 @@
-//! The program of a relational stage: a DataFusion plan with one partition, polled on the thread of whoever steps it.
+//! The program of a relational stage: a DataFusion plan with one partition, polled on the thread of whoever
+//! steps it.
 //!
-//! DataFusion pulls; a channel program is pushed. The plan is polled until it gives a batch or one of its leaves has
-//! nothing to read, and then the program says which lane it needs. Where an operator of DataFusion's spawns tasks they
-//! run on a runtime of the program's own, which makes progress only inside a step.
+//! DataFusion pulls; a channel program is pushed. The plan is polled until it gives a batch or one of its
+//! leaves has nothing to read, and then the program says which lane it needs. Where an operator of
+//! DataFusion's spawns tasks they run on a runtime of the program's own, which makes progress only inside a
+//! step.
 
 use super::feed::{Feed, Leaf, LeafExec};
 use super::{ChannelProgram, Step};
@@ -40,8 +42,8 @@ enum Polled {
 }
 
 impl RelationalProgram {
-    /// A program that runs an optimized plan whose leaves are [`Leaf`] nodes, over inputs with so many lanes each. What
-    /// it computes goes to every one of its `outputs`.
+    /// A program that runs an optimized plan whose leaves are [`Leaf`] nodes, over inputs with so many lanes
+    /// each. What it computes goes to every one of its `outputs`.
     pub(crate) fn new(
         plan: &LogicalPlan,
         session: &SessionState,
@@ -134,9 +136,10 @@ impl ExtensionPlanner for Leaves {
         _session: &dyn datafusion::catalog::Session,
         _context: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let leaf = node.as_any().downcast_ref::<Leaf>().ok_or_else(|| {
-            internal_datafusion_err!("{} has no place in a relational stage", node.name())
-        })?;
+        let leaf = node
+            .as_any()
+            .downcast_ref::<Leaf>()
+            .ok_or_else(|| internal_datafusion_err!("{} has no place in a relational stage", node.name()))?;
         Ok(Some(Arc::new(LeafExec::new(leaf))))
     }
 }

@@ -1,8 +1,8 @@
 //! The program of a temporal stage: ingress and merge at its inputs, a graph of operators behind them.
 //!
-//! Invariants: what is pushed to an input of the graph is in order of time; the lane that is needed is one of the input
-//! that is furthest behind, so that no operator hoards what cannot be used yet. With `announce`, every output is told
-//! how far time has come after each step: an exchange's receivers wait for that.
+//! Invariants: what is pushed to an input of the graph is in order of time; the lane that is needed is one of
+//! the input that is furthest behind, so that no operator hoards what cannot be used yet. With `announce`,
+//! every output is told how far time has come after each step: an exchange's receivers wait for that.
 
 use super::turns::{Turn, Turns};
 use super::{ChannelProgram, Step};
@@ -82,7 +82,7 @@ impl Entry {
 
     fn take(&mut self) -> Vec<Message> {
         match self {
-            Entry::Merge { gather, .. } => std::iter::from_fn(|| gather.next()).collect(),
+            Entry::Merge { gather, .. } => gather.collect(),
             Entry::Ingress { ready, .. } => std::mem::take(ready),
         }
     }

@@ -1,7 +1,7 @@
 //! Lanes without time, read in turn: a message of the first, one of the second, and so on.
 //!
-//! A producer sends a message to each of its targets for every batch it makes, an empty one if need be, so lanes that
-//! are fed evenly are read evenly, and the order depends on nothing but what the lanes hold.
+//! A producer sends a message to each of its targets for every batch it makes, an empty one if need be, so
+//! lanes that are fed evenly are read evenly, and the order depends on nothing but what the lanes hold.
 
 use std::collections::VecDeque;
 use whimbrel_temporal::Message;

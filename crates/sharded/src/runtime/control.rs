@@ -71,7 +71,8 @@ impl Control {
         }
     }
 
-    /// What else is to be done when the job is to stop. A job has one runtime, which says this once, before it starts.
+    /// What else is to be done when the job is to stop. A job has one runtime, which says this once, before
+    /// it starts.
     pub fn on_stop(&self, wake: Box<dyn Fn() + Send + Sync>) {
         let _ = self.on_stop.set(wake);
     }

@@ -116,7 +116,8 @@ impl Job {
         self.wait_until(None).map(|_| ())
     }
 
-    /// Waits for the end, but not longer than this; whether it has ended. In library mode the query runs meanwhile.
+    /// Waits for the end, but not longer than this; whether it has ended. In library mode the query runs
+    /// meanwhile.
     ///
     /// # Errors
     /// As [`wait`](Job::wait).

@@ -1,15 +1,17 @@
 //! The library runtime: everything on the thread that waits for the job.
 //!
-//! It is driven by demand. The channels of the result take turns; one that needs a lane makes the channel behind that
-//! lane go one step, and so on down to a source. What a channel makes for others waits in their queues, which have no
-//! bound: a single thread cannot wait for itself.
+//! It is driven by demand. The channels of the result take turns; one that needs a lane makes the channel
+//! behind that lane go one step, and so on down to a source. What a channel makes for others waits in their
+//! queues, which have no bound: a single thread cannot wait for itself.
 
 use super::wiring::{Channel, Lane, Queue};
 use super::{Control, Execution, Progress, Runtime, Wiring};
+use crate::error::panicked;
 use crate::program::Step;
 use crossbeam_channel::{Select, TryRecvError};
 use datafusion::common::{Result, internal_err};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use whimbrel_temporal::Message;
@@ -74,7 +76,8 @@ impl Execution for Schedule {
                 return Ok(true);
             }
             let Some(channel) = self.next_result() else { return Ok(true) };
-            match self.advance(channel)? {
+            let advance = catch_unwind(AssertUnwindSafe(|| self.advance(channel)));
+            match advance.unwrap_or_else(|panic| Err(panicked("the query", panic)))? {
                 Advance::Moved => idle.clear(),
                 Advance::Idle(channel, lane) => idle.push((channel, lane)),
             }

@@ -1,14 +1,15 @@
 //! The local runtime: a thread a channel, bounded queues between them (quill.txt §4.2).
 //!
-//! A consumer takes from the lane that its program needs. A producer hands everything that it has for targets that have
-//! room, punctuations with its progress last, before it waits for one that has none: so readers of a stream learn how far
-//! time has come, and queues rarely need more room than they have (see [`Queues`]).
+//! A consumer takes from the lane that its program needs. A producer hands everything that it has for targets
+//! that have room, punctuations with its progress last, before it waits for one that has none: so readers of
+//! a stream learn how far time has come, and queues rarely need more room than they have (see [`Queues`]).
 //!
 //! A channel that fails stops all others before it leaves its queues, so nobody takes its silence for an end.
 
 use super::queues::{Item, Queues, Stopped};
 use super::wiring::{Channel, Lane, QueueId};
 use super::{Control, Execution, Progress, Runtime, Wiring};
+use crate::error::panicked;
 use crate::program::Step;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select_biased};
 use datafusion::common::{DataFusionError, Result};
@@ -110,7 +111,8 @@ impl From<Stopped> for Halt {
 impl Worker {
     fn new(number: usize, channel: Channel, queues: Arc<Queues>, control: Arc<Control>) -> Worker {
         let routes = channel.outlets.iter().flat_map(|outlet| &outlet.routes);
-        let outgoing = routes.flat_map(|route| route.targets()).map(|queue| (*queue, VecDeque::new())).collect();
+        let outgoing =
+            routes.flat_map(|route| route.targets()).map(|queue| (*queue, VecDeque::new())).collect();
         Worker { number, channel, queues, outbox: Outbox { outgoing }, control }
     }
 
@@ -120,12 +122,7 @@ impl Worker {
         match outcome {
             Ok(Ok(()) | Err(Halt::Stopped)) => {}
             Ok(Err(Halt::Failed(error))) => self.control.fail(error),
-            Err(panic) => {
-                let what = panic.downcast_ref::<&str>().map(|s| s.to_string());
-                let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-                let error = format!("{} panicked: {what}", self.channel.name);
-                self.control.fail(DataFusionError::Internal(error));
-            }
+            Err(panic) => self.control.fail(panicked(&self.channel.name, panic)),
         }
         self.queues.leave(self.number);
         drop(self);

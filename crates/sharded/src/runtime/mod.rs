@@ -1,7 +1,7 @@
 //! Runtimes: schedulers of channel programs and carriers of messages, and nothing else.
 //!
-//! [`Wiring`] is a query ready to run: its channels, and the queues between them. [`Library`] runs it on the thread that
-//! waits for it, [`Local`] on a thread a channel.
+//! [`Wiring`] is a query ready to run: its channels, and the queues between them. [`Library`] runs it on the
+//! thread that waits for it, [`Local`] on a thread a channel.
 
 mod control;
 mod job;
@@ -41,8 +41,8 @@ pub trait Execution: Send {
     fn wait(&mut self, until: Option<Instant>) -> Result<bool>;
 }
 
-/// Runs a query. `sink` gets what each shard of the result brings, in the order of the shard; it is called by one
-/// thread at a time.
+/// Runs a query. `sink` gets what each shard of the result brings, in the order of the shard; it is called by
+/// one thread at a time.
 pub fn run(
     stream: &Stream,
     options: &Options,
@@ -61,8 +61,8 @@ pub fn run(
 
 /// Runs a query with a sink for each shard of the result; several may be called at once.
 ///
-/// With [`Output::Intervals`](crate::Output) rows come in the order of their starts if the query ends, and as their
-/// ends become known if it does not.
+/// With [`Output::Intervals`](crate::Output) rows come in the order of their starts if the query ends, and as
+/// their ends become known if it does not.
 pub fn run_sharded(
     stream: &Stream,
     options: &Options,

@@ -1,15 +1,16 @@
 //! The queues between the threads of a job.
 //!
-//! Queues are bounded, so that nobody runs far ahead of those who read. But channels that wait for each other in a
-//! circle would wait for ever: one for rows of a second, which waits for room in the queue of a third, which waits for
-//! rows of the first. A query over bounded data needs some amount of buffering that no bound chosen beforehand can
-//! promise (two ways of different lengths from a source to a join; a skewed exchange). So whoever is about to wait looks
-//! whether that closes a circle, and if it does, a full queue of the circle gets room for one more message (T. Parks,
-//! Bounded Scheduling of Process Networks, 1995). All others stay as they are.
+//! Queues are bounded, so that nobody runs far ahead of those who read. But channels that wait for each other
+//! in a circle would wait for ever: one for rows of a second, which waits for room in the queue of a third,
+//! which waits for rows of the first. A query over bounded data needs some amount of buffering that no bound
+//! chosen beforehand can promise (two ways of different lengths from a source to a join; a skewed exchange).
+//! So whoever is about to wait looks whether that closes a circle, and if it does, a full queue of the circle
+//! gets room for one more message (T. Parks, Bounded Scheduling of Process Networks, 1995). All others stay
+//! as they are.
 //!
-//! Invariants: a channel waits for one queue to have something, or for all of some queues to have room; an entry in
-//! `waits` is taken out by the one who waits and by nobody else; no cycle of waits lasts. What flows through a queue does
-//! not depend on its bound. Everything is under one lock: messages are batches, and few.
+//! Invariants: a channel waits for one queue to have something, or for all of some queues to have room; an
+//! entry in `waits` is taken out by the one who waits and by nobody else; no cycle of waits lasts. What flows
+//! through a queue does not depend on its bound. Everything is under one lock: messages are batches, and few.
 
 use super::wiring::QueueId;
 use std::collections::VecDeque;
@@ -139,7 +140,12 @@ impl Queues {
     }
 
     /// Waits for a change; whoever makes it wakes the channel.
-    fn wait<'a>(&self, mut state: MutexGuard<'a, State>, channel: usize, wait: Wait) -> MutexGuard<'a, State> {
+    fn wait<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        channel: usize,
+        wait: Wait,
+    ) -> MutexGuard<'a, State> {
         state.waits[channel] = wait;
         if let Some(relieved) = state.break_circles(channel) {
             for producer in relieved {
@@ -211,9 +217,8 @@ impl State {
     fn circle(&self, channel: usize) -> Option<QueueId> {
         let mut seen = vec![false; self.waits.len()];
         let mut path = Vec::new();
-        self.search(channel, channel, &mut seen, &mut path).then(|| {
-            path.into_iter().min_by_key(|queue| self.queues[*queue].items.len())
-        })?
+        self.search(channel, channel, &mut seen, &mut path)
+            .then(|| path.into_iter().min_by_key(|queue| self.queues[*queue].items.len()))?
     }
 
     /// Whether what `from` waits for leads back to `target`; the full queues on the way are put into `path`.
@@ -254,7 +259,8 @@ mod tests {
     }
 
     fn queues(ends: &[(usize, usize)], channels: usize) -> Arc<Queues> {
-        let ends: Vec<Queue> = ends.iter().map(|&(producer, consumer)| Queue { producer, consumer }).collect();
+        let ends: Vec<Queue> =
+            ends.iter().map(|&(producer, consumer)| Queue { producer, consumer }).collect();
         Arc::new(Queues::new(&ends, channels, 1))
     }
 
@@ -264,7 +270,8 @@ mod tests {
 
     #[test]
     fn a_circle_of_waits_is_broken() {
-        // 0 feeds 1 and 2, 2 feeds 1; 1 wants all of 2 before it takes anything from 0, which sends to 1 first.
+        // 0 feeds 1 and 2, 2 feeds 1; 1 wants all of 2 before it takes anything from 0, which sends to 1
+        // first.
         let queues = queues(&[(0, 1), (0, 2), (2, 1)], 3);
         let (first, second) = (queues.clone(), queues.clone());
         let source = spawn(move || {

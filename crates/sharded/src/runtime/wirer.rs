@@ -1,4 +1,5 @@
-//! Wiring stage after stage: programs are made, sources opened, and channels connected to those of earlier stages.
+//! Wiring stage after stage: programs are made, sources opened, and channels connected to those of earlier
+//! stages.
 
 use super::wiring::{Channel, Lane, Outlet, Queue, Route, Wiring};
 use crate::dataset::{Shard, dataset};
@@ -57,7 +58,12 @@ impl<'a> Wirer<'a> {
         Ok(())
     }
 
-    fn relational(&self, stage: &Stage, fragment: &Fragment, index: usize) -> Result<Box<dyn ChannelProgram>> {
+    fn relational(
+        &self,
+        stage: &Stage,
+        fragment: &Fragment,
+        index: usize,
+    ) -> Result<Box<dyn ChannelProgram>> {
         let lanes = stage.inputs.iter().map(|input| self.lanes(stage, input, index)).collect::<Vec<_>>();
         Ok(Box::new(RelationalProgram::new(&fragment.plan, session(), &lanes, stage.outputs.len())?))
     }
@@ -102,7 +108,7 @@ impl<'a> Wirer<'a> {
             Origin::Scan(_) => Reach::of(None, stage.channels, stage.channels, 1),
             Origin::Edge { stage: from, exchange, .. } => {
                 let from = &self.stages.stages[*from];
-                Reach::of(exchange.as_ref(), from.channels, stage.channels, from.groups)
+                Reach::of(exchange.as_deref(), from.channels, stage.channels, from.groups)
             }
         }
     }
@@ -141,7 +147,7 @@ impl<'a> Wirer<'a> {
         let made = &producers.outputs[*output];
         let ends = made.lifetimes == Lifetimes::Any;
         for (producer, targets) in targets.into_iter().enumerate() {
-            let spread = spread(exchange.as_ref(), producer, &made.schema, ends)?;
+            let spread = spread(exchange.as_deref(), producer, &made.schema, ends)?;
             let route = Route::new(spread, targets, producers.kind == Kind::Relational);
             self.channels[self.first_channels[*from] + producer].outlets[*output].routes.push(route);
         }
@@ -165,6 +171,7 @@ fn events(node: &Ingress, input: &Input, batch_rows: usize) -> Result<whimbrel_t
         (Some(end), None) => TimeColumns::Interval { start, end: place(end)? },
         (Some(end), Some(kind)) => TimeColumns::Edges { start, end: place(end)?, kind: place(kind)? },
     };
-    let options = IngressOptions { batch_rows: node.options.batch_rows.min(batch_rows), ..node.options.clone() };
+    let options =
+        IngressOptions { batch_rows: node.options.batch_rows.min(batch_rows), ..node.options.clone() };
     whimbrel_temporal::Ingress::new(columns, options, input.schema.inner().clone())
 }

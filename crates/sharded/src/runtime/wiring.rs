@@ -1,7 +1,8 @@
 //! A query ready to run: programs, where their lanes come from, where their outputs go.
 //!
-//! Invariants: there is one queue from a producer to a consumer of an edge, so what flows between two channels stays in
-//! order; a producer that tells anything tells all of its targets, an empty message where relations are read in turn.
+//! Invariants: there is one queue from a producer to a consumer of an edge, so what flows between two
+//! channels stays in order; a producer that tells anything tells all of its targets, an empty message where
+//! relations are read in turn.
 
 use super::wirer::Wirer;
 use super::{Control, Order};
@@ -116,7 +117,11 @@ impl Wiring {
         let stages = cut(&prune(stream.plan())?)?;
         let result = &stages.stages[stages.result.0];
         if sinks.len() != result.channels {
-            return plan_err!("the result has {} shards, but there are {} sinks", result.channels, sinks.len());
+            return plan_err!(
+                "the result has {} shards, but there are {} sinks",
+                result.channels,
+                sinks.len()
+            );
         }
         let known = stream.properties();
         let coalesces = options.output == Output::Intervals && known.lifetimes == Lifetimes::Any;
@@ -126,7 +131,8 @@ impl Wiring {
         });
         let mut wirer = Wirer::new(&stages, options, !known.bounded);
         for stage in 0..stages.stages.len() {
-            let coalesce = coalesce.filter(|_| stage == stages.result.0).map(|order| (stages.result.1, order));
+            let coalesce =
+                coalesce.filter(|_| stage == stages.result.0).map(|order| (stages.result.1, order));
             wirer.stage(stage, coalesce)?;
         }
         let mut wiring = wirer.finish();

@@ -6,9 +6,10 @@
 //! - in relational parts, below a node that several others read, so that each part is a tree;
 //! - where a node and its reader are not on the same level.
 //!
-//! A node's level is the largest number of exchanges that its answer can be away from the sources, seen from the root: as
-//! late as its readers allow. Without the last rule a stage could wait for itself: `s.join(s.redistribute())` reads `s`
-//! on both sides of an exchange. Edges that are no exchange lead from a channel to the one of the same number.
+//! A node's level is the largest number of exchanges that its answer can be away from the sources, seen from
+//! the root: as late as its readers allow. Without the last rule a stage could wait for itself:
+//! `s.join(s.redistribute())` reads `s` on both sides of an exchange. Edges that are no exchange lead from a
+//! channel to the one of the same number.
 
 use super::dag::{Dag, Node, Operation};
 use super::{Input, Kind, Operand, Origin, Output, Stage, StageGraph};
@@ -18,7 +19,8 @@ use datafusion::logical_expr::LogicalPlan;
 /// Cuts a plan into stages.
 ///
 /// # Errors
-/// `Plan` if a live source is read without a time, or two inputs of an operator have different numbers of shards.
+/// `Plan` if a live source is read without a time, or two inputs of an operator have different numbers of
+/// shards.
 pub fn cut(plan: &LogicalPlan) -> Result<StageGraph> {
     let dag = Dag::of(plan)?;
     check(&dag)?;
@@ -44,8 +46,8 @@ fn check(dag: &Dag) -> Result<()> {
         if computes && shards.clone().any(|n| n != node.shards) {
             let shards: Vec<String> = shards.map(|n| n.to_string()).collect();
             return plan_err!(
-                "the inputs of an operator have {} shards: bring them to the same number with `redistribute`, \
-                 `reshard` or `broadcast`",
+                "the inputs of an operator have {} shards: bring them to the same number with \
+                 `redistribute`, `reshard` or `broadcast`",
                 shards.join(" and ")
             );
         }
@@ -128,8 +130,8 @@ fn producer(dag: &Dag, node: usize) -> Option<usize> {
     }
 }
 
-/// What identifies an input of a stage. A temporal stage reads a thing once, however often it uses it; in a relational
-/// one every place where something is read is an input of its own.
+/// What identifies an input of a stage. A temporal stage reads a thing once, however often it uses it; in a
+/// relational one every place where something is read is an input of its own.
 #[derive(PartialEq, Eq, Hash)]
 enum InputKey {
     Thing(usize),
@@ -215,7 +217,7 @@ impl<'a> Assembly<'a> {
         let node = &self.dag.nodes[j];
         let exchange = match &node.operation {
             Operation::Scan(scan) => return Ok(Origin::Scan(scan.clone())),
-            Operation::Exchange(exchange) => Some(exchange.clone()),
+            Operation::Exchange(exchange) => Some(Box::new(exchange.clone())),
             _ => None,
         };
         let producer = if exchange.is_some() { node.inputs[0] } else { j };
@@ -233,15 +235,16 @@ impl<'a> Assembly<'a> {
 
 /// Whether anything outside its part reads the node.
 fn is_output(dag: &Dag, parts: &[usize], i: usize) -> bool {
-    let outside = |(k, node): (usize, &Node)| {
-        node.inputs.contains(&i) && (node.is_exchange() || parts[k] != parts[i])
-    };
+    let outside =
+        |(k, node): (usize, &Node)| node.inputs.contains(&i) && (node.is_exchange() || parts[k] != parts[i]);
     i == dag.root || dag.nodes.iter().enumerate().any(outside)
 }
 
 /// Which output of its stage the node is: outputs are in the order of nodes.
 fn output_number(dag: &Dag, parts: &[usize], i: usize) -> usize {
-    (0..i).filter(|&k| parts[k] == parts[i] && !dag.nodes[k].is_boundary() && is_output(dag, parts, k)).count()
+    (0..i)
+        .filter(|&k| parts[k] == parts[i] && !dag.nodes[k].is_boundary() && is_output(dag, parts, k))
+        .count()
 }
 
 /// Tells every output who reads it.

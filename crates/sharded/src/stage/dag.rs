@@ -1,8 +1,8 @@
 //! The plan as a graph: equal subplans are one node.
 //!
-//! Invariants: a node comes after its inputs; a scan, with the projection that only picks and names its columns, is one
-//! node; an exchange's input is a node that computes, never a scan or another exchange (a relay is put between), and so
-//! is the root. Re-keying is a property of plans and vanishes here.
+//! Invariants: a node comes after its inputs; a scan, with the projection that only picks and names its
+//! columns, is one node; an exchange's input is a node that computes, never a scan or another exchange (a
+//! relay is put between), and so is the root. Re-keying is a property of plans and vanishes here.
 
 use datafusion::common::{DFSchemaRef, Result, internal_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};

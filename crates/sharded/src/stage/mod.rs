@@ -1,8 +1,9 @@
 //! A plan cut into stages: fragments between two movements of data.
 //!
-//! Invariants: stages are numbered so that what a stage reads comes from stages before it; a stage's nodes are numbered
-//! so that what a node reads comes from nodes before it or from the stage's inputs; all nodes of a stage have the same
-//! number of shards, which is the number of its channels; a relational stage is a tree with one output.
+//! Invariants: stages are numbered so that what a stage reads comes from stages before it; a stage's nodes
+//! are numbered so that what a node reads comes from nodes before it or from the stage's inputs; all nodes of
+//! a stage have the same number of shards, which is the number of its channels; a relational stage is a tree
+//! with one output.
 
 mod cut;
 mod dag;
@@ -75,8 +76,9 @@ pub enum Origin {
         stage: usize,
         /// Which of its outputs.
         output: usize,
-        /// How its rows are spread over the channels; none: each channel gets those of the channel of its own number.
-        exchange: Option<Exchange>,
+        /// How its rows are spread over the channels; none: each channel gets those of the channel of its own
+        /// number.
+        exchange: Option<Box<Exchange>>,
     },
 }
 

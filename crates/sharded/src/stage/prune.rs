@@ -1,12 +1,13 @@
 //! Columns that nobody reads are not read from sources and not moved between stages.
 //!
-//! DataFusion has a rule for that, but it works on trees: the two uses of a shared subplan would be narrowed each in its
-//! own way, and be computed twice. Here what all readers of a node need is put together first, then every node is
-//! rebuilt once, so what was equal stays equal.
+//! DataFusion has a rule for that, but it works on trees: the two uses of a shared subplan would be narrowed
+//! each in its own way, and be computed twice. Here what all readers of a node need is put together first,
+//! then every node is rebuilt once, so what was equal stays equal.
 
 use datafusion::common::{DFSchema, JoinType, Result};
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, Extension, Join, LogicalPlan, Projection, SubqueryAlias, TableScanBuilder, Union,
+    Aggregate, Distinct, Expr, Extension, Join, LogicalPlan, Projection, SubqueryAlias, TableScanBuilder,
+    Union,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -143,9 +144,10 @@ fn rebuild(plan: &LogicalPlan, mut inputs: Vec<LogicalPlan>, own: &Columns) -> R
             let exprs = own.iter().map(|i| p.expr[*i].clone()).collect();
             LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(inputs.swap_remove(0)))?)
         }
-        LogicalPlan::SubqueryAlias(p) => {
-            LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(Arc::new(inputs.swap_remove(0)), p.alias.clone())?)
-        }
+        LogicalPlan::SubqueryAlias(p) => LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(
+            Arc::new(inputs.swap_remove(0)),
+            p.alias.clone(),
+        )?),
         LogicalPlan::Aggregate(p) => {
             let (group, calls) = (p.group_expr.clone(), p.aggr_expr.clone());
             LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(inputs.swap_remove(0)), group, calls)?)
@@ -255,7 +257,9 @@ mod tests {
         let shared = source().where_(column("d").gt(column("c"))).unwrap();
         let left = shared.rekey(vec![column("a")]).unwrap();
         let right = left.aggregate(sum("b")).unwrap();
-        let stages = stages(&left.join(&right, vec![], JoinKind::Inner, "_right").unwrap().aggregate(sum("sum")).unwrap());
+        let stages = stages(
+            &left.join(&right, vec![], JoinKind::Inner, "_right").unwrap().aggregate(sum("sum")).unwrap(),
+        );
         assert_eq!(read(&stages), [Some(vec![1, 2, 3, 4])]);
     }
 }

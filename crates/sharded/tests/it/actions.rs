@@ -51,7 +51,10 @@ fn what_is_stored_is_the_same_stream() {
         let reads = |path: &std::path::Path| {
             let files = FileDataset::open(&[path.to_str().unwrap().to_string()], Some(2)).unwrap();
             let files = Stream::scan("stored", Arc::new(files)).unwrap();
-            changes(&files.ingress(TimeSpec::interval("start", "end"), IngressOptions::default()).unwrap(), &options)
+            changes(
+                &files.ingress(TimeSpec::interval("start", "end"), IngressOptions::default()).unwrap(),
+                &options,
+            )
         };
         let mut found = Changes::new();
         paths.iter().for_each(|path| found.extend(reads(path)));
@@ -125,7 +128,9 @@ fn events_can_be_read_in_again() {
         let kinds: Vec<String> = memory
             .dataset
             .batches()
-            .flat_map(|b| b.column(0).as_string::<i32>().iter().map(|k| k.unwrap().to_string()).collect::<Vec<_>>())
+            .flat_map(|b| {
+                b.column(0).as_string::<i32>().iter().map(|k| k.unwrap().to_string()).collect::<Vec<_>>()
+            })
             .collect();
         assert!(kinds.iter().any(|k| k != "punctuation"));
         let intervals = Options { output: Output::Intervals, ..options };

@@ -10,7 +10,7 @@ use whimbrel_plan::{Agg, AggFunction, Stream, column};
 use whimbrel_sharded::action::collect;
 use whimbrel_sharded::dataset::MemoryDataset;
 use whimbrel_sharded::{Options, RuntimeKind};
-use whimbrel_temporal::{IngressOptions, INFINITY, BEGINNING};
+use whimbrel_temporal::{BEGINNING, INFINITY, IngressOptions};
 
 /// A column for a test's table.
 pub fn ints(name: &str, values: impl IntoIterator<Item = i64>) -> (Field, ArrayRef) {
@@ -44,7 +44,12 @@ impl Random {
 pub fn clicks(rows: usize) -> RecordBatch {
     let mut random = Random(7);
     let mut time = 0;
-    let times: Vec<i64> = (0..rows).map(|_| { time += random.below(3); time }).collect();
+    let times: Vec<i64> = (0..rows)
+        .map(|_| {
+            time += random.below(3);
+            time
+        })
+        .collect();
     let users: Vec<i64> = (0..rows).map(|_| random.below(40)).collect();
     let ads: Vec<i64> = (0..rows).map(|_| random.below(12).min(random.below(12))).collect();
     let costs: Vec<i64> = (0..rows).map(|_| random.below(100)).collect();
@@ -104,12 +109,14 @@ pub fn rows_in_order(stream: &Stream, options: &Options) -> Vec<String> {
 /// Rows as text.
 pub fn text(batch: &RecordBatch) -> Vec<String> {
     let options = FormatOptions::default().with_null("null");
-    let columns: Vec<_> = batch.columns().iter().map(|c| ArrayFormatter::try_new(c, &options).unwrap()).collect();
+    let columns: Vec<_> =
+        batch.columns().iter().map(|c| ArrayFormatter::try_new(c, &options).unwrap()).collect();
     let row = |i| columns.iter().map(|c| c.value(i).to_string()).collect::<Vec<_>>().join(" ");
     (0..batch.num_rows()).map(row).collect()
 }
 
-/// A changing relation in normal form: for every row, the instants at which its multiplicity changes, and to what.
+/// A changing relation in normal form: for every row, the instants at which its multiplicity changes, and to
+/// what.
 pub type Changes = BTreeMap<String, Vec<(i64, i64)>>;
 
 /// The changing relation that a stream's result describes.
@@ -124,12 +131,23 @@ pub fn changes(stream: &Stream, options: &Options) -> Changes {
             *deltas.entry(ends[i].unwrap_or(INFINITY)).or_default() -= 1;
         }
     }
-    deltas.into_iter().map(|(row, deltas)| (row, steps(deltas))).filter(|(_, steps)| !steps.is_empty()).collect()
+    deltas
+        .into_iter()
+        .map(|(row, deltas)| (row, steps(deltas)))
+        .filter(|(_, steps)| !steps.is_empty())
+        .collect()
 }
 
 fn steps(deltas: BTreeMap<i64, i64>) -> Vec<(i64, i64)> {
     let mut now = 0;
-    deltas.into_iter().filter(|(_, delta)| *delta != 0).map(|(t, delta)| { now += delta; (t, now) }).collect()
+    deltas
+        .into_iter()
+        .filter(|(_, delta)| *delta != 0)
+        .map(|(t, delta)| {
+            now += delta;
+            (t, now)
+        })
+        .collect()
 }
 
 /// The rows alive at the end of time, as text, sorted.
@@ -151,7 +169,8 @@ fn times(batch: &RecordBatch, name: &str) -> Vec<Option<i64>> {
 
 fn payload(batch: &RecordBatch) -> RecordBatch {
     let schema: SchemaRef = batch.schema();
-    let kept: Vec<usize> =
-        (0..schema.fields().len()).filter(|i| !["start", "end"].contains(&schema.field(*i).name().as_str())).collect();
+    let kept: Vec<usize> = (0..schema.fields().len())
+        .filter(|i| !["start", "end"].contains(&schema.field(*i).name().as_str()))
+        .collect();
     batch.project(&kept).unwrap()
 }

@@ -30,11 +30,13 @@ fn an_error_in_one_channel_ends_the_job() {
             failing(&stream),
             moved(&failing(&stream)),
             failing(&moved(&stream)),
-            moved(&failing(&stream)).aggregate(vec![("x".into(), Agg::of(AggFunction::Sum, column("x")))]).unwrap(),
+            moved(&failing(&stream))
+                .aggregate(vec![("x".into(), Agg::of(AggFunction::Sum, column("x")))])
+                .unwrap(),
             moved(&stream).join(&failing(&moved(&stream)), vec![], JoinKind::Inner, "_right").unwrap(),
         ] {
             for options in [library(), local()] {
-                let error = collect(&query, &options).unwrap().wait().err().expect("an error");
+                let error = collect(&query, &options).unwrap().wait().expect_err("an error");
                 assert_eq!(ErrorKind::of(&error), ErrorKind::Data, "{error}");
                 assert!(error.to_string().to_lowercase().contains("divide by zero"), "{error}");
             }
@@ -56,11 +58,13 @@ fn an_error_of_the_sink_is_the_jobs() {
 
 #[test]
 fn a_panic_is_our_bug_and_ends_the_job() {
-    let sink = |_: usize, _: Message| -> Result<()> { panic!("on purpose") };
-    let job = run(&moved(&points(&clicks(5000), 3, 1)), &local(), Box::new(sink)).unwrap();
-    let error = job.wait().unwrap_err();
-    assert_eq!(ErrorKind::of(&error), ErrorKind::Internal);
-    assert!(error.to_string().contains("on purpose"));
+    for options in [library(), local()] {
+        let sink = |_: usize, _: Message| -> Result<()> { panic!("on purpose") };
+        let job = run(&moved(&points(&clicks(5000), 3, 1)), &options, Box::new(sink)).unwrap();
+        let error = job.wait().unwrap_err();
+        assert_eq!(ErrorKind::of(&error), ErrorKind::Internal);
+        assert!(error.to_string().contains("on purpose"));
+    }
 }
 
 #[test]
@@ -94,7 +98,7 @@ fn cancel_stops_a_job_that_works() {
         assert!(!action.job().wait_timeout(Duration::from_millis(30)).unwrap());
         let started = Instant::now();
         action.job().cancel();
-        let error = action.wait().err().expect("no result");
+        let error = action.wait().expect_err("no result");
         assert!(error.to_string().contains("cancelled"));
         assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     }

@@ -1,5 +1,5 @@
-//! The plans of quill.txt Fig. 1 and Fig. 4: each gives the same answer, at every number of shards, on both runtimes,
-//! over tables and over streams.
+//! The plans of quill.txt Fig. 1 and Fig. 4: each gives the same answer, at every number of shards, on both
+//! runtimes, over tables and over streams.
 
 use crate::data::*;
 use whimbrel_plan::nodes::{Movement, Scope};
@@ -48,9 +48,8 @@ fn figure_1_over_tables() {
 #[test]
 fn figure_1_over_windows() {
     let clicks = clicks(2000);
-    let windows = |shards, groups| {
-        by_ad(&points(&clicks, shards, groups).hopping(50, 10, 0, Closed::Left).unwrap())
-    };
+    let windows =
+        |shards, groups| by_ad(&points(&clicks, shards, groups).hopping(50, 10, 0, Closed::Left).unwrap());
     let expected = changes(&windows(1, 1).aggregate(count()).unwrap(), &library());
     assert!(expected.len() > 20);
     for (shards, groups) in LAYOUTS {
@@ -110,8 +109,13 @@ fn figure_4_over_tables() {
     assert!(expected.len() > 500);
     for (shards, groups) in LAYOUTS {
         for plan in ['a', 'b', 'c'] {
-            let query =
-                joined(&relation(&clicks, shards, groups), &relation(&ads, groups, groups), plan, shards, groups);
+            let query = joined(
+                &relation(&clicks, shards, groups),
+                &relation(&ads, groups, groups),
+                plan,
+                shards,
+                groups,
+            );
             for options in [library(), local(), Options::default()] {
                 assert_eq!(rows(&query, &options), expected, "plan {plan}, {shards} shards, {groups} groups");
             }
@@ -122,7 +126,8 @@ fn figure_4_over_tables() {
 #[test]
 fn figure_4_over_streams() {
     let (clicks, ads) = (clicks(700), ads());
-    let windows = |shards, groups| points(&clicks, shards, groups).alter_duration(Some(Duration::Ticks(30))).unwrap();
+    let windows =
+        |shards, groups| points(&clicks, shards, groups).alter_duration(Some(Duration::Ticks(30))).unwrap();
     let running = |groups| {
         let time = whimbrel_plan::TimeSpec::interval("from", "to");
         relation(&ads, groups, groups).ingress(time, Default::default()).unwrap()
@@ -142,7 +147,8 @@ fn figure_4_over_streams() {
     }
 }
 
-/// quill.txt §3.7: users with many clicks lately are left out while that is so, then clicks are counted per ad.
+/// quill.txt §3.7: users with many clicks lately are left out while that is so, then clicks are counted per
+/// ad.
 fn without_bots(clicks: &Stream) -> Stream {
     let by_user = clicks.rekey(vec![column("user")]).unwrap().redistribute(None, Scope::Global).unwrap();
     let recent = by_user.sliding(60, Closed::Right).unwrap().aggregate(count()).unwrap();
@@ -175,6 +181,8 @@ fn shared_streams_are_computed_once() {
     assert_eq!(stages.stages.len(), 3);
     let middle = &stages.stages[1];
     assert_eq!(middle.inputs.len(), 1);
-    let Origin::Edge { exchange: Some(exchange), .. } = &middle.inputs[0].origin else { panic!("an exchange") };
+    let Origin::Edge { exchange: Some(exchange), .. } = &middle.inputs[0].origin else {
+        panic!("an exchange")
+    };
     assert!(matches!(exchange.movement, Movement::ReDistribute { .. }));
 }

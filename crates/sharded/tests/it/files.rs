@@ -42,7 +42,8 @@ impl Drop for Folder {
 
 fn write_parquet(path: &str, rows: &RecordBatch, group: usize) {
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group)).build();
-    let mut writer = ArrowWriter::try_new(File::create(path).unwrap(), rows.schema(), Some(properties)).unwrap();
+    let mut writer =
+        ArrowWriter::try_new(File::create(path).unwrap(), rows.schema(), Some(properties)).unwrap();
     writer.write(rows).unwrap();
     writer.close().unwrap();
 }
@@ -63,7 +64,8 @@ fn files_of_all_kinds_hold_the_same_rows() {
     write_parquet(&folder.path("a.parquet"), &clicks, 100);
     let file = File::create(folder.path("a.csv")).unwrap();
     WriterBuilder::new().build(file).write(&clicks).unwrap();
-    let mut writer = FileWriter::try_new(File::create(folder.path("a.arrow")).unwrap(), &clicks.schema()).unwrap();
+    let mut writer =
+        FileWriter::try_new(File::create(folder.path("a.arrow")).unwrap(), &clicks.schema()).unwrap();
     for start in (0..1000).step_by(90) {
         writer.write(&clicks.slice(start, 90.min(1000 - start))).unwrap();
     }
@@ -74,7 +76,8 @@ fn files_of_all_kinds_hold_the_same_rows() {
             for options in [library(), local()] {
                 assert_eq!(rows_in_order(&scan(&[folder.path(name)], shards), &options), expected, "{name}");
             }
-            let picked = scan(&[folder.path(name)], shards).select(vec![column("cost"), column("time")]).unwrap();
+            let picked =
+                scan(&[folder.path(name)], shards).select(vec![column("cost"), column("time")]).unwrap();
             let again = relation(&clicks, shards, 1).select(vec![column("cost"), column("time")]).unwrap();
             assert_eq!(rows_in_order(&picked, &library()), rows_in_order(&again, &library()), "{name}");
         }
@@ -91,7 +94,8 @@ fn shards_of_files_are_contiguous_and_even() {
     let expected = rows_in_order(&relation(&clicks, 1, 1), &library());
     for pattern in [folder.path("*.parquet"), folder.0.to_str().unwrap().to_string()] {
         for shards in [1, 2, 7] {
-            let memory = to_memory(&scan(std::slice::from_ref(&pattern), shards), &local()).unwrap().wait().unwrap();
+            let memory =
+                to_memory(&scan(std::slice::from_ref(&pattern), shards), &local()).unwrap().wait().unwrap();
             let sizes: Vec<usize> =
                 memory.dataset.shards().iter().map(|s| s.iter().map(RecordBatch::num_rows).sum()).collect();
             assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{sizes:?}");

@@ -55,9 +55,12 @@ fn redistribute_brings_equal_keys_together() {
         let users = moved.select(vec![column("user")]).unwrap();
         let shards = shards(&users, false);
         assert_eq!(shards.iter().map(Vec::len).sum::<usize>(), 1000);
-        let users: Vec<HashSet<&str>> =
-            shards.iter().map(|s| s.iter().map(|row| row.split(' ').next_back().unwrap()).collect()).collect();
-        let members = if scope == Scope::Local { vec![vec![0, 1], vec![2, 3]] } else { vec![vec![0, 1, 2, 3]] };
+        let users: Vec<HashSet<&str>> = shards
+            .iter()
+            .map(|s| s.iter().map(|row| row.split(' ').next_back().unwrap()).collect())
+            .collect();
+        let members =
+            if scope == Scope::Local { vec![vec![0, 1], vec![2, 3]] } else { vec![vec![0, 1, 2, 3]] };
         for group in members {
             for a in &group {
                 assert!(users[*a].len() > 1);
@@ -77,7 +80,8 @@ fn shards_stay_in_order_of_time() {
         keyed.broadcast(Some(2), Scope::Global).unwrap(),
     ] {
         for shard in shards(&stream, false) {
-            let times: Vec<i64> = shard.iter().map(|row| row.split(' ').next().unwrap().parse().unwrap()).collect();
+            let times: Vec<i64> =
+                shard.iter().map(|row| row.split(' ').next().unwrap().parse().unwrap()).collect();
             assert!(times.is_sorted());
         }
     }
@@ -89,7 +93,8 @@ fn multicast_goes_where_rows_say() {
     for stream in [relation(&table, 1, 1), points(&table, 1, 1)] {
         let one = stream.multicast(column("a"), Some(3), Scope::Global).unwrap();
         assert_eq!(sizes(&one), [2, 2, 2]);
-        let two = stream.multicast(make_array(vec![column("a"), column("b")]), Some(3), Scope::Global).unwrap();
+        let two =
+            stream.multicast(make_array(vec![column("a"), column("b")]), Some(3), Scope::Global).unwrap();
         assert_eq!(sizes(&two), [5, 2, 5]);
         let wrong = stream.multicast(column("a") + lit(1_i64), Some(3), Scope::Global).unwrap();
         let error = to_memory(&wrong, &local()).unwrap().wait().unwrap_err();
@@ -110,7 +115,8 @@ fn an_end_edge_follows_its_start() {
     }
     events.sort();
     let ends = datafusion::arrow::array::Int64Array::from_iter(events.iter().map(|e| e.3));
-    let field = datafusion::arrow::datatypes::Field::new("to", datafusion::arrow::datatypes::DataType::Int64, true);
+    let field =
+        datafusion::arrow::datatypes::Field::new("to", datafusion::arrow::datatypes::DataType::Int64, true);
     let kinds: Vec<&str> = events.iter().map(|e| if e.3.is_some() { "end" } else { "start" }).collect();
     let rows = table(vec![
         ints("from", events.iter().map(|e| e.2)),
@@ -138,7 +144,13 @@ fn a_stream_joins_itself_through_an_exchange() {
     };
     // Each click with what the whole did at the time.
     let query = |s: Stream, shards| {
-        let load = s.rekey(vec![]).unwrap().aggregate(count()).unwrap().broadcast(Some(shards), Scope::Global).unwrap();
+        let load = s
+            .rekey(vec![])
+            .unwrap()
+            .aggregate(count())
+            .unwrap()
+            .broadcast(Some(shards), Scope::Global)
+            .unwrap();
         s.rekey(vec![]).unwrap().join(&load, vec![], JoinKind::Cross, "_right").unwrap()
     };
     let expected = changes(&query(windows(1), 1), &library());
@@ -196,7 +208,8 @@ fn skew_does_not_keep_anybody_waiting() {
         let users: Vec<i64> = (0..n).map(|_| random.below(users)).collect();
         let rows = table(vec![ints("time", times), ints("user", users)]);
         let query = |stream: &Stream| {
-            let keyed = stream.rekey(vec![column("user")]).unwrap().redistribute(None, Scope::Global).unwrap();
+            let keyed =
+                stream.rekey(vec![column("user")]).unwrap().redistribute(None, Scope::Global).unwrap();
             let counts = keyed.aggregate(count()).unwrap().broadcast(None, Scope::Global).unwrap();
             keyed.where_exists(&counts, vec![]).unwrap().redistribute(None, Scope::Global).unwrap()
         };

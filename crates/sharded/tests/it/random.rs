@@ -1,13 +1,13 @@
-//! Plans put together at random: on all cores, with queues that are full at once, they end, and with the answer that
-//! they have on one thread.
+//! Plans put together at random: on all cores, with queues that are full at once, they end, and with the
+//! answer that they have on one thread.
 
 use crate::data::*;
 use datafusion::prelude::lit;
 use std::time::Duration;
 use whimbrel_plan::nodes::Scope;
 use whimbrel_plan::{JoinKind, Stream, column};
-use whimbrel_sharded::action::collect;
 use whimbrel_sharded::Options;
+use whimbrel_sharded::action::collect;
 
 /// Some streams of `user` and `cost`, each made of others; the last one.
 fn plan(random: &mut Random, shards: usize, timed: bool) -> Stream {
@@ -55,7 +55,8 @@ fn random_plans_end_with_one_answer() {
         let shards = 1 + random.below(4) as usize;
         for timed in [false, true] {
             let stream = plan(&mut random, shards, timed);
-            let (library, local) = (Options { batch_rows: 16, ..library() }, Options { batch_rows: 16, ..local() });
+            let (library, local) =
+                (Options { batch_rows: 16, ..library() }, Options { batch_rows: 16, ..local() });
             assert!(ends(&stream, &local), "plan {seed} hangs:\n{}", stream.explain().unwrap());
             let same = match timed {
                 true => changes(&stream, &local) == changes(&stream, &library),

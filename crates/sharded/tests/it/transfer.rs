@@ -1,5 +1,5 @@
-//! Transferable by construction: over rows that come and stay, the last snapshot of a stream's result is the result
-//! over the table of these rows.
+//! Transferable by construction: over rows that come and stay, the last snapshot of a stream's result is the
+//! result over the table of these rows.
 
 use crate::data::*;
 use datafusion::arrow::array::{Int64Array, RecordBatch};
@@ -12,8 +12,13 @@ use whimbrel_temporal::IngressOptions;
 
 /// Rows whose end is not known: start edges.
 fn staying(rows: &RecordBatch) -> RecordBatch {
-    let mut columns: Vec<_> =
-        rows.schema().fields().iter().map(|f| f.as_ref().clone()).zip(rows.columns().iter().cloned()).collect();
+    let mut columns: Vec<_> = rows
+        .schema()
+        .fields()
+        .iter()
+        .map(|f| f.as_ref().clone())
+        .zip(rows.columns().iter().cloned())
+        .collect();
     let nulls = Int64Array::from(vec![None; rows.num_rows()]);
     columns.push((Field::new("until", DataType::Int64, true), Arc::new(nulls)));
     table(columns)
@@ -49,7 +54,9 @@ fn by_user(stream: &Stream) -> Stream {
 #[test]
 fn rows_one_by_one() {
     check("where", |s, _| s.where_(column("cost").gt(lit(50_i64))).unwrap());
-    check("select", |s, _| s.select(vec![(column("cost") + column("user")).alias("x"), column("ad")]).unwrap());
+    check("select", |s, _| {
+        s.select(vec![(column("cost") + column("user")).alias("x"), column("ad")]).unwrap()
+    });
     check("distinct", |s, _| s.select(vec![column("ad"), column("user")]).unwrap().distinct().unwrap());
     check("union", |s, o| {
         let users = |s: Stream| s.select(vec![column("user"), column("time")]).unwrap();
@@ -79,9 +86,7 @@ fn aggregates() {
         let n = n.redistribute(None, Scope::Global).unwrap();
         n.aggregate(vec![("users".to_string(), Agg::count())]).unwrap()
     });
-    check("group apply", |s, _| {
-        s.group_apply(vec![column("ad")], |g| g.aggregate(count())).unwrap()
-    });
+    check("group apply", |s, _| s.group_apply(vec![column("ad")], |g| g.aggregate(count())).unwrap());
 }
 
 #[test]
@@ -90,7 +95,9 @@ fn joins() {
         check(kind.name(), |s, o| by_user(&s).join(&by_user(&o), vec![], kind, "_right").unwrap());
     }
     check("cross", |s, o| {
-        let few = |s: Stream| s.where_(column("user").lt(lit(4_i64))).unwrap().broadcast(None, Scope::Global).unwrap();
+        let few = |s: Stream| {
+            s.where_(column("user").lt(lit(4_i64))).unwrap().broadcast(None, Scope::Global).unwrap()
+        };
         few(s).join(&few(o), vec![], JoinKind::Cross, "_right").unwrap()
     });
     check("where not exists", |s, o| {
@@ -103,7 +110,12 @@ fn joins() {
 fn tables_meet_streams() {
     let (clicks, users) = (clicks(400), table(vec![ints("user", 0..20), ints("age", 20..40)]));
     let expected = {
-        let both = by_user(&relation(&clicks, 1, 1)).join(&relation(&users, 1, 1), by("user"), JoinKind::Inner, "_r");
+        let both = by_user(&relation(&clicks, 1, 1)).join(
+            &relation(&users, 1, 1),
+            by("user"),
+            JoinKind::Inner,
+            "_r",
+        );
         crate::data::rows(&both.unwrap(), &library())
     };
     for shards in [1, 2] {

@@ -25,9 +25,7 @@ impl Operator for Union {
 
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         self.merge.push(input, message);
-        while let Some((_, message)) = self.merge.next() {
-            out.push(message);
-        }
+        out.extend(self.merge.by_ref().map(|(_, message)| message));
         Ok(())
     }
 

@@ -58,24 +58,29 @@ fn unordered() -> impl Strategy<Value = Call> {
         2 => comparable.prop_map(move |f| (f, of(TEXT))),
         1 => Just((F::User(Arc::new(Squares)), of(NUMBER))),
     ];
-    (call, prop::option::weighted(0.3, conditions()))
-        .prop_map(|((function, argument), filter)| Call { function, argument, filter })
+    (call, prop::option::weighted(0.3, conditions())).prop_map(|((function, argument), filter)| Call {
+        function,
+        argument,
+        filter,
+    })
 }
 
 /// First and last, of any column.
 fn ordered() -> impl Strategy<Value = Call> {
     let function = prop_oneof![Just(F::First), Just(F::Last)];
     let column = prop_oneof![Just(NUMBER), Just(TEXT), Just(FLOAT)];
-    (function, column, prop::option::weighted(0.3, conditions())).prop_map(|(function, column, filter)| Call {
-        function,
-        argument: Some(Formula::column(column)),
-        filter,
+    (function, column, prop::option::weighted(0.3, conditions())).prop_map(|(function, column, filter)| {
+        Call { function, argument: Some(Formula::column(column)), filter }
     })
 }
 
 /// The stream with floats whose sums are not exact.
 fn inexact(mut stream: Stream) -> Stream {
-    let tenths = |v: &mut Value| if let Value::Float(f) = v { *f *= 0.4 };
+    let tenths = |v: &mut Value| {
+        if let Value::Float(f) = v {
+            *f *= 0.4
+        }
+    };
     stream.events.iter_mut().for_each(|e| tenths(&mut e.row[FLOAT]));
     stream
 }
@@ -101,16 +106,16 @@ proptest! {
 
     #[test]
     fn over_intervals(
-        stream in streams(Kinds::Intervals, 40), key in keys(), calls in prop::collection::vec(unordered(), 1..5),
-        dice in dice(),
+        stream in streams(Kinds::Intervals, 40), key in keys(),
+        calls in prop::collection::vec(unordered(), 1..5), dice in dice(),
     ) {
         aggregate(key, calls, Variant::Any, inexact(stream), &dice);
     }
 
     #[test]
     fn over_constant_durations(
-        stream in streams(Kinds::Constant, 40), key in keys(), calls in prop::collection::vec(unordered(), 1..5),
-        dice in dice(),
+        stream in streams(Kinds::Constant, 40), key in keys(),
+        calls in prop::collection::vec(unordered(), 1..5), dice in dice(),
     ) {
         aggregate(key, calls, Variant::Any, stream, &dice);
     }

@@ -23,7 +23,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         Just(vec![Step::WithStart, columns([KEY, 4, TEXT, FLOAT])]),
         rules_for_all().prop_map(alter),
         rules_for_intervals().prop_map(whole),
-        session.prop_map(|(keys, timeout, max_duration)| vec![Step::Session { key: keys.0, timeout, max_duration }]),
+        session.prop_map(|(keys, timeout, max_duration)| vec![Step::Session {
+            key: keys.0,
+            timeout,
+            max_duration
+        }]),
         (1..15i64).prop_map(|limit| vec![Step::ClipConstant(limit)]),
         Just(vec![Step::PointAtEnd]),
         Just(vec![Step::Distinct(Variant::Any)]),
@@ -62,7 +66,8 @@ fn pairs() -> impl Strategy<Value = (Pair, Option<Step>)> {
 fn plans() -> impl Strategy<Value = Plan> {
     let input = (0..2usize).prop_map(Plan::Input);
     input.prop_recursive(3, 5, 2, |inner| {
-        let unary = (steps(), inner.clone()).prop_map(|(steps, plan)| steps.into_iter().fold(plan, Plan::then));
+        let unary =
+            (steps(), inner.clone()).prop_map(|(steps, plan)| steps.into_iter().fold(plan, Plan::then));
         let binary = (pairs(), inner.clone(), inner).prop_map(|((pair, columns), left, right)| {
             columns.into_iter().fold(left.with(pair, right), Plan::then)
         });
@@ -82,7 +87,9 @@ proptest! {
 
     /// One stream feeds both sides, one of them after a step.
     #[test]
-    fn diamonds(stream in streams(Kinds::Any, 20), steps in steps(), pair in pairs(), swap: bool, dice in dice()) {
+    fn diamonds(
+        stream in streams(Kinds::Any, 20), steps in steps(), pair in pairs(), swap: bool, dice in dice(),
+    ) {
         let (pair, columns) = pair;
         let side = steps.into_iter().fold(Plan::Input(0), Plan::then);
         let both = match swap {

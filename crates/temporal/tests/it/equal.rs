@@ -35,7 +35,11 @@ pub fn rules_for_all() -> impl Strategy<Value = (StartRule<Formula>, DurationRul
     let starts = prop_oneof![
         Just(StartRule::Keep),
         (-9..9i64).prop_map(StartRule::Shift),
-        (1..9i64, -3..3i64, closed()).prop_map(|(hop, offset, closed)| StartRule::Snap { hop, offset, closed }),
+        (1..9i64, -3..3i64, closed()).prop_map(|(hop, offset, closed)| StartRule::Snap {
+            hop,
+            offset,
+            closed
+        }),
         Just(StartRule::By(start().binary(Op::Multiply, Formula::Int(2)))),
     ];
     let durations = prop_oneof![
@@ -83,7 +87,9 @@ proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
-    fn where_keeps_what_satisfies(stream in streams(Kinds::Any, 40), condition in conditions(), dice in dice()) {
+    fn where_keeps_what_satisfies(
+        stream in streams(Kinds::Any, 40), condition in conditions(), dice in dice(),
+    ) {
         unary(Step::Where(condition), stream, &dice);
     }
 
@@ -91,7 +97,8 @@ proptest! {
     fn select_computes_rows(stream in streams(Kinds::Any, 40), dice in dice()) {
         let sum = Formula::column(NUMBER).binary(Op::Plus, Formula::column(KEY));
         let product = Formula::column(FLOAT).binary(Op::Multiply, Formula::Float(1.5));
-        unary(Step::Select(vec![Formula::column(NUMBER), sum, Formula::column(TEXT), product]), stream, &dice);
+        let formulas = vec![Formula::column(NUMBER), sum, Formula::column(TEXT), product];
+        unary(Step::Select(formulas), stream, &dice);
     }
 
     #[test]
@@ -119,12 +126,16 @@ proptest! {
     }
 
     #[test]
-    fn alter_lifetime_of_anything(stream in streams(Kinds::Any, 40), rules in rules_for_all(), dice in dice()) {
+    fn alter_lifetime_of_anything(
+        stream in streams(Kinds::Any, 40), rules in rules_for_all(), dice in dice(),
+    ) {
         unary(Step::Alter(rules.0, rules.1), stream, &dice);
     }
 
     #[test]
-    fn alter_lifetime_of_points(stream in streams(Kinds::Points, 40), rules in rules_for_all(), dice in dice()) {
+    fn alter_lifetime_of_points(
+        stream in streams(Kinds::Points, 40), rules in rules_for_all(), dice in dice(),
+    ) {
         unary(Step::Alter(rules.0, rules.1), stream, &dice);
     }
 
@@ -144,7 +155,8 @@ proptest! {
 
     #[test]
     fn session_ends_together(
-        stream in streams(Kinds::Any, 40), keys in keys(), timeout in 1..12i64, max in prop::option::of(1..30i64),
+        stream in streams(Kinds::Any, 40), keys in keys(), timeout in 1..12i64,
+        max in prop::option::of(1..30i64),
         dice in dice(),
     ) {
         unary(Step::Session { key: keys.0, timeout, max_duration: max }, stream, &dice);
@@ -190,21 +202,24 @@ proptest! {
 
     #[test]
     fn join_of_intervals(
-        left in streams(Kinds::Intervals, 24), right in streams(Kinds::Points, 24), keys in keys(), dice in dice(),
+        left in streams(Kinds::Intervals, 24), right in streams(Kinds::Points, 24), keys in keys(),
+        dice in dice(),
     ) {
         binary(Pair::Join(keys.0, keys.1), left, right, &dice);
     }
 
     #[test]
     fn exists_and_not(
-        left in streams(Kinds::Any, 30), right in streams(Kinds::Any, 30), keys in keys(), negate: bool, dice in dice(),
+        left in streams(Kinds::Any, 30), right in streams(Kinds::Any, 30), keys in keys(), negate: bool,
+        dice in dice(),
     ) {
         binary(Pair::Exists { negate, keys }, left, right, &dice);
     }
 
     #[test]
     fn exists_and_not_of_intervals(
-        left in streams(Kinds::Intervals, 30), right in streams(Kinds::Intervals, 30), keys in keys(), negate: bool,
+        left in streams(Kinds::Intervals, 30), right in streams(Kinds::Intervals, 30), keys in keys(),
+        negate: bool,
         dice in dice(),
     ) {
         binary(Pair::Exists { negate, keys }, left, right, &dice);

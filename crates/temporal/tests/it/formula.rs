@@ -30,7 +30,9 @@ impl Formula {
             Formula::Column(index) => Arc::new(Column::new(schema.field(*index).name(), *index)),
             Formula::Int(i) => Arc::new(Literal::new(ScalarValue::Int64(Some(*i)))),
             Formula::Float(f) => Arc::new(Literal::new(ScalarValue::Float64(Some(*f)))),
-            Formula::Binary(l, op, r) => Arc::new(BinaryExpr::new(l.physical(schema), *op, r.physical(schema))),
+            Formula::Binary(l, op, r) => {
+                Arc::new(BinaryExpr::new(l.physical(schema), *op, r.physical(schema)))
+            }
         }
     }
 

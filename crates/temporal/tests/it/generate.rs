@@ -114,7 +114,9 @@ impl Stream {
     fn batch(&self, rows: &[(Time, Time, usize)], dice: &mut Dice) -> Batch {
         let (mut sync, mut other, mut payload, mut keep) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let holes = dice.one_in(4);
-        for &(s, o, number) in rows {
+        // A slice of a larger batch.
+        let before = dice.one_in(3) as usize;
+        for &(s, o, number) in rows[..before].iter().chain(rows) {
             // Rows that a filter has taken out mean nothing.
             for present in [true, false].into_iter().take(1 + (holes && dice.one_in(3)) as usize) {
                 sync.push(s);
@@ -123,19 +125,27 @@ impl Stream {
                 keep.push(present);
             }
         }
+        // The row before the slice may be there twice.
+        let first = if before == 1 { 1 + !keep[1] as usize } else { 0 };
         let short = !dice.one_in(3);
         let duration = other[0].saturating_sub(sync[0]);
-        let constant = duration > 0 && sync.iter().zip(&other).all(|(s, o)| *o < INFINITY && o - s == duration);
+        let constant =
+            duration > 0 && sync.iter().zip(&other).all(|(s, o)| *o < INFINITY && o - s == duration);
         let form = match () {
             _ if short && other.iter().all(|&o| o == INFINITY) => Other::Open,
             _ if short && constant => Other::After(duration),
             _ => Other::Column(other.into()),
         };
         let mut batch = Batch::new(sync.into(), form, record_batch(&payload, &self.schema));
+        // A key that was computed upstream.
+        if dice.one_in(3) {
+            let key = batch.key(&[KEY]).expect("a key");
+            assert_eq!(key.hashes().len(), batch.len());
+        }
         if keep.contains(&false) {
             batch.retain(&BooleanArray::from(keep));
         }
-        batch
+        batch.slice(first, batch.len() - first)
     }
 }
 
@@ -186,7 +196,8 @@ fn number() -> impl Strategy<Value = Value> {
 }
 
 fn text() -> impl Strategy<Value = Value> {
-    let texts = prop_oneof![4 => Just("a"), 2 => Just("b"), 1 => Just(""), 1 => Just("a text that is not inlined")];
+    let texts =
+        prop_oneof![4 => Just("a"), 2 => Just("b"), 1 => Just(""), 1 => Just("a text that is not inlined")];
     prop_oneof![8 => texts.prop_map(|t| Value::Text(t.to_string())), 1 => Just(Value::Null)]
 }
 

@@ -9,9 +9,10 @@ use arrow::compute::{can_cast_types, cast};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
-    Aggregate, AggregateFunction as F, Clip, ClipConstant, Coalesce, CoalesceOrder, Exists, Join, PointAtEnd, Session,
+    Aggregate, AggregateFunction as F, Clip, ClipConstant, Coalesce, CoalesceOrder, Exists, Join, PointAtEnd,
+    Session,
 };
-use whimbrel_temporal::{Batch, INFINITY, Lifetimes, Message, Operator, Other, Time};
+use whimbrel_temporal::{Batch, INFINITY, Key, Lifetimes, Message, Operator, Other, Time};
 
 fn types() -> Vec<DataType> {
     use DataType::*;
@@ -79,7 +80,13 @@ fn stream(key: ArrayRef, argument: ArrayRef) -> (SchemaRef, Vec<Event>, Vec<Mess
 fn texts(message: Message) -> Message {
     let Message::Batch(batch) = message else { return message };
     let columns: Vec<ArrayRef> = batch.rows.columns().iter().map(as_text).collect();
-    let fields = batch.rows.schema().fields().iter().map(|f| Field::new(f.name(), DataType::Utf8, true)).collect::<Vec<_>>();
+    let fields = batch
+        .rows
+        .schema()
+        .fields()
+        .iter()
+        .map(|f| Field::new(f.name(), DataType::Utf8, true))
+        .collect::<Vec<_>>();
     let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("texts");
     Message::Batch(batch.with_rows(rows, None))
 }
@@ -124,6 +131,26 @@ fn number_as_text(value: &crate::model::Value) -> crate::model::Value {
     }
 }
 
+/// A row's hash tells its shard: it is the same in any batch.
+#[test]
+fn hashes_depend_on_values_only() {
+    for of in types() {
+        let hashes = |numbers: &[Option<i64>]| {
+            let columns = vec![column(numbers, &of), column(numbers, &of)];
+            let schema = Schema::new(["a", "b"].map(|name| Field::new(name, of.clone(), true)).to_vec());
+            let rows = RecordBatch::try_new(Arc::new(schema), columns).expect("two columns");
+            let key = |columns: &[usize]| Key::of(&rows, columns).expect("a key").hashes().to_vec();
+            [key(&[0]), key(&[0, 1])]
+        };
+        for number in [Some(1), None, Some(0)] {
+            for (one, all) in hashes(&[number]).iter().zip(hashes(&NUMBERS)) {
+                let same = NUMBERS.iter().zip(&all).all(|(n, hash)| (*n == number) == (*hash == one[0]));
+                assert!(same, "{of}: {number:?} has hash {one:?} alone and is among {all:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn distinct_of_every_type() {
     for of in types() {
@@ -163,7 +190,9 @@ impl Churn {
     fn rows(&self, tick: i64) -> RecordBatch {
         let keys = tick * KEYS..(tick + 1) * KEYS;
         let key: ArrayRef = match self.text {
-            true => Arc::new(StringArray::from_iter_values(keys.map(|k| format!("a key of some length, no. {k}")))),
+            true => Arc::new(StringArray::from_iter_values(
+                keys.map(|k| format!("a key of some length, no. {k}")),
+            )),
             false => Arc::new(Int64Array::from_iter_values(keys)),
         };
         let values = Arc::new(Int64Array::from(vec![1; KEYS as usize]));
@@ -204,7 +233,11 @@ impl Churn {
 }
 
 fn operators(schema: &SchemaRef) -> Vec<(&'static str, Box<dyn Operator>)> {
-    let calls = [F::Count, F::Min, F::Last].map(|f| Call { function: f, argument: Some(Formula::column(1)), filter: None });
+    let calls = [F::Count, F::Min, F::Last].map(|f| Call {
+        function: f,
+        argument: Some(Formula::column(1)),
+        filter: None,
+    });
     let calls = aggregate_calls(&calls, schema);
     let aggregate = Aggregate::new(schema.clone(), vec![0], calls, Lifetimes::Any).expect("aggregates");
     let key = || vec![0];
@@ -230,7 +263,10 @@ fn keys_that_have_gone_leave_nothing_behind() {
         let churn = Churn { text, other };
         for (name, mut operator) in operators(&churn.schema()) {
             let (half, whole) = churn.run(operator.as_mut());
-            assert!(whole <= half * 6 / 5, "{name}, text {text}: the state grows from {half} to {whole} bytes");
+            assert!(
+                whole <= half * 6 / 5,
+                "{name}, text {text}: the state grows from {half} to {whole} bytes"
+            );
         }
     }
 }
@@ -254,14 +290,19 @@ fn what_waited_behind_an_open_row_leaves_nothing_behind() {
         assert_eq!(rows, len + 1);
         sizes.push(coalesce.save().expect("a checkpoint").len());
     }
-    assert!(sizes[39] < sizes[20] * 5 / 4 + 1000, "the state grows from {} to {} bytes", sizes[20], sizes[39]);
+    assert!(
+        sizes[39] < sizes[20] * 5 / 4 + 1000,
+        "the state grows from {} to {} bytes",
+        sizes[20],
+        sizes[39]
+    );
 }
 
 fn rows_in(message: &Message) -> usize {
     if let Message::Batch(batch) = message { batch.len() } else { 0 }
 }
 
-/// Long keys that come several times an instant and go at once: the table of keys is rewritten again and again.
+/// Long keys that come several times an instant and go at once: the table of keys is rewritten each time.
 #[test]
 fn many_rows_of_long_keys() {
     let field = Field::new("key", DataType::Utf8, false);

@@ -1,8 +1,11 @@
-//! Points and intervals on their way in: what disorder, latency and punctuations do, however the input is cut.
+//! Points and intervals on their way in: what disorder, latency and punctuations do to them, however the
+//! input is cut.
 
 use crate::equal::cases;
 use crate::model::{Decoder, Physical, Value, physical, record_batch};
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, TimestampMillisecondArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, TimestampMillisecondArray,
+};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, TimeUnit};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -105,7 +108,11 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Option<Time>)>> {
 }
 
 fn punctuate() -> impl Strategy<Value = Punctuate> {
-    prop_oneof![Just(Punctuate::Never), (1..20i64).prop_map(Punctuate::Every), (1..9usize).prop_map(Punctuate::Rows)]
+    prop_oneof![
+        Just(Punctuate::Never),
+        (1..20i64).prop_map(Punctuate::Every),
+        (1..9usize).prop_map(Punctuate::Rows)
+    ]
 }
 
 proptest! {
@@ -138,7 +145,8 @@ proptest! {
         let outcome = run(&table(&rows), size, &INTERVAL, &options);
         prop_assert_eq!(outcome.error.is_some(), !late.is_empty());
         if let Some(error) = outcome.error {
-            let start = format!("Execution error: row {} is out of order: its time is {}", late[0], rows[late[0] as usize].0);
+            let (row, time) = (late[0], rows[late[0] as usize].0);
+            let start = format!("Execution error: row {row} is out of order: its time is {time}");
             prop_assert!(error.starts_with(&start), "{}", error);
         }
     }
@@ -152,7 +160,8 @@ fn check_punctuations(outcome: &Outcome, punctuate: Punctuate) {
         Punctuate::Every(period) => {
             let beat = |t: Time| t.div_euclid(period) * period;
             let crossed = |at: &usize| beat(time(*at)) > beat(time(*at - 1));
-            let expected: Vec<_> = (1..outcome.rows.len()).filter(crossed).map(|at| (beat(time(at)), at)).collect();
+            let expected: Vec<_> =
+                (1..outcome.rows.len()).filter(crossed).map(|at| (beat(time(at)), at)).collect();
             assert_eq!(told, expected);
         }
         Punctuate::Rows(rows) => {
@@ -192,7 +201,8 @@ pub fn told(out: &mut Vec<Message>) -> String {
 
 #[test]
 fn the_reorder_walk_through() {
-    let mut ingress = Ingress::new(POINT, options(Disorder::Drop, 100), points(&[]).schema()).expect("an ingress");
+    let mut ingress =
+        Ingress::new(POINT, options(Disorder::Drop, 100), points(&[]).schema()).expect("an ingress");
     let mut out = Vec::new();
     let mut push = |ingress: &mut Ingress, times: &[Time]| {
         ingress.push(points(times), &mut out).expect("takes rows");
@@ -230,7 +240,8 @@ fn the_end_of_the_input() {
 
 #[test]
 fn flush_tells_what_is_complete() {
-    let mut ingress = Ingress::new(POINT, options(Disorder::Drop, 10), points(&[]).schema()).expect("an ingress");
+    let mut ingress =
+        Ingress::new(POINT, options(Disorder::Drop, 10), points(&[]).schema()).expect("an ingress");
     let mut out = Vec::new();
     ingress.flush(&mut out).expect("flushes");
     assert_eq!(told(&mut out), "");
@@ -258,7 +269,8 @@ fn rows_in_order_keep_their_columns() {
 fn timestamps_are_ticks_of_their_unit() {
     let field = Field::new("at", DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), true);
     let times = TimestampMillisecondArray::from(vec![-5, 7, 8]).with_timezone("UTC");
-    let table = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(times)]).expect("a column");
+    let table =
+        RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(times)]).expect("a column");
     let mut ingress = Ingress::new(POINT, IngressOptions::default(), table.schema()).expect("an ingress");
     let mut out = Vec::new();
     // A slice: the times do not begin where the buffer does.
@@ -278,8 +290,8 @@ fn times_of_other_types_are_refused() {
     let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
     assert_eq!(
         refused(POINT, vec![number("price")]),
-        "Error during planning: column `price` cannot be the time: it is Float64; a time is a timestamp or an int64 \
-         (cast it)"
+        "Error during planning: column `price` cannot be the time: it is Float64; a time is a timestamp or \
+         an int64 (cast it)"
     );
     assert!(refused(INTERVAL, vec![int("from"), number("to")]).contains("column `to` cannot be the time"));
     let mixed = refused(INTERVAL, vec![int("from"), at]);
@@ -303,7 +315,8 @@ fn a_row_without_a_time_is_named_by_its_number_in_the_input() {
     let second = table(&[Value::Int(3), Value::Null]);
     assert_eq!(
         failed(POINT, vec![first, second]),
-        "Execution error: row 3 has no time: column `at` is null there; filter such rows out before the time is read"
+        "Execution error: row 3 has no time: column `at` is null there; filter such rows out before the \
+         time is read"
     );
 }
 
@@ -312,7 +325,8 @@ fn an_empty_lifetime_is_refused() {
     let rows = [(1, Some(5)), (2, Some(2))];
     assert_eq!(
         failed(INTERVAL, vec![table(&rows[..1]), table(&[(2, None), (2, Some(2))])]),
-        "Execution error: row 2 ends at 2, not after its start 2; a lifetime [start, end) has at least one tick"
+        "Execution error: row 2 ends at 2, not after its start 2; a lifetime [start, end) has at least one \
+         tick"
     );
     assert!(failed(INTERVAL, vec![table(&rows)]).contains("row 1 ends at 2"));
 }
@@ -322,8 +336,8 @@ fn a_late_row_is_told_with_its_remedies() {
     let late = failed(POINT, vec![points(&[5, 9]), points(&[10, 3])]);
     assert_eq!(
         late,
-        "Execution error: row 3 is out of order: its time is 3, after the time 10 has been reached; sort the input, \
-         raise reorder_latency, or choose disorder \"drop\" or \"adjust\""
+        "Execution error: row 3 is out of order: its time is 3, after the time 10 has been reached; sort the \
+         input, raise reorder_latency, or choose disorder \"drop\" or \"adjust\""
     );
     assert_eq!(starts(&run(&points(&[5, 9, 9]), 2, &POINT, &options(Disorder::Raise, 0)).rows), [5, 9, 9]);
 }

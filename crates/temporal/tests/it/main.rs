@@ -1,8 +1,8 @@
 //! The temporal engine held against its definitions (DESIGN.md §6).
 //!
-//! `model` says what a stream means and when two are equal; `generate` makes streams and cuts them into messages;
-//! `formula` and `plan` are expressions and queries that exist twice, as the engine's and as a naive evaluator's; the
-//! evaluator is in `oracle`. The other modules are the tests.
+//! `model` says what a stream means and when two are equal; `generate` makes streams and cuts them into
+//! messages; `formula` and `plan` are expressions and queries that exist twice, as the engine's and as a
+//! naive evaluator's; the evaluator is in `oracle`. The other modules are the tests.
 
 mod formula;
 mod generate;

@@ -45,7 +45,7 @@ impl Watched {
     }
 
     fn drain(&mut self) {
-        while let Some((input, message)) = self.merge.next() {
+        for (input, message) in self.merge.by_ref() {
             match message {
                 Message::Punctuation(time) => {
                     assert!(time > self.punctuated && time >= self.reached, "time goes back to {time}");

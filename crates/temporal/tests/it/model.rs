@@ -1,13 +1,15 @@
 //! What a stream means: the relation it describes, whatever its batches, edges and punctuations are.
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions,
+};
 use arrow::array::{BooleanArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type, SchemaRef};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
-use whimbrel_temporal::{Batch, BEGINNING, INFINITY, Kind, Message, Time};
+use whimbrel_temporal::{BEGINNING, Batch, INFINITY, Kind, Message, Time};
 
 /// A value of a payload.
 #[derive(Debug, Clone)]
@@ -120,10 +122,12 @@ pub fn column<'a>(values: impl Iterator<Item = &'a Value>, of: &DataType) -> Arr
         DataType::Utf8 => Arc::new(StringArray::from_iter(
             values.map(|v| if let Value::Text(t) = v { Some(t.as_str()) } else { None }),
         )),
-        DataType::List(_) => Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(values.map(|v| match v {
-            Value::List(elements) => Some(elements.iter().map(int).collect::<Vec<_>>()),
-            _ => None,
-        }))),
+        DataType::List(_) => {
+            Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(values.map(|v| match v {
+                Value::List(elements) => Some(elements.iter().map(int).collect::<Vec<_>>()),
+                _ => None,
+            })))
+        }
         other => cast(&Int64Array::from_iter(values.map(int)), other).expect("a column of numbers"),
     }
 }
@@ -166,7 +170,11 @@ impl Decoder {
         assert_ne!(self.punctuated, Some(INFINITY), "{message:?} after the end of the stream");
         match message {
             Message::Punctuation(time) => {
-                assert!(self.punctuated.is_none_or(|p| p <= *time), "punctuation {time} after {:?}", self.punctuated);
+                assert!(
+                    self.punctuated.is_none_or(|p| p <= *time),
+                    "punctuation {time} after {:?}",
+                    self.punctuated
+                );
                 self.punctuated = Some(*time);
             }
             Message::Batch(batch) => {
@@ -178,7 +186,11 @@ impl Decoder {
 
     fn row(&mut self, Physical { sync, other, row }: Physical) {
         assert!(self.latest.is_none_or(|l| l <= sync), "{row:?} at {sync}, after {:?}", self.latest);
-        assert!(self.punctuated.is_none_or(|p| p <= sync), "{row:?} at {sync}, punctuated at {:?}", self.punctuated);
+        assert!(
+            self.punctuated.is_none_or(|p| p <= sync),
+            "{row:?} at {sync}, punctuated at {:?}",
+            self.punctuated
+        );
         assert!(sync < INFINITY && other != sync, "{row:?} at {sync} with other time {other}");
         self.latest = Some(sync);
         match Kind::of(sync, other) {
@@ -189,7 +201,8 @@ impl Decoder {
             }
             Kind::End => {
                 let open = self.open.get_mut(&(row.clone(), other)).and_then(VecDeque::pop_front);
-                let open = open.unwrap_or_else(|| panic!("{row:?}: an end edge at {sync} without start at {other}"));
+                let open =
+                    open.unwrap_or_else(|| panic!("{row:?}: an end edge at {sync} without start at {other}"));
                 self.events[open].end = sync;
             }
         }
@@ -274,8 +287,9 @@ pub fn assert_same(expected: &[Event], found: &[Event], what: &str) {
         return;
     }
     let rows = expected.keys().chain(found.keys()).filter(|r| expected.get(*r) != found.get(*r));
-    let mut lines: Vec<String> =
-        rows.map(|r| format!("  {r:?}\n    expected {:?}\n    found    {:?}", expected.get(r), found.get(r))).collect();
+    let mut lines: Vec<String> = rows
+        .map(|r| format!("  {r:?}\n    expected {:?}\n    found    {:?}", expected.get(r), found.get(r)))
+        .collect();
     lines.sort();
     lines.dedup();
     lines.truncate(8);

@@ -66,7 +66,9 @@ pub fn unnest(events: Events, column: usize) -> Events {
 }
 
 pub fn alter(events: Events, start: &StartRule<Formula>, duration: &DurationRule<Formula>) -> Events {
-    let int = |f: &Formula, row: &Row| if let Value::Int(i) = f.eval(row) { i } else { panic!("not a number: {f:?}") };
+    let int = |f: &Formula, row: &Row| {
+        if let Value::Int(i) = f.eval(row) { i } else { panic!("not a number: {f:?}") }
+    };
     let alter = |e: Event| {
         let start = match start {
             StartRule::Keep => e.start,
@@ -90,8 +92,8 @@ pub fn alter(events: Events, start: &StartRule<Formula>, duration: &DurationRule
     events.into_iter().filter_map(alter).collect()
 }
 
-/// Rows live until their session ends: `timeout` after its last row, or at its cap, the second multiple of the maximum
-/// after its first row (the next one if that row lies on a multiple).
+/// Rows live until their session ends: `timeout` after its last row, or at its cap, the second multiple of
+/// the maximum after its first row (the next one if that row lies on a multiple).
 pub fn session(mut events: Events, key: &[usize], timeout: i64, max_duration: Option<i64>) -> Events {
     let mut groups: BTreeMap<Row, Vec<&mut Event>> = BTreeMap::new();
     for event in &mut events {
@@ -99,7 +101,9 @@ pub fn session(mut events: Events, key: &[usize], timeout: i64, max_duration: Op
     }
     let cap = |first: Time| match max_duration {
         None => INFINITY,
-        Some(max) => (first + 1..).filter(|t| t % max == 0).nth((first % max != 0) as usize).unwrap_or(INFINITY),
+        Some(max) => {
+            (first + 1..).filter(|t| t % max == 0).nth((first % max != 0) as usize).unwrap_or(INFINITY)
+        }
     };
     for mut group in groups.into_values() {
         while !group.is_empty() {
@@ -156,7 +160,8 @@ pub fn aggregate(events: &Events, key: &[usize], calls: &[Call]) -> Events {
 
 fn result(call: &Call, alive: &[&Row]) -> Value {
     let counted = alive.iter().filter(|r| call.filter.as_ref().is_none_or(|f| f.holds(r)));
-    let values: Vec<Value> = counted.map(|r| call.argument.as_ref().map_or(Value::Int(1), |a| a.eval(r))).collect();
+    let values: Vec<Value> =
+        counted.map(|r| call.argument.as_ref().map_or(Value::Int(1), |a| a.eval(r))).collect();
     let known: Vec<&Value> = values.iter().filter(|v| !v.is_null()).collect();
     let number = |v: &&Value| match v {
         Value::Int(i) => *i as f64,
@@ -229,10 +234,17 @@ pub fn join(left: &Events, right: &Events, left_key: &[usize], right_key: &[usiz
 }
 
 /// The pieces of each left lifetime in which some (no) right row of its key is alive.
-pub fn exists(left: &Events, right: &Events, negate: bool, left_key: &[usize], right_key: &[usize]) -> Events {
+pub fn exists(
+    left: &Events,
+    right: &Events,
+    negate: bool,
+    left_key: &[usize],
+    right_key: &[usize],
+) -> Events {
     let mut pieces = Vec::new();
     for l in left {
-        let matching: Vec<&Event> = right.iter().filter(|r| meet(&l.row, left_key, &r.row, right_key)).collect();
+        let matching: Vec<&Event> =
+            right.iter().filter(|r| meet(&l.row, left_key, &r.row, right_key)).collect();
         let mut stretches = covered(matching.into_iter());
         if negate {
             let starts = [Time::MIN].into_iter().chain(stretches.iter().map(|s| s.1));

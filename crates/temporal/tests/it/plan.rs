@@ -8,8 +8,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::logical_expr::Operator as Op;
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
-    Aggregate, AggregateCall, AlterLifetime, Clip, ClipConstant, Coalesce, CoalesceOrder, Exists, Join, PointAtEnd,
-    Select, Session, Union, Unnest, Where, WithStart,
+    Aggregate, AggregateCall, AlterLifetime, Clip, ClipConstant, Coalesce, CoalesceOrder, Exists, Join,
+    PointAtEnd, Select, Session, Union, Unnest, Where, WithStart,
 };
 use whimbrel_temporal::{Closed, DurationRule, Graph, Lifetimes, Message, NodeId, Operator, StartRule};
 
@@ -129,9 +129,12 @@ impl Step {
             let (start, duration) = variant.rules();
             let windows = graph.add(Box::new(alter(&start, &duration)), &[node]);
             let aggregate = match self {
-                Step::Aggregate { key, calls, .. } => {
-                    Aggregate::new(input.clone(), key.clone(), aggregate_calls(calls, &input), variant.lifetimes())
-                }
+                Step::Aggregate { key, calls, .. } => Aggregate::new(
+                    input.clone(),
+                    key.clone(),
+                    aggregate_calls(calls, &input),
+                    variant.lifetimes(),
+                ),
                 _ => Aggregate::distinct(input, variant.lifetimes()),
             };
             let aggregate = aggregate.expect("aggregates of these types");
@@ -175,7 +178,9 @@ impl Step {
             Step::WithStart => oracle::with_start(events),
             Step::Unnest(column) => oracle::unnest(events, *column),
             Step::Alter(start, duration) => oracle::alter(events, start, duration),
-            Step::Session { key, timeout, max_duration } => oracle::session(events, key, *timeout, *max_duration),
+            Step::Session { key, timeout, max_duration } => {
+                oracle::session(events, key, *timeout, *max_duration)
+            }
             Step::ClipConstant(limit) => oracle::clip_constant(events, *limit),
             Step::PointAtEnd => oracle::point_at_end(events),
             Step::Coalesce => events,
@@ -200,7 +205,9 @@ impl Pair {
                 let output = join.schema().clone();
                 (Box::new(join), output)
             }
-            Pair::Exists { negate, keys: (l, r) } => (Box::new(Exists::new(*negate, l.clone(), r.clone())), left),
+            Pair::Exists { negate, keys: (l, r) } => {
+                (Box::new(Exists::new(*negate, l.clone(), r.clone())), left)
+            }
             Pair::Clip(l, r) => (Box::new(Clip::new(l.clone(), r.clone())), left),
         }
     }

@@ -12,12 +12,12 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
-    Aggregate, AggregateFunction as F, Clip, ClipConstant, Coalesce, CoalesceOrder, Exists, Join, PointAtEnd, Session,
-    Union, Where,
+    Aggregate, AggregateFunction as F, Clip, ClipConstant, Coalesce, CoalesceOrder, Exists, Join, PointAtEnd,
+    Session, Union, Where,
 };
 use whimbrel_temporal::{
-    Batch, Closed, DurationRule, INFINITY, Ingress, IngressOptions, Lifetimes, Message, Operator, Other, StartRule,
-    Time, TimeColumns, egress,
+    Batch, Closed, DurationRule, INFINITY, Ingress, IngressOptions, Lifetimes, Message, Operator, Other,
+    StartRule, Time, TimeColumns, egress,
 };
 
 fn push_all(operator: &mut dyn Operator, messages: &[(usize, Message)]) -> Vec<Message> {
@@ -64,7 +64,10 @@ fn rows_without_columns_live_and_die() {
     assert_eq!(run(Box::new(Union::new(2))), [(1, 4), (2, 9), (3, 5), (3, 7)]);
     assert_eq!(run(Box::new(Clip::new(keys().0, keys().1))), [(1, 3), (2, 3), (3, 7)]);
     assert_eq!(run(Box::new(Exists::new(false, keys().0, keys().1))), [(3, 4), (3, 5), (3, 5)]);
-    assert_eq!(run(Box::new(Join::new(empty.clone(), empty.clone(), vec![], vec![]))), [(3, 4), (3, 5), (3, 5)]);
+    assert_eq!(
+        run(Box::new(Join::new(empty.clone(), empty.clone(), vec![], vec![]))),
+        [(3, 4), (3, 5), (3, 5)]
+    );
     let count = aggregate_calls(&[Call { function: F::Count, argument: None, filter: None }], &empty);
     let count = Aggregate::new(empty.clone(), vec![], count, Lifetimes::Any).expect("counts");
     assert_eq!(run(Box::new(count)), [(1, 2), (2, 3), (3, 4), (4, 7), (7, 9)]);
@@ -95,7 +98,8 @@ fn floats(values: &[f64]) -> (SchemaRef, Message) {
 /// What is not a number, or not finite, leaves no trace once it has left.
 #[test]
 fn infinities_leave_again() {
-    let (schema, rows) = floats(&[1.0, f64::INFINITY, 2.0, 4.0, f64::NAN, 5.0, 6.0, f64::NEG_INFINITY, f64::INFINITY, 1.5]);
+    let (schema, rows) =
+        floats(&[1.0, f64::INFINITY, 2.0, 4.0, f64::NAN, 5.0, 6.0, f64::NEG_INFINITY, f64::INFINITY, 1.5]);
     let call = |function| Call { function, argument: Some(Formula::column(0)), filter: None };
     for lifetimes in [Lifetimes::Constant(2), Lifetimes::Intervals] {
         let calls = aggregate_calls(&[call(F::Sum), call(F::Average)], &schema);
@@ -121,10 +125,12 @@ fn sums_leave_no_residue() {
         let mut sum = Aggregate::new(schema.clone(), vec![], calls, lifetimes).expect("sums");
         let out = push_all(&mut sum, &[(0, rows.clone()), (0, Message::Punctuation(INFINITY))]);
         let events = decode(&out);
-        let at = |start| events.iter().filter(|e| e.start == start).map(|e| e.row.clone()).collect::<Vec<_>>();
+        let at =
+            |start| events.iter().filter(|e| e.start == start).map(|e| e.row.clone()).collect::<Vec<_>>();
         for (start, sum) in [(3, 0.2 + 0.3), (7, 0.7 + 0.1), (8, 0.1)] {
             let expected = [Event { start, end: INFINITY, row: vec![crate::model::Value::Float(sum)] }];
-            let found = at(start).into_iter().map(|row| Event { start, end: INFINITY, row }).collect::<Vec<_>>();
+            let found =
+                at(start).into_iter().map(|row| Event { start, end: INFINITY, row }).collect::<Vec<_>>();
             assert_same(&expected, &found, &format!("{lifetimes:?} at {start}"));
         }
     }
@@ -149,7 +155,8 @@ fn large_batches() {
     let odd = Formula::column(NUMBER).binary(Op::Modulo, Formula::Int(2)).binary(Op::NotEq, Formula::Int(0));
     let aggregate = |key, variant| Step::Aggregate { key, calls: calls.clone(), variant };
     let longer = Step::Alter(StartRule::Keep, DurationRule::Constant(30));
-    let join = Plan::of(longer.clone()).with(Pair::Join(vec![KEY], vec![NUMBER]), Plan::of(Step::Where(odd.clone())));
+    let join = Plan::of(longer.clone())
+        .with(Pair::Join(vec![KEY], vec![NUMBER]), Plan::of(Step::Where(odd.clone())));
     let plans = [
         Plan::of(Step::Where(odd)).then(aggregate(vec![KEY], hops)),
         Plan::of(aggregate(vec![TEXT], Variant::Tumbling(100))),
@@ -158,7 +165,7 @@ fn large_batches() {
     ];
     for plan in plans {
         let run = |size: usize| {
-            let mut graph = plan.graph(&[schema.clone()]);
+            let mut graph = plan.graph(std::slice::from_ref(&schema));
             let mut out = Vec::new();
             for from in (0..batch.len()).step_by(size) {
                 let piece = Message::Batch(batch.slice(from, size.min(batch.len() - from)));
@@ -178,17 +185,20 @@ fn large_batches() {
 fn a_checkpoint_of_another_query_is_refused() {
     let key = || vec![0];
     let schema = crate::generate::schema();
-    let calls = |n: usize| aggregate_calls(&vec![Call { function: F::Count, argument: None, filter: None }; n], &schema);
+    let calls = |n: usize| {
+        aggregate_calls(&vec![Call { function: F::Count, argument: None, filter: None }; n], &schema)
+    };
     let aggregate = |n| Aggregate::new(schema.clone(), key(), calls(n), Lifetimes::Any).expect("counts");
     let state = aggregate(2).save().expect("a checkpoint");
     let refused = aggregate(1).restore(&state).expect_err("one call more").strip_backtrace();
     assert!(refused.contains("the checkpoint has 2 aggregates, this query 1"), "{refused}");
     let plan = Plan::of(Step::PointAtEnd).then(Step::Coalesce);
-    let state = plan.graph(&[schema.clone()]).save().expect("a checkpoint");
+    let state = plan.graph(std::slice::from_ref(&schema)).save().expect("a checkpoint");
     let mut other = Plan::of(Step::PointAtEnd).graph(&[schema]);
     let refused = other.restore(&state).expect_err("one operator more").strip_backtrace();
     assert!(refused.contains("the checkpoint is of 2 operators, this query has 1"), "{refused}");
-    let refused = Join::new(Arc::new(Schema::empty()), Arc::new(Schema::empty()), vec![], vec![]).restore(&[7, 7]);
+    let refused =
+        Join::new(Arc::new(Schema::empty()), Arc::new(Schema::empty()), vec![], vec![]).restore(&[7, 7]);
     assert!(refused.expect_err("no state").strip_backtrace().contains("does not fit this query"));
 }
 
@@ -201,7 +211,7 @@ fn torn_checkpoints_are_refused() {
     for _ in 0..20 {
         let stream = streams(Kinds::Any, 30).new_tree(&mut runner).expect("a stream").current();
         let mut dice = dice().new_tree(&mut runner).expect("dice").current();
-        let mut graph = plan.graph(&[stream.schema.clone()]);
+        let mut graph = plan.graph(std::slice::from_ref(&stream.schema));
         let messages = stream.messages(7, &mut dice);
         let half = messages.len() / 2;
         for message in messages.into_iter().take(half) {
@@ -209,7 +219,7 @@ fn torn_checkpoints_are_refused() {
         }
         let state = graph.save().expect("a checkpoint");
         for len in (0..state.len()).step_by(13) {
-            let torn = plan.graph(&[stream.schema.clone()]).restore(&state[..len]);
+            let torn = plan.graph(std::slice::from_ref(&stream.schema)).restore(&state[..len]);
             assert!(torn.is_err(), "{len} of {} bytes", state.len());
         }
     }
@@ -221,7 +231,7 @@ fn conditions_and_new_lifetimes_are_checked() {
     let stream = stream.new_tree(&mut TestRunner::deterministic()).expect("a stream").current();
     let mut dice = dice().new_tree(&mut TestRunner::deterministic()).expect("dice").current();
     let mut failed = |step: Step| {
-        let mut graph = Plan::of(step).graph(&[stream.schema.clone()]);
+        let mut graph = Plan::of(step).graph(std::slice::from_ref(&stream.schema));
         let messages = stream.messages(7, &mut dice);
         let failed = messages.into_iter().find_map(|m| graph.push(0, m, &mut Vec::new()).err());
         failed.expect("it fails").strip_backtrace()
@@ -249,7 +259,10 @@ fn a_start_that_goes_backwards_is_refused() {
 fn coalesced_by_end_rows_leave_when_they_end() {
     let rows = [(1, INFINITY), (2, INFINITY), (3, 9), (5, 2), (6, INFINITY), (7, 1)];
     let mut coalesce = Coalesce::new(CoalesceOrder::Known);
-    let out = push_all(&mut coalesce, &[(0, bare(&rows)), (0, Message::Punctuation(8)), (0, Message::Punctuation(INFINITY))]);
+    let out = push_all(
+        &mut coalesce,
+        &[(0, bare(&rows)), (0, Message::Punctuation(8)), (0, Message::Punctuation(INFINITY))],
+    );
     let told: Vec<_> = out
         .iter()
         .map(|m| match m {
@@ -260,7 +273,10 @@ fn coalesced_by_end_rows_leave_when_they_end() {
     let (end, eight) = (vec![(INFINITY, INFINITY)], vec![(8, 8)]);
     assert_eq!(told, [vec![(3, 9), (2, 5), (1, 7)], eight, vec![(6, INFINITY)], end]);
     let error = coalesce_of(&[(5, 2)]).expect_err("nothing began at 2").strip_backtrace();
-    assert!(error.contains("an end edge at 5 ends a row that began at 2, but no such row is open"), "{error}");
+    assert!(
+        error.contains("an end edge at 5 ends a row that began at 2, but no such row is open"),
+        "{error}"
+    );
 }
 
 fn coalesce_of(rows: &[(Time, Time)]) -> datafusion::common::Result<()> {
@@ -288,7 +304,8 @@ fn nothing_left_of_a_batch() {
     let (schema, rows) = floats(&[1.0, -1.0, -2.0, 3.0]);
     let condition = Formula::column(0).binary(Op::GtEq, Formula::Float(0.0)).physical(&schema);
     let Message::Batch(batch) = rows else { panic!("a batch") };
-    let pieces = (0..4).map(|i| (0, Message::Batch(batch.slice(i, 1)))).chain([(0, Message::Punctuation(INFINITY))]);
+    let pieces =
+        (0..4).map(|i| (0, Message::Batch(batch.slice(i, 1)))).chain([(0, Message::Punctuation(INFINITY))]);
     let out = push_all(&mut Where::new(condition), &pieces.collect::<Vec<_>>());
     assert_eq!(lives(&out), [(0, 2), (3, 5)]);
 }
@@ -298,7 +315,9 @@ fn nothing_left_of_a_batch() {
 fn in_and_out_again() {
     let times: ArrayRef = Arc::new(Int64Array::from(vec![3, 4, 4]));
     let table = RecordBatch::try_from_iter([("at", times)]).expect("a column");
-    let mut ingress = Ingress::new(TimeColumns::Point { start: 0 }, IngressOptions::default(), table.schema()).expect("ingress");
+    let mut ingress =
+        Ingress::new(TimeColumns::Point { start: 0 }, IngressOptions::default(), table.schema())
+            .expect("ingress");
     let mut out = Vec::new();
     ingress.push(table, &mut out).expect("takes rows");
     ingress.complete(&mut out).expect("completes");

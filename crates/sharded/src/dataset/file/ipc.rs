@@ -1,4 +1,5 @@
-//! Arrow IPC: files, which can be read from any batch, and streams, which cannot. The first bytes say which it is.
+//! Arrow IPC: files, which can be read from any batch, and streams, which cannot. The first bytes say which
+//! it is.
 
 use super::parquet::{Batches, order};
 use super::{Opened, Unit};

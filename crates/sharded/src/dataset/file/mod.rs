@@ -1,9 +1,9 @@
 //! A dataset in files: Parquet, CSV and Arrow IPC, known by their suffixes.
 //!
-//! All files have the same columns, which is checked when the dataset is opened: nothing is read before all of it can
-//! be. Files are in the order in which they were named, those of one pattern in the order of their names. Where the
-//! number of rows is known beforehand (Parquet) shards are cut evenly between rows, else between files or batches.
-//! Every error names its file.
+//! All files have the same columns, which is checked when the dataset is opened: nothing is read before all
+//! of it can be. Files are in the order in which they were named, those of one pattern in the order of their
+//! names. Where the number of rows is known beforehand (Parquet) shards are cut evenly between rows, else
+//! between files or batches. Every error names its file.
 
 mod csv;
 mod ipc;
@@ -45,7 +45,8 @@ pub struct FileDataset {
 }
 
 impl FileDataset {
-    /// Opens files, given by paths, patterns (`*`, `?`, `[..]`, `**`) and folders. One shard unless told otherwise.
+    /// Opens files, given by paths, patterns (`*`, `?`, `[..]`, `**`) and folders. One shard unless told
+    /// otherwise.
     pub fn open(paths_or_globs: &[String], shards: Option<usize>) -> Result<FileDataset> {
         let shards = shards.unwrap_or(1);
         if shards == 0 {
@@ -58,7 +59,9 @@ impl FileDataset {
             let opened = open(&path)?;
             schema = Some(match schema {
                 None => (path, opened.schema),
-                Some((first, schema)) => (first.clone(), same_columns(&first, &schema, &path, &opened.schema)?),
+                Some((first, schema)) => {
+                    (first.clone(), same_columns(&first, &schema, &path, &opened.schema)?)
+                }
             });
             rows = rows.zip(opened.rows).map(|(mut all, more)| {
                 all.extend(more);
@@ -93,7 +96,8 @@ impl FileDataset {
         };
         let run = contiguous(&lengths, self.shards).swap_remove(shard);
         let schema = super::project(&self.schema, projection)?;
-        let parts = run.iter().map(|part| (self.units[part.piece].clone(), part.offset, part.length)).collect();
+        let parts =
+            run.iter().map(|part| (self.units[part.piece].clone(), part.offset, part.length)).collect();
         let projection = projection.map(<[usize]>::to_vec);
         Ok(Files { parts, reader: None, schema, projection, batch_rows })
     }
@@ -101,12 +105,7 @@ impl FileDataset {
 
 impl Source for FileDataset {
     fn info(&self) -> SourceInfo {
-        SourceInfo {
-            schema: self.schema.clone(),
-            bounded: true,
-            shards: self.shards,
-            groups: self.groups,
-        }
+        SourceInfo { schema: self.schema.clone(), bounded: true, shards: self.shards, groups: self.groups }
     }
 
     fn describe(&self) -> String {
@@ -137,7 +136,7 @@ fn open(path: &Path) -> Result<Opened> {
         Some("csv") => csv::open(path),
         Some("arrow" | "arrows" | "ipc" | "feather") => ipc::open(path),
         _ => plan_err!(
-            "`{}` has no suffix that says what it is: name it .parquet, .csv, .arrow (file) or .arrows (stream)",
+            "`{}` has no known suffix: name it .parquet, .csv, .arrow (file) or .arrows (stream)",
             path.display()
         ),
     }
@@ -203,7 +202,12 @@ fn same_columns(first: &Path, schema: &SchemaRef, path: &Path, other: &SchemaRef
     let clash = |what: String| exec_err!("`{}` and `{}` differ: {what}", first.display(), path.display());
     for (i, (a, b)) in schema.fields().iter().zip(other.fields()).enumerate() {
         if a.name() != b.name() {
-            return clash(format!("column {} is `{}` in the first and `{}` in the second", i + 1, a.name(), b.name()));
+            return clash(format!(
+                "column {} is `{}` in the first and `{}` in the second",
+                i + 1,
+                a.name(),
+                b.name()
+            ));
         }
         if a.data_type() != b.data_type() {
             return clash(format!(
@@ -216,10 +220,16 @@ fn same_columns(first: &Path, schema: &SchemaRef, path: &Path, other: &SchemaRef
     }
     match schema.fields().len().cmp(&other.fields().len()) {
         std::cmp::Ordering::Less => {
-            return clash(format!("column `{}` is only in the second", other.field(schema.fields().len()).name()));
+            return clash(format!(
+                "column `{}` is only in the second",
+                other.field(schema.fields().len()).name()
+            ));
         }
         std::cmp::Ordering::Greater => {
-            return clash(format!("column `{}` is only in the first", schema.field(other.fields().len()).name()));
+            return clash(format!(
+                "column `{}` is only in the first",
+                schema.field(other.fields().len()).name()
+            ));
         }
         std::cmp::Ordering::Equal => {}
     }

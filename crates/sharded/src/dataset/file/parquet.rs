@@ -7,7 +7,9 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, exec_err};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +26,8 @@ const MAGIC: &[u8; 4] = b"PAR1";
 pub(super) fn open(path: &Path) -> Result<Opened> {
     let mut file = std::fs::File::open(path).map_err(|e| in_file(path, e))?;
     check_ends(path, &mut file)?;
-    let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|e| in_file(path, e))?;
+    let metadata =
+        ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|e| in_file(path, e))?;
     let rows: Vec<usize> = metadata.metadata().row_groups().iter().map(|g| g.num_rows() as usize).collect();
     let schema = metadata.schema().clone();
     let file = Arc::new(File { path: path.to_path_buf(), metadata });
@@ -42,7 +45,9 @@ fn check_ends(path: &Path, file: &mut std::fs::File) -> Result<()> {
     let mut tail = [0; 4];
     if length >= 4 {
         file.rewind().and_then(|()| file.read_exact(&mut head)).map_err(|e| in_file(path, e))?;
-        file.seek(SeekFrom::End(-4)).and_then(|_| file.read_exact(&mut tail)).map_err(|e| in_file(path, e))?;
+        file.seek(SeekFrom::End(-4))
+            .and_then(|_| file.read_exact(&mut tail))
+            .map_err(|e| in_file(path, e))?;
     }
     file.rewind().map_err(|e| in_file(path, e))?;
     if &head != MAGIC {
