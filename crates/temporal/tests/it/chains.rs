@@ -16,39 +16,38 @@ fn columns(columns: [usize; 4]) -> Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let alter = |(start, duration)| vec![Step::Alter(start, duration)];
     let whole = |(start, duration)| vec![Step::Coalesce, Step::Alter(start, duration)];
+    let session_step = |((key, _), timeout, max_duration)| vec![Step::Session { key, timeout, max_duration }];
     let session = (keys(), 1..12i64, prop::option::of(5..30i64));
     prop_oneof![
-        conditions().prop_map(|c| vec![Step::Where(c)]),
-        Just(vec![columns([NUMBER, KEY, TEXT, FLOAT])]),
-        Just(vec![Step::WithStart, columns([KEY, 4, TEXT, FLOAT])]),
-        rules_for_all().prop_map(alter),
-        rules_for_intervals().prop_map(whole),
-        session.prop_map(|(keys, timeout, max_duration)| vec![Step::Session {
-            key: keys.0,
-            timeout,
-            max_duration
-        }]),
-        (1..15i64).prop_map(|limit| vec![Step::ClipConstant(limit)]),
-        Just(vec![Step::PointAtEnd]),
-        Just(vec![Step::Distinct(Variant::Any)]),
-        aggregates(),
-        aggregates(),
+        1 => conditions().prop_map(|c| vec![Step::Where(c)]),
+        1 => Just(vec![columns([NUMBER, KEY, TEXT, FLOAT])]),
+        1 => Just(vec![Step::WithStart, columns([KEY, 4, TEXT, FLOAT])]),
+        1 => rules_for_all().prop_map(alter),
+        1 => rules_for_intervals().prop_map(whole),
+        1 => session.prop_map(session_step),
+        1 => (1..15i64).prop_map(|limit| vec![Step::ClipConstant(limit)]),
+        1 => Just(vec![Step::PointAtEnd]),
+        1 => Just(vec![Step::Distinct(Variant::Any)]),
+        2 => aggregates(variants()),
     ]
 }
 
-fn aggregates() -> impl Strategy<Value = Vec<Step>> {
+fn variants() -> impl Strategy<Value = Variant> {
+    prop_oneof![
+        3 => Just(Variant::Any),
+        1 => Just(Variant::Tumbling(6)),
+        1 => Just(Variant::Sliding(5)),
+    ]
+}
+
+fn aggregates(variants: impl Strategy<Value = Variant>) -> impl Strategy<Value = Vec<Step>> {
     let call = |function, column| Call { function, argument: Some(Formula::column(column)), filter: None };
     let calls = prop_oneof![
         Just(vec![call(F::Sum, NUMBER), call(F::Min, TEXT), call(F::Average, FLOAT)]),
         Just(vec![call(F::Count, TEXT), call(F::Max, TEXT), call(F::Sum, FLOAT)]),
         Just(vec![call(F::CountDistinct, NUMBER), call(F::Max, TEXT), call(F::Min, FLOAT)]),
     ];
-    let variant = prop_oneof![
-        3 => Just(Variant::Any),
-        1 => Just(Variant::Tumbling(6)),
-        1 => Just(Variant::Sliding(5)),
-    ];
-    (calls, variant).prop_map(|(calls, variant)| {
+    (calls, variants).prop_map(|(calls, variant)| {
         vec![Step::Aggregate { key: vec![KEY], calls, variant }, columns([0, 1, 2, 3])]
     })
 }
@@ -83,6 +82,19 @@ proptest! {
         left in streams(Kinds::Any, 16), right in streams(Kinds::Any, 16), plan in plans(), dice in dice(),
     ) {
         check(&plan, &[left, right], &dice);
+    }
+
+    /// Relations without a beginning beside streams.
+    #[test]
+    fn what_was_always_there(
+        left in streams(Kinds::Any, 20), right in streams(Kinds::Any, 20), pair in pairs(), both: bool,
+        aggregates in prop::option::of(aggregates(Just(Variant::Any))), dice in dice(),
+    ) {
+        let (pair, columns) = pair;
+        let left = if both { left.from_the_beginning() } else { left };
+        let plan = Plan::Input(0).with(pair, Plan::Input(1));
+        let steps = columns.into_iter().chain(aggregates.into_iter().flatten());
+        check(&steps.fold(plan, Plan::then), &[left, right.from_the_beginning()], &dice);
     }
 
     /// One stream feeds both sides, one of them after a step.

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::logical_expr::Operator;
 use proptest::prelude::*;
 use std::sync::Arc;
-use whimbrel_temporal::{Batch, INFINITY, Message, Other, Time};
+use whimbrel_temporal::{BEGINNING, Batch, INFINITY, Message, Other, Time};
 
 /// The batch sizes at which everything is run.
 pub const BATCH_SIZES: [usize; 5] = [1, 2, 7, 1000, 80_000];
@@ -83,6 +83,14 @@ impl Stream {
         Stream { schema, events: drafts.into_iter().map(|d| d.event).collect(), rows }
     }
 
+    /// The same rows, of which every third was always there.
+    pub fn from_the_beginning(self) -> Stream {
+        let start = |i: usize, e: &Event| if i.is_multiple_of(3) { BEGINNING } else { e.start };
+        let event = |(i, e): (usize, Event)| Event { start: start(i, &e), ..e };
+        let draft = |event| Draft { event, edges: true, early: false };
+        Stream::new(self.schema, self.events.into_iter().enumerate().map(event).map(draft).collect())
+    }
+
     /// The stream as messages of at most so many rows.
     pub fn messages(&self, size: usize, dice: &mut Dice) -> Vec<Message> {
         let mut messages = Vec::new();
@@ -129,8 +137,8 @@ impl Stream {
         let first = if before == 1 { 1 + !keep[1] as usize } else { 0 };
         let short = !dice.one_in(3);
         let duration = other[0].saturating_sub(sync[0]);
-        let constant =
-            duration > 0 && sync.iter().zip(&other).all(|(s, o)| *o < INFINITY && o - s == duration);
+        let lives = |(s, o): (&Time, &Time)| *o < INFINITY && o.saturating_sub(*s) == duration;
+        let constant = duration > 0 && sync.iter().zip(&other).all(lives);
         let form = match () {
             _ if short && other.iter().all(|&o| o == INFINITY) => Other::Open,
             _ if short && constant => Other::After(duration),

@@ -5,7 +5,10 @@ use crate::generate::{FLOAT, KEY, Kinds, NUMBER, TEXT, dice, streams};
 use crate::model::{Event, assert_same, decode, value};
 use crate::oracle::Call;
 use crate::plan::{Pair, Plan, Step, Variant, aggregate_calls};
-use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray};
+use arrow::array::{
+    ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions, StringArray,
+};
+use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::logical_expr::Operator as Op;
 use proptest::strategy::{Strategy, ValueTree};
@@ -13,7 +16,7 @@ use proptest::test_runner::TestRunner;
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
     Aggregate, AggregateFunction as F, Clip, ClipConstant, Coalesce, CoalesceOrder, Exists, Join, PointAtEnd,
-    Session, Union, Where,
+    Session, Union, Unnest, Where,
 };
 use whimbrel_temporal::{
     Batch, Closed, DurationRule, INFINITY, Ingress, IngressOptions, Lifetimes, Message, Operator, Other,
@@ -308,6 +311,24 @@ fn nothing_left_of_a_batch() {
         (0..4).map(|i| (0, Message::Batch(batch.slice(i, 1)))).chain([(0, Message::Punctuation(INFINITY))]);
     let out = push_all(&mut Where::new(condition), &pieces.collect::<Vec<_>>());
     assert_eq!(lives(&out), [(0, 2), (3, 5)]);
+}
+
+/// A null list may have elements in its column; they are not its.
+#[test]
+fn elements_of_null_lists_are_none() {
+    let item = Arc::new(Field::new_list_field(DataType::Int64, true));
+    let elements: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3, 4]));
+    let offsets = OffsetBuffer::from_lengths([2, 1, 0, 1]);
+    let lists = ListArray::new(item.clone(), offsets, elements, Some(vec![false, true, true, true].into()));
+    let schema = Schema::new(vec![Field::new("list", DataType::List(item), true)]);
+    let rows = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(lists)]).expect("a column");
+    let batch = Batch::new(vec![1, 2, 3, 4].into(), Other::After(1), rows);
+    let schema = Arc::new(Schema::new(vec![Field::new("list", DataType::Int64, true)]));
+    let messages = [(0, Message::Batch(batch)), (0, Message::Punctuation(INFINITY))];
+    let out = push_all(&mut Unnest::new(0, schema), &messages);
+    let found: Vec<_> = decode(&out).into_iter().map(|e| (e.start, e.row)).collect();
+    let row = |n| vec![crate::model::Value::Int(n)];
+    assert_eq!(found, [(2, row(3)), (4, row(4))]);
 }
 
 /// From a table to a table, by way of a stream.
