@@ -185,8 +185,11 @@ fn describe_projection(projection: &Projection) -> String {
     let keeps = output.len() > input.len() || output == input;
     let pairs = projection.expr.iter().zip(&output);
     if keeps && output.starts_with(&input) {
-        let new: Vec<String> =
-            pairs.enumerate().filter(|(i, (e, _))| changed(*i, e)).map(|(_, (e, name))| shown(e, name)).collect();
+        let new: Vec<String> = pairs
+            .enumerate()
+            .filter(|(i, (e, _))| changed(*i, e))
+            .map(|(_, (e, name))| shown(e, name))
+            .collect();
         return format!("with {}", new.join(", "));
     }
     format!("select {}", pairs.map(|(e, name)| shown(e, name)).collect::<Vec<_>>().join(", "))

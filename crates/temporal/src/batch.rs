@@ -5,7 +5,7 @@
 //! is never evaluated over a row that a filter has taken out.
 
 use crate::key::Key;
-use crate::time::{Kind, INFINITY, Time};
+use crate::time::{INFINITY, Kind, Time};
 use arrow::array::{Array, BooleanArray, RecordBatch, UInt32Array};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::compute::{FilterBuilder, FilterPredicate, take_record_batch};

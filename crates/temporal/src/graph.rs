@@ -144,7 +144,11 @@ impl Graph {
         let states: Vec<Vec<u8>> = decode(state)?;
         let operators: Vec<_> = self.nodes.iter_mut().filter_map(|n| n.operator.as_mut()).collect();
         if operators.len() != states.len() {
-            return exec_err!("the checkpoint is of {} operators, this query has {}", states.len(), operators.len());
+            return exec_err!(
+                "the checkpoint is of {} operators, this query has {}",
+                states.len(),
+                operators.len()
+            );
         }
         operators.into_iter().zip(&states).try_for_each(|(operator, state)| operator.restore(state))
     }

@@ -151,7 +151,9 @@ impl Groups {
     }
 
     fn bytes(&mut self, value: &[u8], hash: u32) -> Result<u32> {
-        let Keys::Bytes { arena, spans, .. } = &self.keys else { return internal_err!("the key is not bytes") };
+        let Keys::Bytes { arena, spans, .. } = &self.keys else {
+            return internal_err!("the key is not bytes");
+        };
         match self.probe(hash, |g| span(arena, spans[g as usize]) == value) {
             Ok(group) => Ok(group),
             Err(slot) => {
@@ -388,4 +390,3 @@ fn put<T: Clone>(column: &mut Vec<T>, group: u32, value: T) {
         None => column.push(value),
     }
 }
-

@@ -99,7 +99,9 @@ impl Ingress {
             );
         }
         let payload: Vec<usize> = match kind {
-            Some(kind) => (0..schema.fields().len()).filter(|c| *c != start && Some(*c) != end && *c != kind).collect(),
+            Some(kind) => {
+                (0..schema.fields().len()).filter(|c| *c != start && Some(*c) != end && *c != kind).collect()
+            }
             None => (0..schema.fields().len()).collect(),
         };
         Ok(Ingress {

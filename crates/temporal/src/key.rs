@@ -37,8 +37,21 @@ pub(crate) fn is_word(types: &[DataType]) -> bool {
     match types {
         [one] => matches!(
             one,
-            Boolean | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 | Date32 | Date64 | Time32(_)
-                | Time64(_) | Timestamp(_, _) | Duration(_)
+            Boolean
+                | Int8
+                | Int16
+                | Int32
+                | Int64
+                | UInt8
+                | UInt16
+                | UInt32
+                | UInt64
+                | Date32
+                | Date64
+                | Time32(_)
+                | Time64(_)
+                | Timestamp(_, _)
+                | Duration(_)
         ),
         _ => false,
     }
@@ -55,8 +68,15 @@ pub(crate) fn decode_rows(types: &[DataType], bytes: BinaryArray) -> Result<Vec<
     let converter = RowConverter::new(types.iter().map(|t| SortField::new(t.clone())).collect())?;
     let rows = converter.from_binary(bytes);
     // Dictionaries come back as their values.
-    let typed = |(array, to): (ArrayRef, &DataType)| if array.data_type() == to { Ok(array) } else { cast(&array, to) };
-    Ok(converter.convert_rows(&rows)?.into_iter().zip(types).map(typed).collect::<std::result::Result<_, _>>()?)
+    let typed = |(array, to): (ArrayRef, &DataType)| {
+        if array.data_type() == to { Ok(array) } else { cast(&array, to) }
+    };
+    Ok(converter
+        .convert_rows(&rows)?
+        .into_iter()
+        .zip(types)
+        .map(typed)
+        .collect::<std::result::Result<_, _>>()?)
 }
 
 /// The words of a column of a word type: its bits as `u64`.
@@ -81,7 +101,10 @@ pub(crate) fn array_of_words(words: Vec<u64>, nulls: Option<NullBuffer>, to: &Da
         Arc::new(arrow::array::PrimitiveArray::<UInt64Type>::new(words, nulls))
     } else {
         let len = words.len();
-        Arc::new(arrow::array::PrimitiveArray::<Int64Type>::new(ScalarBuffer::new(words.into_inner(), 0, len), nulls))
+        Arc::new(arrow::array::PrimitiveArray::<Int64Type>::new(
+            ScalarBuffer::new(words.into_inner(), 0, len),
+            nulls,
+        ))
     };
     Ok(match to {
         Date32 | Time32(_) => cast(&cast(&wide, &Int32)?, to)?,
@@ -148,7 +171,9 @@ impl Key {
     /// Which rows have a null in their key: these equal nothing in a join, though they are a group of their own.
     pub(crate) fn nulls(rows: &RecordBatch, columns: &[usize]) -> Option<NullBuffer> {
         let nulls = columns.iter().map(|&c| rows.column(c).logical_nulls());
-        nulls.fold(None, |all, one| NullBuffer::union(all.as_ref(), one.as_ref())).filter(|n| n.null_count() > 0)
+        nulls
+            .fold(None, |all, one| NullBuffer::union(all.as_ref(), one.as_ref()))
+            .filter(|n| n.null_count() > 0)
     }
 
     /// The same values under other column numbers, after a projection.
@@ -161,9 +186,11 @@ impl Key {
         self.hashes.get_or_init(|| match &self.values {
             KeyValues::Unit(rows) => vec![0; *rows],
             KeyValues::Words(words, None) => words.iter().map(|&w| hash_word(w)).collect(),
-            KeyValues::Words(words, Some(nulls)) => {
-                words.iter().zip(nulls).map(|(&w, valid)| if valid { hash_word(w) } else { NULL_HASH }).collect()
-            }
+            KeyValues::Words(words, Some(nulls)) => words
+                .iter()
+                .zip(nulls)
+                .map(|(&w, valid)| if valid { hash_word(w) } else { NULL_HASH })
+                .collect(),
             KeyValues::Bytes(bytes) => (0..bytes.len()).map(|i| hash_bytes(bytes.value(i))).collect(),
         })
     }

@@ -69,7 +69,8 @@ impl Iterator for TimeMerge {
 impl TimeMerge {
     /// A merge of so many inputs, none of which has told anything.
     pub fn new(inputs: usize) -> TimeMerge {
-        let input = || Input { waiting: VecDeque::new(), taken: 0, frontier: BEGINNING, punctuated: BEGINNING };
+        let input =
+            || Input { waiting: VecDeque::new(), taken: 0, frontier: BEGINNING, punctuated: BEGINNING };
         TimeMerge { inputs: (0..inputs).map(|_| input()).collect(), told: BEGINNING }
     }
 
@@ -142,7 +143,8 @@ impl TimeMerge {
     /// Takes from `input` as many rows as come before the next row of any other.
     fn take(&mut self, input: usize) -> Batch {
         let until = |i: usize, s: &Input| if i < input { s.head().0 } else { s.head().0.saturating_add(1) };
-        let limit = self.inputs.iter().enumerate().filter(|(i, _)| *i != input).map(|(i, s)| until(i, s)).min();
+        let limit =
+            self.inputs.iter().enumerate().filter(|(i, _)| *i != input).map(|(i, s)| until(i, s)).min();
         let ended = self.inputs.iter().enumerate().all(|(i, s)| i == input || s.head() == (INFINITY, false));
         let state = &mut self.inputs[input];
         let batch = &state.waiting[0];

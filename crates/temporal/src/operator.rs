@@ -38,7 +38,8 @@ pub trait Operator: Send {
 
 /// Encodes a state.
 pub(crate) fn encode<T: Serialize>(state: &T) -> Result<Vec<u8>> {
-    postcard::to_stdvec(state).map_err(|e| DataFusionError::Internal(format!("a checkpoint could not be encoded: {e}")))
+    postcard::to_stdvec(state)
+        .map_err(|e| DataFusionError::Internal(format!("a checkpoint could not be encoded: {e}")))
 }
 
 /// Decodes a state.

@@ -56,7 +56,9 @@ impl<E> StartRule<E> {
         Ok(match self {
             StartRule::Keep => StartRule::Keep,
             StartRule::Shift(n) => StartRule::Shift(*n),
-            StartRule::Snap { hop, offset, closed } => StartRule::Snap { hop: *hop, offset: *offset, closed: *closed },
+            StartRule::Snap { hop, offset, closed } => {
+                StartRule::Snap { hop: *hop, offset: *offset, closed: *closed }
+            }
             StartRule::By(e) => StartRule::By(f(e)?),
         })
     }

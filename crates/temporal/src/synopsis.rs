@@ -250,7 +250,8 @@ impl Synopsis {
     }
 
     fn in_order(&self) -> Vec<EntryId> {
-        let mut ids: Vec<EntryId> = (0..self.entries.len() as u32).filter(|&i| self.entries[i as usize].alive).collect();
+        let mut ids: Vec<EntryId> =
+            (0..self.entries.len() as u32).filter(|&i| self.entries[i as usize].alive).collect();
         ids.sort_unstable_by_key(|&id| self.entries[id as usize].number);
         ids
     }

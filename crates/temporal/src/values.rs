@@ -4,8 +4,8 @@
 //! `u64`, `f64`, `i128` (decimals), and order-preserving bytes for all else.
 
 use crate::key::{binary_of, decode_rows, words_of};
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, PrimitiveArray};
 use arrow::array::NullBufferBuilder;
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, PrimitiveArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
@@ -29,9 +29,16 @@ impl Form {
     pub fn of(data_type: &DataType) -> Form {
         use DataType::*;
         match data_type {
-            Int8 | Int16 | Int32 | Int64 | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(_, _) | Duration(_) => {
-                Form::Int
-            }
+            Int8
+            | Int16
+            | Int32
+            | Int64
+            | Date32
+            | Date64
+            | Time32(_)
+            | Time64(_)
+            | Timestamp(_, _)
+            | Duration(_) => Form::Int,
             Boolean | UInt8 | UInt16 | UInt32 | UInt64 => Form::Uint,
             Float16 | Float32 | Float64 => Form::Float,
             Decimal32(_, _) | Decimal64(_, _) | Decimal128(_, _) => Form::Decimal,
@@ -161,7 +168,9 @@ impl Value for i128 {
     fn column(array: &ArrayRef) -> Result<Self::Column> {
         let wide = match array.data_type() {
             DataType::Decimal128(_, _) => array.clone(),
-            DataType::Decimal32(_, s) | DataType::Decimal64(_, s) => cast(array, &DataType::Decimal128(38, *s))?,
+            DataType::Decimal32(_, s) | DataType::Decimal64(_, s) => {
+                cast(array, &DataType::Decimal128(38, *s))?
+            }
             other => return internal_err!("{other} is not a decimal"),
         };
         Ok(wide.as_primitive::<Decimal128Type>().values().clone())

@@ -46,7 +46,12 @@ impl Aggregate {
     ///
     /// # Errors
     /// `Plan` if an aggregate does not take its argument's type.
-    pub fn new(input: SchemaRef, key: Vec<usize>, calls: Vec<AggregateCall>, lifetimes: Lifetimes) -> Result<Aggregate> {
+    pub fn new(
+        input: SchemaRef,
+        key: Vec<usize>,
+        calls: Vec<AggregateCall>,
+        lifetimes: Lifetimes,
+    ) -> Result<Aggregate> {
         let plan = Plan::new(input, key, calls)?;
         let schema = plan.schema.clone();
         let variant: Box<dyn Operator> = match lifetimes {

@@ -76,7 +76,12 @@ impl AlterLifetime {
         let (mut sync, mut other) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
         let mut keep = vec![true; batch.len()];
         for i in 0..batch.len() {
-            let end = if durations[i] == INFINITY { INFINITY } else { end_after(moved[i], durations[i]) };
+            let end = match (&self.duration, durations[i]) {
+                // What was always there has no length; its end moves as a start would.
+                (DurationRule::Keep, _) if starts[i] == BEGINNING => self.starts(&ends[i..=i])?[0],
+                (_, INFINITY) => INFINITY,
+                (_, duration) => end_after(moved[i], duration),
+            };
             let (s, o) = match batch.kind_at(i) {
                 Kind::End if keeps_ends => (end, moved[i]),
                 Kind::End => (moved[i], moved[i]),
@@ -197,11 +202,13 @@ fn carry_forward(sync: &mut [Time], keep: &[bool]) {
 
 /// The value of an int64 expression over columns of times.
 fn evaluate(expr: &Expr, columns: &[(&str, &[Time])]) -> Result<Vec<i64>> {
-    let fields: Vec<Field> = columns.iter().map(|(name, _)| Field::new(*name, DataType::Int64, false)).collect();
+    let fields: Vec<Field> =
+        columns.iter().map(|(name, _)| Field::new(*name, DataType::Int64, false)).collect();
     let arrays: Vec<ArrayRef> =
         columns.iter().map(|(_, times)| Arc::new(Int64Array::from(times.to_vec())) as ArrayRef).collect();
     let len = columns[0].1.len();
-    let value = expr.evaluate(&RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)?.into_array(len)?;
+    let value =
+        expr.evaluate(&RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)?.into_array(len)?;
     let Some(ticks) = value.as_primitive_opt::<Int64Type>() else {
         return exec_err!("alter_lifetime: {expr} is {}, not a number of ticks (int64)", value.data_type());
     };

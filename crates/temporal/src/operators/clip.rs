@@ -87,7 +87,8 @@ impl Clip {
     /// A right row of this group starts now.
     fn clip(&mut self, group: u32) {
         self.emptied.push(group);
-        let older: Vec<EntryId> = self.left.of(group).filter(|(_, e)| e.start < self.now).map(|(id, _)| id).collect();
+        let older: Vec<EntryId> =
+            self.left.of(group).filter(|(_, e)| e.start < self.now).map(|(id, _)| id).collect();
         older.into_iter().for_each(|id| self.retire(id));
     }
 
@@ -185,7 +186,13 @@ pub struct ClipConstant {
 impl ClipConstant {
     /// Cuts lifetimes at `limit` ticks; positive.
     pub fn new(limit: i64) -> ClipConstant {
-        ClipConstant { limit, groups: None, open: Synopsis::default(), now: BEGINNING, rows: RowsOut::default() }
+        ClipConstant {
+            limit,
+            groups: None,
+            open: Synopsis::default(),
+            now: BEGINNING,
+            rows: RowsOut::default(),
+        }
     }
 
     fn batch(&mut self, batch: Batch) -> Result<()> {
@@ -275,4 +282,3 @@ impl Operator for ClipConstant {
         Ok(())
     }
 }
-

@@ -91,12 +91,10 @@ impl Exists {
     fn left_row(&mut self, batch: &Batch, row: usize, group: u32, kept: u32) {
         let (sync, other) = (batch.sync[row], batch.other_at(row));
         match Kind::of(sync, other) {
-            Kind::End => {
-                match self.left.open_edge(group, other, &batch.rows, row) {
-                    Some(id) => self.retire(id, sync),
-                    None => self.changed.push((group, self.matches[group as usize])),
-                }
-            }
+            Kind::End => match self.left.open_edge(group, other, &batch.rows, row) {
+                Some(id) => self.retire(id, sync),
+                None => self.changed.push((group, self.matches[group as usize])),
+            },
             _ => {
                 let id = self.left.insert(group, (kept, row as u32), sync, other, HIDDEN);
                 self.arrived.push(id);

@@ -37,7 +37,10 @@ impl Select {
         let options = RecordBatchOptions::new().with_row_count(Some(batch.len()));
         let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
         let key = batch.key_columns().and_then(|columns| {
-            columns.iter().map(|c| self.passed.iter().position(|p| *p == Some(*c))).collect::<Option<Vec<_>>>()
+            columns
+                .iter()
+                .map(|c| self.passed.iter().position(|p| *p == Some(*c)))
+                .collect::<Option<Vec<_>>>()
         });
         Ok(batch.with_rows(rows, key))
     }

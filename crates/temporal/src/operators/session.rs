@@ -60,7 +60,8 @@ impl Session {
     fn batch(&mut self, batch: Batch) -> Result<()> {
         let mut batch = batch.compact()?;
         let key = batch.key(&self.key)?;
-        let types: Vec<DataType> = self.key.iter().map(|&c| batch.rows.column(c).data_type().clone()).collect();
+        let types: Vec<DataType> =
+            self.key.iter().map(|&c| batch.rows.column(c).data_type().clone()).collect();
         let kept = self.members.keep(batch.rows.clone());
         let mut numbers = Vec::new();
         for run in runs(&batch.sync) {

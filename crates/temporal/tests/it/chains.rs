@@ -91,10 +91,10 @@ proptest! {
         aggregates in prop::option::of(aggregates(Just(Variant::Any))), dice in dice(),
     ) {
         let (pair, columns) = pair;
-        let left = if both { left.from_the_beginning() } else { left };
+        let left = if both { left.always_there() } else { left };
         let plan = Plan::Input(0).with(pair, Plan::Input(1));
         let steps = columns.into_iter().chain(aggregates.into_iter().flatten());
-        check(&steps.fold(plan, Plan::then), &[left, right.from_the_beginning()], &dice);
+        check(&steps.fold(plan, Plan::then), &[left, right.always_there()], &dice);
     }
 
     /// One stream feeds both sides, one of them after a step.

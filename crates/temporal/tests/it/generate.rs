@@ -84,7 +84,7 @@ impl Stream {
     }
 
     /// The same rows, of which every third was always there.
-    pub fn from_the_beginning(self) -> Stream {
+    pub fn always_there(self) -> Stream {
         let start = |i: usize, e: &Event| if i.is_multiple_of(3) { BEGINNING } else { e.start };
         let event = |(i, e): (usize, Event)| Event { start: start(i, &e), ..e };
         let draft = |event| Draft { event, edges: true, early: false };

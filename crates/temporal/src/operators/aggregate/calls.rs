@@ -44,12 +44,16 @@ impl Plan {
         let mut arguments = Vec::new();
         for call in &calls {
             let argument = call.argument.as_ref().map(|a| a.data_type(&input)).transpose()?;
-            let nullable = !matches!(call.function, AggregateFunction::Count | AggregateFunction::CountDistinct);
+            let nullable =
+                !matches!(call.function, AggregateFunction::Count | AggregateFunction::CountDistinct);
             fields.push(Field::new(&call.name, call.function.return_type(argument.as_ref())?, nullable));
             arguments.push(argument);
         }
         let ordered = calls.iter().any(|c| {
-            matches!(c.function, AggregateFunction::First | AggregateFunction::Last | AggregateFunction::User(_))
+            matches!(
+                c.function,
+                AggregateFunction::First | AggregateFunction::Last | AggregateFunction::User(_)
+            )
         });
         Ok(Plan { key, key_types, calls, arguments, schema: Arc::new(Schema::new(fields)), ordered })
     }
@@ -88,7 +92,11 @@ impl Plan {
                 None => return exec_err!("the filter of `{}` is not a truth value: {filter}", call.name),
             },
         };
-        Ok(Rows { argument: call.argument.as_ref().map(column).transpose()?, filter, starts: starts.to_vec() })
+        Ok(Rows {
+            argument: call.argument.as_ref().map(column).transpose()?,
+            filter,
+            starts: starts.to_vec(),
+        })
     }
 }
 

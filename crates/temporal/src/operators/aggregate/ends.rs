@@ -62,7 +62,11 @@ impl<V: Value> Ends<V> {
         self.filter.as_ref().is_none_or(|f| f.is_valid(row) && f.value(row))
     }
 
-    fn remove_equal(state: &mut BTreeMap<Place, Option<V::Ordered>>, start: Time, value: &Option<V::Ordered>) {
+    fn remove_equal(
+        state: &mut BTreeMap<Place, Option<V::Ordered>>,
+        start: Time,
+        value: &Option<V::Ordered>,
+    ) {
         let place = state.range((start, 0)..=(start, u64::MAX)).find(|(_, v)| *v == value).map(|(p, _)| *p);
         if let Some(place) = place {
             state.remove(&place);

@@ -87,7 +87,11 @@ impl AggregateFunction {
     }
 
     /// A column of states that can undo what this stream asks for.
-    pub(super) fn accumulator(&self, argument: Option<&DataType>, leaving: Leaving) -> Result<Box<dyn Accumulator>> {
+    pub(super) fn accumulator(
+        &self,
+        argument: Option<&DataType>,
+        leaving: Leaving,
+    ) -> Result<Box<dyn Accumulator>> {
         self.return_type(argument)?;
         let Some(of) = argument else {
             return match self {

@@ -161,7 +161,8 @@ impl Operator for General {
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let (live, panes): (Vec<u8>, Vec<Vec<u8>>);
         (self.now, live, self.ends, panes, self.pane_rows, self.free) = decode(state)?;
-        self.place_of = self.ends.iter().flat_map(|(&e, ps)| ps.iter().map(move |&(g, p)| ((e, g), p))).collect();
+        self.place_of =
+            self.ends.iter().flat_map(|(&e, ps)| ps.iter().map(move |&(g, p)| ((e, g), p))).collect();
         self.panes.restore(&panes)?;
         self.live.restore(&live)
     }

@@ -149,7 +149,15 @@ impl Live {
     }
 
     pub fn save(&self) -> Result<Vec<u8>> {
-        encode(&(&self.groups, self.states.save()?, &self.alive, &self.told, &self.touched, &self.mark, &self.is_dead))
+        encode(&(
+            &self.groups,
+            self.states.save()?,
+            &self.alive,
+            &self.told,
+            &self.touched,
+            &self.mark,
+            &self.is_dead,
+        ))
     }
 
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {

@@ -87,7 +87,9 @@ impl Accumulator for Count {
 }
 
 /// A sum to and from which values are added and taken.
-pub(super) trait Total: Copy + Default + Debug + Send + Serialize + DeserializeOwned + 'static {
+pub(super) trait Total:
+    Copy + Default + Debug + Send + Serialize + DeserializeOwned + 'static
+{
     type Value: Value;
     fn add(&mut self, value: &Self::Value);
     fn remove(&mut self, value: &Self::Value);
