@@ -73,7 +73,7 @@ def table_row(results: list[dict]) -> str:
 def machine() -> dict:
     """Describe where and with what the numbers were made."""
     versions = {}
-    for package in (OURS, "polars", "duckdb", "pyarrow"):
+    for package in (OURS, "polars", "duckdb", "datafusion", "pyarrow"):
         try:
             versions[package] = version(package)
         except PackageNotFoundError:

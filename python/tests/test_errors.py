@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +206,23 @@ def test_the_kinds_of_errors() -> None:
     ):
         assert issubclass(kind, wb.WhimbrelError)
     assert issubclass(wb.InvalidError, ValueError)
+
+
+def test_messages_show_dates_where_time_is_a_timestamp() -> None:
+    early, late = datetime(2013, 1, 1, 5, 17), datetime(2013, 1, 1, 5, 18)
+    with pytest.raises(
+        wb.DataError, match="its time is 2013-01-01T05:17:00, after the time 2013-01-01T05:18:00"
+    ):
+        wb.from_rows([{"t": late}, {"t": early}], time="t").to_rows()
+    with pytest.raises(
+        wb.DataError, match="ends at 2013-01-01T05:17:00, not after its start 2013-01-01T05:18:00"
+    ):
+        wb.from_rows([{"t": late, "u": early}], time="t", end="u").to_rows()
+    minute = 60_000_000
+    backwards = wb.from_rows([{"t": early}, {"t": late}], time="t").query(
+        lambda q: q.alter_lifetime(lambda s: 3 * (1_357_017_480_000_000 + minute) - 2 * s, "1m")
+    )
+    with pytest.raises(wb.DataError, match="moved a row to 2013-01-01T05:21:00, before 2013-01-01T05:23:00"):
+        backwards.to_rows()
+    with pytest.raises(wb.DataError, match="its time is 1, after the time 2"):
+        wb.from_rows([{"t": 2}, {"t": 1}], time="t").to_rows()

@@ -11,7 +11,7 @@ import time
 import pytest
 
 PROGRAM = """
-import itertools, sys
+import itertools, sys, time
 import whimbrel as wb
 
 def forever():
@@ -20,6 +20,12 @@ def forever():
 
 def many():
     return wb.from_rows([{{"x": n}} for n in range(30_000)])
+
+def push(live):
+    # The reader is so slow that the queue fills up.
+    subscription = live.subscribe(lambda row: time.sleep(2), runtime="{runtime}")
+    for n in itertools.count():
+        live.push([(n,)])
 
 print("running", flush=True)
 try:
@@ -33,6 +39,7 @@ ACTIONS = {
     "collect": 'wb.live(forever(), time="time").collect(runtime="{runtime}")',
     "relation": 'many().query(many(), lambda a, b: a.join(b, how="cross").sort("x")).collect()',
     "subscribe": 'wb.live(forever(), time="time").subscribe(lambda row: None, runtime="{runtime}").wait()',
+    "push": "push(wb.live({{'time': 'int64'}}, time='time'))",
     "idle": 'wb.live({{"time": "int64"}}, time="time").collect(runtime="{runtime}")',
 }
 
@@ -46,12 +53,13 @@ ACTIONS = {
         ("relation", "local"),
         ("subscribe", "local"),
         ("subscribe", "library"),
+        ("push", "local"),
         ("idle", "local"),
         ("idle", "library"),
     ],
 )
 def test_an_interrupt_stops_a_query(action: str, runtime: str) -> None:
-    program = PROGRAM.format(what=ACTIONS[action].format(runtime=runtime))
+    program = PROGRAM.format(what=ACTIONS[action].format(runtime=runtime), runtime=runtime)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"

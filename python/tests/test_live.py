@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -172,3 +173,24 @@ def test_wrong_pushes() -> None:
         wb.live(5)
     with pytest.raises(wb.InvalidError, match="form is"):
         live.subscribe(print, form="lines")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_push_without_room_times_out_and_leaves_nothing_behind() -> None:
+    release = threading.Event()
+    live = wb.live(SCHEMA, time="time")
+    seen: list[Any] = []
+
+    def slow(row: Any) -> None:
+        release.wait(30)
+        seen.append(row.time)
+
+    subscription = live.subscribe(slow)
+    sent = 0
+    with pytest.raises(wb.UnavailableError, match="no room for the rows within 0.2 s, and none was sent"):
+        for sent in range(10_000):
+            live.push([(sent, "a")], timeout=0.2)
+    release.set()
+    live.push([(sent, "b")], timeout=timedelta(seconds=30))
+    live.close()
+    assert subscription.wait(30)
+    assert seen == list(range(sent + 1))

@@ -11,13 +11,14 @@ A query is a plan over a `ShardedStream`; sources make such streams, actions run
     )
     per_item.to_polars()
 
+- SQL: `sql`.
 - Sources: `read`, `from_arrow`, `from_polars`, `from_pandas`, `from_rows`, `from_events`, `live`,
   `live_events`.
 - Streams: `ShardedStream` moves data between shards and runs queries on them; `Stream` is what a query
   works on.
 - Expressions: `col`, `lit`, `when`, the functions in `fn`, `udf`; lambdas of a row are traced into these.
 - Aggregates: `count`, `count_non_null`, `sum`, `avg` (`mean`), `min`, `max`, `first`, `last`,
-  `count_distinct`.
+  `count_distinct`; your own with `aggregate_function`.
 - Events: `interval`, `start_edge`, `end_edge`, `punctuation`.
 - Settings: `config`. Errors: `WhimbrelError` and its subclasses, one for each remedy.
 """
@@ -25,6 +26,7 @@ A query is a plan over a `ShardedStream`; sources make such streams, actions run
 from __future__ import annotations
 
 from ._whimbrel import Row, __version__
+from .aggregate_functions import AggregateFunction, aggregate_function
 from .aggregates import (
     Aggregate,
     avg,
@@ -55,6 +57,7 @@ from .schema import Schema
 from .settings import config
 from .sharded import ShardedStream
 from .sources import from_arrow, from_events, from_pandas, from_polars, from_rows, read
+from .sql import sql
 from .stream import Stream
 from .subscription import Subscription
 from .table import Table
@@ -63,6 +66,7 @@ from .tracing import udf
 __all__ = [
     "INFINITY",
     "Aggregate",
+    "AggregateFunction",
     "DataError",
     "Event",
     "Expr",
@@ -80,6 +84,7 @@ __all__ = [
     "UntracedLambdaWarning",
     "WhimbrelError",
     "__version__",
+    "aggregate_function",
     "avg",
     "col",
     "config",
@@ -104,6 +109,7 @@ __all__ = [
     "min",
     "punctuation",
     "read",
+    "sql",
     "start_edge",
     "sum",
     "udf",

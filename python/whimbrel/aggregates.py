@@ -31,17 +31,21 @@ __all__ = [
 class Aggregate:
     """One aggregate of a group: made by the functions here, named by `Stream.aggregate`'s keyword."""
 
-    function: str
+    function: str | native.Aggregate
     of: Any = None
     where: Any = None
+    name: str | None = None
 
     def __repr__(self) -> str:
         parts = [repr(self.of)] if self.of is not None else []
         if self.where is not None:
             parts.append(f"where={self.where!r}")
-        return f"{self.function}({', '.join(parts)})"
+        name = self.name or self.function
+        return f"{name}({', '.join(parts)})"
 
-    def resolve(self, schema: native.Schema) -> tuple[str, native.Expr | None, native.Expr | None]:
+    def resolve(
+        self, schema: native.Schema
+    ) -> tuple[str | native.Aggregate, native.Expr | None, native.Expr | None]:
         """Make native expressions of the argument and the filter, over these columns."""
         argument = None if self.of is None else single(schema, self.of)
         condition = None if self.where is None else predicate(schema, self.where)

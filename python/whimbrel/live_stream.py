@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from . import _whimbrel as native
@@ -38,9 +38,9 @@ class LiveStream(ShardedStream):
             else dict(zip(schema.names(), schema.types(), strict=True))[ingress.time]
         )
 
-    def push(self, rows: Any, *, shard: int = 0) -> None:
+    def push(self, rows: Any, *, shard: int = 0, timeout: float | timedelta | None = None) -> None:
         """
-        Send rows; waits while the query is behind.
+        Send rows, all or none; waits while the query is behind. Ctrl-C ends the wait.
 
         Parameters
         ----------
@@ -48,6 +48,8 @@ class LiveStream(ShardedStream):
             A list of dicts or tuples, any Arrow table, or for `live_events` a list of events.
         shard
             Which shard they belong to.
+        timeout
+            How long to wait at most: seconds or a timedelta; by default without limit.
 
         Raises
         ------
@@ -56,8 +58,11 @@ class LiveStream(ShardedStream):
         DataError
             If every query that read the source is over (if one has failed, its own error), or the source has
             been closed.
+        UnavailableError
+            If there was no room within the timeout; none of the rows was sent.
         """
-        self._send(self._shard(shard), rows)
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        self._send(self._shard(shard), rows, seconds)
 
     def advance(self, time: int | datetime, *, shard: int | None = None) -> None:
         """
@@ -94,10 +99,10 @@ class LiveStream(ShardedStream):
     def _push_any(self, item: Any) -> None:
         self._send(0, item)
 
-    def _send(self, shard: int, rows: Any) -> None:
+    def _send(self, shard: int, rows: Any, timeout: float | None = None) -> None:
         table = table_of_any(rows, self._schema)
         try:
-            self._senders[shard].push(table)
+            self._senders[shard].push(table, timeout)
         except DataError:
             # Nobody reads any more: the reason is worth more than that.
             feeds.raise_failure(self._plan_source)

@@ -276,6 +276,7 @@ fn describe_node(ours: Node<'_>) -> Result<String> {
         Node::PointAtEnd(_) => "point at end".to_string(),
         Node::ReKey(n) if n.key.is_empty() => "rekey by nothing".to_string(),
         Node::ReKey(n) => format!("rekey by {}", listed(&n.key)),
+        Node::Combine(n) => format!("combine by {}", listed(&n.group)),
         Node::Exchange(n) => describe_exchange(n)?,
     })
 }

@@ -37,4 +37,4 @@ pub use nodes::{Exchange, Movement, Node, Scope, TimeSpec, node};
 pub use physical::physical;
 pub use properties::{Properties, properties};
 pub use source::{PlanSource, Source, SourceInfo, source_of};
-pub use stream::{Agg, AggFunction, JoinKind, Stream, aggregate_of};
+pub use stream::{Agg, AggFunction, JoinKind, Stream, UserFunction, aggregate_of};

@@ -62,8 +62,8 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// The known names that are most like this one, at most three, best first; ties in the order of the columns.
-pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Vec<&'a str> {
+/// The known names that are most like this one, at most three, best first; ties in the order given.
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Vec<&'a str> {
     let wanted = name.to_lowercase();
     let mut scored: Vec<(f64, &str)> = known
         .iter()

@@ -66,6 +66,23 @@ fn derive(plan: &LogicalPlan) -> Result<Known> {
         LogicalPlan::Limit(limit) => derive(&limit.input),
         LogicalPlan::Unnest(unnest) => by_name(derive(&unnest.input)?, unnest.input.schema(), &unnest.schema),
         LogicalPlan::Distinct(Distinct::All(input)) => Ok(snapshots(derive(input)?)),
+        LogicalPlan::Distinct(Distinct::On(distinct)) => {
+            let known = derive(&distinct.input)?;
+            untimed(plan, &known)?;
+            Ok(Known { key: vec![], ..known })
+        }
+        LogicalPlan::Window(window) => {
+            // Its input's columns come first, in their places.
+            let known = derive(&window.input)?;
+            untimed(plan, &known)?;
+            Ok(known)
+        }
+        LogicalPlan::RecursiveQuery(query) => {
+            let (first, next) = (derive(&query.static_term)?, derive(&query.recursive_term)?);
+            untimed(plan, &first)?;
+            untimed(plan, &next)?;
+            Ok(Known { lifetimes: Lifetimes::StartEdges, ..meet("recursive query", &first, &next)? })
+        }
         LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
         LogicalPlan::Join(join) => of_join(join),
         LogicalPlan::Union(union) => {
@@ -77,6 +94,19 @@ fn derive(plan: &LogicalPlan) -> Result<Known> {
             None => plan_err!("a plan cannot hold this node of another system: {}", plan.display()),
         },
         other => plan_err!("a stream has no such step: {}", other.display()),
+    }
+}
+
+/// Refuses a step that has no meaning at an instant.
+fn untimed(plan: &LogicalPlan, known: &Known) -> Result<()> {
+    let what = match plan {
+        LogicalPlan::Window(_) => "a window function (over)",
+        LogicalPlan::RecursiveQuery(_) => "a recursive query",
+        _ => "distinct on",
+    };
+    match known.time {
+        None => Ok(()),
+        Some(_) => plan_err!("{what} is for relations, this is a stream; apply it to what the stream gives"),
     }
 }
 
@@ -143,16 +173,21 @@ fn of_aggregate(aggregate: &Aggregate) -> Result<Known> {
     Ok(known)
 }
 
-/// The left key stays; lifetimes are intersections, or what is left of them.
+/// The left key stays, or the right one where only right rows come out; lifetimes are intersections, or what
+/// is left of them.
 fn of_join(join: &Join) -> Result<Known> {
     let (left, right) = (derive(&join.left)?, derive(&join.right)?);
     let both = meet("join", &left, &right)?;
+    let key = match join.join_type {
+        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => right.key.clone(),
+        _ => left.key.clone(),
+    };
     let lifetimes = match join.join_type {
         JoinType::Inner if left.lifetimes.edge_free() && right.lifetimes.edge_free() => Lifetimes::Intervals,
         _ if both.time.is_none() => Lifetimes::StartEdges,
         _ => Lifetimes::Any,
     };
-    Ok(Known { key: left.key, lifetimes, ..both })
+    Ok(Known { key, lifetimes, ..both })
 }
 
 fn of_union(inputs: Vec<Known>) -> Result<Known> {
@@ -231,6 +266,8 @@ fn of_node(ours: Node<'_>) -> Result<Known> {
             let key = n.key.iter().map(|e| key_column(e, n.input.schema())).collect::<Result<Vec<_>>>()?;
             Ok(Known { key, ..derive(&n.input)? })
         }
+        // Parts live as the rows do that they are made of.
+        Node::Combine(n) => Ok(Known { key: vec![], ..derive(&n.input)? }),
         Node::Exchange(n) => of_exchange(n),
     }
 }

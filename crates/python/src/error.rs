@@ -43,6 +43,12 @@ impl Raised {
 
 /// The Python exception for an engine's error.
 pub fn raise(error: DataFusionError) -> PyErr {
+    let message = message(&error);
+    raise_with(error, message)
+}
+
+/// The same with another message.
+pub fn raise_with(error: DataFusionError, message: String) -> PyErr {
     Python::attach(|py| {
         if let Some(raised) = find_raised(&error) {
             return reraise(py, raised);
@@ -53,13 +59,18 @@ pub fn raise(error: DataFusionError) -> PyErr {
             ErrorKind::ResourceExhausted => "ResourceExhaustedError",
             ErrorKind::Internal => "InternalError",
         };
-        build(py, class, message(&error)).unwrap_or_else(|failure| failure)
+        build(py, class, message).unwrap_or_else(|failure| failure)
     })
 }
 
 /// An `InvalidError` with this message.
 pub fn invalid(message: impl Into<String>) -> PyErr {
     Python::attach(|py| build(py, "InvalidError", message.into()).unwrap_or_else(|failure| failure))
+}
+
+/// An `UnavailableError` with this message.
+pub fn unavailable(message: impl Into<String>) -> PyErr {
+    Python::attach(|py| build(py, "UnavailableError", message.into()).unwrap_or_else(|failure| failure))
 }
 
 fn build(py: Python<'_>, class: &str, message: String) -> PyResult<PyErr> {

@@ -2,12 +2,15 @@
 //! engine's, and nothing else.
 //!
 //! From below to above: `types` and `values` (names of types; objects to columns and back), `rows`, `table`
-//! and `events` (data as Python sees it), `expr`, `functions`, `black_box`, `sample` and `text`
-//! (expressions), `plan` and `source` (the builder), `run`, `subscribe` and `progress` (actions); `error`
-//! (exceptions) beside them. What a user sees is `python/whimbrel`; start there.
+//! and `events` (data as Python sees it), `expr`, `functions`, `black_box`, `aggregate`, `sample` and
+//! `text` (expressions), `plan`, `source` and `sql` (the builder, and plans from text), `run`, `subscribe` and
+//! `progress` (actions); `error` (exceptions) and `command` (the command `whimbrel`) beside them. What a user
+//! sees is `python/whimbrel`; start there.
 #![deny(missing_docs)]
 
+mod aggregate;
 mod black_box;
+mod command;
 mod error;
 mod events;
 mod expr;
@@ -18,6 +21,7 @@ mod rows;
 mod run;
 mod sample;
 mod source;
+mod sql;
 mod subscribe;
 mod table;
 mod text;
@@ -35,7 +39,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[pymodule]
 mod _whimbrel {
     #[pymodule_export]
+    use crate::aggregate::NativeAggregate;
+    #[pymodule_export]
     use crate::black_box::black_box;
+    #[pymodule_export]
+    use crate::command::command;
     #[pymodule_export]
     use crate::expr::NativeExpr;
     #[pymodule_export]
@@ -48,6 +56,8 @@ mod _whimbrel {
     use crate::sample::{NativeDataType, infer_type, sample_rows};
     #[pymodule_export]
     use crate::source::{NativeSender, files, ingress, live, live_sources, memory};
+    #[pymodule_export]
+    use crate::sql::{NativePlanned, NativeSession, statements};
     #[pymodule_export]
     use crate::subscribe::{NativeJob, collect_events, head, subscribe, subscribe_events};
     #[pymodule_export]

@@ -6,6 +6,7 @@ use pyo3::types::{PyBool, PyDelta, PyDeltaAccess, PyDict, PyInt, PyString};
 use whimbrel_plan::{Agg, AggFunction, Duration, JoinKind, Scope, Stream};
 use whimbrel_temporal::{Closed, DurationRule, StartRule};
 
+use crate::aggregate::NativeAggregate;
 use crate::error::{OrRaise, Raised, invalid};
 use crate::expr::{NativeExpr, exprs};
 use crate::table::NativeSchema;
@@ -44,8 +45,8 @@ impl<'py> FromPyObject<'_, 'py> for Length {
     }
 }
 
-/// An aggregate: its name, its function, of what, over which rows.
-type Call = (String, String, Option<NativeExpr>, Option<NativeExpr>);
+/// An aggregate: its name, its function (by name, or a user's), of what, over which rows.
+type Call<'py> = (String, Bound<'py, PyAny>, Option<NativeExpr>, Option<NativeExpr>);
 
 type Keys = Vec<(NativeExpr, NativeExpr)>;
 
@@ -77,7 +78,7 @@ fn join_kind(how: &str) -> PyResult<JoinKind> {
     })
 }
 
-fn aggregate_function(name: &str) -> PyResult<AggFunction> {
+fn aggregate_function(given: &Bound<'_, PyAny>) -> PyResult<AggFunction> {
     const FUNCTIONS: [AggFunction; 8] = [
         AggFunction::Count,
         AggFunction::Sum,
@@ -88,6 +89,10 @@ fn aggregate_function(name: &str) -> PyResult<AggFunction> {
         AggFunction::Last,
         AggFunction::CountDistinct,
     ];
+    if let Ok(user) = given.cast::<NativeAggregate>() {
+        return Ok(AggFunction::User(user.get().function.clone()));
+    }
+    let name: String = given.extract()?;
     FUNCTIONS
         .into_iter()
         .find(|function| function.name() == name)
@@ -219,7 +224,7 @@ impl NativePlan {
         NativePlan::wrap(self.stream.point_at_end())
     }
 
-    fn aggregate(&self, aggregates: Vec<Call>) -> PyResult<NativePlan> {
+    fn aggregate(&self, aggregates: Vec<Call<'_>>) -> PyResult<NativePlan> {
         let aggregates = aggregates.into_iter().map(|(name, function, argument, filter)| {
             let function = aggregate_function(&function)?;
             Ok((name, Agg { function, argument: argument.map(|e| e.expr), filter: filter.map(|e| e.expr) }))

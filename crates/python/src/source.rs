@@ -1,6 +1,6 @@
 //! Where plans begin: files, memory, live feeds, and the ingress that gives rows their lifetimes.
 
-use arrow::record_batch::RecordBatch;
+use arrow::compute::concat_batches;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
 use pyo3::prelude::*;
@@ -8,12 +8,13 @@ use pyo3::types::PyInt;
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use whimbrel_plan::names::unknown_column;
 use whimbrel_plan::{Source, Stream, TimeSpec, source_of};
 use whimbrel_sharded::dataset::{FileDataset, LiveDataset, LiveSender, MemoryDataset};
 use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 
-use crate::error::{OrRaise, invalid, raise};
+use crate::error::{OrRaise, Raised, invalid, raise, unavailable};
 use crate::plan::{Length, NativePlan};
 use crate::table::{NativeSchema, NativeTable};
 use crate::{types, values};
@@ -127,11 +128,29 @@ pub struct NativeSender {
 
 #[pymethods]
 impl NativeSender {
-    /// Sends rows; waits while the queue is full.
-    fn push(&self, py: Python<'_>, table: &NativeTable) -> PyResult<()> {
-        let batches: Vec<RecordBatch> = table.batches.clone();
-        py.detach(|| batches.into_iter().filter(|b| b.num_rows() > 0).try_for_each(|b| self.sender.push(b)))
-            .or_raise()
+    /// Sends rows, all or none; waits while the queue is full, for so many seconds at most.
+    #[pyo3(signature = (table, timeout))]
+    fn push(&self, py: Python<'_>, table: &NativeTable, timeout: Option<f64>) -> PyResult<()> {
+        if table.batches.iter().all(|b| b.num_rows() == 0) {
+            return Ok(());
+        }
+        let rows = match table.batches.as_slice() {
+            [one] => one.clone(),
+            several => concat_batches(&table.schema, several).or_raise()?,
+        };
+        let until = timeout.and_then(|seconds| {
+            // A wait that no clock can count to is one without an end.
+            Duration::try_from_secs_f64(seconds.max(0.0)).ok().and_then(|d| Instant::now().checked_add(d))
+        });
+        let mut patience = || match until {
+            Some(until) if Instant::now() >= until => Err(Raised::pass(unavailable(format!(
+                "the query is behind: there was no room for the rows within {} s, and none was sent; push them again \
+                 later, or give a longer timeout",
+                timeout.unwrap_or_default()
+            )))),
+            _ => heard(),
+        };
+        py.detach(|| self.sender.push_while(rows, &mut patience)).or_raise()
     }
 
     /// Promises that no row before a time follows; an integer is a number of ticks of this type of time.
@@ -140,13 +159,18 @@ impl NativeSender {
             true => time.extract()?,
             false => ticks(time, clock)?,
         };
-        py.detach(|| self.sender.advance(ticks)).or_raise()
+        py.detach(|| self.sender.advance_while(ticks, &mut heard)).or_raise()
     }
 
     /// Says that nothing follows.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.sender.close()).or_raise()
+    fn close(&self) {
+        self.sender.close();
     }
+}
+
+/// Lets signals be dealt with, such as Ctrl-C; without the interpreter's lock.
+fn heard() -> datafusion::error::Result<()> {
+    Python::attach(|py| py.check_signals()).map_err(Raised::pass)
 }
 
 /// An instant in ticks of a type of time.

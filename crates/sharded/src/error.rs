@@ -5,6 +5,7 @@
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use std::any::Any;
+use std::fmt::Display;
 use std::path::Path;
 
 /// What is to be done about an error.
@@ -50,6 +51,12 @@ fn of_arrow(error: &ArrowError) -> ErrorKind {
 pub(crate) fn in_file(path: &Path, error: impl Into<DataFusionError>) -> DataFusionError {
     let error = error.into();
     DataFusionError::Execution(format!("`{}`: {}", path.display(), error.strip_backtrace()))
+}
+
+/// The same for a place that need not be on this machine.
+pub(crate) fn in_place(place: &impl Display, error: impl Into<DataFusionError>) -> DataFusionError {
+    let error = error.into();
+    DataFusionError::Execution(format!("`{place}`: {}", error.strip_backtrace()))
 }
 
 /// A panic as an error: it is our bug.

@@ -6,8 +6,9 @@
 //! merged into full batches (quill.txt §4.2: a union that swings pointers where it can).
 
 use datafusion::arrow::compute::interleave_record_batch;
-use datafusion::common::Result;
+use datafusion::common::{Result, exec_err};
 use std::collections::VecDeque;
+use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode, open, seal};
 use whimbrel_temporal::{BEGINNING, Batch, INFINITY, Message, Other, Time};
 
 /// Merges lanes by time.
@@ -24,6 +25,9 @@ struct Lane {
     /// Nothing before this will come.
     frontier: Time,
 }
+
+/// A lane of a checkpoint: what waits, and its frontier.
+type SavedLane = (Vec<SavedMessage>, Time);
 
 impl Iterator for Gather {
     type Item = Message;
@@ -77,6 +81,42 @@ impl Gather {
         (state.frontier < INFINITY).then_some(lane)
     }
 
+    /// What waits and what is ready, [sealed](whimbrel_temporal::checkpoint);
+    /// [`restore`](Gather::restore)d into a new merge of as many lanes, it goes on as this one would.
+    ///
+    /// # Errors
+    /// `ArrowError` if the columns cannot be written.
+    pub fn save(&self) -> Result<Vec<u8>> {
+        let lane = |lane: &Lane| -> Result<SavedLane> {
+            let batch = |b: &Batch| SavedMessage::of(&Message::Batch(b.clone()));
+            Ok((lane.waiting.iter().map(batch).collect::<Result<_>>()?, lane.frontier))
+        };
+        let lanes: Vec<SavedLane> = self.lanes.iter().map(lane).collect::<Result<_>>()?;
+        let ready: Vec<SavedMessage> = self.ready.iter().map(SavedMessage::of).collect::<Result<_>>()?;
+        seal(&self.describe(), &encode(&(lanes, ready, self.told))?)
+    }
+
+    /// Takes over a saved state.
+    ///
+    /// # Errors
+    /// `Execution` if the bytes are not a state of such a merge; this one is as before.
+    pub fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let (lanes, ready, told): (Vec<SavedLane>, Vec<SavedMessage>, Time) =
+            decode(open(&self.describe(), state)?)?;
+        let lanes: Vec<Lane> = lanes.into_iter().map(Lane::restore).collect::<Result<_>>()?;
+        if lanes.len() != self.lanes.len() {
+            return exec_err!("the checkpoint has {} lanes, this merge {}", lanes.len(), self.lanes.len());
+        }
+        self.ready = ready.into_iter().map(SavedMessage::message).collect::<Result<_>>()?;
+        (self.lanes, self.told) = (lanes, told);
+        Ok(())
+    }
+
+    /// The size of batches is not part of it: it changes no answer.
+    fn describe(&self) -> String {
+        format!("merge of {} lanes by time", self.lanes.len())
+    }
+
     /// A single lane is in order already.
     fn pass(&mut self, message: Message) {
         let lane = &mut self.lanes[0];
@@ -109,6 +149,17 @@ impl Gather {
 }
 
 impl Lane {
+    fn restore((saved, frontier): SavedLane) -> Result<Lane> {
+        let mut waiting = VecDeque::with_capacity(saved.len());
+        for message in saved {
+            match message.message()? {
+                Message::Batch(batch) if !batch.is_empty() => waiting.push_back(batch),
+                _ => return exec_err!("the checkpoint has a lane in which other things than rows wait"),
+            }
+        }
+        Ok(Lane { waiting, frontier })
+    }
+
     /// Takes the rows before an instant; at the end of time, all.
     fn before(&mut self, limit: Time) -> Vec<Batch> {
         let mut taken = Vec::new();

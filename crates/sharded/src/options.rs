@@ -37,6 +37,9 @@ pub struct Options {
     pub output: Output,
     /// How many messages may wait between two channels.
     pub queue_capacity: usize,
+    /// How many bytes the relational operators of the query may hold in memory, together; those that can,
+    /// write to disk what is more.
+    pub memory_limit: Option<usize>,
     /// Gets the rows that came too late.
     pub late: Option<LateRows>,
 }
@@ -49,6 +52,7 @@ impl Default for Options {
             batch_rows: BATCH_ROWS,
             output: Output::Intervals,
             queue_capacity: 4,
+            memory_limit: None,
             late: None,
         }
     }
@@ -61,6 +65,7 @@ impl fmt::Debug for Options {
             .field("batch_rows", &self.batch_rows)
             .field("output", &self.output)
             .field("queue_capacity", &self.queue_capacity)
+            .field("memory_limit", &self.memory_limit)
             .finish_non_exhaustive()
     }
 }

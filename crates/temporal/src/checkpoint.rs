@@ -1,46 +1,37 @@
-//! Batches as bytes, for checkpoints: times as integers, columns as an Arrow IPC stream.
+//! Checkpoints: what the engine holds, as bytes.
+//!
+//! A state is [`encode`]d: times as integers, columns as an Arrow IPC stream. What is handed to others is [`seal`]ed, so
+//! that damage, another release and another query are found before anything is restored. A seal guards against accidents,
+//! not against forgers: restore only what you have saved.
 
-use crate::batch::{Batch, Other};
-use arrow::array::RecordBatch;
-use arrow::ipc::reader::StreamReader;
-use arrow::ipc::writer::StreamWriter;
-use datafusion::common::{Result, exec_err};
-use serde::{Deserialize, Serialize};
+mod batch;
+mod seal;
 
-/// A batch of a checkpoint.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct SavedBatch {
-    sync: Vec<i64>,
-    other: Vec<i64>,
-    rows: Vec<u8>,
+pub use batch::SavedMessage;
+pub use seal::{open, seal};
+
+pub(crate) use batch::{SavedBatch, restore_rows, save_rows};
+
+use datafusion::common::{DataFusionError, Result};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// Encodes a state.
+///
+/// # Errors
+/// `Internal` if it cannot be encoded.
+pub fn encode<T: Serialize>(state: &T) -> Result<Vec<u8>> {
+    postcard::to_stdvec(state)
+        .map_err(|e| DataFusionError::Internal(format!("a checkpoint could not be encoded: {e}")))
 }
 
-/// Columns as an IPC stream.
-pub(crate) fn save_rows(rows: &RecordBatch) -> Result<Vec<u8>> {
-    let mut writer = StreamWriter::try_new(Vec::new(), &rows.schema())?;
-    writer.write(rows)?;
-    Ok(writer.into_inner()?)
-}
-
-/// The columns of an IPC stream of one batch.
-pub(crate) fn restore_rows(bytes: &[u8]) -> Result<RecordBatch> {
-    match StreamReader::try_new(bytes, None)?.next() {
-        Some(rows) => Ok(rows?),
-        None => exec_err!("the checkpoint is cut short; take a new one"),
-    }
-}
-
-impl SavedBatch {
-    pub fn of(batch: &Batch) -> Result<SavedBatch> {
-        let batch = batch.clone().compact()?;
-        Ok(SavedBatch {
-            sync: batch.sync.to_vec(),
-            other: batch.other_column().to_vec(),
-            rows: save_rows(&batch.rows)?,
-        })
-    }
-
-    pub fn batch(self) -> Result<Batch> {
-        Ok(Batch::new(self.sync.into(), Other::Column(self.other.into()), restore_rows(&self.rows)?))
-    }
+/// Decodes a state.
+///
+/// # Errors
+/// `Execution` if the bytes are not such a state.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    postcard::from_bytes(bytes).map_err(|e| {
+        DataFusionError::Execution(format!(
+            "the checkpoint does not fit this query ({e}); restore it into the query that wrote it"
+        ))
+    })
 }

@@ -4,8 +4,9 @@
 //! reaches all consumers of a node before the next message of that node is worked on.
 
 use crate::batch::Message;
-use crate::operator::{Operator, decode, encode};
-use datafusion::common::{Result, exec_err};
+use crate::checkpoint::{decode, encode, open, seal};
+use crate::operator::Operator;
+use datafusion::common::Result;
 
 /// A node of a [`Graph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -126,30 +127,40 @@ impl Graph {
         Ok(())
     }
 
-    /// The state of all operators.
+    /// The state of all operators, [sealed](crate::checkpoint).
     ///
     /// # Errors
     /// `Internal` if a state cannot be encoded.
     pub fn save(&self) -> Result<Vec<u8>> {
-        let states: Vec<Vec<u8>> =
-            self.nodes.iter().filter_map(|n| n.operator.as_ref()).map(|o| o.save()).collect::<Result<_>>()?;
-        encode(&states)
+        let operators = self.nodes.iter().filter_map(|n| n.operator.as_ref());
+        let states: Vec<Vec<u8>> = operators.map(|o| o.save()).collect::<Result<_>>()?;
+        seal(&self.describe(), &encode(&states)?)
     }
 
     /// Takes over a saved state of a graph built in the same way.
     ///
     /// # Errors
-    /// `Execution` if the bytes are not a state of such a graph.
+    /// `Execution` if the bytes are not a state of such a graph. If it is a checkpoint's seal that is refused the graph
+    /// is as before; else it must not be pushed to.
     pub fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let states: Vec<Vec<u8>> = decode(state)?;
-        let operators: Vec<_> = self.nodes.iter_mut().filter_map(|n| n.operator.as_mut()).collect();
-        if operators.len() != states.len() {
-            return exec_err!(
-                "the checkpoint is of {} operators, this query has {}",
-                states.len(),
-                operators.len()
-            );
+        let states: Vec<Vec<u8>> = decode(open(&self.describe(), state)?)?;
+        let operators = self.nodes.iter_mut().filter_map(|n| n.operator.as_mut());
+        operators.zip(&states).try_for_each(|(operator, state)| operator.restore(state))
+    }
+
+    /// A line for each node: what it is, and what it feeds.
+    fn describe(&self) -> String {
+        let mut lines = String::from("graph of operators");
+        for (number, Node { operator, targets }) in self.nodes.iter().enumerate() {
+            let name = operator.as_ref().map_or("input", |o| o.name());
+            lines.push_str(&format!("\nnode {number}: {name}, feeds"));
+            for target in targets {
+                lines.push_str(&match target {
+                    Target::Node(node, input) => format!(" {node}.{input}"),
+                    Target::Output(output) => format!(" output {output}"),
+                });
+            }
         }
-        operators.into_iter().zip(&states).try_for_each(|(operator, state)| operator.restore(state))
+        lines
     }
 }

@@ -76,15 +76,20 @@ impl Groups {
         }
     }
 
+    /// The number of the one group there is without a key.
+    pub fn only(&mut self) -> u32 {
+        debug_assert!(matches!(self.keys, Keys::Unit));
+        self.capacity = 1;
+        0
+    }
+
     /// Appends the group numbers of these rows' keys to `groups`, making new groups where needed.
     pub fn intern(&mut self, key: &Key, rows: Range<usize>, groups: &mut Vec<u32>) -> Result<()> {
         groups.reserve(rows.len());
         match key.values() {
             KeyValues::Unit(_) => {
-                if self.capacity == 0 {
-                    self.capacity = 1;
-                }
-                groups.extend(rows.map(|_| 0));
+                let only = self.only();
+                groups.extend(rows.map(|_| only));
             }
             KeyValues::Words(words, None) => self.intern_words(&words[rows], groups)?,
             KeyValues::Words(words, Some(nulls)) => {

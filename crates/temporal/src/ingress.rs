@@ -5,72 +5,48 @@
 //! before it and not on how they were cut into tables. Rows that are in order already pass through as they are: their
 //! time column becomes the sync column (trill.txt §7.2.1).
 
-use crate::batch::{Batch, Message, Other};
-use crate::operators::rows_out::RowsOut;
-use crate::rules::{Disorder, IngressOptions, OnCompleted, Punctuate};
-use crate::synopsis::Synopsis;
-use crate::time::{BEGINNING, INFINITY, Kind, Time};
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
-use arrow::buffer::ScalarBuffer;
-use arrow::compute::{cast, take_record_batch};
-use arrow::datatypes::{DataType, Schema, SchemaRef};
-use arrow::row::{OwnedRow, RowConverter, SortField};
-use datafusion::common::{Result, exec_err, plan_err};
-use std::collections::HashMap;
-use std::sync::Arc;
+mod order;
+mod reorder;
+mod saved;
+mod times;
 
-/// Which columns say when a row is alive.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TimeColumns {
-    /// An instant: the row is a point, alive for one tick. The column stays in the payload.
-    Point {
-        /// The instant.
-        start: usize,
-    },
-    /// Start and end; a null end is not known (a start edge). The columns stay in the payload.
-    Interval {
-        /// The start.
-        start: usize,
-        /// The end.
-        end: usize,
-    },
-    /// Rows of any kind: `interval`, `start`, `end` or `punctuation` (with its time, or null for the end of the
-    /// stream, in `start`). All three columns leave the payload, so that an end edge equals its start edge.
-    Edges {
-        /// The start of the lifetime.
-        start: usize,
-        /// Its end; null for start edges.
-        end: usize,
-        /// The kind.
-        kind: usize,
-    },
-}
+pub use order::KnownOrder;
+pub use times::TimeColumns;
+
+use crate::batch::{Batch, Message};
+use crate::rules::{IngressOptions, OnCompleted, Punctuate};
+use crate::time::{BEGINNING, INFINITY, Time, unit_of};
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use datafusion::common::Result;
+use reorder::Reorder;
+use std::sync::Arc;
+use times::{Times, ticks};
 
 /// Where a table becomes a stream.
 pub struct Ingress {
     time: TimeColumns,
     options: IngressOptions,
+    /// The unit of the time column, for messages.
+    unit: Option<TimeUnit>,
     /// The columns that are payload.
     payload: Vec<usize>,
+    /// The columns of the tables.
+    input: SchemaRef,
     schema: SchemaRef,
     high: Time,
     frontier: Time,
     punctuated: Time,
     rows_since: usize,
     rows_read: u64,
-    /// Rows held back to be sorted: their `end` is their sync time, their `note` the other time.
-    waiting: Synopsis,
-    rows: RowsOut,
+    reorder: Reorder,
     dropped: u64,
     late: Vec<RecordBatch>,
-    /// The new starts of start edges that came late, by payload and old start; none if they were dropped.
-    moved: HashMap<(OwnedRow, Time), Vec<Option<Time>>>,
-}
-
-/// The times of the rows of one table.
-struct Times {
-    sync: ScalarBuffer<i64>,
-    other: Other,
+    /// Whether the input is known to be in order.
+    ordered: bool,
+    /// Where to say that it is, if it turns out so; none: it is not, or nobody asks.
+    order: Option<KnownOrder>,
 }
 
 impl Ingress {
@@ -79,47 +55,31 @@ impl Ingress {
     /// # Errors
     /// `Plan` if a time column is neither an int64 nor a timestamp, or start and end differ in type.
     pub fn new(time: TimeColumns, options: IngressOptions, schema: SchemaRef) -> Result<Ingress> {
-        let (start, end, kind) = match &time {
-            TimeColumns::Point { start } => (*start, None, None),
-            TimeColumns::Interval { start, end } => (*start, Some(*end), None),
-            TimeColumns::Edges { start, end, kind } => (*start, Some(*end), Some(*kind)),
-        };
-        for column in std::iter::once(start).chain(end) {
-            check_time_type(&schema, column)?;
-        }
-        if let Some(end) = end
-            && schema.field(start).data_type() != schema.field(end).data_type()
-        {
-            return plan_err!(
-                "the start `{}` is {} but the end `{}` is {}; cast one of them",
-                schema.field(start).name(),
-                schema.field(start).data_type(),
-                schema.field(end).name(),
-                schema.field(end).data_type()
-            );
-        }
-        let payload: Vec<usize> = match kind {
-            Some(kind) => {
-                (0..schema.fields().len()).filter(|c| *c != start && Some(*c) != end && *c != kind).collect()
-            }
-            None => (0..schema.fields().len()).collect(),
-        };
+        time.check(&schema)?;
+        let payload = time.payload(schema.fields().len());
         Ok(Ingress {
+            unit: unit_of(schema.field(time.start()).data_type()),
             time,
             options,
             schema: Arc::new(schema.project(&payload)?),
+            input: schema,
             payload,
             high: BEGINNING,
             frontier: BEGINNING,
             punctuated: BEGINNING,
             rows_since: 0,
             rows_read: 0,
-            waiting: Synopsis::default(),
-            rows: RowsOut::default(),
+            reorder: Reorder::default(),
             dropped: 0,
             late: Vec::new(),
-            moved: HashMap::new(),
+            ordered: false,
+            order: None,
         })
+    }
+
+    /// The same, with what is known of the order of the input's start times.
+    pub fn with_order(self, order: KnownOrder) -> Ingress {
+        Ingress { ordered: order.is_known(), order: Some(order), ..self }
     }
 
     /// The columns of the stream's payload.
@@ -165,16 +125,17 @@ impl Ingress {
         if table.num_rows() == 0 {
             return Ok(());
         }
-        let times = self.times(table)?;
+        let times = self.time.read(table, self.rows_read)?;
         let rows = table.project(&self.payload)?;
         let in_order = self.options.reorder_latency == 0
-            && self.moved.is_empty()
-            && self.waiting.next_end().is_none()
+            && self.reorder.is_idle()
             && times.sync[0] >= self.frontier
-            && times.sync.is_sorted();
-        match in_order {
-            true => self.pass(times, rows, out)?,
-            false => self.sort(times, rows, out)?,
+            && (self.ordered || times.sync.is_sorted());
+        if in_order {
+            self.pass(times, rows, out)?;
+        } else {
+            self.order = None;
+            self.sort(times, rows, out)?;
         }
         self.rows_read += table.num_rows() as u64;
         Ok(())
@@ -236,121 +197,9 @@ impl Ingress {
         (beat > self.punctuated).then_some(beat)
     }
 
-    /// Rows that are out of order, or held back until they are not.
-    fn sort(&mut self, times: Times, rows: RecordBatch, out: &mut Vec<Message>) -> Result<()> {
-        let batch = Unsorted { sync: &times.sync, other: &times.other };
-        let payloads = if self.has_edges(&batch) { Some(payload_rows(&rows)?) } else { None };
-        let kept = self.waiting.keep(rows.clone());
-        let mut late = Vec::new();
-        for row in 0..batch.sync.len() {
-            let (sync, other) = (batch.sync[row], batch.other_at(row));
-            let payload = payloads.as_ref().map(|p| p[row].clone());
-            match self.settle(sync, other, payload, row)? {
-                Some((sync, other)) => {
-                    self.waiting.insert(0, (kept, row as u32), sync, sync, other);
-                }
-                None => late.push(row as u32),
-            }
-            if sync > self.high {
-                self.high = sync;
-                self.frontier = self.frontier.max(sync.saturating_sub(self.options.reorder_latency));
-                self.release(self.frontier.saturating_add(1));
-            }
-        }
-        if !late.is_empty() {
-            self.dropped += late.len() as u64;
-            self.late.push(take_record_batch(&rows, &UInt32Array::from(late))?);
-        }
-        self.release(self.frontier.saturating_add(1));
-        self.flush_rows(out)
-    }
-
-    fn has_edges(&self, batch: &Unsorted<'_>) -> bool {
-        matches!(self.time, TimeColumns::Edges { .. })
-            && (0..batch.sync.len()).any(|i| Kind::of(batch.sync[i], batch.other_at(i)) != Kind::Interval)
-    }
-
-    /// The times at which a row is let in; none: it is dropped.
-    fn settle(
-        &mut self,
-        sync: Time,
-        other: Time,
-        payload: Option<OwnedRow>,
-        row: usize,
-    ) -> Result<Option<(Time, Time)>> {
-        let kind = Kind::of(sync, other);
-        let other = match (kind, &payload) {
-            (Kind::End, Some(payload)) => match self.moved_start(payload, other) {
-                Some(Some(start)) => start,
-                Some(None) => return Ok(None),
-                None => other,
-            },
-            _ => other,
-        };
-        // A row that was told late has been told all the same: it lives one tick, even if it was over by then.
-        let at = |time: Time| if kind == Kind::End { time.max(other.saturating_add(1)) } else { time };
-        if sync >= self.frontier {
-            return Ok(Some((at(sync), other)));
-        }
-        let adjusted = match self.options.disorder {
-            Disorder::Raise => return self.raise(sync, row),
-            Disorder::Drop => None,
-            Disorder::Adjust if kind == Kind::Interval && other <= self.frontier => None,
-            Disorder::Adjust => Some((at(self.frontier), other)),
-        };
-        if kind == Kind::Start
-            && let Some(payload) = payload
-        {
-            self.moved.entry((payload, sync)).or_default().push(adjusted.map(|(start, _)| start));
-        }
-        Ok(adjusted)
-    }
-
-    /// What became of a start edge that came late.
-    fn moved_start(&mut self, payload: &OwnedRow, start: Time) -> Option<Option<Time>> {
-        let key = (payload.clone(), start);
-        let starts = self.moved.get_mut(&key)?;
-        let first = starts.remove(0);
-        if starts.is_empty() {
-            self.moved.remove(&key);
-        }
-        Some(first)
-    }
-
-    fn raise<T>(&self, sync: Time, row: usize) -> Result<T> {
-        let held = match self.options.reorder_latency {
-            0 => String::new(),
-            ticks => format!(" less the reorder latency of {ticks} ticks"),
-        };
-        exec_err!(
-            "row {} is out of order: its time is {}, after the time {}{held} has been reached; sort the input, raise \
-             reorder_latency, or choose disorder \"drop\" or \"adjust\"",
-            self.rows_read + row as u64,
-            sync,
-            self.high
-        )
-    }
-
-    /// Lets go of the rows before `time`.
-    fn release(&mut self, time: Time) {
-        while let Some(sync) = self.waiting.next_end()
-            && sync < time
-            && let Some(id) = self.waiting.ending_at(sync)
-        {
-            let entry = self.waiting.get(id);
-            self.rows.push(sync, entry.note, entry.row);
-            self.waiting.remove(id);
-        }
-    }
-
     fn flush_rows(&mut self, out: &mut Vec<Message>) -> Result<()> {
-        let mut released = Vec::new();
-        self.rows.flush(&self.waiting, &mut released)?;
-        self.waiting.tidy()?;
-        for message in released {
-            if let Message::Batch(batch) = message {
-                self.hand_out(batch, out);
-            }
+        if let Some(batch) = self.reorder.take()? {
+            self.hand_out(batch, out);
         }
         Ok(())
     }
@@ -361,7 +210,7 @@ impl Ingress {
     /// `Internal` if rows held back cannot be put together.
     pub fn advance(&mut self, time: Time, out: &mut Vec<Message>) -> Result<()> {
         let time = time.max(self.frontier);
-        self.release(time);
+        self.reorder.release(time);
         self.flush_rows(out)?;
         if time > self.punctuated {
             self.frontier = time;
@@ -386,98 +235,17 @@ impl Ingress {
     /// # Errors
     /// As [`advance`](Ingress::advance).
     pub fn complete(&mut self, out: &mut Vec<Message>) -> Result<()> {
+        if let Some(order) = &self.order {
+            order.found();
+        }
         match self.options.on_completed {
             OnCompleted::EndOfStream => self.advance(INFINITY, out),
             OnCompleted::Flush => {
-                self.release(self.high.saturating_add(1));
+                self.reorder.release(self.high.saturating_add(1));
                 self.flush_rows(out)?;
                 self.advance(self.high, out)
             }
             OnCompleted::Nothing => Ok(()),
-        }
-    }
-
-    fn times(&self, table: &RecordBatch) -> Result<Times> {
-        let column = |c: usize| -> Result<ScalarBuffer<i64>> {
-            match table.column(c).logical_nulls().filter(|n| n.null_count() > 0) {
-                Some(nulls) => exec_err!(
-                    "row {} has no time: column `{}` is null there; filter such rows out before the time is read",
-                    self.rows_read + nulls.iter().position(|valid| !valid).unwrap_or(0) as u64,
-                    table.schema().field(c).name()
-                ),
-                None => ticks(table.column(c)),
-            }
-        };
-        match self.time {
-            TimeColumns::Point { start } => Ok(Times { sync: column(start)?, other: Other::After(1) }),
-            TimeColumns::Interval { start, end } => {
-                let (starts, ends) = (column(start)?, ends(table.column(end))?);
-                self.check_lifetimes(&starts, &ends)?;
-                Ok(Times { sync: starts, other: Other::Column(ends) })
-            }
-            TimeColumns::Edges { start, end, kind } => {
-                let (starts, ends) = (column(start)?, ends(table.column(end))?);
-                self.edge_times(&starts, &ends, table.column(kind))
-            }
-        }
-    }
-
-    fn check_lifetimes(&self, starts: &[Time], ends: &[Time]) -> Result<()> {
-        match starts.iter().zip(ends).position(|(s, e)| e <= s) {
-            Some(row) => self.empty_lifetime(row, starts[row], ends[row]),
-            None => Ok(()),
-        }
-    }
-
-    fn empty_lifetime<T>(&self, row: usize, start: Time, end: Time) -> Result<T> {
-        exec_err!(
-            "row {} ends at {end}, not after its start {start}; a lifetime [start, end) has at least one tick",
-            self.rows_read + row as u64
-        )
-    }
-
-    fn edge_times(&self, starts: &[Time], ends: &[Time], kinds: &ArrayRef) -> Result<Times> {
-        let kinds = cast(kinds, &DataType::Utf8)?;
-        let kinds = kinds.as_string::<i32>();
-        let (mut sync, mut other) = (Vec::with_capacity(starts.len()), Vec::with_capacity(starts.len()));
-        for row in 0..starts.len() {
-            let kind = if kinds.is_valid(row) { kinds.value(row) } else { "null" };
-            let (s, o) = match kind {
-                "start" => (starts[row], INFINITY),
-                "interval" | "end" if ends[row] <= starts[row] => {
-                    return self.empty_lifetime(row, starts[row], ends[row]);
-                }
-                "interval" => (starts[row], ends[row]),
-                "end" if ends[row] == INFINITY => {
-                    return exec_err!("row {}: an end edge needs an end", self.rows_read + row as u64);
-                }
-                "end" => (ends[row], starts[row]),
-                other => {
-                    return exec_err!(
-                        "row {}: \"{other}\" is no kind of row; the kinds are interval, start, end, punctuation",
-                        self.rows_read + row as u64
-                    );
-                }
-            };
-            sync.push(s);
-            other.push(o);
-        }
-        Ok(Times { sync: sync.into(), other: Other::Column(other.into()) })
-    }
-}
-
-/// The times of rows that need not be in order.
-struct Unsorted<'a> {
-    sync: &'a [Time],
-    other: &'a Other,
-}
-
-impl Unsorted<'_> {
-    fn other_at(&self, row: usize) -> Time {
-        match self.other {
-            Other::Open => INFINITY,
-            Other::After(ticks) => self.sync[row].saturating_add(*ticks),
-            Other::Column(other) => other[row],
         }
     }
 }
@@ -485,39 +253,4 @@ impl Unsorted<'_> {
 /// The last multiple of `period` not after `time`.
 fn beat(time: Time, period: i64) -> Time {
     time.saturating_sub(time.rem_euclid(period))
-}
-
-fn payload_rows(rows: &RecordBatch) -> Result<Vec<OwnedRow>> {
-    let fields = rows.columns().iter().map(|c| SortField::new(c.data_type().clone())).collect();
-    let converted = RowConverter::new(fields)?.convert_columns(rows.columns())?;
-    Ok(converted.iter().map(|row| row.owned()).collect())
-}
-
-fn check_time_type(schema: &Schema, column: usize) -> Result<()> {
-    let field = schema.field(column);
-    match field.data_type() {
-        DataType::Int64 | DataType::Timestamp(_, _) => Ok(()),
-        other => plan_err!(
-            "column `{}` cannot be the time: it is {other}; a time is a timestamp or an int64 (cast it)",
-            field.name()
-        ),
-    }
-}
-
-/// A time column as ticks.
-fn ticks(column: &ArrayRef) -> Result<ScalarBuffer<i64>> {
-    let data = column.to_data();
-    Ok(ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len()))
-}
-
-/// An end column as ticks; a null end is not known.
-fn ends(column: &ArrayRef) -> Result<ScalarBuffer<i64>> {
-    let values = ticks(column)?;
-    Ok(match column.logical_nulls() {
-        None => values,
-        Some(nulls) => {
-            let end = |(i, &t): (usize, &i64)| if nulls.is_valid(i) { t } else { INFINITY };
-            values.iter().enumerate().map(end).collect::<Vec<_>>().into()
-        }
-    })
 }

@@ -10,7 +10,8 @@
 //! 2. [`Batch`], [`Key`]: columns; group numbers and [`TimeMerge`];
 //! 3. [`operators`]: one file each; `operators/aggregate` is the snapshot aggregate with its accumulators;
 //! 4. [`Ingress`], [`egress`]: tables to streams and back;
-//! 5. [`Graph`]: operators wired together.
+//! 5. [`Graph`]: operators wired together;
+//! 6. [`checkpoint`]: what each of them holds, as bytes.
 //!
 //! Start at [`Operator`], then read `operators/where_.rs` and `operators/exists.rs`.
 //!
@@ -20,7 +21,7 @@ pub mod rules;
 pub mod time;
 
 mod batch;
-mod checkpoint;
+pub mod checkpoint;
 pub mod egress;
 mod graph;
 mod groups;
@@ -34,12 +35,12 @@ mod values;
 
 pub use batch::{Batch, Message, Other};
 pub use graph::{Graph, NodeId};
-pub use ingress::{Ingress, TimeColumns};
+pub use ingress::{Ingress, KnownOrder, TimeColumns};
 pub use key::Key;
 pub use merge::TimeMerge;
 pub use operator::Operator;
 pub use rules::{
     BATCH_ROWS, Closed, Disorder, DurationRule, IngressOptions, Lifetimes, OnCompleted, Punctuate, StartRule,
 };
-pub use time::{BEGINNING, INFINITY, Kind, Time};
+pub use time::{BEGINNING, INFINITY, Instant, Kind, Time, unit_of};
 pub use values::Column;

@@ -3,6 +3,9 @@
 //! Invariants: rows come out by sync time, ties by input number and then by arrival; a row comes out as soon as, and
 //! not before, no input can still bring one that belongs before it. So the order does not depend on how the inputs
 //! were cut into messages. Where the inputs do not interleave, batches pass through uncut (trill.txt §6.1).
+//!
+//! An [`eager`](TimeMerge::eager) merge is for who puts the rows of an instant in order himself: these come as they
+//! arrived, none waits for a row of its own instant.
 
 use crate::batch::{Batch, Message};
 use crate::checkpoint::SavedBatch;
@@ -16,6 +19,7 @@ use std::collections::VecDeque;
 pub(crate) struct SavedMerge {
     inputs: Vec<(Vec<SavedBatch>, Time, Time)>,
     told: Time,
+    eager: bool,
 }
 
 /// What is known of one input.
@@ -45,6 +49,7 @@ impl Input {
 pub struct TimeMerge {
     inputs: Vec<Input>,
     told: Time,
+    eager: bool,
 }
 
 impl Iterator for TimeMerge {
@@ -71,7 +76,12 @@ impl TimeMerge {
     pub fn new(inputs: usize) -> TimeMerge {
         let input =
             || Input { waiting: VecDeque::new(), taken: 0, frontier: BEGINNING, punctuated: BEGINNING };
-        TimeMerge { inputs: (0..inputs).map(|_| input()).collect(), told: BEGINNING }
+        TimeMerge { inputs: (0..inputs).map(|_| input()).collect(), told: BEGINNING, eager: false }
+    }
+
+    /// A merge whose rows do not wait for others of their own instant: their order within it means nothing.
+    pub fn eager(inputs: usize) -> TimeMerge {
+        TimeMerge { eager: true, ..TimeMerge::new(inputs) }
     }
 
     /// Takes the next message of an input.
@@ -110,18 +120,14 @@ impl TimeMerge {
     pub(crate) fn save(&self) -> Result<SavedMerge> {
         let mut inputs = Vec::new();
         for input in &self.inputs {
-            let mut waiting = Vec::new();
-            for (i, batch) in input.waiting.iter().enumerate() {
+            let rest = |(i, batch): (usize, &Batch)| {
                 let taken = if i == 0 { input.taken } else { 0 };
-                let rest = batch.slice(taken, batch.len() - taken).compact()?;
-                // Absent rows are not saved, and a waiting batch has a row.
-                if !rest.is_empty() {
-                    waiting.push(SavedBatch::of(&rest)?);
-                }
-            }
+                SavedBatch::of(&batch.slice(taken, batch.len() - taken))
+            };
+            let waiting = input.waiting.iter().enumerate().map(rest).collect::<Result<_>>()?;
             inputs.push((waiting, input.frontier, input.punctuated));
         }
-        Ok(SavedMerge { inputs, told: self.told })
+        Ok(SavedMerge { inputs, told: self.told, eager: self.eager })
     }
 
     /// The merge that was saved.
@@ -131,18 +137,25 @@ impl TimeMerge {
             let waiting = waiting.into_iter().map(SavedBatch::batch).collect::<Result<_>>()?;
             inputs.push(Input { waiting, taken: 0, frontier, punctuated });
         }
-        Ok(TimeMerge { inputs, told: saved.told })
+        Ok(TimeMerge { inputs, told: saved.told, eager: saved.eager })
     }
 
     /// The input whose next row is next of all, if that is certain.
     fn first(&self) -> Option<usize> {
-        let (input, state) = self.inputs.iter().enumerate().min_by_key(|(i, s)| (s.head().0, *i))?;
+        let place = |(i, s): &(usize, &Input)| {
+            let (time, is_row) = s.head();
+            (time, self.eager && !is_row, *i)
+        };
+        let (input, state) = self.inputs.iter().enumerate().min_by_key(place)?;
         state.head().1.then_some(input)
     }
 
     /// Takes from `input` as many rows as come before the next row of any other.
     fn take(&mut self, input: usize) -> Batch {
-        let until = |i: usize, s: &Input| if i < input { s.head().0 } else { s.head().0.saturating_add(1) };
+        let until = |i: usize, s: &Input| match i < input && !self.eager {
+            true => s.head().0,
+            false => s.head().0.saturating_add(1),
+        };
         let limit =
             self.inputs.iter().enumerate().filter(|(i, _)| *i != input).map(|(i, s)| until(i, s)).min();
         let ended = self.inputs.iter().enumerate().all(|(i, s)| i == input || s.head() == (INFINITY, false));

@@ -1,8 +1,9 @@
 //! What an operator is: a state machine that is fed messages and hands messages on.
 
+pub(crate) use crate::checkpoint::{decode, encode};
+
 use crate::batch::Message;
-use datafusion::common::{DataFusionError, Result};
-use serde::{Serialize, de::DeserializeOwned};
+use datafusion::common::Result;
 
 /// A push-based operator without I/O, threads or clock.
 ///
@@ -13,6 +14,12 @@ pub trait Operator: Send {
     /// How many inputs it has.
     fn inputs(&self) -> usize {
         1
+    }
+
+    /// What it is called where a graph is described, as in a checkpoint: the name of its type.
+    fn name(&self) -> &'static str {
+        let path = std::any::type_name::<Self>();
+        path.rsplit("::").next().unwrap_or(path)
     }
 
     /// Takes the next message of an input and appends to `out` what follows from it.
@@ -34,19 +41,4 @@ pub trait Operator: Send {
     /// # Errors
     /// `Execution` if the bytes are not a state of this operator.
     fn restore(&mut self, state: &[u8]) -> Result<()>;
-}
-
-/// Encodes a state.
-pub(crate) fn encode<T: Serialize>(state: &T) -> Result<Vec<u8>> {
-    postcard::to_stdvec(state)
-        .map_err(|e| DataFusionError::Internal(format!("a checkpoint could not be encoded: {e}")))
-}
-
-/// Decodes a state.
-pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    postcard::from_bytes(bytes).map_err(|e| {
-        DataFusionError::Execution(format!(
-            "the checkpoint does not fit this query ({e}); restore it into the query that wrote it"
-        ))
-    })
 }

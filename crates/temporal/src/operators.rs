@@ -15,7 +15,9 @@ mod union;
 mod unnest;
 mod where_;
 
-pub use aggregate::{Accumulator, Aggregate, AggregateCall, AggregateFunction, Rows, UserAggregate, same};
+pub use aggregate::{
+    Accumulator, Aggregate, AggregateCall, AggregateFunction, Combine, Rows, UserAggregate, same,
+};
 pub use alter_lifetime::AlterLifetime;
 pub use clip::{Clip, ClipConstant};
 pub use coalesce::{Coalesce, CoalesceOrder};

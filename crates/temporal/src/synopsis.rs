@@ -9,7 +9,7 @@ use crate::checkpoint::{restore_rows, save_rows};
 use crate::time::{INFINITY, Time};
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::interleave_record_batch;
-use datafusion::common::Result;
+use datafusion::common::{Result, exec_err};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -132,6 +132,18 @@ impl Synopsis {
 
     pub fn get(&self, id: EntryId) -> &Entry {
         &self.entries[id as usize]
+    }
+
+    /// Says when a row whose end was not known ends.
+    pub fn close(&mut self, id: EntryId, end: Time) {
+        let entry = &mut self.entries[id as usize];
+        entry.end = end;
+        self.ends.push(Reverse((end, entry.number, id)));
+    }
+
+    /// How many rows are alive.
+    pub fn count(&self) -> usize {
+        self.living
     }
 
     pub fn note(&mut self, id: EntryId, note: Time) {
@@ -269,7 +281,13 @@ impl Synopsis {
     pub fn restore(saved: SavedSynopsis) -> Result<Synopsis> {
         let mut synopsis = Synopsis::default();
         if let Some(rows) = saved.rows {
-            let kept = synopsis.keep(restore_rows(&rows)?);
+            let rows = restore_rows(&rows)?;
+            if rows.num_rows() != saved.entries.len() {
+                return exec_err!(
+                    "the checkpoint has rows without lifetimes, or the reverse; take a new one"
+                );
+            }
+            let kept = synopsis.keep(rows);
             for (row, e) in saved.entries.iter().enumerate() {
                 synopsis.insert(e.group, (kept, row as u32), e.start, e.end, e.note);
             }

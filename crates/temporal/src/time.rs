@@ -9,6 +9,12 @@
 //! | `== INFINITY`  | start edge | alive from `sync`; the end is not known yet         |
 //! | `< sync`       | end edge   | the row that began at `other` ends at `sync`        |
 
+use arrow::datatypes::{DataType, TimeUnit};
+use arrow::temporal_conversions::{
+    timestamp_ms_to_datetime, timestamp_ns_to_datetime, timestamp_s_to_datetime, timestamp_us_to_datetime,
+};
+use std::fmt;
+
 /// An instant: ticks in the unit of the stream's time column.
 pub type Time = i64;
 
@@ -17,6 +23,39 @@ pub const INFINITY: Time = i64::MAX;
 
 /// The beginning of time: where the rows of a relation that was always there start.
 pub const BEGINNING: Time = i64::MIN;
+
+/// An instant as people read it: `2013-01-01T05:17:00` where ticks are of a unit of a calendar's time, else the ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instant {
+    /// The instant.
+    pub time: Time,
+    /// The unit of the stream's time column; none: a logical clock.
+    pub unit: Option<TimeUnit>,
+}
+
+/// The unit of a type of time; none: a logical clock.
+pub fn unit_of(data_type: &DataType) -> Option<TimeUnit> {
+    match data_type {
+        DataType::Timestamp(unit, _) => Some(*unit),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let date = match self.unit {
+            Some(TimeUnit::Second) => timestamp_s_to_datetime(self.time),
+            Some(TimeUnit::Millisecond) => timestamp_ms_to_datetime(self.time),
+            Some(TimeUnit::Microsecond) => timestamp_us_to_datetime(self.time),
+            Some(TimeUnit::Nanosecond) => timestamp_ns_to_datetime(self.time),
+            None => None,
+        };
+        match date {
+            Some(date) => write!(f, "{}", date.format("%Y-%m-%dT%H:%M:%S%.f")),
+            None => write!(f, "{}", self.time),
+        }
+    }
+}
 
 /// What a row says about the relation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,5 +98,25 @@ pub fn next_on_grid(time: Time, hop: i64, offset: i64, inclusive: bool) -> Time 
     match past {
         0 if inclusive => time,
         _ => time.saturating_add(hop - past),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_dates_where_there_is_a_calendar() {
+        let show = |time, unit| Instant { time, unit }.to_string();
+        assert_eq!(show(1_357_017_420, Some(TimeUnit::Second)), "2013-01-01T05:17:00");
+        assert_eq!(show(1_357_017_420_250, Some(TimeUnit::Millisecond)), "2013-01-01T05:17:00.250");
+        assert_eq!(
+            show(1_357_017_420_000_000, unit_of(&DataType::Timestamp(TimeUnit::Microsecond, None))),
+            "2013-01-01T05:17:00"
+        );
+        assert_eq!(show(-1, Some(TimeUnit::Nanosecond)), "1969-12-31T23:59:59.999999999");
+        assert_eq!(show(17, unit_of(&DataType::Int64)), "17");
+        // No calendar goes that far.
+        assert_eq!(show(INFINITY, Some(TimeUnit::Second)), INFINITY.to_string());
     }
 }

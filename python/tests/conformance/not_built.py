@@ -1,4 +1,4 @@
-"""What the cases speak of that the product does not have yet, or does otherwise."""
+"""What the cases speak of that the product does not have yet."""
 
 from __future__ import annotations
 
@@ -43,12 +43,6 @@ AGGREGATES = {
     "average_squares": "average of squares",
     "max_by": "max_by",
     "min_by": "min_by",
-}
-
-# Cases that we answer differently on purpose.
-OTHERWISE = {
-    "join_points_flush": "rows of one instant are joined when time has passed it, so that their order never "
-    "depends on which input was read first; a flush says nothing about time",
 }
 
 

@@ -8,6 +8,7 @@
 mod alter_lifetime;
 mod clip;
 mod clip_constant;
+mod combine;
 mod exchange;
 mod ingress;
 mod point_at_end;
@@ -19,6 +20,7 @@ mod with_start;
 pub use alter_lifetime::{AlterLifetime, lifetime_schema, start_schema};
 pub use clip::Clip;
 pub use clip_constant::ClipConstant;
+pub use combine::Combine;
 pub use exchange::{Exchange, Movement, Scope};
 pub use ingress::{Ingress, TimeSpec};
 pub use point_at_end::PointAtEnd;
@@ -49,6 +51,8 @@ pub enum Node<'a> {
     PointAtEnd(&'a PointAtEnd),
     /// The current key changes.
     ReKey(&'a ReKey),
+    /// Rows of one group and instant are put together before they move.
+    Combine(&'a Combine),
     /// Rows move between shards.
     Exchange(&'a Exchange),
 }
@@ -65,6 +69,7 @@ pub fn node(plan: &LogicalPlan) -> Option<Node<'_>> {
         .or_else(|| any.downcast_ref().map(Node::Clip))
         .or_else(|| any.downcast_ref().map(Node::PointAtEnd))
         .or_else(|| any.downcast_ref().map(Node::ReKey))
+        .or_else(|| any.downcast_ref().map(Node::Combine))
         .or_else(|| any.downcast_ref().map(Node::Exchange))
 }
 

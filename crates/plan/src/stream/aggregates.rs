@@ -4,6 +4,7 @@
 //! results have the types of the temporal engine's: arguments are cast where the two would differ.
 
 use super::Stream;
+use super::user_function::{UserFunction, user_function};
 use crate::names::{index_of, show, type_name};
 use crate::resolve::{resolve, resolve_as};
 use arrow::datatypes::DataType;
@@ -19,7 +20,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// What an aggregate computes over the rows of a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AggFunction {
     /// How many rows; with an argument, in how many it is not null.
     Count,
@@ -38,6 +39,8 @@ pub enum AggFunction {
     Last,
     /// How many different values that are not null.
     CountDistinct,
+    /// A user's own.
+    User(UserFunction),
 }
 
 /// One aggregate: what it computes, of what, over which rows.
@@ -53,7 +56,7 @@ pub struct Agg {
 
 impl AggFunction {
     /// The function as it is written: `"count_distinct"`.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             AggFunction::Count => "count",
             AggFunction::Sum => "sum",
@@ -63,10 +66,11 @@ impl AggFunction {
             AggFunction::First => "first",
             AggFunction::Last => "last",
             AggFunction::CountDistinct => "count_distinct",
+            AggFunction::User(user) => user.name(),
         }
     }
 
-    fn udaf(self) -> Arc<AggregateUDF> {
+    fn udaf(&self) -> Arc<AggregateUDF> {
         match self {
             AggFunction::Count | AggFunction::CountDistinct => count_udaf(),
             AggFunction::Sum => sum_udaf(),
@@ -75,12 +79,13 @@ impl AggFunction {
             AggFunction::Max => max_udaf(),
             AggFunction::First => first_value_udaf(),
             AggFunction::Last => last_value_udaf(),
+            AggFunction::User(user) => user.udaf(),
         }
     }
 
     /// The type that an argument of this type is cast to, where the two engines would give results of
     /// other types: both compute over a dictionary's values, and small decimals are summed as decimal128.
-    fn computes_over(self, argument: &DataType) -> Option<DataType> {
+    fn computes_over(&self, argument: &DataType) -> Option<DataType> {
         match (self, argument) {
             (_, DataType::Dictionary(_, value)) => Some(value.as_ref().clone()),
             (
@@ -92,7 +97,7 @@ impl AggFunction {
     }
 
     /// Whether it can be computed over values of this type.
-    fn takes(self, argument: &DataType) -> bool {
+    fn takes(&self, argument: &DataType) -> bool {
         match self {
             AggFunction::Sum | AggFunction::Average => {
                 argument.is_numeric() && !matches!(argument, DataType::Decimal256(_, _))
@@ -128,7 +133,7 @@ impl Agg {
     /// DataFusion's expression for it, over these columns.
     fn expr(&self, schema: &DFSchema) -> Result<Expr> {
         let what = self.show();
-        let argument = match (&self.argument, self.function) {
+        let argument = match (&self.argument, &self.function) {
             (Some(argument), _) => self.argument(argument.clone(), schema, &what)?,
             (None, AggFunction::Count) => Expr::Literal(COUNT_STAR_EXPANSION, None),
             (None, function) => return plan_err!("{} needs an expression: of what?", function.name()),
@@ -172,7 +177,21 @@ pub fn aggregate_of(expr: &Expr) -> Result<(String, Agg)> {
     let Expr::AggregateFunction(call) = expr.clone().unalias() else {
         return plan_err!("{} is no aggregate", show(expr));
     };
-    let function = match (call.func.name(), call.params.distinct) {
+    let function = function_of(&call.func, call.params.distinct, &name)?;
+    if !call.params.order_by.is_empty() || call.params.null_treatment.is_some() || call.params.args.len() != 1
+    {
+        return plan_err!("{name}: a stream's aggregates take one argument and no ordering: {}", show(expr));
+    }
+    let argument = call.params.args.into_iter().next().filter(|a| !is_any_row(&function, a));
+    Ok((name, Agg { function, argument, filter: call.params.filter.map(|f| *f) }))
+}
+
+/// The function that DataFusion's stands for.
+fn function_of(func: &AggregateUDF, distinct: bool, name: &str) -> Result<AggFunction> {
+    if let Some(user) = user_function(func) {
+        return Ok(AggFunction::User(user));
+    }
+    Ok(match (func.name(), distinct) {
         ("count", false) => AggFunction::Count,
         ("count", true) => AggFunction::CountDistinct,
         ("sum", false) => AggFunction::Sum,
@@ -182,19 +201,13 @@ pub fn aggregate_of(expr: &Expr) -> Result<(String, Agg)> {
         ("first_value", false) => AggFunction::First,
         ("last_value", false) => AggFunction::Last,
         (other, _) => return plan_err!("{name}: a stream has no aggregate {other}"),
-    };
-    if !call.params.order_by.is_empty() || call.params.null_treatment.is_some() || call.params.args.len() != 1
-    {
-        return plan_err!("{name}: a stream's aggregates take one argument and no ordering: {}", show(expr));
-    }
-    let argument = call.params.args.into_iter().next().filter(|a| !is_any_row(function, a));
-    Ok((name, Agg { function, argument, filter: call.params.filter.map(|f| *f) }))
+    })
 }
 
 /// `count(1)` and its like count rows.
-fn is_any_row(function: AggFunction, argument: &Expr) -> bool {
+fn is_any_row(function: &AggFunction, argument: &Expr) -> bool {
     let value: Option<&ScalarValue> = argument.as_literal();
-    function == AggFunction::Count && value.is_some_and(|v| !v.is_null())
+    *function == AggFunction::Count && value.is_some_and(|v| !v.is_null())
 }
 
 impl Stream {

@@ -9,10 +9,12 @@ mod joins;
 mod movement;
 mod pairs;
 mod relational;
+mod user_function;
 mod windows;
 
 pub use aggregates::{Agg, AggFunction, aggregate_of};
 pub use joins::JoinKind;
+pub use user_function::UserFunction;
 
 use crate::explain::explain;
 use crate::nodes::{Ingress, TimeSpec, extension};

@@ -29,7 +29,7 @@ const ALL: [AggFunction; 8] = [
 fn types_over(data_type: DataType) -> String {
     let t = table("rows", &[("v", data_type)]);
     let result = |f: AggFunction| {
-        let stream = t.aggregate(vec![named("x", f, "v")]).ok()?;
+        let stream = t.aggregate(vec![named("x", f.clone(), "v")]).ok()?;
         let field = stream.schema().field(0).clone();
         Some(format!("{} {}", f.name(), whimbrel_plan::names::type_name(field.data_type())))
     };

@@ -9,4 +9,4 @@ mod write;
 
 pub use infer::infer;
 pub use read::{cell, instant};
-pub use write::{column, literal};
+pub use write::{column, literal, show};

@@ -97,7 +97,8 @@ fn collect<C: FromIterator<Option<T>>, T>(
     objects.iter().enumerate().map(one).collect()
 }
 
-fn show(object: &Bound<'_, PyAny>) -> String {
+/// An object as messages show it.
+pub fn show(object: &Bound<'_, PyAny>) -> String {
     let text = object.repr().map_or_else(|_| "an object".into(), |r| r.to_string());
     if text.chars().count() > 60 { text.chars().take(57).collect::<String>() + "..." } else { text }
 }

@@ -2,19 +2,27 @@
 //!
 //! Each shard has one sender. What is sent before the first query reads the shard is kept for it, however
 //! much it is; from then on a sender waits while a query's queue is full. Every query gets what is sent from
-//! its start on.
+//! its start on. A message is sent to all queries or to none: a sender waits for room in every queue before it
+//! puts anything into one.
 
 use super::{Dataset, Shard};
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Select, SendTimeoutError, Sender, bounded, unbounded};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, exec_err, plan_err};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 use whimbrel_plan::{Source, SourceInfo};
 use whimbrel_temporal::{INFINITY, Message, Time};
 
 /// How many messages may wait between a sender and a query.
 const CAPACITY: usize = 64;
+
+/// How long a sender waits before it asks whether to go on waiting.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Asked now and then while a sender waits; an error ends the wait.
+pub type Patience<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 /// A source that is fed by [`LiveSender`]s.
 pub struct LiveDataset {
@@ -69,9 +77,17 @@ impl LiveSender {
     /// `Plan` if the columns are not the source's; `Execution` if every query that read the source is over,
     /// or the shard was closed.
     pub fn push(&self, rows: RecordBatch) -> Result<()> {
+        self.push_while(rows, &mut || Ok(()))
+    }
+
+    /// Sends rows; waits while the queue is full and `patience` lasts.
+    ///
+    /// # Errors
+    /// As [`push`](LiveSender::push), and that of `patience`: then nothing was sent.
+    pub fn push_while(&self, rows: RecordBatch, patience: Patience<'_>) -> Result<()> {
         super::memory::check_types(&self.schema, &rows)?;
         let rows = super::conform(rows, &self.schema)?;
-        self.feed.send(crate::relation::always(rows))
+        self.feed.send(crate::relation::always(rows), patience)
     }
 
     /// Says that no row with a time before this will be sent: results up to there become final.
@@ -79,28 +95,34 @@ impl LiveSender {
     /// # Errors
     /// As [`push`](LiveSender::push).
     pub fn advance(&self, time: Time) -> Result<()> {
+        self.advance_while(time, &mut || Ok(()))
+    }
+
+    /// The same, as long as `patience` lasts.
+    ///
+    /// # Errors
+    /// As [`push_while`](LiveSender::push_while).
+    pub fn advance_while(&self, time: Time, patience: Patience<'_>) -> Result<()> {
         match time {
-            INFINITY => self.close(),
-            _ => self.feed.send(Message::Punctuation(time)),
+            INFINITY => {
+                self.close();
+                Ok(())
+            }
+            _ => self.feed.send(Message::Punctuation(time), patience),
         }
     }
 
-    /// Says that nothing more will be sent.
-    pub fn close(&self) -> Result<()> {
-        if self.feed.lock().closed {
-            return Ok(());
-        }
-        let sent = self.feed.send(Message::Punctuation(INFINITY));
-        self.feed.lock().closed = true;
-        // Nobody is left to be told: that is no failure of closing.
-        sent.or(Ok(()))
+    /// Says that nothing more will be sent. Does not wait: readers take what is there, then find the end.
+    pub fn close(&self) {
+        let mut state = self.feed.lock();
+        state.closed = true;
+        state.readers.clear();
     }
 }
 
 impl Drop for LiveSender {
     fn drop(&mut self) {
-        // A reader that has gone away needs no news.
-        let _ = self.close();
+        self.close();
     }
 }
 
@@ -115,8 +137,22 @@ impl Feed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send(&self, message: Message) -> Result<()> {
-        let _order = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The right to send; nobody waits for it without being asked whether to.
+    fn turn(&self, patience: Patience<'_>) -> Result<MutexGuard<'_, ()>> {
+        loop {
+            match self.sending.try_lock() {
+                Ok(turn) => return Ok(turn),
+                Err(TryLockError::Poisoned(turn)) => return Ok(turn.into_inner()),
+                Err(TryLockError::WouldBlock) => {
+                    patience()?;
+                    std::thread::sleep(SLICE / 50);
+                }
+            }
+        }
+    }
+
+    fn send(&self, message: Message, patience: Patience<'_>) -> Result<()> {
+        let _order = self.turn(patience)?;
         let readers = {
             let mut state = self.lock();
             if state.closed {
@@ -129,12 +165,18 @@ impl Feed {
             state.readers.clone()
         };
         // Readers are waited for without the lock: a new one may come meanwhile.
-        let gone: Vec<bool> = readers.iter().map(|r| r.send(message.clone()).is_err()).collect();
-        let gone: Vec<&Sender<Message>> =
-            readers.iter().zip(gone).filter(|(_, g)| *g).map(|(r, _)| r).collect();
+        for reader in &readers {
+            wait_for_room(reader, patience)?;
+        }
+        let mut gone = Vec::new();
+        for reader in &readers {
+            if !put(reader, &message, patience)? {
+                gone.push(reader);
+            }
+        }
         let mut state = self.lock();
         state.readers.retain(|r| !gone.iter().any(|g| g.same_channel(r)));
-        match state.readers.is_empty() {
+        match state.readers.is_empty() && !state.closed {
             true => exec_err!("every query that read this live source is over; its job says why"),
             false => Ok(()),
         }
@@ -171,6 +213,28 @@ impl Feed {
             state.readers.push(sender);
         }
         receiver
+    }
+}
+
+/// Waits until a queue has room or no reader. The room stays: only who has the turn fills queues.
+fn wait_for_room(reader: &Sender<Message>, patience: Patience<'_>) -> Result<()> {
+    let mut select = Select::new();
+    select.send(reader);
+    while reader.is_full() && select.ready_timeout(SLICE).is_err() {
+        patience()?;
+    }
+    Ok(())
+}
+
+/// Puts a message into a queue; false: it has no reader.
+fn put(reader: &Sender<Message>, message: &Message, patience: Patience<'_>) -> Result<bool> {
+    loop {
+        match reader.send_timeout(message.clone(), SLICE) {
+            Ok(()) => return Ok(true),
+            Err(SendTimeoutError::Disconnected(_)) => return Ok(false),
+            // Being ready may have been a false alarm.
+            Err(SendTimeoutError::Timeout(_)) => patience()?,
+        }
     }
 }
 

@@ -5,8 +5,10 @@ use super::{Dataset, Reader, Shard};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, plan_err};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use whimbrel_plan::{Source, SourceInfo};
+use whimbrel_temporal::KnownOrder;
 
 /// Record batches in memory, in shards.
 #[derive(Clone)]
@@ -14,6 +16,8 @@ pub struct MemoryDataset {
     schema: SchemaRef,
     shards: Vec<Vec<RecordBatch>>,
     groups: usize,
+    /// What is known of the order of each shard by each column that somebody asked about.
+    orders: Arc<Mutex<HashMap<(usize, usize), KnownOrder>>>,
 }
 
 impl MemoryDataset {
@@ -25,7 +29,7 @@ impl MemoryDataset {
         for batch in shards.iter().flatten() {
             check_types(&schema, batch)?;
         }
-        Ok(MemoryDataset { schema, shards, groups: 1 })
+        Ok(MemoryDataset { schema, shards, groups: 1, orders: Default::default() })
     }
 
     /// The same rows in the same order, in so many contiguous shards. Nothing is copied.
@@ -39,7 +43,8 @@ impl MemoryDataset {
             .into_iter()
             .map(|run| run.into_iter().map(|p| batches[p.piece].slice(p.offset, p.length)).collect())
             .collect();
-        Ok(MemoryDataset { schema: self.schema.clone(), shards, groups: self.groups })
+        let (schema, groups) = (self.schema.clone(), self.groups);
+        Ok(MemoryDataset { schema, shards, groups, orders: Default::default() })
     }
 
     /// The same shards as those of so many machines, for movements of local scope.
@@ -119,6 +124,11 @@ impl Source for MemoryDataset {
 impl Dataset for MemoryDataset {
     fn rows(&self) -> Option<u64> {
         Some(self.num_rows() as u64)
+    }
+
+    fn order(&self, shard: usize, column: usize) -> Option<KnownOrder> {
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(orders.entry((shard, column)).or_default().clone())
     }
 
     fn open(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Shard> {

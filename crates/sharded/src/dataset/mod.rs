@@ -9,8 +9,8 @@ mod live;
 mod memory;
 mod split;
 
-pub use file::FileDataset;
-pub use live::{LiveDataset, LiveSender};
+pub use file::{FileDataset, FileFormat, ReadOptions};
+pub use live::{LiveDataset, LiveSender, Patience};
 pub use memory::MemoryDataset;
 
 use crossbeam_channel::Receiver;
@@ -19,7 +19,7 @@ use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::{Result, plan_err};
 use std::any::Any;
 use whimbrel_plan::Source;
-use whimbrel_temporal::Message;
+use whimbrel_temporal::{KnownOrder, Message};
 
 /// Rows that come when they are asked for.
 pub trait Reader: Send {
@@ -40,6 +40,11 @@ pub enum Shard {
 pub trait Dataset: Source {
     /// How many rows there are in all, where that is known before they are read.
     fn rows(&self) -> Option<u64>;
+
+    /// What is known of the order of a shard by a column, if the rows never change: kept from query to query.
+    fn order(&self, _shard: usize, _column: usize) -> Option<KnownOrder> {
+        None
+    }
 
     /// Opens a shard. A reader gives the columns of `projection`, in that order, in batches of at most
     /// `batch_rows` rows.

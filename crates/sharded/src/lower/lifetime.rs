@@ -1,12 +1,13 @@
 //! What looks at lifetimes: windows, sessions, clips.
 
+use super::aggregate;
 use super::express::keyed;
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{Expr, UserDefinedLogicalNodeCore};
 use whimbrel_plan::nodes::{self, Node, lifetime_schema, start_schema};
-use whimbrel_plan::physical;
+use whimbrel_plan::{physical, properties};
 use whimbrel_temporal::operators;
-use whimbrel_temporal::{DurationRule, Graph, NodeId, Operator};
+use whimbrel_temporal::{DurationRule, Graph, NodeId, Operator, unit_of};
 
 /// Lowers a node of ours.
 pub(super) fn node(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Result<NodeId> {
@@ -17,6 +18,7 @@ pub(super) fn node(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Resu
         Node::ClipConstant(n) => Box::new(operators::ClipConstant::new(n.limit)),
         Node::Clip(n) => return clip(graph, n, inputs),
         Node::PointAtEnd(_) => Box::new(operators::PointAtEnd::new()),
+        Node::Combine(n) => return aggregate::combine(graph, n, inputs[0]),
         Node::Ingress(_) | Node::ReKey(_) | Node::Exchange(_) => {
             return internal_err!("{node:?} is dealt with where stages are cut");
         }
@@ -30,7 +32,9 @@ fn alter(node: &nodes::AlterLifetime) -> Result<operators::AlterLifetime> {
         rule @ DurationRule::ByStart(_) => rule.try_map(|e| physical(e, start_schema()))?,
         rule => rule.try_map(|e| physical(e, lifetime_schema()))?,
     };
-    Ok(operators::AlterLifetime::new(start, duration))
+    let time = properties(&node.input)?.time;
+    let unit = time.as_ref().and_then(unit_of);
+    Ok(operators::AlterLifetime::new(start, duration).in_unit(unit))
 }
 
 fn session(graph: &mut Graph, node: &nodes::Session, input: NodeId) -> Result<NodeId> {

@@ -34,6 +34,8 @@ fn deterministic() -> SessionState {
     options.execution.enable_file_stream_work_stealing = false;
     options.execution.hash_join_buffering_capacity = 0;
     options.optimizer.enable_round_robin_repartition = false;
+    // It looks groups up by `==`, and so does not find that of NaN again.
+    options.optimizer.enable_topk_aggregation = false;
     options.optimizer.enable_dynamic_filter_pushdown = false;
     options.optimizer.enable_join_dynamic_filter_pushdown = false;
     options.optimizer.enable_topk_dynamic_filter_pushdown = false;
@@ -52,20 +54,24 @@ impl Fragment {
         let [output] = stage.outputs.as_slice() else {
             return internal_err!("a relational stage has one output, not {}", stage.outputs.len());
         };
-        let plan = assemble(stage, output.operand)?;
+        let plan = assemble(stage, output.operand, false)?;
         Ok(Fragment { plan: session().optimize(&plan)? })
     }
 }
 
-fn assemble(stage: &Stage, operand: Operand) -> Result<LogicalPlan> {
+/// The plan of an operand. What is under the recursive part of a query is read `again` and again.
+fn assemble(stage: &Stage, operand: Operand, again: bool) -> Result<LogicalPlan> {
     match operand {
         Operand::Input(input) => {
-            let leaf = Leaf { input, schema: stage.inputs[input].schema.clone() };
+            let leaf = Leaf { input, again, schema: stage.inputs[input].schema.clone() };
             Ok(LogicalPlan::Extension(Extension { node: Arc::new(leaf) }))
         }
         Operand::Node(node) => {
             let Node { plan, inputs } = &stage.nodes[node];
-            let inputs = inputs.iter().map(|i| assemble(stage, *i)).collect::<Result<Vec<_>>>()?;
+            let recursive = matches!(plan, LogicalPlan::RecursiveQuery(_));
+            let inputs = inputs.iter().enumerate();
+            let inputs = inputs.map(|(place, i)| assemble(stage, *i, again || recursive && place == 1));
+            let inputs = inputs.collect::<Result<Vec<_>>>()?;
             match inputs.is_empty() {
                 true => Ok(plan.clone()),
                 false => plan.with_new_exprs(plan.expressions(), inputs),

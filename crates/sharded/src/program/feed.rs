@@ -1,7 +1,8 @@
 //! The leaves of a relational stage: where a DataFusion plan reads what its channel is given.
 //!
 //! Invariants: a leaf hands out the messages of its lanes in turn; when there is nothing it says which lane
-//! it waits for and wakes whoever drives the plan. It never blocks.
+//! it waits for and wakes whoever drives the plan. It never blocks. A leaf that is read again and again keeps
+//! what it has handed out.
 
 use super::turns::{Turn, Turns};
 use crate::dataset::conform;
@@ -35,6 +36,8 @@ pub(super) struct Feed {
 #[derive(Debug)]
 struct State {
     inputs: Vec<Turns>,
+    /// What each input has handed out, if it is to be read again.
+    kept: Vec<Vec<RecordBatch>>,
     hungry: BTreeSet<usize>,
     /// Those to be woken: by each input's data its reader, by a leaf's hunger the driver.
     readers: Vec<Option<Waker>>,
@@ -47,6 +50,7 @@ impl Feed {
         let first_lanes = lanes.iter().scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n))).collect();
         let state = State {
             inputs: lanes.iter().map(|n| Turns::new(*n)).collect(),
+            kept: vec![vec![]; lanes.len()],
             hungry: BTreeSet::new(),
             readers: vec![None; lanes.len()],
             driver: None,
@@ -111,11 +115,37 @@ impl Feed {
     }
 }
 
+/// One reading of an input, from its beginning.
+struct Reading {
+    feed: Arc<Feed>,
+    input: usize,
+    /// How many batches it has given, where they are kept.
+    given: Option<usize>,
+}
+
+impl Reading {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<RecordBatch>> {
+        let Some(given) = &mut self.given else { return self.feed.poll_next(self.input, context) };
+        if let Some(rows) = self.feed.lock().kept[self.input].get(*given) {
+            *given += 1;
+            return Poll::Ready(Some(rows.clone()));
+        }
+        let polled = self.feed.poll_next(self.input, context);
+        if let Poll::Ready(Some(rows)) = &polled {
+            *given += 1;
+            self.feed.lock().kept[self.input].push(rows.clone());
+        }
+        polled
+    }
+}
+
 /// An input of the stage, as a node of its plan.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Leaf {
     /// Which input.
     pub input: usize,
+    /// Whether it is read more than once.
+    pub again: bool,
     /// Its columns.
     pub schema: DFSchemaRef,
 }
@@ -156,6 +186,7 @@ impl UserDefinedLogicalNodeCore for Leaf {
 #[derive(Debug)]
 pub(super) struct LeafExec {
     input: usize,
+    again: bool,
     properties: Arc<PlanProperties>,
 }
 
@@ -169,7 +200,7 @@ impl LeafExec {
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::Cooperative);
-        LeafExec { input: leaf.input, properties: Arc::new(properties) }
+        LeafExec { input: leaf.input, again: leaf.again, properties: Arc::new(properties) }
     }
 }
 
@@ -218,12 +249,12 @@ impl ExecutionPlan for LeafExec {
         if partition != 0 {
             return internal_err!("a leaf has one partition, not number {partition}");
         }
-        let input = self.input;
+        let mut reading = Reading { feed, input: self.input, given: self.again.then_some(0) };
         let schema = self.schema();
         // Tables from users need not say the same of nulls and metadata as the plan does.
         let columns = schema.clone();
         let rows = poll_fn(move |context| {
-            feed.poll_next(input, context).map(|rows| rows.map(|rows| conform(rows, &columns)))
+            reading.poll_next(context).map(|rows| rows.map(|rows| conform(rows, &columns)))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }

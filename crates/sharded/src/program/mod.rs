@@ -4,17 +4,23 @@
 //! deterministic function of what each of its lanes holds, however the lanes are interleaved: it says itself
 //! which lane it needs next. It owns no thread, no clock, no file and no socket; runtimes schedule programs
 //! and carry messages, and nothing else.
+//!
+//! Whatever a program was given, in its order, is its tape: a new program goes where an old one was by being
+//! given the same tape, or, if it is temporal, a checkpoint and the rest of the tape.
 
+mod build;
 mod feed;
+mod memory;
 mod relational;
 mod temporal;
 mod turns;
 
+pub use build::Programs;
 pub use relational::RelationalProgram;
 pub use temporal::TemporalProgram;
 
 pub(crate) use feed::Leaf;
-pub(crate) use temporal::Entry;
+use temporal::Entry;
 
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
@@ -41,6 +47,21 @@ pub trait ChannelProgram: Send {
 
     /// Goes on, and appends what comes out, with the number of the output.
     fn step(&mut self, out: &mut Vec<(usize, Message)>) -> Result<Step>;
+
+    /// What it holds between two steps, messages that were pushed but not used yet included, as
+    /// [sealed](whimbrel_temporal::checkpoint) bytes. None: it cannot say, and is rebuilt from its tape.
+    ///
+    /// # Errors
+    /// `Internal` or `ArrowError` if its state cannot be encoded, or if it has failed before.
+    fn save(&self) -> Result<Option<Vec<u8>>>;
+
+    /// Takes over a saved state into a new program of the same channel of the same query, which then goes on as
+    /// the one that was saved would.
+    ///
+    /// # Errors
+    /// `Execution` if the bytes are not a whole checkpoint of such a program; the program must then be made anew.
+    /// `Plan` if programs of this kind have no checkpoints.
+    fn restore(&mut self, state: &[u8]) -> Result<()>;
 
     /// How many rows came too late so far.
     fn rows_late(&self) -> u64 {

@@ -11,7 +11,8 @@ use super::{ChannelProgram, Step};
 use crate::relation::always;
 use async_trait::async_trait;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err, plan_err};
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
@@ -47,6 +48,7 @@ impl RelationalProgram {
     pub(crate) fn new(
         plan: &LogicalPlan,
         session: &SessionState,
+        memory: Arc<RuntimeEnv>,
         lanes: &[usize],
         outputs: usize,
     ) -> Result<RelationalProgram> {
@@ -57,7 +59,7 @@ impl RelationalProgram {
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Leaves)]);
         let physical = runtime.block_on(planner.create_physical_plan(plan, session))?;
         let physical = crate::lower::in_order(physical)?;
-        let context = task_context(session, feed.clone());
+        let context = task_context(session, memory, feed.clone());
         let partitions = physical.output_partitioning().partition_count();
         let streams = {
             let _entered = runtime.enter();
@@ -86,7 +88,7 @@ impl RelationalProgram {
     }
 }
 
-fn task_context(session: &SessionState, feed: Arc<Feed>) -> Arc<TaskContext> {
+fn task_context(session: &SessionState, memory: Arc<RuntimeEnv>, feed: Arc<Feed>) -> Arc<TaskContext> {
     Arc::new(TaskContext::new(
         None,
         session.session_id().to_string(),
@@ -95,7 +97,7 @@ fn task_context(session: &SessionState, feed: Arc<Feed>) -> Arc<TaskContext> {
         session.higher_order_functions().clone(),
         session.aggregate_functions().clone(),
         session.window_functions().clone(),
-        session.runtime_env().clone(),
+        memory,
     ))
 }
 
@@ -119,6 +121,16 @@ impl ChannelProgram for RelationalProgram {
             Polled::Hungry(lane) => Ok(Step::Needs(lane)),
             Polled::Over => Ok(Step::Ended),
         }
+    }
+
+    fn save(&self) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    fn restore(&mut self, _state: &[u8]) -> Result<()> {
+        plan_err!(
+            "a relational program has no checkpoint; give a new one what the old one was given, in the same order"
+        )
     }
 }
 

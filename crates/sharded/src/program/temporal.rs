@@ -8,7 +8,8 @@ use super::turns::{Turn, Turns};
 use super::{ChannelProgram, Step};
 use crate::merge::Gather;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::Result;
+use datafusion::common::{Result, exec_err};
+use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode, open, seal};
 use whimbrel_temporal::{BEGINNING, Graph, INFINITY, Ingress, Message, Time};
 
 /// A temporal stage's channel.
@@ -18,7 +19,13 @@ pub struct TemporalProgram {
     lanes: Vec<(usize, usize)>,
     graph: Graph,
     announce: bool,
+    /// What it computes, line by line: a checkpoint is restored only where this is the same.
+    description: String,
 }
+
+/// An input of a checkpoint: what stands before the graph, the lanes that have ended, how far time has come, and
+/// how far the graph knew.
+type SavedInput = (Vec<u8>, Vec<bool>, Time, Time);
 
 /// What stands before an input of the graph.
 pub(crate) enum Entry {
@@ -80,6 +87,29 @@ impl Entry {
         }
     }
 
+    fn save(&self) -> Result<Vec<u8>> {
+        match self {
+            Entry::Merge { gather, .. } => gather.save(),
+            Entry::Ingress { turns, ingress, ready } => {
+                let ready: Vec<SavedMessage> = ready.iter().map(SavedMessage::of).collect::<Result<_>>()?;
+                encode(&(turns.save()?, ingress.save()?, ready))
+            }
+        }
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        match self {
+            Entry::Merge { gather, .. } => gather.restore(state),
+            Entry::Ingress { turns, ingress, ready } => {
+                let (lanes, events, messages): (Vec<u8>, Vec<u8>, Vec<SavedMessage>) = decode(state)?;
+                turns.restore(&lanes)?;
+                ingress.restore(&events)?;
+                *ready = messages.into_iter().map(SavedMessage::message).collect::<Result<_>>()?;
+                Ok(())
+            }
+        }
+    }
+
     fn take(&mut self) -> Vec<Message> {
         match self {
             Entry::Merge { gather, .. } => gather.collect(),
@@ -89,6 +119,19 @@ impl Entry {
 }
 
 impl Input {
+    fn save(&self) -> Result<SavedInput> {
+        Ok((self.entry.save()?, self.ended.clone(), self.frontier, self.told))
+    }
+
+    fn restore(&mut self, (entry, ended, frontier, told): SavedInput) -> Result<()> {
+        if ended.len() != self.ended.len() {
+            return exec_err!("the checkpoint has {} lanes, this input {}", ended.len(), self.ended.len());
+        }
+        self.entry.restore(&entry)?;
+        (self.ended, self.frontier, self.told) = (ended, frontier, told);
+        Ok(())
+    }
+
     /// The lane that keeps this input back.
     fn waiting_for(&self) -> Option<usize> {
         let open = |lane: &usize| !self.ended[*lane];
@@ -105,8 +148,14 @@ impl Input {
 }
 
 impl TemporalProgram {
-    /// A program of these inputs, each with its number of lanes, before this graph.
-    pub(crate) fn new(entries: Vec<(Entry, usize)>, graph: Graph, announce: bool) -> TemporalProgram {
+    /// A program of these inputs, each with its number of lanes, before this graph; `description` says what it
+    /// computes.
+    pub(crate) fn new(
+        entries: Vec<(Entry, usize)>,
+        graph: Graph,
+        announce: bool,
+        description: String,
+    ) -> TemporalProgram {
         let mut inputs: Vec<Input> = Vec::new();
         let mut all = Vec::new();
         for (entry, lanes) in entries {
@@ -115,7 +164,7 @@ impl TemporalProgram {
             let (ended, frontier, told) = (vec![false; lanes], BEGINNING, BEGINNING);
             inputs.push(Input { entry, first_lane, ended, frontier, told });
         }
-        TemporalProgram { inputs, lanes: all, graph, announce }
+        TemporalProgram { inputs, lanes: all, graph, announce, description }
     }
 
     /// Moves what is ready from an input to the graph.
@@ -172,6 +221,24 @@ impl ChannelProgram for TemporalProgram {
             self.feed(input, out)?;
         }
         Ok(self.needs())
+    }
+
+    fn save(&self) -> Result<Option<Vec<u8>>> {
+        let inputs: Vec<SavedInput> = self.inputs.iter().map(Input::save).collect::<Result<_>>()?;
+        seal(&self.description, &encode(&(inputs, self.graph.save()?))?).map(Some)
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let (inputs, graph): (Vec<SavedInput>, Vec<u8>) = decode(open(&self.description, state)?)?;
+        if inputs.len() != self.inputs.len() {
+            return exec_err!(
+                "the checkpoint has {} inputs, this program {}",
+                inputs.len(),
+                self.inputs.len()
+            );
+        }
+        self.inputs.iter_mut().zip(inputs).try_for_each(|(input, saved)| input.restore(saved))?;
+        self.graph.restore(&graph)
     }
 
     fn rows_late(&self) -> u64 {

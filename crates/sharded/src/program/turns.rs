@@ -3,8 +3,10 @@
 //! A producer sends a message to each of its targets for every batch it makes, an empty one if need be, so
 //! lanes that are fed evenly are read evenly, and the order depends on nothing but what the lanes hold.
 
+use datafusion::common::{Result, exec_err};
 use std::collections::VecDeque;
 use whimbrel_temporal::Message;
+use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode};
 
 /// Lanes and whose turn it is.
 #[derive(Debug)]
@@ -18,6 +20,9 @@ struct Lane {
     waiting: VecDeque<Message>,
     ended: bool,
 }
+
+/// A lane of a checkpoint: what waits, and whether it has ended.
+type SavedLane = (Vec<SavedMessage>, bool);
 
 /// What is there to be read.
 pub(crate) enum Turn {
@@ -64,6 +69,39 @@ impl Turns {
             }
         }
         Turn::Over
+    }
+
+    /// What waits, what has ended, and whose turn it is.
+    ///
+    /// # Errors
+    /// `ArrowError` if the columns cannot be written.
+    pub fn save(&self) -> Result<Vec<u8>> {
+        let lane = |lane: &Lane| -> Result<SavedLane> {
+            Ok((lane.waiting.iter().map(SavedMessage::of).collect::<Result<_>>()?, lane.ended))
+        };
+        let lanes: Vec<SavedLane> = self.lanes.iter().map(lane).collect::<Result<_>>()?;
+        encode(&(lanes, self.turn as u64))
+    }
+
+    /// Takes over a saved state.
+    ///
+    /// # Errors
+    /// `Execution` if the bytes are not a state of so many lanes; these are as before.
+    pub fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let (saved, turn): (Vec<SavedLane>, u64) = decode(state)?;
+        let turn = turn as usize;
+        if saved.len() != self.lanes.len() || turn >= saved.len() {
+            return exec_err!("the checkpoint has {} lanes, this input {}", saved.len(), self.lanes.len());
+        }
+        let lane = |(waiting, ended): SavedLane| -> Result<Lane> {
+            Ok(Lane {
+                waiting: waiting.into_iter().map(SavedMessage::message).collect::<Result<_>>()?,
+                ended,
+            })
+        };
+        self.lanes = saved.into_iter().map(lane).collect::<Result<_>>()?;
+        self.turn = turn;
+        Ok(())
     }
 
     fn pass_on(&mut self) {

@@ -8,16 +8,16 @@ use super::wirer::Wirer;
 use super::{Control, Order};
 use crate::dataset::Reader;
 use crate::exchange::Spread;
-use crate::options::{Options, Output};
-use crate::program::{ChannelProgram, Step};
+use crate::options::Options;
+use crate::program::{ChannelProgram, Programs, Step};
 use crate::relation::always;
-use crate::stage::{Kind, StageGraph, cut, prune};
+use crate::stage::StageGraph;
 use crossbeam_channel::Receiver;
 use datafusion::common::{Result, internal_err, plan_err};
 use std::sync::atomic::Ordering;
 use whimbrel_plan::Stream;
 use whimbrel_temporal::operators::CoalesceOrder;
-use whimbrel_temporal::{Batch, INFINITY, Lifetimes, Message};
+use whimbrel_temporal::{Batch, INFINITY, Message};
 
 /// Gets the messages of one shard of the result.
 pub(crate) type Sink = Box<dyn FnMut(Message) -> Result<()> + Send>;
@@ -114,7 +114,12 @@ impl Route {
 impl Wiring {
     /// Cuts, lowers and wires a query.
     pub(crate) fn of(stream: &Stream, options: &Options, order: Order, sinks: Vec<Sink>) -> Result<Wiring> {
-        let stages = cut(&prune(stream.plan())?)?;
+        let endless = match order {
+            Order::AsKnown => CoalesceOrder::Known,
+            Order::Start => CoalesceOrder::Start,
+        };
+        let programs = Programs::of(stream, options, endless)?;
+        let stages = programs.stages();
         let result = &stages.stages[stages.result.0];
         if sinks.len() != result.channels {
             return plan_err!(
@@ -123,20 +128,10 @@ impl Wiring {
                 sinks.len()
             );
         }
-        let known = stream.properties();
-        let coalesces = options.output == Output::Intervals && known.lifetimes == Lifetimes::Any;
-        let coalesce = (coalesces && result.kind == Kind::Temporal).then_some(match order {
-            Order::AsKnown if !known.bounded => CoalesceOrder::Known,
-            _ => CoalesceOrder::Start,
-        });
-        let mut wirer = Wirer::new(&stages, options, !known.bounded);
-        for stage in 0..stages.stages.len() {
-            let coalesce =
-                coalesce.filter(|_| stage == stages.result.0).map(|order| (stages.result.1, order));
-            wirer.stage(stage, coalesce)?;
-        }
+        let mut wirer = Wirer::new(&programs, options);
+        (0..stages.stages.len()).try_for_each(|stage| wirer.stage(stage))?;
         let mut wiring = wirer.finish();
-        let first = wiring.first_channel(&stages, stages.result.0);
+        let first = wiring.first_channel(stages, stages.result.0);
         for (shard, sink) in sinks.into_iter().enumerate() {
             wiring.channels[first + shard].outlets[stages.result.1].sink = Some(sink);
         }

@@ -2,9 +2,14 @@
 //!
 //! Invariants: a node comes after its inputs; a scan, with the projection that only picks and names its
 //! columns, is one node; an exchange's input is a node that computes, never a scan or another exchange (a
-//! relay is put between), and so is the root. Re-keying is a property of plans and vanishes here.
+//! relay is put between), and so is the root. Re-keying is a property of plans and vanishes here. The table
+//! that a recursive query reads its own rows from belongs to that query alone: whatever reads it is a node of
+//! its own.
 
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchemaRef, Result, internal_err};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -102,7 +107,9 @@ impl<'a> Builder<'a> {
             return Ok(*node);
         }
         let node = self.add_new(plan)?;
-        self.known.insert(plan, node);
+        if !reads_work_table(plan)? {
+            self.known.insert(plan, node);
+        }
         Ok(node)
     }
 
@@ -173,9 +180,13 @@ impl<'a> Builder<'a> {
 /// The scan that this plan is, if it is a table scan or only picks and names columns of one.
 fn scan_of(plan: &LogicalPlan) -> Result<Option<Scan>> {
     match plan {
+        LogicalPlan::TableScan(scan) if is_work_table(scan) => Ok(None),
         LogicalPlan::TableScan(scan) => Ok(Some(whole(scan)?)),
         LogicalPlan::Projection(projection) => {
             let LogicalPlan::TableScan(table) = projection.input.as_ref() else { return Ok(None) };
+            if projection.expr.is_empty() || is_work_table(table) {
+                return Ok(None);
+            }
             let Some(picked) = picked(&projection.expr, &projection.input) else { return Ok(None) };
             let scan = whole(table)?;
             let all = scan.source.info().schema.fields().len();
@@ -190,9 +201,19 @@ fn scan_of(plan: &LogicalPlan) -> Result<Option<Scan>> {
     }
 }
 
+/// Whether this is the table that a recursive query reads its own rows from.
+fn is_work_table(scan: &TableScan) -> bool {
+    source_as_provider(&scan.source).is_ok_and(|table| table.is::<CteWorkTable>())
+}
+
+fn reads_work_table(plan: &LogicalPlan) -> Result<bool> {
+    plan.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(scan) if is_work_table(scan))))
+}
+
 fn whole(table: &TableScan) -> Result<Scan> {
-    if !table.filters.is_empty() || table.fetch.is_some() {
-        return internal_err!("filters and limits are nodes of their own, not part of a scan");
+    // A limit on a scan says that no more rows are needed; the limit itself is a node above.
+    if !table.filters.is_empty() {
+        return internal_err!("filters are nodes of their own, not part of a scan");
     }
     match source_of(table) {
         Some(source) => Ok(Scan { source, columns: table.projection.clone() }),

@@ -5,6 +5,7 @@
 //! a stage have the same number of shards, which is the number of its channels; a relational stage is a tree
 //! with one output.
 
+mod combine;
 mod cut;
 mod dag;
 mod prune;
@@ -12,6 +13,7 @@ mod prune;
 pub use cut::cut;
 pub use dag::Scan;
 
+pub(crate) use combine::combine;
 pub(crate) use prune::prune;
 
 use datafusion::common::DFSchemaRef;

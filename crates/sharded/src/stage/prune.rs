@@ -4,6 +4,7 @@
 //! each in its own way, and be computed twice. Here what all readers of a node need is put together first,
 //! then every node is rebuilt once, so what was equal stays equal.
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{DFSchema, JoinType, Result};
 use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, Extension, Join, LogicalPlan, Projection, SubqueryAlias, TableScanBuilder,
@@ -27,7 +28,7 @@ pub(crate) fn prune(plan: &LogicalPlan) -> Result<LogicalPlan> {
         let (node, inputs) = &nodes[i];
         if needed[i].is_empty() {
             // Rows have to have something: counting needs no column, but rows are made of columns.
-            needed[i].insert(0);
+            needed[i].extend(cheapest(node.schema().as_arrow()));
         }
         for (input, columns) in inputs.iter().zip(needs(node, &needed[i])?) {
             needed[*input].extend(columns);
@@ -56,6 +57,12 @@ fn number<'a>(
     nodes.push((plan, inputs));
     known.insert(plan, nodes.len() - 1);
     Ok(nodes.len() - 1)
+}
+
+/// The column that is least work to read, if there is one.
+fn cheapest(schema: &Schema) -> Option<usize> {
+    let fields = schema.fields().iter().enumerate();
+    fields.min_by_key(|(_, f)| f.data_type().primitive_width().unwrap_or(usize::MAX)).map(|(place, _)| place)
 }
 
 fn all(plan: &LogicalPlan) -> Columns {
@@ -89,6 +96,12 @@ fn needs(plan: &LogicalPlan, own: &Columns) -> Result<Vec<Columns>> {
             with(&by, &p.input)
         }
         LogicalPlan::Limit(p) => with(&[], &p.input),
+        LogicalPlan::Window(p) => {
+            let width = p.input.schema().fields().len();
+            let mut columns = read_by(&p.window_expr, p.input.schema());
+            columns.extend(own.iter().filter(|i| **i < width));
+            vec![columns]
+        }
         LogicalPlan::Aggregate(p) => vec![read_by(p.group_expr.iter().chain(&p.aggr_expr), p.input.schema())],
         LogicalPlan::Join(p) => of_join(p, own),
         LogicalPlan::Union(p) => vec![own.clone(); p.inputs.len()],
@@ -101,7 +114,11 @@ fn of_join(join: &Join, own: &Columns) -> Vec<Columns> {
     let (left, right) = (join.left.schema(), join.right.schema());
     let width = left.fields().len();
     let (mut from_left, mut from_right) = match join.join_type {
-        JoinType::RightSemi | JoinType::RightAnti => (Columns::new(), own.clone()),
+        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
+            // The mark is computed.
+            (Columns::new(), own.iter().copied().filter(|i| *i < right.fields().len()).collect())
+        }
+        JoinType::LeftMark => (own.iter().copied().filter(|i| *i < width).collect(), Columns::new()),
         _ => {
             let (l, r): (Vec<usize>, Vec<usize>) = own.iter().partition(|i| **i < width);
             (Columns::from_iter(l), r.into_iter().map(|i| i - width).collect())
@@ -135,7 +152,11 @@ fn of_extension(extension: &Extension, own: &Columns) -> Vec<Columns> {
 fn rebuild(plan: &LogicalPlan, mut inputs: Vec<LogicalPlan>, own: &Columns) -> Result<LogicalPlan> {
     Ok(match plan {
         LogicalPlan::TableScan(scan) => {
-            let columns = own.iter().map(|i| scan.projection.as_ref().map_or(*i, |p| p[*i])).collect();
+            let place = |i: &usize| scan.projection.as_ref().map_or(*i, |p| p[*i]);
+            let mut columns: Vec<usize> = own.iter().map(place).collect();
+            if columns.is_empty() {
+                columns.extend(cheapest(&scan.source.schema()));
+            }
             let builder = TableScanBuilder::new(scan.table_name.clone(), scan.source.clone());
             let builder = builder.with_projection(Some(columns)).with_filters(scan.filters.clone());
             LogicalPlan::TableScan(builder.with_fetch(scan.fetch).build()?)
@@ -203,7 +224,7 @@ mod tests {
     use super::*;
     use crate::dataset::MemoryDataset;
     use crate::stage::{Origin, StageGraph, cut};
-    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::arrow::datatypes::{DataType, Field};
     use whimbrel_plan::nodes::{Scope, TimeSpec};
     use whimbrel_plan::{Agg, AggFunction, JoinKind, Stream, column};
 

@@ -36,7 +36,7 @@ fn live_rows_give_the_answer_of_stored_ones() {
                 senders[i % 2].push(rows.slice(start, 37.min(2000 - start))).unwrap();
             }
             // The other sender closes when it is dropped.
-            senders[0].close().unwrap();
+            senders[0].close();
         });
         assert_eq!(changes(&counted(&stream), &options), expected);
         feeder.join().unwrap();
@@ -50,7 +50,7 @@ fn what_was_sent_before_the_query_is_kept_for_it() {
         for start in (0..2000).step_by(10) {
             senders[0].push(clicks(2000).slice(start, 10)).unwrap();
         }
-        senders[0].close().unwrap();
+        senders[0].close();
         assert!(senders[0].push(clicks(1)).is_err());
         assert_eq!(collect(&stream, &options).unwrap().wait().unwrap().num_rows(), 2000);
     }

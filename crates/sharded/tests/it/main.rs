@@ -1,6 +1,7 @@
 //! Sharded queries from end to end: one binary, so that it is linked once.
 
 mod actions;
+mod checkpoints;
 mod data;
 mod failures;
 mod figures;

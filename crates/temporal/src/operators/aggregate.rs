@@ -9,18 +9,22 @@
 
 mod accumulator;
 mod calls;
+mod combine;
 mod emit;
 mod ends;
 mod extremes;
 mod function;
 mod general;
+mod held;
 mod live;
 mod sums;
+mod tell;
 mod tumbling;
 mod windowed;
 
 pub use accumulator::{Accumulator, Rows, same};
 pub use calls::AggregateCall;
+pub use combine::Combine;
 pub use function::{AggregateFunction, UserAggregate};
 
 use crate::batch::Message;
@@ -31,6 +35,7 @@ use calls::Plan;
 use datafusion::common::Result;
 use function::Leaving;
 use general::General;
+use tell::Tell;
 use tumbling::Tumbling;
 use windowed::Windowed;
 
@@ -42,7 +47,7 @@ pub struct Aggregate {
 
 impl Aggregate {
     /// Aggregates `calls` over the rows of a stream with this schema and these lifetimes, for every value of the `key`
-    /// columns.
+    /// columns. A snapshot is told when it begins: as an edge, where its end is not known by then.
     ///
     /// # Errors
     /// `Plan` if an aggregate does not take its argument's type.
@@ -52,15 +57,32 @@ impl Aggregate {
         calls: Vec<AggregateCall>,
         lifetimes: Lifetimes,
     ) -> Result<Aggregate> {
-        let plan = Plan::new(input, key, calls)?;
-        let schema = plan.schema.clone();
+        Aggregate::telling(Tell::edges, Plan::new(input, key, calls)?, lifetimes)
+    }
+
+    /// The same, but a snapshot is told when it is over: as an interval, in the order of the starts. That is for those
+    /// who read the result of a query that ends; at the end of the stream what is not over leaves as it is.
+    ///
+    /// # Errors
+    /// As [`new`](Aggregate::new).
+    pub fn whole(
+        input: SchemaRef,
+        key: Vec<usize>,
+        calls: Vec<AggregateCall>,
+        lifetimes: Lifetimes,
+    ) -> Result<Aggregate> {
+        Aggregate::telling(Tell::intervals, Plan::new(input, key, calls)?, lifetimes)
+    }
+
+    fn telling(tell: fn(&Plan) -> Tell, plan: Plan, lifetimes: Lifetimes) -> Result<Aggregate> {
+        let (schema, tell) = (plan.schema.clone(), tell(&plan));
         let variant: Box<dyn Operator> = match lifetimes {
             Lifetimes::Points => Box::new(Tumbling::new(plan, 1)?),
             Lifetimes::Hop { size, hop, .. } if size == hop => Box::new(Tumbling::new(plan, size)?),
-            Lifetimes::Hop { size, .. } => Box::new(Windowed::new(plan, size)?),
-            Lifetimes::Constant(size) => Box::new(Windowed::new(plan, size)?),
-            Lifetimes::StartEdges => Box::new(General::new(plan, Leaving::Never)?),
-            Lifetimes::Intervals | Lifetimes::Any => Box::new(General::new(plan, Leaving::AnyOrder)?),
+            Lifetimes::Hop { size, .. } => Box::new(Windowed::new(plan, size, tell)?),
+            Lifetimes::Constant(size) => Box::new(Windowed::new(plan, size, tell)?),
+            Lifetimes::StartEdges => Box::new(General::new(plan, Leaving::Never, tell)?),
+            Lifetimes::Intervals | Lifetimes::Any => Box::new(General::new(plan, Leaving::AnyOrder, tell)?),
         };
         Ok(Aggregate { variant, schema })
     }

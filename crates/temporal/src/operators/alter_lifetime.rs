@@ -6,10 +6,10 @@
 use crate::batch::{Batch, Message, Other};
 use crate::operator::{Operator, decode, encode};
 use crate::rules::{Closed, DurationRule, StartRule, shift};
-use crate::time::{BEGINNING, INFINITY, Kind, Time, end_after, next_on_grid};
+use crate::time::{BEGINNING, INFINITY, Instant, Kind, Time, end_after, next_on_grid};
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
 use arrow::buffer::ScalarBuffer;
-use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, TimeUnit};
 use datafusion::common::{Result, exec_err};
 use datafusion::physical_expr::PhysicalExpr;
 use std::sync::Arc;
@@ -21,12 +21,26 @@ pub struct AlterLifetime {
     start: StartRule<Expr>,
     duration: DurationRule<Expr>,
     latest: Time,
+    /// The last instant that all rows of a batch were moved to, as a column for the next such batch.
+    instant: ScalarBuffer<i64>,
+    /// The unit of the stream's time, for messages.
+    unit: Option<TimeUnit>,
 }
 
 impl AlterLifetime {
     /// New lifetimes by these rules.
     pub fn new(start: StartRule<Expr>, duration: DurationRule<Expr>) -> AlterLifetime {
-        AlterLifetime { start, duration, latest: BEGINNING }
+        AlterLifetime { start, duration, latest: BEGINNING, instant: Vec::new().into(), unit: None }
+    }
+
+    /// The same, on a stream with this unit of time: messages show dates.
+    pub fn in_unit(self, unit: Option<TimeUnit>) -> AlterLifetime {
+        AlterLifetime { unit, ..self }
+    }
+
+    /// A time as messages show it.
+    fn instant(&self, time: Time) -> Instant {
+        Instant { time, unit: self.unit }
     }
 
     fn batch(&mut self, batch: Batch) -> Result<Option<Batch>> {
@@ -40,7 +54,7 @@ impl AlterLifetime {
         };
         if let (Some(&first), Some(&last)) = (batch.sync.first(), batch.sync.last()) {
             if first < self.latest {
-                return backwards(self.latest, first);
+                return self.backwards(self.latest, first);
             }
             self.latest = last;
         }
@@ -48,10 +62,18 @@ impl AlterLifetime {
     }
 
     /// All rows are intervals of one length, or all start edges: one number stands for the new other times too.
-    fn uniform(&self, batch: Batch) -> Result<Batch> {
+    fn uniform(&mut self, batch: Batch) -> Result<Batch> {
         let sync = match &self.start {
             StartRule::Keep => batch.sync.clone(),
-            StartRule::Snap { hop, offset, closed } => snap(&batch.sync, *hop, *offset, *closed),
+            StartRule::Snap { hop, offset, closed } => {
+                let to = |time: Time| next_on_grid(time, *hop, *offset, *closed == Closed::Right);
+                match (batch.sync.first(), batch.sync.last()) {
+                    (Some(&first), Some(&last)) if to(first) == to(last) => {
+                        self.all_at(to(first), batch.len())
+                    }
+                    _ => snap(&batch.sync, *hop, *offset, *closed),
+                }
+            }
             StartRule::Shift(by) => batch.sync.iter().map(|&t| shift(t, *by)).collect::<Vec<_>>().into(),
             StartRule::By(_) => return self.general(batch),
         };
@@ -61,6 +83,14 @@ impl AlterLifetime {
             _ => batch.other.clone(),
         };
         Ok(batch.with_times(sync, other))
+    }
+
+    /// A column of one instant. A wide window takes in many batches, and they share it.
+    fn all_at(&mut self, time: Time, rows: usize) -> ScalarBuffer<i64> {
+        if self.instant.first() != Some(&time) || self.instant.len() < rows {
+            self.instant = vec![time; rows].into();
+        }
+        self.instant.slice(0, rows)
     }
 
     /// Row by row.
@@ -100,7 +130,7 @@ impl AlterLifetime {
         let mut latest = BEGINNING;
         for (s, _) in sync.iter().zip(&keep).filter(|(_, keep)| **keep) {
             if *s < latest {
-                return backwards(latest, *s);
+                return self.backwards(latest, *s);
             }
             latest = *s;
         }
@@ -109,18 +139,27 @@ impl AlterLifetime {
         batch.with_times(sync.into(), Other::Column(other.into())).compact()
     }
 
+    fn backwards<T>(&self, from: Time, to: Time) -> Result<T> {
+        exec_err!(
+            "alter_lifetime moved a row to {}, before {}, which has been told already; the new start must not \
+             decrease as the old one grows",
+            self.instant(to),
+            self.instant(from)
+        )
+    }
+
     fn check_duration(&self, batch: &Batch, row: usize, duration: i64) -> Result<()> {
         let ended = batch.kind_at(row) == Kind::End;
         match self.duration {
             DurationRule::ByStart(_) if duration <= 0 => exec_err!(
                 "alter_lifetime: the row that starts at {} was given a duration of {duration} ticks; a duration is \
                  positive",
-                batch.start_at(row)
+                self.instant(batch.start_at(row))
             ),
             DurationRule::ByLifetime(_) if ended && duration <= 0 => exec_err!(
                 "alter_lifetime: the row that starts at {} was told before its end was known, and is now given a \
                  duration of {duration} ticks; a duration is positive",
-                batch.start_at(row)
+                self.instant(batch.start_at(row))
             ),
             _ => Ok(()),
         }
@@ -133,7 +172,7 @@ impl AlterLifetime {
             StartRule::Snap { hop, offset, closed } => {
                 starts.iter().map(|&t| next_on_grid(t, *hop, *offset, *closed == Closed::Right)).collect()
             }
-            StartRule::By(expr) => evaluate(expr, &[("start", starts)])?,
+            StartRule::By(expr) => self.evaluate(expr, &[("start", starts)])?,
         })
     }
 
@@ -145,9 +184,33 @@ impl AlterLifetime {
             }
             DurationRule::Constant(ticks) => vec![*ticks; starts.len()],
             DurationRule::Infinite => vec![INFINITY; starts.len()],
-            DurationRule::ByStart(expr) => evaluate(expr, &[("start", starts)])?,
-            DurationRule::ByLifetime(expr) => evaluate(expr, &[("start", starts), ("end", ends)])?,
+            DurationRule::ByStart(expr) => self.evaluate(expr, &[("start", starts)])?,
+            DurationRule::ByLifetime(expr) => self.evaluate(expr, &[("start", starts), ("end", ends)])?,
         })
+    }
+
+    /// The value of an int64 expression over columns of times.
+    fn evaluate(&self, expr: &Expr, columns: &[(&str, &[Time])]) -> Result<Vec<i64>> {
+        let fields: Vec<Field> =
+            columns.iter().map(|(name, _)| Field::new(*name, DataType::Int64, false)).collect();
+        let arrays: Vec<ArrayRef> =
+            columns.iter().map(|(_, times)| Arc::new(Int64Array::from(times.to_vec())) as ArrayRef).collect();
+        let len = columns[0].1.len();
+        let value =
+            expr.evaluate(&RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)?.into_array(len)?;
+        let Some(ticks) = value.as_primitive_opt::<Int64Type>() else {
+            return exec_err!(
+                "alter_lifetime: {expr} is {}, not a number of ticks (int64)",
+                value.data_type()
+            );
+        };
+        if let Some(row) = ticks.iter().position(|t| t.is_none()) {
+            return exec_err!(
+                "alter_lifetime: {expr} is null for the row that starts at {}",
+                self.instant(columns[0].1[row])
+            );
+        }
+        Ok(ticks.values().to_vec())
     }
 
     /// The instant before which nothing will follow, once nothing before `time` follows on the input.
@@ -159,13 +222,6 @@ impl AlterLifetime {
         self.latest = self.latest.max(time);
         Ok(time)
     }
-}
-
-fn backwards<T>(from: Time, to: Time) -> Result<T> {
-    exec_err!(
-        "alter_lifetime moved a row to {to}, before {from}, which has been told already; the new start must not \
-         decrease as the old one grows"
-    )
 }
 
 /// Moves sorted times to a grid: one division for each instant of the grid, not for each row.
@@ -198,24 +254,6 @@ fn carry_forward(sync: &mut [Time], keep: &[bool]) {
             *s = last;
         }
     }
-}
-
-/// The value of an int64 expression over columns of times.
-fn evaluate(expr: &Expr, columns: &[(&str, &[Time])]) -> Result<Vec<i64>> {
-    let fields: Vec<Field> =
-        columns.iter().map(|(name, _)| Field::new(*name, DataType::Int64, false)).collect();
-    let arrays: Vec<ArrayRef> =
-        columns.iter().map(|(_, times)| Arc::new(Int64Array::from(times.to_vec())) as ArrayRef).collect();
-    let len = columns[0].1.len();
-    let value =
-        expr.evaluate(&RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)?.into_array(len)?;
-    let Some(ticks) = value.as_primitive_opt::<Int64Type>() else {
-        return exec_err!("alter_lifetime: {expr} is {}, not a number of ticks (int64)", value.data_type());
-    };
-    if let Some(row) = ticks.iter().position(|t| t.is_none()) {
-        return exec_err!("alter_lifetime: {expr} is null for the row that starts at {}", columns[0].1[row]);
-    }
-    Ok(ticks.values().to_vec())
 }
 
 impl Operator for AlterLifetime {

@@ -3,9 +3,14 @@
 //! Two rows of one key are joined while both are alive: the result lives over the intersection of their lifetimes. If
 //! both ends are known it is an interval; else it is told as a start edge, and ended when the first of the two ends.
 //!
-//! Invariants: within an instant end edges take effect before rows that start at it are joined, so these wait in
-//! `arrived` until time has passed the instant. A pair was told as a start edge exactly if one of its rows is still
-//! without a known end.
+//! Invariants: a pair was told as a start edge exactly if one of its rows was without a known end. The rows that start
+//! at an instant are ranked on each side by arrival (an entry's note). What is told of an instant has one order, which
+//! does not depend on which side came first:
+//!
+//! 1. ends that were known before;
+//! 2. pairs of rows with known ends, by the later rank of the two. Nothing can take such a pair back, so those of a rank
+//!    are told as soon as both sides have come to it, without waiting for time to pass;
+//! 3. when time has passed the instant: the ends that end edges brought, then pairs with a row without a known end.
 
 use crate::batch::{Batch, Message, Other};
 use crate::groups::Groups;
@@ -28,7 +33,12 @@ pub struct Join {
     groups: Option<Groups>,
     sides: [Synopsis; 2],
     now: Time,
+    /// The rows that started now, by rank.
     arrived: [Vec<EntryId>; 2],
+    /// The rank up to which rows with known ends have been joined.
+    joined: usize,
+    /// How many rows without a known end are alive, those that end now included.
+    open: [usize; 2],
     /// Groups that may have lost their last row.
     emptied: Vec<u32>,
     numbers: Vec<u32>,
@@ -60,11 +70,13 @@ impl Join {
         Join {
             keys: [left_key, right_key],
             schema: Arc::new(Schema::new(fields)),
-            merge: TimeMerge::new(2),
+            merge: TimeMerge::eager(2),
             groups: None,
             sides: Default::default(),
             now: BEGINNING,
             arrived: Default::default(),
+            joined: 0,
+            open: [0, 0],
             emptied: Vec::new(),
             numbers: Vec::new(),
             pairs: Pairs::default(),
@@ -96,6 +108,7 @@ impl Join {
                 }
             }
             self.numbers = numbers;
+            self.join_known(self.arrived[0].len().min(self.arrived[1].len()));
         }
         Ok(())
     }
@@ -104,26 +117,31 @@ impl Join {
         let (sync, other) = (batch.sync[row], batch.other_at(row));
         match Kind::of(sync, other) {
             Kind::End => match self.sides[side].open_edge(group, other, &batch.rows, row) {
-                Some(id) => self.retire(side, id, sync),
+                Some(id) => self.sides[side].close(id, sync),
                 None => self.emptied.push(group),
             },
             _ => {
-                let id = self.sides[side].insert(group, (kept, row as u32), sync, other, 0);
+                let rank = self.arrived[side].len() as Time;
+                let id = self.sides[side].insert(group, (kept, row as u32), sync, other, rank);
                 self.arrived[side].push(id);
+                self.open[side] += (other == INFINITY) as usize;
             }
         }
     }
 
-    /// A row ends at `time`: so do the pairs told as start edges that it is in.
-    fn retire(&mut self, side: usize, id: EntryId, time: Time) {
-        let Join { sides, pairs, .. } = self;
+    /// A row ends now: so do the pairs told as start edges that it is in. `was_open`: its end was not known before.
+    fn retire(&mut self, side: usize, id: EntryId, was_open: bool) {
+        let Join { sides, pairs, now, .. } = self;
         let entry = sides[side].get(id);
-        for (_, partner) in sides[1 - side].of(entry.group) {
-            // Partners that arrived at this very instant have not been joined with it.
-            if partner.start < time && (entry.end == INFINITY || partner.end == INFINITY) {
-                pairs.push(time, entry.start.max(partner.start), side, entry.row, partner.row);
+        if was_open || self.open[1 - side] > 0 {
+            for (_, partner) in sides[1 - side].of(entry.group) {
+                // Partners that arrived at this very instant have not been joined with it.
+                if partner.start < *now && (was_open || partner.end == INFINITY) {
+                    pairs.push(*now, entry.start.max(partner.start), side, entry.row, partner.row);
+                }
             }
         }
+        self.open[side] -= was_open as usize;
         self.emptied.push(entry.group);
         self.sides[side].remove(id);
     }
@@ -139,32 +157,68 @@ impl Join {
         while self.now < time {
             self.commit();
             self.now = self.next_end(time);
-            for side in [0, 1] {
-                while let Some(id) = self.sides[side].ending_at(self.now) {
-                    self.retire(side, id, self.now);
-                }
+            self.retire_all(false);
+        }
+    }
+
+    /// Retires the rows that end now.
+    fn retire_all(&mut self, were_open: bool) {
+        for side in [0, 1] {
+            while let Some(id) = self.sides[side].ending_at(self.now) {
+                self.retire(side, id, were_open);
             }
         }
     }
 
-    /// Time passes `now`: joins the rows that started at it with all that are alive.
-    fn commit(&mut self) {
-        let now = self.now;
-        for side in [0, 1] {
-            for id in std::mem::take(&mut self.arrived[side]) {
-                let Join { sides, pairs, .. } = self;
-                let entry = sides[side].get(id);
-                for (_, partner) in sides[1 - side].of(entry.group) {
-                    // Two rows of this instant meet once: when the right one looks.
-                    if side == 0 && partner.start == now {
-                        continue;
-                    }
-                    let known = entry.end < INFINITY && partner.end < INFINITY;
-                    let other = if known { entry.end.min(partner.end) } else { INFINITY };
-                    pairs.push(now, other, side, entry.row, partner.row);
-                }
+    /// Joins the rows with known ends that started now, up to a rank.
+    fn join_known(&mut self, rank: usize) {
+        for rank in self.joined..rank {
+            self.meet(0, rank, true);
+            self.meet(1, rank, true);
+        }
+        self.joined = self.joined.max(rank);
+    }
+
+    /// Joins a row that started now with the rows that were there and those of lower rank; of two of one rank, the right
+    /// one looks. `known`: with both ends known, else with one that is not.
+    fn meet(&mut self, side: usize, rank: usize, known: bool) {
+        let Join { sides, pairs, arrived, open, now, .. } = self;
+        let Some(&id) = arrived[side].get(rank) else { return };
+        let (entry, others) = (sides[side].get(id), &sides[1 - side]);
+        let open_others = open[1 - side];
+        let possible = match (known, entry.end < INFINITY) {
+            (true, true) => others.count() > open_others,
+            (false, true) => open_others > 0,
+            (known, false) => !known,
+        };
+        if !possible {
+            return;
+        }
+        let limit = (rank + side) as Time;
+        for (_, partner) in others.of(entry.group) {
+            let end = entry.end.max(partner.end);
+            // A partner that an end edge of this instant has closed was open: it is none of those with known ends.
+            if (partner.start < *now || partner.note < limit)
+                && (end < INFINITY) == known
+                && partner.end > *now
+            {
+                let other = if known { entry.end.min(partner.end) } else { INFINITY };
+                pairs.push(*now, other, side, entry.row, partner.row);
             }
         }
+    }
+
+    /// Time passes `now`: all that happened at it is told.
+    fn commit(&mut self) {
+        let ranks = self.arrived[0].len().max(self.arrived[1].len());
+        self.join_known(ranks);
+        self.retire_all(true);
+        for rank in 0..ranks {
+            self.meet(0, rank, false);
+            self.meet(1, rank, false);
+        }
+        self.arrived.iter_mut().for_each(Vec::clear);
+        self.joined = 0;
         for group in std::mem::take(&mut self.emptied) {
             if self.sides.iter().all(|s| s.is_empty(group))
                 && let Some(groups) = &mut self.groups
@@ -209,13 +263,14 @@ impl Operator for Join {
 
     fn save(&self) -> Result<Vec<u8>> {
         let sides = (self.sides[0].save()?, self.sides[1].save()?);
-        encode(&(self.merge.save()?, &self.groups, self.now, &self.emptied, sides))
+        let progress = (self.now, self.joined, self.open);
+        encode(&(self.merge.save()?, &self.groups, progress, &self.emptied, sides))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let merge;
         let sides: (SavedSynopsis, SavedSynopsis);
-        (merge, self.groups, self.now, self.emptied, sides) = decode(state)?;
+        (merge, self.groups, (self.now, self.joined, self.open), self.emptied, sides) = decode(state)?;
         self.merge = TimeMerge::restore(merge)?;
         self.sides = [Synopsis::restore(sides.0)?, Synopsis::restore(sides.1)?];
         self.arrived = [self.sides[0].started_at(self.now), self.sides[1].started_at(self.now)];

@@ -20,6 +20,10 @@ impl RowsOut {
         self.rows.push(row);
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.sync.is_empty()
+    }
+
     /// Hands out what was noted. After this the synopsis may be tidied.
     pub fn flush(&mut self, synopsis: &Synopsis, out: &mut Vec<Message>) -> Result<()> {
         if self.sync.is_empty() {

@@ -180,7 +180,7 @@ impl UserAggregate for Squares {
     fn return_type(&self, _argument: Option<&DataType>) -> Result<DataType> {
         Ok(DataType::Int64)
     }
-    fn accumulator(&self, _argument: Option<&DataType>) -> Box<dyn Accumulator> {
+    fn accumulator(&self, _argument: Option<&DataType>, _undone: bool) -> Box<dyn Accumulator> {
         Box::<SquaresStates>::default()
     }
 }

@@ -108,9 +108,10 @@ fn keys_and_arguments_of_every_type() {
         let mut expected = oracle::aggregate(&events, &[0], &calls);
         let numbers = |e: &mut Event| e.row[5..].iter_mut().for_each(|v| *v = number_as_text(v));
         expected.iter_mut().for_each(numbers);
-        for lifetimes in LIFETIMES {
+        let tellings = [Aggregate::new, Aggregate::whole];
+        for (lifetimes, make) in LIFETIMES.into_iter().flat_map(|l| tellings.map(|make| (l, make))) {
             let plan = aggregate_calls(&calls, &schema);
-            let mut aggregate = Aggregate::new(schema.clone(), vec![0], plan, lifetimes).expect("aggregates");
+            let mut aggregate = make(schema.clone(), vec![0], plan, lifetimes).expect("aggregates");
             let out = run(&mut aggregate, messages.clone());
             for message in &out {
                 if let Message::Batch(batch) = message {

@@ -18,7 +18,7 @@ pub fn options(disorder: Disorder, reorder_latency: i64) -> IngressOptions {
 }
 
 /// Start, end and number of each row.
-fn table(rows: &[(Time, Option<Time>)]) -> RecordBatch {
+pub fn table(rows: &[(Time, Option<Time>)]) -> RecordBatch {
     let time = |name, nullable| Field::new(name, DataType::Int64, nullable);
     let schema = Schema::new(vec![time("start", false), time("end", true), time("number", false)]);
     let starts = Int64Array::from_iter_values(rows.iter().map(|r| r.0));
@@ -28,7 +28,7 @@ fn table(rows: &[(Time, Option<Time>)]) -> RecordBatch {
     RecordBatch::try_new(Arc::new(schema), columns).expect("three columns")
 }
 
-const INTERVAL: TimeColumns = TimeColumns::Interval { start: 0, end: 1 };
+pub const INTERVAL: TimeColumns = TimeColumns::Interval { start: 0, end: 1 };
 
 /// What an ingress has made of a table.
 #[derive(Debug, PartialEq)]
@@ -93,7 +93,7 @@ fn let_in(rows: &[(Time, Option<Time>)], options: &IngressOptions) -> (Vec<(Time
     (kept, late)
 }
 
-fn arrivals() -> impl Strategy<Value = Vec<(Time, Option<Time>)>> {
+pub fn arrivals() -> impl Strategy<Value = Vec<(Time, Option<Time>)>> {
     // Mostly forward, sometimes far back.
     let row = (0..4i64, 0..30i64, any::<u8>(), prop::option::weighted(0.9, 1..30i64));
     prop::collection::vec(row, 0..60).prop_map(|rows| {
@@ -107,7 +107,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Option<Time>)>> {
     })
 }
 
-fn punctuate() -> impl Strategy<Value = Punctuate> {
+pub fn punctuate() -> impl Strategy<Value = Punctuate> {
     prop_oneof![
         Just(Punctuate::Never),
         (1..20i64).prop_map(Punctuate::Every),

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use whimbrel_temporal::{Disorder, INFINITY, Ingress, IngressOptions, Kind, Message, Time, TimeColumns};
 
-const EDGES: TimeColumns = TimeColumns::Edges { start: 1, end: 3, kind: 0 };
+pub const EDGES: TimeColumns = TimeColumns::Edges { start: 1, end: 3, kind: 0 };
 
 /// The kind, the start, a number, the end and the text of each row.
 fn schema() -> SchemaRef {
@@ -24,9 +24,9 @@ fn schema() -> SchemaRef {
     ]))
 }
 
-type Told<'a> = (&'a str, Option<Time>, Option<Time>, Value, Value);
+pub type Told<'a> = (&'a str, Option<Time>, Option<Time>, Value, Value);
 
-fn table(rows: &[Told]) -> RecordBatch {
+pub fn table(rows: &[Told]) -> RecordBatch {
     let time = |t: &Option<Time>| t.map_or(Value::Null, Value::Int);
     let row = |(kind, start, end, number, text): &Told| {
         vec![Value::Text(kind.to_string()), time(start), number.clone(), time(end), text.clone()]
@@ -64,7 +64,7 @@ fn payload(event: &Event) -> Event {
 }
 
 /// The rows and punctuations of a stream in order, as a table tells them.
-fn rows_of(stream: &Stream, dice: &mut crate::generate::Dice) -> Vec<Told<'static>> {
+pub fn rows_of(stream: &Stream, dice: &mut crate::generate::Dice) -> Vec<Told<'static>> {
     let mut rows = Vec::new();
     for message in stream.messages(1, dice) {
         match message {
@@ -79,7 +79,7 @@ fn rows_of(stream: &Stream, dice: &mut crate::generate::Dice) -> Vec<Told<'stati
 }
 
 /// When a row becomes known.
-fn sync(row: &Told) -> Time {
+pub fn sync(row: &Told) -> Time {
     if row.0 == "end" { row.2.unwrap_or(0) } else { row.1.unwrap_or(0) }
 }
 

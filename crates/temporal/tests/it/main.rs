@@ -12,9 +12,12 @@ mod plan;
 
 mod aggregates;
 mod chains;
+mod checkpoints;
+mod combine;
 mod equal;
 mod groups;
 mod ingress;
 mod ingress_edges;
+mod join;
 mod merge;
 mod regressions;

@@ -1,46 +1,73 @@
-//! CSV files with a header. Types are inferred from the first rows.
+//! CSV files. Names come from the first line, types are inferred from the first rows, unless they were declared.
 
+use super::location::Location;
 use super::parquet::Batches;
-use super::{Opened, Unit};
+use super::{Opened, ReadOptions, Unit};
 use crate::dataset::Reader;
-use crate::error::in_file;
+use crate::error::in_place;
 use datafusion::arrow::csv::ReaderBuilder;
 use datafusion::arrow::csv::reader::Format;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Result, exec_err};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How many rows a type is inferred from.
 const SAMPLE: usize = 20_000;
 
+/// How much of a file that is somewhere else is fetched for that.
+const PEEK: u64 = 4 << 20;
+
 /// A file and what its columns are.
 #[derive(Debug)]
 pub(super) struct File {
-    path: PathBuf,
+    location: Location,
     schema: SchemaRef,
+    header: bool,
+    delimiter: u8,
 }
 
-pub(super) fn open(path: &Path) -> Result<Opened> {
-    let input = std::fs::File::open(path).map_err(|e| in_file(path, e))?;
-    let (schema, _) = Format::default()
-        .with_header(true)
-        .infer_schema(input, Some(SAMPLE))
-        .map_err(|e| in_file(path, e))?;
+pub(super) fn open(location: &Location, options: &ReadOptions) -> Result<Opened> {
+    let tabs = location.suffix().as_deref() == Some("tsv");
+    let delimiter = options.delimiter.unwrap_or(if tabs { b'\t' } else { b',' });
+    let header = options.header.unwrap_or(true);
+    let format = Format::default().with_header(header).with_delimiter(delimiter);
+    let schema = match &options.schema {
+        Some(schema) => Arc::clone(schema),
+        None => {
+            let input = location.peek(PEEK)?;
+            let (schema, _) = format.infer_schema(input, Some(SAMPLE)).map_err(|e| in_place(location, e))?;
+            Arc::new(schema)
+        }
+    };
     if schema.fields().is_empty() {
-        return exec_err!("`{}` is empty; the first line of a CSV file names its columns", path.display());
+        return exec_err!("`{location}` is empty; the first line of a CSV file names its columns");
     }
-    let schema = Arc::new(schema);
-    let file = Arc::new(File { path: path.to_path_buf(), schema: schema.clone() });
+    let file = Arc::new(File { location: location.clone(), schema: schema.clone(), header, delimiter });
     Ok(Opened { schema, units: vec![Unit::Csv { file }], rows: None })
 }
 
 pub(super) fn read(file: &File, projection: Option<&[usize]>, batch_rows: usize) -> Result<Box<dyn Reader>> {
-    let input = std::fs::File::open(&file.path).map_err(|e| in_file(&file.path, e))?;
-    let mut builder = ReaderBuilder::new(file.schema.clone()).with_header(true).with_batch_size(batch_rows);
+    let mut builder = ReaderBuilder::new(file.schema.clone())
+        .with_header(file.header)
+        .with_delimiter(file.delimiter)
+        .with_batch_size(batch_rows);
     if let Some(columns) = projection {
         builder = builder.with_projection(columns.to_vec());
     }
-    let batches = builder.build(input).map_err(|e| in_file(&file.path, e))?;
-    Ok(Box::new(Batches { path: file.path.clone(), batches, order: None }))
+    let batches = builder.build(file.location.open()?).map_err(|e| in_place(&file.location, e))?;
+    let schema = Arc::clone(&file.schema);
+    let batches = batches.map(move |batch| batch.map_err(|error| named(error, &schema)));
+    Ok(Box::new(Batches { location: file.location.clone(), batches, order: None }))
+}
+
+/// The reader's error with the name of the column, which it knows by its number only.
+fn named(error: ArrowError, schema: &Schema) -> ArrowError {
+    let ArrowError::ParseError(message) = error else { return error };
+    let number =
+        message.split_once(" for column ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+    match number.and_then(|number: usize| schema.fields().get(number)) {
+        Some(field) => ArrowError::ParseError(format!("column `{}`: {message}", field.name())),
+        None => ArrowError::ParseError(message),
+    }
 }

@@ -1,4 +1,5 @@
-//! A dataset in files: Parquet, CSV and Arrow IPC, known by their suffixes.
+//! A dataset in files: Parquet, CSV, JSON lines and Arrow IPC, known by their suffixes, here or in an object
+//! store.
 //!
 //! All files have the same columns, which is checked when the dataset is opened: nothing is read before all
 //! of it can be. Files are in the order in which they were named, those of one pattern in the order of their
@@ -6,17 +7,24 @@
 //! between files or batches. Every error names its file.
 
 mod csv;
+mod fetching;
 mod ipc;
+mod json;
+mod location;
 mod parquet;
+mod unchanged;
+mod waiting;
 
 use super::split::contiguous;
 use super::{Dataset, Reader, Shard};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, exec_err, plan_err};
+use location::Location;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use unchanged::Stamp;
 use whimbrel_plan::{Source, SourceInfo};
 
 /// What can be read by itself: a file, or a part of one.
@@ -26,10 +34,77 @@ enum Unit {
     Parquet { file: Arc<parquet::File>, row_group: usize },
     /// A whole file.
     Csv { file: Arc<csv::File> },
+    /// A whole file.
+    Json { file: Arc<json::File> },
     /// A record batch of a file.
     Ipc { file: Arc<ipc::File>, batch: usize },
     /// A whole stream.
-    IpcStream { path: Arc<PathBuf> },
+    IpcStream { location: Arc<Location> },
+}
+
+/// A kind of file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FileFormat {
+    /// Apache Parquet.
+    Parquet,
+    /// Values between commas.
+    Csv,
+    /// A JSON object a line.
+    Json,
+    /// Apache Arrow's IPC format, file or stream.
+    Ipc,
+}
+
+impl FileFormat {
+    /// The kind that a suffix tells.
+    fn of(suffix: &str) -> Option<FileFormat> {
+        match suffix {
+            "parquet" | "pq" => Some(FileFormat::Parquet),
+            "csv" | "tsv" => Some(FileFormat::Csv),
+            "json" | "jsonl" | "ndjson" => Some(FileFormat::Json),
+            "arrow" | "arrows" | "ipc" | "feather" => Some(FileFormat::Ipc),
+            _ => None,
+        }
+    }
+}
+
+/// How files are read, where their names and contents do not say it.
+#[derive(Debug, Clone, Default)]
+pub struct ReadOptions {
+    /// The kind of all files.
+    pub format: Option<FileFormat>,
+    /// In how many shards; one, if nothing is said.
+    pub shards: Option<usize>,
+    /// The columns of CSV and JSON files; those of others have to be the same.
+    pub schema: Option<SchemaRef>,
+    /// Whether the first line of CSV files names the columns; yes, if nothing is said.
+    pub header: Option<bool>,
+    /// What stands between the values of CSV files: a comma, if nothing is said.
+    pub delimiter: Option<u8>,
+}
+
+impl ReadOptions {
+    /// Sets what is asked for by name: `header` (true or false), `delimiter` (one character).
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        // DataFusion's names for the same begin so.
+        match name.trim_start_matches("format.") {
+            "header" | "has_header" => match value.to_ascii_lowercase().parse() {
+                Ok(header) => self.header = Some(header),
+                Err(_) => return plan_err!("{name} is true or false, not {value:?}"),
+            },
+            "delimiter" | "delim" | "sep" => match value.as_bytes() {
+                [delimiter] => self.delimiter = Some(*delimiter),
+                b"\\t" => self.delimiter = Some(b'\t'),
+                _ => return plan_err!("{name} is one character, not {value:?}"),
+            },
+            _ => {
+                return plan_err!(
+                    "files are not read with an option {name:?}; there are header and delimiter"
+                );
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Rows in files.
@@ -40,23 +115,47 @@ pub struct FileDataset {
     units: Vec<Unit>,
     /// The rows of each unit, if that is known of all.
     rows: Option<Vec<usize>>,
+    /// The files, as they were.
+    files: Arc<Known>,
     shards: usize,
     groups: usize,
 }
 
+/// What files were like, and how they were opened.
+#[derive(Debug)]
+struct Known {
+    stamps: Vec<Stamp>,
+    options: ReadOptions,
+}
+
+impl Known {
+    /// Fails if one of them is another now.
+    fn check(&self) -> Result<()> {
+        let columns = |location: &Location| open(location, &self.options).map(|opened| opened.schema);
+        self.stamps.iter().try_for_each(|stamp| stamp.check(columns))
+    }
+}
+
 impl FileDataset {
-    /// Opens files, given by paths, patterns (`*`, `?`, `[..]`, `**`) and folders. One shard unless told
+    /// Opens files, given by paths, patterns (`*`, `?`, `[..]`, `**`), folders and URLs. One shard unless told
     /// otherwise.
     pub fn open(paths_or_globs: &[String], shards: Option<usize>) -> Result<FileDataset> {
-        let shards = shards.unwrap_or(1);
+        FileDataset::open_as(paths_or_globs, &ReadOptions { shards, ..ReadOptions::default() })
+    }
+
+    /// The same, read as told.
+    pub fn open_as(paths_or_globs: &[String], options: &ReadOptions) -> Result<FileDataset> {
+        let shards = options.shards.unwrap_or(1);
         if shards == 0 {
             return plan_err!("a dataset has at least one shard");
         }
         let mut units = Vec::new();
+        let mut stamps = Vec::new();
         let mut rows = Some(Vec::new());
-        let mut schema: Option<(PathBuf, SchemaRef)> = None;
+        let mut schema: Option<(Location, SchemaRef)> = None;
         for path in find(paths_or_globs)? {
-            let opened = open(&path)?;
+            let opened = open(&path, options)?;
+            stamps.extend(Stamp::of(&path, &opened.schema)?);
             schema = Some(match schema {
                 None => (path, opened.schema),
                 Some((first, schema)) => {
@@ -72,7 +171,8 @@ impl FileDataset {
         let Some((_, schema)) = schema else {
             return plan_err!("no file to read: give at least one path");
         };
-        Ok(FileDataset { names: paths_or_globs.to_vec(), schema, units, rows, shards, groups: 1 })
+        let files = Arc::new(Known { stamps, options: options.clone() });
+        Ok(FileDataset { names: paths_or_globs.to_vec(), schema, units, rows, files, shards, groups: 1 })
     }
 
     /// The same shards as those of so many machines, for movements of local scope.
@@ -99,7 +199,8 @@ impl FileDataset {
         let parts =
             run.iter().map(|part| (self.units[part.piece].clone(), part.offset, part.length)).collect();
         let projection = projection.map(<[usize]>::to_vec);
-        Ok(Files { parts, reader: None, schema, projection, batch_rows })
+        let files = Arc::clone(&self.files);
+        Ok(Files { files, begun: false, parts, reader: None, schema, projection, batch_rows })
     }
 }
 
@@ -130,34 +231,67 @@ struct Opened {
     rows: Option<Vec<usize>>,
 }
 
-fn open(path: &Path) -> Result<Opened> {
-    match path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase).as_deref() {
-        Some("parquet" | "pq") => parquet::open(path),
-        Some("csv") => csv::open(path),
-        Some("arrow" | "arrows" | "ipc" | "feather") => ipc::open(path),
-        _ => plan_err!(
-            "`{}` has no known suffix: name it .parquet, .csv, .arrow (file) or .arrows (stream)",
-            path.display()
-        ),
+fn open(location: &Location, options: &ReadOptions) -> Result<Opened> {
+    let guessed = || location.suffix().as_deref().and_then(FileFormat::of);
+    let opened = match options.format.or_else(guessed) {
+        Some(FileFormat::Parquet) => parquet::open(location)?,
+        Some(FileFormat::Csv) => return csv::open(location, options),
+        Some(FileFormat::Json) => return json::open(location, options.schema.as_ref()),
+        Some(FileFormat::Ipc) => ipc::open(location)?,
+        None => {
+            return plan_err!(
+                "`{location}` has no known suffix: name it .parquet, .csv, .jsonl, .arrow (file) or .arrows \
+                 (stream)"
+            );
+        }
+    };
+    match &options.schema {
+        Some(declared) => {
+            let schema = declared_columns(location, declared, &opened.schema)?;
+            Ok(Opened { schema, ..opened })
+        }
+        None => Ok(opened),
     }
 }
 
+/// The declared columns, if they are those of the file.
+fn declared_columns(location: &Location, declared: &SchemaRef, found: &SchemaRef) -> Result<SchemaRef> {
+    let same = declared.fields().len() == found.fields().len()
+        && declared
+            .fields()
+            .iter()
+            .zip(found.fields())
+            .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
+    if same {
+        return Ok(Arc::clone(found));
+    }
+    let columns = found.fields().iter().map(|f| format!("{} {}", f.name(), f.data_type()));
+    plan_err!(
+        "`{location}` has other columns than were declared, {}; leave the declaration out",
+        columns.collect::<Vec<_>>().join(", ")
+    )
+}
+
 /// The files behind these names, in order.
-fn find(names: &[String]) -> Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
+fn find(names: &[String]) -> Result<Vec<Location>> {
+    let mut found = Vec::new();
     for name in names {
+        let name = name.strip_prefix("file://").unwrap_or(name);
         let path = Path::new(name);
-        if path.is_dir() {
-            paths.extend(files_in(path)?);
+        let mut here = |paths: Vec<PathBuf>| found.extend(paths.into_iter().map(Location::Path));
+        if location::is_url(name) {
+            found.extend(location::behind(name)?);
+        } else if path.is_dir() {
+            here(files_in(path)?);
         } else if path.exists() {
-            paths.push(path.to_path_buf());
+            here(vec![path.to_path_buf()]);
         } else if name.contains(['*', '?', '[']) {
-            paths.extend(matching(name)?);
+            here(matching(name)?);
         } else {
             return exec_err!("`{name}` does not exist");
         }
     }
-    Ok(paths)
+    Ok(found)
 }
 
 fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
@@ -198,8 +332,13 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The schema both files have; a column may be null if it may be in one of them.
-fn same_columns(first: &Path, schema: &SchemaRef, path: &Path, other: &SchemaRef) -> Result<SchemaRef> {
-    let clash = |what: String| exec_err!("`{}` and `{}` differ: {what}", first.display(), path.display());
+fn same_columns(
+    first: &Location,
+    schema: &SchemaRef,
+    path: &Location,
+    other: &SchemaRef,
+) -> Result<SchemaRef> {
+    let clash = |what: String| exec_err!("`{first}` and `{path}` differ: {what}");
     for (i, (a, b)) in schema.fields().iter().zip(other.fields()).enumerate() {
         if a.name() != b.name() {
             return clash(format!(
@@ -244,6 +383,9 @@ fn same_columns(first: &Path, schema: &SchemaRef, path: &Path, other: &SchemaRef
 
 /// The readers of a shard, one after the other.
 struct Files {
+    files: Arc<Known>,
+    /// Whether the files have been looked at.
+    begun: bool,
     parts: VecDeque<(Unit, usize, usize)>,
     reader: Option<Box<dyn Reader>>,
     schema: SchemaRef,
@@ -273,14 +415,15 @@ impl Files {
                 parquet::read(&file, groups, offset, limit, projection, self.batch_rows)?
             }
             Unit::Csv { file } => csv::read(&file, projection, self.batch_rows)?,
+            Unit::Json { file } => json::read(&file, projection, self.batch_rows)?,
             Unit::Ipc { file, batch } => ipc::read(&file, batch, projection)?,
-            Unit::IpcStream { path } => ipc::read_stream(&path, projection)?,
+            Unit::IpcStream { location } => ipc::read_stream(&location, projection)?,
         }))
     }
 }
 
-impl Reader for Files {
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
+impl Files {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if self.reader.is_none() {
                 self.reader = self.open_next()?;
@@ -293,5 +436,19 @@ impl Reader for Files {
                 None => self.reader = None,
             }
         }
+    }
+}
+
+impl Reader for Files {
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if !self.begun {
+            self.files.check()?;
+            self.begun = true;
+        }
+        let next = self.next_batch();
+        if !matches!(next, Ok(Some(_))) {
+            self.files.check()?;
+        }
+        next
     }
 }

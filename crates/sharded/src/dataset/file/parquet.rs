@@ -1,62 +1,84 @@
-//! Parquet files.
+//! Parquet files. Of one in an object store, only the columns and row groups are fetched that are read.
 
+use super::fetching::Fetching;
+use super::location::{Input, Location, Object};
+use super::waiting::{driver, wait_for};
 use super::{Opened, Unit};
 use crate::dataset::Reader;
-use crate::error::in_file;
+use crate::error::in_place;
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, exec_err};
+use futures::StreamExt;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
+use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 /// A file and its footer, which is read once.
 #[derive(Debug)]
 pub(super) struct File {
-    path: PathBuf,
+    location: Location,
     metadata: ArrowReaderMetadata,
 }
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
-pub(super) fn open(path: &Path) -> Result<Opened> {
-    let mut file = std::fs::File::open(path).map_err(|e| in_file(path, e))?;
-    check_ends(path, &mut file)?;
-    let metadata =
-        ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|e| in_file(path, e))?;
+pub(super) fn open(location: &Location) -> Result<Opened> {
+    let metadata = match location {
+        Location::Path(_) => of_file(location)?,
+        Location::Object(object) => of_object(location, object)?,
+    };
     let rows: Vec<usize> = metadata.metadata().row_groups().iter().map(|g| g.num_rows() as usize).collect();
     let schema = metadata.schema().clone();
-    let file = Arc::new(File { path: path.to_path_buf(), metadata });
+    let file = Arc::new(File { location: location.clone(), metadata });
     let units = (0..rows.len()).map(|row_group| Unit::Parquet { file: file.clone(), row_group }).collect();
     Ok(Opened { schema, units, rows: Some(rows) })
 }
 
+fn of_file(location: &Location) -> Result<ArrowReaderMetadata> {
+    let mut input = location.open()?;
+    check_ends(location, &mut input)?;
+    let Input::File(file) = input else { return exec_err!("`{location}` is not a file of this machine") };
+    ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|e| in_place(location, e))
+}
+
+fn of_object(location: &Location, object: &Arc<Object>) -> Result<ArrowReaderMetadata> {
+    if object.size == 0 {
+        return exec_err!("`{location}` is empty; a Parquet file has a footer at least");
+    }
+    let mut reader = Fetching(Arc::clone(object));
+    let loaded =
+        wait_for(
+            async move { ArrowReaderMetadata::load_async(&mut reader, ArrowReaderOptions::new()).await },
+        )?;
+    loaded.map_err(|e| in_place(location, e))
+}
+
 /// A Parquet file begins and ends with its magic number; one that only begins with it was cut short.
-fn check_ends(path: &Path, file: &mut std::fs::File) -> Result<()> {
-    let length = file.seek(SeekFrom::End(0)).map_err(|e| in_file(path, e))?;
+fn check_ends(location: &Location, file: &mut Input) -> Result<()> {
+    let length = file.seek(SeekFrom::End(0)).map_err(|e| in_place(location, e))?;
     if length == 0 {
-        return exec_err!("`{}` is empty; a Parquet file has a footer at least", path.display());
+        return exec_err!("`{location}` is empty; a Parquet file has a footer at least");
     }
     let mut head = [0; 4];
     let mut tail = [0; 4];
     if length >= 4 {
-        file.rewind().and_then(|()| file.read_exact(&mut head)).map_err(|e| in_file(path, e))?;
+        file.rewind().and_then(|()| file.read_exact(&mut head)).map_err(|e| in_place(location, e))?;
         file.seek(SeekFrom::End(-4))
             .and_then(|_| file.read_exact(&mut tail))
-            .map_err(|e| in_file(path, e))?;
+            .map_err(|e| in_place(location, e))?;
     }
-    file.rewind().map_err(|e| in_file(path, e))?;
+    file.rewind().map_err(|e| in_place(location, e))?;
     if &head != MAGIC {
-        return exec_err!("`{}` is not a Parquet file", path.display());
+        return exec_err!("`{location}` is not a Parquet file");
     }
     if length < 12 || &tail != MAGIC {
         return exec_err!(
-            "truncated parquet: `{}` ends after {length} bytes without its footer; write or copy it again",
-            path.display()
+            "truncated parquet: `{location}` ends after {length} bytes without its footer; write or copy it again"
         );
     }
     Ok(())
@@ -71,18 +93,71 @@ pub(super) fn read(
     projection: Option<&[usize]>,
     batch_rows: usize,
 ) -> Result<Box<dyn Reader>> {
-    let input = std::fs::File::open(&file.path).map_err(|e| in_file(&file.path, e))?;
-    let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, file.metadata.clone())
+    let mask = match projection {
+        Some(columns) => ProjectionMask::roots(file.metadata.parquet_schema(), columns.iter().copied()),
+        None => ProjectionMask::all(),
+    };
+    let (location, order) = (file.location.clone(), order(projection));
+    match file.location.open_here()? {
+        Some(input) => {
+            let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(input, file.metadata.clone())
+                .with_row_groups(groups)
+                .with_batch_size(batch_rows)
+                .with_offset(offset)
+                .with_limit(limit)
+                .with_projection(mask)
+                .build()
+                .map_err(|e| in_place(&location, e))?;
+            Ok(Box::new(Batches { location, batches, order }))
+        }
+        None => {
+            let batches = fetched(file, groups, (offset, limit), mask, batch_rows)?;
+            Ok(Box::new(Batches { location, batches, order }))
+        }
+    }
+}
+
+/// The batches of a file in an object store, fetched a little ahead of whoever reads them.
+fn fetched(
+    file: &File,
+    groups: Vec<usize>,
+    (offset, limit): (usize, usize),
+    mask: ProjectionMask,
+    batch_rows: usize,
+) -> Result<impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send + use<>> {
+    const AHEAD: usize = 4;
+    let Location::Object(object) = &file.location else {
+        return exec_err!("`{}` is not in an object store", file.location);
+    };
+    let reader = Fetching(Arc::clone(object));
+    let mut batches = ParquetRecordBatchStreamBuilder::new_with_metadata(reader, file.metadata.clone())
         .with_row_groups(groups)
         .with_batch_size(batch_rows)
         .with_offset(offset)
-        .with_limit(limit);
-    if let Some(columns) = projection {
-        let mask = ProjectionMask::roots(file.metadata.parquet_schema(), columns.iter().copied());
-        builder = builder.with_projection(mask);
+        .with_limit(limit)
+        .with_projection(mask)
+        .build()
+        .map_err(|e| in_place(&file.location, e))?;
+    let (wanted, wants) = mpsc::sync_channel(AHEAD);
+    let (room, mut rooms) = tokio::sync::mpsc::channel(AHEAD);
+    driver()?.spawn(async move {
+        // A batch is fetched when there is room for it, and none any more when nobody reads.
+        while rooms.recv().await.is_some() {
+            let next = batches.next().await;
+            let over = next.is_none();
+            if wanted.send(next).is_err() || over {
+                return;
+            }
+        }
+    });
+    for _ in 1..AHEAD {
+        // There is room for as many.
+        let _ = room.try_send(());
     }
-    let batches = builder.build().map_err(|e| in_file(&file.path, e))?;
-    Ok(Box::new(Batches { path: file.path.clone(), batches, order: order(projection) }))
+    Ok(std::iter::from_fn(move || {
+        let _ = room.try_send(());
+        wants.recv().ok().flatten().map(|rows| rows.map_err(ArrowError::from))
+    }))
 }
 
 /// A mask keeps the file's order of columns; the plan may want another.
@@ -99,7 +174,7 @@ pub(super) fn order(projection: Option<&[usize]>) -> Option<Vec<usize>> {
 
 /// The batches of any of arrow's readers, their errors with the name of the file.
 pub(super) struct Batches<I> {
-    pub path: PathBuf,
+    pub location: Location,
     pub batches: I,
     pub order: Option<Vec<usize>>,
 }
@@ -108,7 +183,7 @@ impl<I: Iterator<Item = Result<RecordBatch, ArrowError>> + Send> Reader for Batc
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         match self.batches.next() {
             None => Ok(None),
-            Some(Err(error)) => Err(in_file(&self.path, error)),
+            Some(Err(error)) => Err(in_place(&self.location, error)),
             Some(Ok(batch)) => Ok(Some(match &self.order {
                 Some(order) => batch.project(order)?,
                 None => batch,

@@ -10,9 +10,11 @@
 use crate::time::Time;
 use crate::values::Column;
 use arrow::array::{ArrayRef, BooleanArray};
+use arrow::buffer::BooleanBuffer;
 use datafusion::common::Result;
 use std::any::Any;
 use std::fmt::Debug;
+use std::ops::Range;
 
 /// The rows of one batch, as one aggregate sees them.
 #[derive(Debug, Clone, Default)]
@@ -42,6 +44,24 @@ pub trait Accumulator: Send + Debug {
     /// Adds the loaded rows `first..first + states.len()` to these states.
     fn accumulate(&mut self, states: &[u32], first: usize);
 
+    /// Adds those of the loaded rows `rows` that are `present` (none: all of them) to one state. A stream without a key
+    /// is one long run of rows of one group; aggregates that can add up a column at once do so here.
+    fn accumulate_run(&mut self, state: u32, rows: Range<usize>, present: Option<&BooleanBuffer>) {
+        let some = [state; 64];
+        let mut add = |rows: Range<usize>| {
+            for first in rows.clone().step_by(some.len()) {
+                self.accumulate(&some[..some.len().min(rows.end - first)], first);
+            }
+        };
+        match present {
+            None => add(rows),
+            Some(present) => present
+                .slice(rows.start, rows.len())
+                .set_slices()
+                .for_each(|(start, end)| add(rows.start + start..rows.start + end)),
+        }
+    }
+
     /// Takes the same rows out again: they were added when their start edges came.
     fn deaccumulate(&mut self, states: &[u32], first: usize);
 
@@ -55,6 +75,15 @@ pub trait Accumulator: Send + Debug {
 
     /// Appends the results of these states to a column of the aggregate's type.
     fn result(&self, states: &[u32], out: &mut Column);
+
+    /// What has gone wrong since the last call, once: a user's functions may fail where there is no way to say so. The
+    /// results since then mean nothing.
+    ///
+    /// # Errors
+    /// What a user's function has failed with.
+    fn failure(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// The column itself, for [`same`].
     fn as_any(&self) -> &dyn Any;

@@ -6,9 +6,12 @@ use crate::batch::Batch;
 use crate::time::Time;
 use crate::values::Column;
 use arrow::array::{ArrayRef, AsArray};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{Result, exec_err};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column as ColumnExpr;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// One aggregate of a query.
@@ -72,6 +75,13 @@ impl Plan {
         results.iter().map(|f| Column::new(f.data_type().clone())).collect()
     }
 
+    /// Whether the calls look at nothing but columns: then they can be evaluated over absent rows too, for which an
+    /// expression might fail.
+    pub fn only_columns(&self) -> bool {
+        let read = self.calls.iter().flat_map(|c| c.argument.iter().chain(&c.filter));
+        read.into_iter().all(|e| e.downcast_ref::<ColumnExpr>().is_some())
+    }
+
     /// What each call sees of a batch.
     pub fn evaluate(&self, batch: &Batch) -> Result<Vec<Rows>> {
         let starts: Vec<Time> = match self.ordered {
@@ -117,6 +127,9 @@ impl States {
     pub fn accumulate(&mut self, states: &[u32], first: usize) {
         self.0.iter_mut().for_each(|a| a.accumulate(states, first));
     }
+    pub fn accumulate_run(&mut self, state: u32, rows: Range<usize>, present: Option<&BooleanBuffer>) {
+        self.0.iter_mut().for_each(|a| a.accumulate_run(state, rows.clone(), present));
+    }
     pub fn deaccumulate(&mut self, states: &[u32], first: usize) {
         self.0.iter_mut().for_each(|a| a.deaccumulate(states, first));
     }
@@ -128,6 +141,9 @@ impl States {
     }
     pub fn result(&self, states: &[u32], out: &mut [Column]) {
         self.0.iter().zip(out).for_each(|(a, column)| a.result(states, column));
+    }
+    pub fn failure(&mut self) -> Result<()> {
+        self.0.iter_mut().try_for_each(|a| a.failure())
     }
     pub fn save(&self) -> Result<Vec<Vec<u8>>> {
         self.0.iter().map(|a| a.save()).collect()

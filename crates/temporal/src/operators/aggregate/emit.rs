@@ -10,8 +10,12 @@ use crate::rules::BATCH_ROWS;
 use crate::time::Time;
 use crate::values::{Column, take_with_room};
 use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
+
+/// A batch's sync times, other times and columns.
+pub(super) type Taken = (ScalarBuffer<i64>, Vec<Time>, RecordBatch);
 
 /// The batch that is being built.
 #[derive(Debug)]
@@ -48,15 +52,35 @@ impl Emit {
         &mut self.other
     }
 
+    /// The other times of the rows so far.
+    pub fn others(&mut self) -> &mut [Time] {
+        &mut self.other
+    }
+
+    /// Whether the batch is full.
+    pub fn is_full(&self) -> bool {
+        self.sync.len() >= BATCH_ROWS
+    }
+
     /// Hands the batch out if it is full.
     pub fn flush_full(&mut self, out: &mut Vec<Message>) -> Result<()> {
-        if self.sync.len() >= BATCH_ROWS { self.flush(out) } else { Ok(()) }
+        if self.is_full() { self.flush(out) } else { Ok(()) }
     }
 
     /// Hands the batch out.
     pub fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
+        let duration = self.duration;
+        if let Some((sync, other, rows)) = self.take()? {
+            let other = duration.map_or_else(|| Other::Column(other.into()), Other::After);
+            out.push(Message::Batch(Batch::new(sync, other, rows)));
+        }
+        Ok(())
+    }
+
+    /// The batch, if it has rows; it is empty again.
+    pub fn take(&mut self) -> Result<Option<Taken>> {
         if self.sync.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let mut columns = self.keys.finish(&self.key_types)?;
         for column in &mut self.values {
@@ -64,11 +88,6 @@ impl Emit {
         }
         let options = RecordBatchOptions::new().with_row_count(Some(self.sync.len()));
         let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
-        let other = match self.duration {
-            Some(duration) => Other::After(duration),
-            None => Other::Column(take_with_room(&mut self.other).into()),
-        };
-        out.push(Message::Batch(Batch::new(take_with_room(&mut self.sync).into(), other, rows)));
-        Ok(())
+        Ok(Some((take_with_room(&mut self.sync).into(), take_with_room(&mut self.other), rows)))
     }
 }

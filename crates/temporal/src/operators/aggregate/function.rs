@@ -21,8 +21,9 @@ pub trait UserAggregate: Send + Sync + fmt::Debug {
     /// `Plan` if it does not take such an argument.
     fn return_type(&self, argument: Option<&DataType>) -> Result<DataType>;
 
-    /// A column of its states.
-    fn accumulator(&self, argument: Option<&DataType>) -> Box<dyn Accumulator>;
+    /// A column of its states. `undone`: rows leave them again; else only
+    /// [`accumulate`](Accumulator::accumulate) and [`result`](Accumulator::result) will be asked for.
+    fn accumulator(&self, argument: Option<&DataType>, undone: bool) -> Box<dyn Accumulator>;
 }
 
 /// What to compute over the rows alive.
@@ -93,9 +94,10 @@ impl AggregateFunction {
         leaving: Leaving,
     ) -> Result<Box<dyn Accumulator>> {
         self.return_type(argument)?;
+        let undone = leaving != Leaving::Never;
         let Some(of) = argument else {
             return match self {
-                AggregateFunction::User(user) => Ok(user.accumulator(None)),
+                AggregateFunction::User(user) => Ok(user.accumulator(None, undone)),
                 _ => Ok(Box::<Count>::default()),
             };
         };
@@ -108,7 +110,7 @@ impl AggregateFunction {
             AggregateFunction::CountDistinct => extreme(Pick::Distinct, of, leaving),
             AggregateFunction::First => end(End::First, of, leaving),
             AggregateFunction::Last => end(End::Last, of, leaving),
-            AggregateFunction::User(user) => user.accumulator(argument),
+            AggregateFunction::User(user) => user.accumulator(argument, undone),
         })
     }
 }

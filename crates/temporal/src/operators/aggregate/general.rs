@@ -7,6 +7,7 @@
 use super::calls::{Plan, States};
 use super::function::Leaving;
 use super::live::Live;
+use super::tell::Tell;
 use crate::batch::{Batch, Message};
 use crate::operator::{Operator, decode, encode};
 use crate::operators::runs::runs;
@@ -31,10 +32,10 @@ pub(super) struct General {
 }
 
 impl General {
-    pub fn new(plan: Plan, leaving: Leaving) -> Result<General> {
+    pub fn new(plan: Plan, leaving: Leaving, tell: Tell) -> Result<General> {
         Ok(General {
             now: BEGINNING,
-            live: Live::new(&plan, leaving)?,
+            live: Live::new(&plan, leaving, tell)?,
             ends: BTreeMap::new(),
             place_of: HashMap::new(),
             panes: plan.states(leaving)?,
@@ -144,14 +145,14 @@ impl General {
 impl Operator for General {
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
-            Message::Batch(batch) => self.batch(batch, out),
+            Message::Batch(batch) => self.batch(batch, out)?,
             Message::Punctuation(time) => {
                 self.advance(time, out)?;
-                self.live.flush(out)?;
-                out.push(Message::Punctuation(time));
-                Ok(())
+                self.live.punctuation(time, out)?;
             }
         }
+        self.live.states.failure()?;
+        self.panes.failure()
     }
 
     fn save(&self) -> Result<Vec<u8>> {

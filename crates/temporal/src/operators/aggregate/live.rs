@@ -2,21 +2,18 @@
 //!
 //! Invariants: a group without rows is dead: its state is initial, and it keeps its number until the dead outnumber the
 //! living, when all of them are forgotten at once; keys tend to come back, and coming back is then free. `told[g]` is the
-//! start of the snapshot of `g` whose start edge is out and whose end edge is not. Within one instant a
-//! group is first [`touch`](Live::touch)ed (the end edge of what was told goes out), then changed, then, when time has
-//! passed the instant, [`commit`](Live::commit)ted (the new snapshot goes out, or the group is forgotten).
+//! ticket of the snapshot of `g` that has begun and not ended. Within one instant a group is first
+//! [`touch`](Live::touch)ed (what was told ends), then changed, then, when time has passed the instant,
+//! [`commit`](Live::commit)ted (the new snapshot begins, or the group is forgotten).
 
 use super::calls::{Plan, States};
-use super::emit::Emit;
 use super::function::Leaving;
+use super::tell::{Tell, Ticket, UNTOLD};
 use crate::batch::Message;
 use crate::groups::Groups;
 use crate::operator::{decode, encode};
-use crate::time::{INFINITY, Time};
+use crate::time::Time;
 use datafusion::common::Result;
-
-/// No snapshot is told. (A start is never at the end of time.)
-const UNTOLD: Time = INFINITY;
 
 /// See the module.
 #[derive(Debug)]
@@ -25,7 +22,7 @@ pub(super) struct Live {
     pub states: States,
     /// Rows alive by group.
     pub alive: Vec<i64>,
-    told: Vec<Time>,
+    told: Vec<Ticket>,
     touched: Vec<u32>,
     mark: Vec<bool>,
     /// Snapshots without values: an unchanged one is not told again.
@@ -33,12 +30,12 @@ pub(super) struct Live {
     /// Which groups are dead, and how many.
     is_dead: Vec<bool>,
     dead: usize,
-    emit: Emit,
+    tell: Tell,
     ended: Vec<u32>,
 }
 
 impl Live {
-    pub fn new(plan: &Plan, leaving: Leaving) -> Result<Live> {
+    pub fn new(plan: &Plan, leaving: Leaving, tell: Tell) -> Result<Live> {
         Ok(Live {
             groups: Groups::new(&plan.key_types),
             states: plan.states(leaving)?,
@@ -49,7 +46,7 @@ impl Live {
             bare: plan.calls.is_empty(),
             is_dead: Vec::new(),
             dead: 0,
-            emit: Emit::new(plan, None),
+            tell,
             ended: Vec::new(),
         })
     }
@@ -84,14 +81,9 @@ impl Live {
         self.end(now);
     }
 
-    /// Sends the end edges of the groups in `ended`.
+    /// The snapshots of the groups in `ended` end.
     fn end(&mut self, now: Time) {
-        let Live { emit, groups, states, ended, told, .. } = self;
-        if ended.is_empty() {
-            return;
-        }
-        let others = emit.rows(now, groups, states, ended);
-        others.extend(ended.iter().map(|&group| std::mem::replace(&mut told[group as usize], UNTOLD)));
+        self.tell.end(now, &self.groups, &self.states, &self.ended, &mut self.told);
     }
 
     /// Time passes `now`: what was touched is told, or is dead if nothing is alive any more.
@@ -119,15 +111,11 @@ impl Live {
         });
         self.end(now);
         self.states.reset(&lost);
-        if !touched.is_empty() {
-            let others = self.emit.rows(now, &self.groups, &self.states, &touched);
-            others.resize(others.len() + touched.len(), INFINITY);
-            touched.iter().for_each(|&g| self.told[g as usize] = now);
-        }
+        self.tell.begin(now, &self.groups, &self.states, &touched, &mut self.told);
         touched.clear();
         self.touched = touched;
         self.bury();
-        self.emit.flush_full(out)
+        self.tell.flush_full(out)
     }
 
     /// Forgets the dead groups once they outnumber the living.
@@ -145,7 +133,12 @@ impl Live {
 
     /// Hands out what is known.
     pub fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
-        self.emit.flush(out)
+        self.tell.flush(out)
+    }
+
+    /// Hands on the news that time has come to `time`, after what is known by then.
+    pub fn punctuation(&mut self, time: Time, out: &mut Vec<Message>) -> Result<()> {
+        self.tell.punctuation(time, out)
     }
 
     pub fn save(&self) -> Result<Vec<u8>> {
@@ -157,12 +150,16 @@ impl Live {
             &self.touched,
             &self.mark,
             &self.is_dead,
+            self.tell.save()?,
         ))
     }
 
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let states: Vec<Vec<u8>>;
-        (self.groups, states, self.alive, self.told, self.touched, self.mark, self.is_dead) = decode(bytes)?;
+        let tell: Vec<u8>;
+        (self.groups, states, self.alive, self.told, self.touched, self.mark, self.is_dead, tell) =
+            decode(bytes)?;
+        self.tell.restore(&tell)?;
         self.dead = self.is_dead.iter().filter(|d| **d).count();
         self.states.restore(&states)
     }

@@ -4,12 +4,14 @@ use super::accumulator::{Accumulator, Rows, same};
 use crate::operator::{decode, encode};
 use crate::time::Time;
 use crate::values::{Column, Value};
-use arrow::array::{Array, BooleanArray};
-use arrow::buffer::BooleanBuffer;
+use arrow::array::{Array, BooleanArray, PrimitiveArray};
+use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow::datatypes::{Decimal128Type, Int64Type, UInt64Type};
 use datafusion::common::Result;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::any::Any;
 use std::fmt::Debug;
+use std::ops::Range;
 
 /// Which rows of a batch an aggregate takes in: those that pass its filter and whose argument is not null.
 pub(super) fn counted(rows: &Rows) -> Option<BooleanBuffer> {
@@ -22,6 +24,20 @@ pub(super) fn counted(rows: &Rows) -> Option<BooleanBuffer> {
         (Some(filter), Some(valid)) => Some(&filter & valid.inner()),
         (Some(filter), None) => Some(filter),
         (None, Some(valid)) => Some(valid.inner().clone()),
+        (None, None) => None,
+    }
+}
+
+/// Which of these rows are both present and counted; none: all of them.
+fn taken(
+    rows: &Range<usize>,
+    present: Option<&BooleanBuffer>,
+    take: Option<&BooleanBuffer>,
+) -> Option<BooleanBuffer> {
+    let part = |all: &BooleanBuffer| all.slice(rows.start, rows.len());
+    match (present, take) {
+        (Some(present), Some(take)) => Some(&part(present) & &part(take)),
+        (Some(one), None) | (None, Some(one)) => Some(part(one)),
         (None, None) => None,
     }
 }
@@ -60,6 +76,10 @@ impl Accumulator for Count {
     fn accumulate(&mut self, states: &[u32], first: usize) {
         self.add(states, first, 1);
     }
+    fn accumulate_run(&mut self, state: u32, rows: Range<usize>, present: Option<&BooleanBuffer>) {
+        let taken = taken(&rows, present, self.take.as_ref());
+        self.counts[state as usize] += taken.map_or(rows.len(), |t| t.count_set_bits()) as i64;
+    }
     fn deaccumulate(&mut self, states: &[u32], first: usize) {
         self.add(states, first, -1);
     }
@@ -95,10 +115,24 @@ pub(super) trait Total:
     fn remove(&mut self, value: &Self::Value);
     fn merge(&mut self, other: Self);
     fn unmerge(&mut self, other: Self);
+
+    /// Adds those of the rows whose bit is set in `taken`, which begins at the first of them; none: all.
+    fn add_run(
+        &mut self,
+        column: &<Self::Value as Value>::Column,
+        rows: Range<usize>,
+        taken: Option<&NullBuffer>,
+    ) {
+        for (i, row) in rows.enumerate() {
+            if taken.is_none_or(|t| t.is_valid(i)) {
+                self.add(&Self::Value::get(column, row));
+            }
+        }
+    }
 }
 
 macro_rules! wrapping_total {
-    ($total:ty, $value:ty) => {
+    ($total:ty, $value:ty, $arrow:ty) => {
         impl Total for $total {
             type Value = $value;
             #[inline(always)]
@@ -114,13 +148,23 @@ macro_rules! wrapping_total {
             fn unmerge(&mut self, other: Self) {
                 *self = self.wrapping_sub(other);
             }
+            fn add_run(
+                &mut self,
+                column: &ScalarBuffer<$value>,
+                rows: Range<usize>,
+                taken: Option<&NullBuffer>,
+            ) {
+                let values = column.slice(rows.start, rows.len());
+                let values = PrimitiveArray::<$arrow>::new(values, taken.cloned());
+                self.merge(arrow::compute::sum(&values).unwrap_or_default());
+            }
         }
     };
 }
 
-wrapping_total!(i64, i64);
-wrapping_total!(u64, u64);
-wrapping_total!(i128, i128);
+wrapping_total!(i64, i64, Int64Type);
+wrapping_total!(u64, u64, UInt64Type);
+wrapping_total!(i128, i128, Decimal128Type);
 
 /// An integer sum that cannot overflow, for averages.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -314,6 +358,11 @@ impl<T: Total, F: Finish<T>> Accumulator for Sum<T, F> {
     }
     fn accumulate(&mut self, states: &[u32], first: usize) {
         self.each(states, first, T::add, 1);
+    }
+    fn accumulate_run(&mut self, state: u32, rows: Range<usize>, present: Option<&BooleanBuffer>) {
+        let taken = taken(&rows, present, self.take.as_ref()).map(NullBuffer::new);
+        self.counts[state as usize] += (rows.len() - taken.as_ref().map_or(0, |t| t.null_count())) as i64;
+        self.totals[state as usize].add_run(&self.column, rows, taken.as_ref());
     }
     fn deaccumulate(&mut self, states: &[u32], first: usize) {
         self.each(states, first, T::remove, -1);

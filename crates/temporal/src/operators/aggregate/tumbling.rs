@@ -1,13 +1,13 @@
 //! The aggregate where all rows alive together started together: a table that is filled for one instant, read out and
 //! cleared. Rows of the result are intervals.
 //!
-//! Invariants: `held` has the groups of the rows at `now`, and no others; a state's number is its group's.
+//! Invariant: `held` has the rows at `now`, and no others.
 
-use super::calls::{Plan, States};
+use super::calls::Plan;
 use super::emit::Emit;
 use super::function::Leaving;
+use super::held::Held;
 use crate::batch::{Batch, Message};
-use crate::groups::Groups;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::runs::runs;
 use crate::time::{BEGINNING, Time};
@@ -17,8 +17,7 @@ use datafusion::common::Result;
 pub(super) struct Tumbling {
     plan: Plan,
     now: Time,
-    held: Groups,
-    states: States,
+    held: Held,
     emit: Emit,
     groups: Vec<u32>,
 }
@@ -28,43 +27,46 @@ impl Tumbling {
     pub fn new(plan: Plan, size: i64) -> Result<Tumbling> {
         Ok(Tumbling {
             now: BEGINNING,
-            held: Groups::new(&plan.key_types),
-            states: plan.states(Leaving::Never)?,
+            held: Held::new(&plan, Leaving::Never, false)?,
             emit: Emit::new(&plan, Some(size)),
             groups: Vec::new(),
             plan,
         })
     }
 
+    /// How many groups are held.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Hands on what is held, complete or not.
+    pub fn drain(&mut self, out: &mut Vec<Message>) -> Result<()> {
+        self.close(out)?;
+        self.emit.flush(out)
+    }
+
     /// Time passes `now`: what is held is complete.
     fn close(&mut self, out: &mut Vec<Message>) -> Result<()> {
-        let count = self.held.capacity() as u32;
+        let count = self.held.len() as u32;
         if count == 0 {
             return Ok(());
         }
         self.groups.clear();
         self.groups.extend(0..count);
-        self.emit.rows(self.now, &self.held, &self.states, &self.groups);
-        self.states.reset(&self.groups);
-        self.held.clear();
+        self.emit.rows(self.now, &self.held.groups, &self.held.states, &self.groups);
+        self.held.clear(&self.groups);
         self.emit.flush_full(out)
     }
 
     fn batch(&mut self, batch: Batch, out: &mut Vec<Message>) -> Result<()> {
-        let mut batch = batch.compact()?;
-        let key = batch.key(&self.plan.key)?;
-        self.states.load(&self.plan.evaluate(&batch)?)?;
-        for run in runs(&batch.sync) {
-            let time = batch.sync[run.start];
+        let loaded = self.held.load(&self.plan, batch)?;
+        for run in runs(&loaded.batch.sync) {
+            let time = loaded.batch.sync[run.start];
             if time > self.now {
                 self.close(out)?;
                 self.now = time;
             }
-            self.groups.clear();
-            let first = run.start;
-            self.held.intern(&key, run, &mut self.groups)?;
-            self.states.grow(self.held.capacity());
-            self.states.accumulate(&self.groups, first);
+            self.held.add(&loaded, run)?;
         }
         self.emit.flush(out)
     }
@@ -73,25 +75,25 @@ impl Tumbling {
 impl Operator for Tumbling {
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
-            Message::Batch(batch) => self.batch(batch, out),
+            Message::Batch(batch) => self.batch(batch, out)?,
             Message::Punctuation(time) => {
                 if time > self.now {
                     self.close(out)?;
                 }
                 self.emit.flush(out)?;
                 out.push(Message::Punctuation(time));
-                Ok(())
             }
         }
+        self.held.states.failure()
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        encode(&(self.now, &self.held, self.states.save()?))
+        encode(&(self.now, self.held.save()?))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let states: Vec<Vec<u8>>;
-        (self.now, self.held, states) = decode(state)?;
-        self.states.restore(&states)
+        let held: Vec<u8>;
+        (self.now, held) = decode(state)?;
+        self.held.restore(&held)
     }
 }

@@ -7,9 +7,10 @@
 
 use super::calls::{Plan, States};
 use super::function::Leaving;
+use super::held::Held;
 use super::live::Live;
+use super::tell::Tell;
 use crate::batch::{Batch, Message};
-use crate::groups::Groups;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Time, end_after};
@@ -24,9 +25,7 @@ pub(super) struct Windowed {
     plan: Plan,
     size: i64,
     now: Time,
-    held: Groups,
-    held_states: States,
-    held_rows: Vec<i64>,
+    held: Held,
     live: Live,
     /// The ends of the panes, and how many parts each has.
     ends: VecDeque<(Time, usize)>,
@@ -40,14 +39,12 @@ pub(super) struct Windowed {
 
 impl Windowed {
     /// Aggregates over rows that live `size` ticks.
-    pub fn new(plan: Plan, size: i64) -> Result<Windowed> {
+    pub fn new(plan: Plan, size: i64, tell: Tell) -> Result<Windowed> {
         Ok(Windowed {
             size,
             now: BEGINNING,
-            held: Groups::new(&plan.key_types),
-            held_states: plan.states(Leaving::InOrder)?,
-            held_rows: Vec::new(),
-            live: Live::new(&plan, Leaving::InOrder)?,
+            held: Held::new(&plan, Leaving::InOrder, true)?,
+            live: Live::new(&plan, Leaving::InOrder, tell)?,
             ends: VecDeque::new(),
             parts: VecDeque::new(),
             panes: plan.states(Leaving::InOrder)?,
@@ -60,18 +57,10 @@ impl Windowed {
     }
 
     fn batch(&mut self, batch: Batch, out: &mut Vec<Message>) -> Result<()> {
-        let mut batch = batch.compact()?;
-        let key = batch.key(&self.plan.key)?;
-        self.held_states.load(&self.plan.evaluate(&batch)?)?;
-        for run in runs(&batch.sync) {
-            self.advance(batch.sync[run.start], out)?;
-            self.groups.clear();
-            let first = run.start;
-            self.held.intern(&key, run, &mut self.groups)?;
-            self.held_states.grow(self.held.capacity());
-            self.held_rows.resize(self.held.capacity(), 0);
-            self.groups.iter().for_each(|&g| self.held_rows[g as usize] += 1);
-            self.held_states.accumulate(&self.groups, first);
+        let loaded = self.held.load(&self.plan, batch)?;
+        for run in runs(&loaded.batch.sync) {
+            self.advance(loaded.batch.sync[run.start], out)?;
+            self.held.add(&loaded, run)?;
         }
         self.live.flush(out)
     }
@@ -99,22 +88,22 @@ impl Windowed {
 
     /// Adds what is held to the live groups and queues it for its end.
     fn settle(&mut self) -> Result<()> {
-        let count = self.held.capacity();
+        let count = self.held.len();
         if count == 0 {
             return Ok(());
         }
         self.groups.clear();
-        self.live.groups.adopt(&self.held, &mut self.groups)?;
+        self.live.groups.adopt(&self.held.groups, &mut self.groups)?;
         self.live.grow();
         self.live.touch(&self.groups, self.now);
-        self.slots.clear();
-        self.slots.extend(0..count as u32);
+        let mut held = std::mem::take(&mut self.slots);
+        held.clear();
+        held.extend(0..count as u32);
         let end = end_after(self.now, self.size);
-        self.live.states.combine(&self.groups, &self.held_states, &self.slots, end);
+        self.live.states.combine(&self.groups, &self.held.states, &held, end);
         self.ends.push_back((end, count));
-        let held = std::mem::take(&mut self.slots);
         let mut places = Vec::with_capacity(count);
-        for (&group, &rows) in self.groups.iter().zip(&self.held_rows) {
+        for (&group, &rows) in self.groups.iter().zip(self.held.rows.iter().flatten()) {
             let place = self.free.pop().unwrap_or_else(|| {
                 self.places += 1;
                 self.places - 1
@@ -124,10 +113,8 @@ impl Windowed {
             places.push(place);
         }
         self.panes.grow(self.places as usize);
-        self.panes.combine(&places, &self.held_states, &held, end);
-        self.held_states.reset(&held);
-        self.held.clear();
-        self.held_rows.clear();
+        self.panes.combine(&places, &self.held.states, &held, end);
+        self.held.clear(&held);
         self.slots = held;
         Ok(())
     }
@@ -151,32 +138,27 @@ impl Windowed {
 impl Operator for Windowed {
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
-            Message::Batch(batch) => self.batch(batch, out),
+            Message::Batch(batch) => self.batch(batch, out)?,
             Message::Punctuation(time) => {
                 self.advance(time, out)?;
-                self.live.flush(out)?;
-                out.push(Message::Punctuation(time));
-                Ok(())
+                self.live.punctuation(time, out)?;
             }
         }
+        self.held.states.failure()?;
+        self.live.states.failure()?;
+        self.panes.failure()
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        let held = (&self.held, self.held_states.save()?, &self.held_rows);
         let panes = (&self.ends, &self.parts, self.panes.save()?, self.places, &self.free);
-        encode(&(self.now, held, self.live.save()?, panes))
+        encode(&(self.now, self.held.save()?, self.live.save()?, panes))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (held_states, panes): (Vec<Vec<u8>>, Vec<Vec<u8>>);
-        let live: Vec<u8>;
-        (
-            self.now,
-            (self.held, held_states, self.held_rows),
-            live,
-            (self.ends, self.parts, panes, self.places, self.free),
-        ) = decode(state)?;
-        self.held_states.restore(&held_states)?;
+        let (held, live): (Vec<u8>, Vec<u8>);
+        let panes: Vec<Vec<u8>>;
+        (self.now, held, live, (self.ends, self.parts, panes, self.places, self.free)) = decode(state)?;
+        self.held.restore(&held)?;
         self.panes.restore(&panes)?;
         self.live.restore(&live)
     }

@@ -1,0 +1,174 @@
+//! A session, and statements one by one: each is planned, run, and its rows go where results go.
+
+use crate::arguments::Settings;
+use crate::failure::{Failure, Outcome, say};
+use crate::files::Datasets;
+use crate::interrupt::Interrupts;
+use crate::output::{Look, Target, Writing};
+use crate::query::Runner;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::{Result, plan_err};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use whimbrel_plan::Stream;
+use whimbrel_sql::{Format, Planned, Session, Store};
+
+/// A session that runs what it is told.
+pub struct Client {
+    /// Names, views and settings.
+    pub session: Session,
+    /// Runs plans.
+    pub runner: Runner,
+    /// How results look.
+    pub look: Look,
+    /// Where results go.
+    pub target: Target,
+    /// Whether to say how long each statement took.
+    pub time: bool,
+    /// Whether somebody is there who wants to hear that something was done.
+    pub chatty: bool,
+}
+
+impl Client {
+    /// A session with these settings. It listens for Ctrl-C.
+    pub fn new(settings: &Settings) -> Client {
+        let mut session = Session::new(Arc::new(Datasets));
+        session.set_shards(settings.shards());
+        let interrupts = Interrupts::listen();
+        let runner = Runner { options: settings.options(), progress: settings.progress(), interrupts };
+        Client {
+            session,
+            runner,
+            look: settings.look(),
+            target: Target::new(settings.output.clone()),
+            time: settings.time,
+            chatty: false,
+        }
+    }
+
+    /// Plans a statement and does what it says.
+    pub fn statement(&mut self, sql: &str) -> Outcome {
+        let since = Instant::now();
+        // A shell outlives every Ctrl-C; elsewhere one that comes while nothing runs yet ends the program.
+        let _watch = self.chatty.then(|| self.runner.interrupts.watch());
+        let planned = self.plan(sql)?;
+        self.act(planned, sql)?;
+        if self.time {
+            say(&took(since.elapsed()));
+        }
+        Ok(())
+    }
+
+    /// Does what a planned statement says.
+    pub fn act(&mut self, planned: Planned, sql: &str) -> Outcome {
+        match planned {
+            Planned::Query(stream) => {
+                self.runner.show(&stream, sql, &mut self.target, &self.look)?;
+            }
+            Planned::Explain { stream, analyze } => self.explain(&stream, analyze, sql)?,
+            Planned::Copy { stream, to, format, options } => {
+                self.copy(&stream, &to, format, &options, sql)?;
+            }
+            Planned::Store { stream, store } => self.store(&stream, &store, sql)?,
+            Planned::Table(rows) => self.table(&rows)?,
+            Planned::Done(done) => self.done(&done),
+        }
+        Ok(())
+    }
+
+    /// Plans a statement. Ctrl-C is taken notice of once that is done.
+    pub fn plan(&mut self, sql: &str) -> Outcome<Planned> {
+        let planned = self.session.plan(sql).map_err(|error| Failure::of(&error, sql))?;
+        match self.runner.interrupts.pressed() {
+            true => Err(Failure::Interrupted),
+            false => Ok(planned),
+        }
+    }
+
+    /// Shows a plan; to analyze it, it is run first, and what was counted is shown with it.
+    pub fn explain(&mut self, stream: &Stream, analyze: bool, sql: &str) -> Outcome {
+        let mut text = stream.explain().map_err(|error| Failure::of(&error, sql))?;
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        if analyze {
+            let since = Instant::now();
+            let counts = self.runner.each(stream, sql, self.runner.progress, |_| Ok(()))?;
+            let took = took(since.elapsed());
+            text.push_str(&format!("{} rows read, {} rows out, {took}\n", counts.read, counts.out));
+        }
+        self.target.text(&text)
+    }
+
+    /// Shows rows that are known already.
+    pub fn table(&mut self, rows: &RecordBatch) -> Outcome {
+        let mut shown = self.target.open(&rows.schema(), &self.look, &Writing::default())?;
+        match shown.write(rows) {
+            Ok(()) => shown.finish(),
+            Err(_) if shown.closed() => Err(Failure::Closed),
+            Err(error) => Err(Failure::of(&error, "")),
+        }
+    }
+
+    fn copy(
+        &mut self,
+        stream: &Stream,
+        to: &str,
+        format: Format,
+        options: &BTreeMap<String, String>,
+        sql: &str,
+    ) -> Outcome {
+        let (path, writing) = local(to)
+            .and_then(|path| Ok((path, Writing::of(options)?)))
+            .map_err(|error| Failure::of(&error, sql))?;
+        let look = Look { format: Some(format.into()), ..self.look.clone() };
+        let mut target = Target::new(Some(path));
+        let _watch = self.runner.interrupts.watch();
+        let shown = target.open(&self.runner.schema(stream), &look, &writing)?;
+        let counts = self.runner.write(stream, sql, self.runner.progress, shown)?;
+        self.done(&format!("{} rows written to {to}", counts.out));
+        Ok(())
+    }
+
+    fn store(&mut self, stream: &Stream, store: &Store, sql: &str) -> Outcome {
+        let kept: Arc<Mutex<Vec<RecordBatch>>> = Arc::default();
+        let keep = kept.clone();
+        self.runner.each(stream, sql, self.runner.progress, move |rows| {
+            keep.lock().unwrap_or_else(PoisonError::into_inner).push(rows);
+            Ok(())
+        })?;
+        let rows = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let schema = self.runner.schema(stream);
+        let done = self.session.store(store, schema, rows).map_err(|error| Failure::of(&error, sql))?;
+        self.done(&done);
+        Ok(())
+    }
+
+    fn done(&self, what: &str) {
+        if self.chatty {
+            say(what);
+        }
+    }
+}
+
+/// The path of a file of this machine.
+fn local(location: &str) -> Result<PathBuf> {
+    match location.split_once("://") {
+        None => Ok(PathBuf::from(location)),
+        Some(("file", path)) => Ok(PathBuf::from(path)),
+        Some((scheme, _)) => {
+            plan_err!("copy writes files of this machine, not {scheme}://; write a local file and upload it")
+        }
+    }
+}
+
+/// A duration as people read it.
+pub fn took(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 0.1 => format!("{:.1} ms", seconds * 1e3),
+        seconds if seconds < 100.0 => format!("{seconds:.3} s"),
+        seconds => format!("{} min {:.0} s", (seconds / 60.0) as u64, seconds % 60.0),
+    }
+}

@@ -1,0 +1,114 @@
+//! Values and types as text: the same in every form that people read.
+
+use datafusion::arrow::array::{Array, ArrayRef, StringArray};
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
+use datafusion::common::Result;
+use rustyline::GraphemeClusterMode;
+use std::sync::Arc;
+
+/// Instants as SQL writes them.
+pub const TIMESTAMP: &str = "%Y-%m-%d %H:%M:%S%.f";
+/// The same, with where on earth.
+pub const TIMESTAMP_TZ: &str = "%Y-%m-%d %H:%M:%S%.f%:z";
+
+const OPTIONS: FormatOptions<'static> = FormatOptions::new()
+    .with_null("NULL")
+    .with_timestamp_format(Some(TIMESTAMP))
+    .with_timestamp_tz_format(Some(TIMESTAMP_TZ))
+    .with_duration_format(DurationFormat::Pretty);
+
+/// The values of a batch, a list a column. What would disturb a terminal is escaped.
+pub fn columns(rows: &RecordBatch) -> Result<Vec<Vec<String>>> {
+    rows.columns().iter().map(|column| texts(column)).collect()
+}
+
+/// A column as one of texts, for forms that have no lists and structs. Nulls stay nulls.
+pub fn as_texts(column: &dyn Array) -> Result<ArrayRef> {
+    let format = ArrayFormatter::try_new(column, &OPTIONS)?;
+    let text = |row| column.is_valid(row).then(|| format.value(row).to_string());
+    Ok(Arc::new((0..column.len()).map(text).collect::<StringArray>()))
+}
+
+fn texts(column: &dyn Array) -> Result<Vec<String>> {
+    let format = ArrayFormatter::try_new(column, &OPTIONS)?;
+    Ok((0..column.len()).map(|row| visible(format.value(row).to_string())).collect())
+}
+
+/// Line breaks and other control characters as their escapes.
+pub fn visible(text: String) -> String {
+    if text.chars().any(char::is_control) { text.escape_debug().to_string() } else { text }
+}
+
+/// How many columns of a terminal a text takes.
+pub fn width(text: &str) -> usize {
+    match text.is_ascii() {
+        true => text.len(),
+        // A character at a time: the whole might be too long for the type that is returned.
+        false => text.chars().map(width_of).sum(),
+    }
+}
+
+fn width_of(character: char) -> usize {
+    match character.is_ascii() {
+        true => 1,
+        false => GraphemeClusterMode::WcWidth.width(character.encode_utf8(&mut [0; 4])).into(),
+    }
+}
+
+/// The text, cut to this width with an ellipsis if it is wider.
+pub fn cut(text: &str, most: usize) -> String {
+    if width(text) <= most {
+        return text.to_string();
+    }
+    let mut used = 0;
+    let fits = |character: &char| {
+        used += width_of(*character);
+        used < most
+    };
+    text.chars().take_while(fits).chain(std::iter::once('…')).collect()
+}
+
+/// Whether values of a type stand at the right.
+pub fn is_right(data_type: &DataType) -> bool {
+    data_type.is_numeric()
+}
+
+/// The name of a type as SQL has it.
+pub fn type_name(data_type: &DataType) -> String {
+    use DataType as D;
+    match data_type {
+        D::Utf8 | D::LargeUtf8 | D::Utf8View => "varchar".into(),
+        D::Binary | D::LargeBinary | D::BinaryView | D::FixedSizeBinary(_) => "blob".into(),
+        D::Float32 => "float".into(),
+        D::Float64 => "double".into(),
+        D::Date32 | D::Date64 => "date".into(),
+        D::Time32(_) | D::Time64(_) => "time".into(),
+        D::Timestamp(unit, zone) => timestamp(*unit, zone.is_some()),
+        D::Duration(_) | D::Interval(_) => "interval".into(),
+        D::Decimal32(p, s) | D::Decimal64(p, s) | D::Decimal128(p, s) | D::Decimal256(p, s) => {
+            format!("decimal({p},{s})")
+        }
+        D::List(f) | D::LargeList(f) | D::ListView(f) | D::LargeListView(f) | D::FixedSizeList(f, _) => {
+            format!("{}[]", type_name(f.data_type()))
+        }
+        D::Struct(fields) => {
+            let fields = fields.iter().map(|f| format!("{} {}", f.name(), type_name(f.data_type())));
+            format!("struct({})", fields.collect::<Vec<_>>().join(", "))
+        }
+        D::Dictionary(_, values) => type_name(values),
+        other => other.to_string().to_lowercase(),
+    }
+}
+
+fn timestamp(unit: TimeUnit, zoned: bool) -> String {
+    let unit = match unit {
+        TimeUnit::Second => "_s",
+        TimeUnit::Millisecond => "_ms",
+        TimeUnit::Microsecond => "",
+        TimeUnit::Nanosecond => "_ns",
+    };
+    let zone = if zoned { " with time zone" } else { "" };
+    format!("timestamp{unit}{zone}")
+}

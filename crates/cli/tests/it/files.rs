@@ -1,0 +1,71 @@
+//! Results in files.
+
+use crate::command::{Folder, flights};
+
+const QUERY: &str = "select * from (values (1, 'a'), (2, null)) as t(n, word)";
+
+#[test]
+fn what_is_written_can_be_read() {
+    let folder = Folder::new();
+    for name in ["x.parquet", "x.csv", "x.arrow", "x.arrows", "x.json"] {
+        assert_eq!(folder.prints(&["sql", "-o", name, QUERY]), "");
+        let query = format!("select n, word from '{name}' order by n");
+        let text = folder.prints(&["sql", "--format", "csv", &query]);
+        assert_eq!(text, "n,word\n1,a\n2,\n", "{name}");
+    }
+    assert_eq!(folder.names(), ["x.arrow", "x.arrows", "x.csv", "x.json", "x.parquet"]);
+}
+
+#[test]
+fn copy_writes_a_file_with_options() {
+    let folder = Folder::new();
+    let copy = format!("copy ({QUERY}) to 'x.csv' (header false, delimiter ';', null '-')");
+    assert_eq!(folder.prints(&["sql", &copy]), "");
+    assert_eq!(folder.read("x.csv"), "1;a\n2;-\n");
+    let (code, text) = folder.fails(&["sql", &format!("copy ({QUERY}) to 'x.csv' (delimter ';')")]);
+    assert_eq!(code, 1);
+    assert!(text.contains("did you mean \"delimiter\"?"), "{text}");
+    assert_eq!(folder.read("x.csv"), "1;a\n2;-\n");
+    folder.prints(&["sql", &format!("copy ({QUERY}) to 'x.parquet' (compression zstd)")]);
+    let text = folder.prints(&["sql", "--format", "csv", "select count(*) as n from 'x.parquet'"]);
+    assert_eq!(text, "n\n2\n");
+}
+
+#[test]
+fn a_query_that_fails_leaves_no_file() {
+    let folder = Folder::new();
+    let query = format!("select cast(tailnum as int) as n from '{}'", flights());
+    let (code, text) = folder.fails(&["sql", "-o", "x.csv", &query]);
+    assert_eq!((code, folder.names().len()), (1, 0), "{text}");
+    folder.file("x.csv", "as it was");
+    assert_eq!(folder.fails(&["sql", "-o", "x.csv", &query]).0, 1);
+    assert_eq!(folder.read("x.csv"), "as it was");
+    assert_eq!(folder.fails(&["sql", "-o", "missing/x.csv", "select 1"]).0, 1);
+}
+
+#[test]
+fn shards_and_threads_do_not_change_an_answer() {
+    let folder = Folder::new();
+    let query = format!(
+        "select carrier, count(*) as n, min(dep_delay) as least from '{}' group by carrier order by carrier",
+        flights()
+    );
+    let expected = folder.prints(&["sql", "--format", "csv", &query, "--threads", "1"]);
+    assert!(expected.lines().count() > 10, "{expected}");
+    for more in [&["--shards", "3"][..], &["--threads", "2"], &["--shards", "2", "--threads", "1"]] {
+        let arguments = [&["sql", "--format", "csv", &query], more].concat();
+        assert_eq!(folder.prints(&arguments), expected, "{more:?}");
+    }
+}
+
+#[test]
+fn little_memory_is_said_or_enough() {
+    let folder = Folder::new();
+    let query = format!("select * from '{}' order by tailnum, flight, dep_delay, distance", flights());
+    let count = format!("select count(*) as n from ({query} limit 100000)");
+    let enough = folder.prints(&["sql", "--format", "csv", &count]);
+    assert_eq!(folder.prints(&["sql", "--format", "csv", "--memory-limit", "64MB", &count]), enough);
+    let (code, text) = folder.fails(&["sql", "--memory-limit", "10kB", "-o", "x.csv", &query]);
+    assert_eq!(code, 1);
+    assert!(text.contains("Sort"), "it names the operator: {text}");
+}

@@ -1,0 +1,8 @@
+//! The command as others see it: what it prints, where, and with which exit code it ends.
+
+mod bench;
+mod command;
+mod files;
+mod pipes;
+mod sql;
+mod table;

@@ -1,0 +1,110 @@
+//! Whether an answer is the expected one.
+//!
+//! Expected answers have a line a row, values between tabs or blanks, or (SQLite's manner, and often DuckDB's) a
+//! line a value. What is a matter of taste differs in no answer: blanks, `1` for `true`, `1.0` for `1`, the `T`
+//! between a date and a time, the last digits of a float.
+
+/// An answer: its rows, how many columns it has, and whether their order says nothing.
+pub struct Answer<'a> {
+    pub rows: &'a [Vec<String>],
+    pub columns: usize,
+    pub sorted: bool,
+}
+
+/// How many rounded digits may differ: SQLite's files have three digits after the point.
+const ROUNDED: f64 = 0.001;
+/// What the order of a sum may change of a float.
+const RELATIVE: f64 = 1e-12;
+
+/// Whether these lines say the same as the answer.
+pub fn same(expected: &[String], answer: &Answer<'_>, rounded: bool) -> bool {
+    let values = answer.rows.len() * answer.columns;
+    if answer.columns > 1 && expected.len() == values && expected.len() != answer.rows.len() {
+        return by_value(expected, answer, rounded);
+    }
+    if expected.len() == answer.rows.len() && by_row(expected, answer, rounded) {
+        return true;
+    }
+    // A value of several lines, as plans have them.
+    answer.rows.iter().flatten().any(|value| value.contains('\n'))
+        && words(&expected.join("\n")) == words(&joined(answer.rows).join("\n"))
+}
+
+fn by_row(expected: &[String], answer: &Answer<'_>, rounded: bool) -> bool {
+    let rows = answer.rows.iter().map(Vec::as_slice);
+    if !answer.sorted {
+        return expected.iter().zip(rows).all(|(line, row)| same_row(line, row, rounded));
+    }
+    let mut lines: Vec<&String> = expected.iter().collect();
+    lines.sort_by_key(|line| words(line));
+    let mut rows: Vec<&[String]> = rows.collect();
+    rows.sort_by_key(|row| words(&row.join(" ")));
+    lines.iter().zip(rows).all(|(line, row)| same_row(line, row, rounded))
+}
+
+fn by_value(expected: &[String], answer: &Answer<'_>, rounded: bool) -> bool {
+    let mut lines: Vec<&[String]> = expected.chunks(answer.columns).collect();
+    let mut rows: Vec<&[String]> = answer.rows.iter().map(Vec::as_slice).collect();
+    if answer.sorted {
+        lines.sort();
+        rows.sort();
+    }
+    lines.iter().zip(rows).all(|(line, row)| line.iter().zip(row).all(|(e, a)| same_value(e, a, rounded)))
+}
+
+fn same_row(line: &str, row: &[String], rounded: bool) -> bool {
+    if words(line) == words(&row.join(" ")) {
+        return true;
+    }
+    let tabbed: Vec<&str> = line.split('\t').collect();
+    let spaced: Vec<&str> = line.split_whitespace().collect();
+    let whole = [line];
+    let parts =
+        [tabbed.as_slice(), spaced.as_slice(), &whole].into_iter().find(|parts| parts.len() == row.len());
+    parts.is_some_and(|parts| parts.iter().zip(row).all(|(e, a)| same_value(e, a, rounded)))
+}
+
+fn same_value(expected: &str, actual: &str, rounded: bool) -> bool {
+    let (expected, actual) = (expected.trim(), actual.trim());
+    if expected == actual || words(expected) == words(actual) {
+        return true;
+    }
+    match (expected, actual) {
+        ("1" | "t" | "True" | "TRUE", "true") | ("0" | "f" | "False" | "FALSE", "false") => return true,
+        ("(empty)", "") | ("", "(empty)") => return true,
+        _ => {}
+    }
+    same_number(expected, actual, rounded) || plain(expected) == plain(actual)
+}
+
+/// Floats that differ no more than they may. Whole numbers do not differ at all.
+fn same_number(expected: &str, actual: &str, rounded: bool) -> bool {
+    let float = |text: &str| text.contains(['.', 'e', 'E']) || text.chars().all(|c| !c.is_ascii_digit());
+    let (Ok(e), Ok(a)) = (expected.parse::<f64>(), actual.parse::<f64>()) else { return false };
+    if !float(expected) && !float(actual) {
+        return false;
+    }
+    let allowed = if rounded { ROUNDED } else { RELATIVE * e.abs().max(a.abs()) };
+    e == a || (e.is_nan() && a.is_nan()) || (e - a).abs() <= allowed
+}
+
+/// A value without what is a matter of taste: quotes inside of structs, the `T` of timestamps, zeros at the end
+/// of fractions of seconds.
+fn plain(value: &str) -> String {
+    let instant = value.len() >= 19 && value.as_bytes().get(4) == Some(&b'-');
+    let value = if instant { value.replacen('T', " ", 1) } else { value.replace('\'', "") };
+    match value.split_once('.') {
+        Some((seconds, digits)) if instant && digits.bytes().all(|b| b == b'0') => seconds.to_string(),
+        Some(_) if instant => value.trim_end_matches('0').to_string(),
+        _ => value,
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_string).collect()
+}
+
+/// Rows as lines.
+pub fn joined(rows: &[Vec<String>]) -> Vec<String> {
+    rows.iter().map(|row| row.join("\t")).collect()
+}

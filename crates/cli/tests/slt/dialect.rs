@@ -1,0 +1,229 @@
+//! What other projects write into their files, as the parser of the `sqllogictest` crate wants it.
+//!
+//! Invariant: lines are changed and never added or taken away, so that places in the file stay right. What the
+//! parser has no word for becomes a `subtest` (it ends a file, or is a loop), a comment (it does not concern us),
+//! or a comment that begins with [`MESSAGE`] (the message of an error).
+
+use std::collections::HashSet;
+use std::iter::Peekable;
+use std::str::Lines;
+
+/// Begins a comment that is the message of the error before it.
+pub const MESSAGE: &str = "!message ";
+/// Begins the name of a subtest that is a directive of ours, its words between [`BETWEEN`].
+pub const DIRECTIVE: &str = "\u{1}";
+/// Between the words of a directive.
+pub const BETWEEN: char = '\u{2}';
+
+/// A file, put into words that the parser knows.
+#[derive(Debug, Default)]
+pub struct Text {
+    pub text: String,
+    /// The lines of queries whose answer is not given.
+    pub unanswered: HashSet<u32>,
+    /// Whether values are written as SQLite does.
+    pub sqlite: bool,
+    /// Records that cannot be run here.
+    pub skipped: usize,
+}
+
+/// What DuckDB's `require` may ask for that is there, or does not matter.
+const PRESENT: &[&str] = &[
+    "parquet",
+    "json",
+    "icu",
+    "core_functions",
+    "vector_size",
+    "skip_reload",
+    "noforcestorage",
+    "nothreadsan",
+    "no_alternative_verify",
+    "no_vector_verification",
+    "notwindows",
+    "notmingw",
+    "notmusl",
+    "64bit",
+    "longdouble",
+    "block_size",
+];
+
+/// Words that begin a record or a directive, for telling where a message of an error ends.
+const BEGINNINGS: &[&str] = &[
+    "statement",
+    "query",
+    "halt",
+    "include",
+    "subtest",
+    "sleep",
+    "skipif",
+    "onlyif",
+    "connection",
+    "system",
+    "control",
+    "hash-threshold",
+    "let",
+    "loop",
+    "foreach",
+    "endloop",
+    "require",
+    "mode",
+    "load",
+    "restart",
+    "concurrentloop",
+    "concurrentforeach",
+    "require-env",
+    "reconnect",
+    "unzip",
+    "set",
+    "reset",
+    "tags",
+];
+
+/// Puts a file into the parser's words.
+pub fn translate(script: &str) -> Text {
+    let mut translation = Translation { lines: script.lines().peekable(), out: Text::default(), number: 0 };
+    // SQLite's own files, and those made by its generator, say after how many values an answer is hashed.
+    translation.out.sqlite = script.lines().any(|line| line.starts_with("hash-threshold"));
+    while let Some(line) = translation.next() {
+        translation.line(line);
+    }
+    translation.out
+}
+
+struct Translation<'a> {
+    lines: Peekable<Lines<'a>>,
+    out: Text,
+    number: u32,
+}
+
+impl<'a> Translation<'a> {
+    fn next(&mut self) -> Option<&'a str> {
+        self.number += 1;
+        self.lines.next().map(str::trim_end)
+    }
+
+    fn put(&mut self, line: &str) {
+        self.out.text += line;
+        self.out.text.push('\n');
+    }
+
+    /// A line that begins a record, or stands for itself.
+    fn line(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [] => self.put(""),
+            [first, ..] if first.starts_with('#') => self.put(&format!("#{}", &line.trim_start()[1..])),
+            ["statement", "ok" | "count" | "error", ..] | ["query", ..] => self.record(&words, line),
+            ["skipif" | "onlyif", label, ..] => self.put(&format!("{} {label}", words[0])),
+            ["halt" | "include" | "subtest" | "control" | "connection" | "hash-threshold", ..] => {
+                self.put(line)
+            }
+            ["let", ..] => self.block(line),
+            ["mode", "skip", ..] => self.skip_mode(),
+            ["require", what, ..] if PRESENT.contains(what) => self.put("#"),
+            ["require" | "require-env" | "test-env", ..] => self.directive(&["end"]),
+            ["loop" | "foreach" | "concurrentloop" | "concurrentforeach" | "endloop", ..] => {
+                self.directive(&words)
+            }
+            [
+                "mode" | "load" | "restart" | "reconnect" | "set" | "reset" | "unzip" | "tags" | "sleep",
+                ..,
+            ] => {
+                self.put("#");
+            }
+            _ => self.skip_block(),
+        }
+    }
+
+    fn directive(&mut self, words: &[&str]) {
+        self.put(&format!("subtest {DIRECTIVE}{}", words.join(&BETWEEN.to_string())));
+    }
+
+    /// A statement or a query, to the empty line after it.
+    fn record(&mut self, words: &[&str], line: &str) {
+        let line_number = self.number;
+        let fails = words.get(1) == Some(&"error");
+        match words {
+            ["query", types, ..] if !fails => {
+                let kept = words.iter().skip(2).take_while(|word| !word.starts_with('#')).take(2);
+                let kept: Vec<&str> = kept.copied().filter(|word| *word != "retry").collect();
+                self.put(&format!("query {types} {}", kept.join(" ")));
+            }
+            ["statement", "ok", ..] => self.put("statement ok"),
+            _ => self.put(line),
+        }
+        let mut answered = false;
+        while let Some(line) = self.next() {
+            if line.is_empty() {
+                self.put("");
+                break;
+            }
+            if line.trim() == "----" && !answered {
+                answered = true;
+                if fails {
+                    self.put("");
+                    self.message();
+                    break;
+                }
+                self.put("----");
+                continue;
+            }
+            self.put(line);
+        }
+        if words[0] == "query" && !answered && !fails {
+            self.out.unanswered.insert(line_number);
+        }
+    }
+
+    /// The message under a statement that fails: to an empty line, after which something else begins.
+    fn message(&mut self) {
+        while let Some(line) = self.next() {
+            if line.is_empty() {
+                self.put("#");
+                let next = self.lines.peek().map_or("", |line| line.trim());
+                let first = next.split_whitespace().next().unwrap_or("#");
+                if first.starts_with('#') || BEGINNINGS.contains(&first) {
+                    break;
+                }
+            } else {
+                self.put(&format!("#{MESSAGE}{line}"));
+            }
+        }
+        // Comments are one until something that is none.
+    }
+
+    fn block(&mut self, line: &str) {
+        self.put(line);
+        while let Some(line) = self.next() {
+            self.put(line);
+            if line.is_empty() {
+                break;
+            }
+        }
+    }
+
+    /// What is not for us: programs to run, and words of projects that we do not know.
+    fn skip_block(&mut self) {
+        self.out.skipped += 1;
+        self.put("#");
+        while let Some(line) = self.next() {
+            self.put(if line.is_empty() { "" } else { "#" });
+            if line.is_empty() {
+                break;
+            }
+        }
+    }
+
+    fn skip_mode(&mut self) {
+        self.put("#");
+        while let Some(line) = self.next() {
+            self.put("#");
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words.as_slice() {
+                ["mode", "unskip", ..] => return,
+                ["statement" | "query", ..] => self.out.skipped += 1,
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A file as records to run: put into the parser's words, parsed, its includes and loops unrolled.
+
+use crate::dialect::{BETWEEN, DIRECTIVE, MESSAGE, translate};
+use sqllogictest::{DefaultColumnType, ExpectedError, QueryExpect, Record, StatementExpect, parse_with_name};
+use std::path::Path;
+
+type Parsed = Record<DefaultColumnType>;
+
+/// The most records that loops may make of a file.
+const UNROLLED_MAX: usize = 200_000;
+
+/// Something to run.
+#[derive(Debug, Clone)]
+pub struct Step {
+    pub record: Parsed,
+    /// What the message of the error has to hold.
+    pub message: Option<String>,
+    /// Whether the file says what the answer is.
+    pub answered: bool,
+}
+
+/// A file.
+#[derive(Debug)]
+pub struct Script {
+    pub steps: Vec<Step>,
+    /// Whether values are written as SQLite does.
+    pub sqlite: bool,
+    /// Records that cannot be run here.
+    pub skipped: usize,
+}
+
+/// Reads a file, and those that it includes.
+pub fn read(path: &Path) -> Result<Script, String> {
+    let mut script = Script { steps: Vec::new(), sqlite: false, skipped: 0 };
+    let steps = steps(path, &mut script, 0)?;
+    script.steps = unrolled(&steps, &[])?;
+    Ok(script)
+}
+
+/// The records of a file, loops not yet unrolled.
+fn steps(path: &Path, script: &mut Script, depth: usize) -> Result<Vec<Step>, String> {
+    if depth > 10 {
+        return Err("files include each other in a circle".to_string());
+    }
+    let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let text = translate(&String::from_utf8_lossy(&bytes));
+    script.sqlite |= text.sqlite;
+    script.skipped += text.skipped;
+    let name = path.display().to_string();
+    let records = parse_with_name::<DefaultColumnType>(&text.text, name).map_err(|e| e.to_string())?;
+    let mut steps: Vec<Step> = Vec::new();
+    for record in records {
+        match &record {
+            Record::Include { filename, .. } => {
+                let included = path.parent().unwrap_or(Path::new("")).join(filename);
+                steps.extend(self::steps(&included, script, depth + 1)?);
+            }
+            Record::Comment(lines) => {
+                let message: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix(MESSAGE)).collect();
+                if let (false, Some(last)) = (message.is_empty(), steps.last_mut()) {
+                    last.message = Some(message.join("\n"));
+                }
+            }
+            Record::Newline => {}
+            Record::Query { loc, .. } => {
+                let answered = !text.unanswered.contains(&loc.line());
+                steps.push(Step { record, message: None, answered });
+            }
+            _ => steps.push(Step { record, message: None, answered: true }),
+        }
+    }
+    Ok(steps)
+}
+
+/// Names and the values that they have in this turn of a loop.
+type Variables = [(String, String)];
+
+/// The steps with loops unrolled; nothing follows a `halt`.
+fn unrolled(steps: &[Step], variables: &Variables) -> Result<Vec<Step>, String> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < steps.len() {
+        let step = &steps[at];
+        at += 1;
+        let directive = match &step.record {
+            Record::Halt { .. } => break,
+            Record::Subtest { name, .. } => name.strip_prefix(DIRECTIVE),
+            _ => None,
+        };
+        let Some(directive) = directive else {
+            out.push(substituted(step, variables));
+            continue;
+        };
+        let words: Vec<&str> = directive.split(BETWEEN).collect();
+        match words.as_slice() {
+            ["end"] => break,
+            ["loop" | "concurrentloop", name, first, last] => {
+                let number = |text: &str| text.parse::<i64>().map_err(|_| format!("loop {name}: {text:?}"));
+                let turns = number(first)?..number(last)?;
+                let values: Vec<String> = turns.map(|turn| turn.to_string()).collect();
+                at += each(&steps[at..], variables, name, &values, &mut out)?;
+            }
+            ["foreach" | "concurrentforeach", name, values @ ..] => {
+                let values: Vec<String> = values.iter().flat_map(|value| group(value)).collect();
+                at += each(&steps[at..], variables, name, &values, &mut out)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(out)
+}
+
+/// Adds the body of a loop for each value; how many steps the loop has.
+fn each(
+    steps: &[Step],
+    variables: &Variables,
+    name: &str,
+    values: &[String],
+    out: &mut Vec<Step>,
+) -> Result<usize, String> {
+    let end = loop_end(steps)?;
+    for value in values {
+        let mut inner = variables.to_vec();
+        inner.push((name.to_string(), value.clone()));
+        out.extend(unrolled(&steps[..end], &inner)?);
+        if out.len() > UNROLLED_MAX {
+            return Err(format!("loops make more than {UNROLLED_MAX} records of it"));
+        }
+    }
+    Ok(end + 1)
+}
+
+fn loop_end(steps: &[Step]) -> Result<usize, String> {
+    let mut depth = 0;
+    for (i, step) in steps.iter().enumerate() {
+        let Record::Subtest { name, .. } = &step.record else { continue };
+        let word = name.strip_prefix(DIRECTIVE).and_then(|words| words.split(BETWEEN).next());
+        match word {
+            Some("endloop") if depth == 0 => return Ok(i),
+            Some("endloop") => depth -= 1,
+            Some("loop" | "foreach" | "concurrentloop" | "concurrentforeach") => depth += 1,
+            _ => {}
+        }
+    }
+    Err("a loop has no endloop".to_string())
+}
+
+/// DuckDB's names for many types at once.
+fn group(value: &str) -> Vec<String> {
+    let types: &[&str] = match value {
+        "<compression>" => &["none"],
+        "<signed>" => &["tinyint", "smallint", "integer", "bigint"],
+        "<unsigned>" => &["utinyint", "usmallint", "uinteger", "ubigint"],
+        "<integral>" => {
+            &["tinyint", "smallint", "integer", "bigint", "utinyint", "usmallint", "uinteger", "ubigint"]
+        }
+        "<numeric>" => &["tinyint", "smallint", "integer", "bigint", "float", "double"],
+        "<alltypes>" => &["bool", "tinyint", "smallint", "integer", "bigint", "float", "double", "varchar"],
+        value => return vec![value.to_string()],
+    };
+    types.iter().map(|name| name.to_string()).collect()
+}
+
+fn substituted(step: &Step, variables: &Variables) -> Step {
+    let mut step = step.clone();
+    let put = |text: &mut String| {
+        for (name, value) in variables {
+            *text = text.replace(&format!("${{{name}}}"), value);
+        }
+    };
+    match &mut step.record {
+        Record::Statement { sql, .. } => put(sql),
+        Record::Query { sql, expected, .. } => {
+            put(sql);
+            if let QueryExpect::Results { results, .. } = expected {
+                results.iter_mut().for_each(put);
+            }
+        }
+        _ => {}
+    }
+    step
+}
+
+impl Step {
+    /// Whether it has to fail, and with what.
+    pub fn error(&self) -> Option<&ExpectedError> {
+        match &self.record {
+            Record::Statement { expected: StatementExpect::Error(error), .. }
+            | Record::Query { expected: QueryExpect::Error(error), .. } => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! Aggregates whose functions are Python's.
+//!
+//! Invariants: a state with no value in it is none, and its result is null. Where rows leave their states again there are
+//! two ways: with the user's `combine`, `deaccumulate` and `difference` a state is the user's own; without them it holds
+//! the values of the rows alive, in the order of their starts, and every result is computed from the beginning. The
+//! interpreter is entered once a call of the engine, not once a row. What a function raises is kept, with the values
+//! that it was called with, until the engine asks ([`Accumulator::failure`]); nothing is called in between.
+
+use arrow::array::{Array, BooleanArray, new_null_array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::DataType;
+use datafusion::common::{DataFusionError, Result, plan_err};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyTuple};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use whimbrel_plan::UserFunction;
+use whimbrel_temporal::operators::{Accumulator, Rows, UserAggregate, same};
+use whimbrel_temporal::{Column, Time};
+
+use crate::error::Raised;
+use crate::{types, values};
+
+/// A Python aggregate, for plans.
+#[pyclass(frozen, module = "whimbrel._whimbrel", name = "Aggregate")]
+pub struct NativeAggregate {
+    /// It, as plans hold it.
+    pub function: UserFunction,
+}
+
+/// The user's functions and the type of their results.
+#[derive(Debug)]
+struct Functions {
+    name: String,
+    returns: DataType,
+    initial: Py<PyAny>,
+    accumulate: Py<PyAny>,
+    result: Py<PyAny>,
+    undo: Option<Undo>,
+}
+
+/// What takes values out of states again, and puts states together.
+#[derive(Debug)]
+struct Undo {
+    combine: Py<PyAny>,
+    deaccumulate: Py<PyAny>,
+    difference: Py<PyAny>,
+}
+
+#[derive(Debug)]
+struct PythonAggregate(Arc<Functions>);
+
+#[pymethods]
+impl NativeAggregate {
+    /// `functions`: initial, accumulate, result; `undo`: combine, deaccumulate, difference.
+    #[new]
+    #[pyo3(signature = (name, returns, functions, undo))]
+    fn new(
+        name: String,
+        returns: &Bound<'_, PyAny>,
+        functions: [Py<PyAny>; 3],
+        undo: Option<[Py<PyAny>; 3]>,
+    ) -> PyResult<NativeAggregate> {
+        let [initial, accumulate, result] = functions;
+        let undo = undo.map(|[combine, deaccumulate, difference]| Undo { combine, deaccumulate, difference });
+        let returns = types::extract(returns)?;
+        let functions = Functions { name, returns, initial, accumulate, result, undo };
+        Ok(NativeAggregate { function: UserFunction::new(Arc::new(PythonAggregate(Arc::new(functions)))) })
+    }
+}
+
+impl UserAggregate for PythonAggregate {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn return_type(&self, argument: Option<&DataType>) -> Result<DataType> {
+        match argument {
+            Some(_) => Ok(self.0.returns.clone()),
+            None => plan_err!("{} needs an argument", self.0.name),
+        }
+    }
+
+    fn accumulator(&self, _argument: Option<&DataType>, undone: bool) -> Box<dyn Accumulator> {
+        let keeps_values = undone && self.0.undo.is_none();
+        Box::new(PythonStates {
+            functions: self.0.clone(),
+            keeps_values,
+            states: Vec::new(),
+            loaded: Rows::default(),
+            nulls: None,
+            numbers: (0, 0),
+            failure: Mutex::new(None),
+        })
+    }
+}
+
+/// When a row started, and its number among all rows ever loaded.
+type Place = (Time, u64);
+
+/// What has been taken in and not out again.
+#[derive(Debug, Default)]
+struct State {
+    /// How many values.
+    count: i64,
+    /// The user's state, if there is a value.
+    own: Option<Py<PyAny>>,
+    /// The values, where these are kept.
+    values: BTreeMap<Place, Py<PyAny>>,
+}
+
+/// A column of states.
+#[derive(Debug)]
+struct PythonStates {
+    functions: Arc<Functions>,
+    keeps_values: bool,
+    states: Vec<State>,
+    loaded: Rows,
+    nulls: Option<NullBuffer>,
+    /// The number of the first row of the loaded batch, and of the first row of the next.
+    numbers: (u64, u64),
+    failure: Mutex<Option<DataFusionError>>,
+}
+
+impl Functions {
+    /// Calls one of the functions; what it raises is told with the values that it was given.
+    fn call<'py>(
+        &self,
+        what: &str,
+        function: &Py<PyAny>,
+        arguments: &[Bound<'py, PyAny>],
+        py: Python<'py>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let called = PyTuple::new(py, arguments).and_then(|all| function.bind(py).call1(all));
+        called.map_err(|error| {
+            let shown: Vec<String> = arguments.iter().map(values::show).collect();
+            Raised::wrap(format!("the aggregate {} failed in {what}({})", self.name, shown.join(", ")), error)
+        })
+    }
+
+    fn initial<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        self.call("initial", &self.initial, &[], py)
+    }
+
+    fn accumulate<'py>(
+        &self,
+        state: Bound<'py, PyAny>,
+        value: Bound<'py, PyAny>,
+        py: Python<'py>,
+    ) -> Result<Bound<'py, PyAny>> {
+        self.call("accumulate", &self.accumulate, &[state, value], py)
+    }
+
+    /// The functions for rows that leave.
+    fn undo(&self) -> Result<&Undo> {
+        self.undo.as_ref().ok_or_else(|| {
+            DataFusionError::Execution(format!(
+                "the aggregate {} was asked to put states together; give it combine, deaccumulate and difference",
+                self.name
+            ))
+        })
+    }
+}
+
+impl PythonStates {
+    fn counts(&self, row: usize) -> bool {
+        let passes = |f: &BooleanArray| f.is_valid(row) && f.value(row);
+        self.nulls.as_ref().is_none_or(|n| n.is_valid(row)) && self.loaded.filter.as_ref().is_none_or(passes)
+    }
+
+    fn value<'py>(&self, row: usize, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
+        match &self.loaded.argument {
+            Some(argument) if self.counts(row) => {
+                let cell = values::cell(py, argument.as_ref(), row).map_err(Raised::pass)?;
+                Ok(Some(cell.into_bound(py)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn place(&self, row: usize) -> Place {
+        (self.loaded.starts[row], self.numbers.0 + row as u64)
+    }
+
+    /// Does something with Python unless something has failed; a failure is kept.
+    fn attempt(&mut self, work: impl FnOnce(&mut Self, Python<'_>) -> Result<()>) {
+        if self.failure.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() {
+            return;
+        }
+        if let Err(error) = Python::attach(|py| work(self, py)) {
+            *self.failure.get_mut().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
+    }
+
+    fn add(&mut self, state: usize, row: usize, py: Python<'_>) -> Result<()> {
+        let Some(value) = self.value(row, py)? else { return Ok(()) };
+        if self.keeps_values {
+            let place = self.place(row);
+            self.states[state].values.insert(place, value.unbind());
+        } else {
+            let old = match self.states[state].own.take() {
+                Some(own) => own.into_bound(py),
+                None => self.functions.initial(py)?,
+            };
+            self.states[state].own = Some(self.functions.accumulate(old, value, py)?.unbind());
+        }
+        self.states[state].count += 1;
+        Ok(())
+    }
+
+    fn take_out(&mut self, state: usize, row: usize, py: Python<'_>) -> Result<()> {
+        let Some(value) = self.value(row, py)? else { return Ok(()) };
+        if self.keeps_values {
+            let start = self.loaded.starts[row];
+            remove_equal(&mut self.states[state].values, start, &value)?;
+        } else {
+            let functions = self.functions.clone();
+            let deaccumulate = &functions.undo()?.deaccumulate;
+            if let Some(own) = self.states[state].own.take() {
+                let left = functions.call("deaccumulate", deaccumulate, &[own.into_bound(py), value], py)?;
+                self.states[state].own = Some(left.unbind());
+            }
+        }
+        self.leave(state, 1);
+        Ok(())
+    }
+
+    /// So many values fewer; without any, the state is initial again.
+    fn leave(&mut self, state: usize, values: i64) {
+        let state = &mut self.states[state];
+        state.count -= values;
+        if state.count <= 0 {
+            *state = State::default();
+        }
+    }
+
+    fn join(&mut self, to: usize, from: &State, py: Python<'_>) -> Result<()> {
+        if from.count == 0 {
+            return Ok(());
+        }
+        let functions = self.functions.clone();
+        let state = &mut self.states[to];
+        state.count += from.count;
+        state.values.extend(from.values.iter().map(|(place, value)| (*place, value.clone_ref(py))));
+        if let Some(added) = &from.own {
+            let old = match state.own.take() {
+                Some(own) => own.into_bound(py),
+                // Combined with a fresh one, and not taken over, so that no two states are one object.
+                None => functions.initial(py)?,
+            };
+            let combine = &functions.undo()?.combine;
+            let both = functions.call("combine", combine, &[old, added.bind(py).clone()], py)?;
+            state.own = Some(both.unbind());
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, to: usize, from: &State, py: Python<'_>) -> Result<()> {
+        if from.count == 0 {
+            return Ok(());
+        }
+        let functions = self.functions.clone();
+        let state = &mut self.states[to];
+        for (place, value) in &from.values {
+            // An end edge may have left its place to this row and taken this row's.
+            if state.values.remove(place).is_none() {
+                remove_equal(&mut state.values, place.0, value.bind(py))?;
+            }
+        }
+        if let (Some(gone), true) = (&from.own, state.count > from.count)
+            && let Some(own) = state.own.take()
+        {
+            let difference = &functions.undo()?.difference;
+            let arguments = [own.into_bound(py), gone.bind(py).clone()];
+            state.own = Some(functions.call("difference", difference, &arguments, py)?.unbind());
+        }
+        self.leave(to, from.count);
+        Ok(())
+    }
+
+    fn one_result<'py>(&self, state: &State, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        if state.count == 0 {
+            return Ok(py.None().into_bound(py));
+        }
+        let functions = &self.functions;
+        let own = match &state.own {
+            Some(own) => own.bind(py).clone(),
+            None => {
+                let values = state.values.values().map(|v| v.bind(py).clone());
+                values.fold(functions.initial(py), |state, value| functions.accumulate(state?, value, py))?
+            }
+        };
+        functions.call("result", &functions.result, &[own], py)
+    }
+}
+
+/// Takes out a value of a row that started at an instant: which of equal ones, does not matter.
+fn remove_equal(
+    values: &mut BTreeMap<Place, Py<PyAny>>,
+    start: Time,
+    value: &Bound<'_, PyAny>,
+) -> Result<()> {
+    let mut found = None;
+    for (place, held) in values.range((start, 0)..=(start, u64::MAX)) {
+        let held = held.bind(value.py());
+        // A NaN is found by its text: it is not equal to itself.
+        if held.eq(value).map_err(Raised::pass)? || values::show(held) == values::show(value) {
+            found = Some(*place);
+            break;
+        }
+    }
+    if let Some(place) = found {
+        values.remove(&place);
+    }
+    Ok(())
+}
+
+impl Accumulator for PythonStates {
+    fn grow(&mut self, states: usize) {
+        self.states.resize_with(states.max(self.states.len()), State::default);
+    }
+    fn reset(&mut self, states: &[u32]) {
+        states.iter().for_each(|&s| self.states[s as usize] = State::default());
+    }
+    fn load(&mut self, rows: &Rows) -> Result<()> {
+        self.nulls = rows.argument.as_ref().and_then(|a| a.logical_nulls());
+        self.loaded = rows.clone();
+        self.numbers = (self.numbers.1, self.numbers.1 + self.loaded.starts.len() as u64);
+        Ok(())
+    }
+    fn accumulate(&mut self, states: &[u32], first: usize) {
+        self.attempt(|column, py| {
+            for (row, &state) in (first..).zip(states) {
+                column.add(state as usize, row, py)?;
+                if row % 1024 == 1023 {
+                    py.check_signals().map_err(Raised::pass)?;
+                }
+            }
+            Ok(())
+        });
+    }
+    fn deaccumulate(&mut self, states: &[u32], first: usize) {
+        self.attempt(|column, py| {
+            (first..).zip(states).try_for_each(|(row, &state)| column.take_out(state as usize, row, py))
+        });
+    }
+    fn combine(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], _end: Time) {
+        let other = same::<Self>(other);
+        self.attempt(|column, py| {
+            to.iter()
+                .zip(from)
+                .try_for_each(|(&t, &f)| column.join(t as usize, &other.states[f as usize], py))
+        });
+    }
+    fn difference(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], _end: Time) {
+        let other = same::<Self>(other);
+        self.attempt(|column, py| {
+            to.iter()
+                .zip(from)
+                .try_for_each(|(&t, &f)| column.part(t as usize, &other.states[f as usize], py))
+        });
+    }
+    fn result(&self, states: &[u32], out: &mut Column) {
+        let Functions { name, returns, .. } = self.functions.as_ref();
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let results = match failure.is_some() {
+            true => Ok(new_null_array(returns, states.len())),
+            false => Python::attach(|py| {
+                let objects: Vec<_> = states
+                    .iter()
+                    .map(|&s| self.one_result(&self.states[s as usize], py))
+                    .collect::<Result<_>>()?;
+                values::column(name, &objects, returns)
+                    .map_err(|error| Raised::wrap(format!("the aggregate {name} failed"), error))
+            }),
+        };
+        let appended = results.and_then(|array| out.append(&array));
+        if let Err(error) = appended {
+            // As many rows as were asked for; they will not be read.
+            let _ = out.append(&new_null_array(returns, states.len()));
+            *failure = Some(error);
+        }
+    }
+    fn failure(&mut self) -> Result<()> {
+        match self.failure.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn save(&self) -> Result<Vec<u8>> {
+        Python::attach(|py| pickled(self, py)).map_err(|error| {
+            Raised::wrap(format!("a state of the aggregate {} cannot be pickled", self.functions.name), error)
+        })
+    }
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        Python::attach(|py| unpickle(self, bytes, py)).map_err(|error| {
+            Raised::wrap(
+                format!("a saved state of the aggregate {} cannot be read", self.functions.name),
+                error,
+            )
+        })
+    }
+}
+
+/// The states as a pickle: a list of (count, [state] or [], [(start, number, value)]), and the number of the next row.
+fn pickled(column: &PythonStates, py: Python<'_>) -> PyResult<Vec<u8>> {
+    let state = |state: &State| {
+        let places = state.values.iter().map(|((start, number), v)| (*start, *number, v.clone_ref(py)));
+        let own: Vec<_> = state.own.iter().map(|own| own.clone_ref(py)).collect();
+        (state.count, own, places.collect::<Vec<_>>())
+    };
+    let states = PyList::new(py, column.states.iter().map(state))?;
+    let bytes = py.import("pickle")?.call_method1("dumps", ((states, column.numbers),))?;
+    Ok(bytes.cast::<PyBytes>()?.as_bytes().to_vec())
+}
+
+fn unpickle(column: &mut PythonStates, bytes: &[u8], py: Python<'_>) -> PyResult<()> {
+    type Saved = (i64, Vec<Py<PyAny>>, Vec<(Time, u64, Py<PyAny>)>);
+    let saved = py.import("pickle")?.call_method1("loads", (PyBytes::new(py, bytes),))?;
+    let (states, numbers): (Vec<Saved>, (u64, u64)) = saved.extract()?;
+    let state = |(count, own, values): Saved| State {
+        count,
+        own: own.into_iter().next(),
+        values: values.into_iter().map(|(start, number, value)| ((start, number), value)).collect(),
+    };
+    (column.states, column.numbers) = (states.into_iter().map(state).collect(), numbers);
+    Ok(())
+}

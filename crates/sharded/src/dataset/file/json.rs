@@ -1,0 +1,54 @@
+//! JSON lines: an object a line. Types are inferred from the first rows, unless they were declared.
+
+use super::location::Location;
+use super::parquet::Batches;
+use super::{Opened, Unit};
+use crate::dataset::Reader;
+use crate::error::in_place;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::json::ReaderBuilder;
+use datafusion::arrow::json::reader::infer_json_schema;
+use datafusion::common::{Result, exec_err};
+use std::io::BufReader;
+use std::sync::Arc;
+
+/// How many rows a type is inferred from.
+const SAMPLE: usize = 20_000;
+
+/// How much of a file that is somewhere else is fetched for that.
+const PEEK: u64 = 4 << 20;
+
+/// A file and what its columns are.
+#[derive(Debug)]
+pub(super) struct File {
+    location: Location,
+    schema: SchemaRef,
+}
+
+pub(super) fn open(location: &Location, declared: Option<&SchemaRef>) -> Result<Opened> {
+    let schema = match declared {
+        Some(schema) => Arc::clone(schema),
+        None => {
+            let input = BufReader::new(location.peek(PEEK)?);
+            let (schema, _) = infer_json_schema(input, Some(SAMPLE)).map_err(|e| in_place(location, e))?;
+            Arc::new(schema)
+        }
+    };
+    if schema.fields().is_empty() {
+        return exec_err!("`{location}` has no columns; every line is a JSON object");
+    }
+    let file = Arc::new(File { location: location.clone(), schema: schema.clone() });
+    Ok(Opened { schema, units: vec![Unit::Json { file }], rows: None })
+}
+
+pub(super) fn read(file: &File, projection: Option<&[usize]>, batch_rows: usize) -> Result<Box<dyn Reader>> {
+    // What is not in the schema is skipped, so the columns come in the order they are asked for.
+    let schema: Schema = match projection {
+        Some(columns) => file.schema.project(columns)?,
+        None => file.schema.as_ref().clone(),
+    };
+    let input = BufReader::new(file.location.open()?);
+    let reader = ReaderBuilder::new(Arc::new(schema)).with_batch_size(batch_rows).build(input);
+    let batches = reader.map_err(|e| in_place(&file.location, e))?;
+    Ok(Box::new(Batches { location: file.location.clone(), batches, order: None }))
+}

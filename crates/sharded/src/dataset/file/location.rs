@@ -1,0 +1,184 @@
+//! Where a file is: on this machine, or in an object store behind a URL.
+//!
+//! URLs are `s3://`, `gs://`, `az://`, `http://`, `https://` and what else the crate `object_store` knows.
+//! Credentials come from the environment, under the names that the stores' own tools use.
+
+use super::waiting::wait_for;
+use crate::error::in_place;
+use datafusion::common::{Result, exec_err, plan_err};
+use datafusion::datasource::listing::ListingTableUrl;
+use futures::TryStreamExt;
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use std::fmt;
+use std::fs::File;
+use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where a file is.
+#[derive(Debug, Clone)]
+pub(super) enum Location {
+    /// On this machine.
+    Path(PathBuf),
+    /// In an object store.
+    Object(Arc<Object>),
+}
+
+/// A file in an object store.
+#[derive(Debug)]
+pub(super) struct Object {
+    /// The URL, for people.
+    pub url: String,
+    pub store: Arc<dyn ObjectStore>,
+    pub path: ObjectPath,
+    pub size: u64,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::Path(path) => write!(f, "{}", path.display()),
+            Location::Object(object) => f.write_str(&object.url),
+        }
+    }
+}
+
+/// A file, or the bytes of one that was fetched.
+pub(super) enum Input {
+    File(File),
+    Bytes(Cursor<Vec<u8>>),
+}
+
+impl Read for Input {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Input::File(file) => file.read(into),
+            Input::Bytes(bytes) => bytes.read(into),
+        }
+    }
+}
+
+impl Seek for Input {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        match self {
+            Input::File(file) => file.seek(to),
+            Input::Bytes(bytes) => bytes.seek(to),
+        }
+    }
+}
+
+impl Location {
+    /// The suffix of its name, in small letters.
+    pub fn suffix(&self) -> Option<String> {
+        let name = match self {
+            Location::Path(path) => path.clone(),
+            Location::Object(object) => PathBuf::from(object.path.as_ref()),
+        };
+        name.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase)
+    }
+
+    /// All of it. What is in an object store is fetched first.
+    pub fn open(&self) -> Result<Input> {
+        match self {
+            Location::Path(path) => Ok(Input::File(File::open(path).map_err(|e| in_place(self, e))?)),
+            Location::Object(object) => Ok(Input::Bytes(Cursor::new(self.fetch(0..object.size)?))),
+        }
+    }
+
+    /// The file, if it is on this machine.
+    pub fn open_here(&self) -> Result<Option<File>> {
+        match self {
+            Location::Path(path) => Ok(Some(File::open(path).map_err(|e| in_place(self, e))?)),
+            Location::Object(_) => Ok(None),
+        }
+    }
+
+    /// Enough of it to see what it is: all of a file here, so many bytes of an object.
+    pub fn peek(&self, bytes: u64) -> Result<Input> {
+        match self {
+            Location::Path(_) => self.open(),
+            Location::Object(object) if object.size <= bytes => self.open(),
+            Location::Object(_) => {
+                let mut head = self.fetch(0..bytes)?;
+                // A line that is cut in two is none.
+                let whole = head.iter().rposition(|b| *b == b'\n').map_or(head.len(), |at| at + 1);
+                head.truncate(whole);
+                Ok(Input::Bytes(Cursor::new(head)))
+            }
+        }
+    }
+
+    fn fetch(&self, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
+        let Location::Object(object) = self else {
+            return exec_err!("`{self}` is not in an object store");
+        };
+        if range.is_empty() {
+            return Ok(vec![]);
+        }
+        let object = Arc::clone(object);
+        let fetched =
+            wait_for(async move { object.store.get_range(&object.path, range).await.map(|b| b.to_vec()) })?;
+        fetched.map_err(|e| in_place(self, e))
+    }
+}
+
+/// Whether this is a URL rather than a path.
+pub(super) fn is_url(name: &str) -> bool {
+    name.contains("://") && !name.starts_with("file://")
+}
+
+/// The files behind a URL: one; those that match a pattern (`*`); all of a folder (a URL that ends in `/`).
+pub(super) fn behind(url: &str) -> Result<Vec<Location>> {
+    let pattern = url.contains('*');
+    let folder = pattern || url.ends_with('/');
+    let base = match url.find('*').and_then(|star| url[..star].rfind('/')) {
+        Some(slash) => &url[..=slash],
+        None => url,
+    };
+    let parsed = ListingTableUrl::parse(base)?;
+    let environment = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
+    let (store, path) = match object_store::parse_url_opts(parsed.as_ref(), environment) {
+        Ok(opened) => opened,
+        Err(error) => return plan_err!("`{url}`: {error}"),
+    };
+    let store: Arc<dyn ObjectStore> = Arc::from(store);
+    let found = match folder {
+        true => listed(&store, &path),
+        false => {
+            let (store, path) = (Arc::clone(&store), path.clone());
+            wait_for(async move { store.head(&path).await.map(|meta| vec![meta]) })?
+        }
+    };
+    let mut found = found.map_err(|error| in_place(&url, error))?;
+    if pattern {
+        // What follows the base is compared with what follows the folder.
+        let Ok(wanted) = glob::Pattern::new(&url[base.len()..]) else {
+            return plan_err!("`{url}` is not a pattern");
+        };
+        found.retain(|meta| below(&meta.location, &path).is_some_and(|name| wanted.matches(&name)));
+    }
+    if found.is_empty() {
+        return exec_err!("no file matches `{url}`");
+    }
+    found.sort_by(|a, b| a.location.cmp(&b.location));
+    let root = base.strip_suffix(path.as_ref()).unwrap_or(base).trim_end_matches('/');
+    Ok(found.into_iter().map(|meta| object(root, &store, meta, folder, url)).collect())
+}
+
+fn object(root: &str, store: &Arc<dyn ObjectStore>, meta: ObjectMeta, folder: bool, url: &str) -> Location {
+    let url = if folder { format!("{root}/{}", meta.location) } else { url.to_string() };
+    Location::Object(Arc::new(Object { url, store: Arc::clone(store), path: meta.location, size: meta.size }))
+}
+
+fn listed(store: &Arc<dyn ObjectStore>, path: &ObjectPath) -> object_store::Result<Vec<ObjectMeta>> {
+    let (store, path) = (Arc::clone(store), path.clone());
+    let listed = wait_for(async move { store.list(Some(&path)).try_collect::<Vec<_>>().await });
+    listed.unwrap_or_else(|e| Err(object_store::Error::Generic { store: "listing", source: Box::new(e) }))
+}
+
+/// The rest of a path below a folder.
+fn below(path: &ObjectPath, folder: &ObjectPath) -> Option<String> {
+    let parts: Vec<String> = path.prefix_match(folder)?.map(|part| part.as_ref().to_string()).collect();
+    Some(parts.join("/"))
+}

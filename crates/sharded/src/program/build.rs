@@ -1,0 +1,200 @@
+//! From a query to the programs of its channels.
+//!
+//! Invariant: a program depends on the query, its stage and its number only, so another process makes the same
+//! one, and its description says whether it has: it names the channel, where each lane comes from, and what
+//! every node computes. How large batches are is not part of it: that changes no answer.
+
+use super::memory::memory;
+use super::{ChannelProgram, Entry, RelationalProgram, TemporalProgram};
+use crate::dataset::dataset;
+use crate::exchange::Reach;
+use crate::lower::{Fragment, graph, session};
+use crate::merge::Gather;
+use crate::options::{Options, Output};
+use crate::stage::{Input, Kind, Operand, Origin, Stage, StageGraph, combine, cut, prune};
+use datafusion::common::{DFSchema, Result, internal_err};
+use datafusion::execution::runtime_env::RuntimeEnv;
+use std::sync::Arc;
+use whimbrel_plan::Stream;
+use whimbrel_plan::nodes::Ingress;
+use whimbrel_temporal::operators::CoalesceOrder;
+use whimbrel_temporal::{IngressOptions, KnownOrder, Lifetimes, TimeColumns};
+
+/// Makes the programs of a query's channels.
+pub struct Programs {
+    stages: StageGraph,
+    /// The plans of relational stages, optimized once for all channels.
+    fragments: Vec<Option<Fragment>>,
+    batch_rows: usize,
+    /// What the channels of relational stages share.
+    memory: Arc<RuntimeEnv>,
+    /// Whether the query does not end by itself.
+    live: bool,
+    /// Whether, and in which order, edges of the result become intervals.
+    coalesce: Option<CoalesceOrder>,
+}
+
+impl Programs {
+    /// The programs of a query whose result comes in the form that the options ask for.
+    ///
+    /// # Errors
+    /// `Plan` if the query cannot be cut into stages.
+    pub fn new(stream: &Stream, options: &Options) -> Result<Programs> {
+        Programs::of(stream, options, CoalesceOrder::Known)
+    }
+
+    /// The same, with the order in which the intervals of a query that does not end come out.
+    pub(crate) fn of(stream: &Stream, options: &Options, endless: CoalesceOrder) -> Result<Programs> {
+        let stages = cut(&combine(prune(stream.plan())?)?)?;
+        let known = stream.properties();
+        let timed = stages.stages[stages.result.0].kind == Kind::Temporal;
+        let coalesces = timed && options.output == Output::Intervals && known.lifetimes == Lifetimes::Any;
+        let order = if known.bounded { CoalesceOrder::Start } else { endless };
+        let coalesce = coalesces.then_some(order);
+        let fragment = |stage: &Stage| match stage.kind {
+            Kind::Relational => Fragment::of(stage).map(Some),
+            Kind::Temporal => Ok(None),
+        };
+        let memory = memory(options.memory_limit)?;
+        let fragments = stages.stages.iter().map(fragment).collect::<Result<_>>()?;
+        let (batch_rows, live) = (options.batch_rows, !known.bounded);
+        Ok(Programs { stages, fragments, batch_rows, memory, live, coalesce })
+    }
+
+    /// The stages whose channels these are.
+    pub fn stages(&self) -> &StageGraph {
+        &self.stages
+    }
+
+    /// A new program for a channel of a stage. Its lanes are those of the stage's inputs, one input after the
+    /// other: one from a source, one from each producer that an exchange can bring rows from.
+    ///
+    /// # Errors
+    /// `Plan` if a node has no meaning where it stands.
+    pub fn channel(&self, stage: usize, index: usize) -> Result<Box<dyn ChannelProgram>> {
+        let inputs = &self.stages.stages[stage].inputs;
+        let lanes: Vec<usize> = inputs.iter().map(|input| self.lanes(stage, input, index)).collect();
+        if let Some(fragment) = &self.fragments[stage] {
+            let outputs = self.stages.stages[stage].outputs.len();
+            let (plan, memory) = (&fragment.plan, self.memory.clone());
+            return Ok(Box::new(RelationalProgram::new(plan, session(), memory, &lanes, outputs)?));
+        }
+        let entry = |(input, &lanes): (&Input, &usize)| Ok((self.entry(input, lanes, index)?, lanes));
+        let entries = inputs.iter().zip(&lanes).map(entry).collect::<Result<_>>()?;
+        let graph = graph(&self.stages.stages[stage], self.coalesced(stage))?;
+        // Who reads an exchange, or a live result, waits for news of time.
+        let announce = self.live || self.stages.edges_out(stage) > 0;
+        let description = self.describe(stage, index, &lanes);
+        Ok(Box::new(TemporalProgram::new(entries, graph, announce, description)))
+    }
+
+    /// Which channels an input of a stage is read from.
+    pub(crate) fn reach(&self, stage: usize, input: &Input) -> Reach {
+        let channels = self.stages.stages[stage].channels;
+        match &input.origin {
+            Origin::Scan(_) => Reach::of(None, channels, channels, 1),
+            Origin::Edge { stage: from, exchange, .. } => {
+                let from = &self.stages.stages[*from];
+                Reach::of(exchange.as_deref(), from.channels, channels, from.groups)
+            }
+        }
+    }
+
+    fn lanes(&self, stage: usize, input: &Input, index: usize) -> usize {
+        match &input.origin {
+            Origin::Scan(_) => 1,
+            Origin::Edge { .. } => self.reach(stage, input).sources(index).len(),
+        }
+    }
+
+    fn entry(&self, input: &Input, lanes: usize, index: usize) -> Result<Entry> {
+        if let Some(ingress) = &input.ingress {
+            let events = events(ingress, input, self.batch_rows)?;
+            return Ok(Entry::ingress(
+                lanes,
+                match order(ingress, input, index) {
+                    Some(order) => events.with_order(order),
+                    None => events,
+                },
+            ));
+        }
+        let relation = match &input.origin {
+            Origin::Scan(_) => true,
+            Origin::Edge { stage, .. } => self.stages.stages[*stage].kind == Kind::Relational,
+        };
+        Ok(Entry::Merge { gather: Gather::new(lanes, self.batch_rows), relation })
+    }
+
+    /// The output of a stage whose edges become intervals.
+    fn coalesced(&self, stage: usize) -> Option<(usize, CoalesceOrder)> {
+        let (result, output) = self.stages.result;
+        self.coalesce.filter(|_| stage == result).map(|order| (output, order))
+    }
+
+    /// What a channel's program computes, line by line.
+    fn describe(&self, number: usize, index: usize, lanes: &[usize]) -> String {
+        let stage = &self.stages.stages[number];
+        let mut lines = vec![format!("stage {number}, channel {index} of {}", stage.channels)];
+        for (i, (input, lanes)) in stage.inputs.iter().zip(lanes).enumerate() {
+            let source = match &input.origin {
+                Origin::Scan(_) => "a table".to_string(),
+                Origin::Edge { stage, output, .. } => {
+                    format!("{:?} of stage {stage}", self.stages.stages[*stage].outputs[*output].lifetimes)
+                }
+            };
+            let events = if input.ingress.is_some() { " as events" } else { "" };
+            let columns = columns(&input.schema);
+            lines.push(format!("input {i}: {source}{events} from {lanes} lanes, columns {columns}"));
+        }
+        for (i, node) in stage.nodes.iter().enumerate() {
+            let inputs: Vec<String> = node.inputs.iter().map(operand).collect();
+            let (inputs, plan, columns) =
+                (inputs.join(", "), node.plan.display(), columns(node.plan.schema()));
+            lines.push(format!("node {i} over {inputs}: {plan}; columns {columns}").replace('\n', " "));
+        }
+        for (i, output) in stage.outputs.iter().enumerate() {
+            let coalesced = self.coalesced(number).filter(|(coalesced, _)| *coalesced == i);
+            let form = coalesced.map_or(String::new(), |(_, order)| format!(", intervals by {order:?}"));
+            lines.push(format!("output {i}: {}{form}", operand(&output.operand)));
+        }
+        lines.join("\n")
+    }
+}
+
+fn operand(operand: &Operand) -> String {
+    match operand {
+        Operand::Node(node) => format!("node {node}"),
+        Operand::Input(input) => format!("input {input}"),
+    }
+}
+
+fn columns(schema: &DFSchema) -> String {
+    let fields = schema.fields().iter().map(|f| format!("{} {}", f.name(), f.data_type()));
+    format!("[{}]", fields.collect::<Vec<_>>().join(", "))
+}
+
+/// What is known of the order of a shard's start times.
+fn order(node: &Ingress, input: &Input, shard: usize) -> Option<KnownOrder> {
+    let Origin::Scan(scan) = &input.origin else { return None };
+    let place = input.schema.index_of_column_by_name(None, &node.time.start)?;
+    let column = scan.columns.as_ref().map_or(place, |columns| columns[place]);
+    // A row with a kind is ordered by its start or its end.
+    node.time.kind.is_none().then(|| dataset(scan.source.as_ref()).ok()?.order(shard, column)).flatten()
+}
+
+/// The ingress that a node asks for.
+fn events(node: &Ingress, input: &Input, batch_rows: usize) -> Result<whimbrel_temporal::Ingress> {
+    let place = |name: &String| match input.schema.index_of_column_by_name(None, name) {
+        Some(place) => Ok(place),
+        None => internal_err!("the time column `{name}` is gone"),
+    };
+    let start = place(&node.time.start)?;
+    let columns = match (&node.time.end, &node.time.kind) {
+        (None, _) => TimeColumns::Point { start },
+        (Some(end), None) => TimeColumns::Interval { start, end: place(end)? },
+        (Some(end), Some(kind)) => TimeColumns::Edges { start, end: place(end)?, kind: place(kind)? },
+    };
+    let options =
+        IngressOptions { batch_rows: node.options.batch_rows.min(batch_rows), ..node.options.clone() };
+    whimbrel_temporal::Ingress::new(columns, options, input.schema.inner().clone())
+}

@@ -1,0 +1,28 @@
+//! Division of decimals gives a float, as in DuckDB: a decimal would have four digits more than its dividend has,
+//! and `sum(x) * 1.0 / count(*)` would be cut there.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+/// Plans `/` between numbers of which one is a decimal.
+#[derive(Debug)]
+pub(crate) struct Division;
+
+impl ExprPlanner for Division {
+    fn plan_binary_op(
+        &self,
+        mut expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let decimal = |side: &Expr| side.get_type(schema).is_ok_and(|kind| kind.is_decimal());
+        if expr.op == BinaryOperator::Divide && (decimal(&expr.left) || decimal(&expr.right)) {
+            expr.left = cast(expr.left, DataType::Float64);
+            expr.right = cast(expr.right, DataType::Float64);
+            return Ok(PlannerResult::Planned(expr.left / expr.right));
+        }
+        Ok(PlannerResult::Original(expr))
+    }
+}

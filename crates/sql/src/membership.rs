@@ -1,0 +1,236 @@
+//! `in (select …)` and `exists` where DataFusion's optimizer has no join for them.
+//!
+//! It makes semi, anti and mark joins of those in a filter. What is said here in words that it knows:
+//! - `x not in (q)` with a `q` that knows columns from outside, as `not exists` of a row of `q` that is not known
+//!   to differ from `x`;
+//! - both outside of a filter, and inside of one under anything but `and` and `or`, where null and false are not
+//!   the same: as counts, which are scalar subqueries.
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
+use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::logical_expr::expr::{AggregateFunction, InSubquery};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr, ident, is_not_false,
+    is_null, lit, not_exists, scalar_subquery, when,
+};
+use std::sync::Arc;
+
+/// The same plan, in words that the optimizer has joins for.
+pub(crate) fn plain(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|plan| match plan {
+        LogicalPlan::Filter(filter) => filtered(filter),
+        LogicalPlan::Aggregate(_) => separated(plan),
+        LogicalPlan::Projection(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_) => computed(plan),
+        _ => Ok(Transformed::no(plan)),
+    })
+    .data()
+}
+
+/// In an aggregate: subqueries are computed before it, as columns.
+fn separated(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut found: Vec<Expr> = Vec::new();
+    for expr in plan.expressions() {
+        expr.apply(|e| match e {
+            Expr::InSubquery(_) | Expr::Exists(_) | Expr::ScalarSubquery(_) => {
+                if !found.contains(e) {
+                    found.push(e.clone());
+                }
+                Ok(TreeNodeRecursion::Jump)
+            }
+            _ => Ok(TreeNodeRecursion::Continue),
+        })?;
+    }
+    let inputs = plan.inputs();
+    let ([input], false) = (inputs.as_slice(), found.is_empty()) else { return Ok(Transformed::no(plan)) };
+    let name = |i: usize| format!("__asked_{i}");
+    let asked = found.iter().enumerate().map(|(i, expr)| expr.clone().alias(name(i)));
+    let columns = input.schema().columns().into_iter().map(Expr::Column);
+    let before =
+        LogicalPlanBuilder::from((*input).clone()).project(columns.chain(asked).collect::<Vec<_>>())?;
+    let before = computed(before.build()?)?.data;
+    let names = NamePreserver::new(&plan);
+    let exprs = plan.expressions().into_iter().map(|expr| {
+        let saved = names.save(&expr);
+        let replaced = expr.transform_down(|e| match found.iter().position(|known| *known == e) {
+            Some(i) => Ok(Transformed::new(ident(name(i)), true, TreeNodeRecursion::Jump)),
+            None => Ok(Transformed::no(e)),
+        });
+        Ok(saved.restore(replaced?.data))
+    });
+    let exprs = exprs.collect::<Result<Vec<_>>>()?;
+    Ok(Transformed::yes(plan.with_new_exprs(exprs, vec![before])?))
+}
+
+/// In a filter: what joins cannot say.
+fn filtered(filter: Filter) -> Result<Transformed<LogicalPlan>> {
+    if !asks(&filter.predicate) {
+        return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+    }
+    let schema = filter.input.schema().clone();
+    let terms = split_conjunction_owned(filter.predicate).into_iter();
+    let terms = terms.map(|term| term_of(term, &schema)).collect::<Result<Vec<_>>>()?;
+    let Some(predicate) = conjunction(terms) else {
+        return Ok(Transformed::no(Arc::unwrap_or_clone(filter.input)));
+    };
+    Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
+}
+
+/// One of the conditions that all have to be true.
+fn term_of(term: Expr, schema: &DFSchema) -> Result<Expr> {
+    match term {
+        Expr::Not(inner) => match *inner {
+            Expr::InSubquery(member) => {
+                term_of(Expr::InSubquery(InSubquery { negated: !member.negated, ..member }), schema)
+            }
+            other => counts(Expr::Not(Box::new(other)), schema),
+        },
+        Expr::InSubquery(member) if member.negated && !member.subquery.outer_ref_columns.is_empty() => {
+            not_member(member, schema)
+        }
+        Expr::InSubquery(_) | Expr::Exists(_) => Ok(term),
+        other => positive(other, schema),
+    }
+}
+
+/// Under `and` and `or` a null is as good as a false, and mark joins say what is to be said.
+fn positive(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    match expr {
+        Expr::BinaryExpr(both) if matches!(both.op, Operator::And | Operator::Or) => {
+            Ok(binary_expr(positive(*both.left, schema)?, both.op, positive(*both.right, schema)?))
+        }
+        Expr::InSubquery(ref member) if !member.negated => Ok(expr),
+        Expr::Exists(_) => Ok(expr),
+        other => counts(other, schema),
+    }
+}
+
+/// `not exists (select … from q where (q's column = x) is not false)`
+fn not_member(member: InSubquery, schema: &DFSchema) -> Result<Expr> {
+    let (value, plan) = value(&member);
+    let matching = is_not_false(value.eq(from_outside(&member.expr, schema)?));
+    let plan = LogicalPlanBuilder::from(filter(plan, matching)?).project([lit(1_i64)])?;
+    Ok(not_exists(Arc::new(plan.build()?)))
+}
+
+/// Where a value is computed: its parts as counts.
+fn computed(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let has = |expr: &Expr| {
+        expr.exists(|e| Ok(matches!(e, Expr::InSubquery(_) | Expr::Exists(_)))).unwrap_or(false)
+    };
+    if !plan.expressions().iter().any(has) {
+        return Ok(Transformed::no(plan));
+    }
+    let inputs = plan.inputs();
+    let Some(schema) = inputs.first().map(|input| input.schema().clone()) else {
+        return Ok(Transformed::no(plan));
+    };
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        if !asks(&expr) {
+            return Ok(Transformed::no(expr));
+        }
+        let name = names.save(&expr);
+        Ok(Transformed::yes(name.restore(counts(expr, &schema)?)))
+    })
+}
+
+/// Whether there is a membership or an existence in an expression.
+fn asks(expr: &Expr) -> bool {
+    // The closure never fails.
+    expr.exists(|e| Ok(matches!(e, Expr::InSubquery(_) | Expr::Exists(_)))).unwrap_or(false)
+}
+
+/// Every membership and existence in an expression as counts.
+fn counts(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    expr.transform_up(|expr| match expr {
+        Expr::Exists(found) => {
+            let count = count(rows(Arc::unwrap_or_clone(found.subquery.subquery)), None)?;
+            let op = if found.negated { Operator::Eq } else { Operator::Gt };
+            Ok(Transformed::yes(binary_expr(count, op, lit(0_i64))))
+        }
+        Expr::InSubquery(member) => {
+            let negated = member.negated;
+            let truth = truth(&member, schema)?;
+            Ok(Transformed::yes(if negated { Expr::Not(Box::new(truth)) } else { truth }))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+    .data()
+}
+
+/// Whether a value is among those of a subquery: true, false, or null.
+fn truth(member: &InSubquery, schema: &DFSchema) -> Result<Expr> {
+    let (value, plan) = value(member);
+    let some = |condition: Option<Expr>| -> Result<Expr> {
+        Ok(binary_expr(count(plan.clone(), condition)?, Operator::Gt, lit(0_i64)))
+    };
+    let unknown = || lit(ScalarValue::Boolean(None));
+    let equal = value.clone().eq(from_outside(&member.expr, schema)?);
+    let mut case = when(some(Some(equal))?, lit(true));
+    if member.expr.nullable(schema)? {
+        case = case.when(is_null(member.expr.as_ref().clone()).and(some(None)?), unknown());
+    }
+    if value.nullable(plan.schema())? {
+        case = case.when(some(Some(is_null(value)))?, unknown());
+    }
+    case.otherwise(lit(false))
+}
+
+/// Without the columns that it gives: there are as many rows without.
+fn rows(plan: LogicalPlan) -> LogicalPlan {
+    match plan {
+        LogicalPlan::Projection(projection) => rows(Arc::unwrap_or_clone(projection.input)),
+        other => other,
+    }
+}
+
+/// The rows for which a condition is true, in one filter: the optimizer takes columns from outside from one.
+fn filter(plan: LogicalPlan, condition: Expr) -> Result<LogicalPlan> {
+    Ok(LogicalPlan::Filter(match plan {
+        LogicalPlan::Filter(inner) => Filter::try_new(inner.predicate.and(condition), inner.input)?,
+        other => Filter::try_new(condition, Arc::new(other))?,
+    }))
+}
+
+/// `(select count(*) from q where …)`
+fn count(plan: LogicalPlan, condition: Option<Expr>) -> Result<Expr> {
+    let builder = LogicalPlanBuilder::from(match condition {
+        Some(condition) => filter(plan, condition)?,
+        None => plan,
+    });
+    let rows = AggregateFunction::new_udf(count_udaf(), vec![lit(1_i64)], false, None, vec![], None);
+    let rows = Expr::AggregateFunction(rows);
+    let name = rows.schema_name().to_string();
+    let none: Vec<Expr> = vec![];
+    let plan = builder.aggregate(none, vec![rows])?.project([ident(name)])?.build()?;
+    Ok(scalar_subquery(Arc::new(plan)))
+}
+
+/// The value that a subquery gives, and the rows that it is computed of. These are not looked into if they have
+/// a column by the name of one outside: the optimizer would take the one for the other.
+fn value(member: &InSubquery) -> (Expr, LogicalPlan) {
+    let plan = member.subquery.subquery.as_ref();
+    let hides = |rows: &LogicalPlan| member.expr.column_refs().iter().any(|c| rows.schema().has_column(c));
+    match plan {
+        LogicalPlan::Projection(projection) if projection.expr.len() == 1 && !hides(&projection.input) => {
+            (projection.expr[0].clone().unalias(), projection.input.as_ref().clone())
+        }
+        other => (Expr::from(other.schema().qualified_field(0)), other.clone()),
+    }
+}
+
+/// An expression as seen from inside of a subquery.
+fn from_outside(expr: &Expr, schema: &DFSchema) -> Result<Expr> {
+    expr.clone()
+        .transform_up(|expr| match expr {
+            Expr::Column(column) => {
+                let field = schema.field_from_column(&column)?.clone();
+                Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
+            }
+            other => Ok(Transformed::no(other)),
+        })
+        .data()
+}

@@ -1,0 +1,98 @@
+//! Names in the parser's tree: as the session knows them, and the columns of a query that would have the same.
+//!
+//! `select a, a from t` is SQL, but a plan's columns have different names: the second becomes `a_1`. A column
+//! that has no name is called what its expression reads.
+
+use crate::asof;
+use crate::catalog::table_name;
+use datafusion::common::Result;
+use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, VisitMut, VisitorMut,
+};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+/// A name as the session knows it: in small letters, unless it is quoted.
+pub(crate) fn ident(name: &Ident) -> String {
+    IdentNormalizer::new(true).normalize(name.clone())
+}
+
+/// The name of a table as the session knows it.
+pub(crate) fn table(name: &ObjectName) -> Result<String> {
+    Ok(table_name(&object_name_to_table_reference(name.clone(), true)?))
+}
+
+/// Gives the columns of a query, and of those inside of it, different names.
+pub(crate) fn prepare(query: &mut Query) {
+    // The visitor never breaks off.
+    let _: ControlFlow<()> = query.visit(&mut Unique);
+}
+
+struct Unique;
+
+impl VisitorMut for Unique {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        bodies(&mut query.body, &mut |select| {
+            unique(select);
+            asof::nest(select);
+        });
+        ControlFlow::Continue(())
+    }
+}
+
+/// The selects that a query is made of; queries in them are visited by themselves.
+fn bodies(body: &mut SetExpr, each: &mut impl FnMut(&mut Select)) {
+    match body {
+        SetExpr::Select(select) => each(select),
+        SetExpr::SetOperation { left, right, .. } => {
+            bodies(left, each);
+            bodies(right, each);
+        }
+        _ => {}
+    }
+}
+
+fn unique(select: &mut Select) {
+    let wild = select
+        .projection
+        .iter()
+        .any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
+    let aliases = select.projection.iter().filter_map(|item| match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(ident(alias)),
+        _ => None,
+    });
+    let mut taken: HashSet<String> = aliases.collect();
+    for item in &mut select.projection {
+        let SelectItem::UnnamedExpr(expr) = item else { continue };
+        let column = column_name(expr);
+        let name = column.clone().unwrap_or_else(|| expr.to_string());
+        let free = match column.is_some() && wild {
+            // The columns behind a star are not known here; an explicit one is most likely among them.
+            true => numbered(&name, 1, &mut taken),
+            false => numbered(&name, 0, &mut taken),
+        };
+        if column.as_ref() != Some(&free) {
+            let alias = Ident::with_quote('"', free);
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
+}
+
+/// The name of the column that this is, if it is nothing else.
+fn column_name(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Identifier(name) => Some(ident(name)),
+        Expr::CompoundIdentifier(parts) => parts.last().map(ident),
+        _ => None,
+    }
+}
+
+/// The first of `name`, `name_1`, `name_2`, … that is not taken, from this number on.
+fn numbered(name: &str, from: usize, taken: &mut HashSet<String>) -> String {
+    let mut names = (from..).map(|n| if n == 0 { name.to_string() } else { format!("{name}_{n}") });
+    // There are more numbers than names.
+    names.find(|free| taken.insert(free.clone())).unwrap_or_else(|| name.to_string())
+}

@@ -1,0 +1,43 @@
+//! From DataFusion's plan of a query to a stream: names, analyzer, optimizer.
+
+use crate::{membership, scalars};
+use datafusion::common::{Column, Result};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
+use std::collections::HashSet;
+use std::sync::Arc;
+use whimbrel_plan::Stream;
+
+/// The stream that a planned query is.
+pub(crate) fn stream(state: &SessionState, plan: LogicalPlan) -> Result<Stream> {
+    Stream::from_plan(state.optimize(&plain(scalars::joined(membership::plain(plan)?)?)?)?)
+}
+
+/// Columns with plain and unique names: `a`, and the next `a` is `a_1`.
+pub(crate) fn plain(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut taken = HashSet::new();
+    let mut names = Vec::new();
+    for field in plan.schema().fields() {
+        let mut name = field.name().clone();
+        let mut number = 0;
+        while !taken.insert(name.clone()) {
+            number += 1;
+            name = format!("{}_{number}", field.name());
+        }
+        names.push(name);
+    }
+    let as_is = plan.schema().iter().zip(&names).all(|((q, f), name)| q.is_none() && f.name() == name);
+    if as_is {
+        return Ok(plan);
+    }
+    let columns = plan.schema().columns();
+    let exprs = columns.into_iter().zip(names).map(|(column, name)| named(column, name)).collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?))
+}
+
+fn named(column: Column, name: String) -> Expr {
+    match column.relation.is_none() && column.name == name {
+        true => Expr::Column(column),
+        false => Expr::Column(column).alias(name),
+    }
+}

@@ -1,0 +1,168 @@
+//! A session: names and settings, and statements one by one.
+
+use crate::asof::AsOf;
+use crate::catalog::{Catalog, Table, TableKind, Tables, find};
+use crate::dialect::{self, Spelling};
+use crate::division::Division;
+use crate::error;
+use crate::files::Files;
+use crate::optimize;
+use crate::planned::{Planned, Store, StoreMode};
+use crate::split::{self, Statement};
+use crate::statement;
+use crate::views;
+use crate::windows::Windows;
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::{Result, plan_err};
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::SessionConfig;
+use datafusion::sql::planner::SqlToRel;
+use std::sync::{Arc, Mutex};
+use whimbrel_plan::Stream;
+
+/// Names, views and settings; plans statements one by one.
+pub struct Session {
+    pub(crate) files: Arc<dyn Files>,
+    pub(crate) tables: Tables,
+    pub(crate) shards: Option<usize>,
+    pub(crate) state: SessionState,
+}
+
+impl Session {
+    /// A session that knows no name yet.
+    pub fn new(files: Arc<dyn Files>) -> Session {
+        Session { files, tables: Tables::new(), shards: None, state: state() }
+    }
+
+    /// Gives a table or a stream a name. A table of that name is replaced.
+    ///
+    /// # Errors
+    /// `Plan` if the stream cannot be read in one piece.
+    pub fn register(&mut self, name: &str, stream: Stream) -> Result<()> {
+        self.tables.insert(name.to_string(), Table::of(stream, TableKind::Registered)?);
+        Ok(())
+    }
+
+    /// In how many shards files are read.
+    pub fn set_shards(&mut self, shards: Option<usize>) {
+        self.shards = shards;
+    }
+
+    /// All tables and views, by name.
+    pub fn tables(&self) -> Vec<(String, Stream)> {
+        self.tables.iter().map(|(name, table)| (name.clone(), table.stream.clone())).collect()
+    }
+
+    /// The names of all functions, in order.
+    pub fn functions(&self) -> Vec<String> {
+        statement::function_names(&self.state)
+    }
+
+    /// Cuts a script at its semicolons.
+    ///
+    /// # Errors
+    /// `SQL` if a string or a comment does not end.
+    pub fn split(script: &str) -> Result<Vec<Statement<'_>>> {
+        split::split(script)
+    }
+
+    /// Plans one statement.
+    ///
+    /// # Errors
+    /// `SQL` and `Plan` if the statement is wrong; [`render`](crate::render) shows where. What
+    /// [`Files::open`] says of a file.
+    pub fn plan(&mut self, sql: &str) -> Result<Planned> {
+        self.state.mark_start_execution();
+        let mut spelling = Spelling::new();
+        loop {
+            let planned = statement::plan(self, dialect::parse(sql, &spelling)?);
+            let Err(error) = &planned else { return planned };
+            // Each round spells one name more: there are not more rounds than names.
+            let Some((place, name)) = error::respelled(error) else { return planned };
+            if spelling.insert(place, name).is_some() {
+                return planned;
+            }
+        }
+    }
+
+    /// Puts the rows of a [`Planned::Store`] where they belong; says what was done.
+    ///
+    /// # Errors
+    /// `Plan` if there is no such table any more, or the rows do not fit.
+    pub fn store(&mut self, store: &Store, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<String> {
+        let count: usize = rows.iter().map(RecordBatch::num_rows).sum();
+        let (schema, mut all) = match (store.mode, find(&self.tables, &store.table)) {
+            (StoreMode::Create, _) => (nullable(&schema), vec![]),
+            (mode, Some((_, Table { stream, kind: TableKind::Memory(old), .. }))) => {
+                let kept = if mode == StoreMode::Append { old.clone() } else { vec![] };
+                (stream.schema().clone(), kept)
+            }
+            _ => return plan_err!("there is no table {:?} that could be written into", store.table),
+        };
+        for batch in rows {
+            all.push(RecordBatch::try_new(schema.clone(), batch.columns().to_vec())?);
+        }
+        self.keep(&store.table, schema, all)?;
+        Ok(format!("{count} row{}", if count == 1 { "" } else { "s" }))
+    }
+
+    /// A table in memory of these rows.
+    pub(crate) fn keep(&mut self, name: &str, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<()> {
+        let source = self.files.table(schema, rows.clone())?;
+        views::see(&mut self.tables, name, &source)?;
+        let stream = Stream::scan(name, source)?;
+        self.tables.insert(name.to_string(), Table::of(stream, TableKind::Memory(rows))?);
+        Ok(())
+    }
+
+    /// Asks DataFusion's planner, with the names of this session.
+    pub(crate) fn planner<T>(
+        &self,
+        ask: impl FnOnce(&SqlToRel<'_, Catalog<'_>>, &Catalog<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let catalog = Catalog {
+            state: &self.state,
+            tables: &self.tables,
+            files: self.files.as_ref(),
+            shards: self.shards,
+            opened: Mutex::default(),
+        };
+        ask(&SqlToRel::new(&catalog), &catalog)
+    }
+
+    /// The stream that a planned query is.
+    pub(crate) fn stream(&self, plan: LogicalPlan) -> Result<Stream> {
+        optimize::stream(&self.state, plan)
+    }
+}
+
+/// DataFusion's settings, for plans that are run elsewhere.
+pub(crate) fn config() -> SessionConfig {
+    let mut config = SessionConfig::new().with_target_partitions(1);
+    let options = config.options_mut();
+    options.sql_parser.collect_spans = true;
+    // `0.06 + 0.01` is 0.07, as in every other SQL.
+    options.sql_parser.parse_float_as_decimal = true;
+    options.sql_parser.map_string_types_to_utf8view = false;
+    // A plan is its nodes: a subquery inside of an expression would be cut into no stage.
+    options.optimizer.enable_physical_uncorrelated_scalar_subquery = false;
+    config
+}
+
+/// DataFusion's functions, analyzer and optimizer.
+fn state() -> SessionState {
+    SessionStateBuilder::new()
+        .with_config(config())
+        .with_expr_planners(vec![Arc::new(Division)])
+        .with_default_features()
+        .with_relation_planners(vec![Arc::new(Windows), Arc::new(AsOf)])
+        .build()
+}
+
+/// The same columns, and any of them may be null: what was never null may be so in the next insert.
+fn nullable(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().map(|f| Field::clone(f).with_nullable(true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}

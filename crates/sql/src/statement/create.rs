@@ -1,0 +1,117 @@
+//! `create view`, `create table`, `drop`.
+
+use super::query_plan;
+use crate::catalog::{Table, TableKind, find};
+use crate::error::unknown_table;
+use crate::names;
+use crate::optimize::plain;
+use crate::planned::{Planned, Store, StoreMode};
+use crate::session::Session;
+use datafusion::common::{Result, internal_err, plan_err};
+use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::sqlparser::ast::{CreateTable, CreateView, ObjectName, ObjectType, Statement as Sql};
+use std::sync::Arc;
+
+/// What is to be done where there may be a table of that name already.
+enum There {
+    /// Nothing.
+    Keep,
+    /// What was asked for.
+    Create,
+}
+
+fn there(session: &Session, name: &str, if_not_exists: bool, or_replace: bool) -> Result<There> {
+    match find(&session.tables, name) {
+        Some(_) if if_not_exists => Ok(There::Keep),
+        Some(_) if !or_replace => {
+            plan_err!("there is a table {name:?} already; drop it first, or write create or replace")
+        }
+        _ => Ok(There::Create),
+    }
+}
+
+/// The view is bound when it is made: what its tables are called later does not matter to it.
+pub(super) fn view(session: &mut Session, view: CreateView) -> Result<Planned> {
+    let name = names::table(&view.name)?;
+    if view.materialized {
+        return plan_err!("a view does not keep its rows; create table {name} as … does");
+    }
+    if let There::Keep = there(session, &name, view.if_not_exists, view.or_replace)? {
+        return Ok(Planned::Done(format!("{name} is there already")));
+    }
+    let mut plan = plain(query_plan(session, *view.query)?)?;
+    if !view.columns.is_empty() {
+        let width = plan.schema().fields().len();
+        if view.columns.len() != width {
+            return plan_err!("view {name}: {} names for {width} columns", view.columns.len());
+        }
+        let columns = plan.schema().columns().into_iter().zip(&view.columns);
+        let exprs: Vec<Expr> = columns.map(|(c, n)| Expr::Column(c).alias(names::ident(&n.name))).collect();
+        plan = LogicalPlanBuilder::from(plan).project(exprs)?.build()?;
+    }
+    let stream = session.stream(plan.clone())?;
+    session.tables.insert(name.clone(), Table { stream, plan, kind: TableKind::View });
+    Ok(Planned::Done(format!("view {name} created")))
+}
+
+/// An empty table, or one of the rows of a query.
+pub(super) fn table(session: &mut Session, mut table: CreateTable) -> Result<Planned> {
+    let name = names::table(&table.name)?;
+    if let There::Keep = there(session, &name, table.if_not_exists, table.or_replace)? {
+        return Ok(Planned::Done(format!("{name} is there already")));
+    }
+    if let Some(query) = &mut table.query {
+        names::prepare(query);
+    }
+    let rows = table.query.is_some();
+    let planned = session.planner(|p, _| p.sql_statement_to_plan(Sql::CreateTable(table)))?;
+    let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = planned else {
+        return internal_err!("create table was planned as {}", planned.display());
+    };
+    if let Some((column, _)) = create.column_defaults.first() {
+        return plan_err!(
+            "table {name}: column {column:?} cannot have a default; give its value in every insert"
+        );
+    }
+    let input = Arc::unwrap_or_clone(create.input);
+    if rows {
+        let stream = session.stream(input)?;
+        return Ok(Planned::Store { stream, store: Store { table: name, mode: StoreMode::Create } });
+    }
+    session.keep(&name, input.schema().inner().clone(), vec![])?;
+    Ok(Planned::Done(format!("table {name} created")))
+}
+
+/// Takes names away. What a plan has read of them already stays.
+pub(super) fn drop(
+    session: &mut Session,
+    what: ObjectType,
+    if_exists: bool,
+    listed: &[ObjectName],
+) -> Result<Planned> {
+    let mut dropped = Vec::new();
+    for given in listed {
+        let name = names::table(given)?;
+        let Some((key, table)) = find(&session.tables, &name) else {
+            if if_exists {
+                continue;
+            }
+            let known: Vec<&str> = session.tables.keys().map(String::as_str).collect();
+            return Err(unknown_table(&name, &known));
+        };
+        let view = matches!(table.kind, TableKind::View);
+        match what {
+            ObjectType::View if !view => return plan_err!("{key:?} is a table: drop table {key}"),
+            ObjectType::Table if view => return plan_err!("{key:?} is a view: drop view {key}"),
+            ObjectType::Table | ObjectType::View => {}
+            other => return plan_err!("there is no {} to drop; there are tables and views", other),
+        }
+        let key = key.clone();
+        session.tables.remove(&key);
+        dropped.push(key);
+    }
+    Ok(Planned::Done(match dropped.as_slice() {
+        [] => "nothing to drop".to_string(),
+        names => format!("{} dropped", names.join(", ")),
+    }))
+}

@@ -1,0 +1,92 @@
+//! `set`, `reset` and `show`: the settings of a session. `shards` is ours, `datafusion.…` are DataFusion's.
+
+use super::show::texts;
+use super::text;
+use crate::planned::Planned;
+use crate::session::Session;
+use datafusion::common::{Result, plan_datafusion_err, plan_err};
+use datafusion::sql::sqlparser::ast::{Expr, Set, Value};
+
+const SHARDS: &str = "shards";
+
+pub(super) fn set(session: &mut Session, set: &Set) -> Result<Planned> {
+    let Set::SingleAssignment { variable, values, .. } = set else {
+        return plan_err!("set takes a name and a value, set {SHARDS} = 4");
+    };
+    let [value] = values.as_slice() else {
+        return plan_err!("set takes one value, set {SHARDS} = 4");
+    };
+    let name = text(variable).to_ascii_lowercase();
+    let value = match value {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => text.clone(),
+            other => other.to_string(),
+        },
+        other => other.to_string(),
+    };
+    assign(session, &name, &value)?;
+    Ok(Planned::Done(format!("{name} = {value}")))
+}
+
+fn assign(session: &mut Session, name: &str, value: &str) -> Result<()> {
+    match name {
+        SHARDS => {
+            let shards: usize = value.parse().unwrap_or(0);
+            if shards == 0 {
+                return plan_err!("{SHARDS} = {value}: give a number from 1 on");
+            }
+            session.shards = Some(shards);
+            Ok(())
+        }
+        name if name.starts_with("datafusion.") => session.state.config_mut().options_mut().set(name, value),
+        name => Err(unknown(session, name)),
+    }
+}
+
+pub(super) fn reset(session: &mut Session, name: &str) -> Result<Planned> {
+    let name = name.to_ascii_lowercase();
+    if name == SHARDS {
+        session.shards = None;
+        return Ok(Planned::Done(format!("{name} reset")));
+    }
+    let defaults = crate::session::config();
+    let default = defaults.options().entries().into_iter().find(|entry| entry.key == name);
+    match default {
+        Some(entry) => {
+            session.state.config_mut().options_mut().set(&name, &entry.value.unwrap_or_default())?;
+            Ok(Planned::Done(format!("{name} reset")))
+        }
+        None => Err(unknown(session, &name)),
+    }
+}
+
+/// One setting, or all of them.
+pub(super) fn show(session: &Session, name: &str) -> Result<Planned> {
+    let all = settings(session);
+    let wanted = name.to_ascii_lowercase();
+    let found: Vec<_> = all.iter().filter(|(name, _)| wanted == "all" || *name == wanted).cloned().collect();
+    if found.is_empty() {
+        return Err(unknown(session, &wanted));
+    }
+    let (names, values): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    texts(&[("name", names), ("value", values)])
+}
+
+fn settings(session: &Session) -> Vec<(String, String)> {
+    let shards = session.shards.map_or_else(|| "1".to_string(), |n| n.to_string());
+    let mut all = vec![(SHARDS.to_string(), shards)];
+    let entries = session.state.config_options().entries();
+    all.extend(entries.into_iter().map(|entry| (entry.key, entry.value.unwrap_or_default())));
+    all.sort();
+    all
+}
+
+fn unknown(session: &Session, name: &str) -> datafusion::error::DataFusionError {
+    let all = settings(session);
+    let known: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+    let hint = match whimbrel_plan::names::nearest(name, &known).first() {
+        Some(near) => format!("did you mean {near:?}? "),
+        None => String::new(),
+    };
+    plan_datafusion_err!("there is no setting {name:?}; {hint}show all lists them")
+}

@@ -1,0 +1,206 @@
+//! The windows of time as table functions: `tumble`, `hop`, `session`, `cumulate`.
+//!
+//! `from tumble(clicks, time, interval '5 minutes')` gives every row of `clicks` with the columns `window_start`
+//! and `window_end` of the window that it is in, once for every such window. A query that groups by them
+//! aggregates windows.
+//!
+//! Over a table that is what a relation can say, row by row (`table`). Over a stream with time it is said by the
+//! nodes that the fluent builder uses (`stream`): a row lives from the end of its window on, when what is said
+//! of the window is final.
+
+mod stream;
+mod table;
+
+use crate::optimize::plain;
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::sql::sqlparser::ast::{
+    self, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, TableAlias, TableFactor, Value,
+};
+use whimbrel_plan::{Duration, properties};
+
+/// The names of the functions.
+pub(crate) const NAMES: [&str; 4] = ["tumble", "hop", "session", "cumulate"];
+
+/// The first instant of a row's window.
+const START: &str = "window_start";
+
+/// The first instant after it.
+const END: &str = "window_end";
+
+/// A window as it was asked for.
+#[derive(Debug, Clone)]
+enum Window {
+    Tumble { size: Duration },
+    Hop { slide: Duration, size: Duration },
+    Cumulate { step: Duration, size: Duration },
+    Session { gap: Duration, key: Vec<String> },
+}
+
+/// Plans the window functions; all other relations are DataFusion's.
+#[derive(Debug)]
+pub(crate) struct Windows;
+
+impl RelationPlanner for Windows {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        let Some((name, args, alias)) = call(&relation) else {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        };
+        let plan = windowed(name, args, context)?;
+        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+    }
+}
+
+/// The function that is called, its arguments, and what the result is called, if this is a window function.
+fn call(relation: &TableFactor) -> Option<(&'static str, Vec<FunctionArg>, Option<TableAlias>)> {
+    let (name, args, alias) = match relation {
+        TableFactor::Table { name, args: Some(args), alias, .. } => (name, args.args.clone(), alias),
+        TableFactor::Function { name, args, alias, .. } => (name, args.clone(), alias),
+        // Flink's `table(tumble(…))`.
+        TableFactor::TableFunction { expr: ast::Expr::Function(function), alias } => match &function.args {
+            FunctionArguments::List(list) => (&function.name, list.args.clone(), alias),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let known = NAMES.into_iter().find(|known| name.to_string().eq_ignore_ascii_case(known))?;
+    Some((known, args, alias.clone()))
+}
+
+fn windowed(
+    name: &'static str,
+    args: Vec<FunctionArg>,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    let usage = match name {
+        "tumble" => "tumble(table, time, size)",
+        "hop" => "hop(table, time, slide, size)",
+        "cumulate" => "cumulate(table, time, step, size)",
+        _ => "session(table, time, gap, key…)",
+    };
+    let mut given = Vec::with_capacity(args.len());
+    for arg in args {
+        match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => given.push(expr),
+            FunctionArg::Named { arg: FunctionArgExpr::Expr(expr), .. }
+            | FunctionArg::ExprNamed { arg: FunctionArgExpr::Expr(expr), .. } => given.push(expr),
+            other => return plan_err!("{name}: {other} is no argument; write {usage}"),
+        }
+    }
+    let [relation, time, rest @ ..] = given.as_slice() else {
+        return plan_err!("{name}: an argument is missing; write {usage}");
+    };
+    let input = plain(context.plan(factor(relation, usage)?)?)?;
+    let time = column(time, &input, context, name)?;
+    let window = match (name, rest) {
+        ("tumble", [size]) => Window::Tumble { size: length(size, context, name)? },
+        ("hop", [slide, size]) => {
+            Window::Hop { slide: length(slide, context, name)?, size: length(size, context, name)? }
+        }
+        ("cumulate", [step, size]) => {
+            Window::Cumulate { step: length(step, context, name)?, size: length(size, context, name)? }
+        }
+        ("session", [gap, key @ ..]) => {
+            let key = key.iter().map(|k| column(k, &input, context, name)).collect::<Result<_>>()?;
+            Window::Session { gap: length(gap, context, name)?, key }
+        }
+        _ => return plan_err!("{name}: these are not its arguments; write {usage}"),
+    };
+    for new in [START, END] {
+        if input.schema().index_of_column_by_name(None, new).is_some() {
+            return plan_err!("{name}: there is a column {new:?} already; give it another name first");
+        }
+    }
+    match properties(&input)?.time {
+        Some(_) => stream::windowed(input, &time, &window),
+        None => table::windowed(input, &time, &window),
+    }
+}
+
+/// The relation that an argument names: a table, a file, a query in parentheses, or another window.
+fn factor(relation: &ast::Expr, usage: &str) -> Result<TableFactor> {
+    let table = |name: ObjectName| TableFactor::Table {
+        name,
+        alias: None,
+        args: None,
+        with_hints: vec![],
+        version: None,
+        with_ordinality: false,
+        partitions: vec![],
+        json_path: None,
+        sample: None,
+        index_hints: vec![],
+    };
+    Ok(match relation {
+        ast::Expr::Identifier(name) => table(ObjectName::from(vec![name.clone()])),
+        ast::Expr::CompoundIdentifier(parts) => table(ObjectName::from(parts.clone())),
+        ast::Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(path) => {
+                table(ObjectName::from(vec![ast::Ident::with_quote('\'', path.clone())]))
+            }
+            other => return plan_err!("{other} is no table; write {usage}"),
+        },
+        ast::Expr::Subquery(query) => {
+            TableFactor::Derived { lateral: false, subquery: query.clone(), alias: None, sample: None }
+        }
+        ast::Expr::Function(function) if matches!(function.args, FunctionArguments::List(_)) => {
+            TableFactor::TableFunction { expr: relation.clone(), alias: None }
+        }
+        other => return plan_err!("{other} is no table; write {usage}"),
+    })
+}
+
+/// The name of the column that an argument is.
+fn column(
+    arg: &ast::Expr,
+    input: &LogicalPlan,
+    context: &mut dyn RelationPlannerContext,
+    name: &str,
+) -> Result<String> {
+    match context.sql_to_expr(arg.clone(), input.schema())? {
+        Expr::Column(column) => Ok(column.name),
+        other => plan_err!("{name}: {other} is no column of the table"),
+    }
+}
+
+/// `interval '5' minute`, `'5 minutes'`, or on a logical clock `5`.
+fn length(arg: &ast::Expr, context: &mut dyn RelationPlannerContext, name: &str) -> Result<Duration> {
+    let expr = context.sql_to_expr(arg.clone(), &DFSchema::empty())?;
+    let no = || {
+        plan_err!("{name}: {arg} is no length of time; write interval '5' minute, or on a logical clock 5")
+    };
+    let Expr::Literal(value, _) = expr else { return no() };
+    match value {
+        ScalarValue::IntervalMonthDayNano(Some(interval)) => match interval.months {
+            0 => Ok(Duration::Nanos(
+                i128::from(interval.days) * 86_400_000_000_000 + i128::from(interval.nanoseconds),
+            )),
+            _ => plan_err!("{name}: months and years differ in length; give days, hours or minutes"),
+        },
+        ScalarValue::IntervalDayTime(Some(interval)) => Ok(Duration::Nanos(
+            i128::from(interval.days) * 86_400_000_000_000 + i128::from(interval.milliseconds) * 1_000_000,
+        )),
+        ScalarValue::Int64(Some(ticks)) => Ok(Duration::Ticks(ticks)),
+        ScalarValue::Utf8(Some(text)) => Ok(crate::lengths::length(&text)),
+        _ => no(),
+    }
+}
+
+/// Lengths in ticks, of which the larger has to be a multiple of the smaller; how often it fits.
+fn fits(name: &str, small: (&str, i64), large: (&str, i64)) -> Result<i64> {
+    const MANY: i64 = 10_000;
+    if large.1 % small.1 != 0 {
+        return plan_err!("{name}: the {} has to be a multiple of the {}", large.0, small.0);
+    }
+    match large.1 / small.1 {
+        n if n > MANY => plan_err!("{name}: every row would be in {n} windows; at most {MANY} are possible"),
+        n => Ok(n),
+    }
+}

@@ -1,0 +1,141 @@
+//! Windows over a table: ordinary expressions. Instants are counted in ticks of their type, so that clocks and
+//! timestamps of any unit are one case.
+
+use super::{END, START, Window, fits};
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::{Column, Result, ScalarValue, plan_err};
+use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion::functions_aggregate::sum::sum_udaf;
+use datafusion::functions_nested::expr_fn::make_array;
+use datafusion::functions_window::expr_fn::lag;
+use datafusion::logical_expr::expr::{Sort, WindowFunction};
+use datafusion::logical_expr::{
+    AggregateUDF, Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, WindowFrame,
+    WindowFunctionDefinition, cast, lit, when,
+};
+use std::sync::Arc;
+use whimbrel_plan::names::type_name;
+use whimbrel_plan::{Duration, column};
+
+/// A row's instant in ticks.
+const TICKS: &str = "__window_ticks";
+
+/// How many windows before the last one that a row is in.
+const BACK: &str = "__window_back";
+
+pub(super) fn windowed(input: LogicalPlan, time: &str, window: &Window) -> Result<LogicalPlan> {
+    let field = input.schema().field_with_unqualified_name(time)?;
+    let clock = match field.data_type() {
+        DataType::Int64 | DataType::Timestamp(..) => field.data_type().clone(),
+        DataType::Int8 | DataType::Int16 | DataType::Int32 => DataType::Int64,
+        DataType::Date32 | DataType::Date64 => DataType::Timestamp(TimeUnit::Microsecond, None),
+        other => {
+            return plan_err!(
+                "column {time:?} is {}, which cannot tell time; cast it to a timestamp, or to bigint",
+                type_name(other)
+            );
+        }
+    };
+    let names: Vec<String> = input.schema().fields().iter().map(|f| f.name().clone()).collect();
+    let ticks = cast(cast(column(time), clock.clone()), DataType::Int64).alias(TICKS);
+    let timed = LogicalPlanBuilder::from(input)
+        // A row without a time is in no window.
+        .filter(column(time).is_not_null())?
+        .project(names.iter().map(column).chain([ticks]).collect::<Vec<_>>())?;
+    let (plan, start, end) = match window {
+        Window::Tumble { size } => {
+            let size = positive(size, &clock, "tumble: size")?;
+            let start = floor(column(TICKS), size);
+            (timed, start.clone(), start + lit(size))
+        }
+        Window::Hop { slide, size } => hop(timed, &names, slide, size, &clock)?,
+        Window::Cumulate { step, size } => cumulate(timed, &names, step, size, &clock)?,
+        Window::Session { gap, key } => session(timed, gap, key, &clock)?,
+    };
+    let instant = |ticks: Expr, name: &str| cast(ticks, clock.clone()).alias(name);
+    let new = [instant(start, START), instant(end, END)];
+    plan.project(names.iter().map(column).chain(new).collect::<Vec<_>>())?.build()
+}
+
+fn positive(length: &Duration, clock: &DataType, what: &str) -> Result<i64> {
+    length.positive_ticks(clock, what)
+}
+
+/// The last multiple of `size` that is not after an instant, also before the epoch.
+fn floor(ticks: Expr, size: i64) -> Expr {
+    let rest = |e: Expr| e % lit(size);
+    ticks.clone() - rest(rest(ticks) + lit(size))
+}
+
+/// Every row as often as there are windows, numbered from 0.
+fn repeated(input: LogicalPlanBuilder, names: &[String], times: i64) -> Result<LogicalPlanBuilder> {
+    let numbers = make_array((0..times).map(lit).collect()).alias(BACK);
+    let all = names.iter().map(column).chain([column(TICKS), numbers]).collect::<Vec<_>>();
+    input.project(all)?.unnest_column(Column::from_name(BACK))
+}
+
+/// What the rows are, and where their windows start and end, in ticks.
+type Placed = (LogicalPlanBuilder, Expr, Expr);
+
+fn hop(
+    timed: LogicalPlanBuilder,
+    names: &[String],
+    slide: &Duration,
+    size: &Duration,
+    clock: &DataType,
+) -> Result<Placed> {
+    let (slide, size) = (positive(slide, clock, "hop: slide")?, positive(size, clock, "hop: size")?);
+    let times = fits("hop", ("slide", slide), ("size", size))?;
+    let start = floor(column(TICKS), slide) - column(BACK) * lit(slide);
+    Ok((repeated(timed, names, times)?, start.clone(), start + lit(size)))
+}
+
+fn cumulate(
+    timed: LogicalPlanBuilder,
+    names: &[String],
+    step: &Duration,
+    size: &Duration,
+    clock: &DataType,
+) -> Result<Placed> {
+    let (step, size) = (positive(step, clock, "cumulate: step")?, positive(size, clock, "cumulate: size")?);
+    let times = fits("cumulate", ("step", step), ("size", size))?;
+    let start = floor(column(TICKS), size);
+    let end = start.clone() + (column(BACK) + lit(1_i64)) * lit(step);
+    let plan = repeated(timed, names, times)?.filter(end.clone().gt(column(TICKS)))?;
+    Ok((plan, start, end))
+}
+
+/// A row that comes `gap` or more after the one before it starts a session; a session is known by how many
+/// have started before.
+fn session(timed: LogicalPlanBuilder, gap: &Duration, key: &[String], clock: &DataType) -> Result<Placed> {
+    const BEFORE: &str = "__window_before";
+    const NUMBER: &str = "__window_number";
+    const FIRST: &str = "__window_first";
+    const LAST: &str = "__window_last";
+    let gap = positive(gap, clock, "session: gap")?;
+    let by: Vec<Expr> = key.iter().map(column).collect();
+    let order = vec![Sort::new(column(TICKS), true, false)];
+    let before =
+        lag(column(TICKS), Some(1), None).partition_by(by.clone()).order_by(order.clone()).build()?;
+    let plan = timed.window([before.alias(BEFORE)])?;
+    let starts = when(column(BEFORE).is_null(), lit(1_i64))
+        .when((column(TICKS) - column(BEFORE)).gt_eq(lit(gap)), lit(1_i64))
+        .otherwise(lit(0_i64))?;
+    let number = over(sum_udaf(), starts)
+        .partition_by(by.clone())
+        .order_by(order)
+        .window_frame(WindowFrame::new(Some(false)))
+        .build()?;
+    let plan = plan.window([number.alias(NUMBER)])?;
+    let within: Vec<Expr> = by.into_iter().chain([column(NUMBER)]).collect();
+    let extreme = |function, name: &str| -> Result<Expr> {
+        Ok(over(function, column(TICKS)).partition_by(within.clone()).build()?.alias(name))
+    };
+    let plan = plan.window([extreme(min_udaf(), FIRST)?, extreme(max_udaf(), LAST)?])?;
+    Ok((plan, column(FIRST), column(LAST) + lit(ScalarValue::Int64(Some(gap)))))
+}
+
+/// An aggregate as a window function.
+fn over(function: Arc<AggregateUDF>, argument: Expr) -> Expr {
+    Expr::from(WindowFunction::new(WindowFunctionDefinition::AggregateUDF(function), vec![argument]))
+}

@@ -1,0 +1,10 @@
+//! SQL, planned and run.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod asof;
+mod changes;
+mod errors;
+mod relations;
+mod statements;
+mod support;
+mod windows;

@@ -1,0 +1,110 @@
+//! Windows of time, over tables and over streams.
+
+use crate::support::*;
+use datafusion::arrow::array::{Int64Array, StringArray};
+use std::sync::Arc;
+use whimbrel_plan::{Stream, TimeSpec};
+use whimbrel_sql::Session;
+
+/// When who clicked what.
+fn clicks() -> Stream {
+    let times = Int64Array::from(vec![1, 2, 7, 12, 13, 31]);
+    let items = StringArray::from(vec!["a", "b", "a", "a", "b", "a"]);
+    memory(vec![("time", Arc::new(times)), ("item", Arc::new(items))])
+}
+
+fn table() -> Session {
+    let mut session = session();
+    session.register("clicks", clicks()).unwrap();
+    session
+}
+
+fn stream() -> Session {
+    let mut session = session();
+    let timed = clicks().ingress(TimeSpec::point("time"), Default::default()).unwrap();
+    session.register("clicks", timed).unwrap();
+    session
+}
+
+/// The rows of a table and those of a stream, without the lifetimes that a stream's have, in order.
+fn both(sql: &str, expected: &[&str]) {
+    let mut rows = run(&mut table(), sql);
+    rows.sort();
+    assert_eq!(rows, expected, "table: {sql}");
+    let timed = run(&mut stream(), sql);
+    let mut rows: Vec<String> = timed.iter().map(|r| r.splitn(3, ' ').nth(2).unwrap().to_string()).collect();
+    rows.sort();
+    assert_eq!(rows, expected, "stream: {sql}");
+}
+
+#[test]
+fn tumbling_windows() {
+    let expected = ["0 10 a 2", "0 10 b 1", "10 20 a 1", "10 20 b 1", "30 40 a 1"];
+    for window in [
+        "tumble(clicks, time, 10)",
+        "tumble(table clicks, descriptor(time), 10)",
+        "table(tumble(table clicks, descriptor(time), 10))",
+        "tumble((select * from clicks), time, 10)",
+    ] {
+        let sql = format!(
+            "select window_start, window_end, item, count(*) as n from {window} group by window_start, window_end, item"
+        );
+        both(&sql, &expected);
+    }
+    both("select item, window_end from tumble(clicks, time, 10) as w where w.item = 'b'", &["b 10", "b 20"]);
+}
+
+#[test]
+fn hopping_windows() {
+    both(
+        "select window_start, window_end, count(*) as n from hop(clicks, time, 5, 10) group by window_start, window_end",
+        &["-5 5 2", "0 10 3", "10 20 2", "25 35 1", "30 40 1", "5 15 3"],
+    );
+}
+
+#[test]
+fn cumulating_windows() {
+    both(
+        "select window_start, window_end, count(*) as n from cumulate(clicks, time, 5, 10) group by window_start, window_end",
+        &["0 10 3", "0 5 2", "10 15 2", "10 20 2", "30 35 1", "30 40 1"],
+    );
+}
+
+#[test]
+fn sessions() {
+    both(
+        "select window_start, window_end, item, count(*) as n from session(clicks, time, 7, item) group by window_start, window_end, item",
+        &["1 19 a 3", "13 20 b 1", "2 9 b 1", "31 38 a 1"],
+    );
+    both(
+        "select window_start, window_end, count(*) as n from session(clicks, time, 7) group by window_start, window_end",
+        &["1 20 5", "31 38 1"],
+    );
+}
+
+#[test]
+fn windows_over_timestamps() {
+    let mut session = with(
+        "create table t as select * from (values (timestamp '2024-01-01 00:01:00', 1), (timestamp '2024-01-01 00:06:00', 2)) as t(at, v)",
+    );
+    check(
+        &mut session,
+        "select window_start, sum(v) from tumble(table t, descriptor(at), interval '5' minute) group by window_start order by 1",
+        &["2024-01-01T00:00:00 1", "2024-01-01T00:05:00 2"],
+    );
+    check(
+        &mut session,
+        "select window_end, sum(v) from hop(t, at, interval '5 minutes', '10 minutes') group by window_end order by 1",
+        &["2024-01-01T00:05:00 1", "2024-01-01T00:10:00 3", "2024-01-01T00:15:00 2"],
+    );
+}
+
+#[test]
+fn wrong_windows() {
+    let mut session = table();
+    assert!(wrong(&mut session, "select * from tumble(clicks, time)").contains("tumble(table, time, size)"));
+    assert!(wrong(&mut session, "select * from tumble(clicks, itme, 5)").contains("itme"));
+    assert!(wrong(&mut session, "select * from hop(clicks, time, 3, 10)").contains("multiple"));
+    assert!(wrong(&mut session, "select * from tumble(clicks, time, interval '1 month')").contains("months"));
+    assert!(wrong(&mut session, "select * from tumble(clicks, item, 5)").contains("cannot tell time"));
+}

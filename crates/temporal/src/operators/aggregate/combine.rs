@@ -1,0 +1,158 @@
+//! The combiner: a first step of an aggregate, before its rows move to where their groups are (quill.txt Fig. 1 c).
+//!
+//! Rows come out that, aggregated once more, give what the rows that came in would have given: counts and sums to be
+//! summed, minima and maxima to be taken again. So a group may come out as one row or as several, and where putting rows
+//! together hardly makes them fewer it is not done: every row goes on by itself, as its own small aggregate.
+//!
+//! Invariants: rows are put together only with rows of the same instant; the choice depends on the rows alone, so that a
+//! program that is run again does the same.
+
+use super::calls::{AggregateCall, Plan};
+use super::function::AggregateFunction;
+use super::tumbling::Tumbling;
+use crate::batch::{Batch, Message};
+use crate::operator::{Operator, decode, encode};
+use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::compute::{cast, is_not_null, not, nullif, prep_null_mask_filter};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{Result, plan_err};
+use std::sync::Arc;
+
+/// Rows that are watched before it is decided.
+const SAMPLE: usize = 100_000;
+/// Samples for which a decision not to combine holds: keys may change.
+const HOLDS: usize = 32;
+
+/// See the module.
+pub struct Combine {
+    plan: Plan,
+    grouped: Tumbling,
+    /// Rows that came in and went out of `grouped` since the sample began.
+    seen: usize,
+    made: usize,
+    /// How many rows will still go on by themselves.
+    apart: usize,
+    ones: ArrayRef,
+}
+
+impl Combine {
+    /// Combines rows that live `size` ticks and start together, or not at all at the same time.
+    ///
+    /// # Errors
+    /// `Plan` if one of the aggregates cannot be put together from parts, or does not take its argument's type.
+    pub fn new(input: SchemaRef, key: Vec<usize>, calls: Vec<AggregateCall>, size: i64) -> Result<Combine> {
+        if let Some(call) = calls.iter().find(|c| !combines(&c.function)) {
+            return plan_err!("{} is not put together from parts", call.function);
+        }
+        let plan = Plan::new(input, key, calls)?;
+        let grouped = Tumbling::new(plan.clone(), size)?;
+        let ones = Arc::new(Int64Array::from(Vec::<i64>::new()));
+        Ok(Combine { plan, grouped, seen: 0, made: 0, apart: 0, ones })
+    }
+
+    /// The columns that come out: the key's, then one for each call.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.plan.schema
+    }
+
+    fn batch(&mut self, batch: Batch, out: &mut Vec<Message>) -> Result<()> {
+        let rows = batch.len();
+        if self.apart > 0 {
+            self.apart = self.apart.saturating_sub(rows);
+            out.push(Message::Batch(self.each(batch.compact()?)?));
+            return Ok(());
+        }
+        let first = out.len();
+        self.grouped.push(0, Message::Batch(batch), out)?;
+        self.seen += rows;
+        self.made += out[first..].iter().map(rows_of).sum::<usize>();
+        if self.seen >= SAMPLE {
+            // What is held will come out too.
+            if (self.made + self.grouped.held()) * 2 > self.seen {
+                self.apart = SAMPLE * HOLDS;
+                self.grouped.drain(out)?;
+            }
+            (self.seen, self.made) = (0, 0);
+        }
+        Ok(())
+    }
+
+    /// Every row as the aggregate of itself.
+    fn each(&mut self, batch: Batch) -> Result<Batch> {
+        let inputs = self.plan.evaluate(&batch)?;
+        let mut columns: Vec<ArrayRef> =
+            self.plan.key.iter().map(|&k| batch.rows.column(k).clone()).collect();
+        let key: Vec<usize> = (0..columns.len()).collect();
+        let ones = self.ones(batch.len());
+        for (call, input) in self.plan.calls.iter().zip(inputs) {
+            let to = self.plan.schema.field(columns.len()).data_type();
+            let filter = input.filter.as_ref().map(prep_null_mask_filter);
+            let column = match (&call.function, input.argument) {
+                (AggregateFunction::Count, argument) => {
+                    let valid = argument.filter(|a| a.is_nullable()).map(|a| is_not_null(&a)).transpose()?;
+                    match (valid, filter) {
+                        (None, None) => ones.clone(),
+                        (Some(valid), Some(filter)) => {
+                            cast(&BooleanArray::new(valid.values() & filter.values(), None), to)?
+                        }
+                        (Some(one), None) | (None, Some(one)) => cast(&one, to)?,
+                    }
+                }
+                (_, Some(argument)) => {
+                    let value = cast(&argument, to)?;
+                    filter.map_or(Ok(value.clone()), |filter| nullif(&value, &not(&filter)?))?
+                }
+                (function, None) => return plan_err!("{function} needs an argument"),
+            };
+            columns.push(column);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.len()));
+        let rows = RecordBatch::try_new_with_options(self.plan.schema.clone(), columns, &options)?;
+        let carried = batch.key_columns() == Some(&self.plan.key);
+        Ok(batch.with_rows(rows, carried.then_some(key)))
+    }
+
+    fn ones(&mut self, rows: usize) -> ArrayRef {
+        if self.ones.len() < rows {
+            self.ones = Arc::new(Int64Array::from(vec![1; rows]));
+        }
+        self.ones.slice(0, rows)
+    }
+}
+
+/// Whether the aggregate of a whole follows exactly from those of its parts.
+fn combines(function: &AggregateFunction) -> bool {
+    use AggregateFunction::*;
+    matches!(function, Count | Sum | Min | Max)
+}
+
+fn rows_of(message: &Message) -> usize {
+    match message {
+        Message::Batch(batch) => batch.len(),
+        Message::Punctuation(_) => 0,
+    }
+}
+
+impl Operator for Combine {
+    fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
+        match message {
+            Message::Batch(batch) => self.batch(batch, out),
+            punctuation => {
+                let first = out.len();
+                self.grouped.push(input, punctuation, out)?;
+                self.made += out[first..].iter().map(rows_of).sum::<usize>();
+                Ok(())
+            }
+        }
+    }
+
+    fn save(&self) -> Result<Vec<u8>> {
+        encode(&(self.grouped.save()?, self.seen, self.made, self.apart))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let grouped: Vec<u8>;
+        (grouped, self.seen, self.made, self.apart) = decode(state)?;
+        self.grouped.restore(&grouped)
+    }
+}

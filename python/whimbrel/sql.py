@@ -1,0 +1,124 @@
+"""SQL: text to sharded streams."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from . import _whimbrel as native
+from .errors import InvalidError
+from .ingress import shard_count
+from .sharded import ShardedStream
+from .sources import from_arrow, from_pandas, from_polars, from_rows, read
+
+
+def sql(text: str, *, shards: int | None = None, **tables: Any) -> ShardedStream:
+    """
+    Plan a query in SQL.
+
+    Parameters
+    ----------
+    text
+        A query. Files are tables under their paths (``from 'clicks.parquet'``). Statements before it, each
+        ended by a semicolon, prepare it: ``create view``, ``create table``, ``create external table``, …
+    shards
+        In how many shards to read files, in parallel.
+    **tables
+        Tables by name: sharded streams, paths of files, polars, pandas and Arrow tables, lists of dicts.
+
+    Returns
+    -------
+    ShardedStream
+        The query's columns. Nothing has run but what a statement before the query creates.
+
+    Raises
+    ------
+    InvalidError
+        If the text is wrong; the message shows the place.
+    DataError
+        If there is no such file, or one is broken.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> clicks = [{"item": "a", "price": 1}, {"item": "b", "price": 2}, {"item": "a", "price": 3}]
+    >>> totals = "select item, sum(price) as total from clicks group by item order by item"
+    >>> wb.sql(totals, clicks=clicks).show()
+    ┌────────┬───────┐
+    │ item   │ total │
+    │ string │ int64 │
+    ├────────┼───────┤
+    │ a      │     4 │
+    │ b      │     2 │
+    └────────┴───────┘
+    """
+    session = native.Session(shard_count(shards))
+    for name, table in tables.items():
+        session.register(name, stream_of(table, name, shards)._plan)
+    *preparations, query = native.statements(text) or [""]
+    for statement in preparations:
+        _prepare(session, statement)
+    return _result(session, query)
+
+
+def stream_of(table: Any, name: str = "this", shards: int | None = None) -> ShardedStream:
+    """Make a sharded stream of whatever can be a table; files are read in so many shards."""
+    if isinstance(table, ShardedStream):
+        return table
+    if isinstance(table, str | os.PathLike):
+        return read(table, shards=shards)
+    kind = type(table).__module__.partition(".")[0]
+    if kind == "polars":
+        return from_polars(table)
+    if kind == "pandas":
+        return from_pandas(table)
+    if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__"):
+        return from_arrow(table)
+    if isinstance(table, Sequence) and table and all(isinstance(path, str | os.PathLike) for path in table):
+        return read(table, shards=shards)
+    if isinstance(table, Sequence):
+        return from_rows(table)
+    raise InvalidError(
+        f"{name} is a {type(table).__name__}, which is no table; give a sharded stream, a path, an Arrow, "
+        "polars or pandas table, or a list of rows"
+    )
+
+
+def _prepare(session: native.Session, statement: str) -> None:
+    planned = session.plan(statement)
+    if planned.kind() == "store":
+        _store(session, planned)
+
+
+def _result(session: native.Session, statement: str) -> ShardedStream:
+    planned = session.plan(statement)
+    match planned.kind():
+        case "query":
+            plan = planned.plan()
+            assert plan is not None, "a query has a plan"
+            return ShardedStream(plan)
+        case "explain":
+            plan = planned.plan()
+            assert plan is not None, "what is explained has a plan"
+            return from_rows([{"plan": line} for line in plan.explain().splitlines()])
+        case "table":
+            table = planned.table()
+            assert table is not None, "an answer has rows"
+            return from_arrow(table)
+        case "store":
+            return from_rows([{"done": _store(session, planned)}])
+        case "done":
+            return from_rows([{"done": planned.done()}])
+        case "analyze":
+            raise InvalidError(
+                "explain analyze runs the query: ask for it on the command line, or use .explain()"
+            )
+        case _:
+            raise InvalidError("copy … to writes files: use .to_storage(), or the command line")
+
+
+def _store(session: native.Session, planned: native.Planned) -> str:
+    plan = planned.plan()
+    assert plan is not None, "what is stored has a plan"
+    return session.store(planned, ShardedStream(plan).collect()._native)
