@@ -20,7 +20,7 @@ pub mod failure;
 pub mod files;
 mod interrupt;
 mod output;
-mod progress;
+pub mod progress;
 mod query;
 mod script;
 mod shell;

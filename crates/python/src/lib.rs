@@ -3,8 +3,8 @@
 //!
 //! From below to above: `types` and `values` (names of types; objects to columns and back), `rows`, `table`
 //! and `events` (data as Python sees it), `expr`, `functions`, `black_box`, `aggregate`, `sample` and
-//! `text` (expressions), `plan`, `source` and `sql` (the builder, and plans from text), `run`, `subscribe` and
-//! `progress` (actions); `error` (exceptions) and `command` (the command `whimbrel`) beside them. What a user
+//! `text` (expressions), `plan`, `source` and `sql` (the builder, and plans from text), `run` and `subscribe`
+//! (actions); `error` (exceptions) and `command` (the command `whimbrel`) beside them. What a user
 //! sees is `python/whimbrel`; start there.
 #![deny(missing_docs)]
 
@@ -16,7 +16,6 @@ mod events;
 mod expr;
 mod functions;
 mod plan;
-mod progress;
 mod rows;
 mod run;
 mod sample;

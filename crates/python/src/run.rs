@@ -5,16 +5,16 @@
 
 use datafusion::common::internal_err;
 use pyo3::prelude::*;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
+use whimbrel_cli::progress::Bar;
 use whimbrel_sharded::action::{self, Action, Existing};
 use whimbrel_sharded::{Job, Options, Output, RuntimeKind};
 
 use crate::error::{OrRaise, Raised, invalid};
 use crate::plan::NativePlan;
-use crate::progress::Bar;
 use crate::table::NativeTable;
 
 /// How often signals are looked at.
@@ -50,7 +50,7 @@ impl NativeOptions {
 
     /// Waits for the end of a job; interrupts and what `poll` raises cancel it.
     pub fn wait(&self, py: Python<'_>, job: &Job, poll: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let mut bar = Bar::new(self.progress);
+        let mut bar = Bar::new(self.progress.unwrap_or_else(|| std::io::stderr().is_terminal()));
         loop {
             let ended = py.detach(|| guarded(|| job.wait_timeout(TICK)));
             listen(py, job, poll)?;
