@@ -4,6 +4,7 @@
 //! group at most: its rows are added up a run at a time, and those that a filter took out are skipped by their bits
 //! instead of moved together first.
 
+use super::accumulator::Rows;
 use super::calls::{Plan, States};
 use super::function::Leaving;
 use crate::batch::Batch;
@@ -30,7 +31,9 @@ pub(super) struct Held {
 pub(super) struct Loaded {
     pub batch: Batch,
     /// None: no key.
-    key: Option<Arc<Key>>,
+    pub key: Option<Arc<Key>>,
+    /// What each aggregate sees of it.
+    pub rows: Vec<Rows>,
 }
 
 impl Held {
@@ -52,9 +55,10 @@ impl Held {
     /// Says which batch the next runs are of.
     pub fn load(&mut self, plan: &Plan, batch: Batch) -> Result<Loaded> {
         let mut batch = if self.sparse { batch } else { batch.compact()? };
-        self.states.load(&plan.evaluate(&batch)?)?;
+        let rows = plan.evaluate(&batch)?;
+        self.states.load(&rows)?;
         let key = if plan.key.is_empty() { None } else { Some(batch.key(&plan.key)?) };
-        Ok(Loaded { batch, key })
+        Ok(Loaded { batch, key, rows })
     }
 
     /// Takes in rows that start together.

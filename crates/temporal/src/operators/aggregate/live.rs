@@ -123,11 +123,8 @@ impl Live {
         if self.dead < 1024 || self.dead * 2 < self.groups.len() {
             return;
         }
-        for (group, is_dead) in self.is_dead.iter_mut().enumerate() {
-            if std::mem::take(is_dead) {
-                self.groups.remove(group as u32);
-            }
-        }
+        self.groups.remove_all(&self.is_dead);
+        self.is_dead.fill(false);
         self.dead = 0;
     }
 

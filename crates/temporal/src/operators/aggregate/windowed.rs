@@ -4,6 +4,9 @@
 //! Invariants: `held` sums up, by key, the rows that started at `now`; when time passes `now` it is added to the live
 //! groups as one *pane* and queued until its end, when it is subtracted again (trill.txt §5.2.1: the endpoint
 //! compensation queue, here first-in first-out). So a row costs one small table look-up, whatever the windows' overlap.
+//!
+//! Where hardly two rows of an instant share a key, summing them up first only costs: then `held` is left out, and every
+//! row is a part of its pane by itself. What comes out is the same.
 
 use super::calls::{Plan, States};
 use super::function::Leaving;
@@ -11,14 +14,21 @@ use super::held::Held;
 use super::live::Live;
 use super::tell::Tell;
 use crate::batch::{Batch, Message};
+use crate::key::Key;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Time, end_after};
 use datafusion::common::Result;
 use std::collections::VecDeque;
+use std::ops::Range;
 
-/// A group's part of a pane: its rows and where their state is.
+/// A group's part of a pane: where its state is, and of how many rows.
 type Part = (u32, u32, i64);
+
+/// Rows that a pane has to have to tell whether its rows share keys.
+const TELLING: usize = 8;
+/// For how many times its rows a pane without shared keys speaks: keys may change.
+const HOLDS: usize = 32;
 
 /// See the module.
 pub(super) struct Windowed {
@@ -33,6 +43,8 @@ pub(super) struct Windowed {
     panes: States,
     places: u32,
     free: Vec<u32>,
+    /// How many rows are still taken in without `held`.
+    apart: usize,
     groups: Vec<u32>,
     slots: Vec<u32>,
 }
@@ -50,6 +62,7 @@ impl Windowed {
             panes: plan.states(Leaving::InOrder)?,
             places: 0,
             free: Vec::new(),
+            apart: 0,
             groups: Vec::new(),
             slots: Vec::new(),
             plan,
@@ -58,11 +71,36 @@ impl Windowed {
 
     fn batch(&mut self, batch: Batch, out: &mut Vec<Message>) -> Result<()> {
         let loaded = self.held.load(&self.plan, batch)?;
+        // Both are told of every batch, because both number rows by arrival.
+        self.panes.load(&loaded.rows)?;
+        let apart = loaded.key.as_ref().filter(|_| self.apart > 0);
+        if apart.is_some() {
+            self.settle()?;
+            self.apart = self.apart.saturating_sub(loaded.batch.len());
+        }
         for run in runs(&loaded.batch.sync) {
             self.advance(loaded.batch.sync[run.start], out)?;
-            self.held.add(&loaded, run)?;
+            match apart {
+                Some(key) => self.add_each(key, run)?,
+                None => self.held.add(&loaded, run)?,
+            }
         }
         self.live.flush(out)
+    }
+
+    /// Takes in rows that start together, each as a part of its own.
+    fn add_each(&mut self, key: &Key, run: Range<usize>) -> Result<()> {
+        self.groups.clear();
+        let (first, count) = (run.start, run.len());
+        self.live.groups.intern(key, run, &mut self.groups)?;
+        self.live.grow();
+        self.live.touch(&self.groups, self.now);
+        self.occupy(count);
+        self.panes.accumulate(&self.slots, first);
+        let end = end_after(self.now, self.size);
+        self.live.states.combine(&self.groups, &self.panes, &self.slots, end);
+        self.enqueue(end, std::iter::repeat_n(1, count));
+        Ok(())
     }
 
     /// Moves time to `time`: everything before it is told.
@@ -96,27 +134,47 @@ impl Windowed {
         self.live.groups.adopt(&self.held.groups, &mut self.groups)?;
         self.live.grow();
         self.live.touch(&self.groups, self.now);
-        let mut held = std::mem::take(&mut self.slots);
-        held.clear();
-        held.extend(0..count as u32);
+        let all: Vec<u32> = (0..count as u32).collect();
         let end = end_after(self.now, self.size);
-        self.live.states.combine(&self.groups, &self.held.states, &held, end);
-        self.ends.push_back((end, count));
-        let mut places = Vec::with_capacity(count);
-        for (&group, &rows) in self.groups.iter().zip(self.held.rows.iter().flatten()) {
-            let place = self.free.pop().unwrap_or_else(|| {
-                self.places += 1;
-                self.places - 1
-            });
+        self.live.states.combine(&self.groups, &self.held.states, &all, end);
+        self.occupy(count);
+        self.panes.combine(&self.slots, &self.held.states, &all, end);
+        let rows = self.held.rows.take().unwrap_or_default();
+        self.judge(count, rows.iter().sum::<i64>() as usize);
+        self.enqueue(end, rows.iter().copied());
+        self.held.rows = Some(rows);
+        self.held.clear(&all);
+        Ok(())
+    }
+
+    /// Decides, by a pane of so many parts and rows, whether the next rows are summed up by key first.
+    fn judge(&mut self, parts: usize, rows: usize) {
+        if rows >= TELLING && parts * 2 > rows {
+            self.apart = rows * HOLDS;
+        }
+    }
+
+    /// Finds places for the states of so many parts: `slots`.
+    fn occupy(&mut self, count: usize) {
+        let reused = self.free.len() - count.min(self.free.len());
+        self.slots.clear();
+        self.slots.extend(self.free.drain(reused..).rev());
+        let new = (count - self.slots.len()) as u32;
+        self.slots.extend(self.places..self.places + new);
+        self.places += new;
+        self.panes.grow(self.places as usize);
+    }
+
+    /// Queues the parts of `groups` in `slots`, of so many rows each, until their end.
+    fn enqueue(&mut self, end: Time, rows: impl Iterator<Item = i64>) {
+        match self.ends.back_mut() {
+            Some((last, count)) if *last == end => *count += self.groups.len(),
+            _ => self.ends.push_back((end, self.groups.len())),
+        }
+        for ((&group, &place), rows) in self.groups.iter().zip(&self.slots).zip(rows) {
             self.live.alive[group as usize] += rows;
             self.parts.push_back((group, place, rows));
-            places.push(place);
         }
-        self.panes.grow(self.places as usize);
-        self.panes.combine(&places, &self.held.states, &held, end);
-        self.held.clear(&held);
-        self.slots = held;
-        Ok(())
     }
 
     /// Takes a pane out of the live groups.
@@ -150,14 +208,15 @@ impl Operator for Windowed {
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        let panes = (&self.ends, &self.parts, self.panes.save()?, self.places, &self.free);
+        let panes = (&self.ends, &self.parts, self.panes.save()?, self.places, &self.free, self.apart);
         encode(&(self.now, self.held.save()?, self.live.save()?, panes))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let (held, live): (Vec<u8>, Vec<u8>);
         let panes: Vec<Vec<u8>>;
-        (self.now, held, live, (self.ends, self.parts, panes, self.places, self.free)) = decode(state)?;
+        (self.now, held, live, (self.ends, self.parts, panes, self.places, self.free, self.apart)) =
+            decode(state)?;
         self.held.restore(&held)?;
         self.panes.restore(&panes)?;
         self.live.restore(&live)
