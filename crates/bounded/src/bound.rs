@@ -1,0 +1,155 @@
+//! The bound of a plan: the most that a call of it can cost, whatever is in the store.
+//!
+//! Invariant: a bound is computed from the plan and the schema alone, step by step; no step makes one smaller than
+//! what the steps before it cost. Numbers saturate: `u64::MAX` means that nothing limits it, which only a plan
+//! that was allowed to be unbounded has.
+
+use crate::plan::{Access, Chain, Fetch, Source, Step};
+use std::fmt;
+
+/// The most that a call can cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    /// Requests to the store.
+    pub requests: u64,
+    /// Sequential rounds of requests.
+    pub rounds: u64,
+    /// Keys and values that come back.
+    pub tuples: u64,
+    /// Bytes that come back.
+    pub bytes: Bytes,
+    /// Rows that the call returns.
+    pub rows: u64,
+}
+
+/// The most bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bytes {
+    /// So many.
+    AtMost(u64),
+    /// Not known: this column has no length.
+    NoLength(String),
+}
+
+impl Bound {
+    /// Of what asks the store nothing.
+    pub(crate) fn of_rows(rows: u64) -> Bound {
+        Bound { requests: 0, rounds: 0, tuples: 0, bytes: Bytes::AtMost(0), rows }
+    }
+
+    /// Whether there is a bound at all.
+    pub fn is_bounded(&self) -> bool {
+        self.requests != u64::MAX && self.tuples != u64::MAX
+    }
+
+    /// The bound of a plan.
+    pub(crate) fn of(chain: &Chain) -> Bound {
+        let mut bound = match &chain.source {
+            Source::Call => Bound::of_rows(1),
+            Source::Lists(lists) => Bound::of_rows(product(lists.iter().map(|list| list.most))),
+            Source::Values { rows, .. } => Bound::of_rows(rows.len() as u64),
+            Source::Union { branches, .. } => {
+                branches.iter().map(Bound::of).fold(Bound::of_rows(0), Bound::beside)
+            }
+        };
+        for step in &chain.steps {
+            bound.then(step);
+        }
+        bound
+    }
+
+    /// Adds a step.
+    pub(crate) fn then(&mut self, step: &Step) {
+        match step {
+            Step::Fetch(fetch) => self.then_fetch(fetch),
+            Step::Stop(rows) | Step::Merge { rows, .. } | Step::Page { rows, .. } => {
+                self.rows = self.rows.min(*rows);
+            }
+            Step::Aggregate { group, .. } if group.is_empty() => self.rows = 1,
+            Step::Filter(_)
+            | Step::Project { .. }
+            | Step::Sort(_)
+            | Step::Aggregate { .. }
+            | Step::Distinct => {}
+        }
+    }
+
+    fn then_fetch(&mut self, fetch: &Fetch) {
+        let keys = self.rows;
+        let found = keys.saturating_mul(fetch.most);
+        let record = fetch.table.record_bytes();
+        match &fetch.access {
+            Access::Record => self.add(keys, keys, record, 1),
+            Access::Unique(index) => {
+                self.add(keys, keys, fetch.table.entry_bytes(index), 1);
+                self.add(keys, keys, record, 1);
+            }
+            Access::Range { index, dereference, .. } => {
+                let primary = index.id == fetch.table.primary().id;
+                let entry = if primary { record.clone() } else { fetch.table.entry_bytes(index) };
+                self.add(keys, found, entry, 1);
+                if *dereference {
+                    self.add(found, found, record, 1);
+                }
+            }
+        }
+        // A left join has a row even where it finds none, and finds at least one row wherever it has one.
+        self.rows = found;
+    }
+
+    fn add(&mut self, requests: u64, tuples: u64, each: Result<u64, String>, rounds: u64) {
+        self.requests = self.requests.saturating_add(requests);
+        self.tuples = self.tuples.saturating_add(tuples);
+        self.rounds += rounds;
+        self.bytes = match (&self.bytes, each) {
+            (Bytes::AtMost(known), Ok(each)) => {
+                Bytes::AtMost(known.saturating_add(tuples.saturating_mul(each)))
+            }
+            (Bytes::NoLength(column), _) => Bytes::NoLength(column.clone()),
+            (_, Err(column)) => Bytes::NoLength(column),
+        };
+    }
+
+    /// Two plans that run side by side.
+    fn beside(self, other: Bound) -> Bound {
+        Bound {
+            requests: self.requests.saturating_add(other.requests),
+            rounds: self.rounds.max(other.rounds),
+            tuples: self.tuples.saturating_add(other.tuples),
+            bytes: match (self.bytes, other.bytes) {
+                (Bytes::AtMost(left), Bytes::AtMost(right)) => Bytes::AtMost(left.saturating_add(right)),
+                (Bytes::NoLength(column), _) | (_, Bytes::NoLength(column)) => Bytes::NoLength(column),
+            },
+            rows: self.rows.saturating_add(other.rows),
+        }
+    }
+
+    /// What the planner keeps small: a request weighs as much as ten tuples.
+    pub(crate) fn cost(&self) -> u64 {
+        self.requests.saturating_mul(10).saturating_add(self.tuples)
+    }
+}
+
+fn product(factors: impl Iterator<Item = u64>) -> u64 {
+    factors.fold(1, u64::saturating_mul)
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_bounded() {
+            return f.write_str("no bound");
+        }
+        let plural = |n: u64, one: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") };
+        write!(
+            f,
+            "at most {} in {}, {}",
+            plural(self.requests, "request"),
+            plural(self.rounds, "round"),
+            plural(self.tuples, "tuple")
+        )?;
+        match &self.bytes {
+            Bytes::AtMost(bytes) => write!(f, ", {bytes} bytes"),
+            Bytes::NoLength(column) => write!(f, ", bytes not known ({column} has no length)"),
+        }
+    }
+}

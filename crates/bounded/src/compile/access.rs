@@ -1,0 +1,250 @@
+//! The ways to the rows of one table, given what is known when it is its turn: index selection (piql.txt §5.2.1, §5.3).
+//!
+//! An index can be used as far as its parts, **in their order**, have values: columns that equal something known,
+//! words that are searched for. After these it can give one interval, and the order of what follows. Where no index
+//! fits, one is made up that does: words, equal columns, the interval's column or the columns of the order.
+//!
+//! Invariant: a candidate reads no row that its keys do not name; how many these are at most, `schema` says, where
+//! the schema says anything.
+
+use crate::keys::KeyOrder;
+use crate::plan::{Access, Interval};
+use crate::schema::{Index, IndexKind, IndexState, KeyPart, Part, Table, fresh_name};
+use crate::store::{Atomicity, Capabilities, Order};
+use datafusion::logical_expr::Expr;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of a table when it is its turn.
+pub(super) struct Known<'a> {
+    pub table: &'a Table,
+    /// Columns that equal something, and what.
+    pub equal: BTreeMap<usize, Expr>,
+    /// Words that are searched for, and in which columns.
+    pub words: Vec<(Vec<usize>, Expr)>,
+    /// Columns between two values.
+    pub intervals: BTreeMap<usize, Interval>,
+    /// The order that would be of use; `None` if none can be.
+    pub order: Option<Vec<(usize, KeyOrder)>>,
+    pub capabilities: Capabilities,
+    /// A left join reads no more than it has found by the key.
+    pub outer: bool,
+}
+
+/// One way.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    pub access: Access,
+    pub keys: Vec<Expr>,
+    /// Columns whose equality the key makes true.
+    pub equal: Vec<usize>,
+    /// The search that the key makes true.
+    pub words: Option<usize>,
+    /// The column whose interval the key makes true.
+    pub interval: Option<usize>,
+    /// The rows of one key come in the order that was asked for.
+    pub ordered: bool,
+    /// At most so many rows for each key, as the schema says.
+    pub schema: Option<u64>,
+    /// The index does not exist yet.
+    pub new: bool,
+}
+
+/// All ways; `needed` says which columns the rest of the query needs if the search of this place is done.
+pub(super) fn candidates(
+    known: &Known<'_>,
+    needed: &dyn Fn(Option<usize>) -> BTreeSet<usize>,
+) -> Vec<Candidate> {
+    let mut found = by_unique_key(known);
+    for index in known.table.indexes.iter().filter(|index| index.state == IndexState::Ready) {
+        found.extend(by_range(known, index, false, needed));
+    }
+    for index in new_indexes(known) {
+        let there = |known: &Index| known.parts == index.parts && known.state == IndexState::Ready;
+        if !known.table.indexes.iter().any(there) {
+            found.extend(by_range(known, &index, true, needed));
+        }
+    }
+    found
+}
+
+fn by_unique_key(known: &Known<'_>) -> Vec<Candidate> {
+    let unique = known.table.indexes.iter().filter(|index| {
+        index.kind != IndexKind::Ordinary
+            && index.state == IndexState::Ready
+            && index.columns().len() == index.parts.len()
+    });
+    let found = unique.filter_map(|index| {
+        let columns = index.columns();
+        let keys = columns.iter().map(|at| known.equal.get(at).cloned()).collect::<Option<Vec<_>>>()?;
+        let access = match index.kind {
+            IndexKind::Primary => Access::Record,
+            _ => Access::Unique(Box::new(index.clone())),
+        };
+        Some(Candidate {
+            access,
+            keys,
+            equal: columns,
+            words: None,
+            interval: None,
+            ordered: known.order.is_some(),
+            schema: Some(1),
+            new: false,
+        })
+    });
+    found.collect()
+}
+
+fn by_range(
+    known: &Known<'_>,
+    index: &Index,
+    new: bool,
+    needed: &dyn Fn(Option<usize>) -> BTreeSet<usize>,
+) -> Option<Candidate> {
+    let table = known.table;
+    let parts = table.entry_parts(index);
+    let mut keys = Vec::new();
+    let (mut equal, mut words) = (Vec::new(), None);
+    for part in &parts {
+        match &part.part {
+            Part::Column(at) => match known.equal.get(at) {
+                Some(expr) => {
+                    keys.push(expr.clone());
+                    equal.push(*at);
+                }
+                None => break,
+            },
+            Part::Words(of) => {
+                let Some(search) = known.words.iter().position(|(columns, _)| columns == of) else { break };
+                keys.push(known.words[search].1.clone());
+                words = Some(search);
+            }
+        }
+    }
+    let rest = &parts[keys.len()..];
+    // Whoever reads from the middle of an index of words would see a row several times.
+    if rest.iter().any(|part| part.column().is_none()) {
+        return None;
+    }
+    let interval = rest.first().and_then(KeyPart::column).filter(|at| known.intervals.contains_key(at));
+    // Rows with a null in a unique key are not told apart by its parts.
+    let nulls =
+        index.kind == IndexKind::Unique && index.columns().iter().any(|at| table.columns[*at].nullable);
+    let order = known.order.as_ref().filter(|order| !nulls || order.len() <= rest.len());
+    let direction = order.and_then(|order| direction(table, rest, order));
+    let schema = table.rows_with(&equal);
+    let useful = !keys.is_empty() || interval.is_some() || direction.is_some() || schema.is_some();
+    if !useful || !in_one_partition(known.capabilities, keys.len()) {
+        return None;
+    }
+    let dereference = index.kind != IndexKind::Primary
+        && (known.capabilities.atomicity != Atomicity::Batch || !covers(table, index, &needed(words)));
+    if known.outer && dereference {
+        return None;
+    }
+    Some(Candidate {
+        access: Access::Range {
+            index: Box::new(index.clone()),
+            interval: interval.map(|at| Box::new(known.intervals[&at].clone())),
+            reverse: direction == Some(Direction::Backward),
+            dereference,
+        },
+        keys,
+        equal,
+        words,
+        interval,
+        ordered: direction.is_some(),
+        schema,
+        new,
+    })
+}
+
+/// Without an order over all keys, a range has to lie within a partition.
+fn in_one_partition(capabilities: Capabilities, keys: usize) -> bool {
+    match capabilities.order {
+        Order::Global => true,
+        Order::WithinPartition(parts) => keys >= parts,
+    }
+}
+
+/// Whether an index has all these columns, exactly.
+fn covers(table: &Table, index: &Index, needed: &BTreeSet<usize>) -> bool {
+    // A unique index has the primary key behind its entries only for rows with nulls.
+    let parts = table.entry_parts(index);
+    needed.iter().all(|at| {
+        // A key does not tell a negative zero from a positive one.
+        table.columns[*at].of != crate::datum::Type::Float64
+            && parts.iter().any(|part| part.column() == Some(*at))
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+/// From which end the parts of a key give this order, if they do.
+fn direction(table: &Table, parts: &[KeyPart], order: &[(usize, KeyOrder)]) -> Option<Direction> {
+    let mut direction = None;
+    for (at, (column, wanted)) in order.iter().enumerate() {
+        // All parts together are one row: nothing is left to be ordered.
+        let Some(part) = parts.get(at) else { break };
+        if part.column() != Some(*column) {
+            return None;
+        }
+        let nullable = table.columns[*column].nullable;
+        let agrees = |given: KeyOrder| {
+            given.descending == wanted.descending && (!nullable || given.nulls_first == wanted.nulls_first)
+        };
+        let this = if agrees(part.order) {
+            Direction::Forward
+        } else if agrees(part.order.reversed()) {
+            Direction::Backward
+        } else {
+            return None;
+        };
+        if direction.is_some_and(|known| known != this) {
+            return None;
+        }
+        direction = Some(this);
+    }
+    Some(direction.unwrap_or(Direction::Forward))
+}
+
+/// Indexes that would fit: with the order, and with each interval.
+fn new_indexes(known: &Known<'_>) -> Vec<Index> {
+    let mut prefixes = vec![vec![]];
+    if let Some((columns, _)) = known.words.first() {
+        prefixes = vec![vec![KeyPart { part: Part::Words(columns.clone()), order: KeyOrder::ASCENDING }]];
+    }
+    let mut shapes: Vec<Vec<KeyPart>> = Vec::new();
+    for mut prefix in prefixes {
+        prefix.extend(known.equal.keys().map(|at| KeyPart::ascending(*at)));
+        if let Some(order) = &known.order {
+            shapes.push(ordered(&prefix, order));
+        }
+        for at in known.intervals.keys() {
+            let mut parts = prefix.clone();
+            parts.push(KeyPart::ascending(*at));
+            shapes.push(parts);
+        }
+        shapes.push(prefix);
+    }
+    shapes.retain(|parts| !parts.is_empty());
+    shapes.dedup();
+    let index = |parts: Vec<KeyPart>| Index::new(fresh_name(known.table, &parts), IndexKind::Ordinary, parts);
+    shapes.into_iter().map(index).collect()
+}
+
+/// The prefix and then the order; one that is all backwards is read from the end of one that is not.
+fn ordered(prefix: &[KeyPart], order: &[(usize, KeyOrder)]) -> Vec<KeyPart> {
+    let backward = order.first().is_some_and(|(_, first)| first.descending);
+    let mut parts = prefix.to_vec();
+    for (at, wanted) in order {
+        if !parts.iter().any(|part| part.column() == Some(*at)) {
+            let order = if backward { wanted.reversed() } else { *wanted };
+            parts.push(KeyPart { part: Part::Column(*at), order });
+        }
+    }
+    parts
+}

@@ -1,0 +1,203 @@
+//! A tree of joins as a flat list of relations and predicates: what is needed to find a linear join order and to push
+//! predicates down (piql.txt Algorithm 1, lines 1 and 2).
+//!
+//! Invariant: after flattening, every expression is over columns `alias.column` of the relations, and aliases are
+//! unique in the query. Projections and aliases between the joins are gone: their expressions were put in.
+
+use super::{Compiler, Stuck, Want};
+use crate::error::Error;
+use crate::plan::{Chain, Step};
+use crate::schema::Table;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema, JoinType};
+use datafusion::logical_expr::utils::split_conjunction_owned;
+use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator};
+use std::sync::Arc;
+
+/// Relations and what has to be true of their rows.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Block {
+    pub relations: Vec<Relation>,
+    pub conjuncts: Vec<Expr>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Relation {
+    pub alias: String,
+    pub rows: Rows,
+    /// Predicates of a left join that this is the right side of.
+    pub outer: Option<Vec<Expr>>,
+    /// Relations that have to be there before it.
+    pub after: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Rows {
+    /// A table of the store.
+    Stored(Arc<Table>),
+    /// A part of the query that was compiled by itself.
+    Derived(Chain),
+}
+
+impl Compiler<'_> {
+    /// Flattens joins, filters and projections; what comes out of the plan, column by column.
+    pub(super) fn flatten(&self, plan: &LogicalPlan, block: &mut Block) -> Result<Vec<Expr>, Stuck> {
+        match plan {
+            LogicalPlan::TableScan(scan) => {
+                let table = self.schema.table(scan.table_name.table())?.clone();
+                let alias = self.alias(&table.name);
+                let all: Vec<usize> = (0..table.columns.len()).collect();
+                let columns = scan.projection.as_ref().unwrap_or(&all);
+                let outputs = columns.iter().map(|at| column(&alias, &table.columns[*at].name)).collect();
+                block.relations.push(Relation {
+                    alias,
+                    rows: Rows::Stored(table),
+                    outer: None,
+                    after: vec![],
+                });
+                Ok(outputs)
+            }
+            LogicalPlan::SubqueryAlias(alias) => {
+                let before = block.relations.len();
+                let mut outputs = self.flatten(&alias.input, block)?;
+                if let [relation] = &mut block.relations[before..] {
+                    let renamed = self.alias(alias.alias.table());
+                    let old = std::mem::replace(&mut relation.alias, renamed.clone());
+                    relation.rename_columns();
+                    outputs = outputs
+                        .into_iter()
+                        .map(|expr| requalify(expr, &old, &renamed))
+                        .collect::<Result<_, _>>()?;
+                    for expr in &mut block.conjuncts {
+                        *expr = requalify(expr.clone(), &old, &renamed)?;
+                    }
+                }
+                Ok(outputs)
+            }
+            LogicalPlan::Projection(projection) => {
+                let inputs = self.flatten(&projection.input, block)?;
+                let schema = projection.input.schema();
+                projection.expr.iter().map(|expr| substitute(expr, schema, &inputs)).collect()
+            }
+            LogicalPlan::Filter(filter) => {
+                let inputs = self.flatten(&filter.input, block)?;
+                let predicate = substitute(&filter.predicate, filter.input.schema(), &inputs)?;
+                block.conjuncts.extend(split_conjunction_owned(predicate));
+                Ok(inputs)
+            }
+            LogicalPlan::Join(join) => self.flatten_join(join, block),
+            other => self.derived(other, block),
+        }
+    }
+
+    fn flatten_join(&self, join: &Join, block: &mut Block) -> Result<Vec<Expr>, Stuck> {
+        let (first, second) = match join.join_type {
+            JoinType::Inner | JoinType::Left => (&join.left, &join.right),
+            JoinType::Right => (&join.right, &join.left),
+            other => {
+                return Err(Error::invalid(format!(
+                    "a {other} join is not supported: write it as an inner or a left join"
+                ))
+                .into());
+            }
+        };
+        let mut first_outputs = self.flatten(first, block)?;
+        let (relations, conjuncts) = (block.relations.len(), block.conjuncts.len());
+        let mut second_outputs = self.flatten(second, block)?;
+        if join.join_type == JoinType::Right {
+            std::mem::swap(&mut first_outputs, &mut second_outputs);
+        }
+        let outputs: Vec<Expr> = first_outputs.into_iter().chain(second_outputs).collect();
+        let mut predicates = Vec::new();
+        for (left, right) in &join.on {
+            predicates.push(substitute(&left.clone().eq(right.clone()), &join.schema, &outputs)?);
+        }
+        if let Some(filter) = &join.filter {
+            predicates.extend(split_conjunction_owned(substitute(filter, &join.schema, &outputs)?));
+        }
+        if join.join_type == JoinType::Inner {
+            block.conjuncts.extend(predicates);
+            return Ok(outputs);
+        }
+        let after = block.relations[..relations].iter().map(|relation| relation.alias.clone()).collect();
+        match &mut block.relations[relations..] {
+            [relation] if relation.outer.is_none() && matches!(relation.rows, Rows::Stored(_)) => {
+                // What was said of the right side alone is said of what can be found there.
+                predicates.extend(block.conjuncts.drain(conjuncts..));
+                relation.outer = Some(predicates);
+                relation.after = after;
+                Ok(outputs)
+            }
+            _ => Err(Error::invalid("the optional side of a left join is one table: join others one by one")
+                .into()),
+        }
+    }
+
+    /// Anything else is compiled by itself and stands here as a relation.
+    fn derived(&self, plan: &LogicalPlan, block: &mut Block) -> Result<Vec<Expr>, Stuck> {
+        let part = self.part(plan, &Want::default())?;
+        let alias = self.alias("derived");
+        let mut names: Vec<String> = Vec::new();
+        for field in plan.schema().fields() {
+            let taken = names.contains(field.name());
+            names.push(if taken {
+                format!("{}_{}", field.name(), names.len())
+            } else {
+                field.name().clone()
+            });
+        }
+        let outputs = names.iter().map(|name| column(&alias, name)).collect();
+        let mut chain = part.chain;
+        let columns = part.outputs.into_iter().zip(names).collect();
+        chain.steps.push(Step::Project { columns, qualifier: Some(alias.clone()) });
+        block.relations.push(Relation { alias, rows: Rows::Derived(chain), outer: None, after: vec![] });
+        Ok(outputs)
+    }
+}
+
+impl Relation {
+    /// The last step of a derived relation names its columns.
+    fn rename_columns(&mut self) {
+        if let Rows::Derived(chain) = &mut self.rows
+            && let Some(Step::Project { qualifier, .. }) = chain.steps.last_mut()
+        {
+            *qualifier = Some(self.alias.clone());
+        }
+    }
+}
+
+pub(super) fn column(alias: &str, name: &str) -> Expr {
+    Expr::Column(Column::new(Some(alias), name))
+}
+
+fn requalify(expr: Expr, old: &str, new: &str) -> Result<Expr, Stuck> {
+    let renamed = expr.transform(|expr| {
+        Ok(match expr {
+            Expr::Column(c) if c.relation.as_ref().is_some_and(|r| r.table() == old) => {
+                Transformed::yes(column(new, &c.name))
+            }
+            other => Transformed::no(other),
+        })
+    });
+    Ok(renamed.map_err(Error::from)?.data)
+}
+
+/// The expression, with what the columns of the schema stand for in their place.
+pub(super) fn substitute(expr: &Expr, schema: &DFSchema, columns: &[Expr]) -> Result<Expr, Stuck> {
+    let replaced = expr.clone().transform(|expr| {
+        Ok(match &expr {
+            Expr::Column(c) => Transformed::yes(columns[schema.index_of_column(c)?].clone()),
+            Expr::Alias(alias) => Transformed::yes(alias.expr.as_ref().clone()),
+            _ => Transformed::no(expr),
+        })
+    });
+    Ok(replaced.map_err(Error::from)?.data)
+}
+
+/// The sides of an equality.
+pub(super) fn equality(expr: &Expr) -> Option<(&Expr, &Expr)> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => Some((left, right)),
+        _ => None,
+    }
+}

@@ -1,0 +1,194 @@
+//! DataFusion's planner over our schema: from the parser's tree to a `LogicalPlan`.
+
+use super::parameter_number;
+use crate::error::{Error, Result};
+use crate::plan::{Chain, Fetch, Source, Step};
+use crate::schema::{Schema, Table};
+use crate::words;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, TableReference};
+use datafusion::config::ConfigOptions;
+use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
+use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner};
+use datafusion::logical_expr::{
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
+};
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
+use datafusion::prelude::SessionConfig;
+use datafusion::sql::planner::SqlToRel;
+use datafusion::sql::sqlparser::ast::Statement;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+/// DataFusion's functions and settings; made once, for it takes milliseconds.
+static STATE: LazyLock<SessionState> = LazyLock::new(|| {
+    let mut config = SessionConfig::new().with_target_partitions(1);
+    let options = config.options_mut();
+    options.sql_parser.collect_spans = true;
+    options.sql_parser.parse_float_as_decimal = true;
+    options.sql_parser.map_string_types_to_utf8view = false;
+    SessionStateBuilder::new()
+        .with_config(config)
+        .with_default_features()
+        .with_scalar_functions(
+            datafusion::execution::SessionStateDefaults::default_scalar_functions()
+                .into_iter()
+                .chain([words::has_token()])
+                .collect(),
+        )
+        .build()
+});
+
+/// DataFusion's functions and settings.
+pub(crate) fn state() -> &'static SessionState {
+    &STATE
+}
+
+/// Plans statements over a schema.
+pub(crate) struct Planner<'a> {
+    schema: &'a Schema,
+}
+
+impl<'a> Planner<'a> {
+    pub fn new(schema: &'a Schema) -> Planner<'a> {
+        Planner { schema }
+    }
+
+    /// The plan of a statement, as it was written: nothing is optimized.
+    pub fn plan(&self, statement: Statement) -> Result<LogicalPlan> {
+        Ok(SqlToRel::new(self).sql_statement_to_plan(statement)?)
+    }
+}
+
+struct Stored(SchemaRef);
+
+impl TableSource for Stored {
+    fn schema(&self) -> SchemaRef {
+        self.0.clone()
+    }
+}
+
+impl ContextProvider for Planner<'_> {
+    fn get_table_source(&self, name: TableReference) -> datafusion::common::Result<Arc<dyn TableSource>> {
+        let table: &Table = match self.schema.table(name.table()) {
+            Ok(table) => table,
+            Err(Error::Invalid(error)) => return Err(error),
+            Err(other) => return Err(DataFusionError::Plan(other.to_string())),
+        };
+        Ok(Arc::new(Stored(table.arrow_schema())))
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        STATE.expr_planners()
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        STATE.scalar_functions().get(name).cloned()
+    }
+
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        STATE.higher_order_functions().get(name).cloned()
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        STATE.aggregate_functions().get(name).cloned()
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        STATE.window_functions().get(name).cloned()
+    }
+
+    fn get_variable_type(&self, _: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        STATE.config_options()
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        STATE.udfs().into_iter().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        STATE.higher_order_functions().keys().cloned().collect()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        STATE.udafs().into_iter().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        STATE.udwfs().into_iter().collect()
+    }
+}
+
+/// The types of parameters, by their places, from all expressions of a query.
+pub(super) fn placeholders(plan: &LogicalPlan, chain: &Chain) -> Result<BTreeMap<usize, DataType>> {
+    let mut types = BTreeMap::new();
+    // Keys of a chain know best: their parameters have the types of the columns.
+    exprs_of_chain(chain, &mut |expr| see(expr, &mut types))?;
+    plan.apply_with_subqueries(|node| {
+        let schema = datafusion::logical_expr::utils::merge_schema(&node.inputs());
+        node.apply_expressions(|expr| {
+            // Where the planner did not say, the operation that a parameter stands in does.
+            let typed = expr.clone().infer_placeholder_types(&schema).map(|(expr, _)| expr);
+            see(&typed.unwrap_or_else(|_| expr.clone()), &mut types)?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(types)
+}
+
+fn see(expr: &Expr, types: &mut BTreeMap<usize, DataType>) -> datafusion::common::Result<()> {
+    expr.apply(|expr| {
+        if let Expr::Placeholder(Placeholder { id, field: Some(field) }) = expr
+            && let Some(at) = parameter_number(id)
+            && *field.data_type() != DataType::Null
+        {
+            types.entry(at).or_insert_with(|| field.data_type().clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+fn exprs_of_chain(
+    chain: &Chain,
+    each: &mut dyn FnMut(&Expr) -> datafusion::common::Result<()>,
+) -> datafusion::common::Result<()> {
+    match &chain.source {
+        Source::Lists(lists) => lists.iter().flat_map(|list| &list.values).try_for_each(&mut *each)?,
+        Source::Values { rows, .. } => rows.iter().flatten().try_for_each(&mut *each)?,
+        Source::Union { branches, .. } => {
+            branches.iter().try_for_each(|branch| exprs_of_chain(branch, each))?
+        }
+        Source::Call => {}
+    }
+    for step in &chain.steps {
+        if let Step::Fetch(fetch) = step {
+            exprs_of_fetch(fetch, each)?;
+        }
+    }
+    Ok(())
+}
+
+fn exprs_of_fetch(
+    fetch: &Fetch,
+    each: &mut dyn FnMut(&Expr) -> datafusion::common::Result<()>,
+) -> datafusion::common::Result<()> {
+    fetch.keys.iter().try_for_each(&mut *each)?;
+    if let crate::plan::Access::Range { interval: Some(interval), .. } = &fetch.access {
+        let ends = interval.lower.iter().chain(&interval.upper);
+        ends.map(|(expr, _)| expr).try_for_each(each)?;
+    }
+    Ok(())
+}
+
+/// The expression with casts where its types do not fit.
+pub(crate) fn coerced(expr: Expr, schema: &datafusion::common::DFSchema) -> Result<Expr> {
+    let mut rewriter = TypeCoercionRewriter::new(schema);
+    Ok(expr.rewrite(&mut rewriter)?.data)
+}

@@ -1,0 +1,543 @@
+//! Join order and remote operators: the cheapest chain of fetches that has a bound (piql.txt §5, Algorithms 1 and 2).
+//!
+//! Relations are put to the chain one by one, in every order. A fetch needs a limit for each key, and there are two:
+//!
+//! - a **data-stop**, from the schema. It goes past any predicate, for it is a truth about the store;
+//! - the query's **stop**. It can become the limit of one fetch, if that reads rows in the query's order and nothing
+//!   drops any of them afterwards: no predicate is left, and every later fetch finds exactly one row (by a declared
+//!   reference that is never null). From there on there are no more rows than the stop says.
+//!
+//! Invariant: a predicate is either made true by keys of a fetch or is in a filter right behind the fetch that brought
+//! its last relation.
+
+use super::access::{Candidate, Known, candidates};
+use super::block::{Block, Relation, Rows};
+use super::equalities::{Equalities, Member};
+use super::predicates::{Predicate, Says, columns};
+use super::turn::Intervals;
+use super::{Compiler, DeadEnd, Stuck, Want};
+use crate::bound::Bound;
+use crate::error::Error;
+use crate::plan::{Access, Chain, Fetch, Hint, List, Source, Step};
+use crate::schema::Table;
+use datafusion::common::Column;
+use datafusion::logical_expr::{Expr, SortExpr};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Lists that can be where a chain begins: more are checked row by row.
+const MOST_LISTS: usize = 3;
+
+/// A chain, and what is known of its rows.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub chain: Chain,
+    pub ordered: bool,
+    pub stopped: bool,
+}
+
+/// The cheapest chain for a block.
+pub(super) fn search(
+    compiler: &Compiler<'_>,
+    block: &Block,
+    want: &Want,
+    outputs: &[Expr],
+) -> Result<Found, Stuck> {
+    let inner: Vec<Predicate> = block.conjuncts.iter().map(|expr| Predicate::of(expr, block)).collect();
+    let lists: Vec<usize> =
+        (0..inner.len()).filter(|at| list_column(&inner[*at], block).is_some()).take(MOST_LISTS).collect();
+    let mut best = None;
+    let mut dead_end: Option<DeadEnd> = None;
+    // A list that is given with the call has no expression: it can only be where the chain begins.
+    let given = |at: &usize| matches!(&inner[*at].says, Says::In(_, values) if compiler.is_given(values));
+    let given: usize = lists.iter().enumerate().filter(|(_, at)| given(at)).map(|(bit, _)| 1 << bit).sum();
+    for chosen in (0..(1_usize << lists.len())).filter(|chosen| chosen & given == given) {
+        let chosen = lists.iter().enumerate().filter(|(bit, _)| chosen >> bit & 1 == 1).map(|(_, at)| *at);
+        let mut search = Search::new(compiler, block, want, outputs, inner.clone(), best.take());
+        let Some(start) = search.start(chosen.collect())? else {
+            best = search.best;
+            continue;
+        };
+        search.descend(&start);
+        best = search.best;
+        dead_end = dead_end.or(search.dead_end);
+    }
+    match (best, dead_end) {
+        (Some(best), _) => {
+            Ok(Found { chain: best.chain, ordered: best.ordered, stopped: best.stop == Stop::Done })
+        }
+        (None, Some(dead_end)) => Err(Stuck::Unbounded(Box::new(dead_end))),
+        (None, None) => {
+            Err(Error::Internal("the search of a join order found neither a plan nor a reason".into()).into())
+        }
+    }
+}
+
+/// The column of a list that a chain can begin with.
+fn list_column<'p>(predicate: &'p Predicate, block: &Block) -> Option<(&'p Column, &'p [Expr])> {
+    let Says::In(column, values) = &predicate.says else { return None };
+    let alias = column.relation.as_ref()?.table();
+    let relation = block.relations.iter().find(|relation| relation.alias == alias)?;
+    (relation.outer.is_none() && matches!(relation.rows, Rows::Stored(_))).then_some((column, values))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// There is none.
+    No,
+    /// It is still to be made.
+    Pending(u64),
+    /// There are no more rows than it says, and none may be dropped.
+    Done,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    chain: Chain,
+    pub bound: Bound,
+    pub joined: Vec<String>,
+    known: Equalities,
+    pub done: BTreeSet<usize>,
+    stop: Stop,
+    ordered: bool,
+    new_indexes: usize,
+}
+
+impl State {
+    fn push(&mut self, step: Step) {
+        self.bound.then(&step);
+        self.chain.steps.push(step);
+    }
+
+    fn rank(&self) -> (u64, usize, u64, usize) {
+        (self.bound.cost(), self.new_indexes, self.bound.rounds, self.chain.steps.len())
+    }
+}
+
+pub(super) struct Search<'a> {
+    compiler: &'a Compiler<'a>,
+    pub block: &'a Block,
+    pub want: &'a Want,
+    pub outputs: &'a [Expr],
+    pub predicates: Vec<Predicate>,
+    pub facts: Equalities,
+    best: Option<State>,
+    dead_end: Option<DeadEnd>,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        compiler: &'a Compiler<'a>,
+        block: &'a Block,
+        want: &'a Want,
+        outputs: &'a [Expr],
+        predicates: Vec<Predicate>,
+        best: Option<State>,
+    ) -> Search<'a> {
+        Search {
+            compiler,
+            block,
+            want,
+            outputs,
+            predicates,
+            facts: Equalities::default(),
+            best,
+            dead_end: None,
+        }
+    }
+
+    /// What the chain begins with: these lists, or the derived relation, or the call.
+    fn start(&mut self, lists: Vec<usize>) -> Result<Option<State>, Stuck> {
+        let derived: Vec<&Relation> =
+            self.block.relations.iter().filter(|r| matches!(r.rows, Rows::Derived(_))).collect();
+        let (chain, joined) = match derived.as_slice() {
+            [] if lists.is_empty() => (Chain { source: Source::Call, steps: vec![] }, vec![]),
+            [] => {
+                let lists = self.lists(lists);
+                let joined = lists.iter().map(|list| list.alias.clone()).collect();
+                (Chain { source: Source::Lists(lists), steps: vec![] }, joined)
+            }
+            _ if !lists.is_empty() => return Ok(None),
+            [relation] => match &relation.rows {
+                Rows::Derived(chain) => (chain.clone(), vec![relation.alias.clone()]),
+                Rows::Stored(_) => return Ok(None),
+            },
+            _ => {
+                return Err(Error::invalid(
+                    "two parts that are limited or grouped by themselves cannot be joined: ask for one, then for the other",
+                )
+                .into());
+            }
+        };
+        for predicate in &self.predicates {
+            if let Says::Equal(left, right) = &predicate.says {
+                self.facts.add(left, right);
+            }
+        }
+        let stop = self.want.stop.map_or(Stop::No, Stop::Pending);
+        let mut state = State {
+            bound: Bound::of(&chain),
+            chain,
+            joined,
+            known: Equalities::default(),
+            done: BTreeSet::new(),
+            stop,
+            ordered: self.want.order.is_empty(),
+            new_indexes: 0,
+        };
+        self.filter(&mut state);
+        if !state.joined.is_empty() && self.block.relations.len() > 1 && !self.want.page {
+            // The stop right here, if all that follows finds exactly one row.
+            if let Some(stopped) = self.stopped_here(&state) {
+                self.descend(&stopped);
+            }
+        }
+        Ok(Some(state))
+    }
+
+    /// Puts the lists in place of their predicates.
+    fn lists(&mut self, chosen: Vec<usize>) -> Vec<List> {
+        let mut lists = Vec::new();
+        for at in chosen {
+            let Says::In(column, values) = self.predicates[at].says.clone() else { continue };
+            let Some(of) = super::predicates::column_type(&column, self.block) else { continue };
+            let alias = format!("list{}", lists.len() + 1);
+            let most = self.compiler.list_length(&values);
+            let value = Column::new(Some(alias.as_str()), "value");
+            let predicate = &mut self.predicates[at];
+            predicate.relations.insert(alias.clone());
+            predicate.expr = Expr::Column(column.clone()).eq(Expr::Column(value.clone()));
+            predicate.says = Says::Equal(Member::Column(column), Member::Column(value));
+            lists.push(List { alias, of, values, most });
+        }
+        lists
+    }
+
+    fn descend(&mut self, state: &State) {
+        if self.best.as_ref().is_some_and(|best| best.rank() <= state.rank()) {
+            return;
+        }
+        let left: Vec<&Relation> =
+            self.block.relations.iter().filter(|r| !state.joined.contains(&r.alias)).collect();
+        if left.is_empty() {
+            self.best = Some(state.clone());
+            return;
+        }
+        for relation in left {
+            let Rows::Stored(table) = &relation.rows else { continue };
+            if relation.after.iter().all(|alias| state.joined.contains(alias)) {
+                self.join(state, relation, table);
+            }
+        }
+    }
+
+    /// All ways to this relation.
+    fn join(&mut self, state: &State, relation: &Relation, table: &Arc<Table>) {
+        let facts = self.facts_for(relation);
+        let equal = self.equal(state, relation, table, &facts);
+        let intervals = self.intervals(relation, table);
+        let known = Known {
+            table,
+            order: self.order(state, relation, table, &equal),
+            equal,
+            words: self
+                .words(relation, table)
+                .into_iter()
+                .map(|(_, columns, word)| (columns, word))
+                .collect(),
+            intervals: intervals.iter().map(|(at, (interval, _))| (*at, interval.clone())).collect(),
+            capabilities: self.compiler.capabilities,
+            outer: relation.outer.is_some(),
+        };
+        let needed = |search: Option<usize>| self.needed(state, relation, table, search);
+        let ways = candidates(&known, &needed);
+        let mut any = false;
+        for way in &ways {
+            any |= self.take(state, relation, table, way, &intervals);
+        }
+        if !any && self.compiler.allow && state.stop != Stop::Done {
+            any = self.take_without_limit(state, relation, table, &ways, &intervals);
+        }
+        if !any && state.stop != Stop::Done {
+            self.stuck_at(state, relation, table, &known);
+        }
+    }
+
+    /// Goes on by this way, in every mode that has a limit. Says whether there was one.
+    fn take(
+        &mut self,
+        state: &State,
+        relation: &Relation,
+        table: &Arc<Table>,
+        way: &Candidate,
+        intervals: &Intervals,
+    ) -> bool {
+        let joined = self.joined(state, relation, table, way, intervals);
+        if state.stop == Stop::Done {
+            let exact = joined.residual.is_empty() && self.finds_exactly_one(state, relation, table, way);
+            if exact {
+                let next = joined.with(1, Hint::Key);
+                self.descend(&next);
+            }
+            return exact;
+        }
+        let mut any = false;
+        if let Some(next) = self.stop_as_limit(state, way, &joined) {
+            self.descend(&next);
+            any = true;
+        }
+        if let Some(most) = way.schema {
+            let hint = if most == 1 { Hint::Key } else { Hint::Schema };
+            let mut next = joined.with(most, hint);
+            next.ordered |= state.bound.rows == 1 && way.ordered;
+            if let Some(stopped) = self.stopped_here(&next) {
+                self.descend(&stopped);
+            }
+            self.descend(&next);
+            any = true;
+        }
+        any
+    }
+
+    /// The whole range, because it was allowed.
+    fn take_without_limit(
+        &mut self,
+        state: &State,
+        relation: &Relation,
+        table: &Arc<Table>,
+        ways: &[Candidate],
+        intervals: &Intervals,
+    ) -> bool {
+        let all = Candidate {
+            access: Access::Range {
+                index: Box::new(table.primary().clone()),
+                interval: None,
+                reverse: false,
+                dereference: false,
+            },
+            keys: vec![],
+            equal: vec![],
+            words: None,
+            interval: None,
+            ordered: false,
+            schema: None,
+            new: false,
+        };
+        let there =
+            ways.iter().filter(|way| !way.new && !way.keys.is_empty()).max_by_key(|way| way.keys.len());
+        let joined = self.joined(state, relation, table, there.unwrap_or(&all), intervals);
+        let next = joined.with(u64::MAX, Hint::Nothing);
+        if let Some(stopped) = self.stopped_here(&next) {
+            self.descend(&stopped);
+        }
+        self.descend(&next);
+        true
+    }
+
+    /// The query's stop as the limit of each key.
+    fn stop_as_limit(&self, state: &State, way: &Candidate, joined: &Joined) -> Option<State> {
+        let Stop::Pending(rows) = state.stop else { return None };
+        let range = matches!(way.access, Access::Range { .. });
+        if !way.ordered || !joined.residual.is_empty() || !range || joined.fetch.outer {
+            return None;
+        }
+        let single = state.bound.rows == 1;
+        let (most, hint) = match way.schema {
+            Some(schema) if schema <= rows => (schema, Hint::Schema),
+            _ => (rows, Hint::Query),
+        };
+        let mut joined = joined.clone();
+        joined.fetch.resumable = self.want.page;
+        let reverse = matches!(joined.fetch.access, Access::Range { reverse: true, .. });
+        let mut next = joined.with(most, hint);
+        match (single, self.want.page) {
+            (true, _) => {}
+            (false, true) => next.push(Step::Merge { reverse, rows }),
+            (false, false) => {
+                if !self.want.order.is_empty() {
+                    next.push(Step::Sort(self.want.order.clone()));
+                }
+                next.push(Step::Stop(rows));
+            }
+        }
+        next.ordered = true;
+        next.stop = Stop::Done;
+        Some(next)
+    }
+
+    /// Sorted and stopped where it is, if all that it is ordered by is there.
+    fn stopped_here(&self, state: &State) -> Option<State> {
+        let Stop::Pending(rows) = state.stop else { return None };
+        let there = |key: &SortExpr| columns(&key.expr).iter().all(|column| self.is_there(state, column));
+        if self.want.page || !self.want.order.iter().all(there) {
+            return None;
+        }
+        let mut next = state.clone();
+        if !next.ordered {
+            next.push(Step::Sort(self.want.order.clone()));
+        }
+        next.push(Step::Stop(rows));
+        next.ordered = true;
+        next.stop = Stop::Done;
+        Some(next)
+    }
+
+    /// Whether a row is found for every key, and only one.
+    fn finds_exactly_one(&self, state: &State, relation: &Relation, table: &Table, way: &Candidate) -> bool {
+        if relation.outer.is_some() {
+            return way.schema == Some(1);
+        }
+        way.access == Access::Record
+            && self.block.relations.iter().any(|from| {
+                let Rows::Stored(referring) = &from.rows else { return false };
+                let there = state.joined.contains(&from.alias) && from.outer.is_none();
+                there
+                    && referring.foreign_keys.iter().any(|key| {
+                        key.table == table.name
+                            && key.columns.iter().zip(table.key_columns()).all(|(from_column, to)| {
+                                let from = Member::Column(Column::new(
+                                    Some(from.alias.as_str()),
+                                    &referring.columns[*from_column].name,
+                                ));
+                                let to = Member::Column(Column::new(
+                                    Some(relation.alias.as_str()),
+                                    &table.columns[to].name,
+                                ));
+                                !referring.columns[*from_column].nullable && self.facts.same(&from, &to)
+                            })
+                    })
+            })
+    }
+
+    /// The state behind this fetch, but for its limit.
+    fn joined(
+        &self,
+        state: &State,
+        relation: &Relation,
+        table: &Arc<Table>,
+        way: &Candidate,
+        intervals: &Intervals,
+    ) -> Joined {
+        let mut next = state.clone();
+        next.joined.push(relation.alias.clone());
+        next.new_indexes += usize::from(way.new);
+        let member =
+            |at: usize| Member::Column(Column::new(Some(relation.alias.as_str()), &table.columns[at].name));
+        let mut local = next.known.clone();
+        for (at, key) in way.equal.iter().zip(way.keys_of_columns()) {
+            let source = match key {
+                Expr::Column(column) => Member::Column(column.clone()),
+                other => Member::Constant(other.clone()),
+            };
+            local.add(&member(*at), &source);
+        }
+        let on = relation.outer.iter().flatten();
+        let on: Vec<Expr> =
+            on.filter(|expr| !implied(&Predicate::of(expr, self.block), &local)).cloned().collect();
+        if relation.outer.is_none() {
+            next.known = local;
+        }
+        let mut made_true: BTreeSet<usize> = BTreeSet::new();
+        if let Some(search) = way.words {
+            made_true.extend(self.words(relation, table).get(search).map(|(place, ..)| *place));
+        }
+        if let Some(column) = way.interval {
+            made_true.extend(intervals[&column].1.iter().copied());
+        }
+        next.done.extend(made_true);
+        let residual = self.residual(&mut next);
+        let fetch = Fetch {
+            alias: relation.alias.clone(),
+            table: table.clone(),
+            access: way.access.clone(),
+            keys: way.keys.clone(),
+            outer: relation.outer.is_some(),
+            on,
+            columns: self.needed(state, relation, table, way.words).into_iter().collect(),
+            most: 1,
+            hint: Hint::Key,
+            resumable: false,
+        };
+        Joined { state: next, fetch, residual }
+    }
+
+    /// Predicates whose relations are all there and that are not known to be true; they are from now on.
+    fn residual(&self, state: &mut State) -> Vec<Expr> {
+        let mut residual = Vec::new();
+        for (place, predicate) in self.predicates.iter().enumerate() {
+            if state.done.contains(&place)
+                || !predicate.relations.iter().all(|alias| state.joined.contains(alias))
+            {
+                continue;
+            }
+            state.done.insert(place);
+            if !implied(predicate, &state.known) {
+                residual.push(predicate.expr.clone());
+            }
+            if let Says::Equal(left, right) = &predicate.says {
+                state.known.add(left, right);
+            }
+        }
+        residual
+    }
+
+    fn filter(&self, state: &mut State) {
+        let residual = self.residual(state);
+        if !residual.is_empty() {
+            state.push(Step::Filter(residual));
+        }
+    }
+
+    fn stuck_at(&mut self, state: &State, relation: &Relation, table: &Arc<Table>, known: &Known<'_>) {
+        if self.dead_end.as_ref().is_some_and(|dead_end| dead_end.joined.len() >= state.joined.len()) {
+            return;
+        }
+        let residual = self.predicates.iter().filter(|predicate| {
+            predicate.relations.contains(&relation.alias) && !matches!(predicate.says, Says::Equal(..))
+        });
+        self.dead_end = Some(DeadEnd {
+            alias: relation.alias.clone(),
+            table: table.clone(),
+            joined: state.joined.clone(),
+            equal: known.equal.keys().copied().collect(),
+            residual: residual.map(|predicate| predicate.expr.clone()).collect(),
+            stop: self.want.stop,
+            orderable: known.order.is_some(),
+            partitioned: !matches!(known.capabilities.order, crate::store::Order::Global),
+        });
+    }
+}
+
+impl Candidate {
+    /// The key's values for its columns, in the order of `equal`.
+    fn keys_of_columns(&self) -> impl Iterator<Item = &Expr> {
+        let words = |at: usize| match &self.access {
+            Access::Range { index, .. } => index.parts.get(at).is_some_and(|part| part.column().is_none()),
+            Access::Record | Access::Unique(_) => false,
+        };
+        self.keys.iter().enumerate().filter(move |(at, _)| !words(*at)).map(|(_, key)| key)
+    }
+}
+
+/// A fetch, and the state behind it, before it is said how many rows a key has.
+#[derive(Debug, Clone)]
+struct Joined {
+    state: State,
+    fetch: Fetch,
+    residual: Vec<Expr>,
+}
+
+impl Joined {
+    fn with(&self, most: u64, hint: Hint) -> State {
+        let mut state = self.state.clone();
+        state.push(Step::Fetch(Box::new(Fetch { most, hint, ..self.fetch.clone() })));
+        if !self.residual.is_empty() {
+            state.push(Step::Filter(self.residual.clone()));
+        }
+        state
+    }
+}
+
+fn implied(predicate: &Predicate, known: &Equalities) -> bool {
+    matches!(&predicate.says, Says::Equal(left, right) if known.same(left, right))
+}

@@ -1,0 +1,169 @@
+//! What is known of a relation when it is its turn: what its columns equal, what is searched for in them, in which order
+//! they would have to come, and which of them anything else needs.
+
+use super::block::Relation;
+use super::equalities::{Equalities, Member};
+use super::predicates::{Predicate, Says, columns};
+use super::search::{Search, State};
+use crate::keys::KeyOrder;
+use crate::plan::Interval;
+use crate::schema::Table;
+use datafusion::common::Column;
+use datafusion::logical_expr::Expr;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Intervals of columns, with the predicates that they were put together from.
+pub(super) type Intervals = BTreeMap<usize, (Interval, Vec<usize>)>;
+
+impl Search<'_> {
+    /// What is equal within the rows of a relation: of a left join's right side also what its predicates say.
+    pub(super) fn facts_for(&self, relation: &Relation) -> Equalities {
+        let mut facts = self.facts.clone();
+        for expr in relation.outer.iter().flatten() {
+            if let Says::Equal(left, right) = Predicate::of(expr, self.block).says {
+                facts.add(&left, &right);
+            }
+        }
+        facts
+    }
+
+    /// The columns of a table that equal a constant or a column that is there.
+    pub(super) fn equal(
+        &self,
+        state: &State,
+        relation: &Relation,
+        table: &Table,
+        facts: &Equalities,
+    ) -> BTreeMap<usize, Expr> {
+        let mut equal = BTreeMap::new();
+        for (at, column) in table.columns.iter().enumerate() {
+            let member = Member::Column(Column::new(Some(relation.alias.as_str()), &column.name));
+            let constant = facts.equals(&member).find(|other| matches!(other, Member::Constant(_)));
+            let there = || {
+                facts
+                    .equals(&member)
+                    .find(|other| matches!(other, Member::Column(c) if self.is_there(state, c)))
+            };
+            if let Some(source) = constant.or_else(there) {
+                equal.insert(at, source.expr());
+            }
+        }
+        equal
+    }
+
+    pub(super) fn is_there(&self, state: &State, column: &Column) -> bool {
+        column
+            .relation
+            .as_ref()
+            .is_some_and(|relation| state.joined.iter().any(|alias| alias == relation.table()))
+    }
+
+    /// Searches for words in columns of this relation: the predicate, the columns, the word.
+    pub(super) fn words(&self, relation: &Relation, table: &Table) -> Vec<(usize, Vec<usize>, Expr)> {
+        if relation.outer.is_some() {
+            return vec![];
+        }
+        let found =
+            self.predicates.iter().enumerate().filter_map(|(place, predicate)| match &predicate.says {
+                Says::Words(columns, word) => Some((place, places(columns, relation, table)?, word.clone())),
+                _ => None,
+            });
+        found.collect()
+    }
+
+    /// Intervals of columns of this relation, with the predicates that they were put together from.
+    pub(super) fn intervals(&self, relation: &Relation, table: &Table) -> Intervals {
+        let mut found: Intervals = BTreeMap::new();
+        if relation.outer.is_some() {
+            return found;
+        }
+        for (place, predicate) in self.predicates.iter().enumerate() {
+            let Says::Between(column, interval) = &predicate.says else { continue };
+            let Some(at) = places(std::slice::from_ref(column), relation, table).map(|at| at[0]) else {
+                continue;
+            };
+            let (known, from) = found.entry(at).or_default();
+            let clash = (known.lower.is_some() && interval.lower.is_some())
+                || (known.upper.is_some() && interval.upper.is_some());
+            if !clash {
+                known.lower = known.lower.take().or_else(|| interval.lower.clone());
+                known.upper = known.upper.take().or_else(|| interval.upper.clone());
+                from.push(place);
+            }
+        }
+        found
+    }
+
+    /// The order in which rows of one key would have to come: the query's, without what is the same in all of them.
+    pub(super) fn order(
+        &self,
+        state: &State,
+        relation: &Relation,
+        table: &Table,
+        equal: &BTreeMap<usize, Expr>,
+    ) -> Option<Vec<(usize, KeyOrder)>> {
+        // A page is merged by positions in the index alone: what differs from key to key cannot be in its order.
+        let merged = self.want.page && state.bound.rows > 1;
+        let mut order = Vec::new();
+        for key in &self.want.order {
+            let Expr::Column(column) = &key.expr else { return None };
+            if self.facts.constant(column).is_some() {
+                continue;
+            }
+            let member = Member::Column(column.clone());
+            let alike = std::iter::once(&member).chain(self.facts.equals(&member));
+            let alike: Vec<&Column> = alike
+                .filter_map(|member| match member {
+                    Member::Column(column) => Some(column),
+                    Member::Constant(_) => None,
+                })
+                .collect();
+            let here = alike.iter().find_map(|c| places(std::slice::from_ref(*c), relation, table));
+            match here.map(|at| at[0]) {
+                Some(at) if !equal.contains_key(&at) => {
+                    if !order.iter().any(|(known, _)| *known == at) {
+                        order.push((at, KeyOrder { descending: !key.asc, nulls_first: key.nulls_first }));
+                    }
+                }
+                Some(_) if !merged => {}
+                None if !merged && alike.iter().any(|column| self.is_there(state, column)) => {}
+                _ => return None,
+            }
+        }
+        Some(order)
+    }
+
+    /// The columns of a relation that anything else needs; the search of this place will have been done.
+    pub(super) fn needed(
+        &self,
+        state: &State,
+        relation: &Relation,
+        table: &Table,
+        search: Option<usize>,
+    ) -> BTreeSet<usize> {
+        let searched = search.and_then(|at| self.words(relation, table).get(at).map(|(place, ..)| *place));
+        let of_query = self.outputs.iter().chain(self.want.order.iter().map(|key| &key.expr));
+        let of_predicates = self.predicates.iter().enumerate();
+        let of_predicates =
+            of_predicates.filter(|(place, _)| !state.done.contains(place) && Some(*place) != searched);
+        let of_joins = self.block.relations.iter().flat_map(|relation| relation.outer.iter().flatten());
+        let exprs = of_query.chain(of_predicates.map(|(_, predicate)| &predicate.expr)).chain(of_joins);
+        let mut needed: BTreeSet<usize> = exprs
+            .flat_map(columns)
+            .filter_map(|column| Some(places(&[column], relation, table)?[0]))
+            .collect();
+        if self.want.page {
+            needed.extend(table.key_columns());
+        }
+        needed
+    }
+}
+
+/// The places of columns in the table of a relation, if they are all of it.
+fn places(columns: &[Column], relation: &Relation, table: &Table) -> Option<Vec<usize>> {
+    let places = columns.iter().map(|column| {
+        let of = column.relation.as_ref()?.table();
+        (of == relation.alias).then(|| table.column(&column.name).ok()).flatten()
+    });
+    places.collect()
+}

@@ -1,0 +1,118 @@
+//! Types of expressions and of the columns of chains.
+
+use crate::plan::{Chain, Source, Step};
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::{DFSchema, TableReference};
+use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::{Expr, ExprSchemable};
+use std::sync::Arc;
+
+/// The columns of the rows, after each step; qualified.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Columns(pub Vec<(Option<TableReference>, Field)>);
+
+impl Columns {
+    /// Of what a chain begins with.
+    pub fn of_source(source: &Source) -> Columns {
+        match source {
+            Source::Call => Columns::default(),
+            Source::Lists(lists) => {
+                let columns = lists.iter().map(|list| {
+                    (
+                        Some(TableReference::bare(list.alias.as_str())),
+                        Field::new("value", list.of.clone(), false),
+                    )
+                });
+                Columns(columns.collect())
+            }
+            Source::Values { fields, .. } | Source::Union { fields, .. } => {
+                Columns(fields.iter().map(|field| (None, field.clone())).collect())
+            }
+        }
+    }
+
+    /// Of a chain's rows at its end.
+    pub fn of(chain: &Chain) -> datafusion::common::Result<Columns> {
+        let mut columns = Columns::of_source(&chain.source);
+        for step in &chain.steps {
+            columns.after(step)?;
+        }
+        Ok(columns)
+    }
+
+    /// Goes over a step.
+    pub fn after(&mut self, step: &Step) -> datafusion::common::Result<()> {
+        match step {
+            Step::Fetch(fetch) => {
+                let alias = Some(TableReference::bare(fetch.alias.as_str()));
+                for at in &fetch.columns {
+                    let column = &fetch.table.columns[*at];
+                    let field = Field::new(&column.name, column.of.arrow(), column.nullable || fetch.outer);
+                    self.0.push((alias.clone(), field));
+                }
+                if fetch.resumable {
+                    self.0.push((None, Field::new(POSITION, DataType::Binary, true)));
+                    self.0.push((None, Field::new(PREFIX, DataType::Binary, true)));
+                }
+            }
+            Step::Project { columns, qualifier } => {
+                let schema = self.schema()?;
+                let qualifier = qualifier.as_ref().map(|alias| TableReference::bare(alias.as_str()));
+                let fields = columns.iter().map(|(expr, name)| named(expr, name, &schema, &qualifier));
+                let mut fields = fields.collect::<datafusion::common::Result<Vec<_>>>()?;
+                // What a cursor needs stays beside what the query asked for.
+                let kept =
+                    self.0.drain(..).filter(|(_, field)| field.name() == POSITION || field.name() == PREFIX);
+                fields.extend(kept);
+                self.0 = fields;
+            }
+            Step::Aggregate { group, aggregates, names, qualifier } => {
+                let schema = self.schema()?;
+                let qualifier = Some(TableReference::bare(qualifier.as_str()));
+                let fields = group.iter().chain(aggregates).zip(names);
+                let fields = fields.map(|(expr, name)| named(expr, name, &schema, &qualifier));
+                self.0 = fields.collect::<datafusion::common::Result<_>>()?;
+            }
+            Step::Page { .. } => self.0.push((None, Field::new(POSITION, DataType::Binary, true))),
+            Step::Filter(_) | Step::Sort(_) | Step::Stop(_) | Step::Distinct | Step::Merge { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// As DataFusion has it.
+    pub fn schema(&self) -> datafusion::common::Result<DFSchema> {
+        let fields = self.0.iter().map(|(qualifier, field)| (qualifier.clone(), Arc::new(field.clone())));
+        DFSchema::new_with_metadata(fields.collect(), Default::default())
+    }
+}
+
+/// Where a row stood within its key's range, and that range: for cursors.
+pub(crate) const POSITION: &str = "#position";
+pub(crate) const PREFIX: &str = "#prefix";
+
+fn named(
+    expr: &Expr,
+    name: &str,
+    schema: &DFSchema,
+    qualifier: &Option<TableReference>,
+) -> datafusion::common::Result<(Option<TableReference>, Field)> {
+    let field = expr.to_field(schema)?.1;
+    Ok((qualifier.clone(), Field::new(name, field.data_type().clone(), field.is_nullable())))
+}
+
+/// The type of a column of a derived relation.
+pub(super) fn column_of(chain: &Chain, name: &str) -> Option<DataType> {
+    let columns = Columns::of(chain).ok()?;
+    columns.0.iter().find(|(_, field)| field.name() == name).map(|(_, field)| field.data_type().clone())
+}
+
+/// The type of an expression without columns.
+pub(super) fn of_constant(expr: &Expr) -> Option<DataType> {
+    expr.get_type(&DFSchema::empty()).ok()
+}
+
+/// A parameter with its type.
+pub(crate) fn placeholder(id: &str, of: &DataType) -> Expr {
+    let field = Arc::new(Field::new("", of.clone(), true));
+    Expr::Placeholder(Placeholder::new_with_field(id.to_string(), Some(field)))
+}

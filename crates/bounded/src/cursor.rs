@@ -1,0 +1,179 @@
+//! Cursors: where a page ended, as text that a browser can keep (piql.txt §4.1).
+//!
+//! `version (1) | query (8) | schema (8) | parameters (8) | prefix | position | mark (16)`, in letters, digits, `-` and
+//! `_`. The mark is a keyed hash (BLAKE3) of all before it, so a cursor cannot be changed or made up. It holds the
+//! last key that was returned, not a number of rows: rows that come and go before it change nothing behind it. Any
+//! server that has the database's key goes on from it.
+
+use crate::error::{Error, Result};
+use crate::execute::Argument;
+use crate::plan::{Chain, Plan, Source, Step};
+use crate::rows::{take_varint, varint};
+use std::fmt;
+use std::str::FromStr;
+
+const VERSION: u8 = 1;
+const MARK: usize = 16;
+/// No cursor that was made here is longer.
+const LONGEST: usize = 64 * 1024;
+
+/// Where the next page begins.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Cursor(String);
+
+impl Cursor {
+    /// The text of the cursor.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = Error;
+
+    /// Takes any text; whether it is a cursor is seen when it is used.
+    fn from_str(text: &str) -> Result<Cursor> {
+        Ok(Cursor(text.to_string()))
+    }
+}
+
+/// The last row's place: behind the prefix of its range, or in the order of the result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub position: Vec<u8>,
+    pub prefix: Vec<u8>,
+}
+
+/// What a cursor belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner {
+    query: [u8; 8],
+    schema: [u8; 8],
+}
+
+impl Owner {
+    /// Of a query and of what it reads: a change of its tables or its plan makes another owner.
+    pub fn new(sql: &str, plan: &Plan) -> Result<Owner> {
+        let mut tables = Vec::new();
+        describe(&plan.chain, &mut tables)?;
+        Ok(Owner { query: short(sql.as_bytes()), schema: short(&tables) })
+    }
+}
+
+/// What the places in a plan depend on: columns, keys and the steps themselves.
+fn describe(chain: &Chain, out: &mut Vec<u8>) -> Result<()> {
+    if let Source::Union { branches, .. } = &chain.source {
+        branches.iter().try_for_each(|branch| describe(branch, out))?;
+    }
+    for step in &chain.steps {
+        match step {
+            Step::Fetch(fetch) => {
+                let columns = postcard::to_stdvec(&fetch.table.columns);
+                out.extend(columns.map_err(|error| Error::Internal(error.to_string()))?);
+                out.extend(format!("{:?}", (&fetch.access, &fetch.keys)).bytes());
+            }
+            other => out.extend(format!("{other:?}").bytes()),
+        }
+    }
+    Ok(())
+}
+
+fn short(bytes: &[u8]) -> [u8; 8] {
+    first(blake3::hash(bytes).as_bytes())
+}
+
+fn first<const N: usize>(bytes: &[u8; 32]) -> [u8; N] {
+    std::array::from_fn(|at| bytes[at])
+}
+
+fn parameters(given: &[Argument]) -> [u8; 8] {
+    short(format!("{given:?}").as_bytes())
+}
+
+/// Signs a place.
+pub(crate) fn sign(place: &Place, owner: &Owner, given: &[Argument], key: &[u8; 32]) -> Cursor {
+    let mut bytes = vec![VERSION];
+    bytes.extend(owner.query);
+    bytes.extend(owner.schema);
+    bytes.extend(parameters(given));
+    varint(place.prefix.len() as u64, &mut bytes);
+    bytes.extend(&place.prefix);
+    bytes.extend(&place.position);
+    let mark: [u8; MARK] = first(blake3::keyed_hash(key, &bytes).as_bytes());
+    bytes.extend(mark);
+    Cursor(to_text(&bytes))
+}
+
+/// Reads a cursor back.
+pub(crate) fn verify(cursor: &Cursor, owner: &Owner, given: &[Argument], key: &[u8; 32]) -> Result<Place> {
+    let bytes = Some(&cursor.0).filter(|text| text.len() <= LONGEST).and_then(|text| from_text(text));
+    let bytes = bytes.ok_or_else(|| refused("is not one of ours"))?;
+    let Some((signed, mark)) = bytes.split_last_chunk::<MARK>() else { return Err(refused("is cut off")) };
+    if signed.first() != Some(&VERSION) {
+        return Err(refused("is of another release"));
+    }
+    let expected: [u8; MARK] = first(blake3::keyed_hash(key, signed).as_bytes());
+    // Every byte is looked at, so that the time says nothing about where they differ.
+    if expected.iter().zip(mark).fold(0, |wrong, (a, b)| wrong | (a ^ b)) != 0 {
+        return Err(refused("was changed, or signed with another key"));
+    }
+    let mut rest = &signed[1..];
+    let mut part = || -> Result<[u8; 8]> {
+        let (part, tail) = rest.split_first_chunk::<8>().ok_or_else(|| refused("is cut off"))?;
+        rest = tail;
+        Ok(*part)
+    };
+    let (query, schema, given_then) = (part()?, part()?, part()?);
+    if query != owner.query {
+        return Err(refused("belongs to another query"));
+    }
+    if schema != owner.schema {
+        return Err(refused("is from before a change of the schema"));
+    }
+    if given_then != parameters(given) {
+        return Err(refused("belongs to the same query with other parameters"));
+    }
+    let length = take_varint(&mut rest).map_err(|_| refused("is cut off"))?;
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    let (prefix, position) = rest.split_at_checked(length).ok_or_else(|| refused("is cut off"))?;
+    Ok(Place { prefix: prefix.to_vec(), position: position.to_vec() })
+}
+
+fn refused(why: &str) -> Error {
+    Error::invalid(format!("the cursor {why}: begin with the first page again"))
+}
+
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Base 64 as in addresses of pages, without padding.
+fn to_text(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let bits =
+            chunk.iter().enumerate().fold(0_u32, |bits, (at, byte)| bits | u32::from(*byte) << (16 - 8 * at));
+        for at in 0..=chunk.len() {
+            out.push(LETTERS[(bits >> (18 - 6 * at) & 63) as usize] as char);
+        }
+    }
+    out
+}
+
+fn from_text(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len() * 3 / 4);
+    for chunk in text.as_bytes().chunks(4) {
+        let mut bits = 0_u32;
+        for (at, letter) in chunk.iter().enumerate() {
+            let value = LETTERS.iter().position(|known| known == letter)? as u32;
+            bits |= value << (18 - 6 * at);
+        }
+        let bytes = chunk.len().checked_sub(1).filter(|bytes| *bytes > 0)?;
+        out.extend((0..bytes).map(|at| (bits >> (16 - 8 * at)) as u8));
+    }
+    Some(out)
+}

@@ -1,0 +1,60 @@
+//! What can go wrong, sorted by what is to be done about it.
+
+use crate::refusal::Refusal;
+use datafusion::error::DataFusionError;
+use std::fmt;
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error, named by its remedy.
+#[derive(Debug)]
+pub enum Error {
+    /// Change the statement or the call. [`whimbrel_sql::render`] shows the place in the text.
+    Invalid(DataFusionError),
+    /// Mend the rows: a key, a reference, a unique or a cardinality constraint is violated.
+    Data(String),
+    /// Rewrite the query or add what the refusal names: it has no bound.
+    Unbounded(Box<Refusal>),
+    /// Try again: the store is away, or somebody else changed the same row meanwhile.
+    Unavailable(String),
+    /// Our bug, or a store that was damaged.
+    Internal(String),
+}
+
+impl Error {
+    pub(crate) fn invalid(message: impl Into<String>) -> Error {
+        Error::Invalid(DataFusionError::Plan(message.into()))
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Error {
+        use DataFusionError as E;
+        match error.find_root() {
+            E::Plan(_) | E::SchemaError(..) | E::SQL(..) | E::NotImplemented(_) | E::Configuration(_) => {
+                Error::Invalid(error)
+            }
+            E::Internal(_) => Error::Internal(error.strip_backtrace()),
+            _ => Error::Data(error.strip_backtrace()),
+        }
+    }
+}
+
+impl From<datafusion::arrow::error::ArrowError> for Error {
+    fn from(error: datafusion::arrow::error::ArrowError) -> Error {
+        Error::from(DataFusionError::from(error))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Invalid(error) => write!(f, "{}", whimbrel_sql::render(error, "")),
+            Error::Data(text) | Error::Unavailable(text) | Error::Internal(text) => f.write_str(text),
+            Error::Unbounded(refusal) => write!(f, "{refusal}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,123 @@
+//! Grouping and aggregates, by DataFusion's accumulators.
+
+use super::local::{self, Local, Scope};
+use super::rows::{Call, Rows};
+use crate::compile::coerced;
+use crate::error::{Error, Result};
+use datafusion::arrow::array::{ArrayRef, UInt32Array};
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::row::{RowConverter, SortField};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment};
+use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Groups and what is computed of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Grouping {
+    keys: Vec<Local>,
+    aggregates: Vec<One>,
+}
+
+#[derive(Debug, Clone)]
+struct One {
+    function: Arc<AggregateFunctionExpr>,
+    args: Vec<Local>,
+    filter: Option<Local>,
+}
+
+impl Grouping {
+    pub fn new(group: &[Expr], aggregates: &[Expr], scope: &Arc<Scope>) -> Result<Grouping> {
+        let keys = group.iter().map(|expr| Local::new(expr, scope)).collect::<Result<_>>()?;
+        let aggregates = aggregates.iter().map(|expr| One::new(expr, scope)).collect::<Result<_>>()?;
+        Ok(Grouping { keys, aggregates })
+    }
+
+    pub fn run(&self, rows: &Rows, call: &Call<'_>) -> Result<Rows> {
+        let keys = local::values(&self.keys, rows, call)?;
+        let groups = groups(&keys, rows.len)?;
+        let first: UInt32Array = groups.iter().filter_map(|group| group.first().copied()).collect();
+        let mut columns =
+            keys.iter().map(|key| take(key, &first, None)).collect::<std::result::Result<Vec<_>, _>>()?;
+        for aggregate in &self.aggregates {
+            columns.push(aggregate.run(rows, &groups, call)?);
+        }
+        Ok(Rows { columns, len: groups.len() })
+    }
+}
+
+/// The rows of each group, groups in the order in which they first came; without keys there is one group.
+fn groups(keys: &[ArrayRef], len: usize) -> Result<Vec<Vec<u32>>> {
+    if keys.is_empty() {
+        return Ok(vec![(0..len as u32).collect()]);
+    }
+    let fields = keys.iter().map(|key| SortField::new(key.data_type().clone()));
+    let converted = RowConverter::new(fields.collect())?.convert_columns(keys)?;
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    let mut groups: Vec<Vec<u32>> = Vec::new();
+    for (at, key) in converted.iter().enumerate() {
+        let place = *places.entry(key.as_ref().to_vec()).or_insert_with(|| {
+            groups.push(vec![]);
+            groups.len() - 1
+        });
+        groups[place].push(at as u32);
+    }
+    Ok(groups)
+}
+
+impl One {
+    fn new(expr: &Expr, scope: &Arc<Scope>) -> Result<One> {
+        let bound = coerced(scope.bound(expr)?, &scope.schema)?;
+        let plain = bound.clone().unalias();
+        let Expr::AggregateFunction(AggregateFunction { func, params }) = plain else {
+            return Err(Error::Internal(format!("{expr} is not an aggregate")));
+        };
+        if !params.order_by.is_empty() {
+            return Err(Error::invalid(format!(
+                "{expr}: an aggregate over sorted rows is not supported; sort the rows you get"
+            )));
+        }
+        let args = params.args.iter().map(|arg| Local::new(arg, scope)).collect::<Result<Vec<_>>>()?;
+        let filter = params.filter.as_ref().map(|filter| Local::new(filter, scope)).transpose()?;
+        let physical = params
+            .args
+            .iter()
+            .map(|arg| Ok(crate::compile::state().create_physical_expr(arg.clone(), &scope.schema)?));
+        let schema = Arc::new(Schema::new(scope.schema.fields().iter().cloned().collect::<Vec<_>>()));
+        let function = AggregateExprBuilder::new(func, physical.collect::<Result<_>>()?)
+            .schema(schema)
+            .alias("aggregate")
+            .with_distinct(params.distinct)
+            .with_ignore_nulls(params.null_treatment == Some(NullTreatment::IgnoreNulls))
+            .build()?;
+        Ok(One { function: Arc::new(function), args, filter })
+    }
+
+    fn run(&self, rows: &Rows, groups: &[Vec<u32>], call: &Call<'_>) -> Result<ArrayRef> {
+        let args = local::values(&self.args, rows, call)?;
+        let keep = self
+            .filter
+            .as_ref()
+            .map(|filter| local::all_true(std::slice::from_ref(filter), rows, call))
+            .transpose()?;
+        let mut results = Vec::with_capacity(groups.len());
+        for group in groups {
+            let kept = group.iter().filter(|at| keep.as_ref().is_none_or(|keep| keep.value(**at as usize)));
+            let places: UInt32Array = kept.copied().collect();
+            let values = args
+                .iter()
+                .map(|arg| take(arg, &places, None))
+                .collect::<std::result::Result<Vec<_>, _>>()?;
+            let mut accumulator = self.function.create_accumulator()?;
+            accumulator.update_batch(&values)?;
+            results.push(accumulator.evaluate()?);
+        }
+        match results.is_empty() {
+            true => Ok(datafusion::arrow::array::new_empty_array(self.function.field().data_type())),
+            false => Ok(ScalarValue::iter_to_array(results)?),
+        }
+    }
+}

@@ -1,0 +1,526 @@
+//! The remote operator: keys from rows, requests from keys, rows from answers.
+//!
+//! An entry of an index is only a hint where it may be older or younger than its record. A record counts if it has the
+//! version that the entry was written for, or if it still makes that entry; every other entry is passed over, and as
+//! many more are read as were, so that a limit is filled. Only what a crash or a race left behind costs these
+//! requests, which are beyond the bound; `repair` takes it away.
+
+use super::local::{self, Local, Scope};
+use super::rows::{Call, Rows};
+use crate::compile::types::Columns;
+use crate::datum::Datum;
+use crate::error::{Error, Result};
+use crate::keys::{self, Decoded, KeyOrder};
+use crate::plan::{Access, Fetch, ParameterType};
+use crate::rows::{self, RowReader};
+use crate::schema::{Index, IndexKind, KeyPart, Part, Table, read_entry};
+use crate::store::{Found, Read};
+use crate::words;
+use datafusion::arrow::array::{ArrayRef, BinaryArray, UInt32Array};
+use datafusion::logical_expr::Expr;
+use std::sync::Arc;
+
+/// A fetch, ready to run.
+#[derive(Debug)]
+pub(crate) struct Fetcher {
+    table: Arc<Table>,
+    kind: Kind,
+    /// The number of the index, and the parts of its keys that have values.
+    prefix: Vec<u8>,
+    keys: Vec<KeyValue>,
+    columns: Vec<usize>,
+    most: usize,
+    outer: bool,
+    on: Vec<Local>,
+    resumable: bool,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Record,
+    Unique(Index),
+    Range {
+        index: Index,
+        parts: Vec<KeyPart>,
+        interval: Option<Ends>,
+        reverse: bool,
+        dereference: bool,
+        primary: bool,
+    },
+}
+
+/// A part of a key, and where its value comes from.
+#[derive(Debug)]
+struct KeyValue {
+    from: From,
+    order: KeyOrder,
+    word: bool,
+}
+
+#[derive(Debug)]
+enum From {
+    Column(usize),
+    /// The same for all rows.
+    Constant(Local),
+}
+
+#[derive(Debug)]
+struct Ends {
+    lower: Option<(Local, bool)>,
+    upper: Option<(Local, bool)>,
+    order: KeyOrder,
+}
+
+/// A fetch that waits for answers.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    rows: Rows,
+    /// What was asked: the row it was for and what its keys begin with.
+    asked: Vec<Asked>,
+    /// Entries whose records were asked for.
+    entries: Vec<Entry>,
+    /// Records that were found already.
+    records: Vec<Hit>,
+    /// How many more each row may have, and where its range goes on.
+    more: Vec<Asked>,
+    second: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Asked {
+    row: usize,
+    prefix: usize,
+    range: Read,
+}
+
+#[derive(Debug)]
+struct Entry {
+    row: usize,
+    prefix: usize,
+    key: Vec<u8>,
+    version: u64,
+    asked: usize,
+}
+
+/// A record, the row it was found for, and the key by which it was.
+#[derive(Debug)]
+struct Hit {
+    row: usize,
+    prefix: usize,
+    key: Vec<u8>,
+    record: Vec<u8>,
+}
+
+/// The same, wherever it lies.
+struct Seen<'a> {
+    row: usize,
+    prefix: usize,
+    key: &'a [u8],
+    record: Option<&'a [u8]>,
+}
+
+impl Fetcher {
+    pub fn new(
+        fetch: &Fetch,
+        scope: &Arc<Scope>,
+        after: &Columns,
+        parameters: &[ParameterType],
+    ) -> Result<Fetcher> {
+        let constants = Arc::new(Scope::new(&Columns::default(), parameters)?);
+        let primary = fetch.table.primary();
+        let (index, kind) = match &fetch.access {
+            Access::Record => (primary, Kind::Record),
+            Access::Unique(index) => (index.as_ref(), Kind::Unique(Index::clone(index))),
+            Access::Range { index, interval, reverse, dereference } => {
+                let parts = fetch.table.entry_parts(index);
+                let ends = match (interval, parts.get(fetch.keys.len())) {
+                    (Some(interval), Some(part)) => {
+                        let end = |end: &Option<(Expr, bool)>| {
+                            end.as_ref()
+                                .map(|(expr, with)| Ok::<_, Error>((Local::new(expr, &constants)?, *with)))
+                                .transpose()
+                        };
+                        Some(Ends {
+                            lower: end(&interval.lower)?,
+                            upper: end(&interval.upper)?,
+                            order: part.order,
+                        })
+                    }
+                    _ => None,
+                };
+                let kind = Kind::Range {
+                    parts,
+                    interval: ends,
+                    reverse: *reverse,
+                    dereference: *dereference,
+                    primary: index.kind == IndexKind::Primary,
+                    index: Index::clone(index),
+                };
+                (index.as_ref(), kind)
+            }
+        };
+        let parts = fetch.table.entry_parts(index);
+        let keys = fetch.keys.iter().zip(&parts).map(|(expr, part)| {
+            let from = match expr {
+                Expr::Column(column) => From::Column(scope.place(column)?),
+                other => From::Constant(Local::new(other, &constants)?),
+            };
+            Ok(KeyValue { from, order: part.order, word: part.column().is_none() })
+        });
+        let after = Arc::new(Scope::new(after, parameters)?);
+        Ok(Fetcher {
+            table: fetch.table.clone(),
+            prefix: index.prefix(),
+            keys: keys.collect::<Result<_>>()?,
+            kind,
+            columns: fetch.columns.clone(),
+            most: usize::try_from(fetch.most).unwrap_or(usize::MAX),
+            outer: fetch.outer,
+            on: fetch.on.iter().map(|expr| Local::new(expr, &after)).collect::<Result<_>>()?,
+            resumable: fetch.resumable,
+        })
+    }
+
+    /// The rows that a page has, if it ends here.
+    pub fn page(&self) -> Option<usize> {
+        self.resumable.then_some(self.most)
+    }
+
+    /// What has to be asked for these rows.
+    pub fn ask(&self, rows: Rows, call: &Call<'_>, reads: &mut Vec<Read>) -> Result<Waiting> {
+        let constants = self.constants(call)?;
+        let ends = match &self.kind {
+            Kind::Range { interval: Some(ends), .. } => Some(ends.values(call)?),
+            _ => None,
+        };
+        let mut asked = Vec::with_capacity(rows.len);
+        for row in 0..rows.len {
+            let Some(key) = self.key(&rows, row, &constants)? else { continue };
+            let prefix = key.len();
+            let Some(range) = self.request(key, ends.as_ref(), call) else { continue };
+            reads.push(range.clone());
+            asked.push(Asked { row, prefix, range });
+        }
+        Ok(Waiting { rows, asked, entries: vec![], records: vec![], more: vec![], second: false })
+    }
+
+    /// The values of the key's parts that are the same for all rows.
+    fn constants(&self, call: &Call<'_>) -> Result<Vec<Option<ArrayRef>>> {
+        let unit = Rows::unit();
+        let constants = self.keys.iter().map(|key| match &key.from {
+            From::Constant(expr) => Ok(Some(expr.value(&unit, call)?)),
+            From::Column(_) => Ok(None),
+        });
+        constants.collect()
+    }
+
+    /// The key of a row; `None` if a part of it is null, for null equals nothing.
+    fn key(&self, rows: &Rows, row: usize, constants: &[Option<ArrayRef>]) -> Result<Option<Vec<u8>>> {
+        let mut out = Vec::with_capacity(48);
+        out.extend_from_slice(&self.prefix);
+        for (key, constant) in self.keys.iter().zip(constants) {
+            let value = match (&key.from, constant) {
+                (From::Column(at), _) => Datum::of(&rows.columns[*at], row)?,
+                (From::Constant(_), Some(constant)) => Datum::of(constant, 0)?,
+                (From::Constant(_), None) => Datum::Null,
+            };
+            match value {
+                Datum::Null => return Ok(None),
+                Datum::Text(text) if key.word => {
+                    let Some(word) = words::searched(text) else { return Ok(None) };
+                    keys::encode(Datum::Text(&word), key.order, &mut out);
+                }
+                value => keys::encode(value, key.order, &mut out),
+            }
+        }
+        Ok(Some(out))
+    }
+
+    fn request(&self, key: Vec<u8>, ends: Option<&Option<EndValues>>, call: &Call<'_>) -> Option<Read> {
+        let Kind::Range { reverse, .. } = &self.kind else { return Some(Read::Get(key)) };
+        let (mut from, mut to) = match ends {
+            // An end that is null: no value is in the interval.
+            Some(None) => return None,
+            Some(Some(ends)) => ends.range(&key),
+            None => (key.clone(), keys::behind(&key)),
+        };
+        if let (true, Some(place)) = (self.resumable, &call.place) {
+            // Positions are equal for two keys at most by the prefix, and the smaller prefix was first.
+            let mut at = key.clone();
+            at.extend_from_slice(&place.position);
+            let with = key > place.prefix;
+            match reverse {
+                false => from = from.max(if with { at } else { next(at) }),
+                true => to = to.min(if with { next(at) } else { at }),
+            }
+        }
+        Some(Read::Range { from, to, limit: self.most, reverse: *reverse })
+    }
+
+    /// Takes the answers; the rows, or what else has to be asked.
+    pub fn give(
+        &self,
+        mut waiting: Waiting,
+        found: Vec<Found>,
+        call: &Call<'_>,
+        reads: &mut Vec<Read>,
+    ) -> Result<Given> {
+        if waiting.second {
+            self.check_records(&mut waiting, found)?;
+            if !waiting.more.is_empty() {
+                waiting.asked = std::mem::take(&mut waiting.more);
+                waiting.second = false;
+                reads.extend(waiting.asked.iter().map(|asked| asked.range.clone()));
+                return Ok(Given::Waiting(waiting));
+            }
+            return Ok(Given::Rows(self.records_of(waiting, call)?));
+        }
+        if self.dereferences() {
+            self.ask_records(&mut waiting, found, reads)?;
+            waiting.second = true;
+            return Ok(Given::Waiting(waiting));
+        }
+        let mut seen = Vec::new();
+        for (asked, found) in waiting.asked.iter().zip(&found) {
+            match (found, &asked.range) {
+                (Found::Value(Some(record)), Read::Get(key)) => {
+                    seen.push(Seen { row: asked.row, prefix: asked.prefix, key, record: Some(record) });
+                }
+                (Found::Entries(entries), _) => {
+                    seen.extend(entries.iter().map(|(key, record)| Seen {
+                        row: asked.row,
+                        prefix: asked.prefix,
+                        key,
+                        record: Some(record),
+                    }));
+                }
+                _ => {}
+            }
+        }
+        Ok(Given::Rows(self.put_together(&waiting.rows, seen, call)?))
+    }
+
+    fn dereferences(&self) -> bool {
+        matches!(self.kind, Kind::Unique(_) | Kind::Range { dereference: true, .. })
+    }
+
+    /// From entries to the keys of their records.
+    fn ask_records(&self, waiting: &mut Waiting, found: Vec<Found>, reads: &mut Vec<Read>) -> Result<()> {
+        waiting.entries.clear();
+        for (at, (asked, found)) in waiting.asked.iter().zip(&found).enumerate() {
+            let mut entry = |key: &[u8], value: &[u8]| {
+                let (version, record) = read_entry(value)?;
+                reads.push(Read::Get(record.to_vec()));
+                let (row, prefix) = (asked.row, asked.prefix);
+                waiting.entries.push(Entry { row, prefix, key: key.to_vec(), version, asked: at });
+                Ok::<_, Error>(())
+            };
+            match (found, &asked.range) {
+                (Found::Value(Some(value)), Read::Get(key)) => entry(key, value)?,
+                (Found::Entries(entries), _) => {
+                    entries.iter().try_for_each(|(key, value)| entry(key, value))?
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the records that belong to their entries; where some do not, asks for as many more.
+    fn check_records(&self, waiting: &mut Waiting, found: Vec<Found>) -> Result<()> {
+        let mut missing = vec![(0_usize, 0_usize); waiting.asked.len()];
+        let mut last: Vec<Option<Vec<u8>>> = vec![None; waiting.asked.len()];
+        for (entry, found) in waiting.entries.drain(..).zip(found) {
+            let (seen, passed) = &mut missing[entry.asked];
+            *seen += 1;
+            last[entry.asked] = Some(entry.key.clone());
+            match found {
+                Found::Value(Some(record)) if self.belongs(&entry, &record)? => {
+                    waiting.records.push(Hit {
+                        row: entry.row,
+                        prefix: entry.prefix,
+                        key: entry.key,
+                        record,
+                    });
+                }
+                _ => *passed += 1,
+            }
+        }
+        for ((asked, (seen, passed)), last) in waiting.asked.iter().zip(missing).zip(last) {
+            if let (Read::Range { from, to, limit, reverse }, Some(last)) = (&asked.range, last)
+                && passed > 0
+                && seen == *limit
+            {
+                let (from, to) = if *reverse { (from.clone(), last) } else { (next(last), to.clone()) };
+                let range = Read::Range { from, to, limit: passed, reverse: *reverse };
+                waiting.more.push(Asked { range, ..asked.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    fn belongs(&self, entry: &Entry, record: &[u8]) -> Result<bool> {
+        if rows::version(record)? == entry.version {
+            return Ok(true);
+        }
+        let (Kind::Unique(index) | Kind::Range { index, .. }) = &self.kind else { return Ok(true) };
+        let row = rows::batch(&self.table, std::iter::once(record))?;
+        Ok(index.keys(&self.table, row.columns(), 0)?.contains(&entry.key))
+    }
+
+    fn records_of(&self, mut waiting: Waiting, call: &Call<'_>) -> Result<Rows> {
+        // What was asked for later belongs behind what its row had before.
+        waiting.records.sort_by_key(|hit| hit.row);
+        let seen = waiting.records.iter().map(|hit| Seen {
+            row: hit.row,
+            prefix: hit.prefix,
+            key: &hit.key,
+            record: Some(&hit.record),
+        });
+        self.put_together(&waiting.rows, seen.collect(), call)
+    }
+
+    /// Rows and what was found for them, side by side.
+    fn put_together(&self, rows: &Rows, seen: Vec<Seen<'_>>, call: &Call<'_>) -> Result<Rows> {
+        if !self.outer {
+            return self.build(rows, &seen);
+        }
+        let mut seen = seen;
+        if !self.on.is_empty() {
+            let keep = local::all_true(&self.on, &self.build(rows, &seen)?, call)?;
+            let mut at = 0;
+            seen.retain(|_| {
+                at += 1;
+                keep.value(at - 1)
+            });
+        }
+        let mut all = Vec::with_capacity(seen.len());
+        let mut seen = seen.into_iter().peekable();
+        for row in 0..rows.len {
+            let before = all.len();
+            while let Some(hit) = seen.next_if(|hit| hit.row == row) {
+                all.push(hit);
+            }
+            if all.len() == before {
+                all.push(Seen { row, prefix: 0, key: &[], record: None });
+            }
+        }
+        self.build(rows, &all)
+    }
+
+    fn build(&self, rows: &Rows, seen: &[Seen<'_>]) -> Result<Rows> {
+        let mut reader = RowReader::new(&self.table, &self.columns, seen.len())?;
+        let covered = match &self.kind {
+            Kind::Range { parts, dereference: false, primary: false, .. } => Some(parts.as_slice()),
+            _ => None,
+        };
+        for hit in seen {
+            match (hit.record, covered) {
+                (None, _) => reader.read_nothing()?,
+                (Some(record), None) => reader.read(record)?,
+                (Some(_), Some(parts)) => {
+                    let values = self.values_of(parts, hit.key)?;
+                    reader.read_values(values.iter().map(Decoded::datum))?;
+                }
+            }
+        }
+        let same = rows.len == seen.len() && seen.iter().enumerate().all(|(at, hit)| hit.row == at);
+        let mut columns = match same {
+            true => rows.columns.clone(),
+            false => {
+                let places: UInt32Array = seen.iter().map(|hit| hit.row as u32).collect();
+                rows.take(&places)?.columns
+            }
+        };
+        columns.extend(reader.finish());
+        if self.resumable {
+            let positions: BinaryArray = seen.iter().map(|hit| Some(&hit.key[hit.prefix..])).collect();
+            let prefixes: BinaryArray = seen.iter().map(|hit| Some(&hit.key[..hit.prefix])).collect();
+            columns.push(Arc::new(positions));
+            columns.push(Arc::new(prefixes));
+        }
+        Ok(Rows { columns, len: seen.len() })
+    }
+
+    /// The columns that are wanted, from the key of an entry.
+    fn values_of(&self, parts: &[KeyPart], key: &[u8]) -> Result<Vec<Decoded>> {
+        let mut rest = key.get(self.prefix.len()..).unwrap_or_default();
+        let mut values = Vec::with_capacity(parts.len());
+        for part in parts {
+            let of = match &part.part {
+                Part::Column(at) => self.table.columns[*at].of,
+                Part::Words(_) => crate::datum::Type::Text(None),
+            };
+            if rest.is_empty() {
+                break;
+            }
+            values.push(keys::decode(of, part.order, &mut rest)?);
+        }
+        let wanted = self.columns.iter().map(|column| {
+            let at = parts.iter().position(|part| part.column() == Some(*column));
+            at.and_then(|at| values.get(at).cloned())
+                .ok_or_else(|| Error::Internal("an entry of an index is damaged: run repair".to_string()))
+        });
+        wanted.collect()
+    }
+}
+
+/// What became of answers.
+#[derive(Debug)]
+pub(crate) enum Given {
+    Rows(Rows),
+    Waiting(Waiting),
+}
+
+/// The values of the ends of an interval.
+struct EndValues {
+    lower: Option<(Vec<u8>, bool)>,
+    upper: Option<(Vec<u8>, bool)>,
+    descending: bool,
+}
+
+impl Ends {
+    /// `None` if an end is null.
+    fn values(&self, call: &Call<'_>) -> Result<Option<EndValues>> {
+        let mut ends = [None, None];
+        for (value, end) in ends.iter_mut().zip([&self.lower, &self.upper]) {
+            let Some((expr, with)) = end else { continue };
+            let column = expr.value(&Rows::unit(), call)?;
+            let datum = Datum::of(&column, 0)?;
+            if datum == Datum::Null {
+                return Ok(None);
+            }
+            let mut key = Vec::new();
+            keys::encode(datum, self.order, &mut key);
+            *value = Some((key, *with));
+        }
+        let [lower, upper] = ends;
+        Ok(Some(EndValues { lower, upper, descending: self.order.descending }))
+    }
+}
+
+impl EndValues {
+    /// From the first key of the interval to the one behind the last; nulls are outside.
+    fn range(&self, prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        let (first, last) =
+            if self.descending { (&self.upper, &self.lower) } else { (&self.lower, &self.upper) };
+        let with = |end: &[u8]| [prefix, end].concat();
+        let from = match first {
+            Some((end, true)) => with(end),
+            Some((end, false)) => keys::behind(&with(end)),
+            None => with(&[keys::VALUE]),
+        };
+        let to = match last {
+            Some((end, true)) => keys::behind(&with(end)),
+            Some((end, false)) => with(end),
+            None => with(&[keys::VALUE + 1]),
+        };
+        (from, to)
+    }
+}
+
+/// The first key behind this one.
+fn next(mut key: Vec<u8>) -> Vec<u8> {
+    key.push(0);
+    key
+}

@@ -1,0 +1,309 @@
+//! Programs run: in rounds, or row by row.
+
+use super::fetch::{Given, Waiting};
+use super::local::{self, Local};
+use super::program::{Begin, Op, Program, Values};
+use super::rows::{Call, Rows};
+use super::{Executor, ask};
+use crate::cursor::Place;
+use crate::error::{Error, Result};
+use crate::store::{Found, Read};
+use datafusion::arrow::array::{ArrayRef, AsArray, UInt32Array, new_empty_array};
+use datafusion::arrow::compute::{concat, take};
+
+/// A program that runs.
+struct Run<'p> {
+    program: &'p Program,
+    at: usize,
+    state: State<'p>,
+    /// Where the next page begins, once that is known.
+    next: Option<Place>,
+}
+
+enum State<'p> {
+    Union(Vec<Run<'p>>),
+    Rows(Rows),
+    /// So many answers belong to it.
+    Waiting(Box<Waiting>, usize),
+}
+
+/// Round by round.
+pub(super) fn in_rounds(program: &Program, call: &Call<'_>) -> Result<(Rows, Option<Place>)> {
+    let mut run = Run::new(program, call)?;
+    let mut reads = Vec::new();
+    loop {
+        run.advance(call, &mut reads)?;
+        if let (State::Rows(rows), true) = (&run.state, run.at == program.steps.len()) {
+            return Ok((rows.clone(), run.next));
+        }
+        let requests = std::mem::take(&mut reads);
+        let found = ask(call.store, call.executor, &requests)?;
+        run.give(&mut found.into_iter(), call, &mut reads)?;
+    }
+}
+
+impl<'p> Run<'p> {
+    fn new(program: &'p Program, call: &Call<'_>) -> Result<Run<'p>> {
+        let state = match &program.source {
+            Begin::Union(branches) => {
+                State::Union(branches.iter().map(|branch| Run::new(branch, call)).collect::<Result<_>>()?)
+            }
+            source => State::Rows(begin(source, call)?),
+        };
+        Ok(Run { program, at: 0, state, next: None })
+    }
+
+    fn finished(&self) -> bool {
+        matches!(self.state, State::Rows(_)) && self.at == self.program.steps.len()
+    }
+
+    /// Goes on until an answer is needed, and says what has to be asked.
+    fn advance(&mut self, call: &Call<'_>, reads: &mut Vec<Read>) -> Result<()> {
+        if let State::Union(branches) = &mut self.state {
+            branches.iter_mut().try_for_each(|branch| branch.advance(call, reads))?;
+            if !branches.iter().all(Run::finished) {
+                return Ok(());
+            }
+            let rows: Vec<Rows> = branches.iter().filter_map(|branch| branch.rows().cloned()).collect();
+            self.state = State::Rows(Rows::concat(&rows)?.unwrap_or(Rows { columns: vec![], len: 0 }));
+        }
+        while let (State::Rows(rows), Some(op)) = (&mut self.state, self.program.steps.get(self.at)) {
+            self.at += 1;
+            let rows = std::mem::replace(rows, Rows { columns: vec![], len: 0 });
+            match op {
+                Op::Fetch(fetcher) => {
+                    let before = reads.len();
+                    let waiting = fetcher.ask(rows, call, reads)?;
+                    self.state = State::Waiting(Box::new(waiting), reads.len() - before);
+                }
+                op => {
+                    let rows = step(op, rows, call)?;
+                    self.next = ends(op, &rows).or(self.next.take());
+                    self.state = State::Rows(rows);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn rows(&self) -> Option<&Rows> {
+        match &self.state {
+            State::Rows(rows) => Some(rows),
+            _ => None,
+        }
+    }
+
+    /// Takes the answers to what was asked, and says what else has to be.
+    fn give(
+        &mut self,
+        found: &mut std::vec::IntoIter<Found>,
+        call: &Call<'_>,
+        reads: &mut Vec<Read>,
+    ) -> Result<()> {
+        match &mut self.state {
+            State::Union(branches) => {
+                branches.iter_mut().try_for_each(|branch| branch.give(found, call, reads))
+            }
+            State::Rows(_) => Ok(()),
+            State::Waiting(..) => {
+                let empty = State::Rows(Rows { columns: vec![], len: 0 });
+                let State::Waiting(waiting, count) = std::mem::replace(&mut self.state, empty) else {
+                    return Ok(());
+                };
+                let Some(Op::Fetch(fetcher)) = self.program.steps.get(self.at - 1) else {
+                    return Err(Error::Internal("an answer came to a step that asked for none".to_string()));
+                };
+                let before = reads.len();
+                match fetcher.give(*waiting, found.by_ref().take(count).collect(), call, reads)? {
+                    Given::Waiting(waiting) => {
+                        self.state = State::Waiting(Box::new(waiting), reads.len() - before)
+                    }
+                    Given::Rows(rows) => {
+                        self.next = fetcher.page().and_then(|page| place(&rows, page)).or(self.next.take());
+                        self.state = State::Rows(rows);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Where the next page begins, if this is the step where pages end.
+fn ends(op: &Op, rows: &Rows) -> Option<Place> {
+    match op {
+        Op::Merge { rows: page, .. } => place(rows, *page),
+        Op::Page { rows: page, .. } if rows.len >= *page => {
+            let positions = rows.columns.last()?.as_binary_opt::<i32>()?;
+            Some(Place { position: positions.value(rows.len - 1).to_vec(), prefix: vec![] })
+        }
+        _ => None,
+    }
+}
+
+/// The position of the last row of a full page; the last two columns are position and prefix.
+fn place(rows: &Rows, page: usize) -> Option<Place> {
+    let [.., position, prefix] = rows.columns.as_slice() else { return None };
+    if rows.len < page {
+        return None;
+    }
+    let last = rows.len.checked_sub(1)?;
+    Some(Place {
+        position: position.as_binary_opt::<i32>()?.value(last).to_vec(),
+        prefix: prefix.as_binary_opt::<i32>()?.value(last).to_vec(),
+    })
+}
+
+/// One local step.
+fn step(op: &Op, rows: Rows, call: &Call<'_>) -> Result<Rows> {
+    match op {
+        Op::Fetch(_) => Err(Error::Internal("a remote step was run as a local one".to_string())),
+        Op::Filter(exprs) => rows.filter(&local::all_true(exprs, &rows, call)?),
+        Op::Project { columns, kept } => {
+            let mut projected = local::values(columns, &rows, call)?;
+            projected.extend(kept.iter().map(|at| rows.columns[*at].clone()));
+            Ok(Rows { columns: projected, len: rows.len })
+        }
+        Op::Sort { keys, first } => local::sort(keys, &rows, call, *first),
+        Op::Stop(first) => Ok(rows.first(*first)),
+        Op::Group(grouping) => grouping.run(&rows, call),
+        Op::Distinct => local::distinct(&rows),
+        Op::Merge { position, prefix, reverse, rows: first } => {
+            local::merged(&rows, *position, *prefix, *reverse, *first)
+        }
+        Op::Page { keys, rows: first } => local::page(keys, &rows, call, *first),
+    }
+}
+
+fn begin(source: &Begin, call: &Call<'_>) -> Result<Rows> {
+    match source {
+        Begin::Call | Begin::Union(_) => Ok(Rows::unit()),
+        Begin::Lists(lists) => {
+            lists.iter().try_fold(Rows::unit(), |rows, list| beside(&rows, different(list, call)?))
+        }
+        Begin::Rows { types, rows } => {
+            let mut columns = Vec::with_capacity(types.len());
+            for (at, of) in types.iter().enumerate() {
+                let values = rows.iter().map(|row| typed(row[at].value(&Rows::unit(), call)?, of));
+                columns.push(together(&values.collect::<Result<Vec<_>>>()?, of)?);
+            }
+            Ok(Rows { columns, len: rows.len() })
+        }
+    }
+}
+
+fn typed(value: ArrayRef, of: &datafusion::arrow::datatypes::DataType) -> Result<ArrayRef> {
+    match value.data_type() == of {
+        true => Ok(value),
+        false => Ok(datafusion::arrow::compute::cast(&value, of)?),
+    }
+}
+
+fn together(values: &[ArrayRef], of: &datafusion::arrow::datatypes::DataType) -> Result<ArrayRef> {
+    let values: Vec<&dyn datafusion::arrow::array::Array> = values.iter().map(AsRef::as_ref).collect();
+    match values.is_empty() {
+        true => Ok(new_empty_array(of)),
+        false => Ok(concat(&values)?),
+    }
+}
+
+/// The different values of a list that are not null.
+fn different(list: &Values, call: &Call<'_>) -> Result<ArrayRef> {
+    let values = match list {
+        Values::Given(at) => call.lists[*at]
+            .clone()
+            .ok_or_else(|| Error::Internal("a list was not given as one".to_string()))?,
+        Values::Computed(of, exprs) => {
+            let values = exprs.iter().map(|expr: &Local| typed(expr.value(&Rows::unit(), call)?, of));
+            together(&values.collect::<Result<Vec<_>>>()?, of)?
+        }
+    };
+    let len = values.len();
+    let rows = local::distinct(&Rows { columns: vec![values], len })?;
+    let values = &rows.columns[0];
+    let there: UInt32Array =
+        (0..values.len()).filter(|at| values.is_valid(*at)).map(|at| at as u32).collect();
+    Ok(take(values, &there, None)?)
+}
+
+/// Every row with every value.
+fn beside(rows: &Rows, values: ArrayRef) -> Result<Rows> {
+    let (outer, inner) = (rows.len as u32, values.len() as u32);
+    let places: UInt32Array = (0..outer).flat_map(|at| std::iter::repeat_n(at, inner as usize)).collect();
+    let mut product = rows.take(&places)?;
+    let places: UInt32Array = (0..outer).flat_map(|_| 0..inner).collect();
+    product.columns.push(take(&values, &places, None)?);
+    Ok(product)
+}
+
+/// Row by row: a step's rows go through the steps behind it one at a time, until a stop has enough of them.
+pub(super) fn lazily(program: &Program, call: &Call<'_>) -> Result<(Rows, Option<Place>)> {
+    let rows = match &program.source {
+        Begin::Union(branches) => {
+            let rows =
+                branches.iter().map(|branch| Ok(lazily(branch, call)?.0)).collect::<Result<Vec<_>>>()?;
+            Rows::concat(&rows)?.unwrap_or(Rows { columns: vec![], len: 0 })
+        }
+        source => begin(source, call)?,
+    };
+    let mut next = None;
+    let rows = all(&program.steps, rows, call, &mut next)?;
+    Ok((rows, next))
+}
+
+fn all(ops: &[Op], rows: Rows, call: &Call<'_>, next: &mut Option<Place>) -> Result<Rows> {
+    let streams = |op: &Op| matches!(op, Op::Fetch(_) | Op::Filter(_) | Op::Project { .. });
+    let whole = ops.iter().position(|op| !streams(op)).unwrap_or(ops.len());
+    let enough = match ops.get(whole) {
+        Some(Op::Stop(rows)) => *rows,
+        _ => usize::MAX,
+    };
+    let mut parts = Vec::new();
+    one_by_one(&ops[..whole], rows, call, enough, &mut parts, next)?;
+    let rows = Rows::concat(&parts)?.unwrap_or(Rows { columns: vec![], len: 0 });
+    let Some(op) = ops.get(whole) else { return Ok(rows) };
+    let rows = step(op, rows, call)?;
+    *next = ends(op, &rows).or(next.take());
+    all(&ops[whole + 1..], rows, call, next)
+}
+
+fn one_by_one(
+    ops: &[Op],
+    rows: Rows,
+    call: &Call<'_>,
+    enough: usize,
+    parts: &mut Vec<Rows>,
+    next: &mut Option<Place>,
+) -> Result<()> {
+    let Some((op, rest)) = ops.split_first() else {
+        parts.push(rows);
+        return Ok(());
+    };
+    let rows = match op {
+        Op::Fetch(fetcher) => {
+            let mut reads = Vec::new();
+            let mut waiting = fetcher.ask(rows, call, &mut reads)?;
+            let rows = loop {
+                let requests = std::mem::take(&mut reads);
+                let found = ask(call.store, Executor::Lazy, &requests)?;
+                match fetcher.give(waiting, found, call, &mut reads)? {
+                    Given::Rows(rows) => break rows,
+                    Given::Waiting(again) => waiting = again,
+                }
+            };
+            *next = fetcher.page().and_then(|page| place(&rows, page)).or(next.take());
+            rows
+        }
+        op => step(op, rows, call)?,
+    };
+    if rows.len < 2 || !rest.iter().any(|op| matches!(op, Op::Fetch(_))) {
+        return one_by_one(rest, rows, call, enough, parts, next);
+    }
+    for row in 0..rows.len {
+        if parts.iter().map(|rows| rows.len).sum::<usize>() >= enough {
+            break;
+        }
+        one_by_one(rest, rows.slice(row, 1), call, enough, parts, next)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Bounded queries: SQL over a key/value store, and what a query can cost at most is proven before it runs.
+//!
+//! This is PIQL (Armbrust et al., *PIQL: Success-Tolerant Query Processing in the Cloud*, VLDB 2011). A query is compiled
+//! to requests to an ordered key/value store. One whose number of requests has no greatest value is refused, with
+//! what to change; every other costs the same with a thousand rows as with a billion.
+//!
+//! Layers, bottom up:
+//! 1. [`datum`], [`keys`], [`rows`]: values as bytes;
+//! 2. [`store`]: the trait that a store has to fill, the embedded one, one in memory, one that fails on command;
+//! 3. [`schema`]: tables, indexes, limits, `create table`;
+//! 4. `text`, `compile`, [`plan`], [`bound`], [`refusal`]: from a statement to a plan with a bound, or to a refusal;
+//! 5. `execute`, [`cursor`]: plans run in rounds; pages;
+//! 6. `write`: rows in and out, indexes kept, limits held, repair;
+//! 7. [`Database`], [`Prepared`]: what an application uses.
+//!
+//! Start at [`Database`].
+//!
+//! Not here: prediction of latencies, views, stores over the network.
+//!
+//! ```
+//! use whimbrel_bounded::{Database, MemoryStore};
+//!
+//! let db = Database::open(MemoryStore::default())?;
+//! db.execute("create table thoughts (owner varchar(20), at bigint, text varchar(140), primary key (owner, at))", &[])?;
+//! let post = db.prepare("insert into thoughts values (?, ?, ?)")?;
+//! post.call(&["ann".into(), 1_i64.into(), "first".into()])?;
+//! post.call(&["ann".into(), 2_i64.into(), "second".into()])?;
+//!
+//! let recent = db.prepare("select text from thoughts where owner = ? order by at desc limit 10")?;
+//! assert_eq!(recent.plan().bound.requests, 1);
+//! assert_eq!(recent.call(&["ann".into()])?.batch.num_rows(), 2);
+//!
+//! let refused = db.prepare("select text from thoughts where text = ?").unwrap_err();
+//! assert!(refused.to_string().contains("fix 1"));
+//! # Ok::<(), whimbrel_bounded::Error>(())
+//! ```
+
+pub mod bound;
+mod compile;
+pub mod cursor;
+mod database;
+pub mod datum;
+mod error;
+mod execute;
+pub mod keys;
+pub mod plan;
+mod prepared;
+pub mod refusal;
+pub mod rows;
+pub mod schema;
+pub mod store;
+mod text;
+mod words;
+mod write;
+
+pub use bound::{Bound, Bytes};
+pub use cursor::Cursor;
+pub use database::{Compiled, Database, Options};
+pub use error::{Error, Result};
+pub use execute::{Argument, Executor, Page};
+pub use plan::Plan;
+pub use prepared::Prepared;
+pub use refusal::{Fix, Refusal};
+pub use store::{EmbeddedStore, MemoryStore, Observed, Store};
+pub use write::Repaired;

@@ -1,0 +1,206 @@
+//! Records: the value that the store keeps under a primary key.
+//!
+//! `format (1 byte) | version (8) | columns (varint) | nulls (1 bit a column) | values in order`. The *version* is
+//! a number that no other write of a record has: index entries carry it, and what is stale is told from what is
+//! new by it. A record that was written before its table got more columns reads as null in these.
+
+use crate::datum::{ColumnBuilder, Datum, Type};
+use crate::error::{Error, Result};
+use crate::schema::Table;
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+
+const FORMAT: u8 = 1;
+const HEAD: usize = 9;
+
+/// Writes a row of the table as a record of this version.
+///
+/// # Errors
+/// `Data` if a value is longer than its column or null where it may not be.
+pub fn encode(table: &Table, columns: &[ArrayRef], row: usize, version: u64) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(64);
+    out.push(FORMAT);
+    out.extend(version.to_le_bytes());
+    varint(table.columns.len() as u64, &mut out);
+    let nulls = out.len();
+    out.resize(nulls + table.columns.len().div_ceil(8), 0);
+    for (at, (column, values)) in table.columns.iter().zip(columns).enumerate() {
+        let value = Datum::of(values, row)?;
+        if value == Datum::Null {
+            if !column.nullable {
+                return Err(Error::Data(format!(
+                    "{}.{} is not null: give it a value",
+                    table.name, column.name
+                )));
+            }
+            out[nulls + at / 8] |= 1 << (at % 8);
+            continue;
+        }
+        fits(table, at, value)?;
+        put(column.of, value, &mut out);
+    }
+    Ok(out)
+}
+
+fn fits(table: &Table, at: usize, value: Datum<'_>) -> Result<()> {
+    let column = &table.columns[at];
+    let (length, limit) = match (column.of, value) {
+        (Type::Text(Some(limit)), Datum::Text(text)) if text.len() > limit as usize => {
+            (text.chars().count(), limit)
+        }
+        (Type::Bytes(Some(limit)), Datum::Bytes(bytes)) => (bytes.len(), limit),
+        _ => return Ok(()),
+    };
+    if length <= limit as usize {
+        return Ok(());
+    }
+    Err(Error::Data(format!("{}.{} takes {limit}, and this value has {length}", table.name, column.name)))
+}
+
+fn put(of: Type, value: Datum<'_>, out: &mut Vec<u8>) {
+    match (of, value) {
+        (_, Datum::Null) => {}
+        (_, Datum::Bool(v)) => out.push(v.into()),
+        (Type::Int16, Datum::Int(v)) => out.extend((v as i16).to_le_bytes()),
+        (Type::Int32 | Type::Date, Datum::Int(v)) => out.extend((v as i32).to_le_bytes()),
+        (_, Datum::Int(v)) => out.extend(v.to_le_bytes()),
+        (_, Datum::Float(v)) => out.extend(v.to_le_bytes()),
+        (_, Datum::Decimal(v)) => out.extend(v.to_le_bytes()),
+        (_, Datum::Text(v)) => length_and(v.as_bytes(), out),
+        (_, Datum::Bytes(v)) => length_and(v, out),
+    }
+}
+
+fn length_and(bytes: &[u8], out: &mut Vec<u8>) {
+    varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
+/// The version of a record.
+///
+/// # Errors
+/// `Internal` if it is damaged.
+pub fn version(record: &[u8]) -> Result<u64> {
+    match record {
+        [FORMAT, rest @ ..] if rest.len() >= 8 => {
+            Ok(u64::from_le_bytes(rest[..8].try_into().map_err(|_| damaged())?))
+        }
+        _ => Err(damaged()),
+    }
+}
+
+/// Reads columns of records, one after the other.
+pub(crate) struct RowReader<'a> {
+    table: &'a Table,
+    /// For each column of the table up to the last one wanted: where its values go.
+    targets: Vec<Option<usize>>,
+    builders: Vec<ColumnBuilder>,
+}
+
+impl<'a> RowReader<'a> {
+    /// Reads these columns of the table, in this order.
+    pub fn new(table: &'a Table, wanted: &[usize], rows: usize) -> Result<RowReader<'a>> {
+        let mut targets = vec![None; wanted.iter().max().map_or(0, |last| last + 1)];
+        wanted.iter().enumerate().for_each(|(at, column)| targets[*column] = Some(at));
+        let builders = wanted.iter().map(|column| ColumnBuilder::new(table.columns[*column].of, rows));
+        Ok(RowReader { table, targets, builders: builders.collect::<Result<_>>()? })
+    }
+
+    /// Appends a record.
+    pub fn read(&mut self, record: &[u8]) -> Result<()> {
+        version(record)?;
+        let mut rest = record.get(HEAD..).ok_or_else(damaged)?;
+        let count = take_varint(&mut rest)? as usize;
+        let nulls = take(&mut rest, count.div_ceil(8))?;
+        for (at, target) in self.targets.iter().enumerate() {
+            let null = at >= count || nulls[at / 8] & (1 << (at % 8)) != 0;
+            let value = if null { Datum::Null } else { value(self.table.columns[at].of, &mut rest)? };
+            if let Some(target) = target {
+                self.builders[*target].append(value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a row of nulls.
+    pub fn read_nothing(&mut self) -> Result<()> {
+        self.builders.iter_mut().try_for_each(|builder| builder.append(Datum::Null))
+    }
+
+    /// Appends values that come from somewhere else, in the order of the columns wanted.
+    pub fn read_values<'v>(&mut self, values: impl Iterator<Item = Datum<'v>>) -> Result<()> {
+        self.builders.iter_mut().zip(values).try_for_each(|(builder, value)| builder.append(value))
+    }
+
+    /// The columns.
+    pub fn finish(self) -> Vec<ArrayRef> {
+        self.builders.into_iter().map(ColumnBuilder::finish).collect()
+    }
+}
+
+/// All columns of some records.
+pub(crate) fn batch<'r>(
+    table: &Table,
+    records: impl ExactSizeIterator<Item = &'r [u8]>,
+) -> Result<RecordBatch> {
+    let all: Vec<usize> = (0..table.columns.len()).collect();
+    let mut reader = RowReader::new(table, &all, records.len())?;
+    for record in records {
+        reader.read(record)?;
+    }
+    Ok(RecordBatch::try_new(table.arrow_schema(), reader.finish())?)
+}
+
+fn value<'r>(of: Type, rest: &mut &'r [u8]) -> Result<Datum<'r>> {
+    Ok(match of {
+        Type::Bool => Datum::Bool(take(rest, 1)?[0] != 0),
+        Type::Int16 => Datum::Int(i16::from_le_bytes(array(rest)?).into()),
+        Type::Int32 | Type::Date => Datum::Int(i32::from_le_bytes(array(rest)?).into()),
+        Type::Int64 | Type::Timestamp => Datum::Int(i64::from_le_bytes(array(rest)?)),
+        Type::Float64 => Datum::Float(f64::from_le_bytes(array(rest)?)),
+        Type::Decimal(..) => Datum::Decimal(i128::from_le_bytes(array(rest)?)),
+        Type::Text(_) => {
+            let length = take_varint(rest)? as usize;
+            Datum::Text(std::str::from_utf8(take(rest, length)?).map_err(|_| damaged())?)
+        }
+        Type::Bytes(_) => {
+            let length = take_varint(rest)? as usize;
+            Datum::Bytes(take(rest, length)?)
+        }
+    })
+}
+
+fn array<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N]> {
+    take(rest, N)?.try_into().map_err(|_| damaged())
+}
+
+fn take<'r>(rest: &mut &'r [u8], length: usize) -> Result<&'r [u8]> {
+    let (head, tail) = rest.split_at_checked(length).ok_or_else(damaged)?;
+    *rest = tail;
+    Ok(head)
+}
+
+/// Appends a number, seven bits a byte.
+pub(crate) fn varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Takes a number from the front.
+pub(crate) fn take_varint(rest: &mut &[u8]) -> Result<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = take(rest, 1)?[0];
+        value |= u64::from(byte & 0x7F) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(damaged())
+}
+
+fn damaged() -> Error {
+    Error::Internal("a record of the store is damaged: restore it from a copy".to_string())
+}

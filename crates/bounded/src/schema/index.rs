@@ -1,0 +1,189 @@
+//! Indexes: what their keys are made of.
+//!
+//! An index has a number, and every key of the store begins with one. Under the number of the primary key stand
+//! the records. Under that of another index stand its entries: the key is the parts of the index and then, unless
+//! the index is unique, what is missing of the primary key; the value is the version of the record that the entry
+//! was written for (8 bytes) and the record's key. A unique index does not hold rows with a null against each
+//! other: their entries have the primary key behind them.
+
+use super::table::Table;
+use crate::datum::Datum;
+use crate::error::{Error, Result};
+use crate::keys::{self, KeyOrder};
+use crate::words;
+use datafusion::arrow::array::ArrayRef;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+
+/// An index, or the primary key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Index {
+    /// What its keys begin with.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub kind: IndexKind,
+    /// What it is ordered by.
+    pub parts: Vec<KeyPart>,
+    /// Whether every row is in it.
+    pub state: IndexState,
+}
+
+/// What an index is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IndexKind {
+    /// The records themselves.
+    Primary,
+    /// At most one row for each key.
+    Unique,
+    /// To find rows, in order.
+    Ordinary,
+}
+
+/// Whether every row is in an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IndexState {
+    /// Writes keep it; the rows from before are being put into it.
+    Building,
+    /// Queries may use it.
+    Ready,
+}
+
+/// A part of a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyPart {
+    /// What it is of a row.
+    pub part: Part,
+    /// How it is ordered.
+    pub order: KeyOrder,
+}
+
+/// What a part of a key is of a row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Part {
+    /// A column.
+    Column(usize),
+    /// Each word of some columns: a row has as many entries as words.
+    Words(Vec<usize>),
+}
+
+impl KeyPart {
+    /// A column in the usual order.
+    pub fn ascending(column: usize) -> KeyPart {
+        KeyPart { part: Part::Column(column), order: KeyOrder::ASCENDING }
+    }
+
+    /// The column, if it is one.
+    pub fn column(&self) -> Option<usize> {
+        match self.part {
+            Part::Column(at) => Some(at),
+            Part::Words(_) => None,
+        }
+    }
+}
+
+impl Index {
+    /// An index that the schema has not given a number yet.
+    pub(crate) const UNNUMBERED: u32 = 0;
+
+    /// An index that no schema has yet.
+    pub(crate) fn new(name: String, kind: IndexKind, parts: Vec<KeyPart>) -> Index {
+        Index { id: Index::UNNUMBERED, name, kind, parts, state: IndexState::Ready }
+    }
+
+    /// The columns among its parts, in order.
+    pub fn columns(&self) -> Vec<usize> {
+        self.parts.iter().filter_map(KeyPart::column).collect()
+    }
+
+    /// What the keys of this index begin with.
+    pub fn prefix(&self) -> Vec<u8> {
+        self.id.to_be_bytes().to_vec()
+    }
+
+    /// The index as `create index` writes it: `item(token(i_title), i_pub_date desc)`.
+    pub fn describe(&self, table: &Table) -> String {
+        let mut out = format!("{}(", table.name);
+        for (at, part) in self.parts.iter().enumerate() {
+            let separator = if at == 0 { "" } else { ", " };
+            let what = match &part.part {
+                Part::Column(column) => table.columns[*column].name.clone(),
+                Part::Words(columns) => format!("token({})", table.column_names(columns)),
+            };
+            let direction = if part.order.descending { " desc" } else { "" };
+            // Writing into a string does not fail.
+            let _ = write!(out, "{separator}{what}{direction}");
+        }
+        out + ")"
+    }
+
+    /// The keys under which a row stands in this index; the primary key has one, a unique or ordinary index one or,
+    /// if it is of words, as many as there are words.
+    ///
+    /// # Errors
+    /// `Internal` if the columns are not those of the table.
+    pub fn keys(&self, table: &Table, columns: &[ArrayRef], row: usize) -> Result<Vec<Vec<u8>>> {
+        let mut keys = vec![self.prefix()];
+        let mut null = false;
+        for part in &self.parts {
+            match &part.part {
+                Part::Column(at) => {
+                    let value = Datum::of(&columns[*at], row)?;
+                    null |= value == Datum::Null;
+                    keys.iter_mut().for_each(|key| keys::encode(value, part.order, key));
+                }
+                Part::Words(of) => {
+                    let words = row_words(of, columns, row)?;
+                    keys = keys
+                        .iter()
+                        .flat_map(|key| words.iter().map(|word| with_word(key, word, part.order)))
+                        .collect();
+                }
+            }
+        }
+        if self.kind == IndexKind::Ordinary || (self.kind == IndexKind::Unique && null) {
+            for part in &table.primary().parts {
+                if self.kind == IndexKind::Ordinary && self.parts.iter().any(|known| known.part == part.part)
+                {
+                    continue;
+                }
+                let Some(at) = part.column() else { continue };
+                let value = Datum::of(&columns[at], row)?;
+                keys.iter_mut().for_each(|key| keys::encode(value, part.order, key));
+            }
+        }
+        Ok(keys)
+    }
+}
+
+fn row_words(of: &[usize], columns: &[ArrayRef], row: usize) -> Result<std::collections::BTreeSet<String>> {
+    let mut texts = Vec::new();
+    for at in of {
+        if let Datum::Text(text) = Datum::of(&columns[*at], row)? {
+            texts.push(text);
+        }
+    }
+    Ok(words::words(texts.into_iter()))
+}
+
+fn with_word(key: &[u8], word: &str, order: KeyOrder) -> Vec<u8> {
+    let mut key = key.to_vec();
+    keys::encode(Datum::Text(word), order, &mut key);
+    key
+}
+
+/// The value of an entry: the version that it was written for, and the key of its record.
+pub(crate) fn entry_value(version: u64, record: &[u8]) -> Vec<u8> {
+    let mut value = version.to_le_bytes().to_vec();
+    value.extend_from_slice(record);
+    value
+}
+
+/// The version and the record's key of an entry.
+pub(crate) fn read_entry(value: &[u8]) -> Result<(u64, &[u8])> {
+    let (version, record) = value
+        .split_first_chunk::<8>()
+        .ok_or_else(|| Error::Internal("an entry of an index is damaged: run repair".to_string()))?;
+    Ok((u64::from_le_bytes(*version), record))
+}

@@ -1,0 +1,148 @@
+//! Tables and their columns.
+
+use super::index::{Index, IndexKind, IndexState, KeyPart, Part};
+use super::limits::{CardinalityLimit, ForeignKey};
+use crate::datum::Type;
+use crate::error::{Error, Result};
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub of: Type,
+    /// Whether it may be null.
+    pub nullable: bool,
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// Its columns, in order.
+    pub columns: Vec<Column>,
+    /// Its indexes; the first is the primary key, which holds the records themselves.
+    pub indexes: Vec<Index>,
+    /// What its rows refer to.
+    pub foreign_keys: Vec<ForeignKey>,
+    /// How many of its rows may have the same values.
+    pub limits: Vec<CardinalityLimit>,
+}
+
+impl Table {
+    /// The primary key.
+    pub fn primary(&self) -> &Index {
+        &self.indexes[0]
+    }
+
+    /// The columns of the primary key, in its order.
+    pub fn key_columns(&self) -> Vec<usize> {
+        self.primary().columns()
+    }
+
+    /// The place of a column.
+    ///
+    /// # Errors
+    /// `Invalid` if there is none of this name.
+    pub fn column(&self, name: &str) -> Result<usize> {
+        self.columns.iter().position(|column| column.name == name).ok_or_else(|| {
+            let known: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
+            Error::from(whimbrel_plan::names::unknown_column(name, &known))
+        })
+    }
+
+    /// The names of some columns, as they are written: `owner, target`.
+    pub fn column_names(&self, columns: &[usize]) -> String {
+        let names: Vec<&str> = columns.iter().map(|at| self.columns[*at].name.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// Its rows, as Arrow sees them.
+    pub fn arrow_schema(&self) -> SchemaRef {
+        let fields = self.columns.iter().map(|c| Field::new(&c.name, c.of.arrow(), c.nullable));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    /// What the entries of an index are ordered by, to the last: its parts, then what is missing of the primary
+    /// key.
+    pub fn entry_parts(&self, index: &Index) -> Vec<KeyPart> {
+        let mut parts = index.parts.clone();
+        if index.kind == IndexKind::Ordinary {
+            for part in &self.primary().parts {
+                if !parts.iter().any(|known| known.part == part.part) {
+                    parts.push(part.clone());
+                }
+            }
+        }
+        parts
+    }
+
+    /// How many rows there can be, at most, that have the same values in all these columns; and what says so.
+    pub(crate) fn rows_with(&self, columns: &[usize]) -> Option<u64> {
+        let unique = self.indexes.iter();
+        let unique =
+            unique.filter(|index| index.kind != IndexKind::Ordinary && index.state == IndexState::Ready);
+        let one = unique.filter(|index| index.columns().iter().all(|c| columns.contains(c))).map(|_| 1);
+        let limits = self.limits.iter().filter(|limit| limit.state == IndexState::Ready);
+        let limits = limits.filter(|limit| limit.columns.iter().all(|c| columns.contains(c)));
+        one.chain(limits.map(|limit| limit.rows)).min()
+    }
+
+    /// The index by which the rows of a limit or a reference are found: its first parts are these columns.
+    pub(crate) fn index_on(&self, columns: &[usize]) -> Option<&Index> {
+        self.indexes.iter().find(|index| {
+            let first: Option<Vec<usize>> =
+                index.parts.iter().take(columns.len()).map(KeyPart::column).collect();
+            first.is_some_and(|first| {
+                first.len() == columns.len() && columns.iter().all(|column| first.contains(column))
+            })
+        })
+    }
+
+    /// What was being built is ready.
+    pub(crate) fn make_ready(&mut self) {
+        self.indexes.iter_mut().for_each(|index| index.state = IndexState::Ready);
+        self.limits.iter_mut().for_each(|limit| limit.state = IndexState::Ready);
+    }
+
+    /// Whether something is being built.
+    pub(crate) fn is_building(&self) -> bool {
+        self.indexes.iter().any(|index| index.state == IndexState::Building)
+            || self.limits.iter().any(|limit| limit.state == IndexState::Building)
+    }
+
+    /// The most bytes that a record and its key take; the first column without a length if there is one.
+    pub(crate) fn record_bytes(&self) -> std::result::Result<u64, String> {
+        let mut total = 16 + self.columns.len() as u64;
+        for column in &self.columns {
+            total += column.of.max_bytes().ok_or_else(|| format!("{}.{}", self.name, column.name))?;
+        }
+        Ok(total + self.parts_bytes(&self.primary().parts)?)
+    }
+
+    /// The same for an entry of an index.
+    pub(crate) fn entry_bytes(&self, index: &Index) -> std::result::Result<u64, String> {
+        Ok(12 + self.parts_bytes(&self.entry_parts(index))? + self.parts_bytes(&self.primary().parts)?)
+    }
+
+    fn parts_bytes(&self, parts: &[KeyPart]) -> std::result::Result<u64, String> {
+        let mut total = 4;
+        for part in parts {
+            total += match &part.part {
+                // The longest word, its letters of at most four bytes.
+                Part::Words(_) => 4 * crate::words::LONGEST as u64 + 3,
+                Part::Column(at) => {
+                    let column = &self.columns[*at];
+                    // A zero byte is written as two.
+                    2 * column.of.max_bytes().ok_or_else(|| format!("{}.{}", self.name, column.name))? + 3
+                }
+            };
+        }
+        Ok(total)
+    }
+}

@@ -1,0 +1,332 @@
+//! From text to the parser's tree, and what is ours taken off before: the parser knows none of it.
+//!
+//! - `… paginate 10`, `… allow unbounded 'reason'` at the end of a query;
+//! - `cardinality limit 100 (owner)` among the constraints of a table, `alter table t add cardinality limit …`;
+//! - `title like [token] ?`, `(first, last) like [token] ?`: read as `@@`, then as `has_token(word, columns…)`;
+//! - `owner in (? limit 50)`: a list that is given with the call, and its greatest length;
+//! - `?` and `:name` as `$1`, `$2`, …; `upsert into` as `insert into`.
+//!
+//! Tokens keep their places, so that an error shows the text as it was written.
+
+use crate::error::{Error, Result};
+use crate::words::HAS_TOKEN;
+use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
+    Ident, ObjectName, Statement, VisitMut, VisitorMut,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
+use std::ops::ControlFlow;
+
+/// How deeply expressions and queries may be nested.
+const DEPTH: usize = 100;
+
+/// A statement, and what is ours of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Parsed {
+    pub statement: Statement,
+    /// Rows a page.
+    pub paginate: Option<u64>,
+    /// Why it may run without a bound.
+    pub allowed: Option<String>,
+    pub parameters: Vec<Parameter>,
+    pub upsert: bool,
+    pub limits: Vec<DeclaredLimit>,
+}
+
+/// A parameter, in the order of the call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Parameter {
+    /// `:name`
+    pub name: Option<String>,
+    /// It is a list of at most so many values.
+    pub list: Option<u64>,
+}
+
+/// `cardinality limit n (columns)`, as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DeclaredLimit {
+    pub rows: u64,
+    pub columns: Vec<String>,
+}
+
+/// Reads one statement.
+pub(crate) fn parse(sql: &str) -> Result<Parsed> {
+    let mut tokens = tokens(sql)?;
+    let limits = take_limits(&mut tokens)?;
+    let allowed = take_allowed(&mut tokens)?;
+    let paginate = take_paginate(&mut tokens)?;
+    let upsert = take_upsert(&mut tokens);
+    token_search(&mut tokens);
+    let parameters = parameters(&mut tokens)?;
+    let statement = match alters_limits(&tokens, &limits) {
+        // The parser knows no `alter table t add` without anything behind it.
+        true => alter_nothing(tokens)?,
+        false => statement(tokens)?,
+    };
+    Ok(Parsed { statement, paginate, allowed, parameters, upsert, limits })
+}
+
+fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
+    let tokens = tokens.map_err(|error| syntax(error.into()))?;
+    let mut tokens: Vec<TokenWithSpan> = tokens
+        .into_iter()
+        .filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
+        .collect();
+    while tokens.last().is_some_and(|token| token.token == Token::SemiColon) {
+        tokens.pop();
+    }
+    Ok(tokens)
+}
+
+fn statement(tokens: Vec<TokenWithSpan>) -> Result<Statement> {
+    let dialect = GenericDialect {};
+    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens);
+    let mut statement = parser.parse_statement().map_err(syntax)?;
+    if parser.peek_token().token != Token::EOF {
+        let found = parser.peek_token();
+        return Err(syntax(ParserError::ParserError(format!(
+            "Expected: end of statement, found: {found}{}",
+            found.span.start
+        ))));
+    }
+    match statement.visit(&mut TokenSearch) {
+        ControlFlow::Continue(()) => Ok(statement),
+        ControlFlow::Break(message) => Err(Error::invalid(message)),
+    }
+}
+
+pub(crate) fn syntax(error: ParserError) -> Error {
+    Error::Invalid(DataFusionError::SQL(Box::new(error), None))
+}
+
+fn is(token: Option<&TokenWithSpan>, word: &str) -> bool {
+    matches!(token.map(|t| &t.token), Some(Token::Word(w)) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
+}
+
+fn number(token: Option<&TokenWithSpan>) -> Option<u64> {
+    match &token?.token {
+        Token::Number(text, _) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+/// `cardinality limit n (a, b)` and the comma before it.
+fn take_limits(tokens: &mut Vec<TokenWithSpan>) -> Result<Vec<DeclaredLimit>> {
+    let mut limits = Vec::new();
+    while let Some(at) =
+        (0..tokens.len()).find(|at| is(tokens.get(*at), "cardinality") && is(tokens.get(at + 1), "limit"))
+    {
+        let rows = number(tokens.get(at + 2))
+            .filter(|rows| *rows > 0)
+            .ok_or_else(|| Error::invalid("cardinality limit takes a whole number of rows, one or more"))?;
+        let close = (at + 3..tokens.len()).find(|close| tokens[*close].token == Token::RParen);
+        let open = tokens.get(at + 3).is_some_and(|token| token.token == Token::LParen);
+        let Some(close) = close.filter(|_| open) else {
+            return Err(Error::invalid(
+                "after cardinality limit n come columns: (owner), or () for the whole table",
+            ));
+        };
+        let columns = tokens[at + 4..close].iter().filter_map(|token| match &token.token {
+            Token::Word(word) => Some(name(word)),
+            _ => None,
+        });
+        limits.push(DeclaredLimit { rows, columns: columns.collect() });
+        let comma = at > 0 && tokens[at - 1].token == Token::Comma;
+        tokens.drain(at - usize::from(comma)..=close);
+    }
+    Ok(limits)
+}
+
+/// A name as SQL reads it: in small letters unless it is quoted.
+pub(crate) fn name(word: &Word) -> String {
+    match word.quote_style {
+        Some(_) => word.value.clone(),
+        None => word.value.to_lowercase(),
+    }
+}
+
+/// `allow unbounded 'reason'`
+fn take_allowed(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<String>> {
+    let Some(at) =
+        (0..tokens.len()).find(|at| is(tokens.get(*at), "allow") && is(tokens.get(at + 1), "unbounded"))
+    else {
+        return Ok(None);
+    };
+    match (tokens.get(at + 2).map(|t| &t.token), tokens.len() - at) {
+        (Some(Token::SingleQuotedString(reason)), 3) if !reason.trim().is_empty() => {
+            let reason = reason.clone();
+            tokens.truncate(at);
+            Ok(Some(reason))
+        }
+        _ => Err(Error::invalid(
+            "allow unbounded stands at the end and says why: allow unbounded 'nightly report'",
+        )),
+    }
+}
+
+/// `paginate n`
+fn take_paginate(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<u64>> {
+    let at = tokens.len().saturating_sub(2);
+    if !is(tokens.get(at), "paginate") {
+        return match tokens.iter().rposition(|token| is(Some(token), "paginate")) {
+            Some(at) if number(tokens.get(at + 1)).is_some() || at + 1 == tokens.len() => {
+                Err(Error::invalid("paginate n stands at the end of the query, behind order by: paginate 10"))
+            }
+            _ => Ok(None),
+        };
+    }
+    let rows = number(tokens.get(at + 1)).filter(|rows| *rows > 0);
+    let rows = rows.ok_or_else(|| {
+        Error::invalid("paginate takes a number that stands in the query: with a parameter there is no bound")
+    })?;
+    tokens.truncate(at);
+    Ok(Some(rows))
+}
+
+fn take_upsert(tokens: &mut [TokenWithSpan]) -> bool {
+    let upsert = is(tokens.first(), "upsert");
+    if upsert {
+        let word = Word { value: "INSERT".to_string(), quote_style: None, keyword: Keyword::INSERT };
+        tokens[0].token = Token::Word(word);
+    }
+    upsert
+}
+
+/// `like [token]` as `@@`.
+fn token_search(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at + 3 < tokens.len() {
+        let search = is(tokens.get(at), "like")
+            && tokens[at + 1].token == Token::LBracket
+            && is(tokens.get(at + 2), "token")
+            && tokens[at + 3].token == Token::RBracket;
+        if search {
+            tokens[at].token = Token::AtAt;
+            tokens.drain(at + 1..=at + 3);
+        }
+        at += 1;
+    }
+}
+
+/// `a @@ word` as `has_token(word, a)`.
+struct TokenSearch;
+
+impl VisitorMut for TokenSearch {
+    type Break = String;
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        let Expr::BinaryOp { left, op: BinaryOperator::AtAt, right } = expr else {
+            return ControlFlow::Continue(());
+        };
+        let columns = match left.as_ref() {
+            Expr::Tuple(columns) => columns.clone(),
+            Expr::Nested(inner) => vec![inner.as_ref().clone()],
+            other => vec![other.clone()],
+        };
+        let args = std::iter::once(right.as_ref().clone()).chain(columns);
+        let args = args.map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
+        *expr = Expr::Function(Function {
+            name: ObjectName::from(vec![Ident::new(HAS_TOKEN)]),
+            uses_odbc_syntax: false,
+            parameters: FunctionArguments::None,
+            args: FunctionArguments::List(FunctionArgumentList {
+                duplicate_treatment: None,
+                args,
+                clauses: vec![],
+            }),
+            filter: None,
+            null_treatment: None,
+            over: None,
+            within_group: vec![],
+        });
+        ControlFlow::Continue(())
+    }
+}
+
+/// Numbers the parameters; `? limit n` is a list.
+fn parameters(tokens: &mut Vec<TokenWithSpan>) -> Result<Vec<Parameter>> {
+    let mut found: Vec<Parameter> = Vec::new();
+    let mut at = 0;
+    while at < tokens.len() {
+        let name = match &tokens[at].token {
+            Token::Placeholder(text) if text == "?" => None,
+            Token::Placeholder(text) => Some(text.trim_start_matches(['$', ':']).to_string()),
+            Token::Colon => match tokens.get(at + 1).map(|t| &t.token) {
+                Some(Token::Word(word)) => {
+                    let name = word.value.clone();
+                    tokens.remove(at + 1);
+                    Some(name)
+                }
+                _ => return Err(Error::invalid("after : comes the name of a parameter")),
+            },
+            _ => {
+                at += 1;
+                continue;
+            }
+        };
+        let number = place(&mut found, name)?;
+        tokens[at].token = Token::Placeholder(format!("${}", number + 1));
+        let listed = at > 0 && tokens[at - 1].token == Token::LParen && is(tokens.get(at + 1), "limit");
+        if listed {
+            let length = crate::text::number(tokens.get(at + 2));
+            found[number].list = Some(
+                length.ok_or_else(|| Error::invalid("a list says how long it can be: in (? limit 50)"))?,
+            );
+            tokens.drain(at + 1..=at + 2);
+        }
+        at += 1;
+    }
+    Ok(found)
+}
+
+/// The place of a parameter among those of the call: `$2` says it itself, a name that was there before has it
+/// already, `?` and a new name are the next.
+fn place(found: &mut Vec<Parameter>, name: Option<String>) -> Result<usize> {
+    let number = name.as_ref().and_then(|name| name.parse::<usize>().ok());
+    let place = match (number, &name) {
+        (Some(0), _) => return Err(Error::invalid("parameters are counted from $1")),
+        (Some(number), _) => number - 1,
+        (None, Some(name)) => {
+            found.iter().position(|known| known.name.as_ref() == Some(name)).unwrap_or(found.len())
+        }
+        (None, None) => found.len(),
+    };
+    if place >= 1000 {
+        return Err(Error::invalid(
+            "a statement has at most 1000 parameters; give a list as one: in (? limit 50)",
+        ));
+    }
+    while found.len() <= place {
+        found.push(Parameter { name: None, list: None });
+    }
+    if number.is_none() {
+        found[place].name = name;
+    }
+    Ok(place)
+}
+
+/// `alter table t add`, the limit taken off.
+fn alters_limits(tokens: &[TokenWithSpan], limits: &[DeclaredLimit]) -> bool {
+    !limits.is_empty() && is(tokens.first(), "alter") && is(tokens.last(), "add")
+}
+
+/// Reads it as an alteration that does nothing but name the table.
+fn alter_nothing(mut tokens: Vec<TokenWithSpan>) -> Result<Statement> {
+    let Some(add) = tokens.pop() else { return Err(Error::invalid("there is no statement")) };
+    let words = ["drop", "column", "none"].map(|word| {
+        let keyword = match word {
+            "drop" => Keyword::DROP,
+            "column" => Keyword::COLUMN,
+            _ => Keyword::NoKeyword,
+        };
+        let word = Word { value: word.to_string(), quote_style: None, keyword };
+        TokenWithSpan { token: Token::Word(word), span: add.span }
+    });
+    tokens.extend(words);
+    statement(tokens)
+}

@@ -1,0 +1,160 @@
+//! An index on a table that has rows: built while others write.
+//!
+//! The index is in the schema before the first row is looked at, so every write keeps it from then on, and the rows from
+//! before are put into it piece by piece. A limit is counted over all rows before a plan may rely on it.
+
+use crate::error::{Error, Result};
+use crate::keys::{self, Decoded};
+use crate::rows;
+use crate::schema::{CardinalityLimit, Index, IndexKind, IndexState, Table, entry_value, read_entry};
+use crate::store::{Atomicity, Condition, Entries, Found, Outcome, Read, Store, Write};
+
+/// Rows that are looked at at once.
+const PIECE: usize = 256;
+
+/// Builds what is not ready on a table.
+///
+/// # Errors
+/// `Data` if rows violate a unique key or a limit; the index or the limit cannot be.
+pub(crate) fn build(store: &dyn Store, table: &Table) -> Result<()> {
+    let building: Vec<&Index> =
+        table.indexes.iter().filter(|index| index.state == IndexState::Building).collect();
+    if !building.is_empty() {
+        each_piece(store, &table.primary().prefix(), |entries| {
+            building.iter().try_for_each(|index| fill(store, table, index, entries))
+        })?;
+    }
+    table
+        .limits
+        .iter()
+        .filter(|limit| limit.state == IndexState::Building)
+        .try_for_each(|limit| count(store, table, limit))
+}
+
+/// Goes over all keys with a prefix, in order.
+pub(super) fn each_piece(
+    store: &dyn Store,
+    prefix: &[u8],
+    mut each: impl FnMut(&Entries) -> Result<()>,
+) -> Result<()> {
+    let (mut from, to) = (prefix.to_vec(), keys::behind(prefix));
+    loop {
+        let range = Read::Range { from: from.clone(), to: to.clone(), limit: PIECE, reverse: false };
+        let Some(Found::Entries(entries)) = store.read(&[range])?.pop() else { return Ok(()) };
+        each(&entries)?;
+        match entries.iter().last() {
+            Some((last, _)) if entries.len() == PIECE => from = [last, &[0]].concat(),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Puts entries for some records.
+fn fill(store: &dyn Store, table: &Table, index: &Index, records: &Entries) -> Result<()> {
+    for (key, record) in records.iter() {
+        fill_one(store, table, index, key, record)?;
+    }
+    Ok(())
+}
+
+fn fill_one(store: &dyn Store, table: &Table, index: &Index, key: &[u8], record: &[u8]) -> Result<()> {
+    let mut record = record.to_vec();
+    loop {
+        let row = rows::batch(table, std::iter::once(record.as_slice()))?;
+        let entries = index.keys(table, row.columns(), 0)?;
+        let value = entry_value(rows::version(&record)?, key);
+        if put(store, index, key, &record, &entries, &value)? {
+            return Ok(());
+        }
+        // The record is another by now, and its writer has put its entries; unless a unique key is in the way.
+        let Some(Found::Value(now)) = store.read(&[Read::Get(key.to_vec())])?.pop() else { return Ok(()) };
+        match now {
+            Some(now) if now == record => return Err(twice(table, index)),
+            Some(now) => record = now,
+            None => return Ok(()),
+        }
+    }
+}
+
+fn put(
+    store: &dyn Store,
+    index: &Index,
+    key: &[u8],
+    record: &[u8],
+    entries: &[Vec<u8>],
+    value: &[u8],
+) -> Result<bool> {
+    let puts: Vec<Write> = entries.iter().map(|entry| Write::Put(entry.clone(), value.to_vec())).collect();
+    let free = |entry: &Vec<u8>| Condition::Same { key: entry.clone(), value: None };
+    if index.kind == IndexKind::Unique {
+        let found = store.read(&entries.iter().cloned().map(Read::Get).collect::<Vec<_>>())?;
+        for (found, put) in found.into_iter().zip(puts) {
+            let ours = match &found {
+                Found::Value(Some(held)) => read_entry(held)?.1 == key,
+                _ => false,
+            };
+            if ours {
+                continue;
+            }
+            let mut conditions = vec![free(&put.key().to_vec())];
+            if store.capabilities().atomicity == Atomicity::Batch {
+                conditions.push(Condition::Same { key: key.to_vec(), value: Some(record.to_vec()) });
+            }
+            if store.commit(&conditions, &[put])? != Outcome::Done {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
+    }
+    let conditions = match store.capabilities().atomicity {
+        Atomicity::Batch => vec![Condition::Same { key: key.to_vec(), value: Some(record.to_vec()) }],
+        // An entry that is too much is passed over.
+        Atomicity::Key => vec![],
+    };
+    Ok(puts.is_empty() || store.commit(&conditions, &puts)? == Outcome::Done)
+}
+
+fn twice(table: &Table, index: &Index) -> Error {
+    Error::Data(format!(
+        "rows of {} have the same ({}) already",
+        table.name,
+        table.column_names(&index.columns())
+    ))
+}
+
+/// Counts the rows of every group of a limit.
+fn count(store: &dyn Store, table: &Table, limit: &CardinalityLimit) -> Result<()> {
+    let index = table
+        .index_on(&limit.columns)
+        .ok_or_else(|| Error::Internal(format!("{} has no index to count its limit by", table.name)))?;
+    let (mut group, mut rows) = (Vec::new(), 0);
+    each_piece(store, &index.prefix(), |entries| {
+        for (key, _) in entries.iter() {
+            let Some(this) = first_parts(table, index, limit.columns.len(), key)? else { continue };
+            rows = if this == group { rows + 1 } else { 1 };
+            group = this;
+            if rows > limit.rows {
+                return Err(Error::Data(format!(
+                    "{} has more than {} rows with the same ({}) already: give a larger limit, or delete some",
+                    table.name,
+                    limit.rows,
+                    table.column_names(&limit.columns)
+                )));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The bytes of the first parts of a key; `None` if one is null.
+fn first_parts(table: &Table, index: &Index, parts: usize, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    let mut rest = &key[index.prefix().len()..];
+    for part in index.parts.iter().take(parts) {
+        if let Some(at) = part.column()
+            && keys::decode(table.columns[at].of, part.order, &mut rest)? == Decoded::Null
+        {
+            return Ok(None);
+        }
+    }
+    Ok(Some(key[..key.len() - rest.len()].to_vec()))
+}

@@ -1,0 +1,255 @@
+//! A crash at every single operation of a write: readers see rows as they were or as they are, never others; repair
+//! makes the indexes whole; what was acknowledged is there.
+
+use crate::support::{ask, over, rows, script};
+use std::sync::Arc;
+use std::time::Duration;
+use whimbrel_bounded::{Database, Error, MemoryStore, Observed};
+
+const SCHEMA: &str = "
+    create table towns (name varchar(20) primary key);
+    create table users (name varchar(20) primary key, town varchar(20) references towns, mail varchar(20),
+        age int, unique (mail), cardinality limit 3 (town));
+    create index users_by_age on users (age);
+    insert into towns values ('here'), ('there');
+    insert into users values ('ann', 'here', 'a@x', 30), ('bob', 'here', 'b@x', 40)";
+
+/// Every way to the rows, and what each says.
+fn seen(db: &Database) -> Vec<Vec<String>> {
+    let columns = "select name, town, mail, age from users";
+    let mut all = vec![ask(db, &format!("{columns} order by name allow unbounded 'test'"), &[])];
+    for filter in ["town = 'here'", "town = 'there'"] {
+        all.push(ask(db, &format!("{columns} where {filter} order by name"), &[]));
+    }
+    let mut by_age = Vec::new();
+    for age in [20, 30, 40, 50] {
+        by_age.extend(ask(db, &format!("{columns} where age = {age} order by name limit 10"), &[]));
+    }
+    all.push(by_age);
+    let mut by_mail = Vec::new();
+    for mail in ["a@x", "b@x", "c@x"] {
+        by_mail.extend(ask(db, &format!("{columns} where mail = '{mail}'"), &[]));
+    }
+    all.push(by_mail);
+    all
+}
+
+/// All ways to the rows say the same.
+fn consistent(db: &Database) -> Vec<String> {
+    let mut all = seen(db);
+    let table = all.remove(0);
+    let mut by_town = [all[0].clone(), all[1].clone()].concat();
+    by_town.sort();
+    all[2].sort();
+    all[3].sort();
+    assert_eq!(by_town, table, "by town");
+    assert_eq!(all[2], table, "by age");
+    assert_eq!(all[3], table, "by mail");
+    table
+}
+
+fn setup(store: MemoryStore) -> (Database, Arc<Observed<MemoryStore>>) {
+    let (db, store) = over(store);
+    script(&db, SCHEMA);
+    // What the readers need is made before anything breaks.
+    seen(&db);
+    (db, store)
+}
+
+fn crash_everywhere(make: fn() -> MemoryStore, statement: &str) {
+    let (db, _) = setup(make());
+    let before = consistent(&db);
+    db.execute(statement, &[]).unwrap();
+    let after = consistent(&db);
+    assert_ne!(before, after);
+    let mut crashes = 0;
+    for operations in 0.. {
+        let (db, store) = setup(make());
+        let write = db.prepare(statement).unwrap();
+        store.faults.crash_after(operations);
+        let outcome = write.call(&[]);
+        store.faults.recover();
+        let server = Database::open(store.clone()).unwrap();
+        let known: Vec<String> = before.iter().chain(&after).cloned().collect();
+        let ways = seen(&server);
+        let table = ways[0].clone();
+        assert!(table == before || table == after, "{statement}, crash at {operations}: {table:?}");
+        for way in &ways {
+            assert!(
+                way.iter().all(|row| known.contains(row) && table.contains(row)),
+                "{statement}, crash at {operations}: {way:?}"
+            );
+        }
+        // No row is lost from an index while it is in the table.
+        assert_eq!(consistent(&server), table, "{statement}, crash at {operations}");
+        if outcome.is_ok() {
+            assert_eq!(table, after, "{statement}: acknowledged, and lost");
+            break;
+        }
+        assert!(matches!(outcome, Err(Error::Unavailable(_))), "{outcome:?}");
+        crashes += 1;
+        server.repair(Duration::ZERO).unwrap();
+        assert_eq!(consistent(&server), table);
+        let again = server.repair(Duration::ZERO).unwrap();
+        assert_eq!((again.added, again.removed), (0, 0), "{statement}, crash at {operations}");
+        // And the write can be done, or was.
+        if table == before {
+            server.execute(statement, &[]).unwrap();
+            assert_eq!(consistent(&server), after);
+        }
+    }
+    assert!(crashes >= 2, "{statement} crashed only {crashes} times");
+}
+
+const STATEMENTS: [&str; 5] = [
+    "insert into users values ('cid', 'there', 'c@x', 20)",
+    "update users set age = 50, mail = 'c@x', town = 'there' where name = 'ann'",
+    "update users set age = 20 where name = 'bob'",
+    "delete from users where name = 'ann'",
+    "upsert into users values ('ann', 'there', 'c@x', 50)",
+];
+
+#[test]
+fn key_by_key() {
+    STATEMENTS.iter().for_each(|statement| crash_everywhere(MemoryStore::key_by_key, statement));
+}
+
+#[test]
+fn as_a_whole() {
+    STATEMENTS.iter().for_each(|statement| crash_everywhere(MemoryStore::default, statement));
+}
+
+#[test]
+fn a_limit_is_filled_past_what_a_crash_left() {
+    let (db, store) = setup(MemoryStore::key_by_key());
+    script(&db, "create table logs (id int primary key, level int, at int)");
+    let read = db.prepare("select id from logs where level = 1 order by at limit 3").unwrap();
+    let insert = db.prepare("insert into logs values (?, 1, ?)").unwrap();
+    for id in 0..4 {
+        // The record and the schema's version were looked up, the entry is written, the record is not.
+        store.faults.crash_after(3);
+        assert!(insert.call(&[id.into(), id.into()]).is_err());
+        store.faults.recover();
+    }
+    for id in 10..15 {
+        insert.call(&[id.into(), id.into()]).unwrap();
+    }
+    assert_eq!(rows(&read.call(&[]).unwrap().batch), ["10", "11", "12"]);
+    let repaired = db.repair(Duration::ZERO).unwrap();
+    assert_eq!((repaired.removed, repaired.added), (4, 0));
+    store.take();
+    assert_eq!(rows(&read.call(&[]).unwrap().batch), ["10", "11", "12"]);
+    assert_eq!(store.take().requests, read.plan().bound.requests);
+}
+
+#[test]
+fn a_unique_key_that_a_crash_left_can_be_taken() {
+    let (db, store) = setup(MemoryStore::key_by_key());
+    let insert = db.prepare("insert into users values (?, null, 'c@x', 20)").unwrap();
+    // The record and the schema's version were looked up, the unique key is reserved.
+    store.faults.crash_after(3);
+    assert!(insert.call(&["cid".into()]).is_err());
+    store.faults.recover();
+    insert.call(&["dan".into()]).unwrap();
+    let error = insert.call(&["eve".into()]).unwrap_err();
+    assert!(error.to_string().contains("mail = 'c@x'"), "{error}");
+    assert_eq!(ask(&db, "select name from users where mail = 'c@x'", &[]), ["dan"]);
+}
+
+#[test]
+fn many_writers_keep_a_limit() {
+    for make in [MemoryStore::default, MemoryStore::key_by_key] {
+        let (db, _) = over(make());
+        script(
+            &db,
+            "create table s (o int, t int, w int, primary key (o, t), cardinality limit 10 (o), cardinality limit 15 (w))",
+        );
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let db = &db;
+                scope.spawn(move || {
+                    let insert = db.prepare("insert into s values (?, ?, 1)").unwrap();
+                    for at in 0..20 {
+                        let _ = insert.call(&[(at % 3).into(), (writer * 100 + at).into()]);
+                    }
+                });
+            }
+        });
+        let counts = ask(&db, "select o, count(*) from s group by o allow unbounded 'test'", &[]);
+        assert!(
+            counts.iter().all(|row| row.split('|').nth(1).unwrap().parse::<u32>().unwrap() <= 10),
+            "{counts:?}"
+        );
+        let all = ask(&db, "select count(*) from s where w = 1", &[]);
+        assert!(all[0].parse::<u32>().unwrap() <= 15, "{all:?}");
+        assert_eq!(db.repair(Duration::ZERO).unwrap().added, 0);
+    }
+}
+
+#[test]
+fn many_writers_of_one_row_lose_no_update() {
+    for make in [MemoryStore::default, MemoryStore::key_by_key] {
+        let (db, _) = over(make());
+        script(
+            &db,
+            "create table n (id int primary key, n int); create index n_by_n on n (n); insert into n values (1, 0)",
+        );
+        let done: u32 = std::thread::scope(|scope| {
+            let writers = (0..4).map(|_| {
+                let db = &db;
+                scope.spawn(move || {
+                    let add = db.prepare("update n set n = n + 1 where id = 1").unwrap();
+                    (0..25).filter(|_| add.call(&[]).is_ok()).count() as u32
+                })
+            });
+            writers.collect::<Vec<_>>().into_iter().map(|writer| writer.join().unwrap()).sum()
+        });
+        assert_eq!(ask(&db, "select n from n where id = 1", &[]), [done.to_string()]);
+        assert_eq!(
+            ask(&db, &format!("select id from n where n = {done} limit 2"), &[]).len().min(1),
+            1.min(done as usize)
+        );
+    }
+}
+
+#[test]
+fn an_index_that_was_begun_is_finished_by_another() {
+    for make in [MemoryStore::default, MemoryStore::key_by_key] {
+        for operations in 1..12 {
+            let (db, store) = over(make());
+            script(
+                &db,
+                "create table t (id int primary key, g int); insert into t values (1, 5), (2, 5), (3, 6)",
+            );
+            store.faults.crash_after(operations);
+            let built = db.execute("create index t_g on t (g)", &[]);
+            store.faults.recover();
+            let server = Database::open(store.clone()).unwrap();
+            assert_eq!(
+                ask(&server, "select id from t where g = 5 order by id limit 9", &[]),
+                ["1", "2"],
+                "{operations} {built:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_change_of_the_schema_that_crashed_stops_no_writer() {
+    for make in [MemoryStore::default, MemoryStore::key_by_key] {
+        for operations in 0..12 {
+            let (db, store) = over(make());
+            script(&db, "create table t (id int primary key, g int); insert into t values (1, 5)");
+            store.faults.crash_after(operations);
+            let _ = db.execute("create index t_g on t (g)", &[]);
+            store.faults.recover();
+            let server = Database::open(store.clone()).unwrap();
+            script(&server, "insert into t values (2, 5)");
+            script(&db, "insert into t values (3, 5)");
+            assert_eq!(
+                ask(&server, "select id from t where g = 5 order by id limit 9", &[]),
+                ["1", "2", "3"]
+            );
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Random schemas, rows up to the limits, random bounded queries: the answers are those of an ordinary SQL engine over
+//! the same rows, and no call asks for more than was proven.
+
+use crate::support::{counted, rows, script};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::prelude::SessionContext;
+
+/// Random numbers that are the same everywhere.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % sides
+    }
+
+    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.roll(of.len() as u64) as usize]
+    }
+}
+
+/// A type, and some values of it as they are written.
+const TYPES: [(&str, [&str; 5]); 6] = [
+    ("int", ["-3", "0", "1", "7", "null"]),
+    ("bigint", ["-30000000000", "0", "2", "9", "null"]),
+    ("varchar(5)", ["''", "'a'", "'ab'", "'b'", "null"]),
+    ("double", ["-1.5", "0.0", "2.25", "1000.0", "null"]),
+    ("date", ["date '1999-12-31'", "date '2000-01-01'", "date '2020-02-29'", "date '2021-01-01'", "null"]),
+    ("decimal(8, 2)", ["-1.25", "0.00", "3.10", "99.99", "null"]),
+];
+
+struct World {
+    schema: String,
+    rows: Vec<String>,
+    limit: u64,
+    x: (&'static str, [&'static str; 5]),
+    y: (&'static str, [&'static str; 5]),
+}
+
+fn world(dice: &mut Dice) -> World {
+    let (x, y) = (*dice.one(&TYPES), *dice.one(&TYPES));
+    let limit = 1 + dice.roll(6);
+    let key = dice.one(&["(p, seq)", "(seq, p)"]);
+    let schema = format!(
+        "create table parents (k int primary key, v varchar(10) not null);
+         create table children (p int not null references parents, seq int, x {}, y {}, q int references parents,
+            primary key {key}, cardinality limit {limit} (p))",
+        x.0, y.0
+    );
+    let mut rows = vec!["insert into parents values (0, 'v0'), (1, 'v1'), (2, 'v0'), (3, 'v2')".to_string()];
+    for p in 0..4 {
+        // All parents but one have as many children as they may.
+        let children = if p == 3 { dice.roll(limit + 1) } else { limit };
+        for seq in 0..children {
+            let q = if dice.roll(3) == 0 { "null".to_string() } else { dice.roll(4).to_string() };
+            rows.push(format!(
+                "insert into children values ({p}, {seq}, {}, {}, {q})",
+                dice.one(&x.1),
+                dice.one(&y.1)
+            ));
+        }
+    }
+    World { schema, rows, limit, x, y }
+}
+
+fn query(dice: &mut Dice, world: &World) -> String {
+    let value = |dice: &mut Dice, of: &[&'static str; 5]| *dice.one(&of[..4]);
+    let mut filters = Vec::new();
+    let ops = ["=", "<", "<=", ">", ">=", "<>"];
+    if dice.roll(2) == 0 {
+        filters.push(format!("c.x {} {}", dice.one(&ops), value(dice, &world.x.1)));
+    }
+    if dice.roll(2) == 0 {
+        filters.push(format!("c.y {} {}", dice.one(&ops), value(dice, &world.y.1)));
+    }
+    if dice.roll(4) == 0 {
+        filters.push(format!("c.seq between {} and {}", dice.roll(3), dice.roll(6)));
+    }
+    if dice.roll(6) == 0 {
+        filters.push("c.x is null".to_string());
+    }
+    let start = match dice.roll(3) {
+        0 => format!("c.p in ({}, {}, {})", dice.roll(4), dice.roll(4), dice.roll(5)),
+        _ => format!("c.p = {}", dice.roll(4)),
+    };
+    filters.push(start);
+    let (joins, columns) = match dice.roll(4) {
+        0 => ("join parents a on a.k = c.p", "c.p, c.seq, c.x, a.v"),
+        1 => ("left join parents a on a.k = c.q", "c.p, c.seq, c.y, a.v"),
+        2 => ("join parents a on a.k = c.q", "c.p, c.seq, c.q, a.v"),
+        _ => ("", "c.p, c.seq, c.x, c.y"),
+    };
+    let filters = filters.join(" and ");
+    if dice.roll(5) == 0 {
+        return format!(
+            "select c.y, count(*), count(c.x), min(c.x), max(c.seq) from children c {joins} where {filters} group by c.y order by c.y"
+        );
+    }
+    let direction = *dice.one(&["", " desc"]);
+    let order = dice.one(&[
+        "c.x{d}, c.p{d}, c.seq{d}",
+        "c.y{d}, c.seq{d}, c.p{d}",
+        "c.seq{d}, c.p{d}",
+        "c.y{d}, c.x, c.p, c.seq",
+    ]);
+    let order = order.replace("{d}", direction);
+    let limit = match dice.roll(3) {
+        0 => String::new(),
+        _ => format!(" limit {}", 1 + dice.roll(8)),
+    };
+    format!("select {columns} from children c {joins} where {filters} order by {order}{limit}")
+}
+
+async fn ordinary(context: &SessionContext, sql: &str) -> Vec<String> {
+    let batches =
+        context.sql(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}")).collect().await.unwrap();
+    batches.iter().flat_map(rows).collect()
+}
+
+fn table(batch: RecordBatch) -> std::sync::Arc<datafusion::datasource::MemTable> {
+    std::sync::Arc::new(datafusion::datasource::MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap())
+}
+
+#[test]
+fn answers_and_bounds() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (mut compared, mut found) = (0, 0);
+    for seed in 0..60 {
+        let mut dice = Dice(seed);
+        let world = world(&mut dice);
+        let (db, store) = counted();
+        script(&db, &world.schema);
+        world.rows.iter().for_each(|row| script(&db, row));
+        let context = SessionContext::new();
+        context.sql("set datafusion.sql_parser.parse_float_as_decimal = true").into_ok_on(&runtime);
+        for name in ["parents", "children"] {
+            let all =
+                db.execute(&format!("select * from {name} allow unbounded 'test'"), &[]).unwrap().unwrap();
+            context.register_table(name, table(all.batch)).unwrap();
+        }
+        for _ in 0..25 {
+            let sql = query(&mut dice, &world);
+            let prepared = match db.prepare(&sql) {
+                Ok(prepared) => prepared,
+                Err(error) => panic!("seed {seed}: {sql}\n{error}\n{}", world.schema),
+            };
+            store.take();
+            let answer = rows(&prepared.call(&[]).unwrap().batch);
+            let used = store.take();
+            let bound = prepared.plan().bound;
+            let shown = format!(
+                "seed {seed}, limit {}: {sql}\n{}\n{used:?}\n{}",
+                world.limit,
+                prepared.plan(),
+                world.schema
+            );
+            assert!(
+                used.requests <= bound.requests && used.rounds <= bound.rounds && used.tuples <= bound.tuples,
+                "{shown}"
+            );
+            if let whimbrel_bounded::Bytes::AtMost(bytes) = bound.bytes {
+                assert!(used.bytes <= bytes, "{shown}");
+            }
+            assert_eq!(answer, runtime.block_on(ordinary(&context, &sql)), "{shown}");
+            compared += 1;
+            found += answer.len();
+        }
+    }
+    assert!(compared == 1500 && found > 1500, "{compared} {found}");
+}
+
+/// A future's result, on this runtime.
+trait Wait {
+    fn into_ok_on(self, runtime: &tokio::runtime::Runtime);
+}
+
+impl<F, T, E: std::fmt::Debug> Wait for F
+where
+    F: std::future::Future<Output = Result<T, E>>,
+{
+    fn into_ok_on(self, runtime: &tokio::runtime::Runtime) {
+        runtime.block_on(self).map(|_| ()).unwrap();
+    }
+}
+
+#[test]
+fn at_the_limits_a_call_takes_what_was_proven() {
+    for limit in [1, 3, 17] {
+        let (db, store) = counted();
+        script(
+            &db,
+            &format!(
+                "create table f (o int, t int not null, primary key (o, t), cardinality limit {limit} (o));
+             create table p (o int, at int, x int, primary key (o, at));
+             create table u (id int primary key, n int)"
+            ),
+        );
+        for other in 0..limit {
+            db.execute("insert into f values (1, ?)", &[other.into()]).unwrap();
+            db.execute("insert into u values (?, 1)", &[other.into()]).unwrap();
+            for at in 0..12 {
+                db.execute("insert into p values (?, ?, ?)", &[other.into(), at.into(), (at % 3).into()])
+                    .unwrap();
+            }
+        }
+        for sql in [
+            "select * from f where o = 1",
+            "select u.* from f join u on u.id = f.t where f.o = 1",
+            "select p.* from f join p on p.o = f.t where f.o = 1 order by p.at desc limit 10",
+            "select p.* from f join p on p.o = f.t where f.o = 1 order by p.x, p.at limit 10",
+            "select p.*, u.* from f join p on p.o = f.t join u on u.id = f.t where f.o = 1 order by p.at limit 3",
+        ] {
+            let query = db.prepare(sql).unwrap();
+            store.take();
+            query.call(&[]).unwrap();
+            let used = store.take();
+            let bound = query.plan().bound;
+            assert_eq!(
+                (used.requests, used.rounds),
+                (bound.requests, bound.rounds),
+                "{limit}: {sql}\n{}",
+                query.plan()
+            );
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What is refused, how it is said, and what is not.
+
+use crate::support::{bound, counted, over, refusal, script};
+use whimbrel_bounded::store::{Atomicity, Capabilities, Order};
+use whimbrel_bounded::{Database, Error, MemoryStore};
+
+const SCHEMA: &str = "create table posts (id int primary key, author varchar(20) not null, at int not null,
+    title varchar(80), score int)";
+
+const REFUSED: &str = "\
+this query has no bound: nothing limits how many rows of posts have the same author
+
+    select posts.title
+      order by posts.at
+        select posts.title, posts.at
+          where posts.author = $1
+            posts   <-- no limit here
+
+fix 1: read it page by page
+    select title from posts where author = ? order by at paginate 10
+    -- at most 11 requests in 2 rounds, 20 tuples, 6840 bytes
+
+fix 2: take the first rows
+    select title from posts where author = ? order by at limit 10
+    -- at most 11 requests in 2 rounds, 20 tuples, 6840 bytes
+
+fix 3: say that at most 100 rows of posts have the same author (put your own number)
+    alter table posts add cardinality limit 100 (author);
+    -- at most 101 requests in 2 rounds, 200 tuples, 67300 bytes
+
+to run it all the same, and have it listed: put `allow unbounded 'reason'` at its end";
+
+fn invalid(db: &Database, sql: &str) -> String {
+    match db.compile(sql) {
+        Err(Error::Invalid(error)) => whimbrel_sql_message(&error, sql),
+        other => panic!("{sql}: {other:?}"),
+    }
+}
+
+fn whimbrel_sql_message(error: &datafusion::error::DataFusionError, sql: &str) -> String {
+    whimbrel_sql::render(error, sql)
+}
+
+#[test]
+fn a_refusal_says_what_and_why_and_what_to_do() {
+    let (db, _) = counted();
+    script(&db, SCHEMA);
+    let refused = refusal(&db, "select title from posts where author = ? order by at");
+    let text = refused.to_string();
+    assert_eq!(text, REFUSED);
+    assert_eq!(refused.fixes.len(), 3, "{text}");
+    for fix in &refused.fixes {
+        let (db, _) = counted();
+        script(&db, SCHEMA);
+        let sql = match fix.changes_schema {
+            true => {
+                script(&db, &fix.paste);
+                "select title from posts where author = ? order by at"
+            }
+            false => &fix.paste,
+        };
+        assert_eq!(db.compile(sql).unwrap().plan.bound, fix.bound, "{text}");
+    }
+}
+
+#[test]
+fn a_limit_does_not_help_where_rows_are_dropped() {
+    let (db, _) = counted();
+    script(&db, SCHEMA);
+    // No index of the word's middle; the limit cannot stop the scan.
+    let refused = refusal(&db, "select id from posts where title like '%whimbrel%' limit 10");
+    assert!(refused.reason.contains("drops rows after they were read"), "{refused}");
+    assert!(refused.fixes.iter().any(|fix| fix.paste.contains("like [token]")), "{refused}");
+    let refused = refusal(&db, "select id from posts where author = ? and score % 2 = 0 limit 10");
+    assert!(refused.reason.contains("drops rows"), "{refused}");
+    // With an index for it, it can.
+    assert_eq!(bound(&db, "select id from posts where author = ? and score = 3 limit 10"), (1, 1));
+    assert_eq!(
+        bound(&db, "select title from posts where author = ? and at > 5 order by at desc limit 10"),
+        (11, 2)
+    );
+    // Two intervals are no contiguous part of any index.
+    refusal(&db, "select id from posts where author = ? and at > 5 and score > 3 limit 10");
+    // An interval has to be where the order begins.
+    refusal(&db, "select id from posts where author = ? and at > 5 order by score limit 10");
+    // Nothing at all, and everything.
+    refusal(&db, "select count(*) from posts");
+    assert_eq!(bound(&db, "select * from posts limit 10"), (1, 1));
+    refusal(&db, "select * from posts p join posts q on p.author = q.author where p.id = 1");
+}
+
+#[test]
+fn the_order_of_key_columns_counts() {
+    let (db, _) = counted();
+    script(&db, "create table t (a int, b int, c int, primary key (a, b))");
+    // `b` alone is no beginning of the key (a, b): an index is chosen, and not the wrong one.
+    let plan = db.compile("select * from t where b = ? order by a limit 5").unwrap().plan;
+    let schema = db.schema();
+    assert_eq!(plan.new_indexes[0].1.describe(schema.table("t").unwrap()), "t(b, a)");
+    assert_eq!(bound(&db, "select * from t where a = ? order by b desc limit 5"), (1, 1));
+    assert_eq!(bound(&db, "select * from t order by a, b limit 5"), (1, 1));
+    assert!(db.compile("select * from t order by a, b limit 5").unwrap().plan.new_indexes.is_empty());
+}
+
+#[test]
+fn what_may_run_without_a_bound_says_why() {
+    let (db, _) = counted();
+    script(&db, SCHEMA);
+    let plan = db.compile("select count(*) from posts allow unbounded 'nightly report'").unwrap().plan;
+    assert_eq!(plan.allowed.as_deref(), Some("nightly report"));
+    assert!(!plan.bound.is_bounded());
+    assert!(plan.to_string().contains("no bound\nallowed to be unbounded: nightly report"), "{plan}");
+    // It has one: there is nothing to allow.
+    let plan = db.compile("select * from posts where id = 1 allow unbounded 'really'").unwrap().plan;
+    assert_eq!(plan.allowed, None);
+    assert!(invalid(&db, "select 1 from posts allow unbounded").contains("says why"));
+}
+
+#[test]
+fn a_store_without_an_order_is_asked_for_no_scan() {
+    let capabilities = Capabilities {
+        order: Order::WithinPartition(1),
+        atomicity: Atomicity::Batch,
+        batched_ranges: false,
+        counts: true,
+    };
+    let (db, _) = over(MemoryStore::new(capabilities));
+    script(&db, SCHEMA);
+    let refused = refusal(&db, "select * from posts order by at limit 10");
+    assert!(refused.reason.contains("the store has no order over all keys"), "{refused}");
+    assert_eq!(bound(&db, "select id from posts where author = ? order by at limit 10"), (1, 1));
+}
+
+#[test]
+fn a_store_that_writes_key_by_key_has_its_entries_checked() {
+    let (db, _) = over(MemoryStore::key_by_key());
+    script(&db, SCHEMA);
+    // An entry alone may be left from a crash: the record is read too.
+    assert_eq!(bound(&db, "select id from posts where author = ? order by at limit 10"), (11, 2));
+}
+
+#[test]
+fn too_much_is_refused_too() {
+    let (db, _) = counted();
+    script(
+        &db,
+        "create table a (id int primary key); create table b (a int, id int, primary key (a, id), cardinality limit 1000 (a))",
+    );
+    let refused = refusal(&db, "select * from (select id from a limit 20000) x join b on b.a = x.id");
+    assert!(refused.reason.contains("20001 requests, and one call may take 10000"), "{refused}");
+    assert!(refused.fixes[0].paste.contains("limit 9999"), "{refused}");
+    db.compile(&refused.fixes[0].paste).unwrap();
+}
+
+#[test]
+fn wrong_statements_say_where() {
+    let (db, _) = counted();
+    script(&db, SCHEMA);
+    let text = invalid(&db, "select titel from posts where id = 1");
+    assert!(text.contains("title") && text.contains("^^^^^"), "{text}");
+    assert!(invalid(&db, "select * from post where id = 1").contains("did you mean \"posts\"?"));
+    assert!(invalid(&db, "select * from posts order by at limit 10 offset 20").contains("paginate n"));
+    assert!(invalid(&db, "select * from posts order by at limit ?").contains("there is no bound"));
+    assert!(invalid(&db, "select * from posts paginate ?").contains("a number that stands in the query"));
+    assert!(invalid(&db, "select * from posts paginate 5 order by at").contains("at the end"));
+    assert!(invalid(&db, "select * from posts where id in (select id from posts)").contains("subquery"));
+    assert!(invalid(&db, "select random() from posts where id = 1").contains("as a parameter"));
+    assert!(invalid(&db, "select * from posts where").contains("^"));
+    assert!(
+        invalid(&db, "update posts set score = 1, author = 'x'; delete from posts")
+            .contains("end of statement")
+    );
+    refusal(&db, "update posts set score = 1");
+    refusal(&db, "delete from posts");
+}

@@ -1,0 +1,94 @@
+//! The home page of SCADr on the embedded store, next to the same requests made by hand.
+//!
+//! `cargo test --release -p whimbrel-bounded --test it -- --ignored --nocapture speed`
+
+use crate::scadr::{FIND_USER, FOLLOWED, SCHEMA, STREAM, fill};
+use crate::support::script;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use whimbrel_bounded::store::{Capabilities, Condition, Found, Outcome, Read, Write};
+use whimbrel_bounded::{Argument, Database, EmbeddedStore, Result, Store};
+
+/// Keeps the requests of a call.
+struct Recorded {
+    store: EmbeddedStore,
+    calls: std::sync::Mutex<Vec<Vec<Read>>>,
+}
+
+impl Store for Recorded {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    fn read(&self, requests: &[Read]) -> Result<Vec<Found>> {
+        self.calls.lock().unwrap().push(requests.to_vec());
+        self.store.read(requests)
+    }
+
+    fn commit(&self, conditions: &[Condition], writes: &[Write]) -> Result<Outcome> {
+        self.store.commit(conditions, writes)
+    }
+}
+
+fn rate(mut call: impl FnMut(usize)) -> f64 {
+    let (started, mut calls) = (Instant::now(), 0);
+    while started.elapsed() < Duration::from_millis(200) {
+        (0..50).for_each(|at| call(calls + at));
+        calls += 50;
+    }
+    calls as f64 / started.elapsed().as_secs_f64()
+}
+
+#[test]
+#[ignore = "measures: run it alone, on a machine that does nothing else"]
+fn home_page() {
+    const USERS: usize = 1000;
+    let store = Arc::new(Recorded {
+        store: EmbeddedStore::in_memory().unwrap().without_waiting(),
+        calls: Default::default(),
+    });
+    let db = Database::open(store.clone()).unwrap();
+    let schema = SCHEMA.replace("limit 100 (owner)", "limit 10 (owner)");
+    script(&db, &schema);
+    fill(&db, USERS, 10, 20);
+    let queries = [FIND_USER, STREAM, FOLLOWED].map(|sql| db.prepare(sql).unwrap());
+    let user = |at: usize| Argument::from(format!("user{:05}", at * 7919 % USERS));
+    store.calls.lock().unwrap().clear();
+    let mut pages = Vec::new();
+    for at in 0..200 {
+        queries.iter().for_each(|query| {
+            query.call(&[user(at)]).unwrap();
+        });
+        pages.push(std::mem::take(&mut *store.calls.lock().unwrap()));
+    }
+    // In turns, so that whatever else the machine does is in both.
+    let mut ratios = Vec::new();
+    let (mut best_raw, mut best) = (0_f64, 0_f64);
+    for _ in 0..15 {
+        let raw = rate(|at| {
+            for requests in &pages[at % 200] {
+                store.store.read(requests).unwrap();
+            }
+        });
+        let ours = rate(|at| {
+            queries.iter().for_each(|query| {
+                query.call(&[user(at % 200)]).unwrap();
+            });
+            store.calls.lock().unwrap().clear();
+        });
+        ratios.push(raw / ours);
+        (best_raw, best) = (best_raw.max(raw), best.max(ours));
+    }
+    ratios.sort_by(f64::total_cmp);
+    let each = queries.each_ref().map(|query| {
+        rate(|at| {
+            query.call(&[user(at % 200)]).unwrap();
+            store.calls.lock().unwrap().clear();
+        })
+    });
+    println!(
+        "home pages a second: {best:.0}; the same requests by hand: {best_raw:.0}; median ratio {:.2}",
+        ratios[7]
+    );
+    println!("calls a second: find user {:.0}, stream {:.0}, followed {:.0}", each[0], each[1], each[2]);
+}

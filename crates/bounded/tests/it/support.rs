@@ -1,0 +1,52 @@
+//! Databases for tests, and ways to look at what they return.
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::util::display::array_value_to_string;
+use std::sync::Arc;
+use whimbrel_bounded::{Argument, Database, Error, MemoryStore, Observed, Refusal};
+
+/// A database over a store in memory that counts.
+pub fn counted() -> (Database, Arc<Observed<MemoryStore>>) {
+    over(MemoryStore::default())
+}
+
+pub fn over(store: MemoryStore) -> (Database, Arc<Observed<MemoryStore>>) {
+    let store = Arc::new(Observed::new(store));
+    (Database::open(store.clone()).unwrap(), store)
+}
+
+pub fn script(db: &Database, statements: &str) {
+    for statement in statements.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+        db.execute(statement, &[]).unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+}
+
+/// Rows as text, in order: `a|b`.
+pub fn rows(batch: &RecordBatch) -> Vec<String> {
+    let row = |row: usize| {
+        let values = batch.columns().iter().map(|column| match column.is_null(row) {
+            true => "null".to_string(),
+            false => array_value_to_string(column, row).unwrap(),
+        });
+        values.collect::<Vec<_>>().join("|")
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+pub fn ask(db: &Database, sql: &str, arguments: &[Argument]) -> Vec<String> {
+    rows(&db.execute(sql, arguments).unwrap_or_else(|error| panic!("{sql}: {error}")).unwrap().batch)
+}
+
+/// Requests and rounds of a query, as they were proven.
+pub fn bound(db: &Database, sql: &str) -> (u64, u64) {
+    let compiled = db.compile(sql).unwrap_or_else(|error| panic!("{sql}\n{error}"));
+    (compiled.plan.bound.requests, compiled.plan.bound.rounds)
+}
+
+pub fn refusal(db: &Database, sql: &str) -> Refusal {
+    match db.compile(sql) {
+        Err(Error::Unbounded(refusal)) => *refusal,
+        Err(other) => panic!("{sql}: {other}"),
+        Ok(compiled) => panic!("{sql} was taken:\n{compiled}"),
+    }
+}
