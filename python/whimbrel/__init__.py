@@ -12,13 +12,16 @@ A query is a plan over a `ShardedStream`; sources make such streams, actions run
     per_item.to_polars()
 
 - SQL: `sql`.
-- Sources: `read`, `from_arrow`, `from_polars`, `from_pandas`, `from_rows`, `from_events`, `live`,
+- Sources: `read`, `values`, `from_arrow`, `from_polars`, `from_pandas`, `from_rows`, `from_events`, `live`,
   `live_events`.
 - Streams: `ShardedStream` moves data between shards and runs queries on them; `Stream` is what a query
   works on.
 - Expressions: `col`, `lit`, `when`, the functions in `fn`, `udf`; lambdas of a row are traced into these.
 - Aggregates: `count`, `count_non_null`, `sum`, `avg` (`mean`), `min`, `max`, `first`, `last`,
-  `count_distinct`; your own with `aggregate_function`.
+  `count_distinct`; your own with `aggregate_function`. For relations, DataFusion's in `agg`, over the rows
+  around each row with `Aggregate.over`, and by several sets of groups with `grouping_sets`, `rollup` and
+  `cube`.
+- Programs: `Program`, a plan as a text that builds it again (`ShardedStream.to_python`).
 - Events: `interval`, `start_edge`, `end_edge`, `punctuation`.
 - Settings: `config`. Errors: `WhimbrelError` and its subclasses, one for each remedy.
 """
@@ -29,6 +32,7 @@ from ._whimbrel import Row, __version__
 from .aggregate_functions import AggregateFunction, aggregate_function
 from .aggregates import (
     Aggregate,
+    Over,
     avg,
     count,
     count_distinct,
@@ -53,15 +57,19 @@ from .events import INFINITY, Event, end_edge, interval, punctuation, start_edge
 from .expressions import Expr, col, lit, when
 from .functions import fn
 from .live_stream import LiveStream, live, live_events
+from .program import Program
+from .query import Candidate, Query
+from .relational import GroupingSets, agg, cube, grouping_sets, rollup
 from .schema import Schema
 from .settings import config
 from .sharded import ShardedStream
-from .sources import from_arrow, from_events, from_pandas, from_polars, from_rows, read
+from .sources import from_arrow, from_events, from_pandas, from_polars, from_rows, read, values
 from .sql import sql
 from .stream import Stream
 from .subscription import Subscription
 from .table import Table
 from .tracing import udf
+from .view import View
 
 __all__ = [
     "INFINITY",
@@ -70,20 +78,27 @@ __all__ = [
     "DataError",
     "Event",
     "Expr",
+    "GroupingSets",
     "InternalError",
     "InvalidError",
     "LiveStream",
+    "Over",
+    "Program",
     "ResourceExhaustedError",
     "Row",
     "Schema",
+    "Candidate",
+    "Query",
     "ShardedStream",
     "Stream",
     "Subscription",
     "Table",
     "UnavailableError",
     "UntracedLambdaWarning",
+    "View",
     "WhimbrelError",
     "__version__",
+    "agg",
     "aggregate_function",
     "avg",
     "col",
@@ -91,6 +106,7 @@ __all__ = [
     "count",
     "count_distinct",
     "count_non_null",
+    "cube",
     "end_edge",
     "first",
     "fn",
@@ -99,6 +115,7 @@ __all__ = [
     "from_pandas",
     "from_polars",
     "from_rows",
+    "grouping_sets",
     "interval",
     "last",
     "lit",
@@ -109,9 +126,11 @@ __all__ = [
     "min",
     "punctuation",
     "read",
+    "rollup",
     "sql",
     "start_edge",
     "sum",
     "udf",
+    "values",
     "when",
 ]

@@ -6,14 +6,16 @@ own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import _whimbrel as native
+from .errors import InvalidError
 from .outputs import predicate, single
 
 __all__ = [
     "Aggregate",
+    "Over",
     "avg",
     "count",
     "count_distinct",
@@ -27,6 +29,36 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True)
+class Order:
+    """By what rows are ordered."""
+
+    by: tuple[Any, ...] = ()
+    descending: bool | list[bool] = False
+    nulls_last: bool | list[bool] = True
+
+    @staticmethod
+    def of(by: Any, descending: bool | list[bool], nulls_last: bool | list[bool]) -> Order:
+        """Take one thing to order by, a list of them, or none."""
+        listed = () if by is None else tuple(by) if isinstance(by, list | tuple) else (by,)
+        return Order(listed, descending, nulls_last)
+
+    def resolve(self, schema: native.Schema) -> list[tuple[native.Expr, bool, bool]]:
+        """Make native expressions, each with whether it ascends and whether nulls come first."""
+        columns = [single(schema, by) for by in self.by]
+        descending = for_each("descending", self.descending, len(columns))
+        nulls_last = for_each("nulls_last", self.nulls_last, len(columns))
+        return [(c, not d, not n) for c, d, n in zip(columns, descending, nulls_last, strict=True)]
+
+
+def for_each(name: str, value: bool | list[bool], columns: int) -> list[bool]:
+    """Give every column its own of a setting that is said once or for each."""
+    values = [value] * columns if isinstance(value, bool) else list(value)
+    if len(values) != columns:
+        raise InvalidError(f"{name} has {len(values)} values for {columns} columns")
+    return values
+
+
 @dataclass(frozen=True, repr=False)
 class Aggregate:
     """One aggregate of a group: made by the functions here, named by `Stream.aggregate`'s keyword."""
@@ -35,9 +67,14 @@ class Aggregate:
     of: Any = None
     where: Any = None
     name: str | None = None
+    more: tuple[Any, ...] = ()
+    distinct: bool = False
+    order: Order = field(default_factory=Order)
+    ignore_nulls: bool = False
+    plain: bool = True
 
     def __repr__(self) -> str:
-        parts = [repr(self.of)] if self.of is not None else []
+        parts = [repr(part) for part in (self.of, *self.more) if part is not None]
         if self.where is not None:
             parts.append(f"where={self.where!r}")
         name = self.name or self.function
@@ -45,11 +82,111 @@ class Aggregate:
 
     def resolve(
         self, schema: native.Schema
-    ) -> tuple[str | native.Aggregate, native.Expr | None, native.Expr | None]:
-        """Make native expressions of the argument and the filter, over these columns."""
-        argument = None if self.of is None else single(schema, self.of)
+    ) -> tuple[str | native.Aggregate | native.Expr, native.Expr | None, native.Expr | None]:
+        """Make native expressions of the argument and the filter, over these columns; or of all, in one."""
         condition = None if self.where is None else predicate(schema, self.where)
-        return self.function, argument, condition
+        if self.plain:
+            argument = None if self.of is None else single(schema, self.of)
+            return self.function, argument, condition
+        arguments = self._arguments(schema)
+        order = self.order.resolve(schema)
+        call = native.aggregate_call(
+            str(self.function), arguments, self.distinct, condition, order, self.ignore_nulls
+        )
+        return call, None, None
+
+    def _arguments(self, schema: native.Schema) -> list[native.Expr]:
+        given = (self.of, *self.more) if self.of is not None or self.more else ()
+        return [single(schema, argument) for argument in given]
+
+    def over(
+        self,
+        *partition_by: Any,
+        order_by: Any = None,
+        descending: bool | list[bool] = False,
+        nulls_last: bool | list[bool] = True,
+        rows: tuple[Any, Any] | None = None,
+        range: tuple[Any, Any] | None = None,
+        groups: tuple[Any, Any] | None = None,
+    ) -> Over:
+        """
+        Compute it for each row, over the rows around it: SQL's window functions. Streams without a time only.
+
+        Parameters
+        ----------
+        *partition_by
+            What the rows around it have in common with it: names of columns, lambdas or expressions.
+        order_by, descending, nulls_last
+            In which order they are, as in `Stream.sort`.
+        rows, range, groups
+            Which of them count: how many rows (or how far in value, or how many groups of equal rows) before
+            and after it, as ``(-2, 0)``; `None` is all there are. By default, all rows; with an order, the
+            rows up to and with those equal to it, ``range=(None, 0)``. Distances in time are texts, ``("-1
+            day", 0)``.
+
+        Returns
+        -------
+        Over
+            For `Stream.with_columns`.
+
+        Raises
+        ------
+        InvalidError
+            If more than one of `rows`, `range` and `groups` is given.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> sales = wb.from_rows([{"day": 1, "sold": 3}, {"day": 2, "sold": 4}, {"day": 3, "sold": 5}])
+        >>> so_far = wb.sum("sold").over(order_by="day")
+        >>> sales.query(lambda q: q.with_columns(so_far=so_far)).to_rows()
+        [Row(day=1, sold=3, so_far=3), Row(day=2, sold=4, so_far=7), Row(day=3, sold=5, so_far=12)]
+        """
+        frames = {"rows": rows, "range": range, "groups": groups}
+        given = [(units, *frame) for units, frame in frames.items() if frame is not None]
+        if len(given) > 1:
+            raise InvalidError("give one of rows=, range= and groups=")
+        order = Order.of(order_by, descending, nulls_last)
+        return Over(self, partition_by, order, given[0] if given else None)
+
+
+@dataclass(frozen=True)
+class Over:
+    """An aggregate over the rows around each row: made by `Aggregate.over`, for `Stream.with_columns`."""
+
+    call: Aggregate
+    partition_by: tuple[Any, ...]
+    order: Order
+    frame: tuple[str, Any, Any] | None
+
+    def resolve(self, schema: native.Schema) -> native.Expr:
+        """Make the native expression, over these columns."""
+        call = self.call
+        if not isinstance(call.function, str):
+            raise InvalidError(
+                f"{call!r}: an aggregate of your own cannot be computed over the rows around each row"
+            )
+        names = (
+            {"first": "first_value", "last": "last_value", "count_distinct": "count"} if call.plain else {}
+        )
+        arguments = call._arguments(schema)
+        if call.function == "count" and not arguments:
+            arguments = [native.Expr.literal(1, None)]
+        frame = self.frame and (self.frame[0], _distance(self.frame[1]), _distance(self.frame[2]))
+        return native.window_call(
+            names.get(call.function, call.function),
+            arguments,
+            call.distinct or (call.plain and call.function == "count_distinct"),
+            None if call.where is None else predicate(schema, call.where),
+            call.ignore_nulls,
+            [single(schema, part) for part in self.partition_by],
+            self.order.resolve(schema),
+            frame,
+        )
+
+
+def _distance(given: Any) -> str | None:
+    return None if given is None else str(given)
 
 
 def count(*, where: Any = None) -> Aggregate:

@@ -396,6 +396,76 @@ class Expr:
         """
         return Expr(self._native.between(to_native(low), to_native(high)))
 
+    def eq_missing(self, other: Value) -> Expr:
+        """
+        Tell whether two values are equal, where null equals null. Never null itself.
+
+        Parameters
+        ----------
+        other
+            A constant or an expression.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> wb.col("price").eq_missing(wb.col("paid"))
+        price.eq_missing(paid)
+        """
+        return self._binary("eq_missing", other)
+
+    def ne_missing(self, other: Value) -> Expr:
+        """
+        Tell whether two values differ, where null equals null. Never null itself.
+
+        Parameters
+        ----------
+        other
+            A constant or an expression.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> wb.col("price").ne_missing(wb.col("paid"))
+        price.ne_missing(paid)
+        """
+        return self._binary("ne_missing", other)
+
+    def like(self, pattern: Value, *, escape: str | None = None) -> Expr:
+        """
+        Tell whether a string has the form of an SQL pattern: ``%`` is any text, ``_`` any character.
+
+        Parameters
+        ----------
+        pattern
+            A string or an expression.
+        escape
+            The character that makes the next one mean itself.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> wb.col("item").like("%shoe%")
+        item.like("%shoe%")
+        """
+        return Expr(self._native.like(to_native(pattern), escape, False))
+
+    def ilike(self, pattern: Value, *, escape: str | None = None) -> Expr:
+        """
+        Tell whether a string has the form of an SQL pattern, whatever the case of its letters.
+
+        Parameters
+        ----------
+        pattern, escape
+            As in `like`.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> wb.col("item").ilike("%shoe%")
+        item.ilike("%shoe%")
+        """
+        return Expr(self._native.like(to_native(pattern), escape, True))
+
     # What Python's strings and datetimes are asked most often, so that such lambdas are traced.
 
     def upper(self) -> Expr:

@@ -15,7 +15,8 @@ class Functions:
     All of DataFusion's scalar functions, as attributes: ``wb.fn.sqrt(e.x)``.
 
     ``dir(wb.fn)`` lists them; https://datafusion.apache.org/user-guide/sql/scalar_functions.html describes
-    them. Arguments are expressions and constants.
+    them. Arguments are expressions and constants. Besides, ``mod`` and ``div`` are SQL's ``%`` and ``/`` of
+    whole numbers, whose results are cut towards zero.
 
     Raises
     ------

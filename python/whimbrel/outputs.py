@@ -94,11 +94,13 @@ def several(
     extra: tuple[Expr, ...] = (),
     *,
     name_by_text: bool = False,
+    twins: bool = False,
 ) -> Outputs:
     """
     Make named expressions of everything that `select`, `with_columns` and keys take.
 
-    With `name_by_text`, a computed expression is named by its text and not by its first column.
+    With `name_by_text`, a computed expression is named by its text and not by its first column; with `twins`,
+    several may have one name.
     """
     columns: list[native.Expr] = []
     unpack: native.Expr | None = None
@@ -113,7 +115,8 @@ def several(
         unpack = unpack or struct
     for name, spec in named.items():
         columns.append(single(schema, spec, returns, extra).alias(name))
-    _refuse_twins(columns)
+    if not twins:
+        _refuse_twins(columns)
     return Outputs(columns, unpack)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,11 +17,13 @@ from .events import Event
 from .expressions import Expr
 from .ingress import Ingress, checked
 from .outputs import several, single_or_list
+from .program import Program
 from .schema import Schema
 from .settings import Runtime, default_shards, with_changes
 from .stream import Stream, result_of
 from .subscription import Subscription, each_event, each_row
 from .table import Table
+from .view import Rows, View
 
 if TYPE_CHECKING:
     import pandas
@@ -106,6 +110,40 @@ class ShardedStream:
             A line for each operator, inputs indented below.
         """
         return self._plan.explain()
+
+    def to_python(self) -> Program:
+        """
+        Write the plan as a Python program that builds it again, to read, to edit and to run.
+
+        Returns
+        -------
+        Program
+            A string. A plan over files is a script; one over tables in memory, live sources or black boxes is
+            a function that is given them. `Program.run` runs either.
+
+        Raises
+        ------
+        InvalidError
+            If the plan holds something that these methods have no word for.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([(0, "a"), (70, "b"), (80, "b")], schema=["time", "item"], time="time")
+        >>> per_item = clicks.rekey("item").query(lambda q: q.tumbling(60).aggregate(n=wb.count()))
+        >>> program = per_item.to_python()
+        >>> print(program)
+        import whimbrel as wb
+        <BLANKLINE>
+        <BLANKLINE>
+        def program(table: wb.ShardedStream) -> wb.ShardedStream:
+            per_item = table.rekey("item").query(lambda q: q.tumbling(60).aggregate(n=wb.count()))
+            return per_item
+        <BLANKLINE>
+        >>> program.run().to_rows() == per_item.to_rows()
+        True
+        """
+        return Program(self._plan.to_python(), ShardedStream)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {dtype}" for name, dtype in self.schema.items())
@@ -205,6 +243,49 @@ class ShardedStream:
         """
         return ShardedStream(Ingress(time, end, **checked(ingress)).apply(self._plan))
 
+    def recursive(
+        self, step: Callable[[ShardedStream], ShardedStream], *, distinct: bool = False
+    ) -> ShardedStream:
+        """
+        Add what follows from the rows, and from that, and so on: SQL's ``with recursive``.
+
+        Parameters
+        ----------
+        step
+            A function of the rows that were found last, which returns those that follow from them, in the
+            same columns. It is called once, to plan.
+        distinct
+            Whether every row is kept once; then it ends when nothing new is found, else when nothing is.
+
+        Returns
+        -------
+        ShardedStream
+            All rows that were found.
+
+        Raises
+        ------
+        InvalidError
+            If there is more than one shard, or a time, or the columns differ.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> powers = wb.values([{"n": 1}]).recursive(
+        ...     lambda rows: rows.query(lambda q: q.where(lambda e: e.n < 9).select(n=lambda e: e.n * 2))
+        ... )
+        >>> [row.n for row in powers.to_rows()]
+        [1, 2, 4, 8, 16]
+        """
+
+        def native_step(rows: native.Plan) -> native.Plan:
+            result = step(ShardedStream(rows))
+            if not isinstance(result, ShardedStream):
+                raise InvalidError(f"the step has to return a sharded stream, not {type(result).__name__}")
+            return result._plan
+
+        name = next(iter(inspect.signature(step).parameters), "rows")
+        return ShardedStream(self._plan.recursive(name, native_step, distinct))
+
     def rekey(self, *key: Key) -> ShardedStream:
         """
         Change the key: what groups are made by, and what `redistribute` keeps together. No row moves.
@@ -235,6 +316,39 @@ class ShardedStream:
         outputs = several(self._plan.schema(), key, {}, name_by_text=True)
         plan = self._plan if outputs.unpack is None else self._plan.with_columns([outputs.unpack])
         return ShardedStream(plan.rekey(outputs.columns))
+
+    def colocated(self, *key: Key) -> ShardedStream:
+        """
+        Require that what is computed from here on, shard by shard, is one answer. No row changes or moves.
+
+        An aggregate that follows a `redistribute` is right because rows of one group are in one shard. This
+        says so, and a plan in which it is not known to hold is refused, where it is built.
+
+        Parameters
+        ----------
+        *key
+            Columns: rows that are equal in them have to be in one shard, as after a `redistribute` by these
+            columns or by some of them. None: all rows. Either holds if there is one shard, or after a
+            `broadcast`.
+
+        Returns
+        -------
+        ShardedStream
+            The same rows in the same shards.
+
+        Raises
+        ------
+        InvalidError
+            If that is not known to hold.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a", "user": 1}, {"item": "b", "user": 2}])
+        >>> clicks.rekey("item").redistribute(4).colocated("item").shards
+        4
+        """
+        return ShardedStream(Stream(self._plan).colocated(*key)._plan)
 
     def redistribute(self, shards: int | None = None, *, scope: Scope = "global") -> ShardedStream:
         """
@@ -360,6 +474,42 @@ class ShardedStream:
                 raise InvalidError(f"shards has to be at least 1, not {shards}")
             return shards
         return default_shards() if self.shards == 1 else self.shards
+
+    def changes(self) -> ShardedStream:
+        """
+        Make the stream of what changes in this relation.
+
+        Over a live source without time a result changes as rows come. Its changes are rows that stay, so they
+        can be handed out one by one: `subscribe` to them.
+
+        Returns
+        -------
+        ShardedStream
+            A row for each row that comes into the relation (``change`` is 1) or leaves it (``change`` is -1),
+            with ``change`` as its first column. The sum of ``change`` over equal rows is how often the row is
+            there.
+
+        Raises
+        ------
+        InvalidError
+            If the relation cannot be kept up to date while rows come; the message says why, and what to do.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.live({"item": "string"})
+        >>> seen = []
+        >>> per_item = wb.sql("select item, count(*) as n from clicks group by item", clicks=clicks)
+        >>> subscription = per_item.changes().subscribe(seen.append)
+        >>> clicks.push([("a",)])
+        >>> clicks.push([("a",)])
+        >>> clicks.close()
+        >>> subscription.wait()
+        True
+        >>> seen
+        [Row(change=1, item='a', n=1), Row(change=-1, item='a', n=1), Row(change=1, item='a', n=2)]
+        """
+        return ShardedStream(self._plan.changes())
 
     # Actions.
 
@@ -646,6 +796,12 @@ class ShardedStream:
         Subscription
             To wait for the end or to stop.
 
+        Warns
+        -----
+        UserWarning
+            If nothing is final before the sources are closed, because rows of the result change as rows of a
+            live source without time come: `changes` and `maintain` are for that.
+
         Examples
         --------
         >>> import whimbrel as wb
@@ -665,6 +821,13 @@ class ShardedStream:
             raise InvalidError(f'form is "rows", "tables" or "events", not {form!r}')
         if form == "events" and self.time is None:
             raise InvalidError("this stream has no time, so no events; give its source one with time=")
+        if not self._plan.final_at_once():
+            warnings.warn(
+                "rows of this result change as rows of its live source come, so none is final, and none is "
+                "handed out, before the source is closed; for what changes, subscribe to .changes() (in SQL: "
+                "emit changes)",
+                stacklevel=2,
+            )
         settings = self._options(runtime, False, batch_rows)
         on_late = None if late is None else lambda table: late(Table(table))
         if form == "events":
@@ -674,6 +837,54 @@ class ShardedStream:
             job = native.subscribe(self._plan, settings, on_table, on_late)
         feeds.reads(self._plan, job)
         return Subscription(job, feeds.start(self._plan))
+
+    def maintain(
+        self,
+        callback: Callable[[Table], Any] | None = None,
+        *,
+        runtime: Runtime | None = None,
+        batch_rows: int | None = None,
+    ) -> View:
+        """
+        Run in the background, and keep the result up to date while rows come.
+
+        Parameters
+        ----------
+        callback
+            Called after each change, on a thread of the engine, with a table of what has changed, as
+            `changes` gives it.
+        runtime, batch_rows
+            As in `config`.
+
+        Returns
+        -------
+        View
+            To look at the rows that the result has, to wait for the end, or to stop.
+
+        Raises
+        ------
+        InvalidError
+            If the result cannot be kept up to date; the message says why, and what to do.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.live({"item": "string"})
+        >>> with wb.sql("select item, count(*) as n from c group by item", c=clicks).maintain() as view:
+        ...     clicks.push([("a",), ("b",), ("a",)])
+        ...     clicks.close()
+        ...     view.wait()
+        True
+        >>> view.snapshot()
+        [{'item': 'a', 'n': 2}, {'item': 'b', 'n': 1}]
+        """
+        if self.time is not None:
+            raise InvalidError("a stream with time has rows that live and end: subscribe to it")
+        plan = self._plan.changes()
+        rows = Rows(callback)
+        job = native.subscribe(plan, self._options(runtime, False, batch_rows), rows.change, None)
+        feeds.reads(plan, job)
+        return View(rows, job, feeds.start(plan))
 
     def _options(
         self, runtime: Runtime | None = None, progress: bool | None = None, batch_rows: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from . import _whimbrel as native
 from . import events
@@ -23,15 +23,18 @@ def read(
     time: str | None = None,
     end: str | None = None,
     shards: int | None = None,
+    format: Literal["parquet", "csv", "json", "arrow"] | None = None,
+    header: bool | None = None,
+    delimiter: str | None = None,
     **ingress: Any,
 ) -> ShardedStream:
     """
-    Read Parquet, CSV or Arrow IPC files.
+    Read Parquet, CSV, JSON lines or Arrow IPC files.
 
     Parameters
     ----------
     paths
-        A path or a glob pattern (``"clicks-*.parquet"``), or several. The suffix tells the format.
+        A path, a folder, a URL or a glob pattern (``"clicks-*.parquet"``), or several.
     time
         The column that holds the instant of a row, or the start of its lifetime: a timestamp of any unit, or
         an int64 as a logical clock. Without it, the result is a plain relation.
@@ -41,6 +44,12 @@ def read(
     shards
         In how many shards to read, in parallel; each is a contiguous part of the files. By default one, so
         that a query without a key sees all rows.
+    format
+        What the files are; by default their suffixes tell.
+    header
+        Whether the first line of CSV files names the columns, as by default it does.
+    delimiter
+        What stands between the values of CSV files, by default a comma.
     **ingress
         How rows become events, each by name:
 
@@ -73,7 +82,8 @@ def read(
         If there is no such file, or one is broken.
     """
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    plan = native.files([os.fspath(path) for path in listed], shard_count(shards))
+    names = [os.fspath(path) for path in listed]
+    plan = native.files(names, shard_count(shards), format, header, delimiter)
     return ShardedStream(Ingress(time, end, **checked(ingress)).apply(plan))
 
 
@@ -242,6 +252,39 @@ def from_rows(
     [Row(item='a', price=1.0)]
     """
     return _memory(table_of_rows(list(rows), schema), Ingress(time, end, **checked(ingress)), shards)
+
+
+def values(rows: Iterable[Any], schema: Any = None) -> ShardedStream:
+    """
+    Write rows into the plan itself, as SQL's ``values`` does. For a handful of rows; `from_rows` takes many.
+
+    Parameters
+    ----------
+    rows, schema
+        As in `from_rows`. A single empty dict is the row without columns that ``select 1`` selects from.
+
+    Returns
+    -------
+    ShardedStream
+        The rows, in one shard, without a time.
+
+    Raises
+    ------
+    InvalidError
+        As in `from_rows`.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> wb.values([(1, "a"), (2, None)], schema=["n", "s"]).to_rows()
+    [Row(n=1, s='a'), Row(n=2, s=None)]
+    >>> wb.values([{}]).query(lambda q: q.select(answer=wb.lit(42))).to_rows()
+    [Row(answer=42)]
+    """
+    listed = list(rows)
+    if schema is None and listed == [{}]:
+        return ShardedStream(native.literal_rows())
+    return ShardedStream(native.literal_rows(table_of_rows(listed, schema)))
 
 
 def from_events(

@@ -9,11 +9,12 @@ from typing import Any
 from . import _whimbrel as native
 from .errors import InvalidError
 from .ingress import shard_count
+from .query import Query
 from .sharded import ShardedStream
 from .sources import from_arrow, from_pandas, from_polars, from_rows, read
 
 
-def sql(text: str, *, shards: int | None = None, **tables: Any) -> ShardedStream:
+def sql(text: str, *, shards: int | None = None, **tables: Any) -> Query:
     """
     Plan a query in SQL.
 
@@ -22,6 +23,8 @@ def sql(text: str, *, shards: int | None = None, **tables: Any) -> ShardedStream
     text
         A query. Files are tables under their paths (``from 'clicks.parquet'``). Statements before it, each
         ended by a semicolon, prepare it: ``create view``, ``create table``, ``create external table``, …
+        ``emit changes`` after it asks for the changes of its result, see `ShardedStream.changes`;
+        ``emit final``, the default, for rows that nothing changes any more.
     shards
         In how many shards to read files, in parallel.
     **tables
@@ -29,8 +32,9 @@ def sql(text: str, *, shards: int | None = None, **tables: Any) -> ShardedStream
 
     Returns
     -------
-    ShardedStream
-        The query's columns. Nothing has run but what a statement before the query creates.
+    Query
+        A sharded stream of the query's columns, in one shard. Nothing has run but what a statement before the
+        query creates. It knows the ways in which it could be run.
 
     Raises
     ------
@@ -91,29 +95,33 @@ def _prepare(session: native.Session, statement: str) -> None:
         _store(session, planned)
 
 
-def _result(session: native.Session, statement: str) -> ShardedStream:
+def _result(session: native.Session, statement: str) -> Query:
+    def known(rows: ShardedStream) -> Query:
+        return Query(rows._plan, lambda: [("by cost", rows._plan, float("nan"), 0.0, 0.0, True)])
+
     planned = session.plan(statement)
     match planned.kind():
         case "query":
             plan = planned.plan()
             assert plan is not None, "a query has a plan"
-            return ShardedStream(plan)
+            return Query(plan, lambda: session.candidates(statement))
         case "explain":
             plan = planned.plan()
             assert plan is not None, "what is explained has a plan"
-            return from_rows([{"plan": line} for line in plan.explain().splitlines()])
+            return known(from_rows([{"plan": line} for line in native.expected(plan).splitlines()]))
         case "table":
             table = planned.table()
             assert table is not None, "an answer has rows"
-            return from_arrow(table)
+            return known(from_arrow(table))
         case "store":
-            return from_rows([{"done": _store(session, planned)}])
+            return known(from_rows([{"done": _store(session, planned)}]))
         case "done":
-            return from_rows([{"done": planned.done()}])
+            return known(from_rows([{"done": planned.done()}]))
         case "analyze":
-            raise InvalidError(
-                "explain analyze runs the query: ask for it on the command line, or use .explain()"
-            )
+            plan = planned.plan()
+            assert plan is not None, "what is analyzed has a plan"
+            text = Query(plan, list).explain(analyze=True)
+            return known(from_rows([{"plan": line} for line in text.splitlines()]))
         case _:
             raise InvalidError("copy … to writes files: use .to_storage(), or the command line")
 

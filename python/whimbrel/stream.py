@@ -8,15 +8,16 @@ from typing import Any, Literal
 
 from . import _whimbrel as native
 from ._types import Duration, Key, RowFunction
-from .aggregates import Aggregate
+from .aggregates import Aggregate, Over, for_each
 from .errors import InvalidError
 from .expressions import Expr, Untraceable, to_native
-from .outputs import ROW, START, Outputs, is_function, predicate, several, single_or_list
+from .outputs import START, Outputs, is_function, predicate, several, single_or_list
+from .relational import GroupingSets
 from .schema import Schema
-from .tracing import Udf, label, takes, trace, warn_untraced
+from .tracing import SideTracer, Udf, label, takes, trace, warn_untraced
 
 Closed = Literal["left", "right"]
-How = Literal["inner", "left", "full", "cross", "semi", "anti"]
+How = Literal["inner", "left", "full", "cross", "semi", "anti", "mark"]
 
 
 class Stream:
@@ -97,7 +98,7 @@ class Stream:
         """
         return Stream(self._plan.where_(predicate(self._schema, condition)))
 
-    def select(self, *columns: Any, returns: Any = None, **named: Any) -> Stream:
+    def select(self, /, *columns: Any, returns: Any = None, **named: Any) -> Stream:
         """
         Make new columns and drop all others. Lifetimes stay.
 
@@ -137,14 +138,14 @@ class Stream:
         plan, outputs = self._outputs(columns, named, returns)
         return Stream(plan.select(outputs.columns))
 
-    def with_columns(self, *columns: Any, returns: Any = None, **named: Any) -> Stream:
+    def with_columns(self, /, *columns: Any, returns: Any = None, **named: Any) -> Stream:
         """
         Add columns, or replace those of the same name. Lifetimes stay.
 
         Parameters
         ----------
         *columns, returns, **named
-            As in `select`.
+            As in `select`; or aggregates over the rows around each row, `Aggregate.over`, by name.
 
         Returns
         -------
@@ -163,10 +164,21 @@ class Stream:
         >>> clicks.query(lambda q: q.with_columns(double=lambda e: e.price * 2)).to_rows()
         [Row(item='a', price=1, double=2)]
         """
+        if any(isinstance(value, Over) for value in named.values()):
+            return self._with_windows(columns, named)
         plan, outputs = self._outputs(columns, named, returns)
         stream = Stream(plan.with_columns(outputs.columns))
-        extra = [name for name in stream.columns if name in (START, ROW)]
+        given = (*self.columns, *(column.name() for column in outputs.columns))
+        extra = [name for name in stream.columns if name not in given]
         return stream.drop(*extra) if extra else stream
+
+    def _with_windows(self, columns: tuple[Any, ...], named: dict[str, Any]) -> Stream:
+        windows = [
+            (name, value.resolve(self._schema)) for name, value in named.items() if isinstance(value, Over)
+        ]
+        if columns or len(windows) < len(named):
+            raise InvalidError("what is computed over other rows needs a with_columns of its own")
+        return Stream(self._plan.with_windows(windows))
 
     def drop(self, *columns: str) -> Stream:
         """
@@ -197,7 +209,12 @@ class Stream:
         return Stream(self._plan.drop(list(columns)))
 
     def select_many(
-        self, items: RowFunction | Expr | str, name: str | None = None, *, returns: Any = None
+        self,
+        items: RowFunction | Expr | str,
+        name: str | None = None,
+        *,
+        returns: Any = None,
+        nulls: bool = False,
     ) -> Stream:
         """
         Make one row of every element of a list. Lifetimes stay.
@@ -211,11 +228,15 @@ class Stream:
             The column of the elements; by default the list's own, which it replaces.
         returns
             The type of the lists that a black box makes, e.g. ``"list[int64]"``.
+        nulls
+            Whether a null list gives a row, with a null, as SQL's ``unnest`` does. Streams without a time
+            only.
 
         Returns
         -------
         Stream
-            A row for each element, with the row's other columns; none for a null or empty list.
+            A row for each element, with the row's other columns; none for an empty list, nor, by default, for
+            a null one.
 
         Raises
         ------
@@ -233,9 +254,9 @@ class Stream:
         expr = single_or_list(schema, items, returns)
         source = expr.name()
         if source in schema.names():
-            stream = Stream(self._plan.select_many(expr, name or source))
+            stream = Stream(self._plan.select_many(expr, name or source, nulls))
             return stream.drop(source) if name not in (None, source) else stream
-        return Stream(self._plan.select_many(expr, name or expr.root() or "value"))
+        return Stream(self._plan.select_many(expr, name or expr.root() or "value", nulls))
 
     # Lifetimes.
 
@@ -306,7 +327,39 @@ class Stream:
         """
         if duration is None:
             raise InvalidError("alter_duration needs a duration: a length, math.inf, or a lambda")
+        if isinstance(duration, float) and math.isinf(duration) and duration > 0:
+            return Stream(self._plan.alter_duration(None))
+        if not callable(duration) and not isinstance(duration, float):
+            return Stream(self._plan.alter_duration(duration))
         return self.alter_lifetime(None, duration)
+
+    def with_start(self, name: str) -> Stream:
+        """
+        Add the start of each row's lifetime as a column.
+
+        Parameters
+        ----------
+        name
+            The name of the new column.
+
+        Returns
+        -------
+        Stream
+            Shape ``(n, k + 1)``; the new column is the last, of the type of the stream's time.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time, or there is a column of that name.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([(3, "a")], schema=["time", "item"], time="time")
+        >>> clicks.query(lambda q: q.shift(10).with_start("at").select("item", "at")).to_rows()
+        [Row(start=13, end=14, item='a', at=13)]
+        """
+        return Stream(self._plan.with_start(name))
 
     def shift(self, by: Duration) -> Stream:
         """
@@ -544,15 +597,19 @@ class Stream:
 
     # Groups.
 
-    def aggregate(self, **aggregates: Aggregate) -> Stream:
+    def aggregate(self, groups: GroupingSets | None = None, /, **aggregates: Aggregate) -> Stream:
         """
         Aggregate every snapshot, per key.
 
         Parameters
         ----------
+        groups
+            By default rows are grouped by the current key. Streams without a time can be grouped by several
+            sets of columns: `grouping_sets`, `rollup`, `cube`.
         **aggregates
             Any number, by the name of the new column: `count`, `count_non_null`, `sum`, `avg`, `min`, `max`,
-            `first`, `last`, `count_distinct`, each with a filter of its own.
+            `first`, `last`, `count_distinct`, each with a filter of its own; on streams without a time, any
+            of DataFusion's, from `agg`.
 
         Returns
         -------
@@ -575,14 +632,19 @@ class Stream:
         >>> flights.query(lambda q: q.aggregate(flying=wb.count())).to_rows()
         [Row(start=0, end=2, flying=1), Row(start=2, end=5, flying=2), Row(start=5, end=9, flying=1)]
         """
-        if not aggregates:
+        if not aggregates and groups is None:
             raise InvalidError("aggregate needs at least one aggregate, by name: aggregate(n=wb.count())")
         schema, resolved = self._schema, []
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise InvalidError(f"{name}: not an aggregate; use wb.count(), wb.sum(lambda e: e.price), …")
             resolved.append((name, *aggregate.resolve(schema)))
-        return Stream(self._plan.aggregate(resolved))
+        if groups is None:
+            return Stream(self._plan.aggregate(resolved))
+        if not isinstance(groups, GroupingSets):
+            raise InvalidError('aggregate groups by the current key, or by wb.rollup("a", "b") and its like')
+        sets = [[native.Expr.column(name, schema) for name in one] for one in groups.sets]
+        return Stream(self._plan.aggregate(resolved, (groups.kind, sets)))
 
     def group_apply(self, key: Key, query: Callable[[Stream], Stream]) -> Stream:
         """
@@ -618,6 +680,48 @@ class Stream:
         """
         keys = several(self._schema, (key,), {}, name_by_text=True)
         return Stream(_apply(self._plan, keys, query))
+
+    def colocated(self, *key: Key) -> Stream:
+        """
+        Require that what is computed from here on, shard by shard, is one answer. No row changes or moves.
+
+        An aggregate that follows a `redistribute` is right because rows of one group are in one shard. This
+        says so, and a plan in which it is not known to hold is refused, where it is built.
+
+        Within `group_apply`, it is about the rows of each group.
+
+        Parameters
+        ----------
+        *key
+            Columns: rows that are equal in them have to be in one shard, as after a `redistribute` by these
+            columns or by some of them. None: all rows. Either holds if there is one shard, or after a
+            `broadcast`.
+
+        Returns
+        -------
+        Stream
+            The same rows in the same shards.
+
+        Raises
+        ------
+        InvalidError
+            If that is not known to hold.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a", "user": 1}, {"item": "b", "user": 2}])
+        >>> per_item = clicks.rekey("item").redistribute(4)
+        >>> counts = per_item.query(lambda q: q.colocated("item").aggregate(n=wb.count()))
+        >>> per_user = per_item.rekey("user")
+        >>> per_user.query(lambda q: q.colocated("user").aggregate(n=wb.count()))
+        Traceback (most recent call last):
+        ...
+        whimbrel.errors.InvalidError: colocated: rows with equal user have to be in one shard, but they lie by
+        item over 4 shards; add .rekey("user").redistribute() before
+        """
+        keys = _key_columns(self, key)
+        return Stream(self._plan.colocated(keys))
 
     def distinct(self) -> Stream:
         """
@@ -679,6 +783,10 @@ class Stream:
         right_on: Key | None = None,
         how: How = "inner",
         suffix: str = "_right",
+        where: Callable[[Any, Any], Any] | None = None,
+        nulls_equal: bool = False,
+        null_aware: bool = False,
+        colocated: bool = False,
     ) -> Stream:
         """
         Join every snapshot with that of another stream.
@@ -692,10 +800,23 @@ class Stream:
             the current key, if both sides have one.
         how
             ``"inner"``; ``"left"`` or ``"full"``, where what has no partner gets nulls; ``"cross"``, every
-            row with every row; ``"semi"`` and ``"anti"``, the left rows with and without a partner.
+            row with every row; ``"semi"`` and ``"anti"``, the left rows with and without a partner;
+            ``"mark"``, all left rows, and in the column ``mark`` whether they have one.
         suffix
             Put after the names of right columns that the left side has too. The right side's keys of the same
             name are left out.
+        where
+            What partners have to satisfy besides: a lambda of the left and the right row. For streams without
+            a time; the pairs of an inner join can be filtered with `where` on any stream.
+        nulls_equal
+            Whether a null equals a null.
+        null_aware
+            With ``how="anti"``, as SQL's ``not in``: a null on the right side leaves no row.
+        colocated
+            Whether the answer has to be that of both sides as a whole, not shard by shard: refused unless
+            rows that match are known to be in one shard. They are if both sides are redistributed by what has
+            to be equal, in the same order and into as many shards, or if one side is broadcast of which no
+            row is kept without a partner.
 
         Returns
         -------
@@ -705,7 +826,8 @@ class Stream:
         Raises
         ------
         InvalidError
-            If a column does not exist, key types differ, or there is no key.
+            If a column does not exist, key types differ, or there is no key; if `colocated` is not known to
+            hold.
 
         Examples
         --------
@@ -719,13 +841,19 @@ class Stream:
         >>> both = clicks.query(prices, lambda l, r: l.join(r, on="item").select("item", "price"))
         >>> both.to_rows()
         [Row(start=1, end=3, item='a', price=7), Row(start=3, end=4, item='a', price=8)]
+        >>> bids = wb.from_rows([{"item": "a", "bid": 5}, {"item": "b", "bid": 9}])
+        >>> asks = wb.from_rows([{"item": "a", "ask": 4}, {"item": "b", "ask": 12}])
+        >>> bids.query(
+        ...     asks, lambda l, r: l.join(r, on="item", how="left", where=lambda b, a: b.bid >= a.ask)
+        ... ).to_rows()
+        [Row(item='a', bid=5, ask=4), Row(item='b', bid=9, ask=None)]
         """
-        if how == "cross":
-            if on is not None or left_on is not None or right_on is not None:
-                raise InvalidError('a cross join has no key; leave out on=, or how="cross"')
-            return Stream(self._plan.join(_plan_of(other), [], how, suffix))
+        if how == "cross" and not (on is left_on is right_on is None):
+            raise InvalidError('a cross join has no key; leave out on=, or how="cross"')
         left, right, pairs = _keyed_pair(self, other, on, left_on, right_on)
-        return Stream(left._plan.join(right._plan, pairs, how, suffix))
+        condition = None if where is None else _meeting(where, left, right)
+        plan = left._plan.join(right._plan, pairs, how, suffix, condition, nulls_equal, null_aware, colocated)
+        return Stream(plan)
 
     def where_exists(
         self, other: Stream, on: Key | None = None, *, left_on: Key | None = None, right_on: Key | None = None
@@ -825,7 +953,9 @@ class Stream:
 
     # Relations.
 
-    def sort(self, *by: Any, descending: bool | list[bool] = False, nulls_last: bool = True) -> Stream:
+    def sort(
+        self, *by: Any, descending: bool | list[bool] = False, nulls_last: bool | list[bool] = True
+    ) -> Stream:
         """
         Sort the rows of a stream without a time.
 
@@ -836,7 +966,7 @@ class Stream:
         descending
             Whether the greatest come first: for all, or for each.
         nulls_last
-            Whether nulls come last (the default) or first.
+            Whether nulls come last (the default) or first: for all, or for each.
 
         Returns
         -------
@@ -858,21 +988,20 @@ class Stream:
         columns = several(self._schema, by, {}, name_by_text=True).columns
         if not columns:
             raise InvalidError('sort needs at least one column: sort("price")')
-        orders = [descending] * len(columns) if isinstance(descending, bool) else list(descending)
-        if len(orders) != len(columns):
-            raise InvalidError(f"descending has {len(orders)} values for {len(columns)} columns")
+        orders = for_each("descending", descending, len(columns))
+        nulls = for_each("nulls_last", nulls_last, len(columns))
         return Stream(
-            self._plan.sort([(c, not d, not nulls_last) for c, d in zip(columns, orders, strict=True)])
+            self._plan.sort([(c, not d, not n) for c, d, n in zip(columns, orders, nulls, strict=True)])
         )
 
-    def limit(self, n: int, offset: int = 0) -> Stream:
+    def limit(self, n: int | None, offset: int = 0) -> Stream:
         """
         Keep the first rows of a stream without a time.
 
         Parameters
         ----------
         n
-            How many rows to keep in each shard.
+            How many rows to keep in each shard; `None`: all.
         offset
             How many to leave out before.
 
@@ -893,7 +1022,7 @@ class Stream:
         >>> clicks.query(lambda q: q.limit(1, offset=1)).to_rows()
         [Row(price=3)]
         """
-        if n < 0 or offset < 0:
+        if (n is not None and n < 0) or offset < 0:
             raise InvalidError(f"limit takes numbers that are not negative, not {n} and {offset}")
         return Stream(self._plan.limit(offset, n))
 
@@ -926,6 +1055,18 @@ def result_of(query: Callable[..., Any], *streams: Stream) -> Stream:
             f"the {label(query)} has to return a stream, not {type(result).__name__}; is a return missing?"
         )
     return result
+
+
+def _meeting(condition: Callable[[Any, Any], Any], left: Stream, right: Stream) -> native.Expr:
+    """Make the expression of a condition of two rows."""
+    plans = (left._plan, right._plan)
+    rows = SideTracer("left", left._schema, plans), SideTracer("right", right._schema, plans)
+    try:
+        return to_native(trace(lambda row, other: condition(row, other), rows[0], rows[1]))
+    except Untraceable as reason:
+        raise InvalidError(
+            f"the {label(condition)} has to be an expression of two rows: {reason.what}; {reason.instead}"
+        ) from reason
 
 
 def _plan_of(other: Any) -> native.Plan:
@@ -962,7 +1103,7 @@ def _keyed_pair(
 
 
 def _key_columns(stream: Stream, key: Any) -> list[native.Expr]:
-    outputs = several(stream._schema, (key,), {}, name_by_text=True)
+    outputs = several(stream._schema, (key,), {}, name_by_text=True, twins=True)
     if outputs.unpack is not None:
         raise InvalidError(
             "a key that is a black box has to return one value; add it with with_columns first"

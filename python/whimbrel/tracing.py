@@ -53,7 +53,10 @@ class RowTracer:
             key = self._names[key]
         if key not in self._names:
             raise InvalidError(native.missing_column(key, self._names))
-        return Expr(native.Expr.column(key, self._schema))
+        return Expr(self._column(key))
+
+    def _column(self, name: str) -> native.Expr:
+        return native.Expr.column(name, self._schema)
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
@@ -66,6 +69,20 @@ class RowTracer:
 
     def __repr__(self) -> str:
         return f"Row({', '.join(self._names)})"
+
+
+class SideTracer(RowTracer):
+    """One of two rows that meet in a join, whose columns are those of its side."""
+
+    __slots__ = ("_plans", "_side")
+
+    def __init__(self, side: str, schema: native.Schema, plans: tuple[native.Plan, native.Plan]) -> None:
+        super().__init__(schema)
+        self._side = side
+        self._plans = plans
+
+    def _column(self, name: str) -> native.Expr:
+        return native.Expr.column_of(self._side, name, *self._plans)
 
 
 class Udf:
@@ -142,7 +159,7 @@ def takes(function: Callable[..., Any]) -> int:
     return sum(p.kind in positional and p.default is p.empty for p in parameters)
 
 
-def trace(function: Callable[..., Any], row: RowTracer | None, *extra: Expr) -> Any:
+def trace(function: Callable[..., Any], row: RowTracer | None, *extra: Any) -> Any:
     """Call a function on expressions; raise Untraceable if what it returns may not be what it means."""
     code = getattr(function, "__code__", None)
     if isinstance(code, CodeType):

@@ -43,6 +43,9 @@ pub enum Command {
         /// Where the statements are.
         #[command(flatten)]
         text: Text,
+        /// Print each query as a Python program that builds its plan, and do not run it.
+        #[arg(long)]
+        as_python: bool,
     },
     /// Show the plan of a query.
     #[command(after_help = EXIT_CODES)]
@@ -53,6 +56,9 @@ pub enum Command {
         /// Run it, and show what was counted.
         #[arg(long)]
         analyze: bool,
+        /// List the ways to run it in shards, with their estimated costs.
+        #[arg(long, conflicts_with = "analyze")]
+        candidates: bool,
     },
     /// Run a plan file: statements (.sql), or a program (.py) that uses the package whimbrel.
     #[command(after_help = EXIT_CODES)]

@@ -7,12 +7,13 @@ use crate::interrupt::Interrupts;
 use crate::output::{Look, Target, Writing};
 use crate::query::Runner;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{Result, plan_err};
+use datafusion::common::{DataFusionError, Result, plan_err};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use whimbrel_plan::Stream;
+use whimbrel_sharded::analyze;
 use whimbrel_sql::{Format, Planned, Session, Store};
 
 /// A session that runs what it is told.
@@ -87,19 +88,31 @@ impl Client {
         }
     }
 
-    /// Shows a plan; to analyze it, it is run first, and what was counted is shown with it.
+    /// Shows a plan, with what is expected of it; to analyze it, it is run first, and what was counted is shown with
+    /// that.
     pub fn explain(&mut self, stream: &Stream, analyze: bool, sql: &str) -> Outcome {
-        let mut text = stream.explain().map_err(|error| Failure::of(&error, sql))?;
-        if !text.ends_with('\n') {
-            text.push('\n');
-        }
-        if analyze {
-            let since = Instant::now();
-            let counts = self.runner.each(stream, sql, self.runner.progress, |_| Ok(()))?;
-            let took = took(since.elapsed());
-            text.push_str(&format!("{} rows read, {} rows out, {took}\n", counts.read, counts.out));
-        }
+        let failed = |error: DataFusionError| Failure::of(&error, sql);
+        let text = match analyze {
+            true => {
+                let analysis = analyze::analyze(stream, &self.runner.options).map_err(failed)?;
+                self.runner.wait(analysis.job(), sql, self.runner.progress)?;
+                let (read, out) = (analysis.job().rows_read(), analysis.job().rows_out());
+                let explained = analysis.wait().map_err(failed)?;
+                let colors = self.target.is_terminal();
+                format!("{}{read} rows read, {out} rows out\n", explained.text(colors))
+            }
+            // What is expected of rows that come as time goes by is not known.
+            false if stream.properties().time.is_some() => stream.explain().map_err(failed)?,
+            false => analyze::explain(stream, &self.runner.options).map_err(failed)?.text(false),
+        };
         self.target.text(&text)
+    }
+
+    /// Lists the ways to run a query in shards.
+    pub fn candidates(&mut self, sql: &str) -> Outcome {
+        let ways = self.session.candidates(sql).map_err(|error| Failure::of(&error, sql))?;
+        let lines: String = ways.iter().map(|way| format!("{way}\n")).collect();
+        self.target.text(&lines)
     }
 
     /// Shows rows that are known already.

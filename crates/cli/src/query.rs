@@ -97,9 +97,11 @@ impl Runner {
         }
     }
 
+    /// Waits for the end of a query.
+    ///
     /// A thread of its own waits for the query, and so runs it in library mode: an operator may compute for
     /// long before it looks up, and this thread is to hear Ctrl-C meanwhile.
-    fn wait(&self, job: &Arc<Job>, sql: &str, progress: bool) -> Outcome {
+    pub fn wait(&self, job: &Arc<Job>, sql: &str, progress: bool) -> Outcome {
         let (told, ended) = channel();
         let waiting = job.clone();
         let thread = std::thread::Builder::new().name("query".into());

@@ -5,7 +5,7 @@
 
 use crate::duration::show_ticks;
 use crate::names::{column_name, names, show, type_name};
-use crate::nodes::{Exchange, Ingress, Node, Scope, Session, node};
+use crate::nodes::{Exchange, Ingress, Node, Scope, Session, Together, node};
 use crate::properties::{Properties, count, properties};
 use crate::source::{bare_scan, given_name, source_of};
 use crate::stream::aggregate_of;
@@ -54,9 +54,26 @@ pub fn explain(plan: &LogicalPlan) -> Result<String> {
 fn visible(plan: &LogicalPlan) -> &LogicalPlan {
     match plan {
         LogicalPlan::SubqueryAlias(alias) => visible(&alias.input),
-        LogicalPlan::Projection(p) if matches!(*p.input, LogicalPlan::Join(_)) && renames(p) => &p.input,
+        LogicalPlan::Projection(p) if is_join(&p.input) && renames(p) => &p.input,
         _ => bare_scan(plan).map_or(plan, |scan| scan),
     }
+}
+
+fn is_join(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Join(_)) || colocated_join(plan).is_some()
+}
+
+/// The join that this plan requires to be co-located; both are one line.
+fn colocated_join(plan: &LogicalPlan) -> Option<&LogicalPlan> {
+    match node(plan) {
+        Some(Node::Colocated(n)) if n.together == Together::Matches => Some(&n.input),
+        _ => None,
+    }
+}
+
+/// What is shown below a plan's line.
+fn inputs(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
+    colocated_join(plan).unwrap_or(plan).inputs()
 }
 
 /// Whether a projection above a join is the one that belongs to it.
@@ -77,7 +94,7 @@ impl<'a> Parts<'a> {
         let uses = self.uses.entry(plan).or_insert(0);
         *uses += 1;
         if *uses == 1 {
-            for input in plan.inputs() {
+            for input in inputs(plan) {
                 self.count(input);
             }
         }
@@ -98,7 +115,7 @@ impl<'a> Parts<'a> {
             text.push_str(&format!(" [{number}]"));
         }
         out.push(Line { text, properties: describe_properties(&known) });
-        plan.inputs().into_iter().try_for_each(|input| self.lines(input, depth + 1, out))
+        inputs(plan).into_iter().try_for_each(|input| self.lines(input, depth + 1, out))
     }
 }
 
@@ -139,7 +156,7 @@ fn describe_lifetimes(lifetimes: Lifetimes, time: &DataType) -> String {
 }
 
 /// One step in our words.
-fn describe(plan: &LogicalPlan) -> Result<String> {
+pub fn describe(plan: &LogicalPlan) -> Result<String> {
     if let Some(ours) = node(plan) {
         return describe_node(ours);
     }
@@ -147,7 +164,7 @@ fn describe(plan: &LogicalPlan) -> Result<String> {
         LogicalPlan::TableScan(scan) => describe_scan(scan),
         LogicalPlan::Projection(projection) => describe_projection(projection),
         LogicalPlan::Filter(filter) => format!("where {}", show(&filter.predicate)),
-        LogicalPlan::Aggregate(aggregate) => describe_aggregate(aggregate)?,
+        LogicalPlan::Aggregate(aggregate) => describe_aggregate(aggregate),
         LogicalPlan::Join(join) => describe_join(join),
         LogicalPlan::Union(_) => "union".to_string(),
         LogicalPlan::Distinct(_) => "distinct".to_string(),
@@ -178,10 +195,6 @@ fn describe_projection(projection: &Projection) -> String {
     let input = names(projection.input.schema());
     let output = names(&projection.schema);
     let changed = |i: usize, e: &Expr| input.get(i).is_none_or(|name| column_name(e) != Some(name));
-    let shown = |e: &Expr, name: &str| match e {
-        Expr::Alias(alias) => format!("{name} = {}", show(&alias.expr)),
-        other => show(other),
-    };
     let keeps = output.len() > input.len() || output == input;
     let pairs = projection.expr.iter().zip(&output);
     if keeps && output.starts_with(&input) {
@@ -195,10 +208,21 @@ fn describe_projection(projection: &Projection) -> String {
     format!("select {}", pairs.map(|(e, name)| shown(e, name)).collect::<Vec<_>>().join(", "))
 }
 
-fn describe_aggregate(aggregate: &Aggregate) -> Result<String> {
+/// `name = what is computed`; a column by itself under its own name.
+fn shown(expr: &Expr, name: &str) -> String {
+    match expr {
+        Expr::Alias(alias) => format!("{name} = {}", show(&alias.expr)),
+        other => show(other),
+    }
+}
+
+fn describe_aggregate(aggregate: &Aggregate) -> String {
     let mut calls = Vec::new();
     for expr in &aggregate.aggr_expr {
-        let (name, agg) = aggregate_of(expr)?;
+        let Ok((name, agg)) = aggregate_of(expr) else {
+            calls.push(shown(expr, &expr.schema_name().to_string()));
+            continue;
+        };
         let argument = agg.argument.as_ref().map_or("*".to_string(), show);
         let filter = agg.filter.as_ref().map_or(String::new(), |f| format!(" where {}", show(f)));
         calls.push(format!("{name} = {}({argument}){filter}", agg.function.name()));
@@ -207,7 +231,7 @@ fn describe_aggregate(aggregate: &Aggregate) -> Result<String> {
         none if none.is_empty() => String::new(),
         key => format!(" by {key}"),
     };
-    Ok(format!("aggregate{by}: {}", calls.join(", ")))
+    format!("aggregate{by}: {}", calls.join(", "))
 }
 
 fn describe_join(join: &Join) -> String {
@@ -216,9 +240,10 @@ fn describe_join(join: &Join) -> String {
         JoinType::Inner => "join",
         JoinType::Left => "left join",
         JoinType::Full => "full join",
-        JoinType::LeftSemi => "where exists",
-        JoinType::LeftAnti => "where not exists",
-        _ => "join of another kind",
+        JoinType::Right => "right join",
+        JoinType::LeftSemi | JoinType::RightSemi => "where exists",
+        JoinType::LeftAnti | JoinType::RightAnti => "where not exists",
+        JoinType::LeftMark | JoinType::RightMark => "mark whether there is one",
     };
     format!("{verb}{}", on(&join.on))
 }
@@ -274,8 +299,14 @@ fn describe_node(ours: Node<'_>) -> Result<String> {
         Node::ClipConstant(n) => format!("clip to {}", ticks(n.limit, &n.input)?),
         Node::Clip(n) => format!("clip by the next{}", on(&n.on)),
         Node::PointAtEnd(_) => "point at end".to_string(),
+        Node::Changes(_) => "changes".to_string(),
         Node::ReKey(n) if n.key.is_empty() => "rekey by nothing".to_string(),
         Node::ReKey(n) => format!("rekey by {}", listed(&n.key)),
+        Node::Colocated(n) => match &n.together {
+            Together::Equal(key) if key.is_empty() => "co-located".to_string(),
+            Together::Equal(key) => format!("co-located by {}", listed(key)),
+            Together::Matches => format!("{}, co-located", describe(&n.input)?),
+        },
         Node::Combine(n) => format!("combine by {}", listed(&n.group)),
         Node::Exchange(n) => describe_exchange(n)?,
     })

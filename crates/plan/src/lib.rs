@@ -10,31 +10,44 @@
 //! 1. [`names`], [`duration`]: how people write columns, types and lengths of time; the nearest right name;
 //! 2. [`source`]: where rows come from, as far as a plan has to know;
 //! 3. [`nodes`]: the extension nodes, one file each;
-//! 4. [`Properties`] and [`properties()`]: what is known of a result before it runs;
-//! 5. [`physical()`]: from logical to executable expressions, the one way it is done;
+//! 4. [`Properties`] and [`properties()`]: what is known of a result before it runs, [`Spread`]: how it lies over its
+//!    shards;
+//!    [`estimate`]: what is expected of it, from what the sources know of themselves;
+//! 5. [`unmaintained`]: what can be kept up to date over a live source;
+//!    [`physical()`]: from logical to executable expressions, the one way it is done;
 //! 6. [`Stream`]: the fluent builder, one family of methods a file, which checks all that can be checked;
-//!    [`explain()`]: a plan as people read it.
+//!    [`explain()`]: a plan as people read it; [`Program`]: a plan as a program that builds it again.
 //!
 //! Start at [`Stream`], then read `nodes/alter_lifetime.rs`, of which every window is an instance.
 //!
 //! Not here: executing anything (whimbrel-sharded), operators (whimbrel-temporal), SQL.
 
 pub mod duration;
+pub mod estimate;
 pub mod names;
 pub mod nodes;
 pub mod source;
 
 mod explain;
+mod maintained;
 mod physical;
+mod program;
 mod properties;
 mod resolve;
+mod spread;
 mod stream;
 
 pub use duration::Duration;
-pub use explain::explain;
+pub use explain::{describe, explain};
+pub use maintained::unmaintained;
 pub use names::column;
-pub use nodes::{Exchange, Movement, Node, Scope, TimeSpec, node};
+pub use nodes::{Colocated, Exchange, Movement, Node, Scope, TimeSpec, Together, node};
 pub use physical::physical;
+pub use program::{Program, compared, fitted};
 pub use properties::{Properties, properties};
-pub use source::{PlanSource, Source, SourceInfo, source_of};
-pub use stream::{Agg, AggFunction, JoinKind, Stream, UserFunction, aggregate_of};
+pub use source::{Location, PlanSource, Source, SourceInfo, source_of};
+pub use spread::Spread;
+pub use stream::{
+    Agg, AggFunction, Call, GROUPING_ID, Groups, JoinHow, JoinKind, Stream, UserFunction, aggregate_of,
+    is_work_table,
+};

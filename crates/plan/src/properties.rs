@@ -5,11 +5,12 @@
 //! the key with it. Inputs that cannot meet (other units of time, other numbers of shards) are refused here,
 //! whoever built the plan.
 
-use crate::names::{index_of, type_name};
-use crate::nodes::{Exchange, Node, Scope, node};
+use crate::names::{index_of, show, type_name};
+use crate::nodes::{Colocated, Exchange, Movement, Node, Scope, Together, node};
 use crate::source::source_of;
+use crate::spread::{self, Spread};
 use arrow::datatypes::DataType;
-use datafusion::common::{Column, DFSchema, JoinType, Result, plan_err};
+use datafusion::common::{Column, DFSchema, JoinType, Result, internal_err, plan_err};
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, Join, LogicalPlan, Projection, TableScan};
 use whimbrel_temporal::Lifetimes;
 
@@ -28,9 +29,11 @@ pub struct Properties {
     pub shards: usize,
     /// Over how many groups (machines) the shards are spread.
     pub groups: usize,
+    /// How its rows lie over the shards.
+    pub spread: Spread,
 }
 
-/// The same with the key as positions in the schema.
+/// The same with columns as positions in the schema.
 #[derive(Debug, Clone)]
 struct Known {
     time: Option<DataType>,
@@ -39,6 +42,7 @@ struct Known {
     bounded: bool,
     shards: usize,
     groups: usize,
+    spread: Spread<usize>,
 }
 
 /// The properties of a plan's result.
@@ -52,30 +56,40 @@ pub fn properties(plan: &LogicalPlan) -> Result<Properties> {
         bounded: known.bounded,
         shards: known.shards,
         groups: known.groups,
+        spread: known.spread.carried(|i| vec![fields[i].name().clone()]),
     })
 }
 
 fn derive(plan: &LogicalPlan) -> Result<Known> {
+    let mut known = of_plan(plan)?;
+    if known.shards == 1 {
+        known.spread = Spread::One;
+    }
+    Ok(known)
+}
+
+fn of_plan(plan: &LogicalPlan) -> Result<Known> {
     match plan {
         LogicalPlan::TableScan(scan) => Ok(of_scan(scan)),
         LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_) => Ok(relation(true, 1, 1)),
         LogicalPlan::Projection(projection) => of_projection(projection),
         LogicalPlan::Filter(filter) => derive(&filter.input),
         LogicalPlan::SubqueryAlias(alias) => derive(&alias.input),
-        LogicalPlan::Sort(sort) => derive(&sort.input),
-        LogicalPlan::Limit(limit) => derive(&limit.input),
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => derive(&sort.input),
+        LogicalPlan::Sort(sort) => Ok(picked(changing(derive(&sort.input)?))),
+        LogicalPlan::Limit(limit) => Ok(picked(changing(derive(&limit.input)?))),
         LogicalPlan::Unnest(unnest) => by_name(derive(&unnest.input)?, unnest.input.schema(), &unnest.schema),
         LogicalPlan::Distinct(Distinct::All(input)) => Ok(snapshots(derive(input)?)),
         LogicalPlan::Distinct(Distinct::On(distinct)) => {
             let known = derive(&distinct.input)?;
             untimed(plan, &known)?;
-            Ok(Known { key: vec![], ..known })
+            Ok(Known { key: vec![], spread: Spread::Unknown, ..known })
         }
         LogicalPlan::Window(window) => {
             // Its input's columns come first, in their places.
             let known = derive(&window.input)?;
             untimed(plan, &known)?;
-            Ok(known)
+            Ok(picked(changing(known)))
         }
         LogicalPlan::RecursiveQuery(query) => {
             let (first, next) = (derive(&query.static_term)?, derive(&query.recursive_term)?);
@@ -84,7 +98,7 @@ fn derive(plan: &LogicalPlan) -> Result<Known> {
             Ok(Known { lifetimes: Lifetimes::StartEdges, ..meet("recursive query", &first, &next)? })
         }
         LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
-        LogicalPlan::Join(join) => of_join(join),
+        LogicalPlan::Join(join) => of_join(join, false),
         LogicalPlan::Union(union) => {
             let inputs = union.inputs.iter().map(|i| derive(i)).collect::<Result<Vec<_>>>()?;
             of_union(inputs)
@@ -111,7 +125,20 @@ fn untimed(plan: &LogicalPlan, known: &Known) -> Result<()> {
 }
 
 fn relation(bounded: bool, shards: usize, groups: usize) -> Known {
-    Known { time: None, key: vec![], lifetimes: Lifetimes::StartEdges, bounded, shards, groups }
+    Known {
+        time: None,
+        key: vec![],
+        lifetimes: Lifetimes::StartEdges,
+        bounded,
+        shards,
+        groups,
+        spread: Spread::Unknown,
+    }
+}
+
+/// Which of equally good rows are taken can differ between copies.
+fn picked(known: Known) -> Known {
+    Known { spread: known.spread.picked(), ..known }
 }
 
 fn of_scan(scan: &TableScan) -> Known {
@@ -133,7 +160,13 @@ fn of_projection(projection: &Projection) -> Result<Known> {
     let key: Option<Vec<usize>> =
         known.key.iter().map(|k| passed.iter().position(|p| *p == Some(*k))).collect();
     known.key = key.unwrap_or_default();
+    known.spread = known.spread.carried(|i| places(&passed, i));
     Ok(known)
+}
+
+/// Where an input column comes out.
+fn places(passed: &[Option<usize>], column: usize) -> Vec<usize> {
+    (0..passed.len()).filter(|place| passed[*place] == Some(column)).collect()
 }
 
 /// The input column that this expression passes through unchanged.
@@ -145,22 +178,33 @@ fn passed(expr: &Expr, input: &DFSchema) -> Option<usize> {
     }
 }
 
-/// The key's columns survive where the output has columns of these names.
+/// Columns survive where the output has columns of their names.
 fn by_name(mut known: Known, input: &DFSchema, output: &DFSchema) -> Result<Known> {
-    let names = known.key.iter().map(|k| input.field(*k).name());
-    let key: Option<Vec<usize>> = names.map(|n| output.index_of_column_by_name(None, n)).collect();
+    let place = |i: usize| output.index_of_column_by_name(None, input.field(i).name());
+    let key: Option<Vec<usize>> = known.key.iter().map(|k| place(*k)).collect();
     known.key = key.unwrap_or_default();
+    known.spread = known.spread.carried(|i| Vec::from_iter(place(i)));
     Ok(known)
 }
 
 /// One row a snapshot: over tumbling windows snapshots are the windows, else they begin and end anywhere.
 fn snapshots(mut known: Known) -> Known {
-    known.lifetimes = match (&known.time, known.lifetimes) {
-        (None, lifetimes) => lifetimes,
-        (_, Lifetimes::Hop { size, hop, .. }) if size == hop => Lifetimes::Constant(size),
+    if known.time.is_none() {
+        return changing(known);
+    }
+    known.lifetimes = match known.lifetimes {
+        Lifetimes::Hop { size, hop, .. } if size == hop => Lifetimes::Constant(size),
         _ => Lifetimes::Any,
     };
     known
+}
+
+/// A relation whose rows leave again, if rows still come.
+fn changing(known: Known) -> Known {
+    match known.time.is_none() && !known.bounded {
+        true => Known { lifetimes: Lifetimes::Any, ..known },
+        false => known,
+    }
 }
 
 fn of_aggregate(aggregate: &Aggregate) -> Result<Known> {
@@ -170,24 +214,45 @@ fn of_aggregate(aggregate: &Aggregate) -> Result<Known> {
     let key: Option<Vec<usize>> =
         known.key.iter().map(|k| groups.iter().position(|g| *g == Some(*k))).collect();
     known.key = key.unwrap_or_default();
+    known.spread = known.spread.carried(|i| places(&groups, i));
     Ok(known)
 }
 
 /// The left key stays, or the right one where only right rows come out; lifetimes are intersections, or what
 /// is left of them.
-fn of_join(join: &Join) -> Result<Known> {
+fn of_join(join: &Join, colocated: bool) -> Result<Known> {
     let (left, right) = (derive(&join.left)?, derive(&join.right)?);
     let both = meet("join", &left, &right)?;
+    let equal = equal_columns(join);
+    if colocated {
+        spread::check_join(join, (&left.spread, &right.spread), &equal, both.shards)?;
+    }
+    let width = join.left.schema().fields().len();
+    let spread = spread::of_join(join, left.spread, right.spread, &equal, width);
     let key = match join.join_type {
         JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => right.key.clone(),
         _ => left.key.clone(),
     };
     let lifetimes = match join.join_type {
         JoinType::Inner if left.lifetimes.edge_free() && right.lifetimes.edge_free() => Lifetimes::Intervals,
-        _ if both.time.is_none() => Lifetimes::StartEdges,
+        _ if both.time.is_none() && both.bounded => Lifetimes::StartEdges,
+        // Rows that stay find partners that stay.
+        JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi
+            if both.time.is_none() && left.lifetimes == right.lifetimes =>
+        {
+            left.lifetimes
+        }
         _ => Lifetimes::Any,
     };
-    Ok(Known { key, lifetimes, ..both })
+    Ok(Known { key, lifetimes, spread, ..both })
+}
+
+/// Columns of equal types that a join makes equal, as positions on either side.
+fn equal_columns(join: &Join) -> Vec<(usize, usize)> {
+    let (left, right) = (join.left.schema(), join.right.schema());
+    let place = |(l, r): &(Expr, Expr)| Some((passed(l, left)?, passed(r, right)?));
+    let same_type = |(l, r): &(usize, usize)| left.field(*l).data_type() == right.field(*r).data_type();
+    join.on.iter().filter_map(place).filter(same_type).collect()
 }
 
 fn of_union(inputs: Vec<Known>) -> Result<Known> {
@@ -201,11 +266,12 @@ fn of_union(inputs: Vec<Known>) -> Result<Known> {
             _ => Lifetimes::Any,
         };
         let key = if left.key == right.key { left.key } else { vec![] };
-        Ok(Known { key, lifetimes, ..both })
+        let spread = if left.spread == right.spread { left.spread } else { Spread::Unknown };
+        Ok(Known { key, lifetimes, spread, ..both })
     })
 }
 
-/// What two inputs have in common, or why they cannot meet. Key and lifetimes are left to the caller.
+/// What two inputs have in common, or why they cannot meet. Key, lifetimes and spread are left to the caller.
 fn meet(what: &str, left: &Known, right: &Known) -> Result<Known> {
     let time = match (&left.time, &right.time) {
         (Some(l), Some(r)) if l != r => {
@@ -215,6 +281,8 @@ fn meet(what: &str, left: &Known, right: &Known) -> Result<Known> {
                 type_name(r)
             );
         }
+        (Some(_), None) if !right.bounded => return plan_err!("{what}: {}", without_time("right")),
+        (None, Some(_)) if !left.bounded => return plan_err!("{what}: {}", without_time("left")),
         (l, r) => l.clone().or_else(|| r.clone()),
     };
     if left.shards != right.shards {
@@ -234,7 +302,15 @@ fn meet(what: &str, left: &Known, right: &Known) -> Result<Known> {
         shards: left.shards,
         // Sides that are laid out over different groups meet as if there were one.
         groups: if left.groups == right.groups { left.groups } else { 1 },
+        spread: Spread::Unknown,
     })
+}
+
+fn without_time(side: &str) -> String {
+    format!(
+        "one side is a stream with time, and the {side} one is a live source without; give it its time column where \
+         it is read, time=\"…\""
+    )
 }
 
 /// `1 shard`, `2 shards`.
@@ -258,8 +334,18 @@ fn of_node(ours: Node<'_>) -> Result<Known> {
         Node::ClipConstant(n) => any_lifetimes(derive(&n.input)?),
         Node::Clip(n) => {
             let left = derive(&n.left)?;
-            let both = meet("clip", &left, &derive(&n.right)?)?;
-            Ok(Known { key: left.key, lifetimes: Lifetimes::Any, ..both })
+            let right = derive(&n.right)?;
+            let both = meet("clip", &left, &right)?;
+            let spread = match right.spread {
+                Spread::Copied => left.spread,
+                _ => left.spread.picked(),
+            };
+            Ok(Known { key: left.key, lifetimes: Lifetimes::Any, spread, ..both })
+        }
+        Node::Changes(n) => {
+            let known = derive(&n.input)?;
+            let key = known.key.iter().map(|place| place + 1).collect();
+            Ok(Known { key, lifetimes: Lifetimes::StartEdges, ..known })
         }
         Node::PointAtEnd(n) => Ok(Known { lifetimes: Lifetimes::Points, ..derive(&n.input)? }),
         Node::ReKey(n) => {
@@ -267,7 +353,8 @@ fn of_node(ours: Node<'_>) -> Result<Known> {
             Ok(Known { key, ..derive(&n.input)? })
         }
         // Parts live as the rows do that they are made of.
-        Node::Combine(n) => Ok(Known { key: vec![], ..derive(&n.input)? }),
+        Node::Combine(n) => Ok(Known { key: vec![], spread: Spread::Unknown, ..derive(&n.input)? }),
+        Node::Colocated(n) => of_colocated(n),
         Node::Exchange(n) => of_exchange(n),
     }
 }
@@ -298,5 +385,54 @@ fn of_exchange(exchange: &Exchange) -> Result<Known> {
             known.groups
         );
     }
-    Ok(Known { shards, groups: if even { known.groups } else { 1 }, ..known })
+    let everywhere = exchange.scope == Scope::Global || known.groups == 1;
+    let spread = match &exchange.movement {
+        Movement::ReDistribute { key } if everywhere => by_key(key, exchange.input.schema()),
+        Movement::Broadcast if everywhere => Spread::Copied,
+        _ => Spread::Unknown,
+    };
+    Ok(Known { shards, groups: if even { known.groups } else { 1 }, spread, ..known })
+}
+
+fn by_key(key: &[Expr], input: &DFSchema) -> Spread<usize> {
+    let key: Option<Vec<Vec<usize>>> = key.iter().map(|k| Some(vec![passed(k, input)?])).collect();
+    key.map_or(Spread::Unknown, Spread::By)
+}
+
+/// What is required holds, or the plan is refused.
+fn of_colocated(colocated: &Colocated) -> Result<Known> {
+    match (&colocated.together, &colocated.input) {
+        (Together::Equal(key), input) => {
+            let known = derive(input)?;
+            check_together(key, input.schema(), &known)?;
+            Ok(known)
+        }
+        (Together::Matches, LogicalPlan::Join(join)) => of_join(join, true),
+        (Together::Matches, other) => {
+            internal_err!("co-located matches are those of a join, not of {}", other.display())
+        }
+    }
+}
+
+fn check_together(key: &[Expr], schema: &DFSchema, known: &Known) -> Result<()> {
+    let columns: Vec<usize> = key.iter().filter_map(|k| passed(k, schema)).collect();
+    if known.spread.keeps_together(&columns) {
+        return Ok(());
+    }
+    let names: Vec<String> = key.iter().map(show).collect();
+    let (what, cure) = match names.is_empty() {
+        true => ("all rows".to_string(), ".reshard(1)".to_string()),
+        false => {
+            let quoted: Vec<String> = names.iter().map(|n| format!("{n:?}")).collect();
+            (
+                format!("rows with equal {}", names.join(", ")),
+                format!(".rekey({}).redistribute()", quoted.join(", ")),
+            )
+        }
+    };
+    let lie = known.spread.clone().carried(|i| vec![schema.field(i).name().clone()]);
+    plan_err!(
+        "colocated: {what} have to be in one shard, but they lie {lie} over {}; add {cure} before",
+        count(known.shards, "shard")
+    )
 }

@@ -8,7 +8,7 @@ use crate::names::{names, show, type_name, unknown_column};
 use crate::physical::simplifier;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, Result, plan_err};
+use datafusion::common::{Column, DFSchema, Result, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::{Expr, ExprSchemable, Volatility, lit};
 
@@ -18,11 +18,41 @@ pub(crate) fn resolve(expr: Expr, schema: &DFSchema, verb: &str) -> Result<Expr>
     let expr = known_columns(expr, schema)?;
     let expr = same_every_time(expr, schema, verb)?;
     let name = expr.schema_name().to_string();
-    let coerced = match simplifier(schema).coerce(expr.clone(), schema).and_then(|e| checked(e, schema)) {
-        Ok(coerced) => folded(coerced)?,
+    let coerced = match coerced(expr.clone(), schema) {
+        Ok(coerced) => coerced,
         Err(cause) => return plan_err!("{verb}: {}: {}", show(&expr.unalias()), cause.find_root().message()),
     };
     coerced.alias_if_changed(name)
+}
+
+/// Checks a call of a function of several rows, whose arguments are functions of one each.
+pub(crate) fn resolve_call(expr: Expr, schema: &DFSchema, verb: &str) -> Result<Expr> {
+    let expr = same_every_time(known_columns(expr, schema)?, schema, verb)?;
+    coerced(expr.clone(), schema)
+        .map_err(|cause| plan_datafusion_err!("{verb}: {}: {}", show(&expr), cause.find_root().message()))
+}
+
+/// Checks a condition over two rows, whose columns are qualified by their sides.
+pub(crate) fn resolve_sides(expr: Expr, schema: &DFSchema, verb: &str) -> Result<Expr> {
+    scalar(&expr, verb)?;
+    for column in expr.column_refs() {
+        if schema.maybe_index_of_column(column).is_none() {
+            return plan_err!("{verb}: neither side has a column {column}");
+        }
+    }
+    let expr = same_every_time(expr, schema, verb)?;
+    let coerced = coerced(expr.clone(), schema);
+    let coerced = coerced
+        .map_err(|cause| plan_datafusion_err!("{verb}: {}: {}", show(&expr), cause.find_root().message()))?;
+    match coerced.get_type(schema)? {
+        DataType::Boolean | DataType::Null => Ok(coerced),
+        other => plan_err!("{verb}: {} is {}, not boolean", show(&coerced), type_name(&other)),
+    }
+}
+
+/// The expression with its types settled, as it is computed.
+pub(crate) fn coerced(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    folded(checked(simplifier(schema).coerce(expr, schema)?, schema)?)
 }
 
 /// The type is computed once here, so that an expression without one is refused where it was written.

@@ -4,7 +4,7 @@
 //! process: equal plans mean equal data, which is what lets a plan that uses a stream twice compute it once.
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{Result, TableReference, plan_err};
+use datafusion::common::{Result, Statistics, TableReference, plan_err};
 use datafusion::logical_expr::{LogicalPlan, Projection, TableScan, TableScanBuilder, TableSource};
 use std::any::Any;
 use std::collections::HashSet;
@@ -34,6 +34,34 @@ pub trait Source: Any + Send + Sync + Debug {
 
     /// One line for people: a path, or what the source is.
     fn describe(&self) -> String;
+
+    /// What is known of all its rows before they are read: how many there are, and of each column its size, its
+    /// range, its nulls and about how many different values it has. Planners estimate from it; no answer depends
+    /// on it.
+    fn statistics(&self) -> Arc<Statistics> {
+        Arc::new(Statistics::new_unknown(&self.info().schema))
+    }
+
+    /// The same rows cut into so many shards, if that takes no reading.
+    fn with_shards(&self, _shards: usize) -> Option<Arc<dyn Source>> {
+        None
+    }
+
+    /// Where a program can open it again; nowhere, if it is in memory or alive.
+    fn location(&self) -> Option<Location> {
+        None
+    }
+}
+
+/// Where files are, as `read` takes it in Python.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// Paths, patterns and URLs.
+    pub paths: Vec<String>,
+    /// In how many shards they are read.
+    pub shards: usize,
+    /// What else was said, by the name of the argument, as Python writes it: `("header", "False")`.
+    pub options: Vec<(String, String)>,
 }
 
 /// A [`Source`] in DataFusion's clothes.
@@ -53,7 +81,11 @@ pub fn source_of(scan: &TableScan) -> Option<Arc<dyn Source>> {
 
 /// The name that was given to a scan, without the suffix that makes it unique.
 pub(crate) fn given_name(scan: &TableScan) -> &str {
-    let name = scan.table_name.table();
+    given_of(scan.table_name.table())
+}
+
+/// A name without the suffix that makes it unique.
+pub(crate) fn given_of(name: &str) -> &str {
     name.rsplit_once(SUFFIX).map_or(name, |(given, _)| given)
 }
 
@@ -66,7 +98,26 @@ static SCANS: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn scan(name: &str, source: Arc<dyn Source>) -> Result<LogicalPlan> {
     check(name, &source.info())?;
     let unique = format!("{name}{SUFFIX}{}", SCANS.fetch_add(1, Ordering::Relaxed));
-    let scan = TableScanBuilder::new(TableReference::bare(unique), Arc::new(PlanSource(source))).build()?;
+    plain(TableScanBuilder::new(TableReference::bare(unique), Arc::new(PlanSource(source))).build()?)
+}
+
+/// A scan of a source that is made for it, under a name that is its own.
+pub(crate) fn scan_again(
+    name: &str,
+    source: impl FnOnce(&str) -> Arc<dyn TableSource>,
+) -> Result<(String, LogicalPlan)> {
+    let unique = format!("{name}{SUFFIX}{}", SCANS.fetch_add(1, Ordering::Relaxed));
+    let source = source(&unique);
+    let scan = plain(TableScanBuilder::new(TableReference::bare(unique.clone()), source).build()?)?;
+    Ok((unique, scan))
+}
+
+/// All columns of the table that this scan reads some of.
+pub(crate) fn rescan(scan: &TableScan) -> Result<LogicalPlan> {
+    plain(TableScanBuilder::new(scan.table_name.clone(), Arc::clone(&scan.source)).build()?)
+}
+
+fn plain(scan: TableScan) -> Result<LogicalPlan> {
     let scan = LogicalPlan::TableScan(scan);
     let plain = scan
         .schema()

@@ -8,11 +8,13 @@ use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue};
 use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::{
-    Between, Expr, ExprSchemable, Operator, binary_expr, cast, in_list, try_cast, when,
+    Between, Expr, ExprSchemable, Like, Operator, binary_expr, cast, in_list, try_cast, when,
 };
 use pyo3::prelude::*;
+use whimbrel_plan::{JoinHow, compared, fitted};
 
 use crate::error::{OrRaise, invalid};
+use crate::plan::NativePlan;
 use crate::table::NativeSchema;
 use crate::{functions, text, types, values};
 
@@ -60,6 +62,14 @@ impl NativeExpr {
         Ok(NativeExpr { expr, schema: Some(schema.into()) })
     }
 
+    /// A column of one of two rows that meet, by its side, `left` or `right`.
+    #[staticmethod]
+    fn column_of(side: &str, name: &str, left: &NativePlan, right: &NativePlan) -> PyResult<NativeExpr> {
+        let schema = JoinHow::both(&left.stream, &right.stream).or_raise()?;
+        let expr = Expr::Column(Column::new(Some(side), name));
+        Ok(NativeExpr { expr, schema: Some(schema.into()) })
+    }
+
     /// A constant.
     #[staticmethod]
     #[pyo3(signature = (value, data_type = None))]
@@ -101,7 +111,9 @@ impl NativeExpr {
     fn binary(&self, symbol: &str, other: &NativeExpr) -> PyResult<NativeExpr> {
         let schema = self.schema.as_ref().or(other.schema.as_ref());
         let types = (self.data_type(schema), other.data_type(schema));
-        let (left, right) = align(self.expr.clone(), other.expr.clone(), &types);
+        let meet = if COMPARISONS.contains(&symbol) { compared } else { fitted };
+        let left = fit(self.expr.clone(), &types.1, meet);
+        let right = fit(other.expr.clone(), &types.0, meet);
         let expr = match symbol {
             "%" => functions::floor_mod(left, right),
             "//" => functions::floor_div(left, right),
@@ -143,12 +155,21 @@ impl NativeExpr {
     }
 
     fn isin(&self, list: Vec<NativeExpr>) -> NativeExpr {
-        self.of(in_list(self.expr.clone(), exprs(list), false))
+        let met = self.data_type(None);
+        let list = exprs(list).into_iter().map(|e| fit(e, &met, compared)).collect();
+        self.of(in_list(self.expr.clone(), list, false))
     }
 
     fn between(&self, low: NativeExpr, high: NativeExpr) -> NativeExpr {
-        let [inner, low, high] = [self.expr.clone(), low.expr, high.expr].map(Box::new);
-        self.of(Expr::Between(Between { expr: inner, negated: false, low, high }))
+        let met = self.data_type(None);
+        let [low, high] = [low.expr, high.expr].map(|e| Box::new(fit(e, &met, compared)));
+        self.of(Expr::Between(Between { expr: Box::new(self.expr.clone()), negated: false, low, high }))
+    }
+
+    /// Whether a text has the form of an SQL pattern.
+    fn like(&self, pattern: NativeExpr, escape: Option<char>, any_case: bool) -> NativeExpr {
+        let [value, pattern] = [self.expr.clone(), pattern.expr].map(Box::new);
+        self.of(Expr::Like(Like::new(false, value, pattern, escape, any_case)))
     }
 
     /// A field of a struct column.
@@ -210,6 +231,8 @@ impl NativeExpr {
     }
 }
 
+const COMPARISONS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
+
 type Types = (Option<DataType>, Option<DataType>);
 
 fn operator(symbol: &str, types: &Types) -> PyResult<Operator> {
@@ -236,6 +259,8 @@ fn operator(symbol: &str, types: &Types) -> PyResult<Operator> {
         "^" => Operator::NotEq,
         "<<" => Operator::BitwiseShiftLeft,
         ">>" => Operator::BitwiseShiftRight,
+        "eq_missing" => Operator::IsNotDistinctFrom,
+        "ne_missing" => Operator::IsDistinctFrom,
         other => return Err(invalid(format!("there is no operator {other}"))),
     })
 }
@@ -262,30 +287,16 @@ fn to_float(expr: Expr) -> Expr {
     }
 }
 
-/// A literal duration or instant takes the unit (and zone) of what it meets, so that no column is cast for
-/// it.
-fn align(left: Expr, right: Expr, types: &Types) -> (Expr, Expr) {
-    let (left_type, right_type) = types;
-    let fit = |expr: Expr, other: &Option<DataType>| match (&expr, other) {
-        (Expr::Literal(value, _), Some(other)) => match meeting(&value.data_type(), other) {
-            Some(wanted) => value.cast_to(&wanted).map_or(expr, |value| Expr::Literal(value, None)),
-            None => expr,
-        },
-        _ => expr,
-    };
-    (fit(left, right_type), fit(right, left_type))
-}
+/// How a literal takes the type of what it meets.
+type Meet = fn(&ScalarValue, &DataType) -> Option<ScalarValue>;
 
-fn meeting(literal: &DataType, other: &DataType) -> Option<DataType> {
-    match (literal, other) {
-        (DataType::Duration(_), DataType::Duration(unit) | DataType::Timestamp(unit, _)) => {
-            Some(DataType::Duration(*unit))
+/// A literal duration, instant or decimal takes the unit (zone, digits) of what it meets, and a whole number the type
+/// of what it is compared with, so that no column is cast for it.
+fn fit(expr: Expr, other: &Option<DataType>, meet: Meet) -> Expr {
+    match (&expr, other) {
+        (Expr::Literal(value, _), Some(other)) => {
+            meet(value, other).map_or(expr, |value| Expr::Literal(value, None))
         }
-        (DataType::Timestamp(_, zone), DataType::Timestamp(_, other_zone))
-            if zone.is_some() == other_zone.is_some() =>
-        {
-            Some(other.clone())
-        }
-        _ => None,
+        _ => expr,
     }
 }

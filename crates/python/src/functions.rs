@@ -1,8 +1,9 @@
-//! The functions that expressions may call: all of DataFusion's, and the two of Python's operators that SQL
-//! has not.
+//! The functions that expressions may call: all of DataFusion's, the two of Python's operators that SQL has not,
+//! and the two of SQL's operators that Python has not.
 //!
 //! `%` and `//` in a lambda mean what they mean in Python (the result of `%` has the divisor's sign), whether
-//! the lambda is traced or not.
+//! the lambda is traced or not. `mod` and `div` are what SQL writes as `%` and `/` of whole numbers: the result
+//! is cut towards zero.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::kernels::numeric;
@@ -12,7 +13,8 @@ use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::execution::SessionStateDefaults;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    binary_expr,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -33,7 +35,19 @@ static FLOOR_DIV: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(Floored::
 
 /// The names of all functions.
 pub fn names() -> Vec<String> {
-    FUNCTIONS.keys().cloned().collect()
+    let mut names: Vec<String> = FUNCTIONS.keys().cloned().collect();
+    names.extend(["div".to_string(), "mod".to_string()]);
+    names.sort_unstable();
+    names
+}
+
+/// SQL's operators that are functions in Python.
+fn operator(name: &str) -> Option<Operator> {
+    match name {
+        "mod" => Some(Operator::Modulo),
+        "div" => Some(Operator::Divide),
+        _ => None,
+    }
 }
 
 /// A call of a function by name.
@@ -41,6 +55,12 @@ pub fn names() -> Vec<String> {
 /// # Errors
 /// Plan error with the nearest name if there is no such function.
 pub fn call(name: &str, args: Vec<Expr>) -> Result<Expr> {
+    if let Some(operator) = operator(name) {
+        return match <[Expr; 2]>::try_from(args) {
+            Ok([left, right]) => Ok(binary_expr(left, operator, right)),
+            Err(args) => plan_err!("{name} takes 2 arguments, not {}", args.len()),
+        };
+    }
     let Some(function) = FUNCTIONS.get(name) else {
         let similarity = |known: &&String| (strsim::jaro_winkler(name, known) * 1e6) as u64;
         let nearest = FUNCTIONS.keys().max_by_key(similarity).map(String::as_str).unwrap_or_default();

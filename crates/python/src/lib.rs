@@ -10,12 +10,14 @@
 
 mod aggregate;
 mod black_box;
+mod calls;
 mod command;
 mod error;
 mod events;
 mod expr;
 mod functions;
 mod plan;
+mod program;
 mod rows;
 mod run;
 mod sample;
@@ -42,19 +44,23 @@ mod _whimbrel {
     #[pymodule_export]
     use crate::black_box::black_box;
     #[pymodule_export]
+    use crate::calls::{aggregate_call, call_names, window_call};
+    #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]
     use crate::expr::NativeExpr;
     #[pymodule_export]
     use crate::plan::NativePlan;
     #[pymodule_export]
+    use crate::program::{NativeFunction, NativeProgram};
+    #[pymodule_export]
     use crate::rows::Row;
     #[pymodule_export]
-    use crate::run::{NativeOptions, collect, to_binary_stream, to_memory, to_storage};
+    use crate::run::{NativeOptions, analyzed, collect, expected, to_binary_stream, to_memory, to_storage};
     #[pymodule_export]
     use crate::sample::{NativeDataType, infer_type, sample_rows};
     #[pymodule_export]
-    use crate::source::{NativeSender, files, ingress, live, live_sources, memory};
+    use crate::source::{NativeSender, files, ingress, literal_rows, live, live_sources, memory};
     #[pymodule_export]
     use crate::sql::{NativePlanned, NativeSession, statements};
     #[pymodule_export]

@@ -1,14 +1,17 @@
 //! Plans: the builder of whimbrel-plan, method by method. What is checked is checked there.
 
-use datafusion::logical_expr::{Expr, SortExpr};
+use datafusion::logical_expr::{Expr, GroupingSet, SortExpr};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDelta, PyDeltaAccess, PyDict, PyInt, PyString};
-use whimbrel_plan::{Agg, AggFunction, Duration, JoinKind, Scope, Stream};
-use whimbrel_temporal::{Closed, DurationRule, StartRule};
+use whimbrel_plan::{
+    Agg, AggFunction, Call as AggregateCall, Duration, Groups, JoinHow, JoinKind, Scope, Stream,
+};
+use whimbrel_temporal::{Closed, DurationRule, Lifetimes, StartRule};
 
 use crate::aggregate::NativeAggregate;
 use crate::error::{OrRaise, Raised, invalid};
 use crate::expr::{NativeExpr, exprs};
+use crate::program::NativeProgram;
 use crate::table::NativeSchema;
 use crate::types;
 
@@ -71,8 +74,8 @@ fn scope(scope: &str) -> PyResult<Scope> {
 }
 
 fn join_kind(how: &str) -> PyResult<JoinKind> {
-    const KINDS: [JoinKind; 6] =
-        [JoinKind::Inner, JoinKind::Left, JoinKind::Full, JoinKind::Cross, JoinKind::Semi, JoinKind::Anti];
+    use JoinKind::{Anti, Cross, Full, Inner, Left, Mark, Semi};
+    const KINDS: [JoinKind; 7] = [Inner, Left, Full, Cross, Semi, Anti, Mark];
     KINDS.into_iter().find(|kind| kind.name() == how).ok_or_else(|| {
         invalid(format!("how is one of {}, not \"{how}\"", KINDS.map(JoinKind::name).join(", ")))
     })
@@ -97,6 +100,28 @@ fn aggregate_function(given: &Bound<'_, PyAny>) -> PyResult<AggFunction> {
         .into_iter()
         .find(|function| function.name() == name)
         .ok_or_else(|| invalid(format!("there is no aggregate \"{name}\"")))
+}
+
+/// One aggregate: a call as it is, or a function of an argument.
+fn call(
+    function: &Bound<'_, PyAny>,
+    argument: Option<NativeExpr>,
+    filter: Option<NativeExpr>,
+) -> PyResult<AggregateCall> {
+    if let Ok(NativeExpr { expr: Expr::AggregateFunction(call), .. }) = function.extract() {
+        return Ok(AggregateCall::Relational(Box::new(call)));
+    }
+    let function = aggregate_function(function)?;
+    Ok(Agg { function, argument: argument.map(|e| e.expr), filter: filter.map(|e| e.expr) }.into())
+}
+
+fn grouping(kind: &str, sets: Vec<Vec<NativeExpr>>) -> GroupingSet {
+    let mut sets: Vec<Vec<Expr>> = sets.into_iter().map(exprs).collect();
+    match kind {
+        "rollup" => GroupingSet::Rollup(sets.swap_remove(0)),
+        "cube" => GroupingSet::Cube(sets.swap_remove(0)),
+        _ => GroupingSet::GroupingSets(sets),
+    }
 }
 
 impl NativePlan {
@@ -156,6 +181,10 @@ impl NativePlan {
         self.stream.explain().or_raise()
     }
 
+    fn to_python(&self) -> PyResult<NativeProgram> {
+        Ok(NativeProgram { program: self.stream.to_python().or_raise()? })
+    }
+
     fn where_(&self, predicate: NativeExpr) -> PyResult<NativePlan> {
         NativePlan::wrap(self.stream.where_(predicate.expr))
     }
@@ -173,12 +202,20 @@ impl NativePlan {
         NativePlan::wrap(self.stream.drop(&columns))
     }
 
-    fn select_many(&self, list: NativeExpr, name: &str) -> PyResult<NativePlan> {
-        NativePlan::wrap(self.stream.select_many(list.expr, name))
+    fn select_many(&self, list: NativeExpr, name: &str, nulls: bool) -> PyResult<NativePlan> {
+        NativePlan::wrap(match nulls {
+            true => self.stream.select_many_or_null(list.expr, name),
+            false => self.stream.select_many(list.expr, name),
+        })
     }
 
     fn with_start(&self, name: &str) -> PyResult<NativePlan> {
         NativePlan::wrap(self.stream.with_start(name))
+    }
+
+    /// `None`: for ever.
+    fn alter_duration(&self, duration: Option<Length>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.alter_duration(duration.map(|d| d.0)))
     }
 
     fn alter_lifetime(
@@ -224,12 +261,23 @@ impl NativePlan {
         NativePlan::wrap(self.stream.point_at_end())
     }
 
-    fn aggregate(&self, aggregates: Vec<Call<'_>>) -> PyResult<NativePlan> {
-        let aggregates = aggregates.into_iter().map(|(name, function, argument, filter)| {
-            let function = aggregate_function(&function)?;
-            Ok((name, Agg { function, argument: argument.map(|e| e.expr), filter: filter.map(|e| e.expr) }))
-        });
-        NativePlan::wrap(self.stream.aggregate(aggregates.collect::<PyResult<_>>()?))
+    /// `sets`: rollup, cube or sets, and the columns of each set.
+    #[pyo3(signature = (aggregates, sets = None))]
+    fn aggregate(
+        &self,
+        aggregates: Vec<Call<'_>>,
+        sets: Option<(String, Vec<Vec<NativeExpr>>)>,
+    ) -> PyResult<NativePlan> {
+        let calls = aggregates
+            .into_iter()
+            .map(|(name, function, argument, filter)| Ok((name, call(&function, argument, filter)?)));
+        let groups = sets.map_or(Groups::Key, |(kind, sets)| Groups::Sets(grouping(&kind, sets)));
+        NativePlan::wrap(self.stream.aggregate_by(groups, calls.collect::<PyResult<_>>()?))
+    }
+
+    fn with_windows(&self, calls: Vec<(String, NativeExpr)>) -> PyResult<NativePlan> {
+        let calls = calls.into_iter().map(|(name, call)| (name, call.expr));
+        NativePlan::wrap(self.stream.with_windows(calls.collect()))
     }
 
     fn group_apply(&self, key: Vec<NativeExpr>, query: &Bound<'_, PyAny>) -> PyResult<NativePlan> {
@@ -244,12 +292,36 @@ impl NativePlan {
         NativePlan::wrap(self.stream.union(&other.stream))
     }
 
+    fn changes(&self) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.changes())
+    }
+
+    /// Whether rows that are handed out over a live source stay.
+    fn final_at_once(&self) -> bool {
+        let known = self.stream.properties();
+        known.bounded || known.time.is_some() || known.lifetimes == Lifetimes::StartEdges
+    }
+
     fn distinct(&self) -> PyResult<NativePlan> {
         NativePlan::wrap(self.stream.distinct())
     }
 
-    fn join(&self, other: &NativePlan, on: Keys, how: &str, suffix: &str) -> PyResult<NativePlan> {
-        NativePlan::wrap(self.stream.join(&other.stream, pairs(on), join_kind(how)?, suffix))
+    #[pyo3(signature = (other, on, how, suffix, filter, nulls_equal, null_aware, colocated))]
+    #[expect(clippy::too_many_arguments, reason = "the settings of one call, each with a name in Python")]
+    fn join(
+        &self,
+        other: &NativePlan,
+        on: Keys,
+        how: &str,
+        suffix: String,
+        filter: Option<NativeExpr>,
+        nulls_equal: bool,
+        null_aware: bool,
+        colocated: bool,
+    ) -> PyResult<NativePlan> {
+        let filter = filter.map(|f| f.expr);
+        let how = JoinHow { kind: join_kind(how)?, suffix, filter, nulls_equal, null_aware, colocated };
+        NativePlan::wrap(self.stream.join_as(&other.stream, pairs(on), &how))
     }
 
     fn where_exists(&self, other: &NativePlan, on: Keys) -> PyResult<NativePlan> {
@@ -268,12 +340,25 @@ impl NativePlan {
         NativePlan::wrap(self.stream.sort(by.collect()))
     }
 
-    fn limit(&self, skip: usize, fetch: usize) -> PyResult<NativePlan> {
-        NativePlan::wrap(self.stream.limit(skip, Some(fetch)))
+    #[pyo3(signature = (skip, fetch))]
+    fn limit(&self, skip: usize, fetch: Option<usize>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.limit(skip, fetch))
+    }
+
+    fn recursive(&self, name: &str, step: &Bound<'_, PyAny>, distinct: bool) -> PyResult<NativePlan> {
+        let step = |rows: Stream| -> PyResult<Stream> {
+            let result = step.call1((NativePlan { stream: rows },))?;
+            Ok(result.cast::<NativePlan>()?.get().stream.clone())
+        };
+        NativePlan::wrap(self.stream.recursive(name, distinct, |rows| step(rows).map_err(Raised::pass)))
     }
 
     fn rekey(&self, key: Vec<NativeExpr>) -> PyResult<NativePlan> {
         NativePlan::wrap(self.stream.rekey(exprs(key)))
+    }
+
+    fn colocated(&self, key: Vec<NativeExpr>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.colocated(exprs(key)))
     }
 
     fn redistribute(&self, shards: usize, among: &str) -> PyResult<NativePlan> {

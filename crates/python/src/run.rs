@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 use whimbrel_cli::progress::Bar;
 use whimbrel_sharded::action::{self, Action, Existing};
-use whimbrel_sharded::{Job, Options, Output, RuntimeKind};
+use whimbrel_sharded::{Job, Options, Output, RuntimeKind, analyze};
 
 use crate::error::{OrRaise, Raised, invalid};
 use crate::plan::NativePlan;
@@ -89,6 +89,26 @@ pub fn listen(py: Python<'_>, job: &Job, poll: Option<&Bound<'_, PyAny>>) -> PyR
         None => Ok(()),
     });
     heard.inspect_err(|_| job.cancel())
+}
+
+/// What a plan is expected to do.
+#[pyfunction]
+pub fn expected(plan: &NativePlan) -> PyResult<String> {
+    Ok(analyze::explain(&plan.stream, &Options::default()).or_raise()?.text(false))
+}
+
+/// What a plan did; it is run, and its rows are thrown away. What was expected wrongly is red on a terminal.
+#[pyfunction]
+#[pyo3(signature = (plan, options, poll), name = "analyze")]
+pub fn analyzed(
+    py: Python<'_>,
+    plan: &NativePlan,
+    options: &NativeOptions,
+    poll: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let analysis = py.detach(|| analyze::analyze(&plan.stream, &options.options)).or_raise()?;
+    options.wait(py, analysis.job(), poll)?;
+    Ok(analysis.wait().or_raise()?.text(std::io::stdout().is_terminal()))
 }
 
 /// The whole result.

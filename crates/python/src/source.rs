@@ -1,6 +1,7 @@
 //! Where plans begin: files, memory, live feeds, and the ingress that gives rows their lifetimes.
 
 use arrow::compute::concat_batches;
+use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
 use pyo3::prelude::*;
@@ -11,7 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use whimbrel_plan::names::unknown_column;
 use whimbrel_plan::{Source, Stream, TimeSpec, source_of};
-use whimbrel_sharded::dataset::{FileDataset, LiveDataset, LiveSender, MemoryDataset};
+use whimbrel_sharded::dataset::{
+    FileDataset, FileFormat, LiveDataset, LiveSender, MemoryDataset, ReadOptions,
+};
 use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 
 use crate::error::{OrRaise, Raised, invalid, raise, unavailable};
@@ -25,9 +28,26 @@ fn scan(name: &str, source: Arc<dyn Source>) -> PyResult<NativePlan> {
 
 /// Files, by paths and patterns.
 #[pyfunction]
-#[pyo3(signature = (paths, shards))]
-pub fn files(py: Python<'_>, paths: Vec<String>, shards: Option<usize>) -> PyResult<NativePlan> {
-    let dataset = py.detach(|| FileDataset::open(&paths, shards)).or_raise()?;
+#[pyo3(signature = (paths, shards, format = None, header = None, delimiter = None))]
+pub fn files(
+    py: Python<'_>,
+    paths: Vec<String>,
+    shards: Option<usize>,
+    format: Option<&str>,
+    header: Option<bool>,
+    delimiter: Option<&str>,
+) -> PyResult<NativePlan> {
+    let mut options = ReadOptions { shards, header, ..ReadOptions::default() };
+    if let Some(name) = format {
+        options.format = FileFormat::named(name);
+        if options.format.is_none() {
+            return Err(invalid(format!("format is one of parquet, csv, json, arrow, not \"{name}\"")));
+        }
+    }
+    if let Some(delimiter) = delimiter {
+        options.set("delimiter", delimiter).or_raise()?;
+    }
+    let dataset = py.detach(|| FileDataset::open_as(&paths, &options)).or_raise()?;
     let first = paths.first().map(String::as_str).unwrap_or_default();
     let stem = Path::new(first).file_stem().and_then(|stem| stem.to_str()).unwrap_or(first);
     scan(stem, Arc::new(dataset))
@@ -39,6 +59,25 @@ pub fn memory(table: &NativeTable, shards: usize) -> PyResult<NativePlan> {
     let whole = MemoryDataset::new(table.schema.clone(), vec![table.batches.clone()]).or_raise()?;
     let dataset = if shards == 1 { whole } else { whole.with_shards(shards).or_raise()? };
     scan("memory", Arc::new(dataset))
+}
+
+/// Rows that stand in the plan itself; without a table, one without columns.
+#[pyfunction]
+#[pyo3(signature = (table = None))]
+pub fn literal_rows(table: Option<&NativeTable>) -> PyResult<NativePlan> {
+    let Some(table) = table else {
+        return Ok(NativePlan { stream: Stream::values(&[], vec![vec![]]).or_raise()? });
+    };
+    let fields = table.schema.fields().iter();
+    let columns: Vec<_> = fields.map(|f| (f.name().clone(), f.data_type().clone())).collect();
+    let mut rows = Vec::new();
+    for batch in &table.batches {
+        for row in 0..batch.num_rows() {
+            let values = batch.columns().iter().map(|column| ScalarValue::try_from_array(column, row));
+            rows.push(values.collect::<Result<Vec<_>, _>>().or_raise()?);
+        }
+    }
+    Ok(NativePlan { stream: Stream::values(&columns, rows).or_raise()? })
 }
 
 /// A live source and its senders, one for each shard.

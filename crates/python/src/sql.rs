@@ -10,6 +10,9 @@ use crate::error::{OrRaise, raise_with};
 use crate::plan::NativePlan;
 use crate::table::NativeTable;
 
+/// A way to run a query: strategy, plan, rows, bytes moved, cost, whether it is chosen.
+type NativeCandidate = (String, NativePlan, f64, f64, f64, bool);
+
 /// A session: names, and statements one by one.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Session")]
 pub struct NativeSession {
@@ -41,6 +44,19 @@ impl NativeSession {
     fn plan(&self, py: Python<'_>, sql: &str) -> PyResult<NativePlanned> {
         let planned = py.detach(|| self.lock().plan(sql)).map_err(|error| in_text(error, sql))?;
         Ok(NativePlanned { planned })
+    }
+
+    /// All ways to run a query: what each does, its plan, how many rows it is expected to give, how many bytes to
+    /// move, what to cost, and whether it is the one that is run.
+    fn candidates(&self, py: Python<'_>, sql: &str) -> PyResult<Vec<NativeCandidate>> {
+        let found = py.detach(|| self.lock().candidates(sql)).map_err(|error| in_text(error, sql))?;
+        Ok(found
+            .into_iter()
+            .map(|way| {
+                let plan = NativePlan { stream: way.stream };
+                (way.strategy, plan, way.rows, way.bytes_moved, way.cost, way.chosen)
+            })
+            .collect())
     }
 
     /// Gives a table in memory the rows of a statement that stores.

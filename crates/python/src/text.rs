@@ -23,6 +23,15 @@ fn strength(op: Operator) -> u8 {
     }
 }
 
+/// Operators that are methods in Python.
+fn method(op: Operator) -> Option<&'static str> {
+    match op {
+        Operator::IsNotDistinctFrom => Some("eq_missing"),
+        Operator::IsDistinctFrom => Some("ne_missing"),
+        _ => None,
+    }
+}
+
 fn symbol(op: Operator) -> String {
     match op {
         Operator::Eq => "==".into(),
@@ -39,6 +48,9 @@ fn write(expr: &Expr, outer: u8) -> String {
         Expr::Alias(alias) => write(&alias.expr, outer),
         Expr::Column(column) => column.name.clone(),
         Expr::Literal(value, _) => literal(value),
+        Expr::BinaryExpr(binary) if let Some(name) = method(binary.op) => {
+            format!("{}.{name}({})", write(&binary.left, 9), write(&binary.right, 0))
+        }
         Expr::BinaryExpr(binary) => {
             infix(&binary.left, &symbol(binary.op), &binary.right, strength(binary.op), outer)
         }
@@ -54,6 +66,11 @@ fn write(expr: &Expr, outer: u8) -> String {
         }
         Expr::Between(between) => write_between(between),
         Expr::InList(list) => write_in_list(list),
+        Expr::Like(like) => {
+            let negation = if like.negated { "~" } else { "" };
+            let name = if like.case_insensitive { "ilike" } else { "like" };
+            format!("{negation}{}.{name}({})", write(&like.expr, 9), write(&like.pattern, 0))
+        }
         Expr::Case(case) => {
             let mut text = String::new();
             for (when, then) in &case.when_then_expr {

@@ -3,7 +3,7 @@
 //!
 //! `parse(&name(t))` is `t` for every type that has a name here; others (maps, unions, ...) only have a name.
 
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use datafusion::common::plan_err;
 use datafusion::error::Result;
 use pyo3::prelude::*;
@@ -23,6 +23,7 @@ pub fn name(data_type: &DataType) -> String {
         DataType::Timestamp(unit, Some(zone)) => format!("timestamp[{}, {zone}]", unit_name(unit)),
         DataType::Duration(unit) => format!("duration[{}]", unit_name(unit)),
         DataType::Time32(unit) | DataType::Time64(unit) => format!("time[{}]", unit_name(unit)),
+        DataType::Interval(IntervalUnit::MonthDayNano) => "interval".into(),
         DataType::Decimal128(precision, scale) => format!("decimal[{precision}, {scale}]"),
         DataType::List(item) => format!("list[{}]", name(item.data_type())),
         DataType::Struct(fields) => {
@@ -81,6 +82,7 @@ fn parse_simple(lower: &str) -> Option<DataType> {
         "datetime" | "timestamp" => DataType::Timestamp(TimeUnit::Microsecond, None),
         "duration" => DataType::Duration(TimeUnit::Microsecond),
         "time" => DataType::Time64(TimeUnit::Microsecond),
+        "interval" => DataType::Interval(IntervalUnit::MonthDayNano),
         _ => return None,
     })
 }

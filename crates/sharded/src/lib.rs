@@ -11,13 +11,14 @@
 //! 4. [`program`]: the one executable thing, a deterministic function of its lanes;
 //! 5. [`exchange`] and [`merge`]: the two ends of a movement;
 //! 6. [`runtime`]: schedulers of programs; [`runtime::run`] is the way in;
-//! 7. [`action`]: what is done with a result.
+//! 7. [`action`]: what is done with a result; [`analyze`]: what a query is expected to do, and what it did.
 //!
 //! Start at [`action::collect`], follow it to [`runtime::run_sharded`], then read `runtime/wiring.rs`.
 //!
 //! Not here: what operators do (whimbrel-temporal), what queries mean (whimbrel-plan), other machines.
 
 pub mod action;
+pub mod analyze;
 pub mod dataset;
 pub mod error;
 pub mod exchange;

@@ -4,8 +4,10 @@
 //! key whose time is the greatest of those that satisfy the inequality; `asof left join` also gives rows of `a`
 //! that have none. With `using (key, time)` the last column is the time. A null equals nothing.
 //!
-//! It is planned as one pass over both tables together: they are sorted by key and time, the rows of `b` are
+//! Over tables it is planned as one pass over both tables together: they are sorted by key and time, the rows of `b` are
 //! carried forward, and the rows of `a` stay. So it costs a sort, not a comparison of all pairs.
+
+mod stream;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference, plan_err};
@@ -30,6 +32,7 @@ use whimbrel_plan::{column, properties};
 const TIME: &str = "__asof_time";
 const SIDE: &str = "__asof_side";
 const MATCH: &str = "__asof_match";
+const FOUND: &str = "__asof_found";
 
 /// Puts `match_condition(…)` where the parser wants it: false says that rows without a match stay.
 pub(crate) fn tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -159,16 +162,14 @@ impl Sides {
         constraint: &JoinConstraint,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<LogicalPlan> {
-        for side in [&self.left, &self.right] {
-            if properties(side)?.time.is_some() {
-                return plan_err!(
-                    "asof join is for tables, and one of these is a stream with time: let the rows of the right \
-                     one live until the next of their key (clip), and join"
-                );
-            }
-        }
         let condition = self.condition(given, constraint, context)?;
-        self.planned(&condition)
+        match (properties(&self.left)?.time, properties(&self.right)?.time) {
+            (None, None) => self.planned(&condition),
+            (Some(_), Some(_)) => stream::planned(self.left, self.right, &condition),
+            _ => plan_err!(
+                "asof join: one side is a stream with time, the other a table without; give both a time"
+            ),
+        }
     }
 
     fn condition(
@@ -300,10 +301,9 @@ impl Sides {
             .window_frame(frame)
             .null_treatment(NullTreatment::IgnoreNulls)
             .build()?;
-        let found = "__asof_found";
-        let mut rows = all.window([carried.alias(found)])?.filter(column(SIDE).eq(lit(1_i64)))?;
+        let mut rows = all.window([carried.alias(FOUND)])?.filter(column(SIDE).eq(lit(1_i64)))?;
         if !condition.outer {
-            rows = rows.filter(column(found).is_not_null())?;
+            rows = rows.filter(column(FOUND).is_not_null())?;
         }
         let named = |e: Expr, qualifier: Option<&TableReference>, name: &str| match qualifier {
             Some(qualifier) => e.alias_qualified(Some(qualifier.clone()), name),
@@ -313,7 +313,7 @@ impl Sides {
             left.iter().enumerate().map(|(i, (q, f))| named(column(own(i)), q, f.name())).collect();
         for (i, (qualifier, field)) in right.iter().enumerate() {
             if !condition.merged.contains(field.name()) {
-                columns.push(named(get_field(column(found), place(i)), qualifier, field.name()));
+                columns.push(named(get_field(column(FOUND), place(i)), qualifier, field.name()));
             }
         }
         rows.project(columns)?.build()

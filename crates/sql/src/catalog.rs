@@ -4,6 +4,7 @@
 //! the query as that plan: there is no table left that only the session knows. A file that a statement names
 //! twice is opened once.
 
+use crate::emit::Emit;
 use crate::error::unknown_table;
 use crate::files::{FileOptions, Files};
 use crate::series;
@@ -117,6 +118,7 @@ pub(crate) struct Catalog<'a> {
     pub tables: &'a Tables,
     pub files: &'a dyn Files,
     pub shards: Option<usize>,
+    pub emit: Emit,
     pub opened: Mutex<HashMap<String, Stream>>,
 }
 
@@ -124,7 +126,7 @@ impl Catalog<'_> {
     /// The plan that a name stands for.
     pub fn plan(&self, name: &str) -> Result<LogicalPlan> {
         match find(self.tables, name) {
-            Some((_, table)) => Ok(table.plan.clone()),
+            Some((_, table)) => self.emit.table(name, table.plan.clone()),
             None if is_path(name) => Ok(whole(&self.file(name, FileOptions::default())?)?.plan().clone()),
             None => {
                 let known: Vec<&str> = self.tables.keys().map(String::as_str).collect();

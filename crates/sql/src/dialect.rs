@@ -6,6 +6,7 @@
 //!   of a `copy`;
 //! - a column that is written in other letters than it has is read as what it is called.
 
+use crate::emit::{self, Emit};
 use crate::error::syntax;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::{CopyToSource, DFParserBuilder, Statement};
@@ -20,7 +21,7 @@ const DEPTH: usize = 200;
 
 /// Parses a query that was written here.
 pub(crate) fn parse_query(sql: &str) -> Result<Query> {
-    match parse(sql, &Spelling::new())? {
+    match parse(sql, &Spelling::new())?.0 {
         Statement::Statement(statement) => match *statement {
             Sql::Query(query) => Ok(*query),
             other => plan_err!("{other} is not a query"),
@@ -33,19 +34,19 @@ pub(crate) fn parse_query(sql: &str) -> Result<Query> {
 /// letters, written without quotes.
 pub(crate) type Spelling = BTreeMap<Location, String>;
 
-/// Parses one statement.
-pub(crate) fn parse(sql: &str, spelling: &Spelling) -> Result<Statement> {
+/// Parses one statement, and says when its rows are to be handed out.
+pub(crate) fn parse(sql: &str, spelling: &Spelling) -> Result<(Statement, Emit)> {
     let tokens =
         Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().map_err(|e| syntax(e.into()))?;
     let tokens = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
-    let tokens = tokens.map(|token| spelled(token, spelling)).collect();
+    let (tokens, emit) = emit::taken(tokens.map(|token| spelled(token, spelling)).collect());
     let tokens = options(windows(crate::asof::tokens(tokens)));
     let mut parser = DFParserBuilder::new(tokens).with_recursion_limit(DEPTH).build()?;
     let mut statements = parser.parse_statements()?;
     match (statements.pop_front(), statements.is_empty()) {
         (Some(mut statement), true) => {
             reworded(&mut statement)?;
-            Ok(statement)
+            Ok((statement, emit))
         }
         (None, _) => plan_err!("there is no statement"),
         (Some(_), false) => plan_err!("there are several statements; give them one by one"),

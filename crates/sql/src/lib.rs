@@ -8,7 +8,9 @@
 //! 1. [`Files`], [`Format`]: what a session asks of whoever can open a file;
 //! 2. [`split`](Session::split), `dialect`: text to statements and to the tokens that the parser understands;
 //! 3. `catalog`, `windows`, `asof`: names, functions, the windows of time, as DataFusion's planner asks for them;
-//! 4. `optimize`: DataFusion's analyzer and optimizer, then columns with plain, unique names;
+//!    `emit`: when rows are handed out;
+//! 4. `optimize`: DataFusion's analyzer and optimizer, then columns with plain, unique names; `interval`: what
+//!    joins say of times, in lifetimes; `planner`: the order of joins, and the query in shards;
 //! 5. [`Session`], `statement`: a statement to a [`Planned`];
 //! 6. [`render`]: an error with the place in the text that it is about.
 //!
@@ -20,13 +22,16 @@ mod asof;
 mod catalog;
 mod dialect;
 mod division;
+mod emit;
 mod error;
 mod files;
+mod interval;
 mod lengths;
 mod membership;
 mod names;
 mod optimize;
 mod planned;
+mod planner;
 mod scalars;
 mod series;
 mod session;
@@ -39,5 +44,6 @@ mod words;
 pub use error::render;
 pub use files::{FileOptions, Files, Format};
 pub use planned::{Planned, Store, StoreMode};
+pub use planner::Candidate;
 pub use session::Session;
 pub use split::Statement;

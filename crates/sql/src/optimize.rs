@@ -1,6 +1,7 @@
 //! From DataFusion's plan of a query to a stream: names, analyzer, optimizer.
 
-use crate::{membership, scalars};
+use crate::planner::{self, Candidate, Policy, Shards};
+use crate::{interval, membership, scalars, windows};
 use datafusion::common::{Column, Result};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
@@ -8,9 +9,21 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use whimbrel_plan::Stream;
 
-/// The stream that a planned query is.
-pub(crate) fn stream(state: &SessionState, plan: LogicalPlan) -> Result<Stream> {
-    Stream::from_plan(state.optimize(&plain(scalars::joined(membership::plain(plan)?)?)?)?)
+/// The stream that a planned query is, in these shards.
+pub(crate) fn stream(state: &SessionState, plan: LogicalPlan, shards: Shards) -> Result<Stream> {
+    let plan = planner::simplified(state, optimized(state, plan)?)?;
+    Stream::from_plan(planner::sharded(plan, shards, Policy::default())?.plan)
+}
+
+/// All ways to run a planned query in these shards.
+pub(crate) fn candidates(state: &SessionState, plan: LogicalPlan, shards: Shards) -> Result<Vec<Candidate>> {
+    planner::candidates(state, optimized(state, plan)?, shards)
+}
+
+fn optimized(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = state.optimize(&plain(scalars::joined(membership::plain(plan)?)?)?)?;
+    interval::aggregates_windows(&plan)?;
+    interval::stretched(windows::told_once(plan)?)
 }
 
 /// Columns with plain and unique names: `a`, and the next `a` is `a_1`.

@@ -4,10 +4,12 @@ use crate::asof::AsOf;
 use crate::catalog::{Catalog, Table, TableKind, Tables, find};
 use crate::dialect::{self, Spelling};
 use crate::division::Division;
+use crate::emit::Emit;
 use crate::error;
 use crate::files::Files;
 use crate::optimize;
 use crate::planned::{Planned, Store, StoreMode};
+use crate::planner::{Candidate, ROWS_OF_A_SHARD, Shards};
 use crate::split::{self, Statement};
 use crate::statement;
 use crate::views;
@@ -17,7 +19,9 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, plan_err};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::prelude::SessionConfig;
+use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::planner::SqlToRel;
 use std::sync::{Arc, Mutex};
 use whimbrel_plan::Stream;
@@ -27,13 +31,23 @@ pub struct Session {
     pub(crate) files: Arc<dyn Files>,
     pub(crate) tables: Tables,
     pub(crate) shards: Option<usize>,
+    pub(crate) shard_rows: usize,
     pub(crate) state: SessionState,
+    /// When the rows of the present statement are handed out.
+    emit: Emit,
 }
 
 impl Session {
     /// A session that knows no name yet.
     pub fn new(files: Arc<dyn Files>) -> Session {
-        Session { files, tables: Tables::new(), shards: None, state: state() }
+        Session {
+            files,
+            tables: Tables::new(),
+            shards: None,
+            shard_rows: ROWS_OF_A_SHARD,
+            state: state(),
+            emit: Emit::Final,
+        }
     }
 
     /// Gives a table or a stream a name. A table of that name is replaced.
@@ -48,6 +62,11 @@ impl Session {
     /// In how many shards files are read.
     pub fn set_shards(&mut self, shards: Option<usize>) {
         self.shards = shards;
+    }
+
+    /// How many rows a table has at least to be cut into shards; with fewer it stays in one.
+    pub fn set_shard_rows(&mut self, rows: usize) {
+        self.shard_rows = rows;
     }
 
     /// All tables and views, by name.
@@ -74,15 +93,31 @@ impl Session {
     /// `SQL` and `Plan` if the statement is wrong; [`render`](crate::render) shows where. What
     /// [`Files::open`] says of a file.
     pub fn plan(&mut self, sql: &str) -> Result<Planned> {
+        self.respelled(sql, |session, statement| session.emit.of(statement::plan(session, statement)?))
+    }
+
+    /// All ways to run a query in shards that the planner knows, with their estimated costs; the first is the one
+    /// that [`plan`](Session::plan) gives.
+    ///
+    /// # Errors
+    /// As `plan`; `Plan` if the statement is no query.
+    pub fn candidates(&mut self, sql: &str) -> Result<Vec<Candidate>> {
+        self.respelled(sql, statement::candidates)
+    }
+
+    /// What is made of a statement, in which names may have been written in other letters.
+    fn respelled<T>(&mut self, sql: &str, make: impl Fn(&mut Session, Parsed) -> Result<T>) -> Result<T> {
         self.state.mark_start_execution();
         let mut spelling = Spelling::new();
         loop {
-            let planned = statement::plan(self, dialect::parse(sql, &spelling)?);
-            let Err(error) = &planned else { return planned };
+            let (statement, emit) = dialect::parse(sql, &spelling)?;
+            self.emit = emit;
+            let made = make(self, statement);
+            let Err(error) = &made else { return made };
             // Each round spells one name more: there are not more rounds than names.
-            let Some((place, name)) = error::respelled(error) else { return planned };
+            let Some((place, name)) = error::respelled(error) else { return made };
             if spelling.insert(place, name).is_some() {
-                return planned;
+                return made;
             }
         }
     }
@@ -127,6 +162,7 @@ impl Session {
             tables: &self.tables,
             files: self.files.as_ref(),
             shards: self.shards,
+            emit: self.emit,
             opened: Mutex::default(),
         };
         ask(&SqlToRel::new(&catalog), &catalog)
@@ -134,7 +170,16 @@ impl Session {
 
     /// The stream that a planned query is.
     pub(crate) fn stream(&self, plan: LogicalPlan) -> Result<Stream> {
-        optimize::stream(&self.state, plan)
+        optimize::stream(&self.state, plan, self.in_shards())
+    }
+
+    fn in_shards(&self) -> Shards {
+        Shards { count: self.shards.unwrap_or(1), rows: self.shard_rows }
+    }
+
+    /// All ways to run a planned query.
+    pub(crate) fn ways(&self, plan: LogicalPlan) -> Result<Vec<Candidate>> {
+        optimize::candidates(&self.state, plan, self.in_shards())
     }
 }
 
@@ -158,7 +203,16 @@ fn state() -> SessionState {
         .with_expr_planners(vec![Arc::new(Division)])
         .with_default_features()
         .with_relation_planners(vec![Arc::new(Windows), Arc::new(AsOf)])
+        .with_optimizer_rules(rules())
         .build()
+}
+
+/// DataFusion's rules, without the one that gives names to what is computed twice: what people read and print keeps their
+/// expressions, and the rule is applied where a fragment is lowered.
+fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let named =
+        |rule: &Arc<dyn OptimizerRule + Send + Sync>| rule.name() == "common_sub_expression_eliminate";
+    Optimizer::new().rules.into_iter().filter(|rule| !named(rule)).collect()
 }
 
 /// The same columns, and any of them may be null: what was never null may be so in the next insert.

@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::logical_expr::{LogicalPlan, TableScan};
 use std::sync::Arc;
-use whimbrel_plan::{PlanSource, Source, Stream};
+use whimbrel_plan::{PlanSource, Source, Stream, source_of};
 
 /// Lets all views see the rows that a table is about to get.
 pub(crate) fn see(tables: &mut Tables, name: &str, rows: &Arc<dyn Source>) -> Result<()> {
@@ -34,7 +34,10 @@ fn reads(scan: &TableScan, table: &str) -> bool {
 fn replaced(plan: LogicalPlan, table: &str, rows: &Arc<dyn Source>) -> Result<LogicalPlan> {
     plan.transform_down_with_subqueries(|node| match node {
         LogicalPlan::TableScan(scan) if reads(&scan, table) => {
-            let source = Arc::new(PlanSource(Arc::clone(rows)));
+            // A view that is planned already reads its tables in shards.
+            let shards = source_of(&scan).map_or(1, |source| source.info().shards);
+            let rows = rows.with_shards(shards).unwrap_or_else(|| Arc::clone(rows));
+            let source = Arc::new(PlanSource(rows));
             Ok(Transformed::yes(LogicalPlan::TableScan(TableScan { source, ..scan })))
         }
         other => Ok(Transformed::no(other)),

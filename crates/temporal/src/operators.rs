@@ -2,30 +2,40 @@
 
 mod aggregate;
 mod alter_lifetime;
+mod changes;
 mod clip;
 mod coalesce;
 mod exists;
 mod join;
+mod last_snapshot;
+mod or_else;
 mod point_at_end;
 pub(crate) mod rows_out;
 pub(crate) mod runs;
 mod select;
 mod session;
+mod top_k;
 mod union;
 mod unnest;
 mod where_;
+mod whole_groups;
 
 pub use aggregate::{
     Accumulator, Aggregate, AggregateCall, AggregateFunction, Combine, Rows, UserAggregate, same,
 };
 pub use alter_lifetime::AlterLifetime;
+pub use changes::Changes;
 pub use clip::{Clip, ClipConstant};
 pub use coalesce::{Coalesce, CoalesceOrder};
 pub use exists::Exists;
 pub use join::Join;
+pub use last_snapshot::LastSnapshot;
+pub use or_else::OrElse;
 pub use point_at_end::PointAtEnd;
 pub use select::{Select, WithStart};
 pub use session::Session;
+pub use top_k::TopK;
 pub use union::Union;
 pub use unnest::Unnest;
 pub use where_::Where;
+pub use whole_groups::{Compute, WholeGroups};

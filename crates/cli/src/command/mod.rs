@@ -3,6 +3,7 @@
 mod bench;
 mod completions;
 mod explain;
+mod program;
 mod run;
 mod sql;
 
@@ -22,8 +23,10 @@ pub fn run(arguments: Arguments, python: Option<PathBuf>) -> Outcome {
     }
     match command {
         None => sql::run(script.query.as_deref(), script.file.as_deref(), settings),
-        Some(Command::Sql { text }) => sql::run(text.given(), text.script.file.as_deref(), settings),
-        Some(Command::Explain { text, analyze }) => explain::run(text, *analyze, settings),
+        Some(Command::Sql { text, as_python: true }) => program::run(text, settings),
+        Some(Command::Sql { text, .. }) => sql::run(text.given(), text.script.file.as_deref(), settings),
+        Some(Command::Explain { text, candidates: true, .. }) => explain::candidates(text, settings),
+        Some(Command::Explain { text, analyze, .. }) => explain::run(text, *analyze, settings),
         Some(Command::Run { file, arguments }) => run::run(file, arguments, python, settings),
         Some(Command::Bench { text, runs, warmup }) => bench::run(text, *runs, *warmup, settings),
         Some(Command::Completions { shell }) => completions::run(*shell),

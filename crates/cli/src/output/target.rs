@@ -72,7 +72,12 @@ impl Target {
         Ok(Shown { rows, closed, partial })
     }
 
-    /// Writes a text.
+    /// Whether results go to somebody who sees colors.
+    pub fn is_terminal(&self) -> bool {
+        self.file.is_none() && std::io::stdout().is_terminal()
+    }
+
+    /// Writes a text as it is.
     pub fn text(&mut self, text: &str) -> Outcome {
         let Some(path) = &self.file else {
             let mut out = std::io::stdout().lock();

@@ -71,6 +71,8 @@ impl Shared {
     pub fn new(place: Place) -> Arc<Shared> {
         let mut session = Session::new(Arc::new(Local { shards: place.shards }));
         session.set_shards(Some(place.shards));
+        // The tables of tests are small.
+        session.set_shard_rows(0);
         let options = Options { runtime: place.runtime, ..Options::default() };
         Arc::new(Shared { session: Mutex::new(session), options, letters: Mutex::default() })
     }

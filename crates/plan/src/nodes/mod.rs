@@ -6,8 +6,10 @@
 //! a new node cannot be forgotten.
 
 mod alter_lifetime;
+mod changes;
 mod clip;
 mod clip_constant;
+mod colocated;
 mod combine;
 mod exchange;
 mod ingress;
@@ -18,8 +20,10 @@ mod shape;
 mod with_start;
 
 pub use alter_lifetime::{AlterLifetime, lifetime_schema, start_schema};
+pub use changes::{CHANGE, Changes};
 pub use clip::Clip;
 pub use clip_constant::ClipConstant;
+pub use colocated::{Colocated, Together};
 pub use combine::Combine;
 pub use exchange::{Exchange, Movement, Scope};
 pub use ingress::{Ingress, TimeSpec};
@@ -49,8 +53,12 @@ pub enum Node<'a> {
     Clip(&'a Clip),
     /// Rows become points at the ends of their lifetimes.
     PointAtEnd(&'a PointAtEnd),
+    /// What comes into a relation and leaves it.
+    Changes(&'a Changes),
     /// The current key changes.
     ReKey(&'a ReKey),
+    /// Rows that belong together lie together.
+    Colocated(&'a Colocated),
     /// Rows of one group and instant are put together before they move.
     Combine(&'a Combine),
     /// Rows move between shards.
@@ -68,7 +76,9 @@ pub fn node(plan: &LogicalPlan) -> Option<Node<'_>> {
         .or_else(|| any.downcast_ref().map(Node::ClipConstant))
         .or_else(|| any.downcast_ref().map(Node::Clip))
         .or_else(|| any.downcast_ref().map(Node::PointAtEnd))
+        .or_else(|| any.downcast_ref().map(Node::Changes))
         .or_else(|| any.downcast_ref().map(Node::ReKey))
+        .or_else(|| any.downcast_ref().map(Node::Colocated))
         .or_else(|| any.downcast_ref().map(Node::Combine))
         .or_else(|| any.downcast_ref().map(Node::Exchange))
 }

@@ -4,6 +4,7 @@
 //! results have the types of the temporal engine's: arguments are cast where the two would differ.
 
 use super::Stream;
+use super::calls::Groups;
 use super::user_function::{UserFunction, user_function};
 use crate::names::{index_of, show, type_name};
 use crate::resolve::{resolve, resolve_as};
@@ -15,8 +16,7 @@ use datafusion::functions_aggregate::{
 };
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::utils::COUNT_STAR_EXPANSION;
-use datafusion::logical_expr::{Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan};
-use std::collections::HashSet;
+use datafusion::logical_expr::{AggregateUDF, Expr, ExprSchemable};
 use std::sync::Arc;
 
 /// What an aggregate computes over the rows of a snapshot.
@@ -131,7 +131,7 @@ impl Agg {
     }
 
     /// DataFusion's expression for it, over these columns.
-    fn expr(&self, schema: &DFSchema) -> Result<Expr> {
+    pub(super) fn expr(&self, schema: &DFSchema) -> Result<Expr> {
         let what = self.show();
         let argument = match (&self.argument, &self.function) {
             (Some(argument), _) => self.argument(argument.clone(), schema, &what)?,
@@ -214,21 +214,8 @@ impl Stream {
     /// Aggregates over the rows alive together, per current key: the key's columns, then one column an
     /// aggregate.
     pub fn aggregate(&self, aggregates: Vec<(String, Agg)>) -> Result<Stream> {
-        if aggregates.is_empty() {
-            return plan_err!("aggregate: name at least one, such as n=count()");
-        }
-        let mut seen: HashSet<&str> = self.key().iter().map(String::as_str).collect();
-        if let Some((twice, _)) = aggregates.iter().find(|(name, _)| !seen.insert(name)) {
-            return plan_err!(
-                "aggregate: there would be two columns named {twice:?} (key columns stay); rename one"
-            );
-        }
-        let calls = aggregates
-            .iter()
-            .map(|(name, agg)| Ok(agg.expr(self.df_schema())?.alias(name)))
-            .collect::<Result<Vec<_>>>()?;
-        let aggregate = Aggregate::try_new(Arc::clone(&self.plan), self.key_exprs(), calls)?;
-        self.then(LogicalPlan::Aggregate(aggregate))
+        let calls = aggregates.into_iter().map(|(name, agg)| (name, agg.into()));
+        self.aggregate_by(Groups::Key, calls.collect())
     }
 
     /// Applies a query to each group by itself: inside, the key is the current key and `key`. Nestable.

@@ -3,7 +3,11 @@
 use super::Stream;
 use super::pairs::Pairs;
 use crate::names::names;
-use datafusion::common::{Column, JoinConstraint, JoinType, NullEquality, Result, plan_err};
+use crate::nodes::{Colocated, extension};
+use crate::resolve::resolve_sides;
+use datafusion::common::{
+    Column, DFSchema, JoinConstraint, JoinType, NullEquality, Result, TableReference, plan_err,
+};
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, SubqueryAlias};
 use std::sync::Arc;
@@ -23,6 +27,61 @@ pub enum JoinKind {
     Semi,
     /// Left rows while they have none.
     Anti,
+    /// All left rows, and in a column `mark` whether they have a partner. Relations only.
+    Mark,
+}
+
+/// How two streams are joined, beside the columns that have to be equal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct JoinHow {
+    /// Which rows come out.
+    pub kind: JoinKind,
+    /// What right columns get that have the name of a left one.
+    pub suffix: String,
+    /// What partners have to satisfy besides, over the columns of `left` and `right` ([`JoinHow::both`]).
+    /// Relations only.
+    pub filter: Option<Expr>,
+    /// Whether a null equals a null.
+    pub nulls_equal: bool,
+    /// For `Anti`: as SQL's `not in`, where one null on the right side leaves no row, and no left row with a
+    /// null stays unless the right side is empty.
+    pub null_aware: bool,
+    /// Whether the result has to be that of both sides as a whole, not shard by shard: refused unless rows that match
+    /// are known to be in one shard.
+    ///
+    /// That is so if both sides are redistributed by what is equal, in the same order and into as many shards; if one
+    /// side is broadcast, as long as the join does not keep rows of that side for themselves; or if there is one shard.
+    pub colocated: bool,
+}
+
+impl JoinHow {
+    /// Nothing but the kind.
+    pub fn of(kind: JoinKind) -> JoinHow {
+        JoinHow {
+            kind,
+            suffix: "_right".to_string(),
+            filter: None,
+            nulls_equal: false,
+            null_aware: false,
+            colocated: false,
+        }
+    }
+
+    /// The columns that a filter speaks of: those of both streams, qualified by `left` and `right`.
+    pub fn both(left: &Stream, right: &Stream) -> Result<DFSchema> {
+        let side = |side: &str, stream: &Stream| {
+            DFSchema::try_from_qualified_schema(TableReference::bare(side), stream.schema())
+        };
+        side(LEFT, left)?.join(&side(RIGHT, right)?)
+    }
+
+    /// The column that tells which rows have a partner.
+    pub(crate) fn mark(&self, taken: &[&str]) -> String {
+        match taken.contains(&MARK) {
+            true => format!("{MARK}{}", self.suffix),
+            false => MARK.to_string(),
+        }
+    }
 }
 
 impl JoinKind {
@@ -35,6 +94,7 @@ impl JoinKind {
             JoinKind::Cross => "cross",
             JoinKind::Semi => "semi",
             JoinKind::Anti => "anti",
+            JoinKind::Mark => "mark",
         }
     }
 
@@ -45,16 +105,18 @@ impl JoinKind {
             JoinKind::Full => JoinType::Full,
             JoinKind::Semi => JoinType::LeftSemi,
             JoinKind::Anti => JoinType::LeftAnti,
+            JoinKind::Mark => JoinType::LeftMark,
         }
     }
 
     fn gives_right_columns(self) -> bool {
-        !matches!(self, JoinKind::Semi | JoinKind::Anti)
+        !matches!(self, JoinKind::Semi | JoinKind::Anti | JoinKind::Mark)
     }
 }
 
 const LEFT: &str = "left";
 const RIGHT: &str = "right";
+const MARK: &str = "mark";
 
 impl Stream {
     /// Joins rows with equal `on`; without `on`, with equal current keys.
@@ -69,34 +131,69 @@ impl Stream {
         kind: JoinKind,
         suffix: &str,
     ) -> Result<Stream> {
+        self.join_as(other, on, &JoinHow { suffix: suffix.to_string(), ..JoinHow::of(kind) })
+    }
+
+    /// The same, where the result has to be that of both sides as a whole ([`JoinHow::colocated`]).
+    pub fn join_colocated(
+        &self,
+        other: &Stream,
+        on: Vec<(Expr, Expr)>,
+        kind: JoinKind,
+        suffix: &str,
+    ) -> Result<Stream> {
+        let how = JoinHow { suffix: suffix.to_string(), colocated: true, ..JoinHow::of(kind) };
+        self.join_as(other, on, &how)
+    }
+
+    /// The same, with all that can be said of a join.
+    pub fn join_as(&self, other: &Stream, on: Vec<(Expr, Expr)>, how: &JoinHow) -> Result<Stream> {
+        let kind = how.kind;
         if kind == JoinKind::Cross && !on.is_empty() {
             return plan_err!("join: a cross join pairs all rows; leave out on=, or join another way");
         }
-        let pairs = self.pairs(other, on, "join")?;
-        let needs_pairs = matches!(kind, JoinKind::Inner | JoinKind::Left | JoinKind::Full);
+        let timed = self.properties.time.is_some() || other.properties.time.is_some();
+        if timed && (how.filter.is_some() || how.nulls_equal || how.null_aware || kind == JoinKind::Mark) {
+            return plan_err!(
+                "join: where=, nulls_equal=, null_aware= and how=\"mark\" are for relations, this is a stream; \
+                filter the pairs of an inner join instead"
+            );
+        }
+        if how.null_aware && kind != JoinKind::Anti {
+            return plan_err!("join: null_aware= says what \"anti\" means, not what {:?} does", kind.name());
+        }
+        // A condition is enough to say which rows are partners.
+        let pairs = match how.filter.is_some() && on.is_empty() {
+            true => Pairs { left: self.clone(), right: other.clone(), on: vec![] },
+            false => self.pairs(other, on, "join")?,
+        };
+        let needs_pairs = how.filter.is_none() && kind != JoinKind::Cross;
+        let needs_pairs = needs_pairs && !matches!(kind, JoinKind::Semi | JoinKind::Anti | JoinKind::Mark);
         if pairs.on.is_empty() && needs_pairs {
             return plan_err!(
                 "join: say which columns are equal, on=…, or rekey both sides; to pair all rows, join \
                 how=\"cross\""
             );
         }
-        self.joined(other, pairs, kind, suffix)
+        self.joined(other, pairs, how)
     }
 
     /// Rows while an equal `on` is alive on the other side.
     pub fn where_exists(&self, other: &Stream, on: Vec<(Expr, Expr)>) -> Result<Stream> {
         let pairs = self.pairs(other, on, "where_exists")?;
-        self.joined(other, pairs, JoinKind::Semi, "")
+        self.joined(other, pairs, &JoinHow::of(JoinKind::Semi))
     }
 
     /// Rows while no equal `on` is alive on the other side.
     pub fn where_not_exists(&self, other: &Stream, on: Vec<(Expr, Expr)>) -> Result<Stream> {
         let pairs = self.pairs(other, on, "where_not_exists")?;
-        self.joined(other, pairs, JoinKind::Anti, "")
+        self.joined(other, pairs, &JoinHow::of(JoinKind::Anti))
     }
 
-    fn joined(&self, other: &Stream, pairs: Pairs, kind: JoinKind, suffix: &str) -> Result<Stream> {
-        let columns = self.join_columns(other, &pairs, kind, suffix)?;
+    fn joined(&self, other: &Stream, pairs: Pairs, how: &JoinHow) -> Result<Stream> {
+        let columns = self.join_columns(other, &pairs, how)?;
+        let schema = JoinHow::both(&pairs.left, &pairs.right)?;
+        let filter = how.filter.clone().map(|f| resolve_sides(f, &schema, "join: where")).transpose()?;
         let on = pairs.on.iter().map(|(l, r)| (side(LEFT, l), side(RIGHT, r))).collect();
         let left = LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(pairs.left.plan, LEFT)?);
         let right = LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(pairs.right.plan, RIGHT)?);
@@ -104,19 +201,27 @@ impl Stream {
             Arc::new(left),
             Arc::new(right),
             on,
-            None,
-            kind.join_type(),
+            filter,
+            how.kind.join_type(),
             JoinConstraint::On,
-            NullEquality::NullEqualsNothing,
-            false,
+            match how.nulls_equal {
+                true => NullEquality::NullEqualsNull,
+                false => NullEquality::NullEqualsNothing,
+            },
+            how.null_aware,
         )?;
-        let projection = Projection::try_new(columns, Arc::new(LogicalPlan::Join(join)))?;
+        let join = match how.colocated {
+            true => extension(Colocated::matches(join)?),
+            false => LogicalPlan::Join(join),
+        };
+        let projection = Projection::try_new(columns, Arc::new(join))?;
         // A full join computes its key columns anew; they are the key all the same.
         self.then(LogicalPlan::Projection(projection))?.keyed_by(self.key())
     }
 
     /// The columns above the join, with plain and unique names.
-    fn join_columns(&self, other: &Stream, pairs: &Pairs, kind: JoinKind, suffix: &str) -> Result<Vec<Expr>> {
+    fn join_columns(&self, other: &Stream, pairs: &Pairs, how: &JoinHow) -> Result<Vec<Expr>> {
+        let (kind, suffix) = (how.kind, &how.suffix);
         let shared = |name: &str| pairs.on.iter().any(|(l, r)| l == name && r == name);
         let mut columns: Vec<(String, Expr)> = Vec::new();
         for name in names(self.df_schema()) {
@@ -137,6 +242,10 @@ impl Stream {
                 );
             }
             columns.push((free, side(RIGHT, name)));
+        }
+        if kind == JoinKind::Mark {
+            let taken: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+            columns.push((how.mark(&taken), side(RIGHT, MARK)));
         }
         Ok(columns.into_iter().map(|(name, value)| value.alias(name)).collect())
     }

@@ -5,15 +5,20 @@
 //! computed; the columns of the current key are always among them. One family of methods, one file.
 
 mod aggregates;
+mod calls;
 mod joins;
 mod movement;
 mod pairs;
+mod recursive;
 mod relational;
 mod user_function;
+mod values;
 mod windows;
 
 pub use aggregates::{Agg, AggFunction, aggregate_of};
-pub use joins::JoinKind;
+pub use calls::{Call, GROUPING_ID, Groups};
+pub use joins::{JoinHow, JoinKind};
+pub use recursive::is_work_table;
 pub use user_function::UserFunction;
 
 use crate::explain::explain;

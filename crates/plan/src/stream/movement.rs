@@ -3,7 +3,7 @@
 use super::Stream;
 use super::relational::output_name;
 use crate::names::{column, column_name, show, type_name};
-use crate::nodes::{Exchange, Movement, ReKey, Scope, extension};
+use crate::nodes::{Colocated, Exchange, Movement, ReKey, Scope, extension};
 use crate::resolve::{resolve, resolve_as};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, plan_err};
@@ -72,6 +72,18 @@ impl Stream {
             }
         };
         self.exchange(Movement::Multicast { to }, shards, scope, "multicast")
+    }
+
+    /// The same rows, which are required to lie so that those that are equal in these columns, or all if none is given,
+    /// are in one shard (or that every shard holds a copy of all): what is computed from here on, shard by shard, is
+    /// one answer. Refused where that is not known to hold.
+    ///
+    /// Inside `group_apply` it is about the rows of each group.
+    pub fn colocated(&self, key: Vec<Expr>) -> Result<Stream> {
+        let groups = self.groups.iter().map(column);
+        let given = key.into_iter().map(|k| Ok(resolve(k, self.df_schema(), "colocated")?.unalias()));
+        let key = groups.map(Ok).chain(given).collect::<Result<_>>()?;
+        self.then(extension(Colocated::rows(self.input(), key)?))
     }
 
     fn exchange(

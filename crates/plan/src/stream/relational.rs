@@ -2,7 +2,9 @@
 //! result at an instant is the operation on the rows alive then.
 
 use super::Stream;
+use crate::maintained;
 use crate::names::{column, column_name, index_of, names, show, type_name, unknown_column};
+use crate::nodes::{Changes, extension};
 use crate::resolve::{common_type, resolve};
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, Result, UnnestOptions, plan_err};
@@ -14,6 +16,17 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Stream {
+    /// What comes into this relation and leaves it: a row for each, with a first column
+    /// [`change`](crate::nodes::CHANGE), 1 or -1.
+    ///
+    /// # Errors
+    /// `Plan` if a step of a live relation cannot be maintained; the message says which, why, and what to do.
+    pub fn changes(&self) -> Result<Stream> {
+        maintained::check(&self.plan)?;
+        let changes = extension(Changes::try_new(self.input())?);
+        self.then(changes)
+    }
+
     /// The rows for which the predicate is true.
     pub fn where_(&self, predicate: Expr) -> Result<Stream> {
         let predicate = resolve(predicate, self.df_schema(), "where")?;
@@ -62,6 +75,16 @@ impl Stream {
     /// One row for every element of a list, with the element in the column `name`. Null and empty lists give
     /// no row.
     pub fn select_many(&self, list: Expr, name: &str) -> Result<Stream> {
+        self.unnested(list, name, false)
+    }
+
+    /// The same, with one row for a null list, whose element is null. Relations only.
+    pub fn select_many_or_null(&self, list: Expr, name: &str) -> Result<Stream> {
+        self.untimed("select_many", "a null list gives no row; replace it by a list with a null")?;
+        self.unnested(list, name, true)
+    }
+
+    fn unnested(&self, list: Expr, name: &str, nulls: bool) -> Result<Stream> {
         let list = resolve(list, self.df_schema(), "select_many")?;
         let list_type = list.get_type(self.df_schema())?;
         if !matches!(list_type, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(_, _)) {
@@ -73,7 +96,7 @@ impl Stream {
         }
         self.check_not_key(name, "select_many")?;
         let listed = self.with_named(vec![(name.to_string(), list)])?;
-        let options = UnnestOptions::new().with_preserve_nulls(false);
+        let options = UnnestOptions::new().with_preserve_nulls(nulls);
         let unnest = Unnest::try_new(listed.plan, vec![Column::from_name(name)], options)?;
         self.then(LogicalPlan::Unnest(unnest))
     }
@@ -126,7 +149,7 @@ impl Stream {
         self.then(LogicalPlanBuilder::new_from_arc(Arc::clone(&self.plan)).limit(skip, fetch)?.build()?)
     }
 
-    fn untimed(&self, verb: &str, why: &str) -> Result<()> {
+    pub(super) fn untimed(&self, verb: &str, why: &str) -> Result<()> {
         match self.properties.time {
             None => Ok(()),
             Some(_) => {

@@ -2,7 +2,9 @@
 //! is known of the result, and how it reads.
 
 mod aggregates;
+mod colocated;
 mod durations;
+mod estimates;
 mod explain;
 mod expressions;
 mod ingress;
@@ -10,6 +12,7 @@ mod joins;
 mod movement;
 mod optimizer;
 mod papers;
+mod program;
 mod relational;
 mod relations_run;
 mod support;

@@ -53,6 +53,8 @@ pub fn column(name: &str, objects: &[Bound<'_, PyAny>], data_type: &DataType) ->
         DataType::Time32(_) | DataType::Time64(_) => temporal(name, objects, data_type, time_of_day)?,
         DataType::Timestamp(_, _) => temporal(name, objects, data_type, instant)?,
         DataType::Duration(_) => temporal(name, objects, data_type, length)?,
+        // Months, days and parts of a day, in words: "1 month 3 days".
+        DataType::Interval(_) => Arc::new(collect::<StringArray, String>(name, objects, data_type, text)?),
         DataType::Decimal128(..) | DataType::Decimal256(..) => {
             Arc::new(collect::<StringArray, String>(name, objects, data_type, |o| Ok(o.str()?.to_string()))?)
         }

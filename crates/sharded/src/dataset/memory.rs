@@ -2,13 +2,17 @@
 
 use super::split::contiguous;
 use super::{Dataset, Reader, Shard};
+use datafusion::arrow::array::Array;
+use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{Result, plan_err};
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use datafusion::common::stats::Precision;
+use datafusion::common::{Result, Statistics, plan_err};
+use datafusion::physical_plan::common::compute_record_batch_statistics;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use whimbrel_plan::{Source, SourceInfo};
-use whimbrel_temporal::KnownOrder;
+use whimbrel_temporal::{Key, KnownOrder};
 
 /// Record batches in memory, in shards.
 #[derive(Clone)]
@@ -18,6 +22,8 @@ pub struct MemoryDataset {
     groups: usize,
     /// What is known of the order of each shard by each column that somebody asked about.
     orders: Arc<Mutex<HashMap<(usize, usize), KnownOrder>>>,
+    /// Worked out when somebody asks first.
+    statistics: Arc<OnceLock<Arc<Statistics>>>,
 }
 
 impl MemoryDataset {
@@ -29,7 +35,8 @@ impl MemoryDataset {
         for batch in shards.iter().flatten() {
             check_types(&schema, batch)?;
         }
-        Ok(MemoryDataset { schema, shards, groups: 1, orders: Default::default() })
+        let (orders, statistics) = (Arc::default(), Arc::default());
+        Ok(MemoryDataset { schema, shards, groups: 1, orders, statistics })
     }
 
     /// The same rows in the same order, in so many contiguous shards. Nothing is copied.
@@ -44,7 +51,8 @@ impl MemoryDataset {
             .map(|run| run.into_iter().map(|p| batches[p.piece].slice(p.offset, p.length)).collect())
             .collect();
         let (schema, groups) = (self.schema.clone(), self.groups);
-        Ok(MemoryDataset { schema, shards, groups, orders: Default::default() })
+        let statistics = Arc::clone(&self.statistics);
+        Ok(MemoryDataset { schema, shards, groups, orders: Arc::default(), statistics })
     }
 
     /// The same shards as those of so many machines, for movements of local scope.
@@ -118,6 +126,53 @@ impl Source for MemoryDataset {
 
     fn describe(&self) -> String {
         format!("memory, {} rows", self.num_rows())
+    }
+
+    fn statistics(&self) -> Arc<Statistics> {
+        Arc::clone(self.statistics.get_or_init(|| {
+            let batches: Vec<Vec<RecordBatch>> = vec![self.batches().cloned().collect()];
+            let known = compute_record_batch_statistics(&batches, &self.schema, None);
+            Arc::new(sampled(known, self.batches(), &self.schema))
+        }))
+    }
+
+    fn with_shards(&self, shards: usize) -> Option<Arc<dyn Source>> {
+        MemoryDataset::with_shards(self, shards).ok().map(|cut| Arc::new(cut) as Arc<dyn Source>)
+    }
+}
+
+/// How many rows are looked at to estimate what cannot be known from sizes.
+const SAMPLE: usize = 4096;
+
+/// The statistics with the range of each column, and about how many different values it has: as far as the first
+/// rows of every batch tell.
+fn sampled<'a>(
+    mut known: Statistics,
+    batches: impl Iterator<Item = &'a RecordBatch>,
+    schema: &SchemaRef,
+) -> Statistics {
+    let batches: Vec<&RecordBatch> = batches.filter(|b| b.num_rows() > 0).collect();
+    let rows: usize = batches.iter().map(|b| b.num_rows()).sum();
+    let each = SAMPLE.div_ceil(batches.len().max(1));
+    for (place, column) in known.column_statistics.iter_mut().enumerate() {
+        let parts: Vec<_> =
+            batches.iter().map(|b| b.column(place).slice(0, b.num_rows().min(each))).collect();
+        let parts: Vec<&dyn Array> = parts.iter().map(|p| p.as_ref()).collect();
+        let Ok(sample) = concat(&parts) else { continue };
+        let sample = RecordBatch::try_from_iter([(schema.field(place).name(), sample)]);
+        let Some(key) = sample.ok().and_then(|sample| Key::of(&sample, &[0]).ok()) else { continue };
+        let different = key.hashes().iter().collect::<HashSet<_>>().len();
+        column.distinct_count = Precision::Inexact(scaled(different, key.hashes().len(), rows));
+    }
+    known
+}
+
+/// How many different values all rows have, if a sample has so many: few values are all there are, values that are
+/// nearly all different go on being so.
+fn scaled(different: usize, sample: usize, rows: usize) -> usize {
+    match different * 10 > sample * 7 {
+        true => (different as u128 * rows as u128 / sample.max(1) as u128) as usize,
+        false => different,
     }
 }
 

@@ -7,16 +7,18 @@
 mod file;
 mod live;
 mod memory;
+mod predicate;
 mod split;
 
 pub use file::{FileDataset, FileFormat, ReadOptions};
 pub use live::{LiveDataset, LiveSender, Patience};
 pub use memory::MemoryDataset;
+pub use predicate::Predicate;
 
 use crossbeam_channel::Receiver;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use datafusion::common::{Result, plan_err};
+use datafusion::common::{Result, internal_err, plan_err};
 use std::any::Any;
 use whimbrel_plan::Source;
 use whimbrel_temporal::{KnownOrder, Message};
@@ -49,6 +51,26 @@ pub trait Dataset: Source {
     /// Opens a shard. A reader gives the columns of `projection`, in that order, in batches of at most
     /// `batch_rows` rows.
     fn open(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Shard>;
+
+    /// Whether [`open_where`](Dataset::open_where) works.
+    fn filters(&self) -> bool {
+        false
+    }
+
+    /// Opens a shard of which only the rows are wanted that satisfy the predicate, whose columns are numbered as
+    /// those of the projection.
+    ///
+    /// # Errors
+    /// `Internal` if the dataset cannot filter.
+    fn open_where(
+        &self,
+        _shard: usize,
+        _projection: Option<&[usize]>,
+        _batch_rows: usize,
+        _predicate: Predicate,
+    ) -> Result<Shard> {
+        internal_err!("{} cannot filter its rows", self.describe())
+    }
 }
 
 /// The dataset behind a plan's source.

@@ -1,9 +1,11 @@
 //! Snapshot aggregates.
 
 use super::express::{columns, keyed};
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::{DFSchema, Result, internal_err};
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use super::{grouping, replay};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{Field, SchemaRef};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, UserDefinedLogicalNodeCore, lit};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::CastExpr;
 use std::sync::Arc;
@@ -38,13 +40,62 @@ impl Told {
 
 pub(super) fn aggregate(graph: &mut Graph, plan: &Aggregate, input: NodeId, told: Told) -> Result<NodeId> {
     let schema = plan.input.schema();
-    let input = keyed(graph, input, schema, &plan.group_expr)?;
+    let sets = grouping::sets(plan)?;
+    let input = match &sets {
+        Some(sets) => grouping::unfolded(graph, plan, sets, input)?,
+        None => keyed(graph, input, schema, &plan.group_expr)?,
+    };
     let calls = plan.aggr_expr.iter().map(|e| call(e, schema)).collect::<Result<Vec<_>>>()?;
     let lifetimes = properties(&plan.input)?.lifetimes;
     let operator = told.aggregate(input.schema, input.key, calls, lifetimes)?;
     let computed = operator.schema().clone();
     let node = graph.add(Box::new(operator), &[input.node]);
-    Ok(as_planned(graph, node, &computed, plan.schema.inner()))
+    let node = as_planned(graph, node, &computed, plan.schema.inner());
+    if properties(&plan.input)?.time.is_some() {
+        return Ok(node);
+    }
+    match sets {
+        Some(sets) => with_totals(graph, plan, &grouping::totals(plan, &sets)?, node),
+        None if plan.group_expr.is_empty() => or_nothing(graph, plan, vec![], node),
+        None => Ok(node),
+    }
+}
+
+/// What the aggregates say of no rows, while there are none: over a relation an aggregate without a key has a row where
+/// there is nothing. `group`: the values of its groups.
+fn or_nothing(graph: &mut Graph, plan: &Aggregate, group: Vec<ScalarValue>, node: NodeId) -> Result<NodeId> {
+    let schema = plan.schema.inner();
+    let calls = plan.aggr_expr.iter().zip(&schema.fields()[group.len()..]);
+    let of_nothing = |(expr, field): (&Expr, &Arc<Field>)| {
+        replay::of_nothing(expr, plan.input.schema())?.cast_to(field.data_type())
+    };
+    let values = calls.map(of_nothing).collect::<Result<Vec<_>>>()?;
+    let columns = group.iter().chain(&values).map(ScalarValue::to_array).collect::<Result<Vec<_>>>()?;
+    let row = RecordBatch::try_new(schema.clone(), columns)?;
+    Ok(graph.add(Box::new(operators::OrElse::new(row)?), &[node]))
+}
+
+/// The same for the grouping sets with these numbers, which group by nothing.
+fn with_totals(graph: &mut Graph, plan: &Aggregate, totals: &[ScalarValue], node: NodeId) -> Result<NodeId> {
+    if totals.is_empty() {
+        return Ok(node);
+    }
+    let place = plan.schema.fields().len() - plan.aggr_expr.len() - 1;
+    let filtered = |graph: &mut Graph, numbers: &[ScalarValue], negated| -> Result<NodeId> {
+        let number = Expr::from(plan.schema.qualified_field(place));
+        let among = number.in_list(numbers.iter().cloned().map(lit).collect(), negated);
+        let predicate = whimbrel_plan::physical(&among, &plan.schema)?;
+        Ok(graph.add(Box::new(operators::Where::new(predicate)), &[node]))
+    };
+    let mut parts = vec![filtered(graph, totals, true)?];
+    for number in totals {
+        let fields = plan.schema.fields()[..place].iter();
+        let nulls = fields.map(|f| ScalarValue::try_from(f.data_type())).collect::<Result<Vec<_>>>()?;
+        let group = nulls.into_iter().chain([number.clone()]).collect();
+        let rows = filtered(graph, std::slice::from_ref(number), false)?;
+        parts.push(or_nothing(graph, plan, group, rows)?);
+    }
+    Ok(graph.add(Box::new(operators::Union::new(parts.len())), &parts))
 }
 
 pub(super) fn distinct(
@@ -74,7 +125,7 @@ pub(super) fn combine(graph: &mut Graph, plan: &Combine, input: NodeId) -> Resul
 }
 
 fn call(expr: &Expr, schema: &DFSchema) -> Result<AggregateCall> {
-    let (name, aggregate) = aggregate_of(expr)?;
+    let Ok((name, aggregate)) = aggregate_of(expr) else { return replay::call(expr, schema) };
     let physical = |e: &Expr| whimbrel_plan::physical(e, schema);
     Ok(AggregateCall {
         function: function(&aggregate.function),

@@ -1,132 +1,238 @@
-//! Joins. Outer joins are made of what there is: the pairs, and the rows of a side while it has no partner.
+//! Joins. All are made of three operators: the pairs of rows with equal keys, the rows of a side while they have a
+//! partner, and those while they have none.
+//!
+//! A condition beside the equal columns is asked of the pairs. Whether a row has a partner then depends on what it shows
+//! to the condition, so partners are looked up among these columns of the pairs that are left, a null being equal to a
+//! null.
 
-use super::express::{Keyed, columns, keyed, nulls, relabel};
+use super::express::{Keyed, column, columns, keyed, nulls, relabel};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::{JoinType, NullEquality, Result, plan_err};
+use datafusion::common::{DFSchema, JoinType, NullEquality, Result, plan_err};
 use datafusion::logical_expr::{Expr, Join};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{is_not_null, is_null, lit};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use whimbrel_temporal::operators::{self, Exists, Select, Union};
+use whimbrel_temporal::operators::{self, Exists, Select, Union, Where};
 use whimbrel_temporal::{Graph, NodeId};
 
-/// The two sides of a join, and how many columns of each come out.
-struct Sides {
+/// The two sides of a join.
+struct Sides<'a> {
+    plan: &'a Join,
     left: Keyed,
     right: Keyed,
-    left_width: usize,
-    right_width: usize,
-    schema: SchemaRef,
+    /// The columns of the left plan, then those of the right one.
+    both: DFSchema,
 }
 
-pub(super) fn join(graph: &mut Graph, plan: &Join, left: NodeId, right: NodeId) -> Result<NodeId> {
-    if plan.null_equality == NullEquality::NullEqualsNull && !plan.on.is_empty() {
-        return plan_err!("in a join of streams nulls equal nothing");
-    }
-    if plan.filter.is_some() && plan.join_type != JoinType::Inner {
-        return plan_err!(
-            "a {} join of streams has no condition beside equal columns: filter its inputs, or its result",
-            plan.join_type
-        );
-    }
-    let (left_on, right_on): (Vec<Expr>, Vec<Expr>) = plan.on.iter().cloned().unzip();
-    let (left_schema, right_schema) = (plan.left.schema(), plan.right.schema());
-    let sides = Sides {
-        left: keyed(graph, left, left_schema, &left_on)?,
-        right: keyed(graph, right, right_schema, &right_on)?,
-        left_width: left_schema.fields().len(),
-        right_width: right_schema.fields().len(),
-        schema: plan.schema.inner().clone(),
-    };
-    match plan.join_type {
-        JoinType::Inner => inner(graph, plan, &sides),
-        JoinType::Left => outer(graph, &sides, &[Side::Left]),
-        JoinType::Right => outer(graph, &sides, &[Side::Right]),
-        JoinType::Full => outer(graph, &sides, &[Side::Left, Side::Right]),
-        JoinType::LeftSemi => Ok(exists(graph, &sides, Side::Left, false)),
-        JoinType::LeftAnti => Ok(exists(graph, &sides, Side::Left, true)),
-        JoinType::RightSemi => Ok(exists(graph, &sides, Side::Right, false)),
-        JoinType::RightAnti => Ok(exists(graph, &sides, Side::Right, true)),
-        other => plan_err!("streams have no {other} join"),
-    }
-}
-
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Left,
     Right,
 }
 
-fn inner(graph: &mut Graph, plan: &Join, sides: &Sides) -> Result<NodeId> {
-    let pairs = pairs(graph, sides);
-    let Some(filter) = &plan.filter else { return Ok(pairs) };
-    let predicate = whimbrel_plan::physical(filter, &plan.schema)?;
-    Ok(graph.add(Box::new(operators::Where::new(predicate)), &[pairs]))
+/// Whether rows are kept that have a partner, or that have none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Partner {
+    Some,
+    None,
 }
 
-/// The pairs, under the join's schema.
-fn pairs(graph: &mut Graph, sides: &Sides) -> NodeId {
-    let Sides { left, right, .. } = sides;
-    let operator =
-        operators::Join::new(left.schema.clone(), right.schema.clone(), left.key.clone(), right.key.clone());
-    let node = graph.add(Box::new(operator), &[left.node, right.node]);
-    let fields = left.schema.fields().iter().chain(right.schema.fields()).cloned();
-    let joined = Schema::new(fields.collect::<Vec<_>>());
-    if joined.fields().len() == sides.schema.fields().len() {
-        return relabel(graph, node, &joined, &sides.schema);
+pub(super) fn join(graph: &mut Graph, plan: &Join, left: NodeId, right: NodeId) -> Result<NodeId> {
+    let (left_on, right_on): (Vec<Expr>, Vec<Expr>) = plan.on.iter().cloned().unzip();
+    let sides = Sides {
+        plan,
+        left: keyed(graph, left, plan.left.schema(), &left_on)?,
+        right: keyed(graph, right, plan.right.schema(), &right_on)?,
+        both: plan.left.schema().join(plan.right.schema())?,
+    };
+    match plan.join_type {
+        JoinType::Inner => sides.outer(graph, &[]),
+        JoinType::Left => sides.outer(graph, &[Side::Left]),
+        JoinType::Right => sides.outer(graph, &[Side::Right]),
+        JoinType::Full => sides.outer(graph, &[Side::Left, Side::Right]),
+        JoinType::LeftSemi => sides.only(graph, Side::Left, Partner::Some),
+        JoinType::LeftAnti if plan.null_aware => sides.not_in(graph),
+        JoinType::LeftAnti => sides.only(graph, Side::Left, Partner::None),
+        JoinType::RightSemi => sides.only(graph, Side::Right, Partner::Some),
+        JoinType::RightAnti => sides.only(graph, Side::Right, Partner::None),
+        JoinType::LeftMark => sides.marked(graph, Side::Left),
+        JoinType::RightMark => sides.marked(graph, Side::Right),
     }
-    // Computed keys were appended to a side: they go.
-    let right_start = left.schema.fields().len();
-    let kept = (0..sides.left_width).chain(right_start..right_start + sides.right_width);
-    let exprs = columns(&joined, kept);
-    graph.add(Box::new(Select::new(exprs, sides.schema.clone())), &[node])
 }
 
-/// The pairs, and what of these sides has no partner, padded with nulls.
-fn outer(graph: &mut Graph, sides: &Sides, alone: &[Side]) -> Result<NodeId> {
-    let mut parts = vec![pairs(graph, sides)];
-    for side in alone {
-        let node = exists_raw(graph, sides, *side, true);
-        let exprs: Vec<Arc<dyn PhysicalExpr>> = match side {
-            Side::Left => {
-                let own = columns(&sides.left.schema, 0..sides.left_width);
-                let padding = nulls(&narrow(&sides.right.schema, sides.right_width))?;
-                own.into_iter().chain(padding).collect()
+impl Sides<'_> {
+    fn side(&self, side: Side) -> &Keyed {
+        match side {
+            Side::Left => &self.left,
+            Side::Right => &self.right,
+        }
+    }
+
+    /// The columns that the plan of a side has. Keys that were computed come after them.
+    fn schema(&self, side: Side) -> &DFSchema {
+        match side {
+            Side::Left => self.plan.left.schema(),
+            Side::Right => self.plan.right.schema(),
+        }
+    }
+
+    fn width(&self, side: Side) -> usize {
+        self.schema(side).fields().len()
+    }
+
+    fn output(&self) -> &SchemaRef {
+        self.plan.schema.inner()
+    }
+
+    fn nulls_equal(&self) -> bool {
+        self.plan.null_equality == NullEquality::NullEqualsNull
+    }
+
+    /// The pairs that satisfy the condition: the columns of the left plan, then those of the right one.
+    fn pairs(&self, graph: &mut Graph) -> Result<NodeId> {
+        let (left, right) = (&self.left, &self.right);
+        let join = operators::Join::new(
+            left.schema.clone(),
+            right.schema.clone(),
+            left.key.clone(),
+            right.key.clone(),
+        );
+        let join = if self.nulls_equal() { join.nulls_equal() } else { join };
+        let joined = join.schema().clone();
+        let mut node = graph.add(Box::new(join), &[left.node, right.node]);
+        if joined.fields().len() > self.both.fields().len() {
+            let right_start = left.schema.fields().len();
+            let right_end = right_start + self.width(Side::Right);
+            let kept = (0..self.width(Side::Left)).chain(right_start..right_end);
+            let exprs = columns(&joined, kept);
+            node = graph.add(Box::new(Select::new(exprs, self.both.inner().clone())), &[node]);
+        }
+        match &self.plan.filter {
+            None => Ok(node),
+            Some(filter) => {
+                let predicate = whimbrel_plan::physical(filter, &self.both)?;
+                Ok(graph.add(Box::new(Where::new(predicate)), &[node]))
             }
-            Side::Right => {
-                let own = columns(&sides.right.schema, 0..sides.right_width);
-                let padding = nulls(&narrow(&sides.left.schema, sides.left_width))?;
-                padding.into_iter().chain(own).collect()
-            }
+        }
+    }
+
+    /// The pairs, and what of these sides has no partner, padded with nulls.
+    fn outer(&self, graph: &mut Graph, alone: &[Side]) -> Result<NodeId> {
+        let pairs = self.pairs(graph)?;
+        let mut parts = vec![relabel(graph, pairs, self.both.as_arrow(), self.output())];
+        for side in alone {
+            let rows = self.partnered(graph, *side, Partner::None, Some(pairs))?;
+            let own = columns(&self.side(*side).schema, 0..self.width(*side));
+            let exprs: Vec<Arc<dyn PhysicalExpr>> = match side {
+                Side::Left => {
+                    let padding = nulls(self.schema(Side::Right).as_arrow())?;
+                    own.into_iter().chain(padding).collect()
+                }
+                Side::Right => {
+                    let padding = nulls(self.schema(Side::Left).as_arrow())?;
+                    padding.into_iter().chain(own).collect()
+                }
+            };
+            parts.push(graph.add(Box::new(Select::new(exprs, self.output().clone())), &[rows]));
+        }
+        match parts.as_slice() {
+            [pairs] => Ok(*pairs),
+            parts => Ok(graph.add(Box::new(Union::new(parts.len())), parts)),
+        }
+    }
+
+    /// The rows of a side with a partner, or without.
+    fn only(&self, graph: &mut Graph, side: Side, partner: Partner) -> Result<NodeId> {
+        let rows = self.partnered(graph, side, partner, None)?;
+        Ok(self.narrow(graph, side, rows))
+    }
+
+    /// The rows of a side, each with whether it has a partner.
+    fn marked(&self, graph: &mut Graph, side: Side) -> Result<NodeId> {
+        let mut parts = Vec::new();
+        for (partner, mark) in [(Partner::Some, true), (Partner::None, false)] {
+            let rows = self.partnered(graph, side, partner, None)?;
+            let mut exprs = columns(&self.side(side).schema, 0..self.width(side));
+            exprs.push(lit(mark));
+            parts.push(graph.add(Box::new(Select::new(exprs, self.output().clone())), &[rows]));
+        }
+        Ok(graph.add(Box::new(Union::new(parts.len())), &parts))
+    }
+
+    /// `x not in (…)`: no row is in the result if there is a null on the right, and a null on the left only if there is
+    /// nothing on the right.
+    fn not_in(&self, graph: &mut Graph) -> Result<NodeId> {
+        let ([left_key], [right_key], None) =
+            (self.left.key.as_slice(), self.right.key.as_slice(), &self.plan.filter)
+        else {
+            return plan_err!("not in over a live source compares one value, with no other condition");
         };
-        parts.push(graph.add(Box::new(Select::new(exprs, sides.schema.clone())), &[node]));
+        let (left, right) = (&self.left, &self.right);
+        let filtered =
+            |graph: &mut Graph, predicate, node| graph.add(Box::new(Where::new(predicate)), &[node]);
+        let none = |graph: &mut Graph, rows, others, keys: (Vec<usize>, Vec<usize>)| {
+            graph.add(Box::new(Exists::new(true, keys.0, keys.1)), &[rows, others])
+        };
+        let known = filtered(graph, is_not_null(column(&left.schema, *left_key))?, left.node);
+        let unequal = none(graph, known, right.node, (left.key.clone(), right.key.clone()));
+        let unknown = filtered(graph, is_null(column(&right.schema, *right_key))?, right.node);
+        let known = none(graph, unequal, unknown, (vec![], vec![]));
+        let null = filtered(graph, is_null(column(&left.schema, *left_key))?, left.node);
+        let null = none(graph, null, right.node, (vec![], vec![]));
+        let rows = graph.add(Box::new(Union::new(2)), &[known, null]);
+        Ok(self.narrow(graph, Side::Left, rows))
     }
-    Ok(graph.add(Box::new(Union::new(parts.len())), &parts))
-}
 
-/// The first columns.
-fn narrow(schema: &SchemaRef, width: usize) -> Schema {
-    Schema::new(schema.fields().iter().take(width).cloned().collect::<Vec<_>>())
-}
-
-/// The rows of a side while they have a partner, or while they have none, with all columns of the side.
-fn exists_raw(graph: &mut Graph, sides: &Sides, side: Side, negate: bool) -> NodeId {
-    let (this, other) = match side {
-        Side::Left => (&sides.left, &sides.right),
-        Side::Right => (&sides.right, &sides.left),
-    };
-    let operator = Exists::new(negate, this.key.clone(), other.key.clone());
-    graph.add(Box::new(operator), &[this.node, other.node])
-}
-
-fn exists(graph: &mut Graph, sides: &Sides, side: Side, negate: bool) -> NodeId {
-    let node = exists_raw(graph, sides, side, negate);
-    let (this, width) = match side {
-        Side::Left => (&sides.left, sides.left_width),
-        Side::Right => (&sides.right, sides.right_width),
-    };
-    if this.schema.fields().len() == width {
-        return relabel(graph, node, &this.schema, &sides.schema);
+    /// The rows of a side with a partner, or without, with all columns of the side; `pairs`: as
+    /// [`pairs`](Sides::pairs) has made them, if it has.
+    fn partnered(
+        &self,
+        graph: &mut Graph,
+        side: Side,
+        partner: Partner,
+        pairs: Option<NodeId>,
+    ) -> Result<NodeId> {
+        let negate = partner == Partner::None;
+        let (this, other) = match side {
+            Side::Left => (&self.left, &self.right),
+            Side::Right => (&self.right, &self.left),
+        };
+        let Some(filter) = &self.plan.filter else {
+            let exists = Exists::new(negate, this.key.clone(), other.key.clone());
+            let exists = if self.nulls_equal() { exists.nulls_equal() } else { exists };
+            return Ok(graph.add(Box::new(exists), &[this.node, other.node]));
+        };
+        let pairs = pairs.map_or_else(|| self.pairs(graph), Ok)?;
+        let shown = self.shown(side, filter);
+        let first = if side == Side::Left { 0 } else { self.width(Side::Left) };
+        let both = self.both.as_arrow();
+        let fields: Vec<_> = shown.iter().map(|place| both.field(first + place).clone()).collect();
+        let exprs = columns(both, shown.iter().map(|place| first + place));
+        let with_partner = graph.add(Box::new(Select::new(exprs, Arc::new(Schema::new(fields)))), &[pairs]);
+        let theirs = (0..shown.len()).collect();
+        let exists = Exists::new(negate, shown, theirs).nulls_equal();
+        Ok(graph.add(Box::new(exists), &[this.node, with_partner]))
     }
-    let exprs = columns(&this.schema, 0..width);
-    graph.add(Box::new(Select::new(exprs, sides.schema.clone())), &[node])
+
+    /// The columns of a side on which it depends whether a row has a partner.
+    fn shown(&self, side: Side, filter: &Expr) -> Vec<usize> {
+        let schema = self.schema(side);
+        let keys = self.plan.on.iter().map(|(left, right)| if side == Side::Left { left } else { right });
+        let read = keys.chain([filter]).flat_map(|e| e.column_refs());
+        let places: BTreeSet<usize> = read.filter_map(|c| schema.maybe_index_of_column(c)).collect();
+        places.into_iter().collect()
+    }
+
+    /// The rows of a side under the join's schema.
+    fn narrow(&self, graph: &mut Graph, side: Side, rows: NodeId) -> NodeId {
+        let this = self.side(side);
+        match this.schema.fields().len() == self.width(side) {
+            true => relabel(graph, rows, &this.schema, self.output()),
+            false => {
+                let exprs = columns(&this.schema, 0..self.width(side));
+                graph.add(Box::new(Select::new(exprs, self.output().clone())), &[rows])
+            }
+        }
+    }
 }

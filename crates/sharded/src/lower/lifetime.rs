@@ -17,9 +17,10 @@ pub(super) fn node(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Resu
         Node::Session(n) => return session(graph, n, inputs[0]),
         Node::ClipConstant(n) => Box::new(operators::ClipConstant::new(n.limit)),
         Node::Clip(n) => return clip(graph, n, inputs),
+        Node::Changes(n) => Box::new(operators::Changes::new(n.schema().inner().clone())),
         Node::PointAtEnd(_) => Box::new(operators::PointAtEnd::new()),
         Node::Combine(n) => return aggregate::combine(graph, n, inputs[0]),
-        Node::Ingress(_) | Node::ReKey(_) | Node::Exchange(_) => {
+        Node::Ingress(_) | Node::ReKey(_) | Node::Colocated(_) | Node::Exchange(_) => {
             return internal_err!("{node:?} is dealt with where stages are cut");
         }
     };

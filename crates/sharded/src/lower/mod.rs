@@ -6,11 +6,15 @@
 
 mod aggregate;
 mod express;
+mod grouping;
 mod join;
 mod lifetime;
+mod order;
 mod relational;
+mod replay;
 mod rows;
 mod temporal;
+mod window;
 
 pub(crate) use relational::{Fragment, in_order, session};
 pub(crate) use temporal::graph;

@@ -1,13 +1,16 @@
 //! A relational fragment: DataFusion's optimizer and physical planner, with the settings that make the answer
 //! depend on nothing but the order of the inputs (the design's page on distribution, §2.3).
 
-use crate::program::Leaf;
-use crate::stage::{Node, Operand, Stage};
+use crate::analyze::observed;
+use crate::dataset::dataset;
+use crate::program::{Leaf, Supply};
+use crate::stage::{Input, Node, Operand, Origin, Stage, StageGraph};
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext};
-use datafusion::logical_expr::{Extension, LogicalPlan};
+use datafusion::logical_expr::{Extension, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -19,6 +22,8 @@ use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, stream};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
+use whimbrel_plan::Movement;
+use whimbrel_plan::estimate::{Estimate, Estimator, smaller_sides_first};
 
 static SESSION: LazyLock<SessionState> = LazyLock::new(deterministic);
 
@@ -36,8 +41,12 @@ fn deterministic() -> SessionState {
     options.optimizer.enable_round_robin_repartition = false;
     // It looks groups up by `==`, and so does not find that of NaN again.
     options.optimizer.enable_topk_aggregation = false;
-    options.optimizer.enable_dynamic_filter_pushdown = false;
-    options.optimizer.enable_join_dynamic_filter_pushdown = false;
+    // The sides of joins are put in order before, by what is known of all stages.
+    options.optimizer.join_reordering = false;
+    // What a join says of its probe side is known before the first row of that is asked for; what the others say
+    // changes as rows come.
+    options.optimizer.enable_dynamic_filter_pushdown = true;
+    options.optimizer.enable_join_dynamic_filter_pushdown = true;
     options.optimizer.enable_topk_dynamic_filter_pushdown = false;
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     SessionStateBuilder::new().with_config(config).with_default_features().build()
@@ -46,17 +55,87 @@ fn deterministic() -> SessionState {
 /// The optimized plan of a relational stage.
 pub(crate) struct Fragment {
     pub plan: LogicalPlan,
+    /// What is known of its inputs.
+    pub supplies: Vec<Supply>,
+    /// What a channel is expected to get of each, if anything is known.
+    pub inputs: Vec<Option<Estimate>>,
+    /// What a channel is expected to hand out.
+    pub expected: Estimate,
 }
 
 impl Fragment {
-    /// The plan of a stage, over its inputs as leaves.
-    pub fn of(stage: &Stage) -> Result<Fragment> {
+    /// The plan of a stage, over its inputs as leaves; `made` says what is expected of the channels of earlier stages.
+    pub fn of(stages: &StageGraph, stage: usize, made: &[Option<Estimate>]) -> Result<Fragment> {
+        let stage = &stages.stages[stage];
         let [output] = stage.outputs.as_slice() else {
             return internal_err!("a relational stage has one output, not {}", stage.outputs.len());
         };
-        let plan = assemble(stage, output.operand, false)?;
-        Ok(Fragment { plan: session().optimize(&plan)? })
+        let inputs: Vec<Option<Estimate>> =
+            stage.inputs.iter().map(|input| expected(stages, stage, input, made)).collect();
+        let plan = session().optimize(&assemble(stage, output.operand, false)?)?;
+        let (plan, expected) = {
+            let leaf = leaves(&inputs);
+            let estimator = Estimator::with_leaves(&leaf);
+            let plan = smaller_sides_first(plan, &estimator)?;
+            let expected = estimator.estimate(&plan);
+            (plan, expected)
+        };
+        let supplies = stage.inputs.iter().zip(&inputs).map(|(input, expected)| supply(input, expected));
+        let supplies = supplies.collect::<Result<_>>()?;
+        Ok(Fragment { plan, supplies, inputs, expected })
     }
+
+    /// What a channel is expected to get from a part of the plan.
+    pub fn estimate(&self, part: &LogicalPlan) -> Estimate {
+        Estimator::with_leaves(&leaves(&self.inputs)).estimate(part)
+    }
+
+    /// The same, with everything counted that its operators hand out.
+    pub fn observed(self) -> Result<Fragment> {
+        Ok(Fragment { plan: observed(self.plan)?, ..self })
+    }
+}
+
+/// What is expected of leaves, by the numbers of their inputs.
+fn leaves(inputs: &[Option<Estimate>]) -> impl Fn(&dyn UserDefinedLogicalNode) -> Option<Estimate> {
+    |node| inputs[node.as_any().downcast_ref::<Leaf>()?.input].clone()
+}
+
+/// What a channel of a stage is expected to get of an input, if anything is known.
+fn expected(
+    stages: &StageGraph,
+    stage: &Stage,
+    input: &Input,
+    made: &[Option<Estimate>],
+) -> Option<Estimate> {
+    let (all, shared) = match &input.origin {
+        Origin::Scan(scan) => {
+            let known = scan.source.statistics().as_ref().clone().project(scan.columns.as_ref());
+            (Estimate::of_statistics(&known, input.schema.as_arrow()), true)
+        }
+        Origin::Edge { stage: from, exchange, .. } => {
+            let each = made.get(*from)?.clone()?;
+            let rows = each.rows * stages.stages[*from].channels as f64;
+            let copied = matches!(exchange.as_ref().map(|e| &e.movement), Some(Movement::Broadcast));
+            (Estimate { rows, ..each }, !copied)
+        }
+    };
+    let rows = if shared { all.rows / stage.channels as f64 } else { all.rows };
+    Some(all.with_rows(rows))
+}
+
+/// What a plan may rely on of an input.
+fn supply(input: &Input, expected: &Option<Estimate>) -> Result<Supply> {
+    let filters = match &input.origin {
+        Origin::Scan(scan) => dataset(scan.source.as_ref())?.filters(),
+        Origin::Edge { .. } => false,
+    };
+    let mut statistics = Statistics::new_unknown(input.schema.as_arrow());
+    if let Some(expected) = expected {
+        statistics.num_rows = Precision::Inexact(expected.rows as usize);
+        statistics.total_byte_size = Precision::Inexact(expected.bytes() as usize);
+    }
+    Ok(Supply { filters, statistics: Arc::new(statistics) })
 }
 
 /// The plan of an operand. What is under the recursive part of a query is read `again` and again.

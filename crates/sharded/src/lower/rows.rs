@@ -24,12 +24,11 @@ pub(super) fn unnest(graph: &mut Graph, plan: &Unnest, input: NodeId) -> Result<
         );
     };
     let in_place = plan.dependency_indices.iter().copied().eq(0..plan.input.schema().fields().len());
-    if !plan.struct_type_columns.is_empty() || list.depth != 1 || !in_place || plan.options.preserve_nulls() {
-        return plan_err!(
-            "a stream is unnested by one list column, one level deep, and null lists give no row"
-        );
+    if !plan.struct_type_columns.is_empty() || list.depth != 1 || !in_place {
+        return plan_err!("a stream is unnested by one list column, one level deep");
     }
     let operator = operators::Unnest::new(*column, plan.schema.inner().clone());
+    let operator = if plan.options.preserve_nulls() { operator.keeping_nulls() } else { operator };
     Ok(graph.add(Box::new(operator), &[input]))
 }
 

@@ -1,18 +1,18 @@
 //! A temporal fragment as a graph of operators.
 
 use super::aggregate::{self, Told};
-use super::{join, lifetime, rows};
+use super::{join, lifetime, order, rows, window};
 use crate::stage::{Node, Operand, Stage};
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::logical_expr::{Distinct, LogicalPlan};
 use whimbrel_plan::nodes;
-use whimbrel_temporal::operators::{Coalesce, CoalesceOrder};
+use whimbrel_temporal::operators::{Coalesce, CoalesceOrder, LastSnapshot};
 use whimbrel_temporal::{Graph, NodeId};
 
 /// The graph of a stage. The output `coalesce`, if there is one, hands out intervals instead of edges.
 ///
 /// Where that output is the snapshots of an aggregate, in the order of their starts, the aggregate tells them whole
-/// by itself, and nothing has to put edges together again.
+/// by itself, and nothing has to put edges together again. A relation that changes hands out its last snapshot.
 pub(crate) fn graph(stage: &Stage, coalesce: Option<(usize, CoalesceOrder)>) -> Result<Graph> {
     let mut graph = Graph::new();
     let inputs: Vec<NodeId> = stage.inputs.iter().map(|_| graph.input()).collect();
@@ -33,6 +33,9 @@ pub(crate) fn graph(stage: &Stage, coalesce: Option<(usize, CoalesceOrder)>) -> 
     }
     for (number, output) in stage.outputs.iter().enumerate() {
         let mut node = find(&output.operand, &nodes);
+        if output.changes {
+            node = graph.add(Box::new(LastSnapshot::new(output.schema.inner().clone())), &[node]);
+        }
         if let Some((_, order)) = coalesce.filter(|(coalesced, _)| *coalesced == number && whole.is_none()) {
             node = graph.add(Box::new(Coalesce::new(order)), &[node]);
         }
@@ -72,6 +75,8 @@ fn lower(graph: &mut Graph, plan: &LogicalPlan, inputs: &[NodeId], told: Told) -
         (LogicalPlan::Union(plan), inputs) => rows::union(graph, plan, inputs),
         // Only the names of columns differ, and operators do not look at names.
         (LogicalPlan::SubqueryAlias(_), [input]) => Ok(*input),
+        (LogicalPlan::Window(plan), [input]) => window::window(graph, plan, *input),
+        (LogicalPlan::Sort(_) | LogicalPlan::Limit(_), [input]) => order::first(graph, plan, *input),
         (LogicalPlan::Aggregate(plan), [input]) => aggregate::aggregate(graph, plan, *input, told),
         (LogicalPlan::Join(plan), [left, right]) => join::join(graph, plan, *left, *right),
         (LogicalPlan::Extension(_), inputs) => match nodes::node(plan) {

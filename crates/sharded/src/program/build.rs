@@ -6,14 +6,16 @@
 
 use super::memory::memory;
 use super::{ChannelProgram, Entry, RelationalProgram, TemporalProgram};
+use crate::analyze::Moved;
 use crate::dataset::dataset;
 use crate::exchange::Reach;
 use crate::lower::{Fragment, graph, session};
 use crate::merge::Gather;
 use crate::options::{Options, Output};
-use crate::stage::{Input, Kind, Operand, Origin, Stage, StageGraph, combine, cut, prune};
+use crate::stage::{Input, Kind, Operand, Origin, StageGraph, combine, cut, prune, without_requirements};
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::execution::runtime_env::RuntimeEnv;
+use std::collections::HashMap;
 use std::sync::Arc;
 use whimbrel_plan::Stream;
 use whimbrel_plan::nodes::Ingress;
@@ -32,6 +34,8 @@ pub struct Programs {
     live: bool,
     /// Whether, and in which order, edges of the result become intervals.
     coalesce: Option<CoalesceOrder>,
+    /// What moves into each input of each stage, if somebody wants to know.
+    moved: HashMap<(usize, usize), Arc<Moved>>,
 }
 
 impl Programs {
@@ -45,20 +49,42 @@ impl Programs {
 
     /// The same, with the order in which the intervals of a query that does not end come out.
     pub(crate) fn of(stream: &Stream, options: &Options, endless: CoalesceOrder) -> Result<Programs> {
-        let stages = cut(&combine(prune(stream.plan())?)?)?;
+        let plan = without_requirements(stream.plan().clone())?;
+        let stages = cut(&combine(prune(&plan)?)?)?;
         let known = stream.properties();
-        let timed = stages.stages[stages.result.0].kind == Kind::Temporal;
-        let coalesces = timed && options.output == Output::Intervals && known.lifetimes == Lifetimes::Any;
+        let coalesces =
+            known.time.is_some() && options.output == Output::Intervals && known.lifetimes == Lifetimes::Any;
         let order = if known.bounded { CoalesceOrder::Start } else { endless };
         let coalesce = coalesces.then_some(order);
-        let fragment = |stage: &Stage| match stage.kind {
-            Kind::Relational => Fragment::of(stage).map(Some),
-            Kind::Temporal => Ok(None),
-        };
         let memory = memory(options.memory_limit)?;
-        let fragments = stages.stages.iter().map(fragment).collect::<Result<_>>()?;
+        let fragments = fragments(&stages)?;
         let (batch_rows, live) = (options.batch_rows, !known.bounded);
-        Ok(Programs { stages, fragments, batch_rows, memory, live, coalesce })
+        let moved = HashMap::new();
+        Ok(Programs { stages, fragments, batch_rows, memory, live, coalesce, moved })
+    }
+
+    /// The same programs, which count what they do.
+    ///
+    /// # Errors
+    /// `Plan` if the query cannot be cut into stages.
+    pub(crate) fn observed(stream: &Stream, options: &Options) -> Result<Programs> {
+        let mut programs = Programs::new(stream, options)?;
+        let fragments = programs.fragments.into_iter().map(|f| f.map(Fragment::observed).transpose());
+        programs.fragments = fragments.collect::<Result<_>>()?;
+        for (number, stage) in programs.stages.stages.iter().enumerate() {
+            programs.moved.extend((0..stage.inputs.len()).map(|input| ((number, input), Arc::default())));
+        }
+        Ok(programs)
+    }
+
+    /// The plan of a relational stage.
+    pub(crate) fn fragment(&self, stage: usize) -> Option<&Fragment> {
+        self.fragments[stage].as_ref()
+    }
+
+    /// What moves into an input of a stage, if that is counted.
+    pub(crate) fn moved(&self, stage: usize, input: usize) -> Option<&Arc<Moved>> {
+        self.moved.get(&(stage, input))
     }
 
     /// The stages whose channels these are.
@@ -76,8 +102,8 @@ impl Programs {
         let lanes: Vec<usize> = inputs.iter().map(|input| self.lanes(stage, input, index)).collect();
         if let Some(fragment) = &self.fragments[stage] {
             let outputs = self.stages.stages[stage].outputs.len();
-            let (plan, memory) = (&fragment.plan, self.memory.clone());
-            return Ok(Box::new(RelationalProgram::new(plan, session(), memory, &lanes, outputs)?));
+            let memory = self.memory.clone();
+            return Ok(Box::new(RelationalProgram::new(fragment, session(), memory, &lanes, outputs)?));
         }
         let entry = |(input, &lanes): (&Input, &usize)| Ok((self.entry(input, lanes, index)?, lanes));
         let entries = inputs.iter().zip(&lanes).map(entry).collect::<Result<_>>()?;
@@ -119,6 +145,7 @@ impl Programs {
             ));
         }
         let relation = match &input.origin {
+            Origin::Scan(scan) if !scan.source.info().bounded => return Ok(Entry::arrival()),
             Origin::Scan(_) => true,
             Origin::Edge { stage, .. } => self.stages.stages[*stage].kind == Kind::Relational,
         };
@@ -159,6 +186,20 @@ impl Programs {
         }
         lines.join("\n")
     }
+}
+
+/// The plans of the relational stages.
+fn fragments(stages: &StageGraph) -> Result<Vec<Option<Fragment>>> {
+    let (mut fragments, mut made) = (Vec::new(), Vec::new());
+    for (number, stage) in stages.stages.iter().enumerate() {
+        let fragment = match stage.kind {
+            Kind::Relational => Some(Fragment::of(stages, number, &made)?),
+            Kind::Temporal => None,
+        };
+        made.push(fragment.as_ref().map(|fragment| fragment.expected.clone()));
+        fragments.push(fragment);
+    }
+    Ok(fragments)
 }
 
 fn operand(operand: &Operand) -> String {

@@ -5,15 +5,23 @@
 //! what it has handed out.
 
 use super::turns::{Turn, Turns};
-use crate::dataset::conform;
+use crate::dataset::{Predicate, conform};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DFSchemaRef, Result, internal_err};
+use datafusion::common::{DFSchemaRef, Result, Statistics, internal_err};
+use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::physical_expr::expressions::DynamicFilterTracking;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_plan::apply_expression_roots;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
+use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
@@ -182,16 +190,28 @@ impl UserDefinedLogicalNodeCore for Leaf {
     }
 }
 
+/// What a plan may rely on of an input.
+#[derive(Debug, Clone)]
+pub(crate) struct Supply {
+    /// Whether whoever fills it can leave out rows that are not wanted.
+    pub filters: bool,
+    /// What is known of its rows.
+    pub statistics: Arc<Statistics>,
+}
+
 /// The same, as a node of the physical plan.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct LeafExec {
-    input: usize,
+    pub input: usize,
     again: bool,
+    supply: Supply,
+    /// The rows that are wanted of it.
+    pub predicate: Predicate,
     properties: Arc<PlanProperties>,
 }
 
 impl LeafExec {
-    pub fn new(leaf: &Leaf) -> LeafExec {
+    pub fn new(leaf: &Leaf, supply: Supply) -> LeafExec {
         let schema: SchemaRef = leaf.schema.inner().clone();
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
@@ -200,13 +220,31 @@ impl LeafExec {
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::Cooperative);
-        LeafExec { input: leaf.input, again: leaf.again, properties: Arc::new(properties) }
+        let (properties, predicate) = (Arc::new(properties), Predicate::default());
+        LeafExec { input: leaf.input, again: leaf.again, supply, predicate, properties }
+    }
+
+    /// Takes over a condition; says whether it will hold of all rows.
+    fn take(&mut self, term: Arc<dyn PhysicalExpr>) -> PushedDown {
+        if DynamicFilterTracking::classify(&term).contains_dynamic_filter() {
+            self.predicate.hints.push(term);
+            return PushedDown::No;
+        }
+        if is_volatile(&term) {
+            return PushedDown::No;
+        }
+        self.predicate.required.push(term);
+        PushedDown::Yes
     }
 }
 
 impl DisplayAs for LeafExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "LeafExec: input {}", self.input)
+        write!(f, "LeafExec: input {}", self.input)?;
+        for term in self.predicate.required.iter().chain(&self.predicate.hints) {
+            write!(f, ", {term}")?;
+        }
+        Ok(())
     }
 }
 
@@ -225,9 +263,28 @@ impl ExecutionPlan for LeafExec {
 
     fn apply_expressions(
         &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
+        apply_expression_roots(self.predicate.required.iter().chain(&self.predicate.hints), f)
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(Arc::clone(&self.supply.statistics))
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        _: FilterPushdownPhase,
+        asked: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        if !self.supply.filters || asked.parent_filters.is_empty() {
+            return Ok(FilterPushdownPropagation::all_unsupported(asked));
+        }
+        let mut narrower = self.clone();
+        let taken = asked.parent_filters.into_iter().map(|asked| narrower.take(asked.filter)).collect();
+        Ok(FilterPushdownPropagation::with_parent_pushdown_result(taken)
+            .with_updated_node(Arc::new(narrower)))
     }
 
     fn replace_children(

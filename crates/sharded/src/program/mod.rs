@@ -2,7 +2,8 @@
 //!
 //! A program takes messages from numbered lanes and hands out messages on numbered outputs. It is a
 //! deterministic function of what each of its lanes holds, however the lanes are interleaved: it says itself
-//! which lane it needs next. It owns no thread, no clock, no file and no socket; runtimes schedule programs
+//! which lane it needs next. Only rows of live sources without time have no other order than that in which they
+//! come: it takes them from any lane, and the tape says from which. It owns no thread, no clock, no file and no socket; runtimes schedule programs
 //! and carry messages, and nothing else.
 //!
 //! Whatever a program was given, in its order, is its tape: a new program goes where an old one was by being
@@ -19,9 +20,10 @@ pub use build::Programs;
 pub use relational::RelationalProgram;
 pub use temporal::TemporalProgram;
 
-pub(crate) use feed::Leaf;
+pub(crate) use feed::{Leaf, Supply};
 use temporal::Entry;
 
+use crate::dataset::Predicate;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
 use whimbrel_temporal::Message;
@@ -31,6 +33,8 @@ use whimbrel_temporal::Message;
 pub enum Step {
     /// Nothing more can come out before this lane brings news.
     Needs(usize),
+    /// Nothing more can come out before one of the lanes that are [`wanted`](ChannelProgram::wanted) brings news.
+    NeedsAny,
     /// More can come out.
     Ready,
     /// Nothing more will come out.
@@ -45,8 +49,19 @@ pub trait ChannelProgram: Send {
     /// Takes the news that a lane will bring nothing more.
     fn end(&mut self, lane: usize) -> Result<()>;
 
+    /// The lanes of which any will do, after [`Step::NeedsAny`].
+    fn wanted(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
     /// Goes on, and appends what comes out, with the number of the output.
     fn step(&mut self, out: &mut Vec<(usize, Message)>) -> Result<Step>;
+
+    /// The rows of a lane that are wanted, if it can do without others. Whoever reads them may leave out others, and
+    /// leaves out none of these; if the lane is the reader of a source that filters, he has to leave out others.
+    fn predicate(&self, _lane: usize) -> Option<Predicate> {
+        None
+    }
 
     /// What it holds between two steps, messages that were pushed but not used yet included, as
     /// [sealed](whimbrel_temporal::checkpoint) bytes. None: it cannot say, and is rebuilt from its tape.

@@ -6,11 +6,15 @@
 //! DataFusion's spawns tasks they run on a runtime of the program's own, which makes progress only inside a
 //! step.
 
-use super::feed::{Feed, Leaf, LeafExec};
+use super::feed::{Feed, Leaf, LeafExec, Supply};
 use super::{ChannelProgram, Step};
+use crate::analyze::{Observed, ObservedExec};
+use crate::dataset::Predicate;
+use crate::lower::Fragment;
 use crate::relation::always;
 use async_trait::async_trait;
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err, plan_err};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
@@ -20,6 +24,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use futures::StreamExt;
 use futures::future::poll_fn;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::Poll;
 use tokio::runtime::Runtime;
@@ -34,6 +39,8 @@ pub struct RelationalProgram {
     feed: Arc<Feed>,
     runtime: Runtime,
     outputs: usize,
+    /// The rows that are wanted of each lane.
+    wanted: HashMap<usize, Predicate>,
 }
 
 enum Polled {
@@ -46,7 +53,7 @@ impl RelationalProgram {
     /// A program that runs an optimized plan whose leaves are [`Leaf`] nodes, over inputs with so many lanes
     /// each. What it computes goes to every one of its `outputs`.
     pub(crate) fn new(
-        plan: &LogicalPlan,
+        Fragment { plan, supplies, .. }: &Fragment,
         session: &SessionState,
         memory: Arc<RuntimeEnv>,
         lanes: &[usize],
@@ -56,16 +63,18 @@ impl RelationalProgram {
             .build()
             .map_err(|e| DataFusionError::ResourcesExhausted(format!("no runtime for a channel: {e}")))?;
         let feed = Arc::new(Feed::new(lanes));
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Leaves)]);
+        let leaves = Leaves { supplies: supplies.clone() };
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(leaves)]);
         let physical = runtime.block_on(planner.create_physical_plan(plan, session))?;
         let physical = crate::lower::in_order(physical)?;
+        let wanted = wanted(&physical, lanes)?;
         let context = task_context(session, memory, feed.clone());
         let partitions = physical.output_partitioning().partition_count();
         let streams = {
             let _entered = runtime.enter();
             (0..partitions).map(|p| physical.execute(p, context.clone())).collect::<Result<_>>()?
         };
-        Ok(RelationalProgram { streams, current: 0, feed, runtime, outputs })
+        Ok(RelationalProgram { streams, current: 0, feed, runtime, outputs, wanted })
     }
 
     fn poll(&mut self) -> Result<Polled> {
@@ -86,6 +95,23 @@ impl RelationalProgram {
             Poll::Ready(Ok(Polled::Over))
         }))
     }
+}
+
+/// What each leaf wants of its lanes.
+fn wanted(plan: &Arc<dyn ExecutionPlan>, lanes: &[usize]) -> Result<HashMap<usize, Predicate>> {
+    let mut wanted = HashMap::new();
+    plan.apply(|plan| {
+        if let Some(leaf) = plan.downcast_ref::<LeafExec>()
+            && !leaf.predicate.is_empty()
+        {
+            let first: usize = lanes[..leaf.input].iter().sum();
+            (first..first + lanes[leaf.input]).for_each(|lane| {
+                wanted.insert(lane, leaf.predicate.clone());
+            });
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(wanted)
 }
 
 fn task_context(session: &SessionState, memory: Arc<RuntimeEnv>, feed: Arc<Feed>) -> Arc<TaskContext> {
@@ -123,6 +149,10 @@ impl ChannelProgram for RelationalProgram {
         }
     }
 
+    fn predicate(&self, lane: usize) -> Option<Predicate> {
+        self.wanted.get(&lane).cloned()
+    }
+
     fn save(&self) -> Result<Option<Vec<u8>>> {
         Ok(None)
     }
@@ -134,8 +164,10 @@ impl ChannelProgram for RelationalProgram {
     }
 }
 
-/// Makes leaves physical.
-struct Leaves;
+/// Makes leaves, and observers, physical.
+struct Leaves {
+    supplies: Vec<Supply>,
+}
 
 #[async_trait]
 impl ExtensionPlanner for Leaves {
@@ -144,14 +176,18 @@ impl ExtensionPlanner for Leaves {
         _planner: &dyn PhysicalPlanner,
         node: &dyn UserDefinedLogicalNode,
         _logical_inputs: &[&LogicalPlan],
-        _physical_inputs: &[Arc<dyn ExecutionPlan>],
+        inputs: &[Arc<dyn ExecutionPlan>],
         _session: &dyn datafusion::catalog::Session,
         _context: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if let (Some(observed), [input]) = (node.as_any().downcast_ref::<Observed>(), inputs) {
+            let (input, count) = (Arc::clone(input), Arc::clone(&observed.count));
+            return Ok(Some(Arc::new(ObservedExec { input, count })));
+        }
         let leaf = node
             .as_any()
             .downcast_ref::<Leaf>()
             .ok_or_else(|| internal_datafusion_err!("{} has no place in a relational stage", node.name()))?;
-        Ok(Some(Arc::new(LeafExec::new(leaf))))
+        Ok(Some(Arc::new(LeafExec::new(leaf, self.supplies[leaf.input].clone()))))
     }
 }

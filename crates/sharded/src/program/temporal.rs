@@ -10,7 +10,7 @@ use crate::merge::Gather;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, exec_err};
 use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode, open, seal};
-use whimbrel_temporal::{BEGINNING, Graph, INFINITY, Ingress, Message, Time};
+use whimbrel_temporal::{BEGINNING, Batch, Graph, INFINITY, Ingress, Message, Other, Time};
 
 /// A temporal stage's channel.
 pub struct TemporalProgram {
@@ -19,6 +19,8 @@ pub struct TemporalProgram {
     lanes: Vec<(usize, usize)>,
     graph: Graph,
     announce: bool,
+    /// The instant of the next rows without time that come.
+    clock: Time,
     /// What it computes, line by line: a checkpoint is restored only where this is the same.
     description: String,
 }
@@ -31,6 +33,9 @@ type SavedInput = (Vec<u8>, Vec<bool>, Time, Time);
 pub(crate) enum Entry {
     /// A stream, or a relation that is alive always, from several lanes.
     Merge { gather: Gather, relation: bool },
+    /// Rows of a live source without time: those that come together start together, at an instant of the program's
+    /// own clock.
+    Arrival { ready: Vec<Message> },
     /// Rows that become events here.
     Ingress { turns: Box<Turns>, ingress: Box<Ingress>, ready: Vec<Message> },
 }
@@ -51,8 +56,21 @@ impl Entry {
         Entry::Ingress { turns: Box::new(Turns::new(lanes)), ingress: Box::new(ingress), ready: Vec::new() }
     }
 
+    /// Rows that live from when they come.
+    pub fn arrival() -> Entry {
+        Entry::Arrival { ready: Vec::new() }
+    }
+
+    fn is_arrival(&self) -> bool {
+        matches!(self, Entry::Arrival { .. })
+    }
+
     fn push(&mut self, lane: usize, message: Message) -> Result<()> {
         match self {
+            Entry::Arrival { ready } => {
+                ready.push(message);
+                Ok(())
+            }
             Entry::Merge { gather, .. } => gather.push(lane, message),
             Entry::Ingress { turns, .. } => {
                 turns.push(lane, message);
@@ -64,6 +82,10 @@ impl Entry {
     fn end(&mut self, lane: usize) -> Result<()> {
         match self {
             Entry::Merge { gather, relation: true } => gather.push(lane, Message::Punctuation(INFINITY)),
+            Entry::Arrival { ready } => {
+                ready.push(Message::Punctuation(INFINITY));
+                Ok(())
+            }
             // A stream ends with a punctuation; one that stops without has stopped where it was.
             Entry::Merge { .. } => Ok(()),
             Entry::Ingress { turns, .. } => {
@@ -90,6 +112,10 @@ impl Entry {
     fn save(&self) -> Result<Vec<u8>> {
         match self {
             Entry::Merge { gather, .. } => gather.save(),
+            Entry::Arrival { ready } => {
+                let ready: Vec<SavedMessage> = ready.iter().map(SavedMessage::of).collect::<Result<_>>()?;
+                encode(&ready)
+            }
             Entry::Ingress { turns, ingress, ready } => {
                 let ready: Vec<SavedMessage> = ready.iter().map(SavedMessage::of).collect::<Result<_>>()?;
                 encode(&(turns.save()?, ingress.save()?, ready))
@@ -100,6 +126,11 @@ impl Entry {
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         match self {
             Entry::Merge { gather, .. } => gather.restore(state),
+            Entry::Arrival { ready } => {
+                let messages: Vec<SavedMessage> = decode(state)?;
+                *ready = messages.into_iter().map(SavedMessage::message).collect::<Result<_>>()?;
+                Ok(())
+            }
             Entry::Ingress { turns, ingress, ready } => {
                 let (lanes, events, messages): (Vec<u8>, Vec<u8>, Vec<SavedMessage>) = decode(state)?;
                 turns.restore(&lanes)?;
@@ -113,7 +144,7 @@ impl Entry {
     fn take(&mut self) -> Vec<Message> {
         match self {
             Entry::Merge { gather, .. } => gather.collect(),
-            Entry::Ingress { ready, .. } => std::mem::take(ready),
+            Entry::Arrival { ready } | Entry::Ingress { ready, .. } => std::mem::take(ready),
         }
     }
 }
@@ -137,6 +168,8 @@ impl Input {
         let open = |lane: &usize| !self.ended[*lane];
         match &self.entry {
             Entry::Merge { gather, .. } => gather.waiting_for().filter(open),
+            // Any of them will do, and none is waited for by itself.
+            Entry::Arrival { .. } => None,
             Entry::Ingress { turns, .. } => turns.waiting_for(),
         }
     }
@@ -164,7 +197,7 @@ impl TemporalProgram {
             let (ended, frontier, told) = (vec![false; lanes], BEGINNING, BEGINNING);
             inputs.push(Input { entry, first_lane, ended, frontier, told });
         }
-        TemporalProgram { inputs, lanes: all, graph, announce, description }
+        TemporalProgram { inputs, lanes: all, graph, announce, clock: 0, description }
     }
 
     /// Moves what is ready from an input to the graph.
@@ -199,15 +232,38 @@ impl TemporalProgram {
         if let Some((_, _, lane)) = self.inputs.iter().enumerate().filter_map(behind).min() {
             return Step::Needs(lane);
         }
+        match self.wanted().as_slice() {
+            [] => {}
+            [lane] => return Step::Needs(*lane),
+            _ => return Step::NeedsAny,
+        }
         let open = self.inputs.iter().find_map(|i| Some(i.first_lane + i.open_lane()?));
         open.map_or(Step::Ended, Step::Needs)
+    }
+
+    /// Rows without time come: time passes for all inputs whose clock is the program's.
+    fn arrive(&mut self, input: usize, rows: RecordBatch) -> Result<()> {
+        let sync = vec![self.clock; rows.num_rows()].into();
+        self.inputs[input].entry.push(0, Message::Batch(Batch::new(sync, Other::Open, rows)))?;
+        self.clock += 1;
+        for input in self.inputs.iter_mut().filter(|i| i.entry.is_arrival() && i.open_lane().is_some()) {
+            input.entry.push(0, Message::Punctuation(self.clock))?;
+        }
+        Ok(())
     }
 }
 
 impl ChannelProgram for TemporalProgram {
     fn push(&mut self, lane: usize, message: Message) -> Result<()> {
         let (input, lane) = self.lanes[lane];
-        self.inputs[input].entry.push(lane, message)
+        match message {
+            Message::Batch(batch) if self.inputs[input].entry.is_arrival() => {
+                self.arrive(input, batch.compact()?.rows)
+            }
+            // Who has no time has none to promise.
+            Message::Punctuation(_) if self.inputs[input].entry.is_arrival() => Ok(()),
+            message => self.inputs[input].entry.push(lane, message),
+        }
     }
 
     fn end(&mut self, lane: usize) -> Result<()> {
@@ -223,13 +279,26 @@ impl ChannelProgram for TemporalProgram {
         Ok(self.needs())
     }
 
+    fn wanted(&self) -> Vec<usize> {
+        let arrivals = self.inputs.iter().filter(|input| input.entry.is_arrival());
+        let mut lanes: Vec<usize> =
+            arrivals.filter_map(|input| Some(input.first_lane + input.open_lane()?)).collect();
+        if !lanes.is_empty() {
+            // Who takes the first that has something comes to each of them in turn.
+            let turn = self.clock as usize % lanes.len();
+            lanes.rotate_left(turn);
+        }
+        lanes
+    }
+
     fn save(&self) -> Result<Option<Vec<u8>>> {
         let inputs: Vec<SavedInput> = self.inputs.iter().map(Input::save).collect::<Result<_>>()?;
-        seal(&self.description, &encode(&(inputs, self.graph.save()?))?).map(Some)
+        seal(&self.description, &encode(&(inputs, self.clock, self.graph.save()?))?).map(Some)
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (inputs, graph): (Vec<SavedInput>, Vec<u8>) = decode(open(&self.description, state)?)?;
+        let (inputs, clock, graph): (Vec<SavedInput>, Time, Vec<u8>) =
+            decode(open(&self.description, state)?)?;
         if inputs.len() != self.inputs.len() {
             return exec_err!(
                 "the checkpoint has {} inputs, this program {}",
@@ -238,13 +307,14 @@ impl ChannelProgram for TemporalProgram {
             );
         }
         self.inputs.iter_mut().zip(inputs).try_for_each(|(input, saved)| input.restore(saved))?;
+        self.clock = clock;
         self.graph.restore(&graph)
     }
 
     fn rows_late(&self) -> u64 {
         let late = |input: &Input| match &input.entry {
             Entry::Ingress { ingress, .. } => ingress.dropped(),
-            Entry::Merge { .. } => 0,
+            Entry::Merge { .. } | Entry::Arrival { .. } => 0,
         };
         self.inputs.iter().map(late).sum()
     }

@@ -55,8 +55,8 @@ struct Schedule {
 /// What came of asking a channel to go on.
 enum Advance {
     Moved,
-    /// A live source has nothing yet: the lane of a channel.
-    Idle(usize, usize),
+    /// Live sources have nothing yet: the lanes of a channel.
+    Idle(usize, Vec<usize>),
 }
 
 /// What a lane had.
@@ -70,7 +70,7 @@ enum Fetched {
 
 impl Execution for Schedule {
     fn wait(&mut self, until: Option<Instant>) -> Result<bool> {
-        let mut idle = Vec::new();
+        let mut idle: Vec<(usize, Vec<usize>)> = Vec::new();
         loop {
             if self.control.is_stopped() {
                 return Ok(true);
@@ -79,7 +79,7 @@ impl Execution for Schedule {
             let advance = catch_unwind(AssertUnwindSafe(|| self.advance(channel)));
             match advance.unwrap_or_else(|panic| Err(panicked("the query", panic)))? {
                 Advance::Moved => idle.clear(),
-                Advance::Idle(channel, lane) => idle.push((channel, lane)),
+                Advance::Idle(channel, lanes) => idle.push((channel, lanes)),
             }
             if idle.len() > self.results.len() {
                 self.sleep(&idle, until);
@@ -108,19 +108,20 @@ impl Schedule {
     /// One step of this channel, or of the one that it waits for.
     fn advance(&mut self, mut channel: usize) -> Result<Advance> {
         loop {
-            let lane = match self.steps[channel] {
-                Step::Needs(lane) => lane,
+            let wanted = match self.steps[channel] {
+                Step::Needs(lane) => vec![lane],
+                Step::NeedsAny => self.channels[channel].program.wanted(),
                 Step::Ready => {
                     self.step(channel)?;
                     return Ok(Advance::Moved);
                 }
                 Step::Ended => return internal_err!("a channel waits for one that has ended"),
             };
-            match self.fetch(channel, lane)? {
-                Fetched::Message(message) => self.channels[channel].program.push(lane, message)?,
-                Fetched::End => self.channels[channel].program.end(lane)?,
-                Fetched::Nothing => return Ok(Advance::Idle(channel, lane)),
-                Fetched::Producer(producer) => {
+            match self.fetch_any(channel, &wanted)? {
+                (lane, Fetched::Message(message)) => self.channels[channel].program.push(lane, message)?,
+                (lane, Fetched::End) => self.channels[channel].program.end(lane)?,
+                (_, Fetched::Nothing) => return Ok(Advance::Idle(channel, wanted)),
+                (_, Fetched::Producer(producer)) => {
                     channel = producer;
                     continue;
                 }
@@ -128,6 +129,17 @@ impl Schedule {
             self.step(channel)?;
             return Ok(Advance::Moved);
         }
+    }
+
+    /// What the first of these lanes has that has anything.
+    fn fetch_any(&mut self, channel: usize, lanes: &[usize]) -> Result<(usize, Fetched)> {
+        for lane in lanes {
+            match self.fetch(channel, *lane)? {
+                Fetched::Nothing => {}
+                fetched => return Ok((*lane, fetched)),
+            }
+        }
+        Ok((0, Fetched::Nothing))
     }
 
     fn fetch(&mut self, channel: usize, lane: usize) -> Result<Fetched> {
@@ -167,10 +179,11 @@ impl Schedule {
     }
 
     /// Waits for any of these live lanes, for the order to stop, or for the instant.
-    fn sleep(&self, idle: &[(usize, usize)], until: Option<Instant>) {
+    fn sleep(&self, idle: &[(usize, Vec<usize>)], until: Option<Instant>) {
         let mut select = Select::new();
         select.recv(self.control.stopped());
-        for (channel, lane) in idle {
+        let lanes = idle.iter().flat_map(|(channel, lanes)| lanes.iter().map(move |lane| (channel, lane)));
+        for (channel, lane) in lanes {
             if let Lane::Live { queue, .. } = &self.channels[*channel].lanes[*lane] {
                 select.recv(queue);
             }

@@ -1,6 +1,6 @@
 //! The local runtime: a thread a channel, bounded queues between them (quill.txt §4.2).
 //!
-//! A consumer takes from the lane that its program needs. A producer hands everything that it has for targets
+//! A consumer takes from the lane that its program needs, or, where any will do, from one that has something. A producer hands everything that it has for targets
 //! that have room, punctuations with its progress last, before it waits for one that has none: so readers of
 //! a stream learn how far time has come, and queues rarely need more room than they have (see [`Queues`]).
 //!
@@ -11,7 +11,7 @@ use super::wiring::{Channel, Lane, QueueId};
 use super::{Control, Execution, Progress, Runtime, Wiring};
 use crate::error::panicked;
 use crate::program::Step;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select_biased};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Select, Sender, bounded, select_biased};
 use datafusion::common::{DataFusionError, Result};
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -149,7 +149,32 @@ impl Worker {
                     Some(message) => self.channel.program.push(lane, message)?,
                     None => self.channel.program.end(lane)?,
                 },
+                Step::NeedsAny => {
+                    let lane = self.first_with_news()?;
+                    match self.fetch(lane)? {
+                        Some(message) => self.channel.program.push(lane, message)?,
+                        None => self.channel.program.end(lane)?,
+                    }
+                }
             }
+        }
+    }
+
+    /// The first of the wanted lanes that has something, or has ended.
+    fn first_with_news(&self) -> Result<usize, Halt> {
+        let wanted = self.channel.program.wanted();
+        let mut select = Select::new();
+        let stopped = select.recv(self.control.stopped());
+        for lane in &wanted {
+            match &self.channel.lanes[*lane] {
+                Lane::Live { queue, .. } => select.recv(queue),
+                // What is not live does not have to be waited for.
+                _ => return Ok(*lane),
+            };
+        }
+        match select.ready() {
+            ready if ready == stopped => Err(Halt::Stopped),
+            ready => Ok(wanted[ready - 1]),
         }
     }
 

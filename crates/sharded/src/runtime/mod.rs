@@ -20,6 +20,7 @@ pub(crate) use control::Control;
 pub(crate) use wiring::Sink;
 
 use crate::options::{Options, RuntimeKind};
+use crate::program::Programs;
 use datafusion::common::{Result, plan_err};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -85,7 +86,15 @@ pub(crate) fn start(stream: &Stream, options: &Options, order: Order, sinks: Vec
     if options.batch_rows == 0 || options.queue_capacity == 0 {
         return plan_err!("batches of at least one row and queues for at least one message are needed");
     }
-    let wiring = Wiring::of(stream, options, order, sinks)?;
+    run_wired(Wiring::of(stream, options, order, sinks)?, options)
+}
+
+/// Runs a query whose programs are made.
+pub(crate) fn run_programs(programs: &Programs, options: &Options, sinks: Vec<Sink>) -> Result<Job> {
+    run_wired(Wiring::of_programs(programs, options, sinks)?, options)
+}
+
+fn run_wired(wiring: Wiring, options: &Options) -> Result<Job> {
     let control = Arc::new(Control::new(wiring.rows_total(), options.late.clone()));
     let progress = Progress::new(control.clone());
     let execution = match options.runtime {

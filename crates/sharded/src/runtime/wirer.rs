@@ -10,6 +10,10 @@ use crate::stage::{Input, Kind, Origin};
 use datafusion::common::{Result, internal_err};
 use whimbrel_temporal::Lifetimes;
 
+/// The most rows that are read at once where DataFusion's operators work on them, which keep the columns that they
+/// compute: those have to fit into the cache.
+const RELATIONAL_ROWS: usize = 16_384;
+
 /// Wires stage after stage.
 pub(super) struct Wirer<'a> {
     programs: &'a Programs,
@@ -36,10 +40,10 @@ impl<'a> Wirer<'a> {
             let name = format!("stage {number} channel {index}");
             self.channels.push(Channel { name, program, lanes: vec![], outlets, late: 0 });
         }
-        for input in &stage.inputs {
+        for (place, input) in stage.inputs.iter().enumerate() {
             match &input.origin {
                 Origin::Scan(_) => self.scan(number, input)?,
-                Origin::Edge { .. } => self.edge(number, input)?,
+                Origin::Edge { .. } => self.edge(number, place, input)?,
             }
         }
         Ok(())
@@ -49,18 +53,27 @@ impl<'a> Wirer<'a> {
         let Origin::Scan(scan) = &input.origin else { return internal_err!("a scan is read here") };
         let dataset = dataset(scan.source.as_ref())?;
         self.rows_total = self.rows_total.zip(dataset.rows()).map(|(all, more)| all + more);
+        let batch_rows = match self.programs.stages().stages[number].kind {
+            Kind::Relational => self.options.batch_rows.min(RELATIONAL_ROWS),
+            Kind::Temporal => self.options.batch_rows,
+        };
         for index in 0..self.programs.stages().stages[number].channels {
-            let shard = dataset.open(index, scan.columns.as_deref(), self.options.batch_rows)?;
+            let channel = &mut self.channels[self.first_channels[number] + index];
+            let columns = scan.columns.as_deref();
+            let shard = match channel.program.predicate(channel.lanes.len()) {
+                Some(predicate) => dataset.open_where(index, columns, batch_rows, predicate)?,
+                None => dataset.open(index, columns, batch_rows)?,
+            };
             let lane = match shard {
                 Shard::Reader(reader) => Lane::Reader(reader),
                 Shard::Queue(queue) => Lane::Live { queue, columns: scan.columns.clone() },
             };
-            self.channels[self.first_channels[number] + index].lanes.push(lane);
+            channel.lanes.push(lane);
         }
         Ok(())
     }
 
-    fn edge(&mut self, number: usize, input: &Input) -> Result<()> {
+    fn edge(&mut self, number: usize, place: usize, input: &Input) -> Result<()> {
         let Origin::Edge { stage: from, output, exchange } = &input.origin else {
             return internal_err!("an edge is connected here");
         };
@@ -80,8 +93,9 @@ impl<'a> Wirer<'a> {
         let made = &producers.outputs[*output];
         let ends = made.lifetimes == Lifetimes::Any;
         for (producer, targets) in targets.into_iter().enumerate() {
+            let moved = self.programs.moved(number, place).cloned();
             let spread = spread(exchange.as_deref(), producer, &made.schema, ends)?;
-            let route = Route::new(spread, targets, producers.kind == Kind::Relational);
+            let route = Route::new(spread, targets, producers.kind == Kind::Relational, moved);
             self.channels[self.first_channels[*from] + producer].outlets[*output].routes.push(route);
         }
         Ok(())

@@ -6,6 +6,7 @@
 
 use super::wirer::Wirer;
 use super::{Control, Order};
+use crate::analyze::Moved;
 use crate::dataset::Reader;
 use crate::exchange::Spread;
 use crate::options::Options;
@@ -14,6 +15,7 @@ use crate::relation::always;
 use crate::stage::StageGraph;
 use crossbeam_channel::Receiver;
 use datafusion::common::{Result, internal_err, plan_err};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use whimbrel_plan::Stream;
 use whimbrel_temporal::operators::CoalesceOrder;
@@ -73,13 +75,20 @@ pub(super) struct Route {
     parts: Vec<Option<Batch>>,
     /// Whether targets that get no rows of a batch get an empty one.
     in_turn: bool,
+    /// What was sent, if somebody wants to know.
+    moved: Option<Arc<Moved>>,
 }
 
 impl Route {
     /// An edge to these targets, which are read `in_turn` or by time.
-    pub fn new(spread: Box<dyn Spread>, targets: Vec<QueueId>, in_turn: bool) -> Route {
+    pub fn new(
+        spread: Box<dyn Spread>,
+        targets: Vec<QueueId>,
+        in_turn: bool,
+        moved: Option<Arc<Moved>>,
+    ) -> Route {
         let parts = vec![None; targets.len()];
-        Route { spread, in_turn: in_turn && targets.len() > 1, targets, parts }
+        Route { spread, in_turn: in_turn && targets.len() > 1, targets, parts, moved }
     }
 
     /// Sends a message to the queues it belongs into.
@@ -98,7 +107,10 @@ impl Route {
         self.spread.spread(batch, &mut self.parts)?;
         for (queue, part) in self.targets.iter().zip(&mut self.parts) {
             match part.take() {
-                Some(part) => to(*queue, Message::Batch(part)),
+                Some(part) => {
+                    self.moved.iter().for_each(|moved| moved.add(&part.rows));
+                    to(*queue, Message::Batch(part));
+                }
                 None if self.in_turn => to(*queue, Message::Batch(none.clone())),
                 None => {}
             }
@@ -118,7 +130,11 @@ impl Wiring {
             Order::AsKnown => CoalesceOrder::Known,
             Order::Start => CoalesceOrder::Start,
         };
-        let programs = Programs::of(stream, options, endless)?;
+        Wiring::of_programs(&Programs::of(stream, options, endless)?, options, sinks)
+    }
+
+    /// Wires a query whose programs are made.
+    pub(crate) fn of_programs(programs: &Programs, options: &Options, sinks: Vec<Sink>) -> Result<Wiring> {
         let stages = programs.stages();
         let result = &stages.stages[stages.result.0];
         if sinks.len() != result.channels {
@@ -128,7 +144,7 @@ impl Wiring {
                 sinks.len()
             );
         }
-        let mut wirer = Wirer::new(&programs, options);
+        let mut wirer = Wirer::new(programs, options);
         (0..stages.stages.len()).try_for_each(|stage| wirer.stage(stage))?;
         let mut wiring = wirer.finish();
         let first = wiring.first_channel(stages, stages.result.0);

@@ -4,7 +4,8 @@
 //! - at every exchange;
 //! - where rows of a relation enter a temporal computation, unless they come straight from a source;
 //! - in relational parts, below a node that several others read, so that each part is a tree;
-//! - where a node and its reader are not on the same level.
+//! - where a node and its reader are not on the same level;
+//! - where the last snapshot of a relation that is maintained is computed with.
 //!
 //! A node's level is the largest number of exchanges that its answer can be away from the sources, seen from
 //! the root: as late as its readers allow. Without the last rule a stage could wait for itself:
@@ -15,11 +16,12 @@ use super::dag::{Dag, Node, Operation};
 use super::{Input, Kind, Operand, Origin, Output, Stage, StageGraph};
 use datafusion::common::{HashMap, Result, internal_err, plan_err};
 use datafusion::logical_expr::LogicalPlan;
+use whimbrel_temporal::Lifetimes;
 
 /// Cuts a plan into stages.
 ///
 /// # Errors
-/// `Plan` if a live source is read without a time, or two inputs of an operator have different numbers of
+/// `Plan` if a live source without time comes in several shards, or two inputs of an operator have different numbers of
 /// shards.
 pub fn cut(plan: &LogicalPlan) -> Result<StageGraph> {
     let dag = Dag::of(plan)?;
@@ -37,10 +39,19 @@ pub fn cut(plan: &LogicalPlan) -> Result<StageGraph> {
 fn check(dag: &Dag) -> Result<()> {
     for node in &dag.nodes {
         let computes = !node.is_boundary();
-        if computes && !node.timed && !node.bounded {
+        let relation = |node: &Node| !node.timed && !node.bounded;
+        if relation(node) && (node.is_exchange() || computes && node.shards > 1) {
             return plan_err!(
-                "a live source cannot be queried as a table: give its time column (`time=`) where it is read"
+                "a live source without time is read in one shard, and so is all that is computed of it: leave out \
+                 shards and exchanges, or give it its time column (`time=`)"
             );
+        }
+        if let (Operation::Ingress(_), Some(input)) =
+            (&node.operation, node.inputs.first().map(|i| &dag.nodes[*i]))
+            && relation(input)
+            && !input.is_boundary()
+        {
+            return plan_err!("the rows of a live source get their time (`time=`) where they are read");
         }
         let shards = node.inputs.iter().map(|i| dag.nodes[*i].shards);
         if computes && shards.clone().any(|n| n != node.shards) {
@@ -78,10 +89,10 @@ fn parts(dag: &Dag) -> Vec<usize> {
     for (i, node) in dag.nodes.iter().enumerate() {
         for &j in &node.inputs {
             let input = &dag.nodes[j];
-            let tree = node.timed || input.uses == 1;
+            let tree = node.temporal || input.uses == 1;
             if !node.is_boundary()
                 && !input.is_boundary()
-                && node.timed == input.timed
+                && node.temporal == input.temporal
                 && levels[i] == levels[j]
                 && tree
             {
@@ -159,7 +170,7 @@ impl<'a> Assembly<'a> {
 
     fn stage(mut self) -> Result<Stage> {
         let first = &self.dag.nodes[self.part];
-        let (channels, groups, timed) = (first.shards, first.groups, first.timed);
+        let (channels, groups, temporal) = (first.shards, first.groups, first.temporal);
         let mut outputs = Vec::new();
         for (i, node) in self.dag.nodes.iter().enumerate() {
             if self.parts[i] != self.part || node.is_boundary() {
@@ -169,10 +180,11 @@ impl<'a> Assembly<'a> {
             self.operands.insert(i, operand);
             if self.is_output(i) {
                 let (schema, lifetimes) = (node.schema.clone(), node.lifetimes);
-                outputs.push(Output { operand, schema, lifetimes, readers: vec![] });
+                let changes = node.temporal && !node.timed && lifetimes == Lifetimes::Any;
+                outputs.push(Output { operand, schema, lifetimes, changes, readers: vec![] });
             }
         }
-        let kind = if timed { Kind::Temporal } else { Kind::Relational };
+        let kind = if temporal { Kind::Temporal } else { Kind::Relational };
         Ok(Stage { kind, channels, groups, inputs: self.inputs, nodes: self.nodes, outputs })
     }
 
@@ -200,7 +212,7 @@ impl<'a> Assembly<'a> {
         if let Some(operand) = self.operands.get(&j) {
             return Ok(*operand);
         }
-        let key = match self.dag.nodes[i].timed {
+        let key = match self.dag.nodes[i].temporal {
             true => InputKey::Thing(j),
             false => InputKey::Place(i, place),
         };

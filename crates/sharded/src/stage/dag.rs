@@ -4,17 +4,22 @@
 //! columns, is one node; an exchange's input is a node that computes, never a scan or another exchange (a
 //! relay is put between), and so is the root. Re-keying is a property of plans and vanishes here. The table
 //! that a recursive query reads its own rows from belongs to that query alone: whatever reads it is a node of
-//! its own.
+//! its own; so is what reads a table at rest row by row.
+//!
+//! A live source is read once, whoever uses which of its columns: two readers would see different rows. So its scan
+//! has all columns, and a relay stands above it, or the ingress that makes events of its rows.
+//!
+//! A node is *temporal* if its rows have lifetimes: those of a stream, and those of a relation over a live source
+//! that our operators maintain. What they do not maintain (`unmaintained`), and the order in which a result is
+//! shown, is computed of the last snapshots.
 
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchemaRef, Result, internal_err};
-use datafusion::datasource::cte_worktable::CteWorkTable;
-use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection, TableScan};
 use std::collections::HashMap;
 use std::sync::Arc;
-use whimbrel_plan::nodes::{Exchange, Ingress, ReKey};
-use whimbrel_plan::{Source, properties, source_of};
+use whimbrel_plan::nodes::{self, Exchange, Ingress, ReKey};
+use whimbrel_plan::{Source, Stream, is_work_table, properties, source_of, unmaintained};
 use whimbrel_temporal::Lifetimes;
 
 /// A source as a plan reads it.
@@ -53,6 +58,8 @@ pub(crate) struct Node {
     /// How many inputs of other nodes this node is.
     pub uses: usize,
     /// Whether its rows have lifetimes.
+    pub temporal: bool,
+    /// Whether these are those of a stream: a relation has its last snapshot for who is not temporal.
     pub timed: bool,
     pub lifetimes: Lifetimes,
     pub bounded: bool,
@@ -81,7 +88,14 @@ pub(crate) struct Dag {
 impl Dag {
     /// The graph of a plan.
     pub fn of(plan: &LogicalPlan) -> Result<Dag> {
-        let mut builder = Builder { nodes: Vec::new(), known: HashMap::new(), relays: HashMap::new() };
+        let mut builder = Builder {
+            nodes: Vec::new(),
+            known: HashMap::new(),
+            relays: HashMap::new(),
+            live: HashMap::new(),
+            events: Vec::new(),
+            finishing: finishing(plan),
+        };
         let root = builder.add(plan)?;
         let root = builder.computed(root);
         let mut nodes = builder.nodes;
@@ -99,6 +113,12 @@ struct Builder<'a> {
     known: HashMap<&'a LogicalPlan, usize>,
     /// The relay above a boundary.
     relays: HashMap<usize, usize>,
+    /// The scans of live sources, by their address.
+    live: HashMap<usize, usize>,
+    /// Where the rows of live sources become events, and how.
+    events: Vec<(Arc<dyn Source>, Ingress, usize)>,
+    /// The steps at the root that put the last snapshot into its order.
+    finishing: Vec<&'a LogicalPlan>,
 }
 
 impl<'a> Builder<'a> {
@@ -107,7 +127,7 @@ impl<'a> Builder<'a> {
             return Ok(*node);
         }
         let node = self.add_new(plan)?;
-        if !reads_work_table(plan)? {
+        if !reads_work_table(plan)? && !is_rows_of_table(plan) {
             self.known.insert(plan, node);
         }
         Ok(node)
@@ -115,7 +135,16 @@ impl<'a> Builder<'a> {
 
     fn add_new(&mut self, plan: &'a LogicalPlan) -> Result<usize> {
         if let Some(scan) = scan_of(plan)? {
-            return self.node(plan, Operation::Scan(scan), vec![]);
+            return match scan.source.info().bounded {
+                true => self.node(plan, Operation::Scan(scan), vec![]),
+                false => self.live(plan, scan),
+            };
+        }
+        if let Some(nodes::Node::Ingress(ingress)) = nodes::node(plan)
+            && let Some(scan) = scan_of(&ingress.input)?
+            && !scan.source.info().bounded
+        {
+            return self.events(plan, ingress, scan);
         }
         let mut inputs = plan.inputs().into_iter().map(|p| self.add(p)).collect::<Result<Vec<_>>>()?;
         let LogicalPlan::Extension(extension) = plan else {
@@ -135,13 +164,73 @@ impl<'a> Builder<'a> {
         self.node(plan, Operation::Plan(plan.clone()), inputs)
     }
 
+    /// The columns that are wanted of the events of a live source.
+    fn events(&mut self, plan: &LogicalPlan, ingress: &Ingress, scan: Scan) -> Result<usize> {
+        let Scan { source, .. } = scan;
+        let whole = Stream::scan("live", source.clone())?;
+        let all = whole.ingress(ingress.time.clone(), ingress.options.clone())?;
+        let Some(nodes::Node::Ingress(events)) = nodes::node(all.plan()) else {
+            return internal_err!("an ingress is one");
+        };
+        let same = |(of, known, _): &&(Arc<dyn Source>, Ingress, usize)| {
+            Arc::ptr_eq(of, &source) && known.time == events.time && known.options == events.options
+        };
+        let node = match self.events.iter().find(same) {
+            Some((_, _, node)) => *node,
+            None => {
+                let scan = Scan { source: source.clone(), columns: None };
+                let input = self.node(&events.input, Operation::Scan(scan), vec![])?;
+                let node = self.node(all.plan(), Operation::Ingress(events.clone()), vec![input])?;
+                self.events.push((source, events.clone(), node));
+                node
+            }
+        };
+        if all.plan().schema().fields() == plan.schema().fields() {
+            return Ok(node);
+        }
+        let columns = plan.schema().columns().into_iter().map(Expr::Column).collect();
+        let picked = Projection::try_new(columns, Arc::new(all.plan().clone()))?;
+        self.node(plan, Operation::Plan(LogicalPlan::Projection(picked)), vec![node])
+    }
+
+    /// The columns of a live source that are wanted.
+    fn live(&mut self, plan: &LogicalPlan, scan: Scan) -> Result<usize> {
+        let address = Arc::as_ptr(&scan.source).cast::<()>() as usize;
+        let Scan { source, columns } = scan;
+        let whole = Stream::scan("live", source.clone())?;
+        let node = match self.live.get(&address) {
+            Some(node) => *node,
+            None => {
+                let all = Scan { source, columns: None };
+                let node = self.node(whole.plan(), Operation::Scan(all), vec![])?;
+                self.live.insert(address, node);
+                node
+            }
+        };
+        let relay = self.computed(node);
+        let schema = whole.plan().schema();
+        let columns = columns.unwrap_or_else(|| (0..schema.fields().len()).collect());
+        let named = columns.iter().zip(plan.schema().iter()).map(|(place, (qualifier, field))| {
+            Expr::from(schema.qualified_field(*place)).alias_qualified(qualifier.cloned(), field.name())
+        });
+        let picked = Projection::try_new(named.collect(), Arc::new(whole.plan().clone()))?;
+        self.node(plan, Operation::Plan(LogicalPlan::Projection(picked)), vec![relay])
+    }
+
     fn node(&mut self, plan: &LogicalPlan, operation: Operation, inputs: Vec<usize>) -> Result<usize> {
         let known = properties(plan)?;
+        // Who asks what changes in a table at rest is told that it came.
+        let told = matches!(nodes::node(plan), Some(nodes::Node::Changes(_)));
+        let maintained = !known.bounded
+            && unmaintained(plan).is_none()
+            && !self.finishing.contains(&plan)
+            && inputs.iter().map(|i| &self.nodes[*i]).all(|input| input.bounded || input.temporal);
         self.nodes.push(Node {
             operation,
             schema: plan.schema().clone(),
             inputs,
             uses: 0,
+            temporal: known.time.is_some() || maintained || told,
             timed: known.time.is_some(),
             lifetimes: known.lifetimes,
             bounded: known.bounded,
@@ -165,6 +254,7 @@ impl<'a> Builder<'a> {
             schema: below.schema.clone(),
             inputs: vec![node],
             uses: 0,
+            temporal: below.temporal,
             timed: below.timed,
             lifetimes: below.lifetimes,
             bounded: below.bounded,
@@ -175,6 +265,30 @@ impl<'a> Builder<'a> {
         self.relays.insert(node, self.nodes.len() - 1);
         self.nodes.len() - 1
     }
+}
+
+/// The steps from the root of a relation down to the last one that orders or limits its rows. Rows that are shown
+/// have an order, rows that change have none.
+fn finishing(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
+    let mut chain = Vec::new();
+    let mut ordered = 0;
+    let mut at = plan;
+    loop {
+        let input = match at {
+            LogicalPlan::Sort(sort) => &sort.input,
+            LogicalPlan::Limit(limit) => &limit.input,
+            LogicalPlan::Projection(projection) => &projection.input,
+            LogicalPlan::SubqueryAlias(alias) => &alias.input,
+            _ => break,
+        };
+        chain.push(at);
+        if matches!(at, LogicalPlan::Sort(_) | LogicalPlan::Limit(_)) {
+            ordered = chain.len();
+        }
+        at = input;
+    }
+    chain.truncate(ordered);
+    chain
 }
 
 /// The scan that this plan is, if it is a table scan or only picks and names columns of one.
@@ -201,9 +315,18 @@ fn scan_of(plan: &LogicalPlan) -> Result<Option<Scan>> {
     }
 }
 
-/// Whether this is the table that a recursive query reads its own rows from.
-fn is_work_table(scan: &TableScan) -> bool {
-    source_as_provider(&scan.source).is_ok_and(|table| table.is::<CteWorkTable>())
+/// Whether this is a table at rest and nothing is computed. Who reads it twice reads it twice: each reading leaves out
+/// the rows that it does not want, which one for both could not.
+fn is_rows_of_table(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::TableScan(scan) => source_of(scan).is_some_and(|source| source.info().bounded),
+        LogicalPlan::Projection(projection) => {
+            let columns = picked(&projection.expr, &projection.input).is_some();
+            columns && is_rows_of_table(&projection.input)
+        }
+        LogicalPlan::SubqueryAlias(alias) => is_rows_of_table(&alias.input),
+        _ => false,
+    }
 }
 
 fn reads_work_table(plan: &LogicalPlan) -> Result<bool> {

@@ -9,12 +9,14 @@ mod combine;
 mod cut;
 mod dag;
 mod prune;
+mod requirements;
 
 pub use cut::cut;
 pub use dag::Scan;
 
 pub(crate) use combine::combine;
 pub(crate) use prune::prune;
+pub(crate) use requirements::without_requirements;
 
 use datafusion::common::DFSchemaRef;
 use datafusion::logical_expr::LogicalPlan;
@@ -111,6 +113,8 @@ pub struct Output {
     pub schema: DFSchemaRef,
     /// What is known of the rows' lifetimes.
     pub lifetimes: Lifetimes,
+    /// Whether it is a relation whose rows come and go: who reads it gets the last snapshot.
+    pub changes: bool,
     /// The inputs of later stages that read it, as (stage, input).
     pub readers: Vec<(usize, usize)>,
 }

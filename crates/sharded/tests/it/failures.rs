@@ -119,7 +119,7 @@ fn a_job_that_is_dropped_stops() {
 
 #[test]
 fn what_cannot_run_is_refused() {
-    let (source, _senders) = LiveDataset::new(clicks(0).schema(), 1).unwrap();
+    let (source, _senders) = LiveDataset::new(clicks(0).schema(), 2).unwrap();
     let stream = Stream::scan("live", source).unwrap();
     let error = collect(&stream.aggregate(count()).unwrap(), &local()).err().unwrap();
     assert_eq!(ErrorKind::of(&error), ErrorKind::Invalid);

@@ -40,7 +40,7 @@ impl Drop for Folder {
     }
 }
 
-fn write_parquet(path: &str, rows: &RecordBatch, group: usize) {
+pub fn write_parquet(path: &str, rows: &RecordBatch, group: usize) {
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group)).build();
     let mut writer =
         ArrowWriter::try_new(File::create(path).unwrap(), rows.schema(), Some(properties)).unwrap();
@@ -48,7 +48,7 @@ fn write_parquet(path: &str, rows: &RecordBatch, group: usize) {
     writer.close().unwrap();
 }
 
-fn scan(paths: &[String], shards: usize) -> Stream {
+pub fn scan(paths: &[String], shards: usize) -> Stream {
     Stream::scan("files", Arc::new(FileDataset::open(paths, Some(shards)).unwrap())).unwrap()
 }
 

@@ -110,7 +110,7 @@ pub(super) fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Pla
 
 /// The insert that gives the table all rows it shall have, in place of those it has.
 fn rewritten(session: &mut Session, table: &str, insert: &str) -> Result<Planned> {
-    match plan(session, dialect::parse(insert, &Spelling::new())?)? {
+    match plan(session, dialect::parse(insert, &Spelling::new())?.0)? {
         Planned::Store { stream, .. } => {
             let store = Store { table: table.to_string(), mode: StoreMode::Replace };
             Ok(Planned::Store { stream, store })

@@ -11,6 +11,7 @@ pub(crate) use show::function_names;
 use crate::files::Format;
 use crate::names;
 use crate::planned::Planned;
+use crate::planner::Candidate;
 use crate::session::Session;
 use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::logical_expr::LogicalPlan;
@@ -29,6 +30,19 @@ pub(crate) fn plan(session: &mut Session, statement: Statement) -> Result<Planne
         Statement::CopyTo(copy) => self::copy(session, copy),
         Statement::CreateExternalTable(table) => external::create(session, table),
         Statement::Reset(ResetStatement::Variable(name)) => settings::reset(session, &text(&name)),
+    }
+}
+
+/// All ways to run a query.
+pub(crate) fn candidates(session: &mut Session, statement: Statement) -> Result<Vec<Candidate>> {
+    match statement {
+        Statement::Statement(statement) => match *statement {
+            Sql::Query(query) => session.ways(query_plan(session, *query)?),
+            Sql::Explain { statement, .. } => candidates(session, Statement::Statement(statement)),
+            _ => plan_err!("only a query can be run in several ways"),
+        },
+        Statement::Explain(explain) => candidates(session, *explain.statement),
+        _ => plan_err!("only a query can be run in several ways"),
     }
 }
 

@@ -1,13 +1,16 @@
-//! `set`, `reset` and `show`: the settings of a session. `shards` is ours, `datafusion.…` are DataFusion's.
+//! `set`, `reset` and `show`: the settings of a session. `shards` and `shard_rows` are ours, `datafusion.…` are
+//! DataFusion's.
 
 use super::show::texts;
 use super::text;
 use crate::planned::Planned;
+use crate::planner::ROWS_OF_A_SHARD;
 use crate::session::Session;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::sql::sqlparser::ast::{Expr, Set, Value};
 
 const SHARDS: &str = "shards";
+const SHARD_ROWS: &str = "shard_rows";
 
 pub(super) fn set(session: &mut Session, set: &Set) -> Result<Planned> {
     let Set::SingleAssignment { variable, values, .. } = set else {
@@ -38,6 +41,13 @@ fn assign(session: &mut Session, name: &str, value: &str) -> Result<()> {
             session.shards = Some(shards);
             Ok(())
         }
+        SHARD_ROWS => match value.parse() {
+            Ok(rows) => {
+                session.shard_rows = rows;
+                Ok(())
+            }
+            Err(_) => plan_err!("{SHARD_ROWS} = {value}: give a number of rows"),
+        },
         name if name.starts_with("datafusion.") => session.state.config_mut().options_mut().set(name, value),
         name => Err(unknown(session, name)),
     }
@@ -47,6 +57,10 @@ pub(super) fn reset(session: &mut Session, name: &str) -> Result<Planned> {
     let name = name.to_ascii_lowercase();
     if name == SHARDS {
         session.shards = None;
+        return Ok(Planned::Done(format!("{name} reset")));
+    }
+    if name == SHARD_ROWS {
+        session.shard_rows = ROWS_OF_A_SHARD;
         return Ok(Planned::Done(format!("{name} reset")));
     }
     let defaults = crate::session::config();
@@ -74,7 +88,8 @@ pub(super) fn show(session: &Session, name: &str) -> Result<Planned> {
 
 fn settings(session: &Session) -> Vec<(String, String)> {
     let shards = session.shards.map_or_else(|| "1".to_string(), |n| n.to_string());
-    let mut all = vec![(SHARDS.to_string(), shards)];
+    let rows = session.shard_rows.to_string();
+    let mut all = vec![(SHARDS.to_string(), shards), (SHARD_ROWS.to_string(), rows)];
     let entries = session.state.config_options().entries();
     all.extend(entries.into_iter().map(|entry| (entry.key, entry.value.unwrap_or_default())));
     all.sort();

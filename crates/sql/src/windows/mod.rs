@@ -8,8 +8,11 @@
 //! nodes that the fluent builder uses (`stream`): a row lives from the end of its window on, when what is said
 //! of the window is final.
 
+mod result;
 mod stream;
 mod table;
+
+pub(crate) use result::told_once;
 
 use crate::optimize::plain;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};

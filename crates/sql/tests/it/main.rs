@@ -4,6 +4,7 @@
 mod asof;
 mod changes;
 mod errors;
+mod planner;
 mod relations;
 mod statements;
 mod support;

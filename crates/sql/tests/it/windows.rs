@@ -2,9 +2,13 @@
 
 use crate::support::*;
 use datafusion::arrow::array::{Int64Array, StringArray};
+use datafusion::logical_expr::LogicalPlan;
 use std::sync::Arc;
-use whimbrel_plan::{Stream, TimeSpec};
+use whimbrel_plan::{Agg, Stream, TimeSpec, aggregate_of, column};
+use whimbrel_sharded::Options;
+use whimbrel_sharded::program::Programs;
 use whimbrel_sql::Session;
+use whimbrel_temporal::Closed;
 
 /// When who clicked what.
 fn clicks() -> Stream {
@@ -107,4 +111,44 @@ fn wrong_windows() {
     assert!(wrong(&mut session, "select * from hop(clicks, time, 3, 10)").contains("multiple"));
     assert!(wrong(&mut session, "select * from tumble(clicks, time, interval '1 month')").contains("months"));
     assert!(wrong(&mut session, "select * from tumble(clicks, item, 5)").contains("cannot tell time"));
+}
+
+/// What a query runs: its steps, without those that only pick and name columns.
+fn steps(stream: &Stream) -> Vec<String> {
+    let programs = Programs::new(stream, &Options::default()).unwrap();
+    let nodes = programs.stages().stages.iter().flat_map(|stage| &stage.nodes);
+    let step = |plan: &LogicalPlan| match plan {
+        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => None,
+        LogicalPlan::Aggregate(aggregate) => {
+            let calls: Vec<_> = aggregate.aggr_expr.iter().map(|e| aggregate_of(e).unwrap().1).collect();
+            Some(format!("aggregate by {:?}: {calls:?}", aggregate.group_expr))
+        }
+        other => Some(other.display().to_string()),
+    };
+    nodes.filter_map(|node| step(&node.plan)).collect()
+}
+
+#[test]
+fn sql_runs_the_steps_of_the_fluent_program() {
+    let timed = clicks().ingress(TimeSpec::point("time"), Default::default()).unwrap();
+    let count = vec![("n".to_string(), Agg::count())];
+    let windows = |stream: &Stream| stream.tumbling(10_i64, 0_i64, Closed::Left).unwrap();
+    let per_item = windows(&timed.rekey(vec![column("item")]).unwrap()).aggregate(count.clone()).unwrap();
+    let all = windows(&timed).aggregate(count).unwrap();
+    for (sql, fluent) in [
+        (
+            "select item, window_start, window_end, count(*) from tumble(table clicks, descriptor(time), 10) group by item, window_start, window_end",
+            &per_item,
+        ),
+        (
+            "select count(*), item, window_end from tumble(clicks, time, 10) group by window_end, item",
+            &per_item,
+        ),
+        ("select window_start, count(*) from tumble(clicks, time, 10) group by window_start", &all),
+    ] {
+        let mut ours = steps(&query(&mut stream(), sql));
+        // The window's columns are read off the result.
+        assert_eq!(ours.pop().as_deref(), Some("WithStart: window_end"), "{sql}");
+        assert_eq!(ours, steps(fluent), "{sql}");
+    }
 }

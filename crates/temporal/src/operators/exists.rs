@@ -27,6 +27,7 @@ const HIDDEN: Time = INFINITY;
 pub struct Exists {
     negate: bool,
     keys: [Vec<usize>; 2],
+    nulls_equal: bool,
     merge: TimeMerge,
     groups: Option<Groups>,
     left: Synopsis,
@@ -46,6 +47,7 @@ impl Exists {
         Exists {
             negate,
             keys: [left_key, right_key],
+            nulls_equal: false,
             merge: TimeMerge::new(2),
             groups: None,
             left: Synopsis::default(),
@@ -59,12 +61,17 @@ impl Exists {
         }
     }
 
+    /// The same, but a null equals a null.
+    pub fn nulls_equal(self) -> Exists {
+        Exists { nulls_equal: true, ..self }
+    }
+
     fn batch(&mut self, side: usize, batch: Batch) -> Result<()> {
         let mut batch = batch.compact()?;
         let key = batch.key(&self.keys[side])?;
         let types: Vec<DataType> =
             self.keys[side].iter().map(|&c| batch.rows.column(c).data_type().clone()).collect();
-        let nulls = Key::nulls(&batch.rows, &self.keys[side]);
+        let nulls = if self.nulls_equal { None } else { Key::nulls(&batch.rows, &self.keys[side]) };
         let matches = |row: usize| nulls.as_ref().is_none_or(|n| n.is_valid(row));
         let kept = if side == 0 { self.left.keep(batch.rows.clone()) } else { 0 };
         for run in runs(&batch.sync) {

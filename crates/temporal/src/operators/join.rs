@@ -28,6 +28,7 @@ use std::sync::Arc;
 /// Joins two streams on their keys.
 pub struct Join {
     keys: [Vec<usize>; 2],
+    nulls_equal: bool,
     schema: SchemaRef,
     merge: TimeMerge,
     groups: Option<Groups>,
@@ -69,6 +70,7 @@ impl Join {
         let fields: Vec<_> = left.fields().iter().chain(right.fields()).cloned().collect();
         Join {
             keys: [left_key, right_key],
+            nulls_equal: false,
             schema: Arc::new(Schema::new(fields)),
             merge: TimeMerge::eager(2),
             groups: None,
@@ -83,6 +85,11 @@ impl Join {
         }
     }
 
+    /// The same, but a null equals a null.
+    pub fn nulls_equal(self) -> Join {
+        Join { nulls_equal: true, ..self }
+    }
+
     /// The left columns, then the right ones.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -93,7 +100,7 @@ impl Join {
         let key = batch.key(&self.keys[side])?;
         let types: Vec<DataType> =
             self.keys[side].iter().map(|&c| batch.rows.column(c).data_type().clone()).collect();
-        let nulls = Key::nulls(&batch.rows, &self.keys[side]);
+        let nulls = if self.nulls_equal { None } else { Key::nulls(&batch.rows, &self.keys[side]) };
         let kept = self.sides[side].keep(batch.rows.clone());
         for run in runs(&batch.sync) {
             self.advance(batch.sync[run.start]);

@@ -11,23 +11,36 @@ use std::sync::Arc;
 /// Unfolds a list column.
 pub struct Unnest {
     column: usize,
+    keeps_nulls: bool,
     schema: SchemaRef,
 }
 
 impl Unnest {
     /// Unfolds this column; `schema` has its elements in its place. A null or empty list gives no row.
     pub fn new(column: usize, schema: SchemaRef) -> Unnest {
-        Unnest { column, schema }
+        Unnest { column, keeps_nulls: false, schema }
+    }
+
+    /// The same, but a null list gives a row with a null: SQL's `unnest`.
+    pub fn keeping_nulls(self) -> Unnest {
+        Unnest { keeps_nulls: true, ..self }
     }
 
     fn unfold(&self, batch: Batch) -> Result<Batch> {
         let batch = batch.compact()?;
         let lists = as_list(batch.rows.column(self.column))?;
         let (mut rows, mut elements) = (Vec::new(), Vec::new());
-        for row in (0..lists.len()).filter(|&row| lists.is_valid(row)) {
+        for row in 0..lists.len() {
+            if lists.is_null(row) {
+                if self.keeps_nulls {
+                    rows.push(row as u32);
+                    elements.push(None);
+                }
+                continue;
+            }
             for element in lists.value_offsets()[row]..lists.value_offsets()[row + 1] {
                 rows.push(row as u32);
-                elements.push(element as u32);
+                elements.push(Some(element as u32));
             }
         }
         let rows = UInt32Array::from(rows);

@@ -1,7 +1,7 @@
 //! Every operator but the aggregate, by itself, against the oracle.
 
 use crate::formula::Formula;
-use crate::generate::{Dice, FLOAT, KEY, Kinds, NUMBER, Stream, TEXT, conditions, dice, streams};
+use crate::generate::{Dice, FLOAT, KEY, Kinds, NUMBER, Stream, TEXT, conditions, dice, payload, streams};
 use crate::model::{Event, Value};
 use crate::plan::{Pair, Plan, Step, check};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -178,6 +178,31 @@ proptest! {
     }
 
     #[test]
+    fn or_else_is_there_where_nothing_is(stream in streams(Kinds::Any, 12), row in payload(), dice in dice()) {
+        unary(Step::OrElse(row), stream, &dice);
+    }
+
+    #[test]
+    fn top_k_of_every_snapshot(
+        stream in streams(Kinds::Any, 40), column in KEY..=FLOAT, descending: bool, skip in 0..3usize,
+        fetch in 0..6usize, dice in dice(),
+    ) {
+        unary(Step::TopK { column, descending, skip, fetch }, stream, &dice);
+    }
+
+    #[test]
+    fn whole_groups_are_computed_anew(
+        stream in streams(Kinds::Any, 30), keys in keys(), column in KEY..=FLOAT, dice in dice(),
+    ) {
+        unary(Step::Numbered { key: keys.0, column }, stream, &dice);
+    }
+
+    #[test]
+    fn changes_are_told_once(stream in streams(Kinds::Any, 40), dice in dice()) {
+        unary(Step::Changes, stream, &dice);
+    }
+
+    #[test]
     fn union_is_both(left in streams(Kinds::Any, 30), right in streams(Kinds::Any, 30), dice in dice()) {
         binary(Pair::Union, left, right, &dice);
     }
@@ -214,6 +239,15 @@ proptest! {
         dice in dice(),
     ) {
         binary(Pair::Exists { negate, keys }, left, right, &dice);
+    }
+
+    #[test]
+    fn joins_where_nulls_are_equal(
+        left in streams(Kinds::Any, 24), right in streams(Kinds::Any, 24), keys in keys(), negate: bool,
+        dice in dice(),
+    ) {
+        binary(Pair::JoinNulls(keys.0.clone(), keys.1.clone()), left.clone(), right.clone(), &dice);
+        binary(Pair::ExistsNulls { negate, keys }, left, right, &dice);
     }
 
     #[test]

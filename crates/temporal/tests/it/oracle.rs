@@ -6,7 +6,7 @@ use crate::formula::Formula;
 use crate::model::{Event, Row, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use whimbrel_temporal::operators::AggregateFunction;
-use whimbrel_temporal::{Closed, DurationRule, INFINITY, StartRule, Time};
+use whimbrel_temporal::{BEGINNING, Closed, DurationRule, INFINITY, StartRule, Time};
 
 pub type Events = Vec<Event>;
 
@@ -27,10 +27,17 @@ fn key_of(row: &Row, key: &[usize]) -> Row {
     key.iter().map(|&c| row[c].clone()).collect()
 }
 
-/// Whether two rows meet in a join: nulls equal nothing.
-fn meet(left: &Row, left_key: &[usize], right: &Row, right_key: &[usize]) -> bool {
+/// What a null equals in a join: nothing, or a null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nulls {
+    EqualNothing,
+    EqualNulls,
+}
+
+/// Whether two rows meet in a join.
+fn meet(left: &Row, left_key: &[usize], right: &Row, right_key: &[usize], nulls: Nulls) -> bool {
     let left = key_of(left, left_key);
-    !left.contains(&Value::Null) && left == key_of(right, right_key)
+    (nulls == Nulls::EqualNulls || !left.contains(&Value::Null)) && left == key_of(right, right_key)
 }
 
 /// The instants at which something changes, and the end of time.
@@ -126,7 +133,9 @@ pub fn clip_constant(events: Events, limit: i64) -> Events {
 
 pub fn clip(left: Events, right: &Events, left_key: &[usize], right_key: &[usize]) -> Events {
     let end = |l: &Event| {
-        let later = right.iter().filter(|r| r.start > l.start && meet(&l.row, left_key, &r.row, right_key));
+        let later = right
+            .iter()
+            .filter(|r| r.start > l.start && meet(&l.row, left_key, &r.row, right_key, Nulls::EqualNothing));
         later.map(|r| r.start).min().map_or(l.end, |t| t.min(l.end))
     };
     left.into_iter().map(|l| Event { end: end(&l), ..l }).collect()
@@ -220,10 +229,10 @@ pub fn union(left: Events, right: &Events) -> Events {
     in_order(left.into_iter().chain(right.iter().cloned()).collect())
 }
 
-pub fn join(left: &Events, right: &Events, left_key: &[usize], right_key: &[usize]) -> Events {
+pub fn join(left: &Events, right: &Events, left_key: &[usize], right_key: &[usize], nulls: Nulls) -> Events {
     let mut pairs = Vec::new();
     for l in left {
-        for r in right.iter().filter(|r| meet(&l.row, left_key, &r.row, right_key)) {
+        for r in right.iter().filter(|r| meet(&l.row, left_key, &r.row, right_key, nulls)) {
             let (start, end) = (l.start.max(r.start), l.end.min(r.end));
             if start < end {
                 pairs.push(Event { start, end, row: l.row.iter().chain(&r.row).cloned().collect() });
@@ -240,11 +249,12 @@ pub fn exists(
     negate: bool,
     left_key: &[usize],
     right_key: &[usize],
+    nulls: Nulls,
 ) -> Events {
     let mut pieces = Vec::new();
     for l in left {
         let matching: Vec<&Event> =
-            right.iter().filter(|r| meet(&l.row, left_key, &r.row, right_key)).collect();
+            right.iter().filter(|r| meet(&l.row, left_key, &r.row, right_key, nulls)).collect();
         let mut stretches = covered(matching.into_iter());
         if negate {
             let starts = [Time::MIN].into_iter().chain(stretches.iter().map(|s| s.1));
@@ -256,6 +266,68 @@ pub fn exists(
             if start < end {
                 pieces.push(Event { start, end, row: l.row.clone() });
             }
+        }
+    }
+    in_order(pieces)
+}
+
+/// The events, and the row while there is none of them.
+pub fn or_else(events: &Events, row: &Row) -> Events {
+    let covered = covered(events.iter());
+    let starts = [BEGINNING].into_iter().chain(covered.iter().map(|s| s.1));
+    let ends = covered.iter().map(|s| s.0).chain([INFINITY]);
+    let empty = starts.zip(ends).filter(|(start, end)| start < end);
+    let standing = empty.map(|(start, end)| Event { start, end, row: row.clone() });
+    in_order(events.iter().cloned().chain(standing).collect())
+}
+
+/// At every instant the first rows by a column, equal ones by all columns.
+pub fn top_k(events: &Events, column: usize, descending: bool, skip: usize, fetch: usize) -> Events {
+    let mut pieces = Vec::new();
+    for pair in instants(events.iter()).windows(2) {
+        let mut alive: Vec<&Row> =
+            events.iter().filter(|e| e.start <= pair[0] && pair[0] < e.end).map(|e| &e.row).collect();
+        alive.sort_by(|a, b| {
+            let order = a[column].cmp(&b[column]);
+            if descending { order.reverse() } else { order }.then_with(|| a.cmp(b))
+        });
+        let first = alive.into_iter().skip(skip).take(fetch);
+        pieces.extend(first.map(|row| Event { start: pair[0], end: pair[1], row: row.clone() }));
+    }
+    in_order(pieces)
+}
+
+/// A row for each that comes (1) and each that goes (-1), if no equal one goes or comes at the same instant.
+pub fn changes(events: &Events) -> Events {
+    let mut net: BTreeMap<(Time, &Row), i64> = BTreeMap::new();
+    for event in events {
+        *net.entry((event.start, &event.row)).or_default() += 1;
+        if event.end < INFINITY {
+            *net.entry((event.end, &event.row)).or_default() -= 1;
+        }
+    }
+    let told = net.into_iter().flat_map(|((start, row), by)| {
+        let row: Row = [Value::Int(by.signum())].into_iter().chain(row.iter().cloned()).collect();
+        (0..by.abs()).map(move |_| Event { start, end: INFINITY, row: row.clone() })
+    });
+    in_order(told.collect())
+}
+
+/// At every instant each row with its number among those of its key, in the order of a column, then of all.
+pub fn numbered(events: &Events, key: &[usize], column: usize) -> Events {
+    let mut pieces = Vec::new();
+    for pair in instants(events.iter()).windows(2) {
+        let mut groups: BTreeMap<Row, Vec<&Row>> = BTreeMap::new();
+        for event in events.iter().filter(|e| e.start <= pair[0] && pair[0] < e.end) {
+            groups.entry(key_of(&event.row, key)).or_default().push(&event.row);
+        }
+        for mut rows in groups.into_values() {
+            rows.sort_by(|a, b| (&a[column], a).cmp(&(&b[column], b)));
+            let numbered = (0..).zip(rows).map(|(number, row)| {
+                let row = row.iter().cloned().chain([Value::Int(number)]).collect();
+                Event { start: pair[0], end: pair[1], row }
+            });
+            pieces.extend(numbered);
         }
     }
     in_order(pieces)

@@ -2,14 +2,17 @@
 
 use crate::formula::Formula;
 use crate::generate::{BATCH_SIZES, Dice, Stream, interleave, schema};
-use crate::model::{Decoder, Event, assert_same, contents};
-use crate::oracle::{self, Call, Events};
+use crate::model::{Decoder, Event, Row, assert_same, contents, record_batch};
+use crate::oracle::{self, Call, Events, Nulls};
+use arrow::array::{Int64Array, RecordBatch};
+use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::logical_expr::Operator as Op;
+use datafusion::physical_expr::PhysicalSortExpr;
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
-    Aggregate, AggregateCall, AlterLifetime, Clip, ClipConstant, Coalesce, CoalesceOrder, Exists, Join,
-    PointAtEnd, Select, Session, Union, Unnest, Where, WithStart,
+    Aggregate, AggregateCall, AlterLifetime, Changes, Clip, ClipConstant, Coalesce, CoalesceOrder, Exists,
+    Join, OrElse, PointAtEnd, Select, Session, TopK, Union, Unnest, Where, WholeGroups, WithStart,
 };
 use whimbrel_temporal::{Closed, DurationRule, Graph, Lifetimes, Message, NodeId, Operator, StartRule};
 
@@ -38,14 +41,27 @@ pub enum Step {
     Aggregate { key: Vec<usize>, calls: Vec<Call>, variant: Variant },
     Distinct(Variant),
     Coalesce,
+    OrElse(Row),
+    TopK { column: usize, descending: bool, skip: usize, fetch: usize },
+    Changes,
+    Numbered { key: Vec<usize>, column: usize },
 }
 
 #[derive(Debug, Clone)]
 pub enum Pair {
     Union,
     Join(Vec<usize>, Vec<usize>),
-    Exists { negate: bool, keys: (Vec<usize>, Vec<usize>) },
+    Exists {
+        negate: bool,
+        keys: (Vec<usize>, Vec<usize>),
+    },
     Clip(Vec<usize>, Vec<usize>),
+    /// The same joins where a null equals a null.
+    JoinNulls(Vec<usize>, Vec<usize>),
+    ExistsNulls {
+        negate: bool,
+        keys: (Vec<usize>, Vec<usize>),
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -167,6 +183,35 @@ impl Step {
             Step::ClipConstant(limit) => (Box::new(ClipConstant::new(*limit)), input),
             Step::PointAtEnd => (Box::new(PointAtEnd::new()), input),
             Step::Coalesce => (Box::new(Coalesce::new(CoalesceOrder::Start)), input),
+            Step::OrElse(row) => {
+                let row = record_batch(&[row], &input);
+                (Box::new(OrElse::new(row).expect("one row")), input)
+            }
+            Step::TopK { column, descending, skip, fetch } => {
+                let options = SortOptions { descending: *descending, nulls_first: !*descending };
+                let by = PhysicalSortExpr { expr: Formula::column(*column).physical(&input), options };
+                (Box::new(TopK::new(vec![by], *skip, *fetch)), input)
+            }
+            Step::Numbered { key, column } => {
+                let output = with_field(&input, "number");
+                let by = PhysicalSortExpr {
+                    expr: Formula::column(*column).physical(&input),
+                    options: SortOptions::default(),
+                };
+                let columns = output.clone();
+                let number = Box::new(move |rows: &RecordBatch| {
+                    let mut all = rows.columns().to_vec();
+                    all.push(Arc::new(Int64Array::from_iter_values(0..rows.num_rows() as i64)));
+                    Ok(RecordBatch::try_new(columns.clone(), all)?)
+                });
+                (Box::new(WholeGroups::new(input, key.clone(), vec![by], output.clone(), number)), output)
+            }
+            Step::Changes => {
+                let change = Arc::new(Field::new("change", DataType::Int64, false));
+                let fields: Vec<_> = [change].into_iter().chain(input.fields().iter().cloned()).collect();
+                let output = Arc::new(Schema::new(fields));
+                (Box::new(Changes::new(output.clone())), output)
+            }
             Step::Aggregate { .. } | Step::Distinct(_) => unreachable!("wired together with their windows"),
         }
     }
@@ -184,6 +229,12 @@ impl Step {
             Step::ClipConstant(limit) => oracle::clip_constant(events, *limit),
             Step::PointAtEnd => oracle::point_at_end(events),
             Step::Coalesce => events,
+            Step::OrElse(row) => oracle::or_else(&events, row),
+            Step::TopK { column, descending, skip, fetch } => {
+                oracle::top_k(&events, *column, *descending, *skip, *fetch)
+            }
+            Step::Changes => oracle::changes(&events),
+            Step::Numbered { key, column } => oracle::numbered(&events, key, *column),
             Step::Aggregate { key, calls, variant } => {
                 let (start, duration) = variant.rules();
                 oracle::aggregate(&oracle::alter(events, &start, &duration), key, calls)
@@ -209,14 +260,28 @@ impl Pair {
                 (Box::new(Exists::new(*negate, l.clone(), r.clone())), left)
             }
             Pair::Clip(l, r) => (Box::new(Clip::new(l.clone(), r.clone())), left),
+            Pair::JoinNulls(l, r) => {
+                let join = Join::new(left, right, l.clone(), r.clone()).nulls_equal();
+                let output = join.schema().clone();
+                (Box::new(join), output)
+            }
+            Pair::ExistsNulls { negate, keys: (l, r) } => {
+                (Box::new(Exists::new(*negate, l.clone(), r.clone()).nulls_equal()), left)
+            }
         }
     }
 
     fn oracle(&self, left: Events, right: Events) -> Events {
         match self {
             Pair::Union => oracle::union(left, &right),
-            Pair::Join(l, r) => oracle::join(&left, &right, l, r),
-            Pair::Exists { negate, keys: (l, r) } => oracle::exists(&left, &right, *negate, l, r),
+            Pair::Join(l, r) => oracle::join(&left, &right, l, r, Nulls::EqualNothing),
+            Pair::Exists { negate, keys: (l, r) } => {
+                oracle::exists(&left, &right, *negate, l, r, Nulls::EqualNothing)
+            }
+            Pair::JoinNulls(l, r) => oracle::join(&left, &right, l, r, Nulls::EqualNulls),
+            Pair::ExistsNulls { negate, keys: (l, r) } => {
+                oracle::exists(&left, &right, *negate, l, r, Nulls::EqualNulls)
+            }
             Pair::Clip(l, r) => oracle::clip(left, &right, l, r),
         }
     }

@@ -8,22 +8,25 @@
 
 mod csv;
 mod fetching;
+mod filtered;
 mod ipc;
 mod json;
 mod location;
 mod parquet;
+mod statistics;
 mod unchanged;
 mod waiting;
 
 use super::split::contiguous;
-use super::{Dataset, Reader, Shard};
+use super::{Dataset, Predicate, Reader, Shard};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{Result, exec_err, plan_err};
+use datafusion::common::{Result, Statistics, exec_err, plan_err};
+use filtered::{Filtered, Span};
 use location::Location;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use unchanged::Stamp;
 use whimbrel_plan::{Source, SourceInfo};
 
@@ -56,6 +59,23 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
+    /// The kind of this name: `parquet`, `csv`, `json`, `arrow`.
+    pub fn named(name: &str) -> Option<FileFormat> {
+        [FileFormat::Parquet, FileFormat::Csv, FileFormat::Json, FileFormat::Ipc]
+            .into_iter()
+            .find(|format| format.name() == name)
+    }
+
+    /// The name of the kind.
+    pub fn name(self) -> &'static str {
+        match self {
+            FileFormat::Parquet => "parquet",
+            FileFormat::Csv => "csv",
+            FileFormat::Json => "json",
+            FileFormat::Ipc => "arrow",
+        }
+    }
+
     /// The kind that a suffix tells.
     fn of(suffix: &str) -> Option<FileFormat> {
         match suffix {
@@ -108,7 +128,7 @@ impl ReadOptions {
 }
 
 /// Rows in files.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FileDataset {
     names: Vec<String>,
     schema: SchemaRef,
@@ -119,6 +139,7 @@ pub struct FileDataset {
     files: Arc<Known>,
     shards: usize,
     groups: usize,
+    statistics: Arc<OnceLock<Arc<Statistics>>>,
 }
 
 /// What files were like, and how they were opened.
@@ -172,7 +193,8 @@ impl FileDataset {
             return plan_err!("no file to read: give at least one path");
         };
         let files = Arc::new(Known { stamps, options: options.clone() });
-        Ok(FileDataset { names: paths_or_globs.to_vec(), schema, units, rows, files, shards, groups: 1 })
+        let (names, statistics) = (paths_or_globs.to_vec(), Arc::default());
+        Ok(FileDataset { names, schema, units, rows, files, shards, groups: 1, statistics })
     }
 
     /// The same shards as those of so many machines, for movements of local scope.
@@ -200,7 +222,8 @@ impl FileDataset {
             run.iter().map(|part| (self.units[part.piece].clone(), part.offset, part.length)).collect();
         let projection = projection.map(<[usize]>::to_vec);
         let files = Arc::clone(&self.files);
-        Ok(Files { files, begun: false, parts, reader: None, schema, projection, batch_rows })
+        let predicate = Predicate::default();
+        Ok(Files { files, begun: false, parts, reader: None, schema, projection, batch_rows, predicate })
     }
 }
 
@@ -212,6 +235,32 @@ impl Source for FileDataset {
     fn describe(&self) -> String {
         self.names.join(", ")
     }
+
+    fn statistics(&self) -> Arc<Statistics> {
+        Arc::clone(self.statistics.get_or_init(|| Arc::new(statistics::of(&self.units, &self.schema))))
+    }
+
+    fn with_shards(&self, shards: usize) -> Option<Arc<dyn Source>> {
+        (shards > 0).then(|| Arc::new(FileDataset { shards, groups: 1, ..self.clone() }) as Arc<dyn Source>)
+    }
+
+    fn location(&self) -> Option<whimbrel_plan::Location> {
+        let ReadOptions { format, header, delimiter, schema: declared, .. } = &self.files.options;
+        let mut options = Vec::new();
+        let mut say = |name: &str, value: String| options.push((name.to_string(), value));
+        if let Some(format) = format {
+            say("format", format!("\"{}\"", format.name()));
+        }
+        if let Some(header) = header {
+            say("header", if *header { "True" } else { "False" }.to_string());
+        }
+        if let Some(delimiter) = delimiter {
+            say("delimiter", format!("{:?}", char::from(*delimiter).to_string()));
+        }
+        // Declared columns have no place in `read`.
+        let paths = self.names.clone();
+        declared.is_none().then_some(whimbrel_plan::Location { paths, shards: self.shards, options })
+    }
 }
 
 impl Dataset for FileDataset {
@@ -221,6 +270,22 @@ impl Dataset for FileDataset {
 
     fn open(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Shard> {
         Ok(Shard::Reader(Box::new(self.readers(shard, projection, batch_rows)?)))
+    }
+
+    fn filters(&self) -> bool {
+        let local = |unit: &Unit| matches!(unit, Unit::Parquet { file, .. } if file.is_local());
+        self.units.iter().all(local)
+    }
+
+    fn open_where(
+        &self,
+        shard: usize,
+        projection: Option<&[usize]>,
+        batch_rows: usize,
+        predicate: Predicate,
+    ) -> Result<Shard> {
+        let files = self.readers(shard, projection, batch_rows)?;
+        Ok(Shard::Reader(Box::new(Files { predicate, ..files })))
     }
 }
 
@@ -391,6 +456,8 @@ struct Files {
     schema: SchemaRef,
     projection: Option<Vec<usize>>,
     batch_rows: usize,
+    /// Which rows are wanted; files that are not Parquet know of no such thing.
+    predicate: Predicate,
 }
 
 impl Files {
@@ -401,18 +468,22 @@ impl Files {
         let projection = self.projection.as_deref();
         Ok(Some(match unit {
             Unit::Parquet { file, row_group } => {
-                let mut groups = vec![row_group];
-                let mut limit = length;
+                let mut spans = vec![Span { group: row_group, offset, length }];
                 // What follows in the same file is read by the same reader: batches may cross row groups.
-                while let Some((Unit::Parquet { file: next, row_group }, _, length)) = self.parts.front() {
+                while let Some((Unit::Parquet { file: next, row_group }, offset, length)) = self.parts.front()
+                {
                     if !Arc::ptr_eq(next, &file) {
                         break;
                     }
-                    groups.push(*row_group);
-                    limit += length;
+                    spans.push(Span { group: *row_group, offset: *offset, length: *length });
                     self.parts.pop_front();
                 }
-                parquet::read(&file, groups, offset, limit, projection, self.batch_rows)?
+                match self.predicate.is_empty() {
+                    true => parquet::read(&file, &spans, projection, self.batch_rows)?,
+                    false => {
+                        Box::new(Filtered::new(&file, spans, projection, self.batch_rows, &self.predicate)?)
+                    }
+                }
             }
             Unit::Csv { file } => csv::read(&file, projection, self.batch_rows)?,
             Unit::Json { file } => json::read(&file, projection, self.batch_rows)?,

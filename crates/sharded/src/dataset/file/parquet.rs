@@ -1,6 +1,7 @@
 //! Parquet files. Of one in an object store, only the columns and row groups are fetched that are read.
 
 use super::fetching::Fetching;
+use super::filtered::Span;
 use super::location::{Input, Location, Object};
 use super::waiting::{driver, wait_for};
 use super::{Opened, Unit};
@@ -8,35 +9,89 @@ use crate::dataset::Reader;
 use crate::error::in_place;
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{Result, Statistics, exec_err};
 use futures::StreamExt;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
+use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
-use std::sync::{Arc, mpsc};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, mpsc};
+use std::time::{Duration, SystemTime};
 
 /// A file and its footer, which is read once.
 #[derive(Debug)]
 pub(super) struct File {
-    location: Location,
-    metadata: ArrowReaderMetadata,
+    pub location: Location,
+    pub metadata: ArrowReaderMetadata,
+    /// What the footer says of its rows, worked out once.
+    pub statistics: OnceLock<Statistics>,
 }
+
+impl File {
+    pub fn is_local(&self) -> bool {
+        matches!(self.location, Location::Path(_))
+    }
+}
+
+/// The footers of files that were read before: a process asks for the same ones again and again.
+static FOOTERS: LazyLock<Mutex<Footers>> = LazyLock::new(Mutex::default);
+
+/// Files as they were read, and which version of them that was.
+type Footers = HashMap<PathBuf, (Version, Arc<File>)>;
+
+/// How many footers are kept.
+const KEPT: usize = 1000;
+
+/// By what a file is known again.
+type Version = (u64, SystemTime);
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
 pub(super) fn open(location: &Location) -> Result<Opened> {
-    let metadata = match location {
-        Location::Path(_) => of_file(location)?,
-        Location::Object(object) => of_object(location, object)?,
+    let file = match location {
+        Location::Path(path) => remembered(location, path)?,
+        Location::Object(object) => file(location, of_object(location, object)?),
     };
+    let metadata = &file.metadata;
     let rows: Vec<usize> = metadata.metadata().row_groups().iter().map(|g| g.num_rows() as usize).collect();
     let schema = metadata.schema().clone();
-    let file = Arc::new(File { location: location.clone(), metadata });
     let units = (0..rows.len()).map(|row_group| Unit::Parquet { file: file.clone(), row_group }).collect();
     Ok(Opened { schema, units, rows: Some(rows) })
+}
+
+fn file(location: &Location, metadata: ArrowReaderMetadata) -> Arc<File> {
+    Arc::new(File { location: location.clone(), metadata, statistics: OnceLock::new() })
+}
+
+/// A file of this machine; its footer is read if it is not known yet.
+fn remembered(location: &Location, path: &Path) -> Result<Arc<File>> {
+    let Some(version) = version(path) else { return Ok(file(location, of_file(location)?)) };
+    let known = |footers: &Footers| {
+        footers.get(path).filter(|(known, _)| *known == version).map(|(_, file)| Arc::clone(file))
+    };
+    if let Some(file) = known(&FOOTERS.lock().unwrap_or_else(PoisonError::into_inner)) {
+        return Ok(file);
+    }
+    let file = file(location, of_file(location)?);
+    let mut footers = FOOTERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if footers.len() >= KEPT {
+        footers.clear();
+    }
+    footers.insert(path.to_path_buf(), (version, Arc::clone(&file)));
+    Ok(file)
+}
+
+/// None: the file was changed so lately that the clock could miss the next change.
+fn version(path: &Path) -> Option<Version> {
+    const SETTLED: Duration = Duration::from_secs(2);
+    let metadata = std::fs::metadata(path).ok()?;
+    let modified = metadata.modified().ok()?;
+    let settled = modified.elapsed().is_ok_and(|age| age >= SETTLED);
+    settled.then_some((metadata.len(), modified))
 }
 
 fn of_file(location: &Location) -> Result<ArrowReaderMetadata> {
@@ -84,15 +139,16 @@ fn check_ends(location: &Location, file: &mut Input) -> Result<()> {
     Ok(())
 }
 
-/// Reads `limit` rows from row `offset` of the first of these row groups on.
+/// Reads all rows of these spans, each of which but the first begins where its row group does.
 pub(super) fn read(
     file: &File,
-    groups: Vec<usize>,
-    offset: usize,
-    limit: usize,
+    spans: &[Span],
     projection: Option<&[usize]>,
     batch_rows: usize,
 ) -> Result<Box<dyn Reader>> {
+    let groups: Vec<usize> = spans.iter().map(|span| span.group).collect();
+    let offset = spans.first().map_or(0, |span| span.offset);
+    let limit = spans.iter().map(|span| span.length).sum();
     let mask = match projection {
         Some(columns) => ProjectionMask::roots(file.metadata.parquet_schema(), columns.iter().copied()),
         None => ProjectionMask::all(),

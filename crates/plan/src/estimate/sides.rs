@@ -1,0 +1,65 @@
+//! Which side of a join is kept in memory: the one that is expected to have fewer rows.
+//!
+//! A hash join keeps its left side and looks the rows of the right one up. Invariant: the columns of the plan, and
+//! their order, stay.
+
+use super::{Estimate, Estimator};
+use datafusion::common::{JoinType, Result};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection};
+use std::sync::Arc;
+
+/// The plan with the smaller side of every join on the left.
+pub fn smaller_sides_first(plan: LogicalPlan, estimator: &Estimator<'_>) -> Result<LogicalPlan> {
+    Ok(sided(plan, estimator)?.0)
+}
+
+fn sided(plan: LogicalPlan, estimator: &Estimator<'_>) -> Result<(LogicalPlan, Estimate)> {
+    let inputs = plan.inputs().into_iter().map(|input| sided(input.clone(), estimator));
+    let (inputs, estimates): (Vec<_>, Vec<_>) = inputs.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    let estimate = estimator.of_inputs(&plan, estimates.clone());
+    let plan = match inputs.is_empty() {
+        true => plan,
+        false => plan.with_new_exprs(plan.expressions(), inputs)?,
+    };
+    match (&plan, estimates.as_slice()) {
+        (LogicalPlan::Join(join), [left, right]) if left.rows > right.rows && !join.null_aware => {
+            Ok((swapped(join)?, estimate))
+        }
+        _ => Ok((plan, estimate)),
+    }
+}
+
+fn swapped(join: &Join) -> Result<LogicalPlan> {
+    let on = join.on.iter().map(|(l, r)| (r.clone(), l.clone())).collect();
+    let other = Join::try_new(
+        Arc::clone(&join.right),
+        Arc::clone(&join.left),
+        on,
+        join.filter.clone(),
+        of_the_other_side(join.join_type),
+        join.join_constraint,
+        join.null_equality,
+        join.null_aware,
+    )?;
+    let both = matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full);
+    if !both {
+        return Ok(LogicalPlan::Join(other));
+    }
+    let columns = join.schema.columns().into_iter().map(Expr::Column).collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(LogicalPlan::Join(other)))?))
+}
+
+fn of_the_other_side(kind: JoinType) -> JoinType {
+    match kind {
+        JoinType::Inner => JoinType::Inner,
+        JoinType::Full => JoinType::Full,
+        JoinType::Left => JoinType::Right,
+        JoinType::Right => JoinType::Left,
+        JoinType::LeftSemi => JoinType::RightSemi,
+        JoinType::RightSemi => JoinType::LeftSemi,
+        JoinType::LeftAnti => JoinType::RightAnti,
+        JoinType::RightAnti => JoinType::LeftAnti,
+        JoinType::LeftMark => JoinType::RightMark,
+        JoinType::RightMark => JoinType::LeftMark,
+    }
+}

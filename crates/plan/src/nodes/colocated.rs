@@ -1,0 +1,102 @@
+//! `Colocated`: a requirement, not a step. What follows is computed shard by shard and is right only if rows that belong
+//! together lie together (quill.txt §3.3); this node says which rows those are, and a plan in which they might not is
+//! refused ([`crate::properties()`]).
+//!
+//! Local aggregates and joins stay what they are without it: they are asked for, too. Whoever splits a query over shards
+//! puts it where one answer is meant, so that no edit of the plan can turn it into another. It vanishes when a plan is
+//! lowered.
+
+use super::{check_count, listed, only_input, shape::Shape};
+use datafusion::common::{DFSchemaRef, Result};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, UserDefinedLogicalNodeCore};
+use std::collections::HashSet;
+use std::fmt;
+
+/// Which rows have to be in the same shard.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+pub enum Together {
+    /// Rows that are equal in these columns; empty: all rows.
+    Equal(Vec<Expr>),
+    /// Rows that match each other in the join that is the input.
+    Matches,
+}
+
+/// Rows that belong together lie together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+pub struct Colocated {
+    /// The stream or relation; a [`Join`], if it is about matches.
+    pub input: LogicalPlan,
+    /// Which rows.
+    pub together: Together,
+    shape: Shape,
+}
+
+impl Colocated {
+    /// Rows that are equal in these columns, or all rows, are required to be in one shard.
+    pub fn rows(input: LogicalPlan, key: Vec<Expr>) -> Result<Self> {
+        Colocated::try_new(input, Together::Equal(key))
+    }
+
+    /// Rows that the join pairs are required to be in one shard.
+    pub fn matches(join: Join) -> Result<Self> {
+        Colocated::try_new(LogicalPlan::Join(join), Together::Matches)
+    }
+
+    fn try_new(input: LogicalPlan, together: Together) -> Result<Self> {
+        let shape = Shape::like(&input)?;
+        Ok(Colocated { input, together, shape })
+    }
+}
+
+impl UserDefinedLogicalNodeCore for Colocated {
+    fn name(&self) -> &str {
+        "Colocated"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.shape.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        match &self.together {
+            Together::Equal(key) => key.clone(),
+            Together::Matches => vec![],
+        }
+    }
+
+    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
+        match &self.together {
+            Together::Equal(_) => HashSet::new(),
+            // The join stays right below.
+            Together::Matches => self.schema().fields().iter().map(|f| f.name().clone()).collect(),
+        }
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match &self.together {
+            Together::Equal(key) => write!(f, "Colocated: [{}]", listed(key)),
+            Together::Matches => f.write_str("Colocated: matches"),
+        }
+    }
+
+    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
+        check_count("Colocated", &exprs, self.expressions().len())?;
+        let together = match &self.together {
+            Together::Equal(_) => Together::Equal(exprs),
+            Together::Matches => Together::Matches,
+        };
+        Colocated::try_new(only_input("Colocated", inputs)?, together)
+    }
+
+    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        match &self.together {
+            // The key's columns are added by the caller, from `expressions()`.
+            Together::Equal(_) => Some(vec![output_columns.to_vec()]),
+            Together::Matches => None,
+        }
+    }
+}

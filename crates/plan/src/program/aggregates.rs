@@ -1,0 +1,357 @@
+//! Aggregates, by the current key or by sets of groups.
+
+use super::doc::Doc;
+use super::literal::{argument_text, quoted};
+use super::naming::name_of;
+use super::read::{Reader, Scope, Wants, free, over_whole, qualified};
+use super::rows::{named, positions, readable};
+use super::steps::Place;
+use crate::names::{column, column_name, names};
+use crate::stream::{Agg, AggFunction, Call, GROUPING_ID, Groups, aggregate_of};
+use arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, Result, plan_err};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, AggregateFunctionParams, NullTreatment, Sort as SortExpr,
+};
+use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, GroupingSet};
+
+impl Reader {
+    pub fn aggregate(&mut self, aggregate: &Aggregate, wants: &Wants) -> Result<Scope> {
+        if let [Expr::GroupingSet(sets)] = aggregate.group_expr.as_slice() {
+            return self.grouping_sets(aggregate, sets, wants);
+        }
+        let schema = aggregate.input.schema();
+        let input = self.read(&aggregate.input, &used_by(aggregate)?)?;
+        let mut key: Vec<(String, Expr)> = Vec::new();
+        for (i, expr) in aggregate.group_expr.iter().enumerate() {
+            let over = self.over(expr, schema, &input)?;
+            let name = self.key_name(&over, wants, i, aggregate, &input);
+            // The same twice is one column of the key.
+            let other = |n: &str| key.iter().any(|(taken, expr)| taken == n && *expr != over);
+            key.push((free(&name, other), over));
+        }
+        if aggregate.aggr_expr.is_empty() {
+            return self.different(input, key);
+        }
+        let distinct_key = once_each(&key);
+        let columns: Vec<String> = key.iter().map(|(name, _)| name.clone()).collect();
+        let by = self.keyed_by(input.clone(), &distinct_key)?;
+        let calls = self.calls(aggregate, &input, wants, &columns)?;
+        let arguments = self.call_arguments(by.step, &calls)?;
+        let name = match columns.as_slice() {
+            [] => "totals".to_string(),
+            [one, two, ..] if one.len() + two.len() <= 16 => name_of(&format!("per_{one}_and_{two}")),
+            [one, ..] => name_of(&format!("per_{one}")),
+        };
+        let columns = columns.into_iter().chain(calls.iter().map(|(name, _)| name.clone())).collect();
+        let stream = self.steps.stream(by.step).aggregate_by(Groups::Key, calls)?;
+        let scope = self.named(by, Place::Query, Doc::call(".aggregate", arguments), stream, name);
+        Ok(Scope { columns, ..scope })
+    }
+
+    /// `aggregate(wb.rollup("region", "kind"), n=wb.count())`.
+    fn grouping_sets(&mut self, aggregate: &Aggregate, sets: &GroupingSet, wants: &Wants) -> Result<Scope> {
+        let schema = aggregate.input.schema();
+        let input = self.read(&aggregate.input, &used_by(aggregate)?)?;
+        let input = self.keyed(input, &[])?;
+        let (input, computed) = self.with_computed(aggregate, sets.distinct_expr(), input, wants)?;
+        // What sets group by has to be columns: what is computed has become one.
+        let grouped = |reader: &Reader, expr: &Expr| -> Result<String> {
+            let over = reader.over(expr, schema, &input)?;
+            let made = || computed.iter().find(|(_, expr)| *expr == over).map(|(name, _)| name.clone());
+            match column_name(&over).map(String::from).or_else(made) {
+                Some(name) => Ok(name),
+                None => plan_err!("the program has no word for grouping sets by {over}"),
+            }
+        };
+        let mut columns: Vec<String> = Vec::new();
+        for expr in sets.distinct_expr() {
+            columns.push(grouped(self, expr)?);
+        }
+        let over = |exprs: &[Expr]| -> Result<Vec<Expr>> {
+            exprs.iter().map(|e| Ok(column(grouped(self, e)?))).collect()
+        };
+        let listed = |exprs: &[Expr]| -> Vec<Doc> {
+            exprs.iter().filter_map(column_name).map(|n| Doc::Text(quoted(n))).collect()
+        };
+        let (doc, sets) = match sets {
+            GroupingSet::Rollup(exprs) => {
+                let exprs = over(exprs)?;
+                (Doc::call("wb.rollup", listed(&exprs)), GroupingSet::Rollup(exprs))
+            }
+            GroupingSet::Cube(exprs) => {
+                let exprs = over(exprs)?;
+                (Doc::call("wb.cube", listed(&exprs)), GroupingSet::Cube(exprs))
+            }
+            GroupingSet::GroupingSets(sets) => {
+                let sets = sets.iter().map(|set| over(set)).collect::<Result<Vec<_>>>()?;
+                let docs = sets.iter().map(|set| Doc::list(listed(set))).collect();
+                (Doc::call("wb.grouping_sets", docs), GroupingSet::GroupingSets(sets))
+            }
+        };
+        columns.push(GROUPING_ID.to_string());
+        let calls = self.calls(aggregate, &input, wants, &columns)?;
+        let mut arguments = vec![doc];
+        arguments.extend(self.call_arguments(input.step, &calls)?);
+        let name = name_of(&format!("per_{}", columns.first().map_or("group", String::as_str)));
+        columns.extend(calls.iter().map(|(name, _)| name.clone()));
+        let stream = self.steps.stream(input.step).aggregate_by(Groups::Sets(sets), calls)?;
+        let scope = self.named(input, Place::Query, Doc::call(".aggregate", arguments), stream, name);
+        Ok(Scope { columns, ..scope })
+    }
+
+    /// What is computed to group by it becomes a column.
+    fn with_computed(
+        &mut self,
+        aggregate: &Aggregate,
+        groups: Vec<&Expr>,
+        input: Scope,
+        wants: &Wants,
+    ) -> Result<(Scope, Vec<(String, Expr)>)> {
+        let mut computed: Vec<(String, Expr)> = Vec::new();
+        for (i, expr) in groups.into_iter().enumerate() {
+            let over = self.over(expr, aggregate.input.schema(), &input)?;
+            if column_name(&over).is_none() {
+                let name = self.key_name(&over, wants, i, aggregate, &input);
+                computed.push((free(&name, |n| computed.iter().any(|(c, _)| c == n)), over));
+            }
+        }
+        if computed.is_empty() {
+            return Ok((input, computed));
+        }
+        let arguments = super::rows::arguments(self, input.step, &computed)?;
+        let stream = self.steps.stream(input.step).with_columns(super::read::aliased(&computed))?;
+        Ok((self.next(input, Place::Query, Doc::call(".with_columns", arguments), stream), computed))
+    }
+
+    /// What an aggregate computes, by name.
+    fn calls(
+        &mut self,
+        aggregate: &Aggregate,
+        input: &Scope,
+        wants: &Wants,
+        key: &[String],
+    ) -> Result<Vec<(String, Call)>> {
+        let groups = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
+        let mut calls: Vec<(String, Call)> = Vec::new();
+        for (i, expr) in aggregate.aggr_expr.iter().enumerate() {
+            let call = self.call_over(expr, aggregate, input)?;
+            let own = match expr {
+                Expr::Alias(alias) if !qualified(aggregate.input.schema()) => Some(alias.name.clone()),
+                _ => None,
+            };
+            let wanted = || wants.name(groups + i, |name| readable_call(name, &call));
+            let name = own.or_else(wanted).unwrap_or_else(|| called(&call));
+            let taken = |n: &str| key.iter().any(|k| k == n) || calls.iter().any(|(c, _)| c == n);
+            calls.push((free(&name, taken), call));
+        }
+        Ok(calls)
+    }
+
+    fn call_arguments(&mut self, step: usize, calls: &[(String, Call)]) -> Result<Vec<Doc>> {
+        calls
+            .iter()
+            .map(|(name, call)| {
+                let doc = match call {
+                    Call::Agg(agg) => self.agg(step, agg)?,
+                    Call::Relational(call) => self.relational(step, call)?,
+                };
+                Ok(named(name, doc))
+            })
+            .collect()
+    }
+
+    /// The name of a key's column; a computed one gets one that is free.
+    fn key_name(&self, over: &Expr, wants: &Wants, i: usize, aggregate: &Aggregate, input: &Scope) -> String {
+        match column_name(over) {
+            Some(name) => name.to_string(),
+            None => {
+                let taken = names(self.steps.stream(input.step).plan().schema());
+                let own = || readable(aggregate.schema.field(i).name(), over);
+                let name = wants.name(i, |name| readable(name, over)).unwrap_or_else(own);
+                free(&name, |n| taken.contains(&n))
+            }
+        }
+    }
+
+    /// Groups without aggregates: the different values.
+    fn different(&mut self, input: Scope, key: Vec<(String, Expr)>) -> Result<Scope> {
+        let input = match self.steps.stream(input.step).properties().key.is_empty() {
+            true => input,
+            false => self.keyed(input, &[])?,
+        };
+        let columns: Vec<String> = key.iter().map(|(name, _)| name.clone()).collect();
+        let all = names(self.steps.stream(input.step).plan().schema());
+        let plain = key.iter().all(|(name, expr)| column_name(expr) == Some(name));
+        let scope = match plain && all == columns {
+            true => Scope { columns, ..input },
+            false => Scope { columns, ..self.select(input, once_each(&key), false)? },
+        };
+        let stream = self.steps.stream(scope.step).distinct()?;
+        Ok(self.next(scope, Place::Query, Doc::text(".distinct()"), stream))
+    }
+
+    /// The aggregate over a step's columns: one that every stream has, if that is the same.
+    fn call_over(&self, expr: &Expr, aggregate: &Aggregate, input: &Scope) -> Result<Call> {
+        let schema = aggregate.input.schema();
+        let own = self.steps.stream(input.step).plan().schema();
+        if let Ok((_, agg)) = aggregate_of(expr) {
+            let over = |e: Option<Expr>| e.map(|e| self.over(&e, schema, input)).transpose();
+            let exact =
+                Agg { function: agg.function, argument: over(agg.argument)?, filter: over(agg.filter)? };
+            let short = Agg {
+                argument: exact.argument.clone().map(|a| without_cast(a, &exact.function)),
+                ..exact.clone()
+            };
+            let of = |agg: &Agg| Call::from(agg.clone()).expr(own)?.get_type(own);
+            match (of(&short), of(&exact)) {
+                (Ok(a), Ok(b)) if a == b => return Ok(short.into()),
+                (_, Ok(_)) => return Ok(exact.into()),
+                _ => {}
+            }
+        }
+        let Expr::AggregateFunction(AggregateFunction { func, params }) = expr.clone().unalias() else {
+            return plan_err!("{expr} is no aggregate");
+        };
+        let AggregateFunctionParams { args, distinct, filter, order_by, null_treatment } = params;
+        let params = AggregateFunctionParams {
+            args: self.all_over(&args, schema, input)?,
+            distinct,
+            filter: filter
+                .map(|f| {
+                    Ok::<_, datafusion::common::DataFusionError>(Box::new(self.over(&f, schema, input)?))
+                })
+                .transpose()?,
+            order_by: self.orders_over(&order_by, schema, input)?,
+            null_treatment,
+        };
+        let call = over_whole(Expr::AggregateFunction(AggregateFunction { func, params }), own)?;
+        match call {
+            Expr::AggregateFunction(call) => Ok(Call::Relational(Box::new(call))),
+            other => plan_err!("{other} is no aggregate"),
+        }
+    }
+
+    /// `wb.sum("price", where=lambda e: e.item == "a")`.
+    pub fn agg(&mut self, step: usize, agg: &Agg) -> Result<Doc> {
+        let function = match (&agg.function, &agg.argument) {
+            (AggFunction::User(_), _) => {
+                return plan_err!(
+                    "the program has no word for the aggregate {}, which is a user's own",
+                    agg.function.name()
+                );
+            }
+            (AggFunction::Count, Some(_)) => "count_non_null",
+            (function, _) => function.name(),
+        };
+        let mut arguments = Vec::new();
+        if let Some(argument) = &agg.argument {
+            arguments.push(self.argument(step, argument)?);
+        }
+        if let Some(filter) = &agg.filter {
+            arguments.push(Doc::named("where", self.lambda(step, filter)?));
+        }
+        Ok(Doc::call(format!("wb.{function}"), arguments))
+    }
+
+    /// `wb.agg.string_agg("name", wb.lit(","), order_by="name")`.
+    pub fn relational(&mut self, step: usize, call: &AggregateFunction) -> Result<Doc> {
+        let AggregateFunctionParams { args, distinct, filter, order_by, null_treatment } = &call.params;
+        let mut arguments = args.iter().map(|a| self.argument(step, a)).collect::<Result<Vec<_>>>()?;
+        if *distinct {
+            arguments.push(Doc::text("distinct=True"));
+        }
+        if let Some(filter) = filter {
+            arguments.push(Doc::named("where", self.lambda(step, filter)?));
+        }
+        arguments.extend(self.ordering(step, order_by)?);
+        if *null_treatment == Some(NullTreatment::IgnoreNulls) {
+            arguments.push(Doc::text("ignore_nulls=True"));
+        }
+        Ok(Doc::call(format!("wb.agg.{}", call.func.name()), arguments))
+    }
+
+    /// An argument: a column's name, a constant, or a lambda.
+    pub fn argument(&mut self, step: usize, expr: &Expr) -> Result<Doc> {
+        match (column_name(expr), expr) {
+            (Some(name), _) => Ok(Doc::Text(quoted(name))),
+            (None, Expr::Literal(value, _)) => argument_text(value),
+            (None, expr) => self.lambda(step, expr),
+        }
+    }
+
+    pub fn orders_over(
+        &self,
+        orders: &[SortExpr],
+        schema: &DFSchema,
+        scope: &Scope,
+    ) -> Result<Vec<SortExpr>> {
+        orders.iter().map(|order| Ok(order.with_expr(self.over(&order.expr, schema, scope)?))).collect()
+    }
+
+    /// `order_by="price", descending=True`.
+    pub fn ordering(&mut self, step: usize, orders: &[SortExpr]) -> Result<Vec<Doc>> {
+        if orders.is_empty() {
+            return Ok(vec![]);
+        }
+        let mut by = orders.iter().map(|o| self.argument(step, &o.expr)).collect::<Result<Vec<_>>>()?;
+        let by = if by.len() == 1 { by.swap_remove(0) } else { Doc::list(by) };
+        let mut arguments = vec![Doc::named("order_by", by)];
+        arguments.extend(super::rows::directions(orders));
+        Ok(arguments)
+    }
+}
+
+fn once_each(key: &[(String, Expr)]) -> Vec<(String, Expr)> {
+    let mut once: Vec<(String, Expr)> = Vec::new();
+    for pair in key {
+        if !once.contains(pair) {
+            once.push(pair.clone());
+        }
+    }
+    once
+}
+
+/// What aggregates of small numbers cast by themselves.
+fn without_cast(argument: Expr, function: &AggFunction) -> Expr {
+    let Expr::Cast(cast) = &argument else { return argument };
+    let to = cast.field.data_type();
+    let own = matches!(
+        (function, to),
+        (AggFunction::Sum, DataType::Int64 | DataType::UInt64 | DataType::Float64)
+            | (AggFunction::Average, DataType::Float64)
+    );
+    if own && column_name(&cast.expr).is_some() { cast.expr.as_ref().clone() } else { argument }
+}
+
+/// The columns that an aggregate reads.
+fn used_by(aggregate: &Aggregate) -> Result<Wants> {
+    if !qualified(aggregate.input.schema()) {
+        return Ok(Wants::default());
+    }
+    let mut used = std::collections::BTreeSet::new();
+    for expr in aggregate.group_expr.iter().chain(&aggregate.aggr_expr) {
+        used.extend(positions(expr, aggregate.input.schema())?);
+    }
+    Ok(Wants { used: Some(used), ..Wants::default() })
+}
+
+/// A name that SQL has made of the call's text is none.
+fn readable_call(name: &str, call: &Call) -> String {
+    if super::expression::is_name(name) { name.to_string() } else { called(call) }
+}
+
+/// What an aggregate without a name could be called: `sum_price`, `n`.
+fn called(call: &Call) -> String {
+    let of = |function: &str, argument: Option<&Expr>| match argument {
+        None => "n".to_string(),
+        Some(argument) => match column_name(argument) {
+            Some(name) => name_of(&format!("{function}_{name}")),
+            None => name_of(function),
+        },
+    };
+    match call {
+        Call::Agg(agg) => of(agg.function.name(), agg.argument.as_ref()),
+        Call::Relational(call) => of(call.func.name(), call.params.args.first()),
+    }
+}

@@ -1,0 +1,232 @@
+//! What is done to lifetimes: windows, sessions, clips.
+
+use super::doc::Doc;
+use super::expression::Rows;
+use super::joins::on_arguments;
+use super::literal::quoted;
+use super::read::{Reader, Scope};
+use super::sources::length;
+use super::steps::{Place, Step};
+use super::words::in_words;
+use crate::Stream;
+use crate::duration::Duration;
+use crate::names::{column, column_name, names};
+use crate::nodes::{
+    AlterLifetime, CHANGE, Changes, Clip, ClipConstant, PointAtEnd, Session, WithStart, lifetime_schema,
+    start_schema,
+};
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::{DFSchema, Result, plan_err};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use whimbrel_temporal::{Closed, DurationRule, StartRule};
+
+/// So many ticks of a stream's time.
+fn duration(ticks: i64, unit: &DataType) -> Duration {
+    let nanos = |size: i128| Duration::Nanos(i128::from(ticks) * size);
+    match unit {
+        DataType::Timestamp(TimeUnit::Second, _) => nanos(1_000_000_000),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => nanos(1_000_000),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => nanos(1_000),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => nanos(1),
+        _ => Duration::Ticks(ticks),
+    }
+}
+
+impl Reader {
+    /// A step with one input, whose columns it keeps.
+    fn same(
+        &mut self,
+        plan: &LogicalPlan,
+        make: impl FnOnce(&mut Self, &Stream) -> Result<(Doc, Stream)>,
+    ) -> Result<Scope> {
+        let scope = self.read(plan, &Default::default())?;
+        let stream = self.steps.stream(scope.step).clone();
+        let (doc, stream) = make(self, &stream)?;
+        Ok(self.next(scope, Place::Query, doc, stream))
+    }
+
+    pub fn alter_lifetime(&mut self, node: &AlterLifetime) -> Result<Scope> {
+        self.same(&node.input, |reader, stream| reader.window(node, stream))
+    }
+
+    /// The word that the user took, else the rules themselves.
+    fn window(&mut self, node: &AlterLifetime, stream: &Stream) -> Result<(Doc, Stream)> {
+        let Some(unit) = stream.properties().time.clone() else {
+            return plan_err!("a window over a relation without a time: {}", node.label);
+        };
+        let text = |ticks: i64| Doc::text(length(ticks, &unit));
+        let ticks = |ticks: i64| duration(ticks, &unit);
+        let word = node.label.split(' ').next().unwrap_or_default();
+        match (word, &node.start, &node.duration) {
+            (_, StartRule::Snap { hop, offset, closed }, DurationRule::Constant(size)) => {
+                let mut arguments = vec![text(*size)];
+                let tumbling = hop == size && word != "hopping";
+                if !tumbling {
+                    arguments.push(Doc::named("hop", text(*hop)));
+                }
+                if *offset != 0 {
+                    arguments.push(Doc::named("offset", text(*offset)));
+                }
+                if *closed == Closed::Right {
+                    arguments.push(Doc::text("closed=\"right\""));
+                }
+                let (verb, made) = match tumbling {
+                    true => (".tumbling", stream.tumbling(ticks(*size), ticks(*offset), *closed)?),
+                    false => {
+                        (".hopping", stream.hopping(ticks(*size), ticks(*hop), ticks(*offset), *closed)?)
+                    }
+                };
+                Ok((Doc::call(verb, arguments), made))
+            }
+            ("sliding", StartRule::Shift(1), DurationRule::Constant(size)) => {
+                Ok((Doc::call(".sliding", vec![text(*size)]), stream.sliding(ticks(*size), Closed::Left)?))
+            }
+            ("sliding", StartRule::Keep, DurationRule::Constant(size)) => {
+                let arguments = vec![text(*size), Doc::text("closed=\"right\"")];
+                Ok((Doc::call(".sliding", arguments), stream.sliding(ticks(*size), Closed::Right)?))
+            }
+            ("shift", StartRule::Shift(by), DurationRule::Keep) => {
+                Ok((Doc::call(".shift", vec![text(*by)]), stream.shift(ticks(*by))?))
+            }
+            ("alive", StartRule::Keep, DurationRule::Constant(size)) => Ok((
+                Doc::call(".alter_duration", vec![text(*size)]),
+                stream.alter_duration(Some(ticks(*size)))?,
+            )),
+            ("alive", StartRule::Keep, DurationRule::Infinite) => Ok((
+                Doc::call(".alter_duration", vec![Doc::text("float(\"inf\")")]),
+                stream.alter_duration(None)?,
+            )),
+            _ => self.rules(node, stream, &unit),
+        }
+    }
+
+    fn rules(&mut self, node: &AlterLifetime, stream: &Stream, unit: &DataType) -> Result<(Doc, Stream)> {
+        let start = node.start.clone().try_map(|e| in_words(e, start_schema()))?;
+        let rule = node.duration.clone();
+        let rule = match &node.duration {
+            DurationRule::ByLifetime(_) => rule.try_map(|e| in_words(e, lifetime_schema()))?,
+            _ => rule.try_map(|e| in_words(e, start_schema()))?,
+        };
+        let mut arguments = match &start {
+            StartRule::Keep => vec![],
+            StartRule::Shift(by) => vec![Doc::named("start", Doc::text(length(*by, unit)))],
+            StartRule::By(e) => vec![Doc::named("start", self.of_times("s", e, start_schema())?)],
+            StartRule::Snap { .. } => {
+                return plan_err!("the program has no word for a grid with another duration: {}", node.label);
+            }
+        };
+        match &rule {
+            DurationRule::Keep => {}
+            DurationRule::Constant(n) => {
+                arguments.push(Doc::named("duration", Doc::text(length(*n, unit))));
+            }
+            DurationRule::Infinite => arguments.push(Doc::named("duration", Doc::text("float(\"inf\")"))),
+            DurationRule::ByStart(e) => {
+                arguments.push(Doc::named("duration", self.of_times("s", e, start_schema())?));
+            }
+            DurationRule::ByLifetime(e) => {
+                arguments.push(Doc::named("duration", self.of_times("s, t", e, lifetime_schema())?));
+            }
+        }
+        Ok((Doc::call(".alter_lifetime", arguments), stream.alter_lifetime(start, rule)?))
+    }
+
+    /// A lambda of the start `s` and the end `t`.
+    fn of_times(&mut self, head: &str, expr: &Expr, schema: &DFSchema) -> Result<Doc> {
+        let expr = renamed_times(expr)?;
+        let schema = renamed_schema(schema)?;
+        let mut rows =
+            Rows { schema: &schema, row: &|_| String::new(), functions: &mut self.steps.functions };
+        let body = rows.write(&expr, 0)?;
+        Ok(Doc::Group(vec![Doc::Text(format!("lambda {head}: ")), body]))
+    }
+
+    pub fn with_start(&mut self, node: &WithStart) -> Result<Scope> {
+        let mut scope = self.read(&node.input, &Default::default())?;
+        let stream = self.steps.stream(scope.step).with_start(&node.name)?;
+        scope.columns.push(node.name.clone());
+        let doc = Doc::call(".with_start", vec![Doc::Text(quoted(&node.name))]);
+        Ok(self.next(scope, Place::Query, doc, stream))
+    }
+
+    pub fn session(&mut self, node: &Session) -> Result<Scope> {
+        let scope = self.read(&node.input, &Default::default())?;
+        let key = self.all_over(&node.key, node.input.schema(), &scope)?;
+        let key: Vec<String> = key.iter().filter_map(column_name).map(String::from).collect();
+        let scope = self.keyed(scope, &key)?;
+        let stream = self.steps.stream(scope.step).clone();
+        let Some(unit) = stream.properties().time.clone() else {
+            return plan_err!("a session over a relation without a time");
+        };
+        let mut arguments = vec![Doc::text(length(node.timeout, &unit))];
+        if let Some(max) = node.max_duration {
+            arguments.push(Doc::named("max_duration", Doc::text(length(max, &unit))));
+        }
+        let max = node.max_duration.map(|max| duration(max, &unit));
+        let made = stream.session(duration(node.timeout, &unit), max)?;
+        Ok(self.next(scope, Place::Query, Doc::call(".session", arguments), made))
+    }
+
+    pub fn clip_constant(&mut self, node: &ClipConstant) -> Result<Scope> {
+        self.same(&node.input, |_, stream| {
+            let Some(unit) = stream.properties().time.clone() else {
+                return plan_err!("a clip of a relation without a time");
+            };
+            let made = stream.clip_constant(duration(node.limit, &unit))?;
+            Ok((Doc::call(".clip", vec![Doc::text(length(node.limit, &unit))]), made))
+        })
+    }
+
+    pub fn clip(&mut self, node: &Clip) -> Result<Scope> {
+        let left = self.read(&node.left, &Default::default())?;
+        let right = self.read(&node.right, &Default::default())?;
+        let mut on = Vec::new();
+        for (l, r) in &node.on {
+            on.push((self.over(l, node.left.schema(), &left)?, self.over(r, node.right.schema(), &right)?));
+        }
+        let (ours, theirs) = (self.steps.stream(left.step).clone(), self.steps.stream(right.step).clone());
+        let mut arguments = vec![Doc::Input(1)];
+        arguments.extend(on_arguments(self, (left.step, right.step), &on, true)?);
+        let stream = ours.clip(&theirs, on)?;
+        let name = self.steps.name(left.step).to_string();
+        let step = Step {
+            inputs: vec![left.step, right.step],
+            place: Place::Query,
+            doc: Doc::call(".clip", arguments),
+            stream,
+            name,
+            body: None,
+        };
+        Ok(Scope { step: self.steps.add(step), columns: left.columns })
+    }
+
+    pub fn point_at_end(&mut self, node: &PointAtEnd) -> Result<Scope> {
+        self.same(&node.input, |_, stream| Ok((Doc::text(".point_at_end()"), stream.point_at_end()?)))
+    }
+
+    pub fn changes(&mut self, node: &Changes) -> Result<Scope> {
+        let read = self.read(&node.input, &Default::default())?;
+        let columns: Vec<String> = names(node.input.schema()).iter().map(ToString::to_string).collect();
+        let input = self.exactly(read, &columns)?;
+        let stream = self.steps.stream(input.step).changes()?;
+        let mut scope = self.next(input, Place::Shards, Doc::text(".changes()"), stream);
+        scope.columns.insert(0, CHANGE.to_string());
+        Ok(scope)
+    }
+}
+
+fn renamed_times(expr: &Expr) -> Result<Expr> {
+    use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+    let short = |e: Expr| match column_name(&e) {
+        Some("start") => Ok(Transformed::yes(column("s"))),
+        Some("end") => Ok(Transformed::yes(column("t"))),
+        _ => Ok(Transformed::no(e)),
+    };
+    expr.clone().transform_up(short).data()
+}
+
+fn renamed_schema(schema: &DFSchema) -> Result<DFSchema> {
+    let fields = schema.fields().iter().zip(["s", "t"]);
+    let fields = fields.map(|(f, name)| f.as_ref().clone().with_name(name)).collect();
+    DFSchema::from_unqualified_fields(fields, Default::default())
+}

@@ -1,0 +1,162 @@
+//! Keys and movement between shards.
+
+use super::doc::Doc;
+use super::literal::quoted;
+use super::naming::name_of;
+use super::read::{Reader, Scope, Wants};
+use super::rows::{dictionary, reads_as_added};
+use super::steps::Place;
+use crate::names::{column, column_name};
+use crate::nodes::{Colocated, Exchange, Movement, ReKey, Scope as Among, Together};
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+
+impl Reader {
+    pub fn rekey(&mut self, rekey: &ReKey) -> Result<Scope> {
+        if let Some(scope) = self.computed_key(rekey)? {
+            return Ok(scope);
+        }
+        let input = self.read(&rekey.input, &Default::default())?;
+        let key =
+            rekey.key.iter().map(|e| self.key_column(e, &rekey.input, &input)).collect::<Result<Vec<_>>>()?;
+        self.keyed(input, &key)
+    }
+
+    /// A key that was computed for this: `rekey(lambda e: {"bucket": e.user % 10})`.
+    fn computed_key(&mut self, rekey: &ReKey) -> Result<Option<Scope>> {
+        let Some((below, added)) = reads_as_added(&rekey.input) else { return Ok(None) };
+        let names: Vec<&str> = rekey.key.iter().filter_map(column_name).collect();
+        let is_added = |name: &&&str| added.iter().any(|(a, _)| a == **name);
+        let in_order = names.iter().filter(is_added).eq(added.iter().map(|(name, _)| name));
+        if names.len() != rekey.key.len() || !in_order {
+            return Ok(None);
+        }
+        let input = self.read(below, &Default::default())?;
+        let mut key = Vec::new();
+        for name in names {
+            key.push(match added.iter().find(|(n, _)| n == name) {
+                Some((_, expr)) => (name.to_string(), self.over(expr, below.schema(), &input)?),
+                None => (name.to_string(), column(name)),
+            });
+        }
+        let mut scope = self.keyed_by(input, &key)?;
+        scope.columns.extend(added.into_iter().map(|(name, _)| name));
+        Ok(Some(scope))
+    }
+
+    fn key_column(&self, expr: &Expr, plan: &LogicalPlan, scope: &Scope) -> Result<String> {
+        match self.over(expr, plan.schema(), scope)? {
+            Expr::Column(c) => Ok(c.name),
+            other => plan_err!("a key has to be columns, not {other}; project it first"),
+        }
+    }
+
+    /// The stream by these of its columns.
+    pub fn keyed(&mut self, scope: Scope, key: &[String]) -> Result<Scope> {
+        let pairs: Vec<(String, Expr)> = key.iter().map(|k| (k.clone(), column(k))).collect();
+        self.keyed_by(scope, &pairs)
+    }
+
+    /// The stream by these expressions, under these names.
+    pub fn keyed_by(&mut self, scope: Scope, key: &[(String, Expr)]) -> Result<Scope> {
+        let stream = self.steps.stream(scope.step).clone();
+        let plain = |(name, expr): &(String, Expr)| column_name(expr) == Some(name);
+        let names: Vec<&String> = key.iter().map(|(name, _)| name).collect();
+        if key.iter().all(plain) && stream.properties().key.iter().collect::<Vec<_>>() == names {
+            return Ok(scope);
+        }
+        if stream.schema().fields().is_empty() {
+            let made = self.select(scope, key.to_vec(), false)?;
+            let names: Vec<String> = key.iter().map(|(name, _)| name.clone()).collect();
+            return self.keyed(made, &names);
+        }
+        let exprs = super::read::aliased(key);
+        let mut arguments = Vec::new();
+        for pair in key {
+            arguments.push(match plain(pair) {
+                true => Doc::Text(quoted(&pair.0)),
+                false => dictionary(self, scope.step, std::slice::from_ref(pair))?,
+            });
+        }
+        Ok(self.next(scope, Place::Shards, Doc::call(".rekey", arguments), stream.rekey(exprs)?))
+    }
+
+    pub fn colocated(&mut self, colocated: &Colocated, wants: &Wants) -> Result<Scope> {
+        let key = match (&colocated.together, &colocated.input) {
+            (Together::Matches, LogicalPlan::Join(join)) => return self.join(join, true, wants),
+            (Together::Matches, other) => return plan_err!("no join is co-located: {}", other.display()),
+            (Together::Equal(key), _) => key,
+        };
+        let scope = self.read(&colocated.input, &Default::default())?;
+        let key = self.all_over(key, colocated.input.schema(), &scope)?;
+        let mut arguments = Vec::new();
+        for expr in &key {
+            arguments.push(match column_name(expr) {
+                Some(name) => Doc::Text(quoted(name)),
+                None => self.lambda(scope.step, expr)?,
+            });
+        }
+        let stream = self.steps.stream(scope.step).colocated(key)?;
+        Ok(self.next(scope, Place::Query, Doc::call(".colocated", arguments), stream))
+    }
+
+    pub fn exchange(&mut self, exchange: &Exchange) -> Result<Scope> {
+        let mut scope = self.read(&exchange.input, &Default::default())?;
+        let mut arguments = Vec::new();
+        let verb = match &exchange.movement {
+            Movement::ReDistribute { key } => {
+                let key = key
+                    .iter()
+                    .map(|e| self.key_column(e, &exchange.input, &scope))
+                    .collect::<Result<Vec<_>>>()?;
+                scope = self.keyed(scope, &key)?;
+                "redistribute"
+            }
+            Movement::ReShard => "reshard",
+            Movement::Broadcast => "broadcast",
+            Movement::Multicast { to } => {
+                let to = self.over(to, exchange.input.schema(), &scope)?;
+                arguments.push(match column_name(&to) {
+                    Some(name) => Doc::Text(quoted(name)),
+                    None => self.lambda(scope.step, &to)?,
+                });
+                "multicast"
+            }
+        };
+        let stream = self.steps.stream(scope.step).clone();
+        let before = stream.properties().shards;
+        let shards = exchange.shards.unwrap_or(before);
+        // From one shard, Python would take as many as there are cores.
+        if shards != before || before == 1 {
+            arguments.push(match verb {
+                "multicast" => Doc::Text(format!("shards={shards}")),
+                _ => Doc::Text(shards.to_string()),
+            });
+        }
+        if exchange.scope == Among::Local {
+            arguments.push(Doc::text("scope=\"local\""));
+        }
+        let moved = match &exchange.movement {
+            Movement::ReDistribute { .. } => stream.redistribute(Some(shards), exchange.scope)?,
+            Movement::ReShard => stream.reshard(Some(shards), exchange.scope)?,
+            Movement::Broadcast => stream.broadcast(Some(shards), exchange.scope)?,
+            Movement::Multicast { to } => {
+                let to = self.over(to, exchange.input.schema(), &scope)?;
+                stream.multicast(to, Some(shards), exchange.scope)?
+            }
+        };
+        let name = moved_name(self.steps.name(scope.step), exchange, moved.properties().key.first());
+        Ok(self.named(scope, Place::Shards, Doc::call(format!(".{verb}"), arguments), moved, name))
+    }
+}
+
+/// `orders_by_o_custkey`, `copied_nation`: where the rows are now.
+fn moved_name(name: &str, exchange: &Exchange, key: Option<&String>) -> String {
+    match (&exchange.movement, key) {
+        (Movement::ReDistribute { .. }, Some(key)) if !name.starts_with("per_") && !name.contains("_by_") => {
+            name_of(&format!("{name}_by_{key}"))
+        }
+        (Movement::Broadcast, _) if !name.starts_with("copied_") => name_of(&format!("copied_{name}")),
+        _ => name.to_string(),
+    }
+}

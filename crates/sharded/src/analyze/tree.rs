@@ -1,0 +1,268 @@
+//! The tree of a query: the operators of its stages, the movements between them, the sources.
+
+use super::Observed;
+use crate::program::{Leaf, Programs};
+use crate::stage::{Kind, Origin};
+use datafusion::common::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::time::Duration;
+use whimbrel_plan::describe;
+use whimbrel_plan::estimate::Estimate;
+use whimbrel_plan::nodes::extension;
+
+/// An estimate is wrong that is so many times too high or too low.
+const WRONG: f64 = 10.0;
+const RED: &str = "\x1b[31m";
+const PLAIN: &str = "\x1b[0m";
+
+/// What a query is expected to do, or did.
+#[derive(Debug, Clone)]
+pub struct Explained {
+    /// From the result down.
+    pub lines: Vec<Line>,
+    /// How long the query took, if it was run.
+    pub took: Option<Duration>,
+}
+
+/// An operator, a movement or a source.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// How far below the result.
+    pub depth: usize,
+    /// What is done.
+    pub text: String,
+    /// On how many shards.
+    pub shards: usize,
+    /// How many rows are expected, over all shards.
+    pub rows: Option<f64>,
+    /// How many bytes they are.
+    pub bytes: Option<f64>,
+    /// How many rows there were.
+    pub actual_rows: Option<u64>,
+    /// Whether a source was asked to leave rows out: the estimate is of all.
+    pub left_out: bool,
+    /// How many bytes moved between channels.
+    pub actual_bytes: Option<u64>,
+    /// How long the operator worked, without those below it, over all shards.
+    pub time: Option<Duration>,
+}
+
+impl Line {
+    /// Whether the estimate was more than ten times too high or too low.
+    pub fn was_wrong(&self) -> bool {
+        match (self.rows.filter(|_| !self.left_out), self.actual_rows) {
+            (Some(expected), Some(actual)) => {
+                let (expected, actual) = (expected.max(1.0), (actual as f64).max(1.0));
+                expected / actual > WRONG || actual / expected > WRONG
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Explained {
+    /// The tree as text; wrong estimates in red if there are colors.
+    pub fn text(&self, colors: bool) -> String {
+        let head = |line: &Line| format!("{}{}", "  ".repeat(line.depth), line.text);
+        let width =
+            self.lines.iter().map(|l| head(l).chars().count()).filter(|w| *w <= 72).max().unwrap_or(0);
+        let mut text = String::new();
+        for line in &self.lines {
+            let notes = notes(line);
+            let notes = if colors && line.was_wrong() { format!("{RED}{notes}{PLAIN}") } else { notes };
+            // Writing to a text cannot fail.
+            let _ = writeln!(text, "{:width$}  | {notes}", head(line));
+        }
+        if let Some(took) = self.took {
+            let _ = writeln!(text, "took {}", duration(took));
+        }
+        text
+    }
+}
+
+fn notes(line: &Line) -> String {
+    let mut notes = vec![match line.shards {
+        1 => "1 shard".to_string(),
+        n => format!("{n} shards"),
+    }];
+    if let (Some(rows), Some(bytes)) = (line.rows, line.bytes) {
+        notes.push(format!("about {} rows, {}", short(rows), size(bytes)));
+    }
+    if let Some(rows) = line.actual_rows {
+        let factor = if line.was_wrong() { " (estimate is off)" } else { "" };
+        let what = if line.left_out { "rows wanted" } else { "rows in fact" };
+        notes.push(format!("{rows} {what}{factor}"));
+    }
+    if let Some(bytes) = line.actual_bytes {
+        notes.push(format!("{} moved", size(bytes as f64)));
+    }
+    if let Some(time) = line.time {
+        notes.push(duration(time));
+    }
+    notes.join(", ")
+}
+
+/// `12`, `3.4k`, `5.6M`.
+fn short(n: f64) -> String {
+    match n {
+        n if n < 1e3 => format!("{n:.0}"),
+        n if n < 1e6 => format!("{:.1}k", n / 1e3),
+        n if n < 1e9 => format!("{:.1}M", n / 1e6),
+        n => format!("{:.1}G", n / 1e9),
+    }
+}
+
+fn size(bytes: f64) -> String {
+    match bytes {
+        b if b < 1e3 => format!("{b:.0} bytes"),
+        b if b < 1e6 => format!("{:.1} kB", b / 1e3),
+        b if b < 1e9 => format!("{:.1} MB", b / 1e6),
+        b => format!("{:.1} GB", b / 1e9),
+    }
+}
+
+fn duration(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}
+
+/// The tree of a query that was run for so long, or was not.
+pub(super) fn explained(programs: &Programs, took: Option<Duration>) -> Result<Explained> {
+    let mut tree = Tree { programs, run: took.is_some(), lines: Vec::new(), shown: HashSet::new() };
+    tree.stage(programs.stages().result.0, 0)?;
+    Ok(Explained { lines: tree.lines, took })
+}
+
+struct Tree<'a> {
+    programs: &'a Programs,
+    run: bool,
+    lines: Vec<Line>,
+    /// Stages that several others read are shown once.
+    shown: HashSet<usize>,
+}
+
+impl Tree<'_> {
+    fn stage(&mut self, number: usize, depth: usize) -> Result<()> {
+        let stage = &self.programs.stages().stages[number];
+        if !self.shown.insert(number) {
+            self.lines.push(line(depth, format!("stage {number} again"), stage.channels));
+            return Ok(());
+        }
+        match (stage.kind, self.programs.fragment(number)) {
+            (Kind::Relational, Some(fragment)) => self.node(number, &fragment.plan, depth),
+            _ => {
+                let mut depth = depth;
+                for node in stage.nodes.iter().rev() {
+                    self.lines.push(line(depth, describe(&node.plan)?, stage.channels));
+                    depth += 1;
+                }
+                (0..stage.inputs.len()).try_for_each(|input| self.input(number, input, depth, None))
+            }
+        }
+    }
+
+    /// A node of a stage, and all below it.
+    fn node(&mut self, stage: usize, plan: &LogicalPlan, depth: usize) -> Result<()> {
+        let (plan, count) = match as_node::<Observed>(plan) {
+            Some(observed) => (&observed.input, Some(&observed.count)),
+            None => (plan, None),
+        };
+        if let Some(leaf) = as_node::<Leaf>(plan) {
+            return self.input(stage, leaf.input, depth, count.map(|count| count.rows()));
+        }
+        if let Some(input) = renamed(plan) {
+            return self.node(stage, input, depth);
+        }
+        let shards = self.programs.stages().stages[stage].channels;
+        let mut line = line(depth, without_numbers(&describe(plan)?), shards);
+        self.expect(&mut line, stage, plan);
+        if let Some(count) = count.filter(|_| self.run) {
+            let below = plan.inputs().into_iter().filter_map(as_node::<Observed>);
+            let below: u64 = below.map(|input| input.count.nanoseconds()).sum();
+            line.actual_rows = Some(count.rows());
+            line.time = Some(Duration::from_nanos(count.nanoseconds().saturating_sub(below)));
+        }
+        self.lines.push(line);
+        plan.inputs().into_iter().try_for_each(|input| self.node(stage, input, depth + 1))
+    }
+
+    /// What a stage reads: a source, or what other stages send it.
+    fn input(&mut self, stage: usize, number: usize, depth: usize, read: Option<u64>) -> Result<()> {
+        let stages = &self.programs.stages().stages;
+        let input = &stages[stage].inputs[number];
+        let mut own = line(depth, String::new(), stages[stage].channels);
+        let expected = self.programs.fragment(stage).and_then(|fragment| fragment.inputs[number].clone());
+        expect(&mut own, expected, stages[stage].channels);
+        match &input.origin {
+            Origin::Scan(scan) => {
+                own.text = format!("read {}", scan.source.describe());
+                own.actual_rows = read.filter(|_| self.run);
+                own.left_out = self.programs.fragment(stage).is_some_and(|f| f.supplies[number].filters);
+                self.lines.push(own);
+                Ok(())
+            }
+            Origin::Edge { stage: from, exchange, .. } => {
+                let from = *from;
+                own.text = match exchange {
+                    Some(exchange) => describe(&extension(exchange.as_ref().clone()))?,
+                    None => "hand on".to_string(),
+                };
+                if let Some(moved) = self.programs.moved(stage, number).filter(|_| self.run) {
+                    own.actual_rows = Some(moved.rows());
+                    own.actual_bytes = exchange.as_ref().map(|_| moved.bytes());
+                }
+                self.lines.push(own);
+                self.stage(from, depth + 1)
+            }
+        }
+    }
+
+    fn expect(&self, line: &mut Line, stage: usize, plan: &LogicalPlan) {
+        let expected = self.programs.fragment(stage).map(|fragment| fragment.estimate(plan));
+        expect(line, expected, line.shards);
+    }
+}
+
+/// What is expected of one channel is expected of all.
+fn expect(line: &mut Line, each: Option<Estimate>, shards: usize) {
+    if let Some(each) = each {
+        line.rows = Some(each.rows * shards as f64);
+        line.bytes = Some(each.bytes() * shards as f64);
+    }
+}
+
+fn line(depth: usize, text: String, shards: usize) -> Line {
+    let (rows, bytes, actual_rows, actual_bytes) = (None, None, None, None);
+    Line { depth, text, shards, rows, bytes, actual_rows, left_out: false, actual_bytes, time: None }
+}
+
+/// What a plan gives new names or fewer columns, and does nothing else to: not worth a line.
+fn renamed(plan: &LogicalPlan) -> Option<&LogicalPlan> {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => Some(&alias.input),
+        LogicalPlan::Projection(projection) => {
+            let is_column = |e: &Expr| e.clone().unalias_nested().data.try_as_col().is_some();
+            projection.expr.iter().all(is_column).then_some(&projection.input)
+        }
+        _ => None,
+    }
+}
+
+/// Scans are told apart by the numbers behind their names (`t#3`); people know them by their names.
+fn without_numbers(text: &str) -> String {
+    let mut parts = text.split('#');
+    let first = parts.next().unwrap_or_default().to_string();
+    parts.fold(first, |text, part| {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        let numbered = rest.len() < part.len() && rest.starts_with('.');
+        if numbered { text + rest } else { text + "#" + part }
+    })
+}
+
+fn as_node<T: 'static>(plan: &LogicalPlan) -> Option<&T> {
+    match plan {
+        LogicalPlan::Extension(extension) => extension.node.as_any().downcast_ref(),
+        _ => None,
+    }
+}

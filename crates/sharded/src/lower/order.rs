@@ -1,0 +1,48 @@
+//! The first rows of a relation that changes, in an order.
+
+use datafusion::arrow::compute::SortOptions;
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::{FetchType, Limit, LogicalPlan, SkipType, Sort, SortExpr};
+use datafusion::physical_expr::PhysicalSortExpr;
+use whimbrel_plan::properties;
+use whimbrel_temporal::operators::TopK;
+use whimbrel_temporal::{Graph, NodeId};
+
+/// A sort or a limit. The order alone changes nothing: rows that come and go have none.
+pub(super) fn first(graph: &mut Graph, plan: &LogicalPlan, input: NodeId) -> Result<NodeId> {
+    if properties(plan)?.time.is_some() {
+        return plan_err!("{} has no meaning on a stream; use it on a table", plan.display());
+    }
+    let (sort, skip, fetch) = match plan {
+        LogicalPlan::Sort(sort) => match sort.fetch {
+            Some(fetch) => (sort, 0, fetch),
+            None => return Ok(input),
+        },
+        LogicalPlan::Limit(limit) => match (limit.input.as_ref(), extent(limit)?) {
+            (LogicalPlan::Sort(sort), (skip, fetch)) => (sort, skip, fetch),
+            _ => return plan_err!("which rows {} keeps is open; add order by", plan.display()),
+        },
+        other => return plan_err!("{} is no order of rows", other.display()),
+    };
+    Ok(graph.add(Box::new(TopK::new(order(sort)?, skip, fetch)), &[input]))
+}
+
+/// How many rows are left out, and how many are kept after them.
+fn extent(limit: &Limit) -> Result<(usize, usize)> {
+    match (limit.get_skip_type()?, limit.get_fetch_type()?) {
+        (SkipType::Literal(skip), FetchType::Literal(fetch)) => Ok((skip, fetch.unwrap_or(usize::MAX))),
+        _ => plan_err!("over a live source limit and offset are numbers"),
+    }
+}
+
+fn order(sort: &Sort) -> Result<Vec<PhysicalSortExpr>> {
+    let one = |by: &SortExpr| {
+        let expr = whimbrel_plan::physical(&by.expr, sort.input.schema())?;
+        Ok(PhysicalSortExpr { expr, options: options(by) })
+    };
+    sort.expr.iter().map(one).collect()
+}
+
+pub(super) fn options(by: &SortExpr) -> SortOptions {
+    SortOptions { descending: !by.asc, nulls_first: by.nulls_first }
+}

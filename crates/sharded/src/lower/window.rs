@@ -1,0 +1,77 @@
+//! Window functions over a relation that changes: DataFusion's, of each partition anew when a row of it comes or goes.
+
+use super::express::{columns, keyed, relabel};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::{DFSchema, Result, internal_err};
+use datafusion::execution::context::ExecutionProps;
+use datafusion::logical_expr::expr::{Sort, WindowFunctionParams};
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{Expr, Window};
+use datafusion::physical_expr::PhysicalSortExpr;
+use datafusion::physical_expr::window::WindowExpr;
+use datafusion::physical_planner::create_window_expr;
+use std::sync::Arc;
+use whimbrel_temporal::operators::{Compute, Select, WholeGroups};
+use whimbrel_temporal::{Graph, NodeId};
+
+/// The input's columns, then those of the functions.
+pub(super) fn window(graph: &mut Graph, plan: &Window, input: NodeId) -> Result<NodeId> {
+    let schema = plan.input.schema();
+    let Some((partition_by, order_by)) = plan.window_expr.first().map(partition) else { return Ok(input) };
+    if plan.window_expr.iter().map(partition).any(|other| other != (partition_by.clone(), order_by.clone())) {
+        return internal_err!("the window functions of one step have one partition and one order");
+    }
+    let own = keyed(graph, input, schema, &partition_by)?;
+    let width = schema.fields().len();
+    // The keys that were computed come after the input's columns, and go again.
+    let fields: Vec<_> = own.schema.fields().iter().chain(&plan.schema.fields()[width..]).cloned().collect();
+    let output = Arc::new(Schema::new(fields));
+    let functions = plan.window_expr.iter().map(|e| function(e, schema)).collect::<Result<Vec<_>>>()?;
+    let compute = of_partition(functions, width, output.clone());
+    let operator =
+        WholeGroups::new(own.schema.clone(), own.key, order(&order_by, schema)?, output.clone(), compute);
+    let node = graph.add(Box::new(operator), &[own.node]);
+    if output.fields().len() == plan.schema.fields().len() {
+        return Ok(relabel(graph, node, &output, plan.schema.inner()));
+    }
+    let kept = (0..width).chain(own.schema.fields().len()..output.fields().len());
+    let exprs = columns(&output, kept);
+    Ok(graph.add(Box::new(Select::new(exprs, plan.schema.inner().clone())), &[node]))
+}
+
+/// By what a window function's rows are divided, and in which order they are.
+fn partition(expr: &Expr) -> (Vec<Expr>, Vec<Sort>) {
+    match expr.clone().unalias_nested().data {
+        Expr::WindowFunction(function) => {
+            let WindowFunctionParams { partition_by, order_by, .. } = function.params;
+            (partition_by, order_by)
+        }
+        _ => (vec![], vec![]),
+    }
+}
+
+fn order(order_by: &[Sort], schema: &DFSchema) -> Result<Vec<PhysicalSortExpr>> {
+    let one = |by: &Sort| {
+        let expr = whimbrel_plan::physical(&by.expr, schema)?;
+        Ok(PhysicalSortExpr { expr, options: super::order::options(by) })
+    };
+    order_by.iter().map(one).collect()
+}
+
+fn function(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn WindowExpr>> {
+    create_window_expr(expr, schema, &ExecutionProps::new(), &PhysicalPlanningContext::default())
+}
+
+/// The rows of a partition with the values of the functions; the functions see the first columns.
+fn of_partition(functions: Vec<Arc<dyn WindowExpr>>, width: usize, output: SchemaRef) -> Compute {
+    Box::new(move |rows| {
+        let seen = rows.project(&(0..width).collect::<Vec<_>>())?;
+        let mut values: Vec<ArrayRef> = rows.columns().to_vec();
+        for function in &functions {
+            values.push(function.evaluate(&seen)?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        Ok(RecordBatch::try_new_with_options(output.clone(), values, &options)?)
+    })
+}

@@ -1,0 +1,15 @@
+//! Requirements of a plan were checked when it was made; what runs is the plan without them.
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::logical_expr::LogicalPlan;
+use whimbrel_plan::{Node, node};
+
+/// The plan with the same result that requires nothing.
+pub(crate) fn without_requirements(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let rewrite = |plan: LogicalPlan| match node(&plan) {
+        Some(Node::Colocated(colocated)) => Ok(Transformed::yes(colocated.input.clone())),
+        _ => Ok(Transformed::no(plan)),
+    };
+    plan.transform_up(rewrite).data()
+}

@@ -1,0 +1,126 @@
+//! Rows that are not wanted are not read: what comes out of Parquet files under conditions is what comes out of the
+//! same rows in memory.
+
+use crate::data::*;
+use crate::files::{Folder, scan, write_parquet};
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use datafusion::logical_expr::{Expr, lit};
+use std::sync::Arc;
+use whimbrel_plan::{JoinKind, Stream, column};
+use whimbrel_sharded::action::collect;
+use whimbrel_sharded::analyze;
+use whimbrel_sharded::dataset::MemoryDataset;
+
+const ROWS: i64 = 5000;
+const GROUP: usize = 1000;
+
+/// `id` in order, `v` in none, with nulls, `name` long.
+fn table() -> RecordBatch {
+    let id: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
+    let v: ArrayRef =
+        Arc::new(Int64Array::from_iter((0..ROWS).map(|i| (i % 7 != 3).then_some(i * 7919 % 1000))));
+    let name: ArrayRef =
+        Arc::new(StringArray::from_iter_values((0..ROWS).map(|i| format!("row number {i}"))));
+    RecordBatch::try_from_iter([("id", id), ("v", v), ("name", name)]).unwrap()
+}
+
+fn memory() -> Stream {
+    let rows = table();
+    Stream::scan("memory", Arc::new(MemoryDataset::new(rows.schema(), vec![vec![rows]]).unwrap())).unwrap()
+}
+
+fn same(folder: &Folder, query: impl Fn(&Stream) -> Stream) {
+    let path = folder.path("t.parquet");
+    write_parquet(&path, &table(), GROUP);
+    let mut wanted = rows(&query(&memory()), &local());
+    wanted.sort();
+    for shards in [1, 2, 3, 7] {
+        for options in [library(), local()] {
+            let mut found = rows(&query(&scan(std::slice::from_ref(&path), shards)), &options);
+            found.sort();
+            assert_eq!(found, wanted, "{shards} shards");
+        }
+    }
+}
+
+fn few(predicate: Expr, columns: &[&str]) -> impl Fn(&Stream) -> Stream {
+    move |stream| {
+        let rows = stream.where_(predicate.clone()).unwrap();
+        rows.select(columns.iter().map(|name| column(*name)).collect()).unwrap()
+    }
+}
+
+#[test]
+fn conditions_hold_whatever_part_of_the_rows_they_keep() {
+    let folder = Folder::new();
+    let id = || column("id");
+    let v = || column("v");
+    for predicate in [
+        id().eq(lit(4321_i64)),
+        id().gt_eq(lit(999_i64)).and(id().lt(lit(1001_i64))),
+        id().lt(lit(-1_i64)),
+        id().gt_eq(lit(0_i64)),
+        v().lt(lit(30_i64)),
+        v().lt(lit(900_i64)),
+        v().is_null(),
+        v().gt(lit(500_i64)).and(id().gt(lit(2500_i64))).and(column("name").not_eq(lit("row number 4000"))),
+        v().eq(id()).or(column("name").eq(lit("row number 77"))),
+    ] {
+        for columns in [&["id", "v", "name"][..], &["name", "id"], &["name"], &["v"]] {
+            same(&folder, few(predicate.clone(), columns));
+        }
+    }
+}
+
+#[test]
+fn a_join_tells_the_file_which_rows_it_wants() {
+    let folder = Folder::new();
+    for wanted in [vec![17, 18, 4999], (0..ROWS).collect(), vec![]] {
+        let keys: ArrayRef = Arc::new(Int64Array::from(wanted));
+        let keys = RecordBatch::try_from_iter([("k", keys)]).unwrap();
+        same(&folder, |stream| {
+            let shards = stream.properties().shards;
+            let keys = MemoryDataset::new(keys.schema(), vec![vec![keys.clone()]]).unwrap();
+            let keys = Stream::scan("keys", Arc::new(keys)).unwrap();
+            let keys = keys.broadcast(Some(shards), whimbrel_plan::Scope::Global).unwrap();
+            keys.join(stream, vec![(column("k"), column("id"))], JoinKind::Inner, "_right").unwrap()
+        });
+    }
+}
+
+#[test]
+fn row_groups_without_wanted_rows_are_left_out() {
+    let folder = Folder::new();
+    let path = folder.path("t.parquet");
+    write_parquet(&path, &table(), GROUP);
+    let wanted = scan(&[path], 1).where_(column("id").gt_eq(lit(4000_i64))).unwrap();
+    let action = collect(&wanted, &local()).unwrap();
+    action.job().wait().unwrap();
+    assert_eq!(action.job().rows_read(), 1000);
+}
+
+#[test]
+fn what_is_known_of_files_and_memory() {
+    let folder = Folder::new();
+    let path = folder.path("t.parquet");
+    write_parquet(&path, &table(), GROUP);
+    for stream in [scan(&[path], 2), memory()] {
+        let explained = analyze::explain(&stream.distinct().unwrap(), &local()).unwrap();
+        let read = explained.lines.last().unwrap();
+        assert_eq!(read.rows, Some(5000.0), "{read:?}");
+    }
+}
+
+#[test]
+fn an_analysis_counts_what_was_done() {
+    let query = memory().where_(column("id").lt(lit(10_i64))).unwrap();
+    let query = query.reshard(Some(3), whimbrel_plan::Scope::Global).unwrap().distinct().unwrap();
+    let explained = analyze::analyze(&query, &local()).unwrap().wait().unwrap();
+    let counted: Vec<Option<u64>> = explained.lines.iter().map(|line| line.actual_rows).collect();
+    assert_eq!(counted.first(), Some(&Some(10)));
+    assert_eq!(counted.last(), Some(&Some(5000)));
+    let moved: Vec<u64> = explained.lines.iter().filter_map(|line| line.actual_bytes).collect();
+    assert!(matches!(moved.as_slice(), [bytes] if *bytes >= 10 * 16), "{moved:?}");
+    let text = explained.text(true);
+    assert!(text.contains("reshard into 3 shards") && text.contains("took"), "{text}");
+}

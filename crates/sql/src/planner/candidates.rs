@@ -1,0 +1,77 @@
+//! All the ways to run a query in shards that the planner knows, with what each is expected to cost.
+
+use super::{Policy, Shards, aggregate, join, sharded, simplified};
+use datafusion::common::Result;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use std::fmt;
+use whimbrel_plan::Stream;
+
+/// A way to run a query. All of them have the same answer.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// What is done where there is a choice: by cost, or one strategy wherever it can be followed.
+    pub strategy: String,
+    /// The plan, to be run.
+    pub stream: Stream,
+    /// How many rows are expected.
+    pub rows: f64,
+    /// How many bytes are expected to move between shards.
+    pub bytes_moved: f64,
+    /// What it is expected to take: nanoseconds of the busiest shard, roughly.
+    pub cost: f64,
+    /// Whether it is the one that is run.
+    pub chosen: bool,
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.chosen { '*' } else { ' ' };
+        write!(
+            f,
+            "{mark} cost {:>12.0}, moves {:>14.0} bytes, gives {:>10.0} rows: {}",
+            self.cost, self.bytes_moved, self.rows, self.strategy
+        )
+    }
+}
+
+/// All ways to run an optimized plan, the chosen one first; plans that are equal are listed once.
+pub(crate) fn candidates(state: &SessionState, plan: LogicalPlan, shards: Shards) -> Result<Vec<Candidate>> {
+    let plan = simplified(state, plan)?;
+    let mut known: Vec<LogicalPlan> = Vec::new();
+    let mut found = Vec::new();
+    for (strategy, policy) in policies() {
+        let placed = sharded(plan.clone(), shards, policy)?;
+        if known.contains(&placed.plan) {
+            continue;
+        }
+        known.push(placed.plan.clone());
+        found.push(Candidate {
+            strategy,
+            rows: placed.estimate.rows,
+            bytes_moved: placed.bytes,
+            cost: placed.cost,
+            chosen: found.is_empty(),
+            stream: Stream::from_plan(placed.plan)?,
+        });
+    }
+    Ok(found)
+}
+
+/// By cost; each strategy for aggregates; for joins; each of both.
+fn policies() -> Vec<(String, Policy)> {
+    let aggregates = || aggregate::Strategy::ALL.into_iter().map(Some);
+    let joins = || join::Strategy::ALL.into_iter().map(Some);
+    let mut policies = vec![("by cost".to_string(), Policy::default())];
+    for aggregates in std::iter::once(None).chain(aggregates()) {
+        for joins in std::iter::once(None).chain(joins()) {
+            let of_aggregates = aggregates.map(|strategy| format!("aggregates: {strategy}"));
+            let of_joins = joins.map(|strategy| format!("joins: {strategy}"));
+            let name: Vec<String> = of_aggregates.into_iter().chain(of_joins).collect();
+            if !name.is_empty() {
+                policies.push((name.join("; "), Policy { aggregates, joins }));
+            }
+        }
+    }
+    policies
+}

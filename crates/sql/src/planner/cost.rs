@@ -1,0 +1,64 @@
+//! What movements and operators cost: nanoseconds of the busiest shard, as measured on one machine, roughly. Only
+//! their relations matter.
+
+use whimbrel_plan::Movement;
+use whimbrel_plan::estimate::Estimate;
+
+/// To find the shard of a row and to copy it there.
+const ROW_SORTED: f64 = 15.0;
+const BYTE_SORTED: f64 = 0.4;
+/// To hand a row on as it is: batches are shared, not copied.
+const ROW_HANDED: f64 = 1.0;
+/// To put a row into the hash table of a join, and to look one up.
+const ROW_BUILT: f64 = 50.0;
+const ROW_PROBED: f64 = 15.0;
+/// To find the group of a row, and to make a new one.
+const ROW_GROUPED: f64 = 20.0;
+const GROUP_MADE: f64 = 60.0;
+/// To start another stage.
+const STAGE: f64 = 50_000.0;
+
+/// What a movement takes.
+pub(super) struct Moved {
+    pub bytes: f64,
+    pub cost: f64,
+}
+
+/// Costs on so many shards.
+pub(super) struct Costs {
+    shards: f64,
+}
+
+impl Costs {
+    pub fn of(shards: usize) -> Costs {
+        Costs { shards: shards as f64 }
+    }
+
+    /// Rows that come from all shards, to so many.
+    pub fn moved(&self, rows: &Estimate, movement: &Movement, targets: usize) -> Moved {
+        let bytes = rows.bytes();
+        let elsewhere = (self.shards - 1.0) / self.shards;
+        match movement {
+            Movement::Broadcast => Moved {
+                bytes: bytes * (targets as f64 - 1.0),
+                // Every shard gets all of them.
+                cost: STAGE + rows.rows * ROW_HANDED,
+            },
+            Movement::ReShard => Moved { bytes: bytes * elsewhere, cost: STAGE + rows.rows * ROW_HANDED },
+            Movement::ReDistribute { .. } | Movement::Multicast { .. } => Moved {
+                bytes: bytes * elsewhere,
+                cost: STAGE + (rows.rows * ROW_SORTED + bytes * BYTE_SORTED) / self.shards,
+            },
+        }
+    }
+
+    /// A hash join of so many rows a shard.
+    pub fn join(&self, built: f64, probed: f64) -> f64 {
+        built * ROW_BUILT + probed * ROW_PROBED
+    }
+
+    /// An aggregate of so many rows to so many groups a shard.
+    pub fn aggregate(&self, rows: f64, groups: f64) -> f64 {
+        rows * ROW_GROUPED + groups * GROUP_MADE
+    }
+}

@@ -1,0 +1,197 @@
+//! Groups that a join throws away are not made in the first place.
+//!
+//! `few join (select k, sum(x) from many group by k)` on `k` becomes `few join (select k, sum(x) from many where k in
+//! (select k from few) group by k)`: of the rows of `many` only those of wanted groups are aggregated. What a magic set
+//! is to a recursive query (Mumick et al. 1990), `few` is to this one. It is computed once: both uses are equal.
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column, JoinConstraint, JoinType, NullEquality, Result};
+use datafusion::logical_expr::{Aggregate, Expr, Join, LogicalPlan, Projection};
+use std::sync::Arc;
+use whimbrel_plan::estimate::Estimator;
+
+/// A side has few rows if the other has so many times more groups.
+const TIMES: f64 = 8.0;
+
+/// The plan in which only wanted groups are made.
+pub(super) fn reduced(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up(|plan| match &plan {
+        LogicalPlan::Join(join) => match narrower(join)? {
+            Some(join) => Ok(Transformed::yes(LogicalPlan::Join(join))),
+            None => Ok(Transformed::no(plan)),
+        },
+        _ => Ok(Transformed::no(plan)),
+    })
+    .data()
+}
+
+/// Which sides a row without a partner may be thrown away of.
+fn narrowed(kind: JoinType) -> [bool; 2] {
+    match kind {
+        JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => [true, true],
+        JoinType::Left | JoinType::LeftAnti | JoinType::LeftMark => [false, true],
+        JoinType::Right | JoinType::RightAnti | JoinType::RightMark => [true, false],
+        JoinType::Full => [false, false],
+    }
+}
+
+fn narrower(join: &Join) -> Result<Option<Join>> {
+    if join.null_aware || join.null_equality != NullEquality::NullEqualsNothing {
+        return Ok(None);
+    }
+    let [left, right] = narrowed(join.join_type);
+    if right && let Some(side) = fewer_groups(&join.right, &join.left, |(l, r)| (r, l), join)? {
+        return Ok(Some(over(join, Arc::clone(&join.left), side)?));
+    }
+    if left && let Some(side) = fewer_groups(&join.left, &join.right, |(l, r)| (l, r), join)? {
+        return Ok(Some(over(join, side, Arc::clone(&join.right))?));
+    }
+    Ok(None)
+}
+
+fn over(join: &Join, left: Arc<LogicalPlan>, right: Arc<LogicalPlan>) -> Result<Join> {
+    let (on, filter) = (join.on.clone(), join.filter.clone());
+    Join::try_new(
+        left,
+        right,
+        on,
+        filter,
+        join.join_type,
+        join.join_constraint,
+        join.null_equality,
+        join.null_aware,
+    )
+}
+
+/// The side with only the groups that the few rows of the other side ask for.
+fn fewer_groups<'a>(
+    side: &Arc<LogicalPlan>,
+    few: &LogicalPlan,
+    sides: impl Fn(&'a (Expr, Expr)) -> (&'a Expr, &'a Expr),
+    join: &'a Join,
+) -> Result<Option<Arc<LogicalPlan>>> {
+    let estimator = Estimator::default();
+    let groups = estimator.estimate(side).rows;
+    let is_few = |plan: &LogicalPlan| estimator.estimate(plan).rows * TIMES <= groups;
+    let pairs: Vec<(&Column, &Column)> = join
+        .on
+        .iter()
+        .map(sides)
+        .filter_map(|(own, other)| Some((own.try_as_col()?, other.try_as_col()?)))
+        .collect();
+    if pairs.is_empty() || !is_few(few) {
+        return Ok(None);
+    }
+    let columns = pairs.iter().map(|(_, other)| (*other).clone()).collect();
+    let (few, columns) = narrowest(few, columns, &is_few);
+    let pairs: Vec<(&Column, &Column)> = pairs.iter().map(|(own, _)| *own).zip(&columns).collect();
+    Ok(inside(side, &pairs, few)?.map(Arc::new))
+}
+
+/// The smallest part of a plan that has all values of these columns, and few rows; with the names of the columns
+/// there.
+fn narrowest<'a>(
+    plan: &'a LogicalPlan,
+    columns: Vec<Column>,
+    is_few: &impl Fn(&LogicalPlan) -> bool,
+) -> (&'a LogicalPlan, Vec<Column>) {
+    let in_all = |input: &LogicalPlan| columns.iter().all(|c| input.schema().has_column(c));
+    let below = match plan {
+        LogicalPlan::Projection(projection) => {
+            let place = |c: &Column| projection.schema.maybe_index_of_column(c);
+            let passed = |at: usize| projection.expr[at].clone().unalias_nested().data.try_as_col().cloned();
+            let names: Option<Vec<Column>> = columns.iter().map(|c| passed(place(c)?)).collect();
+            names.map(|names| (projection.input.as_ref(), names))
+        }
+        LogicalPlan::Join(join) => {
+            use JoinType::*;
+            let left = matches!(join.join_type, Inner | Left | LeftSemi | LeftAnti | LeftMark);
+            let right = matches!(join.join_type, Inner | Right | RightSemi | RightAnti | RightMark);
+            let left = (left && in_all(&join.left)).then(|| join.left.as_ref());
+            let side = left.or_else(|| (right && in_all(&join.right)).then(|| join.right.as_ref()));
+            side.map(|side| (side, columns.clone()))
+        }
+        _ => None,
+    };
+    match below {
+        Some((input, names)) if is_few(input) => narrowest(input, names, is_few),
+        _ => (plan, columns),
+    }
+}
+
+/// Looks for an aggregate below what only passes columns on or filters.
+fn inside(
+    plan: &LogicalPlan,
+    pairs: &[(&Column, &Column)],
+    few: &LogicalPlan,
+) -> Result<Option<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => below(aggregate, pairs, few),
+        LogicalPlan::Filter(filter) => {
+            let narrow = inside(&filter.input, pairs, few)?;
+            narrow.map(|input| plan.with_new_exprs(plan.expressions(), vec![input])).transpose()
+        }
+        LogicalPlan::SubqueryAlias(alias) => {
+            let (from, to) = (plan.schema(), alias.input.schema());
+            let renamed = |column: &Column| {
+                from.maybe_index_of_column(column).map(|at| Column::from(to.qualified_field(at)))
+            };
+            through(plan, &alias.input, pairs, renamed, few)
+        }
+        LogicalPlan::Projection(projection) => {
+            let renamed = |column: &Column| {
+                let at = projection.schema.maybe_index_of_column(column)?;
+                projection.expr[at].clone().unalias_nested().data.try_as_col().cloned()
+            };
+            through(plan, &projection.input, pairs, renamed, few)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn through(
+    plan: &LogicalPlan,
+    input: &LogicalPlan,
+    pairs: &[(&Column, &Column)],
+    renamed: impl Fn(&Column) -> Option<Column>,
+    few: &LogicalPlan,
+) -> Result<Option<LogicalPlan>> {
+    let names: Vec<(Column, &Column)> =
+        pairs.iter().filter_map(|(own, other)| Some((renamed(own)?, *other))).collect();
+    let pairs: Vec<(&Column, &Column)> = names.iter().map(|(own, other)| (own, *other)).collect();
+    let narrow = inside(input, &pairs, few)?;
+    narrow.map(|input| plan.with_new_exprs(plan.expressions(), vec![input])).transpose()
+}
+
+/// The aggregate over only the rows whose groups are asked for.
+fn below(
+    aggregate: &Aggregate,
+    pairs: &[(&Column, &Column)],
+    few: &LogicalPlan,
+) -> Result<Option<LogicalPlan>> {
+    let grouped = |own: &Column| aggregate.group_expr.iter().any(|e| e.try_as_col() == Some(own));
+    let pairs: Vec<_> = pairs.iter().filter(|(own, _)| grouped(own)).collect();
+    if pairs.is_empty() {
+        return Ok(None);
+    }
+    // Its columns get names that the rows have not.
+    let names: Vec<String> = (0..pairs.len()).map(|i| format!("__wanted_{i}")).collect();
+    let columns = pairs.iter().zip(&names);
+    let columns = columns.map(|((_, other), name)| Expr::Column((*other).clone()).alias(name)).collect();
+    let keys = LogicalPlan::Projection(Projection::try_new(columns, Arc::new(few.clone()))?);
+    let on = pairs.iter().zip(&names);
+    let on = on.map(|((own, _), name)| (Expr::Column((*own).clone()), Expr::Column(Column::from_name(name))));
+    let rows = Join::try_new(
+        Arc::clone(&aggregate.input),
+        Arc::new(keys),
+        on.collect(),
+        None,
+        JoinType::LeftSemi,
+        JoinConstraint::On,
+        NullEquality::NullEqualsNothing,
+        false,
+    )?;
+    let (group, calls) = (aggregate.group_expr.clone(), aggregate.aggr_expr.clone());
+    let narrow = Aggregate::try_new(Arc::new(LogicalPlan::Join(rows)), group, calls)?;
+    Ok(Some(LogicalPlan::Aggregate(narrow)))
+}

@@ -1,0 +1,92 @@
+//! Aggregates in two steps: what each shard computes of its rows, how the parts come together, and what the whole is
+//! then (quill.txt §1.1).
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::functions_aggregate::sum::sum_udaf;
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::{Aggregate, AggregateUDF, Expr, ExprSchemable, cast};
+use std::sync::Arc;
+
+/// An aggregate in two steps. Steps may be repeated: parts of parts are parts.
+pub(super) struct Split {
+    /// Over the rows.
+    pub parts: Vec<Expr>,
+    /// Over parts, under the same names.
+    pub together: Vec<Expr>,
+    /// Over what has come together: the columns that were asked for, under their names.
+    pub whole: Vec<Expr>,
+}
+
+impl Split {
+    /// The steps; none if one of the calls cannot be put together from parts.
+    pub fn of(aggregate: &Aggregate) -> Result<Option<Split>> {
+        let mut split = Split { parts: vec![], together: vec![], whole: vec![] };
+        let first = aggregate.group_expr.len();
+        for (place, call) in aggregate.aggr_expr.iter().enumerate() {
+            let field = aggregate.schema.field(first + place);
+            let Expr::AggregateFunction(call) = call.clone().unalias() else { return Ok(None) };
+            let Some(whole) = split.call(place, &call, field.data_type(), aggregate.input.schema())? else {
+                return Ok(None);
+            };
+            split.whole.push(whole.alias(field.name()));
+        }
+        Ok(Some(split))
+    }
+
+    /// Adds a call; gives what it is, over what has come together.
+    fn call(
+        &mut self,
+        place: usize,
+        call: &AggregateFunction,
+        wanted: &DataType,
+        input: &DFSchema,
+    ) -> Result<Option<Expr>> {
+        let params = &call.params;
+        if params.distinct || !params.order_by.is_empty() || params.null_treatment.is_some() {
+            return Ok(None);
+        }
+        let whole = match call.func.name() {
+            "count" => self.part(place, "n", call, Arc::clone(&call.func), sum_udaf()),
+            "sum" => self.part(place, "sum", call, Arc::clone(&call.func), sum_udaf()),
+            "min" | "max" | "bool_and" | "bool_or" | "bit_and" | "bit_or" | "bit_xor" => {
+                self.part(place, "part", call, Arc::clone(&call.func), Arc::clone(&call.func))
+            }
+            "avg" => {
+                let [of] = params.args.as_slice() else { return Ok(None) };
+                let exact = match (of.get_type(input)?, wanted) {
+                    (DataType::Float64, DataType::Float64) => DataType::Float64,
+                    // Quotients of decimals are cut off after four more digits, as averages are.
+                    (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) if *to == from + 4 => {
+                        DataType::Decimal128(20, 0)
+                    }
+                    _ => return Ok(None),
+                };
+                let sum = self.part(place, "sum", call, sum_udaf(), sum_udaf());
+                let n = self.part(place, "n", call, count_udaf(), sum_udaf());
+                return Ok(Some(cast(sum / cast(n, exact), wanted.clone())));
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(cast(whole, wanted.clone())))
+    }
+
+    /// Adds a part that is made by one function and put together by another.
+    fn part(
+        &mut self,
+        place: usize,
+        name: &str,
+        call: &AggregateFunction,
+        made: Arc<AggregateUDF>,
+        together: Arc<AggregateUDF>,
+    ) -> Expr {
+        let name = format!("__{name}_{place}");
+        let column = Expr::Column(Column::from_name(&name));
+        let part = AggregateFunction { func: made, params: call.params.clone() };
+        let sum = AggregateFunction::new_udf(together, vec![column.clone()], false, None, vec![], None);
+        self.parts.push(Expr::AggregateFunction(part).alias(&name));
+        self.together.push(Expr::AggregateFunction(sum).alias(&name));
+        column
+    }
+}

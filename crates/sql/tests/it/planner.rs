@@ -1,0 +1,150 @@
+//! Shard planning: what the planner knows, what it chooses, and that every way has the same answer.
+
+use crate::support::{memory, query, session};
+use datafusion::arrow::array::{ArrayRef, Int64Array, StringArray};
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use std::sync::Arc;
+use whimbrel_plan::Stream;
+use whimbrel_sharded::{Options, action};
+use whimbrel_sql::{Candidate, Session};
+
+const ROWS: i64 = 120_000;
+
+/// Facts of so many groups, for three shards, and a small table of names.
+fn facts(groups: i64) -> Session {
+    let mut session = session();
+    session.set_shards(Some(3));
+    let column =
+        |of: &dyn Fn(i64) -> i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values((0..ROWS).map(of))) };
+    let facts =
+        vec![("id", column(&|i| i)), ("g", column(&|i| i * 7919 % groups)), ("x", column(&|i| i % 100))];
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10));
+    let names: ArrayRef = Arc::new(StringArray::from_iter_values((0..10).map(|i| format!("name {i}"))));
+    session.register("facts", memory(facts)).unwrap();
+    session.register("names", memory(vec![("id", ids), ("name", names)])).unwrap();
+    session
+}
+
+fn chosen(session: &mut Session, sql: &str) -> String {
+    query(session, sql).explain().unwrap()
+}
+
+/// The rows of an answer, sorted.
+fn rows(stream: &Stream) -> Vec<String> {
+    let table = action::collect(stream, &Options::default()).and_then(|action| action.wait());
+    let table = table.unwrap_or_else(|error| panic!("{}\n{error}", stream.explain().unwrap()));
+    let text = pretty_format_batches(&table.batches).unwrap().to_string();
+    let mut rows: Vec<String> = text.lines().map(str::to_string).collect();
+    rows.sort();
+    rows
+}
+
+fn all_agree(ways: &[Candidate]) {
+    let first = rows(&ways[0].stream);
+    for way in &ways[1..] {
+        assert_eq!(rows(&way.stream), first, "{way}");
+    }
+}
+
+#[test]
+fn few_groups_are_aggregated_before_they_move() {
+    let plan = chosen(&mut facts(10), "select g, sum(x) as s, avg(x * 1.0) as a from facts group by g");
+    assert_eq!(plan.matches("aggregate by").count(), 2, "{plan}");
+}
+
+#[test]
+fn rows_that_are_groups_of_their_own_move_as_they_are() {
+    let plan = chosen(&mut facts(ROWS), "select id, sum(x) as s from facts group by id");
+    assert_eq!(plan.matches("aggregate by").count(), 1, "{plan}");
+    assert!(plan.contains("redistribute by"), "{plan}");
+    assert!(plan.contains("co-located by"), "{plan}");
+}
+
+#[test]
+fn what_cannot_be_put_together_from_parts_is_not_split() {
+    let plan = chosen(&mut facts(10), "select g, median(x) as m from facts group by g");
+    assert_eq!(plan.matches("aggregate by").count(), 1, "{plan}");
+}
+
+#[test]
+fn a_small_side_is_copied() {
+    let plan = chosen(&mut facts(10), "select name, x from facts join names on g = names.id");
+    assert!(plan.contains("broadcast into 3 shards"), "{plan}");
+    assert!(!plan.contains("redistribute"), "{plan}");
+}
+
+#[test]
+fn large_sides_meet_at_the_shards_of_their_keys() {
+    let sql = "select count(*) as n from facts a join facts b on a.id = b.id and a.x <= b.x";
+    let mut session = facts(10);
+    session.set_shards(Some(16));
+    let plan = chosen(&mut session, sql);
+    assert_eq!(plan.matches("redistribute by").count(), 2, "{plan}");
+}
+
+#[test]
+fn few_rows_do_not_move() {
+    let plan = chosen(&mut facts(10), "select name, count(*) as n from names group by name");
+    assert!(!plan.contains("shards"), "{plan}");
+}
+
+#[test]
+fn rows_that_are_together_stay() {
+    let sql = "select id, n from (select id, count(*) as n from facts group by id) group by id, n";
+    let plan = chosen(&mut facts(10), sql);
+    assert_eq!(plan.matches("redistribute by").count(), 1, "{plan}");
+}
+
+#[test]
+fn how_few_rows_stay_is_a_setting() {
+    let (mut session, sql) = (facts(10), "select name, count(*) as n from names group by name");
+    session.plan("set shard_rows = 0").unwrap();
+    assert!(chosen(&mut session, sql).contains("3 shards"));
+    session.plan("reset shard_rows").unwrap();
+    assert!(!chosen(&mut session, sql).contains("3 shards"));
+}
+
+#[test]
+fn the_candidates_have_the_strategies_of_the_paper() {
+    let sql = "select name, count(*) as n, min(x) as least, avg(x * 1.5) as mean
+               from facts join names on g = names.id group by name";
+    let ways = facts(10).candidates(sql).unwrap();
+    assert!(ways[0].chosen && ways[1..].iter().all(|way| !way.chosen));
+    assert!(ways[1..].iter().all(|way| way.cost >= ways[0].cost * 0.5), "the cheapest is chosen");
+    let plans: Vec<String> = ways.iter().map(|way| way.stream.explain().unwrap()).collect();
+    for (figure, part) in [("4 (b)", "broadcast into 3 shards"), ("4 (c)", "within each group")] {
+        assert!(plans.iter().any(|plan| plan.contains(part)), "Fig. {figure}");
+    }
+    // Fig. 1 (a), (b) and (c): one, two, three aggregates.
+    for aggregates in 1..=3 {
+        assert!(plans.iter().any(|plan| plan.matches("aggregate by").count() == aggregates));
+    }
+    all_agree(&ways);
+}
+
+#[test]
+fn every_way_has_the_same_answer() {
+    let mut session = facts(1000);
+    for sql in [
+        "select count(*) as n, sum(x) as s, avg(x) as a, min(id) as least, max(id) as most from facts",
+        "select g, count(distinct x) as n from facts group by g",
+        "select g, x, count(*) as n from facts where x > 90 group by rollup(g, x) having count(*) > 1",
+        "select distinct x from facts",
+        "select g % 3 as k, sum(x) filter (where x > 3) as s from facts group by g % 3",
+        "select * from (select g, x, row_number() over (partition by g order by id) as r from facts) where r = 2",
+        "select id, sum(x) over (order by id) as s from facts order by id limit 7",
+        "select id, x from facts order by x desc, id limit 5 offset 3",
+        "select g from facts where id < 500 union all select id from names",
+        "select n.id, f.id as other from names n left join facts f on n.id = f.id * 5000",
+        "select n.id, f.x from names n full join (select * from facts where id < 20) f on n.id = f.id - 5",
+        "select count(*) as n from facts where g in (select id from names)",
+        "select count(*) as n from facts where g not in (select id from names)",
+        "select count(*) as n from facts f where exists (select 1 from names n where n.id = f.g and f.x > 50)",
+        "select name, (select max(x) from facts where g = names.id) as most from names",
+        "select a.id from facts a, facts b, names n where a.id = b.g and b.id = n.id and a.x = n.id",
+        "with recursive r(n) as (select 1 union all select n + 1 from r where n < 5) select n, count(*) as c from r join facts on g = n group by n",
+        "select count(*) as n from facts f, names n where f.x < n.id",
+    ] {
+        all_agree(&session.candidates(sql).unwrap_or_else(|error| panic!("{sql}: {error}")));
+    }
+}

@@ -1,0 +1,262 @@
+//! What is computed of all rows of a group together: each group anew when a row of it comes or goes.
+//!
+//! For what has no other way to be undone, as SQL's window functions. A change costs as much as its group is large, and
+//! tells only the rows that came out differently.
+//!
+//! Invariants: `rows[g]` are the rows of group `g` alive now, encoded, first by their order, and how often each is there,
+//! which is never 0; `told[g]` are the rows that were told of it and not ended, with where each began. Within an instant
+//! rows are taken in as they come, and the groups that they `touched` are computed once, when time has passed it.
+
+use crate::batch::{Batch, Message, Other};
+use crate::checkpoint::{restore_rows, save_rows};
+use crate::groups::Groups;
+use crate::operator::{Operator, decode, encode};
+use crate::operators::runs::runs;
+use crate::time::{BEGINNING, INFINITY, Kind, Time};
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::compute::{cast, concat_batches, take_record_batch};
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::row::{RowConverter, Rows, SortField};
+use datafusion::common::Result;
+use datafusion::physical_expr::PhysicalSortExpr;
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+
+/// From the rows of a group, in their order, to what is told of it.
+pub type Compute = Box<dyn Fn(&RecordBatch) -> Result<RecordBatch> + Send>;
+
+/// A row, encoded.
+type Row = Box<[u8]>;
+
+/// The rows of a group, and how often each is there.
+type Alive = BTreeMap<Row, i64>;
+
+/// What is told of a group, and where each row began.
+type Told = Option<(RecordBatch, Vec<Time>)>;
+
+/// Computes whole groups.
+pub struct WholeGroups {
+    key: Vec<usize>,
+    order: Vec<PhysicalSortExpr>,
+    input: SchemaRef,
+    output: SchemaRef,
+    compute: Compute,
+    groups: Option<Groups>,
+    rows: Vec<Alive>,
+    told: Vec<Told>,
+    /// The rows that end at each coming instant, with their groups.
+    ends: BTreeMap<Time, Vec<(u32, Row)>>,
+    touched: Vec<u32>,
+    now: Time,
+    waiting: Vec<Message>,
+}
+
+impl WholeGroups {
+    /// Groups by these columns, whose rows `compute` gets in this order, equal ones by all columns; it gives rows with
+    /// the columns of `output`.
+    pub fn new(
+        input: SchemaRef,
+        key: Vec<usize>,
+        order: Vec<PhysicalSortExpr>,
+        output: SchemaRef,
+        compute: Compute,
+    ) -> WholeGroups {
+        WholeGroups {
+            key,
+            order,
+            input,
+            output,
+            compute,
+            groups: None,
+            rows: Vec::new(),
+            told: Vec::new(),
+            ends: BTreeMap::new(),
+            touched: Vec::new(),
+            now: BEGINNING,
+            waiting: Vec::new(),
+        }
+    }
+
+    fn converter(&self) -> Result<RowConverter> {
+        let mut fields = Vec::new();
+        for PhysicalSortExpr { expr, options } in &self.order {
+            fields.push(SortField::new_with_options(expr.data_type(&self.input)?, *options));
+        }
+        fields.extend(self.input.fields().iter().map(|f| SortField::new(f.data_type().clone())));
+        Ok(RowConverter::new(fields)?)
+    }
+
+    fn encoded(&self, rows: &RecordBatch) -> Result<Rows> {
+        let order = self.order.iter().map(|by| by.expr.evaluate(rows)?.into_array(rows.num_rows()));
+        let mut columns: Vec<ArrayRef> = order.collect::<Result<_>>()?;
+        columns.extend(rows.columns().iter().cloned());
+        Ok(self.converter()?.convert_columns(&columns)?)
+    }
+
+    /// The rows of a group in their order.
+    fn decoded(&self, alive: &Alive) -> Result<RecordBatch> {
+        let converter = self.converter()?;
+        let parser = converter.parser();
+        let rows = alive.iter().flat_map(|(bytes, &n)| std::iter::repeat_n(bytes, n.max(0) as usize));
+        let columns = converter.convert_rows(rows.map(|bytes| parser.parse(bytes)))?;
+        let own = columns.into_iter().skip(self.order.len()).zip(self.input.fields());
+        // Dictionaries come back as their values.
+        let typed = own.map(|(column, field)| match column.data_type() == field.data_type() {
+            true => Ok(column),
+            false => Ok(cast(&column, field.data_type())?),
+        });
+        Ok(RecordBatch::try_new(self.input.clone(), typed.collect::<Result<_>>()?)?)
+    }
+
+    fn batch(&mut self, batch: Batch) -> Result<()> {
+        let mut batch = batch.compact()?;
+        let key = batch.key(&self.key)?;
+        let types: Vec<DataType> =
+            self.key.iter().map(|&c| batch.rows.column(c).data_type().clone()).collect();
+        let encoded = self.encoded(&batch.rows)?;
+        for run in runs(&batch.sync) {
+            self.advance(batch.sync[run.start])?;
+            let mut numbers = Vec::new();
+            let groups = self.groups.get_or_insert_with(|| Groups::new(&types));
+            groups.intern(&key, run.clone(), &mut numbers)?;
+            let capacity = groups.capacity().max(self.rows.len());
+            self.rows.resize_with(capacity, Alive::new);
+            self.told.resize_with(capacity, || None);
+            for (row, group) in run.zip(numbers) {
+                let bytes: Row = encoded.row(row).as_ref().into();
+                let kind = batch.kind_at(row);
+                if kind == Kind::Interval {
+                    self.ends.entry(batch.other_at(row)).or_default().push((group, bytes.clone()));
+                }
+                self.change(group, bytes, if kind == Kind::End { -1 } else { 1 });
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, group: u32, row: Row, by: i64) {
+        self.touched.push(group);
+        let alive = &mut self.rows[group as usize];
+        let count = alive.entry(row.clone()).or_default();
+        *count += by;
+        if *count == 0 {
+            alive.remove(&row);
+        }
+    }
+
+    fn advance(&mut self, time: Time) -> Result<()> {
+        while self.now < time {
+            self.commit()?;
+            let end = self.ends.first_key_value().map_or(INFINITY, |(&end, _)| end);
+            self.now = end.min(time);
+            for (group, row) in self.ends.remove(&self.now).unwrap_or_default() {
+                self.change(group, row, -1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Time passes `now`: what is told of the groups that were touched is put right.
+    fn commit(&mut self) -> Result<()> {
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        let (mut ended, mut begun) = (Vec::new(), Vec::new());
+        for group in touched {
+            let alive = &self.rows[group as usize];
+            let new = match alive.is_empty() {
+                true => RecordBatch::new_empty(self.output.clone()),
+                false => (self.compute)(&self.decoded(alive)?)?,
+            };
+            let starts = self.replace(group, &new, &mut ended)?;
+            let fresh: Vec<u32> =
+                (0..).zip(&starts).filter(|(_, s)| **s == self.now).map(|(i, _)| i).collect();
+            begun.push(take_record_batch(&new, &UInt32Array::from(fresh))?);
+            if new.num_rows() > 0 {
+                self.told[group as usize] = Some((new, starts));
+            } else if let Some(groups) = &mut self.groups {
+                groups.remove(group);
+            }
+        }
+        let (rows, starts): (Vec<RecordBatch>, Vec<Vec<Time>>) = ended.into_iter().unzip();
+        self.tell(&rows, starts.concat())?;
+        let count = begun.iter().map(RecordBatch::num_rows).sum();
+        self.tell(&begun, vec![INFINITY; count])
+    }
+
+    /// Where the rows that are told now began; what was told and is not any more is `ended`.
+    fn replace(
+        &mut self,
+        group: u32,
+        new: &RecordBatch,
+        ended: &mut Vec<(RecordBatch, Vec<Time>)>,
+    ) -> Result<Vec<Time>> {
+        let Some((old, old_starts)) = self.told[group as usize].take() else {
+            return Ok(vec![self.now; new.num_rows()]);
+        };
+        let fields = self.output.fields().iter().map(|f| SortField::new(f.data_type().clone())).collect();
+        let converter = RowConverter::new(fields)?;
+        let (old_rows, new_rows) =
+            (converter.convert_columns(old.columns())?, converter.convert_columns(new.columns())?);
+        let mut places: HashMap<&[u8], Vec<usize>> = HashMap::new();
+        for place in (0..old.num_rows()).rev() {
+            places.entry(old_rows.row(place).data()).or_default().push(place);
+        }
+        let mut stays = vec![false; old.num_rows()];
+        let mut starts = Vec::with_capacity(new.num_rows());
+        for row in 0..new.num_rows() {
+            let same = places.get_mut(new_rows.row(row).data()).and_then(Vec::pop);
+            starts.push(same.map_or(self.now, |place| old_starts[place]));
+            same.into_iter().for_each(|place| stays[place] = true);
+        }
+        let gone: Vec<u32> =
+            (0..).zip(&stays).filter(|(_, stays)| !**stays).map(|(place, _)| place).collect();
+        let gone_starts = gone.iter().map(|&place| old_starts[place as usize]).collect();
+        ended.push((take_record_batch(&old, &UInt32Array::from(gone))?, gone_starts));
+        Ok(starts)
+    }
+
+    fn tell(&mut self, rows: &[RecordBatch], other: Vec<Time>) -> Result<()> {
+        if !other.is_empty() {
+            let rows = concat_batches(&self.output, rows)?;
+            let sync = vec![self.now; other.len()].into();
+            self.waiting.push(Message::Batch(Batch::new(sync, Other::Column(other.into()), rows)));
+        }
+        Ok(())
+    }
+}
+
+impl Operator for WholeGroups {
+    fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
+        match message {
+            Message::Batch(batch) => {
+                self.batch(batch)?;
+                out.append(&mut self.waiting);
+            }
+            Message::Punctuation(time) => {
+                self.advance(time)?;
+                out.append(&mut self.waiting);
+                out.push(Message::Punctuation(time));
+            }
+        }
+        Ok(())
+    }
+
+    fn save(&self) -> Result<Vec<u8>> {
+        let told = |told: &Told| {
+            told.as_ref().map(|(rows, starts)| Ok((save_rows(rows)?, starts.clone()))).transpose()
+        };
+        let told: Vec<Option<(Vec<u8>, Vec<Time>)>> = self.told.iter().map(told).collect::<Result<_>>()?;
+        encode(&(&self.groups, &self.rows, told, &self.ends, &self.touched, self.now))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let saved: Vec<Option<(Vec<u8>, Vec<Time>)>>;
+        (self.groups, self.rows, saved, self.ends, self.touched, self.now) = decode(state)?;
+        let told = |told: Option<(Vec<u8>, Vec<Time>)>| {
+            told.map(|(rows, starts)| Ok((restore_rows(&rows)?, starts))).transpose()
+        };
+        self.told = saved.into_iter().map(told).collect::<Result<_>>()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+"""What relations can compute over several rows: DataFusion's aggregates, window functions, sets of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import _whimbrel as native
+from .aggregates import Aggregate, Order
+from .errors import InvalidError
+
+__all__ = ["GroupingSets", "agg", "cube", "grouping_sets", "rollup"]
+
+
+class RowsFunctions:
+    """
+    All of DataFusion's functions of several rows, as attributes: ``wb.agg.stddev("price")``.
+
+    ``dir(wb.agg)`` lists them; https://datafusion.apache.org/user-guide/sql/aggregate_functions.html and
+    https://datafusion.apache.org/user-guide/sql/window_functions.html describe them. Arguments are names of
+    columns, lambdas of the row, expressions and constants (a text as ``wb.lit("…")``). What they give is for
+    `Stream.aggregate`, or, with `Aggregate.over`, for `Stream.with_columns`. They are for streams without a
+    time.
+
+    By name: ``where``, only rows for which this holds; ``distinct``, each value once; ``order_by``,
+    ``descending`` and ``nulls_last`` as in `Stream.sort`, in which order the values are taken;
+    ``ignore_nulls``.
+
+    Raises
+    ------
+    InvalidError
+        If there is no function of that name; the message has the nearest one.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> clicks = wb.from_rows([{"item": "b", "price": 2}, {"item": "a", "price": 4}])
+    >>> names = wb.agg.string_agg("item", wb.lit(", "), order_by="item")
+    >>> clicks.query(lambda q: q.aggregate(names=names, median=wb.agg.median("price"))).to_rows()
+    [Row(names='a, b', median=3.0)]
+    >>> number = wb.agg.row_number().over(order_by="price", descending=True)
+    >>> clicks.query(lambda q: q.with_columns(number=number)).to_rows()
+    [Row(item='a', price=4, number=1), Row(item='b', price=2, number=2)]
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Aggregate]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def call(
+            *arguments: Any,
+            where: Any = None,
+            distinct: bool = False,
+            order_by: Any = None,
+            descending: bool | list[bool] = False,
+            nulls_last: bool | list[bool] = True,
+            ignore_nulls: bool = False,
+        ) -> Aggregate:
+            of, *more = arguments or (None,)
+            order = Order.of(order_by, descending, nulls_last)
+            return Aggregate(name, of, where, name, tuple(more), distinct, order, ignore_nulls, plain=False)
+
+        call.__name__ = call.__qualname__ = name
+        return call
+
+    def __dir__(self) -> list[str]:
+        return native.call_names()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise InvalidError(f"functions cannot be added to wb.agg; use wb.aggregate_function for {name}")
+
+    def __repr__(self) -> str:
+        return f"<{len(dir(self))} functions: dir(wb.agg) lists them>"
+
+
+agg = RowsFunctions()
+
+
+@dataclass(frozen=True)
+class GroupingSets:
+    """Several sets of columns to group by: made by `grouping_sets`, `rollup` and `cube`."""
+
+    kind: str
+    sets: tuple[tuple[str, ...], ...]
+
+
+def grouping_sets(*sets: list[str] | tuple[str, ...] | str) -> GroupingSets:
+    """
+    Group by several sets of columns, one after the other.
+
+    Parameters
+    ----------
+    *sets
+        Names of columns, a list for each set; an empty list is the group of all rows.
+
+    Returns
+    -------
+    GroupingSets
+        For `Stream.aggregate`. In its result, a column that is not in a row's set is null, and the column
+        ``grouping_id`` tells which those are, a bit each, the last column's first.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> clicks = wb.from_rows([{"item": "a", "user": 1}, {"item": "a", "user": 2}])
+    >>> counts = clicks.query(lambda q: q.aggregate(wb.grouping_sets(["item"], []), n=wb.count()))
+    >>> sorted(counts.to_rows(), key=lambda row: row.grouping_id)
+    [Row(item='a', grouping_id=0, n=2), Row(item=None, grouping_id=1, n=2)]
+    """
+    return GroupingSets("sets", tuple((one,) if isinstance(one, str) else tuple(one) for one in sets))
+
+
+def rollup(*columns: str) -> GroupingSets:
+    """
+    Group by these columns, by all of them but the last, and so on, down to the group of all rows.
+
+    Parameters
+    ----------
+    *columns
+        Names of columns.
+
+    Returns
+    -------
+    GroupingSets
+        As `grouping_sets`.
+    """
+    return GroupingSets("rollup", (columns,))
+
+
+def cube(*columns: str) -> GroupingSets:
+    """
+    Group by every set of these columns.
+
+    Parameters
+    ----------
+    *columns
+        Names of columns.
+
+    Returns
+    -------
+    GroupingSets
+        As `grouping_sets`.
+    """
+    return GroupingSets("cube", (columns,))
