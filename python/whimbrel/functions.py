@@ -10,7 +10,36 @@ from .errors import InvalidError
 from .expressions import Expr, to_native
 
 
-class Functions:
+class Namespace:
+    """Functions as attributes, named by those who make the calls."""
+
+    _name: str
+    _made_by: str
+
+    def _names(self) -> list[str]:
+        raise NotImplementedError
+
+    def _call(self, name: str) -> Callable[..., Any]:
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        call = self._call(name)
+        call.__name__ = call.__qualname__ = name
+        return call
+
+    def __dir__(self) -> list[str]:
+        return self._names()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise InvalidError(f"functions cannot be added to {self._name}; use {self._made_by} for {name}")
+
+    def __repr__(self) -> str:
+        return f"<{len(dir(self))} functions: dir({self._name}) lists them>"
+
+
+class Functions(Namespace):
     """
     All of DataFusion's scalar functions, as attributes: ``wb.fn.sqrt(e.x)``.
 
@@ -35,24 +64,14 @@ class Functions:
     all
     """
 
-    def __getattr__(self, name: str) -> Callable[..., Expr]:
-        if name.startswith("__"):
-            raise AttributeError(name)
+    _name = "wb.fn"
+    _made_by = "wb.udf"
 
-        def call(*arguments: Any) -> Expr:
-            return Expr(native.Expr.call(name, [to_native(argument) for argument in arguments]))
-
-        call.__name__ = call.__qualname__ = name
-        return call
-
-    def __dir__(self) -> list[str]:
+    def _names(self) -> list[str]:
         return native.function_names()
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise InvalidError(f"functions cannot be added to wb.fn; use wb.udf for {name}")
-
-    def __repr__(self) -> str:
-        return f"<{len(dir(self))} functions: dir(wb.fn) lists them>"
+    def _call(self, name: str) -> Callable[..., Expr]:
+        return lambda *arguments: Expr(native.Expr.call(name, [to_native(each) for each in arguments]))
 
 
 fn = Functions()

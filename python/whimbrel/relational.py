@@ -8,12 +8,12 @@ from typing import Any
 
 from . import _whimbrel as native
 from .aggregates import Aggregate, Order
-from .errors import InvalidError
+from .functions import Namespace
 
 __all__ = ["GroupingSets", "agg", "cube", "grouping_sets", "rollup"]
 
 
-class RowsFunctions:
+class RowsFunctions(Namespace):
     """
     All of DataFusion's functions of several rows, as attributes: ``wb.agg.stddev("price")``.
 
@@ -44,10 +44,13 @@ class RowsFunctions:
     [Row(item='a', price=4, number=1), Row(item='b', price=2, number=2)]
     """
 
-    def __getattr__(self, name: str) -> Callable[..., Aggregate]:
-        if name.startswith("__"):
-            raise AttributeError(name)
+    _name = "wb.agg"
+    _made_by = "wb.aggregate_function"
 
+    def _names(self) -> list[str]:
+        return native.call_names()
+
+    def _call(self, name: str) -> Callable[..., Aggregate]:
         def call(
             *arguments: Any,
             where: Any = None,
@@ -61,17 +64,7 @@ class RowsFunctions:
             order = Order.of(order_by, descending, nulls_last)
             return Aggregate(name, of, where, name, tuple(more), distinct, order, ignore_nulls, plain=False)
 
-        call.__name__ = call.__qualname__ = name
         return call
-
-    def __dir__(self) -> list[str]:
-        return native.call_names()
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise InvalidError(f"functions cannot be added to wb.agg; use wb.aggregate_function for {name}")
-
-    def __repr__(self) -> str:
-        return f"<{len(dir(self))} functions: dir(wb.agg) lists them>"
 
 
 agg = RowsFunctions()

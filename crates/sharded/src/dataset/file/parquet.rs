@@ -37,11 +37,11 @@ impl File {
     }
 }
 
-/// The footers of files that were read before: a process asks for the same ones again and again.
-static FOOTERS: LazyLock<Mutex<Footers>> = LazyLock::new(Mutex::default);
-
 /// Files as they were read, and which version of them that was.
 type Footers = HashMap<PathBuf, (Version, Arc<File>)>;
+
+/// The footers of files that were read before: a process asks for the same ones again and again.
+static FOOTERS: LazyLock<Mutex<Footers>> = LazyLock::new(Mutex::default);
 
 /// How many footers are kept.
 const KEPT: usize = 1000;
