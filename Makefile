@@ -1,4 +1,5 @@
-# One command per intent; `make help` lists them. Only Rust and Python 3.11 have to be there.
+# One command per intent; `make help` lists them. Only Rust and Python 3.11 have to be there; servers for tests are
+# installed where that can be done, and done without where it cannot.
 # Everything works a second time without a network.
 
 SHELL := /bin/bash
@@ -13,11 +14,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 VENV := .venv
 RUN := $(VENV)/bin/python
 TOOLS := $(VENV)/.tools-installed
+TPCDS := $(VENV)/tpcds
 LINTERS := $(VENV)/.linters-installed
 PEER := benches/peers/differential
 PEER_TARGET := $(CARGO_TARGET_DIR)/peers
 
-.PHONY: help build demo test bench fmt lint clean
+.PHONY: help build demo scadr test bench fmt lint clean
 
 help: ## list the commands
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-7s %s\n", $$1, $$2 }'
@@ -28,6 +30,10 @@ $(RUN):
 
 $(TOOLS): requirements-dev.txt | $(RUN)
 	$(RUN) -m pip install --quiet --requirement requirements-dev.txt
+	touch $@
+
+$(TPCDS): requirements-tpcds.txt | $(RUN)
+	$(RUN) -m pip install --quiet --upgrade --target $@ --requirement requirements-tpcds.txt
 	touch $@
 
 $(LINTERS): requirements-lint.txt | $(RUN)
@@ -41,9 +47,11 @@ build: $(TOOLS) ## build everything and install the package into .venv
 demo: build ## run the papers' examples on a year of flights: table, chart, picture
 	$(RUN) examples/flights.py
 
-test: build ## every test: Rust, Python, conformance, doctests, documents
-	cargo test --release --workspace --locked --quiet
-	$(RUN) -m pytest --quiet python/tests tests
+scadr: build ## serve a microblog whose pages have a bound, at http://localhost:8000
+	$(RUN) examples/scadr/app.py
+
+test: build $(TPCDS) ## every test: Rust, Python, conformance, doctests, documents
+	tests/servers bash -c 'cargo test --release --workspace --locked --quiet && $(RUN) -m pytest --quiet python/tests tests'
 
 bench: build ## measure against Polars, DuckDB and differential dataflow; writes benches/results.json
 	CARGO_TARGET_DIR=$(PEER_TARGET) cargo build --release --locked --quiet --manifest-path $(PEER)/Cargo.toml

@@ -196,6 +196,7 @@ PLANS = {
             .sliding(7, closed="right")
             .alter_duration(9)
             .clip(4)
+            .chop(3, offset=1)
             .session(3, max_duration=30)
             .with_start("at")
             .alter_lifetime(lambda s: s + 1, lambda s, t: t - s)

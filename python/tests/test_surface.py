@@ -18,7 +18,7 @@ from whimbrel import _whimbrel
 PACKAGE = Path(wb.__file__).parent
 MODULES = [
     "whimbrel",
-    *(f"whimbrel.{m.name}" for m in pkgutil.iter_modules([str(PACKAGE)]) if m.name != "_whimbrel"),
+    *(m.name for m in pkgutil.walk_packages([str(PACKAGE)], "whimbrel.") if m.name != "whimbrel._whimbrel"),
 ]
 
 
@@ -39,7 +39,16 @@ def test_all_names_exist_and_are_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    "cls", [wb.Stream, wb.ShardedStream, wb.Expr, wb.Table, wb.Subscription, wb.LiveStream]
+    "cls",
+    [
+        wb.Stream,
+        wb.ShardedStream,
+        wb.Expr,
+        wb.Table,
+        wb.Subscription,
+        wb.LiveStream,
+        *(cls for cls in map(vars(wb.bounded).get, wb.bounded.__all__) if isinstance(cls, type)),
+    ],
 )
 def test_methods_are_documented(cls: type) -> None:
     for name in public_methods(cls):
@@ -61,6 +70,7 @@ def test_the_operators_of_the_first_release_are_there() -> None:
         "sliding",
         "session",
         "clip",
+        "chop",
         "point_at_end",
         "aggregate",
         "group_apply",
@@ -130,7 +140,7 @@ def test_the_package_is_typed() -> None:
 
 def test_import_needs_no_other_library() -> None:
     imported = set()
-    for path in PACKAGE.glob("*.py"):
+    for path in PACKAGE.rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.Import):
                 imported |= {alias.name.split(".")[0] for alias in node.names}

@@ -22,12 +22,14 @@ A query is a plan over a `ShardedStream`; sources make such streams, actions run
   around each row with `Aggregate.over`, and by several sets of groups with `grouping_sets`, `rollup` and
   `cube`.
 - Programs: `Program`, a plan as a text that builds it again (`ShardedStream.to_python`).
+- Databases for web applications, whose queries have a proven bound: `bounded`.
 - Events: `interval`, `start_edge`, `end_edge`, `punctuation`.
 - Settings: `config`. Errors: `WhimbrelError` and its subclasses, one for each remedy.
 """
 
 from __future__ import annotations
 
+from . import bounded
 from ._whimbrel import Row, __version__
 from .aggregate_functions import AggregateFunction, aggregate_function
 from .aggregates import (
@@ -50,6 +52,7 @@ from .errors import (
     InvalidError,
     ResourceExhaustedError,
     UnavailableError,
+    UnboundedError,
     UntracedLambdaWarning,
     WhimbrelError,
 )
@@ -94,6 +97,7 @@ __all__ = [
     "Subscription",
     "Table",
     "UnavailableError",
+    "UnboundedError",
     "UntracedLambdaWarning",
     "View",
     "WhimbrelError",
@@ -101,6 +105,7 @@ __all__ = [
     "agg",
     "aggregate_function",
     "avg",
+    "bounded",
     "col",
     "config",
     "count",

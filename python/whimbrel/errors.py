@@ -5,6 +5,12 @@ Every message says what happened, where (column, row, file or call) and what to 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._whimbrel import Fix
+
 
 class WhimbrelError(Exception):
     """
@@ -40,6 +46,45 @@ class DataError(WhimbrelError):
     Raised, for example, for rows out of order under ``disorder="raise"``, for a truncated file, and for an
     error inside a Python function that the query called (which is then its ``__cause__``).
     """
+
+
+class UnboundedError(WhimbrelError):
+    """
+    A query over a key/value store has no bound: rewrite it, or add what a fix names.
+
+    The message draws the query, marks the part that has no end, says why, and lists the fixes.
+
+    Attributes
+    ----------
+    reason
+        Why there is no bound, in one sentence.
+    drawing
+        The plan, the part without a limit marked.
+    fixes
+        What to write, cheapest first; each was compiled, and has the bound that it would give.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> db = wb.bounded.open("memory:")
+    >>> db.execute("create table users (name varchar(20) primary key, town varchar(40))")
+    >>> try:
+    ...     db.prepare("select name from users where town = :town")
+    ... except wb.UnboundedError as error:
+    ...     print(error.reason)
+    ...     for fix in error.fixes:
+    ...         print(fix.bound.requests, fix.paste)
+    nothing limits how many rows of users have the same town
+    1 select name from users where town = :town paginate 10
+    1 select name from users where town = :town limit 10
+    1 alter table users add cardinality limit 100 (town);
+    """
+
+    def __init__(self, message: str, reason: str = "", drawing: str = "", fixes: Sequence[Fix] = ()) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.drawing = drawing
+        self.fixes = list(fixes)
 
 
 class ResourceExhaustedError(WhimbrelError):

@@ -572,6 +572,42 @@ class Stream:
         left, right, pairs = _keyed_pair(self, by, on, left_on, right_on)
         return Stream(left._plan.clip(right._plan, pairs))
 
+    def chop(self, period: Duration, *, offset: Duration = 0) -> Stream:
+        """
+        Cut lifetimes at every multiple of a period (Trill's `Chop`).
+
+        What is alive at an instant stays the same: rows start anew at every beat. After `hopping` and
+        `aggregate` it gives every window a row of its own, also where the next window holds the same.
+
+        Parameters
+        ----------
+        period
+            How far apart the beats are.
+        offset
+            Where they lie: at ``offset``, ``offset + period``, and so on.
+
+        Returns
+        -------
+        Stream
+            The same rows, in pieces. A row that never ends is cut as far as time has come.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time, or the period is not a positive whole number of ticks.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([(3, "a")], schema=["time", "ad"], time="time")
+        >>> windows = clicks.query(lambda q: q.hopping(10, 5).aggregate(n=wb.count()))
+        >>> windows.to_rows()
+        [Row(start=5, end=15, n=1)]
+        >>> windows.query(lambda q: q.chop(5)).to_rows()
+        [Row(start=5, end=10, n=1), Row(start=10, end=15, n=1)]
+        """
+        return Stream(self._plan.chop(period, offset))
+
     def point_at_end(self) -> Stream:
         """
         Turn every row into a point, of one tick, at the end of its lifetime.

@@ -4,7 +4,7 @@
 //! what the steps before it cost. Numbers saturate: `u64::MAX` means that nothing limits it, which only a plan
 //! that was allowed to be unbounded has.
 
-use crate::plan::{Access, Chain, Fetch, Source, Step};
+use crate::plan::{Access, Chain, Fetch, Keep, Source, Step};
 use std::fmt;
 
 /// The most that a call can cost.
@@ -84,17 +84,18 @@ impl Bound {
                 self.add(keys, keys, fetch.table.entry_bytes(index), 1);
                 self.add(keys, keys, record, 1);
             }
-            Access::Range { index, dereference, .. } => {
+            Access::Range { index, dereference, partitions, .. } => {
                 let primary = index.id == fetch.table.primary().id;
                 let entry = if primary { record.clone() } else { fetch.table.entry_bytes(index) };
-                self.add(keys, found, entry, 1);
+                // Each partition has to be asked for as many as are wanted.
+                self.add(keys.saturating_mul(*partitions), found.saturating_mul(*partitions), entry, 1);
                 if *dereference {
                     self.add(found, found, record, 1);
                 }
             }
         }
         // A left join has a row even where it finds none, and finds at least one row wherever it has one.
-        self.rows = found;
+        self.rows = if fetch.keep == Keep::All { found } else { keys };
     }
 
     fn add(&mut self, requests: u64, tuples: u64, each: Result<u64, String>, rounds: u64) {
@@ -130,6 +131,66 @@ impl Bound {
     }
 }
 
+/// The most that writing the rows of a statement can cost, once they are known. It is that of one try: where somebody
+/// else changes the same rows in the meantime, the statement is tried again from the beginning.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WriteBound {
+    /// Rows of the table.
+    pub rows: u64,
+    /// Requests that look at what is there.
+    pub requests: u64,
+    /// Sequential rounds of these.
+    pub rounds: u64,
+    /// What has to be true for the commits.
+    pub conditions: u64,
+    /// Keys that are put or deleted: records and entries of indexes. `u64::MAX` if a text without a length has an
+    /// index of words.
+    pub writes: u64,
+}
+
+impl WriteBound {
+    /// This and then that.
+    pub(crate) fn then(&mut self, more: &WriteBound) {
+        self.requests = self.requests.saturating_add(more.requests);
+        self.rounds = self.rounds.saturating_add(more.rounds);
+        self.conditions = self.conditions.saturating_add(more.conditions);
+        self.writes = self.writes.saturating_add(more.writes);
+    }
+
+    /// So many times.
+    pub(crate) fn times(&self, times: u64) -> WriteBound {
+        WriteBound {
+            rows: self.rows.saturating_mul(times),
+            requests: self.requests.saturating_mul(times),
+            rounds: self.rounds.saturating_mul(times),
+            conditions: self.conditions.saturating_mul(times),
+            writes: self.writes.saturating_mul(times),
+        }
+    }
+}
+
+impl fmt::Display for WriteBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = |n: u64, one: &str| match n {
+            u64::MAX => format!("any number of {one}s"),
+            n => plural(n, one),
+        };
+        write!(
+            f,
+            "at most {}, {}, {}, {} in {}",
+            most(self.rows, "row"),
+            most(self.writes, "key"),
+            most(self.conditions, "condition"),
+            most(self.requests, "request"),
+            most(self.rounds, "round")
+        )
+    }
+}
+
+fn plural(n: u64, one: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}
+
 fn product(factors: impl Iterator<Item = u64>) -> u64 {
     factors.fold(1, u64::saturating_mul)
 }
@@ -139,7 +200,6 @@ impl fmt::Display for Bound {
         if !self.is_bounded() {
             return f.write_str("no bound");
         }
-        let plural = |n: u64, one: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") };
         write!(
             f,
             "at most {} in {}, {}",

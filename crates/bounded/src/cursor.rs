@@ -1,18 +1,20 @@
 //! Cursors: where a page ended, as text that a browser can keep (piql.txt §4.1).
 //!
-//! `version (1) | query (8) | schema (8) | parameters (8) | prefix | position | mark (16)`, in letters, digits, `-` and
-//! `_`. The mark is a keyed hash (BLAKE3) of all before it, so a cursor cannot be changed or made up. It holds the
-//! last key that was returned, not a number of rows: rows that come and go before it change nothing behind it. Any
-//! server that has the database's key goes on from it.
+//! `version (1) | query (8) | schema (8) | parameters | prefix | position | mark (16)`, in letters, digits, `-` and
+//! `_`; lengths stand before the parameters and the prefix. The mark is a keyed hash (BLAKE3) of all before it, so a
+//! cursor cannot be changed or made up; who holds one can read it. It holds the last key that was returned, not a
+//! number of rows: rows that come and go before it change nothing behind it. Any server that has the database's key
+//! goes on from it.
 
 use crate::error::{Error, Result};
 use crate::execute::Argument;
-use crate::plan::{Chain, Plan, Source, Step};
+use crate::parameters;
+use crate::plan::{Chain, ParameterType, Plan, Source, Step};
 use crate::rows::{take_varint, varint};
 use std::fmt;
 use std::str::FromStr;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const MARK: usize = 16;
 /// No cursor that was made here is longer.
 const LONGEST: usize = 64 * 1024;
@@ -92,26 +94,36 @@ fn first<const N: usize>(bytes: &[u8; 32]) -> [u8; N] {
     std::array::from_fn(|at| bytes[at])
 }
 
-fn parameters(given: &[Argument]) -> [u8; 8] {
-    short(format!("{given:?}").as_bytes())
-}
-
-/// Signs a place.
-pub(crate) fn sign(place: &Place, owner: &Owner, given: &[Argument], key: &[u8; 32]) -> Cursor {
+/// Signs a place, and the values that the query was called with.
+pub(crate) fn sign(
+    place: &Place,
+    owner: &Owner,
+    types: &[ParameterType],
+    given: &[Argument],
+    key: &[u8; 32],
+) -> Result<Cursor> {
     let mut bytes = vec![VERSION];
     bytes.extend(owner.query);
     bytes.extend(owner.schema);
-    bytes.extend(parameters(given));
-    varint(place.prefix.len() as u64, &mut bytes);
-    bytes.extend(&place.prefix);
+    for part in [&parameters::carried(types, given)?, &place.prefix] {
+        varint(part.len() as u64, &mut bytes);
+        bytes.extend(part);
+    }
     bytes.extend(&place.position);
     let mark: [u8; MARK] = first(blake3::keyed_hash(key, &bytes).as_bytes());
     bytes.extend(mark);
-    Cursor(to_text(&bytes))
+    Ok(Cursor(to_text(&bytes)))
 }
 
-/// Reads a cursor back.
-pub(crate) fn verify(cursor: &Cursor, owner: &Owner, given: &[Argument], key: &[u8; 32]) -> Result<Place> {
+/// Reads a cursor back: its place, and the values that its query is called with: those that it carries if none are
+/// given, else those that are, if they are the same.
+pub(crate) fn verify(
+    cursor: &Cursor,
+    owner: &Owner,
+    types: &[ParameterType],
+    given: Option<&[Argument]>,
+    key: &[u8; 32],
+) -> Result<(Place, Vec<Argument>)> {
     let bytes = Some(&cursor.0).filter(|text| text.len() <= LONGEST).and_then(|text| from_text(text));
     let bytes = bytes.ok_or_else(|| refused("is not one of ours"))?;
     let Some((signed, mark)) = bytes.split_last_chunk::<MARK>() else { return Err(refused("is cut off")) };
@@ -129,20 +141,32 @@ pub(crate) fn verify(cursor: &Cursor, owner: &Owner, given: &[Argument], key: &[
         rest = tail;
         Ok(*part)
     };
-    let (query, schema, given_then) = (part()?, part()?, part()?);
+    let (query, schema) = (part()?, part()?);
     if query != owner.query {
         return Err(refused("belongs to another query"));
     }
     if schema != owner.schema {
         return Err(refused("is from before a change of the schema"));
     }
-    if given_then != parameters(given) {
-        return Err(refused("belongs to the same query with other parameters"));
-    }
-    let length = take_varint(&mut rest).map_err(|_| refused("is cut off"))?;
+    let carried = sized(&mut rest)?;
+    let arguments = match given {
+        Some(given) if carried == parameters::carried(types, given)? => given.to_vec(),
+        Some(_) => return Err(refused("belongs to the same query with other parameters")),
+        None => parameters::values(types, carried)?.ok_or_else(|| {
+            Error::invalid("the parameters are too long to be in the cursor: give them again with it")
+        })?,
+    };
+    let prefix = sized(&mut rest)?.to_vec();
+    Ok((Place { prefix, position: rest.to_vec() }, arguments))
+}
+
+/// A part with its length before it.
+fn sized<'b>(rest: &mut &'b [u8]) -> Result<&'b [u8]> {
+    let length = take_varint(rest).map_err(|_| refused("is cut off"))?;
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    let (prefix, position) = rest.split_at_checked(length).ok_or_else(|| refused("is cut off"))?;
-    Ok(Place { prefix: prefix.to_vec(), position: position.to_vec() })
+    let (part, tail) = rest.split_at_checked(length).ok_or_else(|| refused("is cut off"))?;
+    *rest = tail;
+    Ok(part)
 }
 
 fn refused(why: &str) -> Error {

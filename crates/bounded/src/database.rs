@@ -5,17 +5,20 @@
 
 use crate::compile::{Compiler, Planner, Stuck};
 use crate::cursor::Owner;
+use crate::dialect::Dialect;
 use crate::error::{Error, Result};
 use crate::execute::{Argument, Executor, Page};
-use crate::plan::Plan;
+use crate::plan::{Chain, Plan};
+use crate::predict::Explain;
 use crate::prepared::Prepared;
 use crate::refusal::Suggestions;
-use crate::schema::{Change, Index, IndexKind, KeyPart, Schema, Table, fresh_name};
-use crate::store::{Atomicity, Condition, Found, Outcome, Read, Store, Write};
+use crate::schema::{Change, Index, Removal, Removed, Schema};
+use crate::store::{self, Atomicity, Closable, Condition, Found, Outcome, Read, Store, Write};
+use crate::target::{Target, for_references, returned, written};
 use crate::text::{self, Parsed};
+use crate::views::{self, Command, Maintained};
 use crate::write::{self, Kind, Repaired, Versions};
-use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, WriteOp};
+use datafusion::logical_expr::LogicalPlan;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -54,17 +57,15 @@ pub struct Database {
 }
 
 pub(crate) struct Inner {
-    pub store: Box<dyn Store>,
+    pub store: Closable,
     pub options: Options,
     pub cursor_key: [u8; 32],
     pub versions: Versions,
+    dialect: Dialect,
     schema: RwLock<Arc<Schema>>,
     /// Held while the schema changes.
-    changing: Mutex<()>,
+    pub changing: Mutex<()>,
 }
-
-/// What a statement writes, and where.
-pub(crate) type Target = (Kind, Arc<Table>);
 
 /// A statement that was compiled, and not yet prepared.
 #[derive(Debug, Clone)]
@@ -72,16 +73,25 @@ pub struct Compiled {
     /// The plan of the query, or of the query for the rows that a write changes.
     pub plan: Plan,
     pub(crate) write: Option<Target>,
+    /// What a write returns: columns of the rows that it wrote.
+    pub(crate) returning: Option<Chain>,
     pub(crate) version: u64,
     pub(crate) owner: Owner,
 }
 
 impl fmt::Display for Compiled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((kind, table)) = &self.write {
+        if let Some(Target { kind, table, .. }) = &self.write {
             writeln!(f, "{kind:?} {}", table.name)?;
         }
-        write!(f, "{}", self.plan)
+        write!(f, "{}", self.plan)?;
+        for view in self.write.iter().flat_map(|target| target.views.iter()) {
+            write!(f, "\nkeeps {}", view.view.name)?;
+            for plan in view.plans() {
+                write!(f, ", for each row {}", plan.bound)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -108,15 +118,37 @@ impl Database {
     /// # Errors
     /// As [`open`](Database::open).
     pub fn open_with(store: impl Store + 'static, options: Options) -> Result<Database> {
-        let store: Box<dyn Store> = Box::new(store);
+        Database::opened(Closable::new(Box::new(store)), options)
+    }
+
+    /// Opens the database at an address: the path of a file (`app.redb`), `memory:`,
+    /// `postgres://user@host/database?table=app` or `redis://host:port,host:port?name=app`.
+    /// What else an address can say is at [`PostgresStore::open`](crate::PostgresStore::open) and
+    /// [`RedisStore::open`](crate::RedisStore::open).
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such kind of address; else as [`open`](Database::open).
+    ///
+    /// ```
+    /// # use whimbrel_bounded::{Database, Options};
+    /// let db = Database::open_url("memory:", Options::default())?;
+    /// db.execute("create table users (name varchar(20) primary key)", &[])?;
+    /// assert!(Database::open_url("mysql://host/app", Options::default()).is_err());
+    /// # Ok::<(), whimbrel_bounded::Error>(())
+    /// ```
+    pub fn open_url(url: &str, options: Options) -> Result<Database> {
+        Database::opened(Closable::new(store::open(url)?), options)
+    }
+
+    fn opened(store: Closable, options: Options) -> Result<Database> {
         let cursor_key = match options.cursor_key {
             Some(key) => key,
-            None => kept_key(store.as_ref())?,
+            None => kept_key(&store)?,
         };
-        let schema = match value(store.as_ref(), SCHEMA)? {
+        let schema = match value(&store, SCHEMA)? {
             Some(bytes) => {
                 let schema = Schema::from_bytes(&bytes)?;
-                mend_version(store.as_ref(), &schema)?;
+                mend_version(&store, &schema)?;
                 schema
             }
             None => {
@@ -134,6 +166,21 @@ impl Database {
             options,
             cursor_key,
             versions: Versions::new()?,
+            dialect: Dialect::Whimbrel,
+            schema: RwLock::new(Arc::new(schema)),
+            changing: Mutex::default(),
+        };
+        Ok(Database { inner: Arc::new(inner) })
+    }
+
+    /// A database over a schema that no store has: to compile statements of a dialect, not to run them.
+    pub(crate) fn over(store: impl Store + 'static, schema: Schema, dialect: Dialect) -> Result<Database> {
+        let inner = Inner {
+            store: Closable::new(Box::new(store)),
+            options: Options::default(),
+            cursor_key: [0; 32],
+            versions: Versions::new()?,
+            dialect,
             schema: RwLock::new(Arc::new(schema)),
             changing: Mutex::default(),
         };
@@ -153,16 +200,46 @@ impl Database {
         self.inner.refresh()
     }
 
-    /// Runs a statement once: a change of the schema, a write or a query.
+    /// Runs a statement once: a change of the schema, a view, a write or a query. `explain` before it shows the plan instead,
+    /// and `explain slo '99% under 50ms'` says whether that will hold on this store; see [`predict`](crate::predict).
     ///
     /// # Errors
     /// As [`prepare`](Database::prepare) and [`Prepared::call`].
+    ///
+    /// ```
+    /// # use whimbrel_bounded::{Database, MemoryStore};
+    /// # let db = Database::open(MemoryStore::default())?;
+    /// db.execute("create table follows (owner varchar(20), target varchar(20), primary key (owner, target))", &[])?;
+    /// db.execute("create materialized view fans as select target, count(*) as n from follows group by target", &[])?;
+    /// db.execute("insert into follows values ('bob', 'ann'), ('cid', 'ann')", &[])?;
+    /// let top = db.prepare("select target, n from fans order by n desc limit 10")?;
+    /// assert_eq!((top.plan().bound.requests, top.call(&[])?.batch.num_rows()), (1, 1));
+    /// # Ok::<(), whimbrel_bounded::Error>(())
+    /// ```
     pub fn execute(&self, sql: &str, arguments: &[Argument]) -> Result<Option<Page>> {
+        if let Some(explain) = Explain::of(sql)? {
+            return self.inner.explain(&explain).map(Some);
+        }
         let parsed = text::parse(sql)?;
+        if let Some(command) = Command::of(&parsed)? {
+            return self.inner.change_views(&command).map(|()| None);
+        }
+        if let Some(removal) = Removal::of(&parsed.statement)? {
+            return self.inner.remove(&removal).map(|()| None);
+        }
         match Change::of(&parsed)? {
             Some(change) => self.inner.change(&change).map(|()| None),
             None => self.prepare(sql)?.call(arguments).map(Some),
         }
+    }
+
+    /// Whether a statement is called with values, and can be prepared: a query or a write. A change of the schema and an
+    /// `explain` are executed.
+    ///
+    /// # Errors
+    /// `Invalid` if it cannot be read.
+    pub fn takes_values(&self, sql: &str) -> Result<bool> {
+        Ok(Explain::of(sql)?.is_none() && !changes_schema(&text::parse(sql)?)?)
     }
 
     /// Compiles a statement; nothing is made and nothing is asked of the store.
@@ -191,13 +268,19 @@ impl Database {
         Prepared::new(self.inner.clone(), sql)
     }
 
+    /// Closes the store: it is free for others, and every later call of a statement is refused. What is being asked
+    /// of it now is answered before.
+    pub fn close(&self) {
+        self.inner.store.close();
+    }
+
     /// Takes away what a crash left in the indexes. `writes_take` is longer than any write that is at work takes: what
     /// looks broken is looked at again after that time.
     ///
     /// # Errors
     /// `Unavailable` if the store does not answer; then some was repaired, and the rest can be later.
     pub fn repair(&self, writes_take: Duration) -> Result<Repaired> {
-        write::repair(self.inner.store.as_ref(), &self.schema(), writes_take)
+        write::repair(&self.inner.store, &self.schema(), writes_take)
     }
 }
 
@@ -235,9 +318,9 @@ impl Inner {
     }
 
     pub fn refresh(&self) -> Result<()> {
-        if let Some(bytes) = value(self.store.as_ref(), SCHEMA)? {
+        if let Some(bytes) = value(&self.store, SCHEMA)? {
             let schema = Schema::from_bytes(&bytes)?;
-            mend_version(self.store.as_ref(), &schema)?;
+            mend_version(&self.store, &schema)?;
             self.hold(schema);
         }
         Ok(())
@@ -250,9 +333,22 @@ impl Inner {
     /// Changes the schema, and builds what is new on rows that are there.
     pub fn change(&self, change: &Change) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (next, table) = change.apply(&self.schema())?;
+        let schema = self.schema();
+        if change.is_made(&schema)? {
+            return Ok(());
+        }
+        let (next, table) = change.apply(&schema)?;
         self.publish(next)?;
         self.build(&table)
+    }
+
+    /// Changes the schema to one without some tables or indexes, and takes their keys away.
+    pub fn remove(&self, removal: &Removal) -> Result<()> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Removed { schema, indexes }) = removal.apply(&self.schema())? else { return Ok(()) };
+        views::still_kept(&schema, self.store.capabilities())?;
+        self.publish(schema)?;
+        write::erase(&self.store, &indexes)
     }
 
     /// Builds what was left unready on a table.
@@ -267,7 +363,7 @@ impl Inner {
         if !changed.is_building() {
             return Ok(());
         }
-        match write::build(self.store.as_ref(), changed) {
+        match write::build(&self.store, changed) {
             Ok(()) => self.publish(schema.with_ready(table)?),
             Err(error @ Error::Unavailable(_)) => Err(error),
             Err(error) => {
@@ -278,7 +374,7 @@ impl Inner {
     }
 
     /// Makes this the schema, if nobody else has changed it.
-    fn publish(&self, next: Schema) -> Result<()> {
+    pub fn publish(&self, next: Schema) -> Result<()> {
         let known = self.schema();
         let before = if known.version == 0 { None } else { Some(known.to_bytes()?) };
         let condition = Condition::Same { key: SCHEMA.to_vec(), value: before };
@@ -306,35 +402,56 @@ impl Inner {
 
     /// Compiles a statement over the schema of now.
     pub fn compile(&self, sql: &str) -> Result<Compiled> {
-        let parsed = text::parse(sql)?;
-        if Change::of(&parsed)?.is_some() {
+        self.compile_over(sql, &self.schema(), &self.dialect.parse(sql)?)
+    }
+
+    /// Compiles what was parsed, over any schema.
+    pub fn compile_over(&self, sql: &str, schema: &Schema, parsed: &Parsed) -> Result<Compiled> {
+        if changes_schema(parsed)? {
             return Err(Error::invalid("a change of the schema is executed, not prepared"));
         }
-        let schema = self.schema();
-        let logical = Planner::new(&schema).plan(parsed.statement.clone())?;
-        let (query, write) = written(&schema, &parsed, logical)?;
-        let mut plan = self.plan(sql, &schema, &parsed, &query)?;
+        let logical = Planner::new(schema).plan(parsed.statement.clone())?;
+        let (query, mut write) = written(schema, parsed, logical)?;
+        if let Some(target) = &mut write {
+            target.views = Arc::new(self.kept_by(schema, target)?);
+        }
+        let mut plan = self.plan(sql, schema, parsed, &query)?;
+        plan.writes = write
+            .as_ref()
+            .map(|target| write::bound(schema, target, plan.bound.rows, self.store.capabilities()));
         plan.allowed = parsed
             .allowed
             .clone()
-            .filter(|_| !plan.bound.is_bounded() || plan.bound.requests > self.options.most_requests);
-        if let Some((Kind::Delete, table)) = &write {
-            plan.new_indexes.extend(for_references(&schema, table));
+            .filter(|_| !plan.bound.is_bounded() || plan.requests() > self.options.most_requests);
+        if let Some(target) = &write {
+            let needed =
+                target.views.iter().flat_map(Maintained::plans).flat_map(|plan| plan.new_indexes.clone());
+            plan.new_indexes.extend(needed);
+        }
+        if plan.requests() > self.options.most_requests && plan.allowed.is_none() && plan.writes.is_some() {
+            let suggestions = self.suggestions(sql, schema);
+            return Err(Error::Unbounded(Box::new(suggestions.writes_too_many(&query, plan.requests()))));
+        }
+        if let Some(Target { kind: Kind::Delete, table, .. }) = &write {
+            plan.new_indexes.extend(for_references(schema, table));
         }
         let owner = Owner::new(sql, &plan)?;
-        Ok(Compiled { plan, write, version: schema.version, owner })
+        let returning = match (&parsed.returning, &write) {
+            (Some(returning), Some(target)) => Some(returned(schema, &target.table, returning)?),
+            _ => None,
+        };
+        Ok(Compiled { plan, write, returning, version: schema.version, owner })
     }
 
     fn plan(&self, sql: &str, schema: &Schema, parsed: &Parsed, query: &LogicalPlan) -> Result<Plan> {
         let capabilities = self.store.capabilities();
-        let suggestions =
-            Suggestions { sql, schema, capabilities, most_requests: self.options.most_requests };
+        let suggestions = self.suggestions(sql, schema);
         let strict = Compiler::new(schema, capabilities, false, &parsed.parameters);
         match strict.compile(query, parsed.paginate) {
             Ok(plan) if plan.bound.requests <= self.options.most_requests || parsed.allowed.is_some() => {
                 Ok(plan)
             }
-            Ok(plan) => Err(Error::Unbounded(Box::new(suggestions.too_many(query, &plan.bound)))),
+            Ok(plan) => Err(Error::Unbounded(Box::new(suggestions.too_many(query, plan.bound.requests)))),
             Err(Stuck::Error(error)) => Err(error),
             Err(Stuck::Unbounded(_)) if parsed.allowed.is_some() => {
                 let allowing = Compiler::new(schema, capabilities, true, &parsed.parameters);
@@ -351,9 +468,33 @@ impl Inner {
         }
     }
 
+    fn suggestions<'a>(&self, sql: &'a str, schema: &'a Schema) -> Suggestions<'a> {
+        let (capabilities, most_requests) = (self.store.capabilities(), self.options.most_requests);
+        Suggestions { sql, schema, capabilities, most_requests, dialect: self.dialect }
+    }
+
+    /// The views that a statement has to keep.
+    fn kept_by(&self, schema: &Schema, target: &Target) -> Result<Vec<Maintained>> {
+        let Target { kind, table, changed, .. } = target;
+        let mut kept = views::of_table(schema, self.store.capabilities(), table)?;
+        if *kind == Kind::Update {
+            for view in kept.iter().filter(|view| view.deltas.is_empty()) {
+                if let Some(at) = view.used.iter().find(|at| changed.contains(at)) {
+                    return Err(Error::invalid(view.frozen(table, *at)));
+                }
+            }
+        }
+        kept.retain(|view| view.runs(*kind, changed) > 0);
+        Ok(kept)
+    }
+
     /// Makes the indexes that a plan needs.
     pub fn make_indexes(&self, compiled: &Compiled) -> Result<()> {
-        for (table, index) in &compiled.plan.new_indexes {
+        self.add_indexes(&compiled.plan.new_indexes)
+    }
+
+    pub fn add_indexes(&self, indexes: &[(String, Index)]) -> Result<()> {
+        for (table, index) in indexes {
             if !self.options.make_indexes {
                 let there = self.schema();
                 let table = there.table(table)?;
@@ -373,55 +514,8 @@ impl Inner {
     }
 }
 
-/// The query for the rows that a statement changes, and what it does with them.
-fn written(schema: &Schema, parsed: &Parsed, logical: LogicalPlan) -> Result<(LogicalPlan, Option<Target>)> {
-    let LogicalPlan::Dml(dml) = logical else {
-        return match logical {
-            LogicalPlan::Ddl(_)
-            | LogicalPlan::Statement(_)
-            | LogicalPlan::Explain(_)
-            | LogicalPlan::Copy(_) => Err(Error::invalid(
-                "a statement is a query, insert, upsert, update, delete, or a change of the schema",
-            )),
-            query => Ok((query, None)),
-        };
-    };
-    let table = schema.table(dml.table_name.table())?.clone();
-    let kind = match dml.op {
-        WriteOp::Insert(InsertOp::Append) if parsed.upsert => Kind::Upsert,
-        WriteOp::Insert(InsertOp::Append) => Kind::Insert,
-        WriteOp::Update => Kind::Update,
-        WriteOp::Delete => Kind::Delete,
-        _ => return Err(Error::invalid("rows are written by insert, upsert, update and delete")),
-    };
-    let query = match kind {
-        Kind::Update => before_and_after(&table, &dml.input)?,
-        _ => dml.input.as_ref().clone(),
-    };
-    Ok((query, Some((kind, table))))
-}
-
-/// The rows of an update as they are, and next to that as they will be.
-fn before_and_after(table: &Table, input: &LogicalPlan) -> Result<LogicalPlan> {
-    let LogicalPlan::Projection(after) = input else {
-        return Err(Error::invalid("update sets columns of one table: update t set a = ? where key = ?"));
-    };
-    let before = after.input.schema().columns().into_iter().take(table.columns.len());
-    let before = before.enumerate().map(|(at, column)| Expr::Column(column).alias(format!("before{at}")));
-    let after_exprs =
-        after.expr.iter().enumerate().map(|(at, expr)| expr.clone().unalias().alias(format!("after{at}")));
-    let exprs: Vec<Expr> = before.chain(after_exprs).collect();
-    Ok(LogicalPlanBuilder::from(after.input.as_ref().clone()).project(exprs)?.build()?)
-}
-
-/// Indexes that find what refers to a table.
-fn for_references(schema: &Schema, table: &Table) -> Vec<(String, Index)> {
-    let missing =
-        schema.references_to(&table.name).filter(|(from, key)| from.index_on(&key.columns).is_none());
-    missing
-        .map(|(from, key)| {
-            let parts: Vec<KeyPart> = key.columns.iter().copied().map(KeyPart::ascending).collect();
-            (from.name.clone(), Index::new(fresh_name(from, &parts), IndexKind::Ordinary, parts))
-        })
-        .collect()
+fn changes_schema(parsed: &Parsed) -> Result<bool> {
+    Ok(Command::of(parsed)?.is_some()
+        || Removal::of(&parsed.statement)?.is_some()
+        || Change::of(parsed)?.is_some())
 }

@@ -1,7 +1,8 @@
 //! Keys: values as bytes whose order, byte by byte, is the order of the values.
 //!
-//! A value is a marker and its bytes. The marker puts nulls before or behind all values, whatever the direction;
-//! a descending value has its bytes inverted. Whole numbers are eight bytes, most significant first, the sign
+//! A value is a marker and its bytes. The marker puts nulls before or behind all values, whatever the direction, and
+//! says how long a value is, so that a key can be taken apart by who does not know its table: a store that keeps
+//! keys of one first part together. A descending value has its bytes inverted. Whole numbers are eight bytes, most significant first, the sign
 //! bit flipped; floating-point numbers likewise, negative ones inverted, with one zero and one NaN (the largest);
 //! texts and bytes end with `00 00`, and a `00` in them is `00 FF`. No encoding is a prefix of another of the
 //! same type, so the order of several values one behind the other is the order of the tuple.
@@ -31,29 +32,79 @@ impl KeyOrder {
 }
 
 const NULL_FIRST: u8 = 0;
-/// The marker of everything that is not null.
-pub(crate) const VALUE: u8 = 1;
-const NULL_LAST: u8 = 2;
+/// Markers of values: one byte follows, eight, sixteen, or as many as there are to an end of two bytes.
+const ONE: u8 = 1;
+const EIGHT: u8 = 8;
+const SIXTEEN: u8 = 16;
+const ENDED: u8 = 32;
+const ENDED_INVERTED: u8 = 33;
+const NULL_LAST: u8 = 64;
+
+/// No value has a marker before this one.
+pub(crate) const FIRST_MARKER: u8 = ONE;
+/// All values have markers before this one.
+pub(crate) const BEHIND_MARKERS: u8 = NULL_LAST;
+
+/// What the value of a type begins with.
+fn marker(of: Type, order: KeyOrder) -> u8 {
+    match of {
+        Type::Bool => ONE,
+        Type::Int16 | Type::Int32 | Type::Int64 | Type::Date | Type::Timestamp | Type::Float64 => EIGHT,
+        Type::Decimal(..) => SIXTEEN,
+        Type::Text(_) | Type::Bytes(_) if order.descending => ENDED_INVERTED,
+        Type::Text(_) | Type::Bytes(_) => ENDED,
+    }
+}
+
+/// How much of a key is the number of its index and its first part; `None` if it does not have that much.
+pub(crate) fn first_part(key: &[u8]) -> Option<usize> {
+    const NUMBER: usize = size_of::<u32>();
+    let behind = NUMBER + 1;
+    let end = match key.get(NUMBER)? {
+        &NULL_FIRST | &NULL_LAST => behind,
+        &ONE => behind + 1,
+        &EIGHT => behind + 8,
+        &SIXTEEN => behind + 16,
+        &ENDED => behind + ended(&key[behind..], 0)?,
+        &ENDED_INVERTED => behind + ended(&key[behind..], 0xFF)?,
+        _ => return None,
+    };
+    (end <= key.len()).then_some(end)
+}
+
+/// Where a text or bytes end.
+fn ended(bytes: &[u8], flip: u8) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        match (bytes.get(at)? ^ flip, bytes.get(at + 1).map(|byte| byte ^ flip)) {
+            (0, Some(0)) => return Some(at + 2),
+            (0, Some(0xFF)) => at += 2,
+            (0, _) => return None,
+            _ => at += 1,
+        }
+    }
+}
 
 /// Appends the key of a value.
 pub fn encode(value: Datum<'_>, order: KeyOrder, out: &mut Vec<u8>) {
     let start = out.len() + 1;
     match value {
         Datum::Null => return out.push(if order.nulls_first { NULL_FIRST } else { NULL_LAST }),
-        _ => out.push(VALUE),
-    }
-    match value {
-        Datum::Null => {}
-        Datum::Bool(v) => out.push(v.into()),
-        Datum::Int(v) => out.extend(((v as u64) ^ (1 << 63)).to_be_bytes()),
-        Datum::Float(v) => out.extend(float_bits(v).to_be_bytes()),
-        Datum::Decimal(v) => out.extend(((v as u128) ^ (1 << 127)).to_be_bytes()),
-        Datum::Text(v) => escape(v.as_bytes(), out),
-        Datum::Bytes(v) => escape(v, out),
+        Datum::Bool(v) => out.extend([ONE, v.into()]),
+        Datum::Int(v) => marked(EIGHT, ((v as u64) ^ (1 << 63)).to_be_bytes(), out),
+        Datum::Float(v) => marked(EIGHT, float_bits(v).to_be_bytes(), out),
+        Datum::Decimal(v) => marked(SIXTEEN, ((v as u128) ^ (1 << 127)).to_be_bytes(), out),
+        Datum::Text(v) => escape(v.as_bytes(), order, out),
+        Datum::Bytes(v) => escape(v, order, out),
     }
     if order.descending {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
     }
+}
+
+fn marked<const N: usize>(marker: u8, bytes: [u8; N], out: &mut Vec<u8>) {
+    out.push(marker);
+    out.extend(bytes);
 }
 
 /// The bits of a number, ordered as the numbers are.
@@ -69,7 +120,8 @@ fn float_bits(value: f64) -> u64 {
     if bits >> 63 == 0 { bits ^ (1 << 63) } else { !bits }
 }
 
-fn escape(bytes: &[u8], out: &mut Vec<u8>) {
+fn escape(bytes: &[u8], order: KeyOrder, out: &mut Vec<u8>) {
+    out.push(if order.descending { ENDED_INVERTED } else { ENDED });
     if !bytes.contains(&0) {
         out.extend_from_slice(bytes);
     } else {
@@ -123,8 +175,8 @@ impl Decoded {
 /// `Internal` if the bytes are not such a key.
 pub fn decode(of: Type, order: KeyOrder, bytes: &mut &[u8]) -> Result<Decoded> {
     match take::<1>(bytes)?[0] {
-        VALUE => {}
         NULL_FIRST | NULL_LAST => return Ok(Decoded::Null),
+        known if known == marker(of, order) => {}
         _ => return Err(damaged()),
     }
     let flip = if order.descending { 0xFF } else { 0 };
@@ -184,4 +236,34 @@ pub fn behind(prefix: &[u8]) -> Vec<u8> {
         *last += 1;
     }
     end.into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KeyOrder, encode, first_part};
+    use crate::datum::Datum;
+
+    #[test]
+    fn the_first_part_is_found_without_its_type() {
+        let descending = KeyOrder::ASCENDING.reversed();
+        let values = [
+            Datum::Null,
+            Datum::Bool(true),
+            Datum::Int(-1),
+            Datum::Float(0.5),
+            Datum::Decimal(7),
+            Datum::Text(""),
+            Datum::Text("a\0b"),
+            Datum::Bytes(&[0, 0, 0xFF, 0xFF, 0]),
+        ];
+        for (value, order) in values.into_iter().flat_map(|v| [(v, KeyOrder::ASCENDING), (v, descending)]) {
+            let mut key = vec![0, 0, 0, 16];
+            encode(value, order, &mut key);
+            let first = key.len();
+            assert!((0..first).all(|short| first_part(&key[..short]).is_none()), "{value:?}");
+            assert_eq!(first_part(&key), Some(first), "{value:?}");
+            encode(Datum::Text("more"), order, &mut key);
+            assert_eq!(first_part(&key), Some(first), "{value:?}");
+        }
+    }
 }

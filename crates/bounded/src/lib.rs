@@ -6,16 +6,19 @@
 //!
 //! Layers, bottom up:
 //! 1. [`datum`], [`keys`], [`rows`]: values as bytes;
-//! 2. [`store`]: the trait that a store has to fill, the embedded one, one in memory, one that fails on command;
+//! 2. [`store`]: the trait that a store has to fill: the embedded one, PostgreSQL, Redis Cluster, one in memory, one
+//!    that fails on command;
 //! 3. [`schema`]: tables, indexes, limits, `create table`;
-//! 4. `text`, `compile`, [`plan`], [`bound`], [`refusal`]: from a statement to a plan with a bound, or to a refusal;
-//! 5. `execute`, [`cursor`]: plans run in rounds; pages;
+//! 4. `text`, `dialect`, `unsupported`, `compile`, [`plan`], [`bound`], [`refusal`]: from a statement to a plan with a bound, or to
+//!    a refusal;
+//! 5. `execute`, [`cursor`], `parameters`: plans run in rounds; pages;
 //! 6. `write`: rows in and out, indexes kept, limits held, repair;
-//! 7. [`Database`], [`Prepared`]: what an application uses.
+//! 7. `views`: what has no bound kept up to date by each write;
+//! 8. [`predict`]: how long a plan takes on a store that was measured, and whether a promise holds;
+//! 9. [`Database`], [`Prepared`]: what an application uses;
+//! 10. [`lint`]: the compiler as a check for pull requests, over files.
 //!
 //! Start at [`Database`].
-//!
-//! Not here: prediction of latencies, views, stores over the network.
 //!
 //! ```
 //! use whimbrel_bounded::{Database, MemoryStore};
@@ -36,24 +39,35 @@
 //! ```
 
 pub mod bound;
+mod clock;
 mod compile;
 pub mod cursor;
 mod database;
 pub mod datum;
+mod dialect;
 mod error;
 mod execute;
 pub mod keys;
+pub mod lint;
+mod parameters;
 pub mod plan;
+pub mod predict;
+mod prefix;
 mod prepared;
+mod random;
 pub mod refusal;
 pub mod rows;
 pub mod schema;
 pub mod store;
+mod target;
 mod text;
+mod unsupported;
+mod views;
 mod words;
 mod write;
 
-pub use bound::{Bound, Bytes};
+pub use bound::{Bound, Bytes, WriteBound};
+pub use clock::Clock;
 pub use cursor::Cursor;
 pub use database::{Compiled, Database, Options};
 pub use error::{Error, Result};
@@ -61,5 +75,5 @@ pub use execute::{Argument, Executor, Page};
 pub use plan::Plan;
 pub use prepared::Prepared;
 pub use refusal::{Fix, Refusal};
-pub use store::{EmbeddedStore, MemoryStore, Observed, Store};
+pub use store::{EmbeddedStore, MemoryStore, Observed, PostgresStore, RedisStore, Store};
 pub use write::Repaired;

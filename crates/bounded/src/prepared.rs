@@ -1,17 +1,19 @@
 //! A statement that is ready: compiled and lowered once, called many times, from any number of threads.
 
-use crate::cursor::{self, Cursor};
+use crate::cursor::{self, Cursor, Place};
 use crate::database::{Compiled, Inner};
 use crate::error::{Error, Result};
 use crate::execute::{self, Argument, Call, Page, Program};
-use crate::plan::Plan;
-use crate::write::{self, Written};
+use crate::plan::{ParameterType, Plan};
+use crate::store::Metered;
+use crate::target::Target;
+use crate::write::{self, Kind, Written};
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// A statement that is ready to be called.
 pub struct Prepared {
-    database: Arc<Inner>,
+    pub(crate) database: Arc<Inner>,
     sql: String,
     ready: RwLock<Arc<Ready>>,
 }
@@ -19,6 +21,8 @@ pub struct Prepared {
 struct Ready {
     compiled: Compiled,
     program: Program,
+    /// What a write returns of its rows.
+    returning: Option<Program>,
 }
 
 impl std::fmt::Debug for Prepared {
@@ -33,9 +37,15 @@ impl Prepared {
         Ok(Prepared { database, sql: sql.to_string(), ready })
     }
 
-    /// The plan, with its bound. For a write it is that of the query for the rows that change.
+    /// The plan, with its bound. For a write it is that of the query for the rows that change, and what writing them can
+    /// cost at most is beside it, views included.
     pub fn plan(&self) -> Plan {
         self.held().compiled.plan.clone()
+    }
+
+    /// What its parameters take, in the order of a call.
+    pub fn parameters(&self) -> Vec<ParameterType> {
+        self.held().compiled.plan.parameters.clone()
     }
 
     /// Calls it with these values. A query with pages returns the first; a write returns how many rows it wrote.
@@ -72,36 +82,99 @@ impl Prepared {
     /// # Ok::<(), whimbrel_bounded::Error>(())
     /// ```
     pub fn page(&self, arguments: &[Argument], cursor: Option<&Cursor>) -> Result<Page> {
+        match cursor {
+            Some(cursor) => self.behind(cursor, Some(arguments)),
+            None => self.run(arguments),
+        }
+    }
+
+    /// The page that begins at this cursor, with the values that the cursor carries. Who has a cursor of a query that is
+    /// for one user alone can so read on in that user's name: where that matters, give the values to
+    /// [`page`](Prepared::page), and a cursor of somebody else is refused.
+    ///
+    /// # Errors
+    /// As [`page`](Prepared::page); `Invalid` if the values are too long to be in a cursor (512 bytes).
+    pub fn resume(&self, cursor: &Cursor) -> Result<Page> {
+        self.behind(cursor, None)
+    }
+
+    /// Whether a call returns how many rows it wrote: it is a write without `returning`.
+    pub fn counts(&self) -> bool {
+        let ready = self.held();
+        ready.compiled.write.is_some() && ready.returning.is_none()
+    }
+
+    fn behind(&self, cursor: &Cursor, given: Option<&[Argument]>) -> Result<Page> {
+        let ready = self.current()?;
+        let plan = &ready.compiled.plan;
+        if plan.page.is_none() {
+            return Err(Error::invalid("a cursor is for a query with paginate"));
+        }
+        let key = &self.database.cursor_key;
+        let (place, arguments) = cursor::verify(cursor, &ready.compiled.owner, &plan.parameters, given, key)?;
+        let metered = Metered::new(&self.database.store);
+        self.read(&ready, &metered, &arguments, Some(place))
+    }
+
+    fn run(&self, arguments: &[Argument]) -> Result<Page> {
+        let metered = Metered::new(&self.database.store);
         for _ in 0..self.database.options.tries {
             let ready = self.current()?;
             let compiled = &ready.compiled;
-            let key = &self.database.cursor_key;
-            let place = match cursor {
-                Some(_) if compiled.plan.page.is_none() => {
-                    return Err(Error::invalid("a cursor is for a query with paginate"));
-                }
-                Some(cursor) => Some(cursor::verify(cursor, &compiled.owner, arguments, key)?),
-                None => None,
-            };
-            let store = self.database.store.as_ref();
-            let executor = self.database.options.executor;
-            let call = Call::new(store, executor, &compiled.plan.parameters, arguments, place)?;
-            let answer = execute::run(&ready.program, &call)?;
-            let Some((kind, table)) = &compiled.write else {
-                let cursor = answer.next.map(|place| cursor::sign(&place, &compiled.owner, arguments, key));
-                return Ok(Page { batch: answer.batch, cursor });
-            };
+            let page = self.read(&ready, &metered, arguments, None)?;
+            let Some(target) = &compiled.write else { return Ok(page) };
             let schema = self.database.schema();
             if schema.version != compiled.version {
                 continue;
             }
-            match write::write(store, &schema, &self.database.versions, table, *kind, &answer.batch)? {
-                Written::Rows(rows) => return counted(rows),
+            match write::write(&metered, &schema, &self.database.versions, target, &page.batch)? {
+                Written::Rows(rows) => {
+                    let batch = match &ready.returning {
+                        None => counted(rows)?,
+                        Some(program) => {
+                            let columns = written(target, &page.batch);
+                            let call = self.called(&ready, &metered, arguments, None)?;
+                            execute::over(program, columns, page.batch.num_rows(), &call)?
+                        }
+                    };
+                    return Ok(Page { batch, cursor: None, spent: metered.operations() });
+                }
                 Written::OtherSchema => self.database.refresh()?,
                 Written::Again => {}
             }
         }
         Err(Error::Unavailable("others changed the same row again and again: try again later".to_string()))
+    }
+
+    /// The rows of the query, or of the query for the rows that a write changes.
+    fn read(
+        &self,
+        ready: &Ready,
+        metered: &Metered<'_>,
+        arguments: &[Argument],
+        place: Option<Place>,
+    ) -> Result<Page> {
+        let (plan, owner) = (&ready.compiled.plan, &ready.compiled.owner);
+        let call = self.called(ready, metered, arguments, place)?;
+        let answer = execute::run(&ready.program, &call)?;
+        let sign =
+            |place| cursor::sign(&place, owner, &plan.parameters, arguments, &self.database.cursor_key);
+        Ok(Page {
+            batch: answer.batch,
+            cursor: answer.next.map(sign).transpose()?,
+            spent: metered.operations(),
+        })
+    }
+
+    fn called<'m>(
+        &self,
+        ready: &Ready,
+        metered: &'m Metered<'_>,
+        arguments: &[Argument],
+        place: Option<Place>,
+    ) -> Result<Call<'m>> {
+        let parameters = &ready.compiled.plan.parameters;
+        Call::new(metered, self.database.options.executor, parameters, arguments, place)
     }
 
     fn held(&self) -> Arc<Ready> {
@@ -124,8 +197,11 @@ fn make_ready(database: &Inner, sql: &str) -> Result<Ready> {
     for _ in 0..database.options.tries {
         let compiled = database.compile(sql)?;
         if compiled.plan.new_indexes.is_empty() {
-            let program = Program::new(&compiled.plan.chain, &compiled.plan.parameters)?;
-            return Ok(Ready { compiled, program });
+            let parameters = &compiled.plan.parameters;
+            let program = Program::new(&compiled.plan.chain, parameters)?;
+            let returning = compiled.returning.as_ref();
+            let returning = returning.map(|chain| Program::new(chain, parameters)).transpose()?;
+            return Ok(Ready { compiled, program, returning });
         }
         match database.make_indexes(&compiled) {
             // Somebody else changed the schema: it was read again, and the plan is looked for in it.
@@ -137,7 +213,15 @@ fn make_ready(database: &Inner, sql: &str) -> Result<Ready> {
 }
 
 /// How many rows were written, as a table.
-fn counted(rows: u64) -> Result<Page> {
+fn counted(rows: u64) -> Result<RecordBatch> {
     let rows: ArrayRef = Arc::new(Int64Array::from(vec![rows as i64]));
-    Ok(Page { batch: RecordBatch::try_from_iter([("rows", rows)])?, cursor: None })
+    Ok(RecordBatch::try_from_iter([("rows", rows)])?)
+}
+
+/// The rows as they are after a write; those that are gone, as they were.
+fn written<'b>(target: &Target, batch: &'b RecordBatch) -> &'b [ArrayRef] {
+    match target.kind {
+        Kind::Update => &batch.columns()[target.table.columns.len()..],
+        Kind::Insert | Kind::Upsert | Kind::Delete => batch.columns(),
+    }
 }

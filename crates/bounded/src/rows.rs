@@ -56,7 +56,8 @@ fn fits(table: &Table, at: usize, value: Datum<'_>) -> Result<()> {
     Err(Error::Data(format!("{}.{} takes {limit}, and this value has {length}", table.name, column.name)))
 }
 
-fn put(of: Type, value: Datum<'_>, out: &mut Vec<u8>) {
+/// Appends a value that is not null.
+pub(crate) fn put(of: Type, value: Datum<'_>, out: &mut Vec<u8>) {
     match (of, value) {
         (_, Datum::Null) => {}
         (_, Datum::Bool(v)) => out.push(v.into()),
@@ -113,7 +114,7 @@ impl<'a> RowReader<'a> {
         let nulls = take(&mut rest, count.div_ceil(8))?;
         for (at, target) in self.targets.iter().enumerate() {
             let null = at >= count || nulls[at / 8] & (1 << (at % 8)) != 0;
-            let value = if null { Datum::Null } else { value(self.table.columns[at].of, &mut rest)? };
+            let value = if null { Datum::Null } else { take_value(self.table.columns[at].of, &mut rest)? };
             if let Some(target) = target {
                 self.builders[*target].append(value)?;
             }
@@ -150,7 +151,8 @@ pub(crate) fn batch<'r>(
     Ok(RecordBatch::try_new(table.arrow_schema(), reader.finish())?)
 }
 
-fn value<'r>(of: Type, rest: &mut &'r [u8]) -> Result<Datum<'r>> {
+/// Takes a value that is not null from the front.
+pub(crate) fn take_value<'r>(of: Type, rest: &mut &'r [u8]) -> Result<Datum<'r>> {
     Ok(match of {
         Type::Bool => Datum::Bool(take(rest, 1)?[0] != 0),
         Type::Int16 => Datum::Int(i16::from_le_bytes(array(rest)?).into()),
@@ -173,7 +175,8 @@ fn array<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N]> {
     take(rest, N)?.try_into().map_err(|_| damaged())
 }
 
-fn take<'r>(rest: &mut &'r [u8], length: usize) -> Result<&'r [u8]> {
+/// Takes so many bytes from the front.
+pub(crate) fn take<'r>(rest: &mut &'r [u8], length: usize) -> Result<&'r [u8]> {
     let (head, tail) = rest.split_at_checked(length).ok_or_else(damaged)?;
     *rest = tail;
     Ok(head)

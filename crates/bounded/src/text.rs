@@ -13,7 +13,7 @@ use crate::words::HAS_TOKEN;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    Ident, ObjectName, Statement, VisitMut, VisitorMut,
+    Ident, ObjectName, SelectItem, Statement, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -34,7 +34,17 @@ pub(crate) struct Parsed {
     pub allowed: Option<String>,
     pub parameters: Vec<Parameter>,
     pub upsert: bool,
+    /// What a write returns of the rows that it wrote.
+    pub returning: Option<Returning>,
     pub limits: Vec<DeclaredLimit>,
+}
+
+/// `returning a, b`
+#[derive(Debug, Clone)]
+pub(crate) struct Returning {
+    pub items: Vec<SelectItem>,
+    /// What the statement calls the table, if it has another name for it.
+    pub alias: Option<Ident>,
 }
 
 /// A parameter, in the order of the call.
@@ -53,8 +63,15 @@ pub(crate) struct DeclaredLimit {
     pub columns: Vec<String>,
 }
 
-/// Reads one statement.
+/// Reads one statement, and refuses what would be passed over.
 pub(crate) fn parse(sql: &str) -> Result<Parsed> {
+    let parsed = read(sql)?;
+    crate::unsupported::check(&parsed.statement)?;
+    Ok(parsed)
+}
+
+/// The same, with clauses in it that somebody else has to take out: the planner would pass over them.
+pub(crate) fn read(sql: &str) -> Result<Parsed> {
     let mut tokens = tokens(sql)?;
     let limits = take_limits(&mut tokens)?;
     let allowed = take_allowed(&mut tokens)?;
@@ -67,7 +84,27 @@ pub(crate) fn parse(sql: &str) -> Result<Parsed> {
         true => alter_nothing(tokens)?,
         false => statement(tokens)?,
     };
-    Ok(Parsed { statement, paginate, allowed, parameters, upsert, limits })
+    let (statement, returning) = without_returning(statement);
+    Ok(Parsed { statement, paginate, allowed, parameters, upsert, returning, limits })
+}
+
+/// `… returning a, b`, which the planner does not know.
+fn without_returning(mut statement: Statement) -> (Statement, Option<Returning>) {
+    let (items, alias) = match &mut statement {
+        Statement::Insert(insert) => (insert.returning.take(), None),
+        Statement::Update(update) => (update.returning.take(), alias(&update.table)),
+        // The planner knows no other name of the table of a delete.
+        Statement::Delete(delete) => (delete.returning.take(), None),
+        _ => (None, None),
+    };
+    (statement, items.map(|items| Returning { items, alias }))
+}
+
+fn alias(table: &TableWithJoins) -> Option<Ident> {
+    match &table.relation {
+        TableFactor::Table { alias, .. } => alias.as_ref().map(|alias| alias.name.clone()),
+        _ => None,
+    }
 }
 
 fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {

@@ -1,6 +1,9 @@
 //! The arguments of the command.
 
+use crate::command::bounded::Bounded;
+use crate::lint;
 use crate::output::{Format, Look};
+use clap::builder::{EnumValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::OsString;
@@ -14,6 +17,12 @@ Exit codes:
   1    a query failed
   2    the command was called in a wrong way
   130  interrupted";
+
+const LINT_EXIT_CODES: &str = "\
+Exit codes:
+  0    every query has a bound, and none is above the lock file
+  1    something was found that has to be mended
+  2    the command was called in a wrong way, or a file could not be read";
 
 /// One query engine for every clock speed and every size of machine.
 ///
@@ -46,6 +55,10 @@ pub enum Command {
         /// Print each query as a Python program that builds its plan, and do not run it.
         #[arg(long)]
         as_python: bool,
+        /// Read standard input, JSON lines or CSV, as the table `stdin`, which grows while the query runs: tail -f x.jsonl |
+        /// whimbrel sql --live "select … from stdin group by … emit changes".
+        #[arg(long, conflicts_with = "as_python")]
+        live: bool,
     },
     /// Show the plan of a query.
     #[command(after_help = EXIT_CODES)]
@@ -85,11 +98,61 @@ pub enum Command {
         #[arg(long, value_name = "N", default_value_t = 1)]
         warmup: u32,
     },
+    /// Check that the cost of every query of an application has a bound, from files alone.
+    ///
+    /// A query is called by the comment before it, `-- name: thought_stream`, or else by file and line. Its parameters are
+    /// `?`, `$1` or `:name`.
+    #[command(after_help = LINT_EXIT_CODES)]
+    Lint(Lint),
+    /// Measure a store of bounded queries, and predict latencies on it.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Bounded(Bounded),
     /// Print what makes a shell complete the arguments of this command.
     Completions {
         /// The shell.
         shell: Shell,
     },
+}
+
+/// What is checked, and how.
+#[derive(Debug, Args)]
+pub struct Lint {
+    /// The statements that make the schema.
+    pub schema: PathBuf,
+    /// The queries and writes of the application.
+    #[arg(required = true)]
+    pub queries: Vec<PathBuf>,
+    /// More of the schema, such as `alter table t add cardinality limit 100 (owner)` for a schema that is dumped.
+    #[arg(long, value_name = "FILE")]
+    pub limits: Vec<PathBuf>,
+    /// Schema and queries are those of an ordinary PostgreSQL application; an index that is missing is an error.
+    #[arg(long)]
+    pub plain_sql: bool,
+    /// How many values an array parameter of PostgreSQL can have, as in `id = any($1)`; without it there is no bound.
+    #[arg(long, value_name = "N", requires = "plain_sql")]
+    pub most_values: Option<u64>,
+    /// The store will be one that writes key by key: Redis Cluster, with its 64 partitions.
+    #[arg(long, conflicts_with = "plain_sql")]
+    pub key_by_key: bool,
+    /// The bounds that were agreed to: fail if one is above them.
+    #[arg(long, value_name = "FILE")]
+    pub lock: Option<PathBuf>,
+    /// Write the bounds of now into the lock file.
+    #[arg(long, requires = "lock")]
+    pub update: bool,
+    /// The form of what is found.
+    #[arg(long, id = "format", value_name = "FORMAT",
+          value_parser = EnumValueParser::<lint::Format>::new().map(Form::Findings))]
+    pub format: Option<Form>,
+}
+
+/// The form of what is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Of rows.
+    Rows(Format),
+    /// Of what `lint` finds.
+    Findings(lint::Format),
 }
 
 /// Where statements are.
@@ -138,8 +201,9 @@ pub struct Settings {
     #[arg(short, long, global = true, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// The form of the rows.
-    #[arg(long, global = true, value_name = "FORMAT")]
-    pub format: Option<Format>,
+    #[arg(long, global = true, value_name = "FORMAT",
+          value_parser = EnumValueParser::<Format>::new().map(Form::Rows))]
+    pub format: Option<Form>,
     /// Show no progress bar. There is none anyway where standard error is not a terminal.
     #[arg(long, global = true)]
     pub no_progress: bool,
@@ -173,7 +237,11 @@ impl Settings {
 
     /// How results look.
     pub fn look(&self) -> Look {
-        Look { format: self.format, max_rows: self.max_rows, max_width: self.max_width }
+        let format = self.format.and_then(|form| match form {
+            Form::Rows(format) => Some(format),
+            Form::Findings(_) => None,
+        });
+        Look { format, max_rows: self.max_rows, max_width: self.max_width }
     }
 }
 

@@ -22,6 +22,8 @@ pub enum Failure {
     Interrupted,
     /// Whoever read the output went away, as `head` does: nobody has to be told.
     Closed,
+    /// What was checked has to be mended, and that was said.
+    Found,
     /// A program that was run ended with this code, and has said why.
     Program(u8),
 }
@@ -47,7 +49,7 @@ impl Failure {
     pub fn code(&self) -> u8 {
         match self {
             Failure::Usage(_) => USAGE,
-            Failure::Query(_) => QUERY,
+            Failure::Query(_) | Failure::Found => QUERY,
             Failure::Interrupted => INTERRUPTED,
             Failure::Closed => 0,
             Failure::Program(code) => *code,
@@ -59,7 +61,7 @@ impl Failure {
         match self {
             Failure::Usage(text) | Failure::Query(text) => say(&format!("error: {text}")),
             Failure::Interrupted => say("interrupted"),
-            Failure::Closed | Failure::Program(_) => {}
+            Failure::Closed | Failure::Found | Failure::Program(_) => {}
         }
     }
 }

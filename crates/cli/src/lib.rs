@@ -1,13 +1,14 @@
 //! The `whimbrel` command: from arguments and statements to rows on a terminal or in a file. Wiring only: SQL is
-//! planned by whimbrel-sql and run by whimbrel-sharded.
+//! planned by whimbrel-sql and run by whimbrel-sharded; bounds are found by whimbrel-bounded.
 //!
 //! Layers, bottom up:
 //! 1. [`failure`]: why it ends, and with which exit code; `interrupt`: Ctrl-C;
 //! 2. `output`: rows as a table, CSV, JSON and so on, and where they go;
-//! 3. `files`: opens what a statement names; `query`: runs one plan, with `progress`;
+//! 3. `files`: opens what a statement names; `live`: standard input as a table; `query`: runs one plan, with `progress`;
 //! 4. `client`: a session, and statements one by one; `script`: a text cut into them;
 //! 5. `shell`: reads them from a person;
-//! 6. `arguments` and `command`: one file a sub-command.
+//! 6. `lint`: what the compiler of bounded queries finds in files, in the forms of people and of machines;
+//! 7. `arguments` and `command`: one file a sub-command.
 //!
 //! Start at [`run`].
 //!
@@ -19,6 +20,8 @@ mod command;
 pub mod failure;
 pub mod files;
 mod interrupt;
+mod lint;
+mod live;
 mod output;
 pub mod progress;
 mod query;

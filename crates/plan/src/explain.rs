@@ -296,6 +296,10 @@ fn describe_node(ours: Node<'_>) -> Result<String> {
         Node::AlterLifetime(n) => n.label.clone(),
         Node::WithStart(n) => format!("with start as {}", n.name),
         Node::Session(n) => describe_session(n)?,
+        Node::Chop(n) if n.offset == 0 => format!("chop every {}", ticks(n.period, &n.input)?),
+        Node::Chop(n) => {
+            format!("chop every {} offset {}", ticks(n.period, &n.input)?, ticks(n.offset, &n.input)?)
+        }
         Node::ClipConstant(n) => format!("clip to {}", ticks(n.limit, &n.input)?),
         Node::Clip(n) => format!("clip by the next{}", on(&n.on)),
         Node::PointAtEnd(_) => "point at end".to_string(),

@@ -34,6 +34,7 @@ mod physical;
 mod program;
 mod properties;
 mod resolve;
+mod single_value;
 mod spread;
 mod stream;
 
@@ -45,6 +46,7 @@ pub use nodes::{Colocated, Exchange, Movement, Node, Scope, TimeSpec, Together, 
 pub use physical::physical;
 pub use program::{Program, compared, fitted};
 pub use properties::{Properties, properties};
+pub use single_value::single_value;
 pub use source::{Location, PlanSource, Source, SourceInfo, source_of};
 pub use spread::Spread;
 pub use stream::{

@@ -112,13 +112,25 @@ fn show_value(value: &ScalarValue) -> String {
     }
 }
 
-/// A type as users write it: `int64`, `timestamp(us)`, `list(utf8)`.
+/// A type as users write it: `int64`, `timestamp(us)`, `list(string)`.
 pub fn type_name(data_type: &DataType) -> String {
     match data_type {
         DataType::Timestamp(unit, None) => format!("timestamp({})", unit_name(*unit)),
         DataType::Timestamp(unit, Some(zone)) => format!("timestamp({}, {zone})", unit_name(*unit)),
         DataType::List(f) | DataType::LargeList(f) => format!("list({})", type_name(f.data_type())),
         DataType::Dictionary(_, value) => format!("dictionary({})", type_name(value)),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "string".to_string(),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "binary".to_string(),
+        DataType::Date32 | DataType::Date64 => "date".to_string(),
+        DataType::Decimal32(digits, scale)
+        | DataType::Decimal64(digits, scale)
+        | DataType::Decimal128(digits, scale)
+        | DataType::Decimal256(digits, scale) => format!("decimal({digits}, {scale})"),
+        DataType::Struct(fields) => {
+            let fields: Vec<String> =
+                fields.iter().map(|f| format!("{} {}", f.name(), type_name(f.data_type()))).collect();
+            format!("struct({})", fields.join(", "))
+        }
         other => other.to_string().to_lowercase(),
     }
 }

@@ -331,6 +331,10 @@ fn of_node(ours: Node<'_>) -> Result<Known> {
         }
         Node::WithStart(n) => derive(&n.input),
         Node::Session(n) => any_lifetimes(derive(&n.input)?),
+        Node::Chop(n) => {
+            let known = derive(&n.input)?;
+            Ok(Known { lifetimes: chopped(known.lifetimes, n.period, n.offset), ..known })
+        }
         Node::ClipConstant(n) => any_lifetimes(derive(&n.input)?),
         Node::Clip(n) => {
             let left = derive(&n.left)?;
@@ -356,6 +360,18 @@ fn of_node(ours: Node<'_>) -> Result<Known> {
         Node::Combine(n) => Ok(Known { key: vec![], spread: Spread::Unknown, ..derive(&n.input)? }),
         Node::Colocated(n) => of_colocated(n),
         Node::Exchange(n) => of_exchange(n),
+    }
+}
+
+/// The pieces of lifetimes.
+fn chopped(lifetimes: Lifetimes, period: i64, offset: i64) -> Lifetimes {
+    match lifetimes {
+        Lifetimes::Points => Lifetimes::Points,
+        Lifetimes::Hop { hop, offset: start, .. } if (hop, start) == (period, offset) => {
+            Lifetimes::Hop { size: period, hop: period, offset }
+        }
+        lifetimes if lifetimes.edge_free() => Lifetimes::Intervals,
+        _ => Lifetimes::Any,
     }
 }
 

@@ -10,13 +10,15 @@ use datafusion::logical_expr::{
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
+use whimbrel_plan::single_value;
 
 use crate::error::OrRaise;
 use crate::expr::{NativeExpr, exprs};
 
 static AGGREGATES: LazyLock<BTreeMap<String, Arc<AggregateUDF>>> = LazyLock::new(|| {
     let all = SessionStateDefaults::default_aggregate_functions();
-    all.into_iter().map(|function| (function.name().to_string(), function)).collect()
+    let all = all.into_iter().chain([single_value()]);
+    all.map(|function| (function.name().to_string(), function)).collect()
 });
 
 static WINDOWS: LazyLock<BTreeMap<String, Arc<WindowUDF>>> = LazyLock::new(|| {

@@ -5,6 +5,7 @@
 //! again: as itself if it was an interrupt, else as the cause of a `DataError`.
 
 use datafusion::error::DataFusionError;
+use pyo3::call::PyCallArgs;
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::prelude::*;
 use std::fmt;
@@ -59,23 +60,30 @@ pub fn raise_with(error: DataFusionError, message: String) -> PyErr {
             ErrorKind::ResourceExhausted => "ResourceExhaustedError",
             ErrorKind::Internal => "InternalError",
         };
-        build(py, class, message).unwrap_or_else(|failure| failure)
+        of_class(class, (message,))
     })
 }
 
 /// An `InvalidError` with this message.
 pub fn invalid(message: impl Into<String>) -> PyErr {
-    Python::attach(|py| build(py, "InvalidError", message.into()).unwrap_or_else(|failure| failure))
+    of_class("InvalidError", (message.into(),))
 }
 
 /// An `UnavailableError` with this message.
 pub fn unavailable(message: impl Into<String>) -> PyErr {
-    Python::attach(|py| build(py, "UnavailableError", message.into()).unwrap_or_else(|failure| failure))
+    of_class("UnavailableError", (message.into(),))
 }
 
-fn build(py: Python<'_>, class: &str, message: String) -> PyResult<PyErr> {
-    let class = py.import("whimbrel.errors")?.getattr(class)?;
-    Ok(PyErr::from_value(class.call1((message,))?))
+/// The error of a class of `whimbrel.errors`, made with these arguments.
+pub fn of_class<A>(class: &str, arguments: A) -> PyErr
+where
+    A: for<'py> PyCallArgs<'py>,
+{
+    let make = |py: Python<'_>| {
+        let class = py.import("whimbrel.errors")?.getattr(class)?;
+        Ok(PyErr::from_value(class.call1(arguments)?))
+    };
+    Python::attach(|py| make(py).unwrap_or_else(|failure| failure))
 }
 
 fn reraise(py: Python<'_>, raised: &Raised) -> PyErr {
@@ -85,7 +93,7 @@ fn reraise(py: Python<'_>, raised: &Raised) -> PyErr {
     if raised.context.is_none() || interrupt {
         return error;
     }
-    let outer = build(py, "DataError", raised.to_string()).unwrap_or_else(|failure| failure);
+    let outer = of_class("DataError", (raised.to_string(),));
     outer.set_cause(py, Some(error));
     outer
 }

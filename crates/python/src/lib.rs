@@ -4,12 +4,13 @@
 //! From below to above: `types` and `values` (names of types; objects to columns and back), `rows`, `table`
 //! and `events` (data as Python sees it), `expr`, `functions`, `black_box`, `aggregate`, `sample` and
 //! `text` (expressions), `plan`, `source` and `sql` (the builder, and plans from text), `run` and `subscribe`
-//! (actions); `error` (exceptions) and `command` (the command `whimbrel`) beside them. What a user
+//! (actions); `bounded` (databases); `error` (exceptions) and `command` (the command `whimbrel`) beside them. What a user
 //! sees is `python/whimbrel`; start there.
 #![deny(missing_docs)]
 
 mod aggregate;
 mod black_box;
+mod bounded;
 mod calls;
 mod command;
 mod error;
@@ -43,6 +44,10 @@ mod _whimbrel {
     use crate::aggregate::NativeAggregate;
     #[pymodule_export]
     use crate::black_box::black_box;
+    #[pymodule_export]
+    use crate::bounded::{
+        Bound, BoundedDatabase, BoundedPage, BoundedQuery, Fix, LatencyChart, Operations, Prediction,
+    };
     #[pymodule_export]
     use crate::calls::{aggregate_call, call_names, window_call};
     #[pymodule_export]

@@ -249,6 +249,10 @@ impl NativePlan {
         NativePlan::wrap(self.stream.session(timeout.0, max_duration.map(|d| d.0)))
     }
 
+    fn chop(&self, period: Length, offset: Length) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.chop(period.0, offset.0))
+    }
+
     fn clip_constant(&self, limit: Length) -> PyResult<NativePlan> {
         NativePlan::wrap(self.stream.clip_constant(limit.0))
     }

@@ -134,7 +134,7 @@ pub fn statements(script: &str) -> PyResult<Vec<String>> {
 }
 
 /// The exception for an error in a statement, with the place in the text.
-fn in_text(error: DataFusionError, sql: &str) -> PyErr {
+pub fn in_text(error: DataFusionError, sql: &str) -> PyErr {
     let message = render(&error, sql);
     raise_with(error, message)
 }

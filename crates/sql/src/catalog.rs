@@ -9,6 +9,7 @@ use crate::error::unknown_table;
 use crate::files::{FileOptions, Files};
 use crate::series;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{HashMap, Result, TableReference, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::cte_worktable::CteWorkTable;
@@ -45,7 +46,15 @@ pub(crate) enum TableKind {
     /// `create view`.
     View,
     /// `create table`: the rows are here, and there can be more.
-    Memory(Vec<datafusion::arrow::record_batch::RecordBatch>),
+    Memory(Memory),
+}
+
+/// A table in memory.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memory {
+    pub rows: Vec<RecordBatch>,
+    /// What an insert that leaves out a column puts there.
+    pub defaults: HashMap<String, Expr>,
 }
 
 impl Table {
@@ -93,12 +102,17 @@ fn is_path(name: &str) -> bool {
 pub(crate) struct Inlined {
     plan: LogicalPlan,
     schema: SchemaRef,
+    defaults: HashMap<String, Expr>,
 }
 
 impl Inlined {
     pub fn source(plan: LogicalPlan) -> Arc<dyn TableSource> {
+        Inlined::with_defaults(plan, HashMap::new())
+    }
+
+    fn with_defaults(plan: LogicalPlan, defaults: HashMap<String, Expr>) -> Arc<dyn TableSource> {
         let schema = plan.schema().inner().clone();
-        Arc::new(Inlined { plan, schema })
+        Arc::new(Inlined { plan, schema, defaults })
     }
 }
 
@@ -109,6 +123,10 @@ impl TableSource for Inlined {
 
     fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
         Some(Cow::Borrowed(&self.plan))
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.defaults.get(column)
     }
 }
 
@@ -171,7 +189,12 @@ pub(crate) fn stem(location: &str) -> &str {
 
 impl ContextProvider for Catalog<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
-        Ok(Inlined::source(self.plan(&table_name(&name))?))
+        let name = table_name(&name);
+        let defaults = match find(self.tables, &name) {
+            Some((_, Table { kind: TableKind::Memory(memory), .. })) => memory.defaults.clone(),
+            _ => HashMap::new(),
+        };
+        Ok(Inlined::with_defaults(self.plan(&name)?, defaults))
     }
 
     fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {

@@ -4,24 +4,27 @@
 //! - `tumble(table clicks, descriptor(time), …)` becomes `tumble(clicks, time, …)`;
 //! - `create external table … with (a = 'b')` becomes `… options (a 'b')`, and so does what follows the path
 //!   of a `copy`;
+//! - `summarize t` becomes `from t`, and what is wanted of it is remembered;
+//! - `lambda x, y: x + y` becomes `(x, y) -> x + y`;
+//! - the type `struct(a int)` becomes `struct<a int>`;
 //! - a column that is written in other letters than it has is read as what it is called.
 
 use crate::emit::{self, Emit};
-use crate::error::syntax;
-use datafusion::common::{Result, plan_err};
+use crate::error::{self, syntax};
+use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::parser::{CopyToSource, DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{Query, Statement as Sql};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How deeply expressions and queries may be nested.
 const DEPTH: usize = 200;
 
 /// Parses a query that was written here.
 pub(crate) fn parse_query(sql: &str) -> Result<Query> {
-    match parse(sql, &Spelling::new())?.0 {
+    match parse(sql, &Spelling::default())?.statement {
         Statement::Statement(statement) => match *statement {
             Sql::Query(query) => Ok(*query),
             other => plan_err!("{other} is not a query"),
@@ -30,23 +33,53 @@ pub(crate) fn parse_query(sql: &str) -> Result<Query> {
     }
 }
 
-/// How names are to be read that stand at these places (given by their ends): columns whose names have capital
-/// letters, written without quotes.
-pub(crate) type Spelling = BTreeMap<Location, String>;
+/// What the planner said of a statement that it did not understand as it was written.
+#[derive(Debug, Default)]
+pub(crate) struct Spelling {
+    /// How names are to be read that stand at these places (given by their ends): columns whose names have capital
+    /// letters, written without quotes.
+    pub letters: BTreeMap<Location, String>,
+    /// Columns of structs whose fields a subquery reads from outside.
+    pub structs: BTreeSet<String>,
+}
 
-/// Parses one statement, and says when its rows are to be handed out.
-pub(crate) fn parse(sql: &str, spelling: &Spelling) -> Result<(Statement, Emit)> {
+impl Spelling {
+    /// Takes in what an error says; whether that is new.
+    pub fn learn(&mut self, error: &DataFusionError) -> bool {
+        if let Some((place, name)) = error::respelled(error) {
+            return self.letters.insert(place, name).is_none();
+        }
+        error::outer_struct(error).is_some_and(|column| self.structs.insert(column))
+    }
+}
+
+/// A statement.
+pub(crate) struct Parsed {
+    /// What it says.
+    pub statement: Statement,
+    /// When its rows are to be handed out.
+    pub emit: Emit,
+    /// Whether what is wanted is a summary of its rows.
+    pub summarized: bool,
+}
+
+/// Parses one statement.
+pub(crate) fn parse(sql: &str, spelling: &Spelling) -> Result<Parsed> {
     let tokens =
         Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().map_err(|e| syntax(e.into()))?;
     let tokens = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
     let (tokens, emit) = emit::taken(tokens.map(|token| spelled(token, spelling)).collect());
-    let tokens = options(windows(crate::asof::tokens(tokens)));
+    let (tokens, summarized) = summary(tokens);
+    let tokens = options(structs(lambdas(windows(crate::asof::tokens(tokens)))));
     let mut parser = DFParserBuilder::new(tokens).with_recursion_limit(DEPTH).build()?;
     let mut statements = parser.parse_statements()?;
     match (statements.pop_front(), statements.is_empty()) {
         (Some(mut statement), true) => {
             reworded(&mut statement)?;
-            Ok((statement, emit))
+            if let Statement::Statement(statement) = &mut statement {
+                crate::words::called(statement, &spelling.structs);
+            }
+            Ok(Parsed { statement, emit, summarized })
         }
         (None, _) => plan_err!("there is no statement"),
         (Some(_), false) => plan_err!("there are several statements; give them one by one"),
@@ -67,7 +100,7 @@ fn reworded(statement: &mut Statement) -> Result<()> {
 }
 
 fn spelled(token: TokenWithSpan, spelling: &Spelling) -> TokenWithSpan {
-    match (&token.token, spelling.get(&token.span.end)) {
+    match (&token.token, spelling.letters.get(&token.span.end)) {
         (Token::Word(_), Some(name)) => {
             let word = Word { value: name.clone(), quote_style: Some('"'), keyword: Keyword::NoKeyword };
             TokenWithSpan { token: Token::Word(word), span: token.span }
@@ -78,6 +111,21 @@ fn spelled(token: TokenWithSpan, spelling: &Spelling) -> TokenWithSpan {
 
 fn is_word(token: &Token, word: &str) -> bool {
     matches!(token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
+}
+
+/// Takes `summarize` from before a query; of a table, it is a summary of all of it.
+fn summary(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
+    if !tokens.first().is_some_and(|t| is_word(&t.token, "summarize")) {
+        return (tokens, false);
+    }
+    let query = ["select", "with", "from", "values"];
+    let opens =
+        |t: &TokenWithSpan| t.token == Token::LParen || query.iter().any(|word| is_word(&t.token, word));
+    match tokens.get(1).is_some_and(opens) {
+        true => drop(tokens.remove(0)),
+        false => tokens[0].token = Token::make_keyword("from"),
+    }
+    (tokens, true)
 }
 
 /// Takes `table` before a name and `descriptor( )` around one out of the arguments of functions.
@@ -109,6 +157,76 @@ fn windows(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 fn opens_window(out: &[TokenWithSpan]) -> bool {
     let [.., name, open] = out else { return false };
     open.token == Token::LParen && crate::windows::NAMES.iter().any(|window| is_word(&name.token, window))
+}
+
+/// Writes `lambda x, y:` as `(x, y) ->`.
+fn lambdas(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let mut rest = tokens.as_slice();
+    while let Some((token, after)) = rest.split_first() {
+        rest = after;
+        match after.iter().position(|t| t.token == Token::Colon) {
+            Some(colon) if is_word(&token.token, "lambda") && are_names(&after[..colon]) => {
+                let span = after[colon].span;
+                let put = |token, span| TokenWithSpan { token, span };
+                out.push(put(Token::LParen, token.span));
+                out.extend_from_slice(&after[..colon]);
+                out.extend([put(Token::RParen, span), put(Token::Arrow, span)]);
+                rest = &after[colon + 1..];
+            }
+            _ => out.push(token.clone()),
+        }
+    }
+    out
+}
+
+/// Whether these are names with commas between them.
+fn are_names(tokens: &[TokenWithSpan]) -> bool {
+    let name = |t: &TokenWithSpan| matches!(t.token, Token::Word(_));
+    let fits = |(at, t): (usize, &TokenWithSpan)| if at % 2 == 0 { name(t) } else { t.token == Token::Comma };
+    tokens.len() % 2 == 1 && tokens.iter().enumerate().all(fits)
+}
+
+/// Writes types `struct(…)` with angle brackets: after `::` and `as`, and behind the name of a column or a field.
+fn structs(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    for at in 1..tokens.len() {
+        let opens = tokens.get(at + 1).is_some_and(|t| t.token == Token::LParen);
+        if !(opens && is_word(&tokens[at].token, "struct") && stands_for_type(&tokens[..at])) {
+            continue;
+        }
+        if let Some(end) = closing(&tokens, at + 1) {
+            tokens[at + 1].token = Token::Lt;
+            tokens[end].token = Token::Gt;
+        }
+    }
+    tokens
+}
+
+/// Whether a type follows what was read last.
+fn stands_for_type(before: &[TokenWithSpan]) -> bool {
+    let begins = |t: &TokenWithSpan| matches!(t.token, Token::LParen | Token::Lt | Token::Comma);
+    match before {
+        [.., last] if last.token == Token::DoubleColon || is_word(&last.token, "as") => true,
+        [.., first, TokenWithSpan { token: Token::Word(name), .. }] => {
+            use Keyword::{ALL, CASE, DISTINCT, NOT, SELECT};
+            begins(first) && ![ALL, CASE, DISTINCT, NOT, SELECT].contains(&name.keyword)
+        }
+        _ => false,
+    }
+}
+
+/// The bracket that closes the one at this place.
+fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
+    let mut depth = 0;
+    let at = tokens[open..].iter().position(|t| {
+        match t.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })?;
+    Some(open + at)
 }
 
 /// Writes the options of `create external table` and `copy` as the parser wants them.

@@ -45,6 +45,13 @@ pub(crate) fn respelled(error: &DataFusionError) -> Option<(Location, String)> {
     }
 }
 
+/// A column of structs (`table.column`) whose fields a subquery reads from outside, if that is what was not understood.
+/// The planner says it in words only.
+pub(crate) fn outer_struct(error: &DataFusionError) -> Option<String> {
+    let DataFusionError::NotImplemented(text) = root(error) else { return None };
+    Some(text.strip_prefix("Nested identifiers are not yet supported for OuterReferenceColumn ")?.to_string())
+}
+
 /// The error as people read it: what is wrong, then the line of the statement with a caret under the place,
 /// if the place is known.
 pub fn render(error: &DataFusionError, sql: &str) -> String {
@@ -124,8 +131,8 @@ fn unknown_field(field: &Column, valid: &[Column]) -> String {
     message(&whimbrel_plan::names::unknown_column(&field.name, &names))
 }
 
-/// Where in the text the error is, in bytes.
-fn place(error: &DataFusionError, sql: &str) -> Option<Range<usize>> {
+/// Where in the text of the statement the error is, in bytes; `None` if it does not say.
+pub fn place(error: &DataFusionError, sql: &str) -> Option<Range<usize>> {
     let lines = Lines::of(sql);
     if let Some(span) = span(error) {
         let start = lines.byte(span.start.line, span.start.column);

@@ -9,8 +9,9 @@
 //! 2. [`split`](Session::split), `dialect`: text to statements and to the tokens that the parser understands;
 //! 3. `catalog`, `windows`, `asof`: names, functions, the windows of time, as DataFusion's planner asks for them;
 //!    `emit`: when rows are handed out;
-//! 4. `optimize`: DataFusion's analyzer and optimizer, then columns with plain, unique names; `interval`: what
-//!    joins say of times, in lifetimes; `planner`: the order of joins, and the query in shards;
+//! 4. `optimize`: DataFusion's analyzer and optimizer, then columns with plain, unique names; before that, what these have
+//!    no join for (`single`, `beside`, `scalars`, `membership`); `interval`: what joins say of times, in lifetimes;
+//!    `planner`: the order of joins, and the query in shards;
 //! 5. [`Session`], `statement`: a statement to a [`Planned`];
 //! 6. [`render`]: an error with the place in the text that it is about.
 //!
@@ -19,6 +20,7 @@
 //! Not here: reading files, running queries, printing results.
 
 mod asof;
+mod beside;
 mod catalog;
 mod dialect;
 mod division;
@@ -35,13 +37,14 @@ mod planner;
 mod scalars;
 mod series;
 mod session;
+mod single;
 mod split;
 mod statement;
 mod views;
 mod windows;
 mod words;
 
-pub use error::render;
+pub use error::{place, render};
 pub use files::{FileOptions, Files, Format};
 pub use planned::{Planned, Store, StoreMode};
 pub use planner::Candidate;

@@ -8,7 +8,8 @@ use crate::catalog::table_name;
 use datafusion::common::Result;
 use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, VisitMut, VisitorMut,
+    CastKind, DataType, ExactNumberInfo, Expr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Value,
+    ValueWithSpan, VisitMut, VisitorMut,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -41,6 +42,28 @@ impl VisitorMut for Unique {
         });
         ControlFlow::Continue(())
     }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        float(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+/// A number with an exponent is a float, as in DuckDB: `1e300` has no place in a decimal. Columns have their names
+/// from the text by now.
+fn float(expr: &mut Expr) {
+    let Expr::Value(ValueWithSpan { value: Value::Number(digits, _), span }) = expr else { return };
+    if !digits.contains(['e', 'E']) {
+        return;
+    }
+    let text = ValueWithSpan { value: Value::SingleQuotedString(digits.clone()), span: *span };
+    *expr = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::Value(text)),
+        data_type: DataType::Double(ExactNumberInfo::None),
+        array: false,
+        format: None,
+    };
 }
 
 /// The selects that a query is made of; queries in them are visited by themselves.

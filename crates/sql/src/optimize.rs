@@ -1,7 +1,7 @@
 //! From DataFusion's plan of a query to a stream: names, analyzer, optimizer.
 
 use crate::planner::{self, Candidate, Policy, Shards};
-use crate::{interval, membership, scalars, windows};
+use crate::{beside, interval, membership, scalars, single, windows};
 use datafusion::common::{Column, Result};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
@@ -21,6 +21,7 @@ pub(crate) fn candidates(state: &SessionState, plan: LogicalPlan, shards: Shards
 }
 
 fn optimized(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = single::checked(beside::unnested(plan)?)?;
     let plan = state.optimize(&plain(scalars::joined(membership::plain(plan)?)?)?)?;
     interval::aggregates_windows(&plan)?;
     interval::stretched(windows::told_once(plan)?)

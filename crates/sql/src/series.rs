@@ -1,13 +1,13 @@
 //! `generate_series` and `range` as tables: the list that the function of that name gives, unnested.
 
-use datafusion::common::{Result, plan_err};
+use datafusion::common::{Result, UnnestOptions, plan_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use std::sync::Arc;
 
 /// The numbers or instants from a first to a last, one a row; the last belongs to `generate_series` and not to
-/// `range`.
+/// `range`. There are none up to null.
 pub(crate) fn series(state: &SessionState, name: &str, args: Vec<Expr>) -> Result<LogicalPlan> {
     let name = name.to_ascii_lowercase();
     let Some(function) = state.scalar_functions().get(&name) else {
@@ -17,5 +17,7 @@ pub(crate) fn series(state: &SessionState, name: &str, args: Vec<Expr>) -> Resul
         return plan_err!("{name} takes a last value, or a first and a last one, and a step");
     }
     let list = Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args));
-    LogicalPlanBuilder::empty(true).project([list.alias("value")])?.unnest_column("value")?.build()
+    let unnested = UnnestOptions::new().with_preserve_nulls(false);
+    let list = LogicalPlanBuilder::empty(true).project([list.alias("value")])?;
+    list.unnest_columns_with_options(vec!["value".into()], unnested)?.build()
 }

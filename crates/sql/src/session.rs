@@ -1,11 +1,10 @@
 //! A session: names and settings, and statements one by one.
 
 use crate::asof::AsOf;
-use crate::catalog::{Catalog, Table, TableKind, Tables, find};
-use crate::dialect::{self, Spelling};
+use crate::catalog::{Catalog, Memory, Table, TableKind, Tables, find};
+use crate::dialect::{self, Parsed, Spelling};
 use crate::division::Division;
 use crate::emit::Emit;
-use crate::error;
 use crate::files::Files;
 use crate::optimize;
 use crate::planned::{Planned, Store, StoreMode};
@@ -16,15 +15,15 @@ use crate::views;
 use crate::windows::Windows;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{Result, plan_err};
-use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::common::{HashMap, Result, plan_err};
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{SessionState, SessionStateDefaults};
+use datafusion::logical_expr::{AggregateUDF, LogicalPlan};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::prelude::SessionConfig;
-use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::planner::SqlToRel;
 use std::sync::{Arc, Mutex};
-use whimbrel_plan::Stream;
+use whimbrel_plan::{Stream, single_value};
 
 /// Names, views and settings; plans statements one by one.
 pub struct Session {
@@ -33,21 +32,12 @@ pub struct Session {
     pub(crate) shards: Option<usize>,
     pub(crate) shard_rows: usize,
     pub(crate) state: SessionState,
-    /// When the rows of the present statement are handed out.
-    emit: Emit,
 }
 
 impl Session {
     /// A session that knows no name yet.
     pub fn new(files: Arc<dyn Files>) -> Session {
-        Session {
-            files,
-            tables: Tables::new(),
-            shards: None,
-            shard_rows: ROWS_OF_A_SHARD,
-            state: state(),
-            emit: Emit::Final,
-        }
+        Session { files, tables: Tables::new(), shards: None, shard_rows: ROWS_OF_A_SHARD, state: state() }
     }
 
     /// Gives a table or a stream a name. A table of that name is replaced.
@@ -93,7 +83,7 @@ impl Session {
     /// `SQL` and `Plan` if the statement is wrong; [`render`](crate::render) shows where. What
     /// [`Files::open`] says of a file.
     pub fn plan(&mut self, sql: &str) -> Result<Planned> {
-        self.respelled(sql, |session, statement| session.emit.of(statement::plan(session, statement)?))
+        self.respelled(sql, statement::plan)
     }
 
     /// All ways to run a query in shards that the planner knows, with their estimated costs; the first is the one
@@ -102,21 +92,18 @@ impl Session {
     /// # Errors
     /// As `plan`; `Plan` if the statement is no query.
     pub fn candidates(&mut self, sql: &str) -> Result<Vec<Candidate>> {
-        self.respelled(sql, statement::candidates)
+        self.respelled(sql, |session, parsed| statement::candidates(session, parsed.statement, parsed.emit))
     }
 
     /// What is made of a statement, in which names may have been written in other letters.
     fn respelled<T>(&mut self, sql: &str, make: impl Fn(&mut Session, Parsed) -> Result<T>) -> Result<T> {
         self.state.mark_start_execution();
-        let mut spelling = Spelling::new();
+        let mut spelling = Spelling::default();
         loop {
-            let (statement, emit) = dialect::parse(sql, &spelling)?;
-            self.emit = emit;
-            let made = make(self, statement);
+            let made = make(self, dialect::parse(sql, &spelling)?);
             let Err(error) = &made else { return made };
             // Each round spells one name more: there are not more rounds than names.
-            let Some((place, name)) = error::respelled(error) else { return made };
-            if spelling.insert(place, name).is_some() {
+            if !spelling.learn(error) {
                 return made;
             }
         }
@@ -128,10 +115,17 @@ impl Session {
     /// `Plan` if there is no such table any more, or the rows do not fit.
     pub fn store(&mut self, store: &Store, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<String> {
         let count: usize = rows.iter().map(RecordBatch::num_rows).sum();
+        let defaults = match (store.mode, find(&self.tables, &store.table)) {
+            (
+                StoreMode::Append | StoreMode::Replace,
+                Some((_, Table { kind: TableKind::Memory(old), .. })),
+            ) => old.defaults.clone(),
+            _ => HashMap::new(),
+        };
         let (schema, mut all) = match (store.mode, find(&self.tables, &store.table)) {
             (StoreMode::Create, _) => (nullable(&schema), vec![]),
             (mode, Some((_, Table { stream, kind: TableKind::Memory(old), .. }))) => {
-                let kept = if mode == StoreMode::Append { old.clone() } else { vec![] };
+                let kept = if mode == StoreMode::Append { old.rows.clone() } else { vec![] };
                 (stream.schema().clone(), kept)
             }
             _ => return plan_err!("there is no table {:?} that could be written into", store.table),
@@ -139,22 +133,23 @@ impl Session {
         for batch in rows {
             all.push(RecordBatch::try_new(schema.clone(), batch.columns().to_vec())?);
         }
-        self.keep(&store.table, schema, all)?;
+        self.keep(&store.table, schema, Memory { rows: all, defaults })?;
         Ok(format!("{count} row{}", if count == 1 { "" } else { "s" }))
     }
 
-    /// A table in memory of these rows.
-    pub(crate) fn keep(&mut self, name: &str, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<()> {
-        let source = self.files.table(schema, rows.clone())?;
+    /// A table in memory.
+    pub(crate) fn keep(&mut self, name: &str, schema: SchemaRef, table: Memory) -> Result<()> {
+        let source = self.files.table(schema, table.rows.clone())?;
         views::see(&mut self.tables, name, &source)?;
         let stream = Stream::scan(name, source)?;
-        self.tables.insert(name.to_string(), Table::of(stream, TableKind::Memory(rows))?);
+        self.tables.insert(name.to_string(), Table::of(stream, TableKind::Memory(table))?);
         Ok(())
     }
 
-    /// Asks DataFusion's planner, with the names of this session.
+    /// Asks DataFusion's planner, with the names of this session, for rows that are handed out as said.
     pub(crate) fn planner<T>(
         &self,
+        emit: Emit,
         ask: impl FnOnce(&SqlToRel<'_, Catalog<'_>>, &Catalog<'_>) -> Result<T>,
     ) -> Result<T> {
         let catalog = Catalog {
@@ -162,7 +157,7 @@ impl Session {
             tables: &self.tables,
             files: self.files.as_ref(),
             shards: self.shards,
-            emit: self.emit,
+            emit,
             opened: Mutex::default(),
         };
         ask(&SqlToRel::new(&catalog), &catalog)
@@ -191,6 +186,11 @@ pub(crate) fn config() -> SessionConfig {
     // `0.06 + 0.01` is 0.07, as in every other SQL.
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.map_string_types_to_utf8view = false;
+    // As in DuckDB, and in the fluent program, whichever way rows are ordered.
+    options.sql_parser.default_null_ordering = "nulls_last".to_string();
+    // It takes fields of structs beneath other steps, to sources that could read them alone: ours read columns. And it
+    // loses the names of tables where a column stands beside its fields.
+    options.optimizer.enable_leaf_expression_pushdown = false;
     // A plan is its nodes: a subquery inside of an expression would be cut into no stage.
     options.optimizer.enable_physical_uncorrelated_scalar_subquery = false;
     config
@@ -202,9 +202,17 @@ fn state() -> SessionState {
         .with_config(config())
         .with_expr_planners(vec![Arc::new(Division)])
         .with_default_features()
+        .with_aggregate_functions(aggregates())
         .with_relation_planners(vec![Arc::new(Windows), Arc::new(AsOf)])
         .with_optimizer_rules(rules())
         .build()
+}
+
+/// DataFusion's aggregates, and ours.
+fn aggregates() -> Vec<Arc<AggregateUDF>> {
+    let mut all = SessionStateDefaults::default_aggregate_functions();
+    all.push(single_value());
+    all
 }
 
 /// DataFusion's rules, without the one that gives names to what is computed twice: what people read and print keeps their

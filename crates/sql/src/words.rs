@@ -4,18 +4,25 @@
 //! - `a is distinct from 1 and b`: the parser takes `1 and b` for one operand;
 //! - `like … escape '$'`, `similar to`: patterns are written with backslashes, or as anchored regular expressions;
 //! - `= any (select …)`, `> all (select …)`: as `in` and `exists`;
-//! - `fetch first n rows only` as `limit`; names of types and functions that others use.
+//! - `fetch first n rows only` as `limit`; `from t` as `select * from t`; `lateral unnest(…)` as `unnest(…)`;
+//! - `a ^ b` as `power(a, b)`; `x -> x + 1` as a function; names of types and functions that others use.
 
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, ExactNumberInfo, Expr, Fetch, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, LimitClause, ObjectName, Query, SetExpr, SetOperator, SetQuantifier, Statement,
-    UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
+    FunctionArgumentList, FunctionArguments, Ident, LimitClause, ObjectName, Query, SelectFlavor, SelectItem,
+    SetExpr, SetOperator, SetQuantifier, Statement, TableFactor, UnaryOperator, Value, ValueWithSpan,
+    VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
+mod fields;
+mod lambdas;
 mod patterns;
+mod power;
 mod quantified;
+
+pub(crate) use fields::called;
 
 /// Puts a statement into words that the planner knows.
 ///
@@ -47,10 +54,20 @@ impl VisitorMut for Words {
         if let Some(fetch) = query.fetch.take() {
             limit(query, fetch)?;
         }
+        all_columns(&mut query.body);
         multisets(&query.body)
     }
 
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<String> {
+        unnest(factor);
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        if let Expr::BinaryOp { op: BinaryOperator::BitwiseXor, .. } = expr {
+            power::plain(expr);
+            return ControlFlow::Continue(());
+        }
         match expr {
             Expr::IsDistinctFrom(..)
             | Expr::IsNotDistinctFrom(..)
@@ -91,6 +108,39 @@ fn limit(query: &mut Query, fetch: Fetch) -> ControlFlow<String> {
             ControlFlow::Continue(())
         }
         Some(_) => ControlFlow::Break("a query has either limit or fetch".to_string()),
+    }
+}
+
+/// `from t`, without a select, is all of it.
+fn all_columns(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) if select.flavor == SelectFlavor::FromFirstNoSelect => {
+            select.flavor = SelectFlavor::Standard;
+            select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            all_columns(left);
+            all_columns(right);
+        }
+        _ => {}
+    }
+}
+
+/// `lateral unnest(…)` is `unnest(…)`, which sees the tables before it anyway.
+fn unnest(factor: &mut TableFactor) {
+    let TableFactor::Function { name, args, alias, with_ordinality, .. } = factor else { return };
+    let lists = args.iter().map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(list)) => Some(list.clone()),
+        _ => None,
+    });
+    if let (true, Some(array_exprs)) = (name.to_string().eq_ignore_ascii_case("unnest"), lists.collect()) {
+        *factor = TableFactor::UNNEST {
+            alias: alias.take(),
+            array_exprs,
+            with_offset: false,
+            with_offset_alias: None,
+            with_ordinality: *with_ordinality,
+        };
     }
 }
 
@@ -159,6 +209,7 @@ fn type_name(data_type: &mut DataType) {
 /// Functions by the names that others have for them.
 fn function(expr: &mut Expr) {
     let Expr::Function(call) = expr else { return };
+    lambdas::plain(call);
     let [name] = call.name.0.as_slice() else { return };
     let known = match name.to_string().to_ascii_lowercase().as_str() {
         "sign" => "signum",
@@ -194,6 +245,22 @@ fn nested(expr: Expr) -> Expr {
         }
         other => Expr::Nested(Box::new(other)),
     }
+}
+
+/// A call of a function.
+fn call(name: &str, args: Vec<Expr>) -> Expr {
+    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
+    let list = FunctionArgumentList { duplicate_treatment: None, args, clauses: vec![] };
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(list),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: vec![],
+    })
 }
 
 /// The text of a literal.

@@ -3,6 +3,7 @@
 mod aggregate;
 mod alter_lifetime;
 mod changes;
+mod chop;
 mod clip;
 mod coalesce;
 mod exists;
@@ -25,6 +26,7 @@ pub use aggregate::{
 };
 pub use alter_lifetime::AlterLifetime;
 pub use changes::Changes;
+pub use chop::Chop;
 pub use clip::{Clip, ClipConstant};
 pub use coalesce::{Coalesce, CoalesceOrder};
 pub use exists::Exists;

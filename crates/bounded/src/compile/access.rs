@@ -10,7 +10,7 @@
 use crate::keys::KeyOrder;
 use crate::plan::{Access, Interval};
 use crate::schema::{Index, IndexKind, IndexState, KeyPart, Part, Table, fresh_name};
-use crate::store::{Atomicity, Capabilities, Order};
+use crate::store::{Atomicity, Capabilities};
 use datafusion::logical_expr::Expr;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +26,6 @@ pub(super) struct Known<'a> {
     /// The order that would be of use; `None` if none can be.
     pub order: Option<Vec<(usize, KeyOrder)>>,
     pub capabilities: Capabilities,
-    /// A left join reads no more than it has found by the key.
-    pub outer: bool,
 }
 
 /// One way.
@@ -133,20 +131,18 @@ fn by_range(
     let direction = order.and_then(|order| direction(table, rest, order));
     let schema = table.rows_with(&equal);
     let useful = !keys.is_empty() || interval.is_some() || direction.is_some() || schema.is_some();
-    if !useful || !in_one_partition(known.capabilities, keys.len()) {
+    if !useful {
         return None;
     }
     let dereference = index.kind != IndexKind::Primary
         && (known.capabilities.atomicity != Atomicity::Batch || !covers(table, index, &needed(words)));
-    if known.outer && dereference {
-        return None;
-    }
     Some(Candidate {
         access: Access::Range {
             index: Box::new(index.clone()),
             interval: interval.map(|at| Box::new(known.intervals[&at].clone())),
             reverse: direction == Some(Direction::Backward),
             dereference,
+            partitions: known.capabilities.order.partitions(keys.len()),
         },
         keys,
         equal,
@@ -156,14 +152,6 @@ fn by_range(
         schema,
         new,
     })
-}
-
-/// Without an order over all keys, a range has to lie within a partition.
-fn in_one_partition(capabilities: Capabilities, keys: usize) -> bool {
-    match capabilities.order {
-        Order::Global => true,
-        Order::WithinPartition(parts) => keys >= parts,
-    }
 }
 
 /// Whether an index has all these columns, exactly.

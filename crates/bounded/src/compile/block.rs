@@ -4,6 +4,7 @@
 //! Invariant: after flattening, every expression is over columns `alias.column` of the relations, and aliases are
 //! unique in the query. Projections and aliases between the joins are gone: their expressions were put in.
 
+use super::subquery::Around;
 use super::{Compiler, Stuck, Want};
 use crate::error::Error;
 use crate::plan::{Chain, Step};
@@ -11,7 +12,7 @@ use crate::schema::Table;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, JoinType};
 use datafusion::logical_expr::utils::split_conjunction_owned;
-use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator, SortExpr};
 use std::sync::Arc;
 
 /// Relations and what has to be true of their rows.
@@ -19,6 +20,10 @@ use std::sync::Arc;
 pub(super) struct Block {
     pub relations: Vec<Relation>,
     pub conjuncts: Vec<Expr>,
+    /// `x in (select …)` is joined before what `x` is of, where it can be.
+    pub begins_with_subqueries: bool,
+    /// There is one that can be.
+    pub may_begin_with_subqueries: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -27,8 +32,27 @@ pub(super) struct Relation {
     pub rows: Rows,
     /// Predicates of a left join that this is the right side of.
     pub outer: Option<Vec<Expr>>,
+    /// What is wanted of the rows that a left join finds.
+    pub kept: Kept,
     /// Relations that have to be there before it.
     pub after: Vec<String>,
+}
+
+/// What is wanted of the rows that a left join finds for one.
+#[derive(Debug, Clone)]
+pub(super) enum Kept {
+    All,
+    /// The first by this order.
+    First(Vec<SortExpr>),
+    /// Aggregates of them, and their names.
+    Fold(Vec<(Expr, String)>),
+}
+
+impl Relation {
+    /// Whether there are as many rows with it as without it.
+    pub fn is_single(&self) -> bool {
+        !matches!(self.kept, Kept::All)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -46,15 +70,10 @@ impl Compiler<'_> {
             LogicalPlan::TableScan(scan) => {
                 let table = self.schema.table(scan.table_name.table())?.clone();
                 let alias = self.alias(&table.name);
-                let all: Vec<usize> = (0..table.columns.len()).collect();
+                let all: Vec<usize> = (0..table.visible().len()).collect();
                 let columns = scan.projection.as_ref().unwrap_or(&all);
                 let outputs = columns.iter().map(|at| column(&alias, &table.columns[*at].name)).collect();
-                block.relations.push(Relation {
-                    alias,
-                    rows: Rows::Stored(table),
-                    outer: None,
-                    after: vec![],
-                });
+                block.relations.push(Relation::stored(alias, table));
                 Ok(outputs)
             }
             LogicalPlan::SubqueryAlias(alias) => {
@@ -76,15 +95,22 @@ impl Compiler<'_> {
             }
             LogicalPlan::Projection(projection) => {
                 let inputs = self.flatten(&projection.input, block)?;
-                let schema = projection.input.schema();
-                projection.expr.iter().map(|expr| substitute(expr, schema, &inputs)).collect()
+                let around = Around { schema: projection.input.schema(), outputs: &inputs };
+                let mut output = |expr| self.asked(substitute(expr, around.schema, &inputs)?, around, block);
+                projection.expr.iter().map(&mut output).collect()
             }
             LogicalPlan::Filter(filter) => {
                 let inputs = self.flatten(&filter.input, block)?;
-                let predicate = substitute(&filter.predicate, filter.input.schema(), &inputs)?;
-                block.conjuncts.extend(split_conjunction_owned(predicate));
+                let around = Around { schema: filter.input.schema(), outputs: &inputs };
+                for predicate in
+                    split_conjunction_owned(substitute(&filter.predicate, around.schema, &inputs)?)
+                {
+                    let predicate = self.asked_to_be_true(predicate, around, block)?;
+                    block.conjuncts.extend(predicate);
+                }
                 Ok(inputs)
             }
+            LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => Ok(vec![]),
             LogicalPlan::Join(join) => self.flatten_join(join, block),
             other => self.derived(other, block),
         }
@@ -94,6 +120,7 @@ impl Compiler<'_> {
         let (first, second) = match join.join_type {
             JoinType::Inner | JoinType::Left => (&join.left, &join.right),
             JoinType::Right => (&join.right, &join.left),
+            JoinType::LeftSemi | JoinType::LeftAnti => return self.flatten_semi_join(join, block),
             other => {
                 return Err(Error::invalid(format!(
                     "a {other} join is not supported: write it as an inner or a left join"
@@ -133,8 +160,27 @@ impl Compiler<'_> {
         }
     }
 
+    /// What `intersect` and `except` are.
+    fn flatten_semi_join(&self, join: &Join, block: &mut Block) -> Result<Vec<Expr>, Stuck> {
+        let left = self.flatten(&join.left, block)?;
+        let predicates = |right: &[Expr]| {
+            let sides = join.on.iter().map(|(l, r)| {
+                let l = substitute(l, join.left.schema(), &left)?;
+                Ok(l.eq(substitute(r, join.right.schema(), right)?))
+            });
+            sides.collect()
+        };
+        let around = Around { schema: join.left.schema(), outputs: &left };
+        let found = self.has_one(&join.right, predicates, around, block)?;
+        block.conjuncts.push(match (join.join_type, found) {
+            (JoinType::LeftAnti, Expr::IsNotNull(key)) => Expr::IsNull(key),
+            (_, found) => found,
+        });
+        Ok(left)
+    }
+
     /// Anything else is compiled by itself and stands here as a relation.
-    fn derived(&self, plan: &LogicalPlan, block: &mut Block) -> Result<Vec<Expr>, Stuck> {
+    pub(super) fn derived(&self, plan: &LogicalPlan, block: &mut Block) -> Result<Vec<Expr>, Stuck> {
         let part = self.part(plan, &Want::default())?;
         let alias = self.alias("derived");
         let mut names: Vec<String> = Vec::new();
@@ -150,12 +196,22 @@ impl Compiler<'_> {
         let mut chain = part.chain;
         let columns = part.outputs.into_iter().zip(names).collect();
         chain.steps.push(Step::Project { columns, qualifier: Some(alias.clone()) });
-        block.relations.push(Relation { alias, rows: Rows::Derived(chain), outer: None, after: vec![] });
+        block.relations.push(Relation {
+            alias,
+            rows: Rows::Derived(chain),
+            outer: None,
+            kept: Kept::All,
+            after: vec![],
+        });
         Ok(outputs)
     }
 }
 
 impl Relation {
+    pub fn stored(alias: String, table: Arc<Table>) -> Relation {
+        Relation { alias, rows: Rows::Stored(table), outer: None, kept: Kept::All, after: vec![] }
+    }
+
     /// The last step of a derived relation names its columns.
     fn rename_columns(&mut self) {
         if let Rows::Derived(chain) = &mut self.rows

@@ -4,6 +4,7 @@ use super::parameter_number;
 use crate::error::{Error, Result};
 use crate::plan::{Chain, Fetch, Source, Step};
 use crate::schema::{Schema, Table};
+use crate::views;
 use crate::words;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -46,6 +47,11 @@ pub(crate) fn state() -> &'static SessionState {
     &STATE
 }
 
+/// The value in the first row of a group.
+pub(super) fn first_value() -> Arc<AggregateUDF> {
+    datafusion::functions_aggregate::first_last::first_value_udaf()
+}
+
 /// Plans statements over a schema.
 pub(crate) struct Planner<'a> {
     schema: &'a Schema,
@@ -77,7 +83,10 @@ impl ContextProvider for Planner<'_> {
             Err(Error::Invalid(error)) => return Err(error),
             Err(other) => return Err(DataFusionError::Plan(other.to_string())),
         };
-        Ok(Arc::new(Stored(table.arrow_schema())))
+        if let Err(Error::Invalid(error)) = views::readable(table) {
+            return Err(error);
+        }
+        Ok(Arc::new(Stored(table.visible_schema())))
     }
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {

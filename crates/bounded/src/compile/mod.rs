@@ -1,7 +1,7 @@
 //! The compiler: from a statement to a [`Plan`] with a proven [`Bound`], or to what is missing for one.
 //!
 //! 1. `catalog`: DataFusion's planner makes a `LogicalPlan` of the statement, over our schema;
-//! 2. `block`: trees of joins become flat lists of relations and predicates;
+//! 2. `block`, `subquery`: trees of joins, and subqueries in expressions, become flat lists of relations and predicates;
 //! 3. `predicates`, `equalities`: what the predicates say that an index can use;
 //! 4. `access`: the ways to one table, and the indexes that would make one;
 //! 5. `turn`, `search`: join order, stops and data-stops, the cheapest chain that has a bound;
@@ -13,9 +13,11 @@
 mod access;
 mod block;
 mod catalog;
+mod distinct;
 mod equalities;
 mod predicates;
 mod search;
+mod subquery;
 mod turn;
 pub(crate) mod types;
 
@@ -85,8 +87,6 @@ pub(crate) struct DeadEnd {
     pub stop: Option<u64>,
     /// Whether the query's order could come from an index of this table.
     pub orderable: bool,
-    /// The store has no order over all keys.
-    pub partitioned: bool,
 }
 
 /// What is wanted of a part of a plan.
@@ -144,6 +144,7 @@ impl<'a> Compiler<'a> {
         Ok(Plan {
             new_indexes: new_indexes(&part.chain),
             bound,
+            writes: None,
             page: paginate,
             allowed: None,
             parameters: self.parameter_types(plan, &part.chain)?,
@@ -157,16 +158,9 @@ impl<'a> Compiler<'a> {
             LogicalPlan::Sort(sort) => self.sort(sort, want),
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
             LogicalPlan::Distinct(Distinct::All(input)) => self.distinct(input),
+            LogicalPlan::Distinct(Distinct::On(on)) => self.distinct_on(on),
             LogicalPlan::Union(union) => self.union(union, want),
             LogicalPlan::Values(values) => self.values(values),
-            LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => Ok(Part {
-                chain: Chain { source: Source::Call, steps: vec![] },
-                outputs: vec![],
-                ordered: true,
-                stopped: true,
-                identity: vec![],
-                order: vec![],
-            }),
             LogicalPlan::Projection(projection) if !is_joins(&projection.input) => {
                 let schema = projection.input.schema();
                 let order = through(&want.order, plan, &projection.expr)?;
@@ -186,15 +180,44 @@ impl<'a> Compiler<'a> {
             | LogicalPlan::Filter(_)
             | LogicalPlan::Join(_)
             | LogicalPlan::TableScan(_) => self.joins(plan, want),
+            LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => self.joins(plan, want),
             LogicalPlan::Window(_) => Err(unsupported("a window function")),
-            LogicalPlan::Distinct(_) => Err(unsupported("distinct on")),
+            LogicalPlan::Subquery(_) => Err(unsupported("a lateral join")),
             other => Err(unsupported(&other.display().to_string())),
         }
     }
 
+    /// Joins; of the two places of `x in (select …)`, before `x` and after it, the cheaper one.
     fn joins(&self, plan: &LogicalPlan, want: &Want) -> std::result::Result<Part, Stuck> {
+        let names = self.aliases.borrow().clone();
         let mut block = Block::default();
         let outputs = self.flatten(plan, &mut block)?;
+        let after = self.searched(plan, &block, outputs, want);
+        if !block.may_begin_with_subqueries {
+            return after;
+        }
+        let names = self.aliases.replace(names);
+        let mut block = Block { begins_with_subqueries: true, ..Block::default() };
+        let outputs = self.flatten(plan, &mut block);
+        let before = outputs.and_then(|outputs| self.searched(plan, &block, outputs, want));
+        let cost = |part: &Part| Bound::of(&part.chain).cost();
+        match (after, before) {
+            (Ok(after), Ok(before)) if cost(&before) < cost(&after) => Ok(before),
+            (Err(_), Ok(before)) => Ok(before),
+            (after, _) => {
+                self.aliases.replace(names);
+                after
+            }
+        }
+    }
+
+    fn searched(
+        &self,
+        plan: &LogicalPlan,
+        block: &Block,
+        outputs: Vec<Expr>,
+        want: &Want,
+    ) -> std::result::Result<Part, Stuck> {
         for expr in
             block.conjuncts.iter().chain(block.relations.iter().flat_map(|r| r.outer.iter().flatten()))
         {
@@ -203,8 +226,9 @@ impl<'a> Compiler<'a> {
         outputs.iter().try_for_each(check)?;
         let order = substitute_order(&want.order, plan, &outputs)?;
         let want = Want { order, ..want.clone() };
-        let found = search::search(self, &block, &want, &outputs)?;
-        let identity = block.relations.iter().flat_map(|relation| match &relation.rows {
+        let found = search::search(self, block, &want, &outputs)?;
+        let repeated = block.relations.iter().filter(|relation| !relation.is_single());
+        let identity = repeated.flat_map(|relation| match &relation.rows {
             block::Rows::Stored(table) => {
                 let keys = table.key_columns().into_iter();
                 keys.map(|at| column(&relation.alias, &table.columns[at].name)).collect()
@@ -263,6 +287,7 @@ impl<'a> Compiler<'a> {
             (Some(stop), Some(fetch)) => Some(stop.min(fetch as u64)),
             (stop, fetch) => stop.or(fetch.map(|fetch| fetch as u64)),
         };
+        sort.expr.iter().try_for_each(|key| check(&key.expr))?;
         let inner = Want { order: sort.expr.clone(), stop, page: want.page };
         let mut part = self.part(&sort.input, &inner)?;
         if want.page {
@@ -297,28 +322,23 @@ impl<'a> Compiler<'a> {
             return Err(unsupported("grouping sets"));
         }
         group.iter().chain(&aggregates).try_for_each(check)?;
+        Ok(self.grouped(input.chain, group, aggregates))
+    }
+
+    fn grouped(&self, mut chain: Chain, group: Vec<Expr>, aggregates: Vec<Expr>) -> Part {
         let qualifier = self.alias("group");
         let names: Vec<String> =
             (0..group.len() + aggregates.len()).map(|at| format!("column{}", at + 1)).collect();
         let outputs: Vec<Expr> = names.iter().map(|name| column(&qualifier, name)).collect();
         let identity = outputs.clone();
-        let mut chain = input.chain;
         chain.steps.push(Step::Aggregate { group, aggregates, names, qualifier });
-        Ok(Part { chain, outputs, ordered: false, stopped: false, identity, order: vec![] })
-    }
-
-    fn distinct(&self, input: &LogicalPlan) -> std::result::Result<Part, Stuck> {
-        let part = self.part(input, &Want::default())?;
-        let qualifier = self.alias("distinct");
-        let mut part = projected(part, &qualifier);
-        part.chain.steps.push(Step::Distinct);
-        Ok(Part { ordered: false, stopped: false, ..part })
+        Part { chain, outputs, ordered: false, stopped: false, identity, order: vec![] }
     }
 
     fn union(&self, union: &Union, want: &Want) -> std::result::Result<Part, Stuck> {
         if want.page {
             return Err(Error::invalid(
-                "a union has no pages: write limit, or paginate its parts one by one",
+                "equal rows of a union all cannot be told apart, so it has no pages: write union, or limit",
             )
             .into());
         }
@@ -435,6 +455,7 @@ fn is_joins(plan: &LogicalPlan) -> bool {
         LogicalPlan::Projection(projection) => is_joins(&projection.input),
         LogicalPlan::SubqueryAlias(alias) => is_joins(&alias.input),
         LogicalPlan::Filter(_) | LogicalPlan::Join(_) | LogicalPlan::TableScan(_) => true,
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
         _ => false,
     }
 }
@@ -465,13 +486,13 @@ fn unsupported(what: &str) -> Stuck {
 }
 
 /// Refuses what cannot be computed when the query is called.
-fn check(expr: &Expr) -> std::result::Result<(), Stuck> {
+pub(crate) fn check(expr: &Expr) -> Result<()> {
     use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
     let mut wrong = None;
     expr.apply(|expr| {
         wrong = match expr {
             Expr::InSubquery(_) | Expr::Exists(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_) => {
-                Some("a subquery inside of an expression is not supported in a bounded query: write it as a join, or ask twice".to_string())
+                Some("a subquery is not supported here: write it as a join, or ask twice".to_string())
             }
             Expr::ScalarFunction(call)
                 if call.func.signature().volatility != datafusion::logical_expr::Volatility::Immutable =>
@@ -482,7 +503,7 @@ fn check(expr: &Expr) -> std::result::Result<(), Stuck> {
         };
         Ok(if wrong.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
-    wrong.map_or(Ok(()), |message| Err(Error::invalid(message).into()))
+    wrong.map_or(Ok(()), |message| Err(Error::invalid(message)))
 }
 
 /// The indexes of a chain that no schema has.

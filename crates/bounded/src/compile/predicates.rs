@@ -4,12 +4,13 @@ use super::block::{Block, Rows, equality};
 use super::equalities::Member;
 use crate::datum::Type;
 use crate::plan::Interval;
+use crate::prefix::after_prefix;
 use crate::words::HAS_TOKEN;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::expr::{InList, Placeholder};
-use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, Like, Literal, Operator};
 use std::collections::BTreeSet;
 
 /// A predicate, and what it says.
@@ -83,6 +84,17 @@ fn says(expr: &Expr, block: &Block) -> Says {
             _ => Says::Other,
         },
         Expr::ScalarFunction(call) if call.func.name() == HAS_TOKEN => words(&call.args),
+        Expr::ScalarFunction(call) if call.func.name() == "starts_with" => match call.args.as_slice() {
+            [Expr::Column(column), prefix] => begins(column, prefix, block),
+            _ => Says::Other,
+        },
+        Expr::Like(like) => match (like.expr.as_ref(), prefix_of(like)) {
+            (Expr::Column(column), Some(prefix)) => begins(column, &prefix, block),
+            _ => Says::Other,
+        },
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
+            alternatives(expr, block).map_or(Says::Other, |(column, values)| Says::In(column, values))
+        }
         Expr::Between(Between { expr, negated: false, low, high }) => {
             let low = compared(expr, Operator::GtEq, low, block);
             let high = compared(expr, Operator::LtEq, high, block);
@@ -100,6 +112,44 @@ fn says(expr: &Expr, block: &Block) -> Says {
         }
         _ => Says::Other,
     }
+}
+
+/// `a = 1 or a = 2` as `a in (1, 2)`.
+fn alternatives(expr: &Expr, block: &Block) -> Option<(Column, Vec<Expr>)> {
+    if let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) = expr {
+        let (column, mut values) = alternatives(left, block)?;
+        let (other, others) = alternatives(right, block)?;
+        values.extend(others);
+        return (column == other).then_some((column, values));
+    }
+    match says(expr, block) {
+        Says::Equal(Member::Column(column), Member::Constant(value)) => Some((column, vec![value])),
+        // One that is given with the call cannot be put together with others.
+        Says::In(column, values) if values.iter().all(|value| matches!(value, Expr::Literal(..))) => {
+            Some((column, values))
+        }
+        _ => None,
+    }
+}
+
+/// The texts that begin with a prefix are an interval.
+fn begins(column: &Column, prefix: &Expr, block: &Block) -> Says {
+    match column_type(column, block).and_then(|of| constant(prefix, &of).filter(|_| of == DataType::Utf8)) {
+        Some(prefix) => {
+            let end = after_prefix().call(vec![prefix.clone()]);
+            let interval = Interval { lower: Some((prefix, true)), upper: Some((end, false)) };
+            Says::Between(column.clone(), interval)
+        }
+        None => Says::Other,
+    }
+}
+
+/// `wh` of `like 'wh%'`; none if the pattern says more.
+fn prefix_of(like: &Like) -> Option<Expr> {
+    let Expr::Literal(ScalarValue::Utf8(Some(pattern)), _) = like.pattern.as_ref() else { return None };
+    let prefix = pattern.strip_suffix('%')?;
+    let plain = !like.negated && !like.case_insensitive && like.escape_char.is_none();
+    (plain && !prefix.contains(['%', '_', '\\'])).then(|| prefix.lit())
 }
 
 fn truth(column: &Column, value: bool, block: &Block) -> Says {
@@ -173,14 +223,23 @@ fn constant(expr: &Expr, of: &DataType) -> Option<Expr> {
         Expr::Literal(value, _) => {
             let cast = value.cast_to(of).ok()?;
             let back = cast.cast_to(&value.data_type()).ok()?;
-            (back == *value && !cast.is_null()).then(|| Expr::Literal(cast, None))
+            // An instant is written in more than one way.
+            let instant = matches!((value, of), (ScalarValue::Utf8(_), DataType::Timestamp(..)));
+            ((instant || back == *value) && !cast.is_null()).then(|| Expr::Literal(cast, None))
         }
         Expr::Placeholder(Placeholder { id, field }) => {
             let given = field.as_ref().map(|field| field.data_type());
             let same = given.is_none_or(|given| Type::same_keys(given, of) || *given == DataType::Null);
             same.then(|| super::types::placeholder(id, given.filter(|g| **g != DataType::Null).unwrap_or(of)))
         }
-        other if columns(other).is_empty() && super::types::of_constant(other)? == *of => Some(other.clone()),
+        other if columns(other).is_empty() => match (super::types::of_constant(other)?, of) {
+            (given, of) if given == *of => Some(other.clone()),
+            // A written instant has nanoseconds, a stored one microseconds.
+            (DataType::Timestamp(_, None), DataType::Timestamp(..)) => {
+                Some(Expr::Cast(datafusion::logical_expr::Cast::new(Box::new(other.clone()), of.clone())))
+            }
+            _ => None,
+        },
         _ => None,
     }
 }

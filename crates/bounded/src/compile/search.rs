@@ -11,14 +11,14 @@
 //! its last relation.
 
 use super::access::{Candidate, Known, candidates};
-use super::block::{Block, Relation, Rows};
+use super::block::{Block, Kept, Relation, Rows};
 use super::equalities::{Equalities, Member};
 use super::predicates::{Predicate, Says, columns};
 use super::turn::Intervals;
 use super::{Compiler, DeadEnd, Stuck, Want};
 use crate::bound::Bound;
 use crate::error::Error;
-use crate::plan::{Access, Chain, Fetch, Hint, List, Source, Step};
+use crate::plan::{Access, Chain, Fetch, Hint, Keep, List, Source, Step};
 use crate::schema::Table;
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, SortExpr};
@@ -67,10 +67,22 @@ pub(super) fn search(
             Ok(Found { chain: best.chain, ordered: best.ordered, stopped: best.stop == Stop::Done })
         }
         (None, Some(dead_end)) => Err(Stuck::Unbounded(Box::new(dead_end))),
-        (None, None) => {
-            Err(Error::Internal("the search of a join order found neither a plan nor a reason".into()).into())
+        // A stop in the middle was all there was, and rows are dropped behind it: without it the reason is seen.
+        (None, None) if want.stop.is_some() => {
+            let endless = Want { stop: None, page: false, ..want.clone() };
+            match search(compiler, block, &endless, outputs) {
+                Err(Stuck::Unbounded(dead_end)) => {
+                    Err(Stuck::Unbounded(Box::new(DeadEnd { stop: want.stop, ..*dead_end })))
+                }
+                _ => Err(no_reason()),
+            }
         }
+        (None, None) => Err(no_reason()),
     }
+}
+
+fn no_reason() -> Stuck {
+    Error::Internal("the search of a join order found neither a plan nor a reason".into()).into()
 }
 
 /// The column of a list that a chain can begin with.
@@ -238,7 +250,11 @@ impl<'a> Search<'a> {
         let intervals = self.intervals(relation, table);
         let known = Known {
             table,
-            order: self.order(state, relation, table, &equal),
+            order: match &relation.kept {
+                Kept::First(order) => self.order(state, relation, table, &equal, order),
+                Kept::Fold(_) => None,
+                Kept::All => self.order(state, relation, table, &equal, &self.want.order),
+            },
             equal,
             words: self
                 .words(relation, table)
@@ -247,7 +263,6 @@ impl<'a> Search<'a> {
                 .collect(),
             intervals: intervals.iter().map(|(at, (interval, _))| (*at, interval.clone())).collect(),
             capabilities: self.compiler.capabilities,
-            outer: relation.outer.is_some(),
         };
         let needed = |search: Option<usize>| self.needed(state, relation, table, search);
         let ways = candidates(&known, &needed);
@@ -258,7 +273,11 @@ impl<'a> Search<'a> {
         if !any && self.compiler.allow && state.stop != Stop::Done {
             any = self.take_without_limit(state, relation, table, &ways, &intervals);
         }
-        if !any && state.stop != Stop::Done {
+        let endless = || {
+            let joined = |way| self.joined(state, relation, table, way, &intervals);
+            relation.is_single() && ways.iter().all(|way| limit(relation, way, &joined(way)).is_none())
+        };
+        if !any && (state.stop != Stop::Done || endless()) {
             self.stuck_at(state, relation, table, &known);
         }
     }
@@ -275,19 +294,16 @@ impl<'a> Search<'a> {
         let joined = self.joined(state, relation, table, way, intervals);
         if state.stop == Stop::Done {
             let exact = joined.residual.is_empty() && self.finds_exactly_one(state, relation, table, way);
-            if exact {
-                let next = joined.with(1, Hint::Key);
-                self.descend(&next);
-            }
-            return exact;
+            let Some((most, hint)) = limit(relation, way, &joined).filter(|_| exact) else { return false };
+            self.descend(&joined.with(most, hint));
+            return true;
         }
         let mut any = false;
         if let Some(next) = self.stop_as_limit(state, way, &joined) {
             self.descend(&next);
             any = true;
         }
-        if let Some(most) = way.schema {
-            let hint = if most == 1 { Hint::Key } else { Hint::Schema };
+        if let Some((most, hint)) = limit(relation, way, &joined) {
             let mut next = joined.with(most, hint);
             next.ordered |= state.bound.rows == 1 && way.ordered;
             if let Some(stopped) = self.stopped_here(&next) {
@@ -314,6 +330,7 @@ impl<'a> Search<'a> {
                 interval: None,
                 reverse: false,
                 dereference: false,
+                partitions: self.compiler.capabilities.order.partitions(0),
             },
             keys: vec![],
             equal: vec![],
@@ -385,14 +402,14 @@ impl<'a> Search<'a> {
     /// Whether a row is found for every key, and only one.
     fn finds_exactly_one(&self, state: &State, relation: &Relation, table: &Table, way: &Candidate) -> bool {
         if relation.outer.is_some() {
-            return way.schema == Some(1);
+            return way.schema == Some(1) || relation.is_single();
         }
         way.access == Access::Record
             && self.block.relations.iter().any(|from| {
                 let Rows::Stored(referring) = &from.rows else { return false };
                 let there = state.joined.contains(&from.alias) && from.outer.is_none();
                 there
-                    && referring.foreign_keys.iter().any(|key| {
+                    && referring.references().any(|key| {
                         key.table == table.name
                             && key.columns.iter().zip(table.key_columns()).all(|(from_column, to)| {
                                 let from = Member::Column(Column::new(
@@ -431,9 +448,12 @@ impl<'a> Search<'a> {
             };
             local.add(&member(*at), &source);
         }
-        let on = relation.outer.iter().flatten();
-        let on: Vec<Expr> =
-            on.filter(|expr| !implied(&Predicate::of(expr, self.block), &local)).cloned().collect();
+        // Of a left join these are places in what it says, else in the predicates of the query.
+        let in_interval = way.interval.map_or(&[][..], |column| intervals[&column].1.as_slice());
+        let on = relation.outer.iter().flatten().enumerate().filter(|(at, expr)| {
+            !in_interval.contains(at) && !implied(&Predicate::of(expr, self.block), &local)
+        });
+        let on: Vec<Expr> = on.map(|(_, expr)| expr.clone()).collect();
         if relation.outer.is_none() {
             next.known = local;
         }
@@ -441,8 +461,8 @@ impl<'a> Search<'a> {
         if let Some(search) = way.words {
             made_true.extend(self.words(relation, table).get(search).map(|(place, ..)| *place));
         }
-        if let Some(column) = way.interval {
-            made_true.extend(intervals[&column].1.iter().copied());
+        if relation.outer.is_none() {
+            made_true.extend(in_interval);
         }
         next.done.extend(made_true);
         let residual = self.residual(&mut next);
@@ -452,6 +472,11 @@ impl<'a> Search<'a> {
             access: way.access.clone(),
             keys: way.keys.clone(),
             outer: relation.outer.is_some(),
+            keep: match &relation.kept {
+                Kept::All => Keep::All,
+                Kept::First(_) => Keep::First,
+                Kept::Fold(folds) => Keep::Fold(folds.clone()),
+            },
             on,
             columns: self.needed(state, relation, table, way.words).into_iter().collect(),
             most: 1,
@@ -501,9 +526,9 @@ impl<'a> Search<'a> {
             joined: state.joined.clone(),
             equal: known.equal.keys().copied().collect(),
             residual: residual.map(|predicate| predicate.expr.clone()).collect(),
-            stop: self.want.stop,
+            // What is asked for each row does not depend on how many rows are wanted.
+            stop: self.want.stop.filter(|_| !relation.is_single()),
             orderable: known.order.is_some(),
-            partitioned: !matches!(known.capabilities.order, crate::store::Order::Global),
         });
     }
 }
@@ -535,6 +560,17 @@ impl Joined {
             state.push(Step::Filter(self.residual.clone()));
         }
         state
+    }
+}
+
+/// How many rows are read for each key, and what says so. Where only the first is wanted, it is the first that is read
+/// if the key makes all true that is said of it; else it is looked for among all that the schema allows.
+fn limit(relation: &Relation, way: &Candidate, joined: &Joined) -> Option<(u64, Hint)> {
+    match (&relation.kept, way.schema) {
+        (_, Some(1)) => Some((1, Hint::Key)),
+        (Kept::First(_), _) if !way.ordered => None,
+        (Kept::First(_), _) if joined.fetch.on.is_empty() => Some((1, Hint::Query)),
+        (_, schema) => schema.map(|most| (most, Hint::Schema)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is known of a relation when it is its turn: what its columns equal, what is searched for in them, in which order
 //! they would have to come, and which of them anything else needs.
 
-use super::block::Relation;
+use super::block::{Kept, Relation};
 use super::equalities::{Equalities, Member};
 use super::predicates::{Predicate, Says, columns};
 use super::search::{Search, State};
@@ -9,7 +9,7 @@ use crate::keys::KeyOrder;
 use crate::plan::Interval;
 use crate::schema::Table;
 use datafusion::common::Column;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, SortExpr};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Intervals of columns, with the predicates that they were put together from.
@@ -71,13 +71,13 @@ impl Search<'_> {
         found.collect()
     }
 
-    /// Intervals of columns of this relation, with the predicates that they were put together from.
+    /// Intervals of columns of this relation, with the predicates that they were put together from: of the query, or
+    /// of the left join whose right side it is.
     pub(super) fn intervals(&self, relation: &Relation, table: &Table) -> Intervals {
         let mut found: Intervals = BTreeMap::new();
-        if relation.outer.is_some() {
-            return found;
-        }
-        for (place, predicate) in self.predicates.iter().enumerate() {
+        let of_join: Option<Vec<Predicate>> =
+            relation.outer.as_ref().map(|on| on.iter().map(|expr| Predicate::of(expr, self.block)).collect());
+        for (place, predicate) in of_join.as_ref().unwrap_or(&self.predicates).iter().enumerate() {
             let Says::Between(column, interval) = &predicate.says else { continue };
             let Some(at) = places(std::slice::from_ref(column), relation, table).map(|at| at[0]) else {
                 continue;
@@ -94,18 +94,20 @@ impl Search<'_> {
         found
     }
 
-    /// The order in which rows of one key would have to come: the query's, without what is the same in all of them.
+    /// The order in which rows of one key would have to come: the one that is wanted, without what is the same in all
+    /// of them.
     pub(super) fn order(
         &self,
         state: &State,
         relation: &Relation,
         table: &Table,
         equal: &BTreeMap<usize, Expr>,
+        wanted: &[SortExpr],
     ) -> Option<Vec<(usize, KeyOrder)>> {
         // A page is merged by positions in the index alone: what differs from key to key cannot be in its order.
         let merged = self.want.page && state.bound.rows > 1;
         let mut order = Vec::new();
-        for key in &self.want.order {
+        for key in wanted {
             let Expr::Column(column) = &key.expr else { return None };
             if self.facts.constant(column).is_some() {
                 continue;
@@ -147,12 +149,17 @@ impl Search<'_> {
         let of_predicates =
             of_predicates.filter(|(place, _)| !state.done.contains(place) && Some(*place) != searched);
         let of_joins = self.block.relations.iter().flat_map(|relation| relation.outer.iter().flatten());
+        let of_folds = self.block.relations.iter().flat_map(|relation| match &relation.kept {
+            Kept::Fold(folds) => folds.as_slice(),
+            Kept::All | Kept::First(_) => &[],
+        });
+        let of_joins = of_joins.chain(of_folds.map(|(expr, _)| expr));
         let exprs = of_query.chain(of_predicates.map(|(_, predicate)| &predicate.expr)).chain(of_joins);
         let mut needed: BTreeSet<usize> = exprs
             .flat_map(columns)
             .filter_map(|column| Some(places(&[column], relation, table)?[0]))
             .collect();
-        if self.want.page {
+        if self.want.page && !relation.is_single() {
             needed.extend(table.key_columns());
         }
         needed

@@ -1,6 +1,6 @@
 //! Types of expressions and of the columns of chains.
 
-use crate::plan::{Chain, Source, Step};
+use crate::plan::{Chain, Fetch, Keep, Source, Step};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::expr::Placeholder;
@@ -43,18 +43,16 @@ impl Columns {
     /// Goes over a step.
     pub fn after(&mut self, step: &Step) -> datafusion::common::Result<()> {
         match step {
-            Step::Fetch(fetch) => {
-                let alias = Some(TableReference::bare(fetch.alias.as_str()));
-                for at in &fetch.columns {
-                    let column = &fetch.table.columns[*at];
-                    let field = Field::new(&column.name, column.of.arrow(), column.nullable || fetch.outer);
-                    self.0.push((alias.clone(), field));
+            Step::Fetch(fetch) => match &fetch.keep {
+                Keep::All | Keep::First => *self = self.with_found(fetch),
+                Keep::Fold(folds) => {
+                    let schema = self.with_found(fetch).schema()?;
+                    let alias = Some(TableReference::bare(fetch.alias.as_str()));
+                    for (expr, name) in folds {
+                        self.0.push(named(expr, name, &schema, &alias)?);
+                    }
                 }
-                if fetch.resumable {
-                    self.0.push((None, Field::new(POSITION, DataType::Binary, true)));
-                    self.0.push((None, Field::new(PREFIX, DataType::Binary, true)));
-                }
-            }
+            },
             Step::Project { columns, qualifier } => {
                 let schema = self.schema()?;
                 let qualifier = qualifier.as_ref().map(|alias| TableReference::bare(alias.as_str()));
@@ -77,6 +75,22 @@ impl Columns {
             Step::Filter(_) | Step::Sort(_) | Step::Stop(_) | Step::Distinct | Step::Merge { .. } => {}
         }
         Ok(())
+    }
+
+    /// The columns, and those that a fetch finds behind them.
+    pub fn with_found(&self, fetch: &Fetch) -> Columns {
+        let mut columns = self.clone();
+        let alias = Some(TableReference::bare(fetch.alias.as_str()));
+        for at in &fetch.columns {
+            let column = &fetch.table.columns[*at];
+            let field = Field::new(&column.name, column.of.arrow(), column.nullable || fetch.outer);
+            columns.0.push((alias.clone(), field));
+        }
+        if fetch.resumable {
+            columns.0.push((None, Field::new(POSITION, DataType::Binary, true)));
+            columns.0.push((None, Field::new(PREFIX, DataType::Binary, true)));
+        }
+        columns
     }
 
     /// As DataFusion has it.

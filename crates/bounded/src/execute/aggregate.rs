@@ -36,15 +36,18 @@ impl Grouping {
         Ok(Grouping { keys, aggregates })
     }
 
+    /// The aggregates of groups of rows that are known already; a group can be empty.
+    pub fn fold(&self, rows: &Rows, groups: &[Vec<u32>], call: &Call<'_>) -> Result<Vec<ArrayRef>> {
+        self.aggregates.iter().map(|aggregate| aggregate.run(rows, groups, call)).collect()
+    }
+
     pub fn run(&self, rows: &Rows, call: &Call<'_>) -> Result<Rows> {
         let keys = local::values(&self.keys, rows, call)?;
         let groups = groups(&keys, rows.len)?;
         let first: UInt32Array = groups.iter().filter_map(|group| group.first().copied()).collect();
         let mut columns =
             keys.iter().map(|key| take(key, &first, None)).collect::<std::result::Result<Vec<_>, _>>()?;
-        for aggregate in &self.aggregates {
-            columns.push(aggregate.run(rows, &groups, call)?);
-        }
+        columns.extend(self.fold(rows, &groups, call)?);
         Ok(Rows { columns, len: groups.len() })
     }
 }

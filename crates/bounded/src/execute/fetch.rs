@@ -5,13 +5,14 @@
 //! many more are read as were, so that a limit is filled. Only what a crash or a race left behind costs these
 //! requests, which are beyond the bound; `repair` takes it away.
 
+use super::aggregate::Grouping;
 use super::local::{self, Local, Scope};
 use super::rows::{Call, Rows};
 use crate::compile::types::Columns;
 use crate::datum::Datum;
 use crate::error::{Error, Result};
 use crate::keys::{self, Decoded, KeyOrder};
-use crate::plan::{Access, Fetch, ParameterType};
+use crate::plan::{Access, Fetch, Keep, ParameterType};
 use crate::rows::{self, RowReader};
 use crate::schema::{Index, IndexKind, KeyPart, Part, Table, read_entry};
 use crate::store::{Found, Read};
@@ -31,8 +32,17 @@ pub(crate) struct Fetcher {
     columns: Vec<usize>,
     most: usize,
     outer: bool,
+    keep: Kept,
     on: Vec<Local>,
     resumable: bool,
+}
+
+/// What is kept of the rows that are found for one.
+#[derive(Debug)]
+enum Kept {
+    All,
+    First,
+    Fold(Grouping),
 }
 
 #[derive(Debug)]
@@ -123,7 +133,7 @@ impl Fetcher {
     pub fn new(
         fetch: &Fetch,
         scope: &Arc<Scope>,
-        after: &Columns,
+        found: &Columns,
         parameters: &[ParameterType],
     ) -> Result<Fetcher> {
         let constants = Arc::new(Scope::new(&Columns::default(), parameters)?);
@@ -131,7 +141,7 @@ impl Fetcher {
         let (index, kind) = match &fetch.access {
             Access::Record => (primary, Kind::Record),
             Access::Unique(index) => (index.as_ref(), Kind::Unique(Index::clone(index))),
-            Access::Range { index, interval, reverse, dereference } => {
+            Access::Range { index, interval, reverse, dereference, .. } => {
                 let parts = fetch.table.entry_parts(index);
                 let ends = match (interval, parts.get(fetch.keys.len())) {
                     (Some(interval), Some(part)) => {
@@ -167,7 +177,15 @@ impl Fetcher {
             };
             Ok(KeyValue { from, order: part.order, word: part.column().is_none() })
         });
-        let after = Arc::new(Scope::new(after, parameters)?);
+        let found = Arc::new(Scope::new(found, parameters)?);
+        let keep = match &fetch.keep {
+            Keep::All => Kept::All,
+            Keep::First => Kept::First,
+            Keep::Fold(folds) => {
+                let aggregates: Vec<Expr> = folds.iter().map(|(expr, _)| expr.clone()).collect();
+                Kept::Fold(Grouping::new(&[], &aggregates, &found)?)
+            }
+        };
         Ok(Fetcher {
             table: fetch.table.clone(),
             prefix: index.prefix(),
@@ -176,7 +194,8 @@ impl Fetcher {
             columns: fetch.columns.clone(),
             most: usize::try_from(fetch.most).unwrap_or(usize::MAX),
             outer: fetch.outer,
-            on: fetch.on.iter().map(|expr| Local::new(expr, &after)).collect::<Result<_>>()?,
+            keep,
+            on: fetch.on.iter().map(|expr| Local::new(expr, &found)).collect::<Result<_>>()?,
             resumable: fetch.resumable,
         })
     }
@@ -394,12 +413,22 @@ impl Fetcher {
                 keep.value(at - 1)
             });
         }
+        if let Kept::Fold(grouping) = &self.keep {
+            let mut groups = vec![vec![]; rows.len];
+            seen.iter().enumerate().for_each(|(at, hit)| groups[hit.row].push(at as u32));
+            let mut columns = rows.columns.clone();
+            columns.extend(grouping.fold(&self.build(rows, &seen)?, &groups, call)?);
+            return Ok(Rows { columns, len: rows.len });
+        }
+        let first = matches!(self.keep, Kept::First);
         let mut all = Vec::with_capacity(seen.len());
         let mut seen = seen.into_iter().peekable();
         for row in 0..rows.len {
             let before = all.len();
             while let Some(hit) = seen.next_if(|hit| hit.row == row) {
-                all.push(hit);
+                if !first || all.len() == before {
+                    all.push(hit);
+                }
             }
             if all.len() == before {
                 all.push(Seen { row, prefix: 0, key: &[], record: None });
@@ -508,12 +537,12 @@ impl EndValues {
         let from = match first {
             Some((end, true)) => with(end),
             Some((end, false)) => keys::behind(&with(end)),
-            None => with(&[keys::VALUE]),
+            None => with(&[keys::FIRST_MARKER]),
         };
         let to = match last {
             Some((end, true)) => keys::behind(&with(end)),
             Some((end, false)) => with(end),
-            None => with(&[keys::VALUE + 1]),
+            None => with(&[keys::BEHIND_MARKERS]),
         };
         (from, to)
     }

@@ -14,14 +14,15 @@ mod rows;
 mod run;
 
 pub(crate) use program::Program;
-pub(crate) use rows::Call;
+pub(crate) use rows::{Call, typed};
 
 pub use rows::Argument;
 
 use crate::cursor::{Cursor, Place};
 use crate::error::Result;
-use crate::store::{Found, Read, Store};
-use datafusion::arrow::array::RecordBatch;
+use crate::store::{Found, Operations, Read, Store};
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use rows::Rows;
 
 /// How the requests of a call are handed to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,6 +43,8 @@ pub struct Page {
     pub batch: RecordBatch,
     /// Where the next page begins, if the query has pages and this one was full.
     pub cursor: Option<Cursor>,
+    /// What was asked of the store for it.
+    pub spent: Operations,
 }
 
 /// The rows of a call, and where the next page begins.
@@ -57,6 +60,17 @@ pub(crate) fn run(program: &Program, call: &Call<'_>) -> Result<Answer> {
         Executor::Simple | Executor::Parallel => run::in_rounds(program, call)?,
     };
     Ok(Answer { batch: program.output(rows)?, next })
+}
+
+/// Runs the steps of a program that ask nothing over rows that are there.
+pub(crate) fn over(
+    program: &Program,
+    columns: &[ArrayRef],
+    len: usize,
+    call: &Call<'_>,
+) -> Result<RecordBatch> {
+    let rows = Rows { columns: columns.to_vec(), len };
+    program.output(program.steps.iter().try_fold(rows, |rows, op| run::step(op, rows, call))?)
 }
 
 /// Asks the store as the executor does.

@@ -82,7 +82,7 @@ impl Program {
                 Some(Step::Stop(rows)) => Some(*rows as usize),
                 _ => None,
             };
-            steps.push(op(step, &scope, &columns, &after, parameters, stop)?);
+            steps.push(op(step, &scope, &columns, parameters, stop)?);
             columns = after;
         }
         let fields = columns.0.into_iter().map(|(_, field)| field.with_nullable(true));
@@ -133,7 +133,6 @@ fn op(
     step: &Step,
     scope: &Arc<Scope>,
     columns: &Columns,
-    after: &Columns,
     parameters: &[ParameterType],
     stop: Option<usize>,
 ) -> Result<Op> {
@@ -150,7 +149,9 @@ fn op(
             .ok_or_else(|| Error::Internal(format!("there is no {name}")))
     };
     Ok(match step {
-        Step::Fetch(fetch) => Op::Fetch(Box::new(Fetcher::new(fetch, scope, after, parameters)?)),
+        Step::Fetch(fetch) => {
+            Op::Fetch(Box::new(Fetcher::new(fetch, scope, &columns.with_found(fetch), parameters)?))
+        }
         Step::Filter(exprs) => Op::Filter(locals(exprs)?),
         Step::Project { columns: exprs, .. } => {
             let hidden =

@@ -107,7 +107,7 @@ impl<'a> Call<'a> {
         for (at, (parameter, argument)) in types.iter().zip(given).enumerate() {
             match (argument, parameter.list) {
                 (Argument::One(value), None) => {
-                    call.values.push(cast(value, parameter, at)?.to_array()?);
+                    call.values.push(typed(value, parameter, at)?.to_array()?);
                     call.lists.push(None);
                 }
                 (Argument::Many(values), Some(most)) => {
@@ -120,7 +120,7 @@ impl<'a> Call<'a> {
                     }
                     call.values.push(ScalarValue::try_from(&parameter.of)?.to_array()?);
                     let values =
-                        values.iter().map(|value| cast(value, parameter, at)).collect::<Result<Vec<_>>>()?;
+                        values.iter().map(|value| typed(value, parameter, at)).collect::<Result<Vec<_>>>()?;
                     let list = match values.is_empty() {
                         true => datafusion::arrow::array::new_empty_array(&parameter.of),
                         false => ScalarValue::iter_to_array(values)?,
@@ -142,7 +142,8 @@ impl<'a> Call<'a> {
     }
 }
 
-fn cast(value: &ScalarValue, parameter: &ParameterType, at: usize) -> Result<ScalarValue> {
+/// The value as its parameter has it.
+pub(crate) fn typed(value: &ScalarValue, parameter: &ParameterType, at: usize) -> Result<ScalarValue> {
     if value.data_type() == parameter.of {
         return Ok(value.clone());
     }

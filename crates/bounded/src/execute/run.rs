@@ -155,7 +155,7 @@ fn place(rows: &Rows, page: usize) -> Option<Place> {
 }
 
 /// One local step.
-fn step(op: &Op, rows: Rows, call: &Call<'_>) -> Result<Rows> {
+pub(super) fn step(op: &Op, rows: Rows, call: &Call<'_>) -> Result<Rows> {
     match op {
         Op::Fetch(_) => Err(Error::Internal("a remote step was run as a local one".to_string())),
         Op::Filter(exprs) => rows.filter(&local::all_true(exprs, &rows, call)?),

@@ -9,7 +9,7 @@
 
 mod show;
 
-use crate::bound::Bound;
+use crate::bound::{Bound, WriteBound};
 use crate::schema::{Index, Table};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::logical_expr::{Expr, SortExpr};
@@ -20,8 +20,10 @@ use std::sync::Arc;
 pub struct Plan {
     /// What is done.
     pub chain: Chain,
-    /// The most that it can cost.
+    /// The most that it can cost; of a write, the query for the rows that change.
     pub bound: Bound,
+    /// The most that writing these rows can cost, if it is a write.
+    pub writes: Option<WriteBound>,
     /// Rows a page, if it is paginated.
     pub page: Option<u64>,
     /// Indexes that it needs and that are not there yet, with the names of their tables.
@@ -148,6 +150,8 @@ pub struct Fetch {
     pub keys: Vec<Expr>,
     /// A row for which nothing is found stays, with nulls.
     pub outer: bool,
+    /// What is kept of the rows that are found for one.
+    pub keep: Keep,
     /// What has to be true too for a row to be found, if `outer`.
     pub on: Vec<Expr>,
     /// The columns that are put to the rows.
@@ -158,6 +162,17 @@ pub struct Fetch {
     pub hint: Hint,
     /// Whether a cursor can stand in it: two more columns say where each row was.
     pub resumable: bool,
+}
+
+/// What is kept of the rows that a left join finds for one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Keep {
+    /// All of them.
+    All,
+    /// The first.
+    First,
+    /// What is computed of all of them: aggregates and their names, in place of the columns.
+    Fold(Vec<(Expr, String)>),
 }
 
 /// What says how many rows there are for a key.
@@ -190,6 +205,8 @@ pub enum Access {
         reverse: bool,
         /// Whether the records have to be read too.
         dereference: bool,
+        /// How many partitions of the store are asked for each key: all, if the range is not within one.
+        partitions: u64,
     },
 }
 
@@ -203,6 +220,20 @@ pub struct Interval {
 }
 
 impl Plan {
+    /// What a call costs at most, in a sentence.
+    pub fn costs(&self) -> String {
+        match &self.writes {
+            None => self.bound.to_string(),
+            Some(writes) if self.bound.requests == 0 => format!("writes {writes}"),
+            Some(writes) => format!("{}; writes {writes}", self.bound),
+        }
+    }
+
+    /// The most requests of a call.
+    pub(crate) fn requests(&self) -> u64 {
+        self.bound.requests.saturating_add(self.writes.as_ref().map_or(0, |writes| writes.requests))
+    }
+
     /// Whether a cursor stands in a fetch, not in a sorted result.
     pub fn resumes_in_index(&self) -> bool {
         self.chain.steps.iter().any(|step| matches!(step, Step::Fetch(fetch) if fetch.resumable))

@@ -1,6 +1,6 @@
 //! A plan as people read it: one line a step, the last one first, with what says how many rows there are.
 
-use super::{Access, Chain, Fetch, Hint, Interval, Plan, Source, Step};
+use super::{Access, Chain, Fetch, Hint, Interval, Keep, Plan, Source, Step};
 use crate::bound::Bound;
 use datafusion::logical_expr::{Expr, SortExpr};
 use std::fmt;
@@ -11,6 +11,9 @@ impl fmt::Display for Plan {
         show(&self.chain, 0, &mut lines);
         lines.iter().try_for_each(|line| writeln!(f, "{line}"))?;
         write!(f, "bound: {}", self.bound)?;
+        if let Some(writes) = &self.writes {
+            write!(f, "\nwrites: {writes}")?;
+        }
         for (table, index) in &self.new_indexes {
             write!(f, "\nnew index on {table}: {}", index.name)?;
         }
@@ -83,7 +86,14 @@ fn fetched(fetch: &Fetch, single: bool) -> String {
         alias if *alias == fetch.table.name => alias.clone(),
         alias => format!("{} {alias}", fetch.table.name),
     };
-    let outer = if fetch.outer { ", outer" } else { "" };
+    let outer = match &fetch.keep {
+        Keep::First => ", the first".to_string(),
+        Keep::Fold(folds) => {
+            format!(", folded to {}", list(&folds.iter().map(|(expr, _)| expr.clone()).collect::<Vec<_>>()))
+        }
+        Keep::All if fetch.outer => ", outer".to_string(),
+        Keep::All => String::new(),
+    };
     let key = list(&fetch.keys);
     let most = match (&fetch.hint, fetch.most) {
         (Hint::Key, _) => String::new(),
@@ -95,13 +105,17 @@ fn fetched(fetch: &Fetch, single: bool) -> String {
         Access::Record if single => format!("Get({what}, key = ({key}){outer})"),
         Access::Record => format!("IndexFKJoin({what}, key = ({key}){outer})"),
         Access::Unique(index) => format!("UniqueLookup({what}, {} = ({key}){outer})", index.name),
-        Access::Range { index, interval, reverse, dereference } => {
+        Access::Range { index, interval, reverse, dereference, partitions } => {
             let name = if single { "IndexScan" } else { "SortedIndexJoin" };
             let interval = interval.as_deref().map(between).unwrap_or_default();
             let direction = if *reverse { ", backwards" } else { "" };
             let deref = if *dereference { ", then the records" } else { "" };
+            let everywhere = match partitions {
+                1 => String::new(),
+                all => format!(", in all {all} partitions"),
+            };
             format!(
-                "{name}({what} by {}, prefix = ({key}){interval}{direction}{most}{outer}{deref})",
+                "{name}({what} by {}, prefix = ({key}){interval}{direction}{most}{everywhere}{outer}{deref})",
                 index.describe(&fetch.table)
             )
         }

@@ -1,12 +1,13 @@
 //! The query's plan as a tree, the unbounded relation marked.
 
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
 /// The mark.
 const MARK: &str = "   <-- no limit here";
 
 /// Draws a plan; `alias` or, where it has none, `table` is marked.
-pub(super) fn draw(plan: &LogicalPlan, alias: &str, table: &str) -> String {
+pub(crate) fn draw(plan: &LogicalPlan, alias: &str, table: &str) -> String {
     let mut lines = Vec::new();
     let mut marked = false;
     node(plan, 0, alias, table, &mut marked, &mut lines);
@@ -56,7 +57,11 @@ fn node(
             format!("order by {}", keys.join(", "))
         }
         LogicalPlan::Limit(limit) => {
-            format!("limit {}", limit.fetch.as_ref().map_or_else(String::new, |fetch| fetch.to_string()))
+            let rows = limit.fetch.as_deref().map(|fetch| match fetch {
+                Expr::Literal(rows, _) => rows.to_string(),
+                other => other.to_string(),
+            });
+            format!("limit {}", rows.unwrap_or_default())
         }
         LogicalPlan::Aggregate(aggregate) => {
             format!("group by {} → {}", list(&aggregate.group_expr), list(&aggregate.aggr_expr))
@@ -70,6 +75,14 @@ fn node(
     for input in plan.inputs() {
         node(input, depth + 1, alias, table, marked, lines);
     }
+    // The closure does not fail.
+    let _ = plan.apply_subqueries(|subquery| {
+        if let LogicalPlan::Subquery(subquery) = subquery {
+            lines.push(line(depth + 1, "<subquery>", false));
+            node(&subquery.subquery, depth + 2, alias, table, marked, lines);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
 }
 
 fn line(depth: usize, text: &str, hit: bool) -> String {

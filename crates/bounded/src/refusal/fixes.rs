@@ -5,10 +5,12 @@ use super::draw::draw;
 use super::{Fix, Refusal};
 use crate::bound::Bound;
 use crate::compile::{Compiler, DeadEnd, Planner, Stuck};
+use crate::dialect::Dialect;
 use crate::error::Result;
 use crate::schema::{Change, Schema};
 use crate::store::Capabilities;
 use crate::text;
+use crate::views;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
 /// The number that is suggested for a limit.
@@ -25,14 +27,28 @@ pub(crate) struct Suggestions<'a> {
     pub capabilities: Capabilities,
     /// More requests than these are none that are allowed.
     pub most_requests: u64,
+    /// Whose SQL it is, and the fixes have to be.
+    pub dialect: Dialect,
+}
+
+/// The statement that puts a limit to the schema.
+fn statement((table, columns): &(String, String)) -> String {
+    format!("alter table {table} add cardinality limit {ROWS} ({columns})")
+}
+
+/// The cheapest fixes, each once.
+fn best(fixes: &mut Vec<Fix>) {
+    fixes.sort_by_key(|fix| fix.bound.cost());
+    fixes.dedup_by(|a, b| a.paste == b.paste);
+    fixes.truncate(MOST);
 }
 
 /// A suggestion that has not been tried yet.
 #[derive(Debug, Clone, Default)]
 struct Suggestion {
     titles: Vec<String>,
-    /// Statements that change the schema.
-    statements: Vec<String>,
+    /// Limits that are put to the schema: tables, and columns as they are written.
+    limits: Vec<(String, String)>,
     /// The query, if it is another.
     query: Option<String>,
 }
@@ -41,6 +57,8 @@ impl Suggestions<'_> {
     /// The refusal of a query that has no bound.
     pub fn unbounded(&self, plan: &LogicalPlan, dead_end: &DeadEnd) -> Refusal {
         let mut found = self.tried(self.for_dead_end(dead_end));
+        found.extend(self.views());
+        best(&mut found);
         if found.is_empty() {
             // One change was not enough: where the plan got stuck next, another is put to it.
             found = self.tried(self.in_pairs(dead_end));
@@ -54,26 +72,95 @@ impl Suggestions<'_> {
     }
 
     /// The refusal of a query whose bound is beyond what one call may cost.
-    pub fn too_many(&self, plan: &LogicalPlan, bound: &Bound) -> Refusal {
-        let fixes = self.tried(self.smaller_limits(bound));
+    pub fn too_many(&self, plan: &LogicalPlan, requests: u64) -> Refusal {
+        let mut fixes = self.tried(self.smaller_limits(requests));
+        fixes.extend(self.views());
+        best(&mut fixes);
         Refusal {
             sql: self.sql.to_string(),
             drawing: draw(plan, "", ""),
             reason: format!(
                 "it can take {} requests, and one call may take {}; keep what it counts in a table of its own as rows are written",
-                bound.requests, self.most_requests
+                requests, self.most_requests
             ),
             fixes,
+        }
+    }
+
+    /// The refusal of a write that is too much for one call, with the views that it has to keep.
+    pub fn writes_too_many(&self, plan: &LogicalPlan, requests: u64) -> Refusal {
+        Refusal {
+            sql: self.sql.to_string(),
+            drawing: draw(plan, "", ""),
+            reason: format!(
+                "the rows that it changes, and the views that are kept of them, can take {requests} requests, \
+                 and one call may take {}; change fewer rows at a time",
+                self.most_requests
+            ),
+            fixes: vec![],
         }
     }
 
     fn tried(&self, suggestions: Vec<Suggestion>) -> Vec<Fix> {
         let mut fixes: Vec<Fix> =
             suggestions.iter().filter_map(|suggestion| self.try_one(suggestion)).collect();
-        fixes.sort_by_key(|fix| fix.bound.cost());
-        fixes.dedup_by(|a, b| a.paste == b.paste);
-        fixes.truncate(MOST);
+        best(&mut fixes);
         fixes
+    }
+
+    /// A limit as it is pasted.
+    fn written(&self, limit: &(String, String)) -> String {
+        match self.dialect.is_ours() {
+            true => format!("{};", statement(limit)),
+            false => format!("-- cardinality limit {ROWS} on {} ({})", limit.0, limit.1),
+        }
+    }
+
+    /// A view that has the answer ready.
+    fn views(&self) -> Option<Fix> {
+        if !self.dialect.is_ours() {
+            return None;
+        }
+        let kept = super::view::kept(self.dialect.parse(self.sql).ok()?)?;
+        let names = |name: &String| self.schema.tables().any(|table| table.name == *name);
+        let mut fresh = (1..).map(|n| if n == 1 { kept.name.clone() } else { format!("{}_{n}", kept.name) });
+        let name = fresh.find(|name| !names(name))?;
+        let schema = self.with_view(&name, &kept.sql).ok()?;
+        for end in ["", " limit 10", " paginate 10"] {
+            let query = format!("{}{end}", kept.query(&name));
+            if let Some(bound) = self.bound_over(&schema, &query)
+                && bound.requests <= self.most_requests
+            {
+                return Some(Fix {
+                    title: "keep the answer in a view, and read that".to_string(),
+                    paste: format!("create materialized view {name} as {};\n{query}", kept.sql),
+                    changes_schema: true,
+                    bound,
+                });
+            }
+        }
+        None
+    }
+
+    /// The schema with a view, as it will be when it is filled.
+    fn with_view(&self, name: &str, sql: &str) -> Result<Schema> {
+        let mut schema = self.schema.clone();
+        loop {
+            let proposed = views::propose(&schema, self.capabilities, name, sql)?;
+            if proposed.new_indexes.is_empty() {
+                return Ok(schema.with_table(proposed.table).ready());
+            }
+            for (table, index) in proposed.new_indexes {
+                schema = Change::AddIndex { table, index }.apply(&schema)?.0.ready();
+            }
+        }
+    }
+
+    fn bound_over(&self, schema: &Schema, query: &str) -> Option<Bound> {
+        let parsed = self.dialect.parse(query).ok()?;
+        let plan = Planner::new(schema).plan(parsed.statement).ok()?;
+        let compiler = Compiler::new(schema, self.capabilities, false, &parsed.parameters);
+        compiler.compile(&plan, parsed.paginate).ok().map(|plan| plan.bound)
     }
 
     fn try_one(&self, suggestion: &Suggestion) -> Option<Fix> {
@@ -81,13 +168,13 @@ impl Suggestions<'_> {
         (bound.requests <= self.most_requests).then(|| Fix {
             title: suggestion.titles.join(", and "),
             paste: suggestion
-                .statements
+                .limits
                 .iter()
-                .map(|s| format!("{s};"))
+                .map(|limit| self.written(limit))
                 .chain(suggestion.query.clone())
                 .collect::<Vec<_>>()
                 .join("\n"),
-            changes_schema: !suggestion.statements.is_empty(),
+            changes_schema: !suggestion.limits.is_empty(),
             bound,
         })
     }
@@ -95,12 +182,12 @@ impl Suggestions<'_> {
     /// The bound with a suggestion, or where it still has none.
     fn compiled(&self, suggestion: &Suggestion) -> Result<std::result::Result<Bound, Option<Box<DeadEnd>>>> {
         let mut schema = self.schema.clone();
-        for statement in &suggestion.statements {
-            if let Some(change) = Change::of(&text::parse(statement)?)? {
+        for limit in &suggestion.limits {
+            if let Some(change) = Change::of(&text::parse(&statement(limit))?)? {
                 schema = change.apply(&schema)?.0.ready();
             }
         }
-        let parsed = text::parse(suggestion.query.as_deref().unwrap_or(self.sql))?;
+        let parsed = self.dialect.parse(suggestion.query.as_deref().unwrap_or(self.sql))?;
         let plan = Planner::new(&schema).plan(parsed.statement)?;
         let compiler = Compiler::new(&schema, self.capabilities, false, &parsed.parameters);
         Ok(match compiler.compile(&plan, parsed.paginate) {
@@ -113,6 +200,8 @@ impl Suggestions<'_> {
     fn for_dead_end(&self, dead_end: &DeadEnd) -> Vec<Suggestion> {
         let mut all = self.limits_of_schema(dead_end);
         all.extend(self.words(dead_end));
+        all.extend(self.prefix(dead_end));
+        all.extend(self.count_of_first());
         all.extend(self.stops());
         all
     }
@@ -129,8 +218,7 @@ impl Suggestions<'_> {
                     table.name
                 ),
             };
-            let statement = format!("alter table {} add cardinality limit {ROWS} ({names})", table.name);
-            Suggestion { titles: vec![title], statements: vec![statement], query: None }
+            Suggestion { titles: vec![title], limits: vec![(table.name.clone(), names)], query: None }
         };
         let mut all = Vec::new();
         if dead_end.equal.is_empty() {
@@ -144,10 +232,38 @@ impl Suggestions<'_> {
 
     /// Words in place of a pattern.
     fn words(&self, dead_end: &DeadEnd) -> Option<Suggestion> {
+        if !self.dialect.is_ours() {
+            return None;
+        }
         let like = dead_end.residual.iter().any(|expr| matches!(expr, Expr::Like(like) if !like.negated));
         let at = self.sql.to_lowercase().find(" like ").filter(|_| like)?;
         let query = format!("{} like [token] {}", &self.sql[..at], self.sql[at + 6..].trim_start());
-        Some(Suggestion { titles: vec!["search for a word".into()], statements: vec![], query: Some(query) })
+        Some(Suggestion { titles: vec!["search for a word".into()], limits: vec![], query: Some(query) })
+    }
+
+    /// The beginning in place of a pattern.
+    fn prefix(&self, dead_end: &DeadEnd) -> Option<Suggestion> {
+        let like = dead_end.residual.iter().any(|expr| matches!(expr, Expr::Like(like) if !like.negated));
+        let at = self.sql.to_lowercase().find(" like ").filter(|_| like)?;
+        let column = self.sql[..at].rfind([' ', '(']).map_or(0, |space| space + 1);
+        let pattern = self.sql[at + 6..].trim_start();
+        let (pattern, rest) = pattern.split_at(pattern.find([' ', ')', ';']).unwrap_or(pattern.len()));
+        let (before, column) = (&self.sql[..column], &self.sql[column..at]);
+        let query = format!("{before}starts_with({column}, {pattern}){rest}");
+        let title = "search for how it begins".to_string();
+        Some(Suggestion { titles: vec![title], limits: vec![], query: Some(query) })
+    }
+
+    /// Nobody needs to know how many followers a star has: `100 or more` will do.
+    fn count_of_first(&self) -> Option<Suggestion> {
+        let sql = self.sql.trim().trim_end_matches(';');
+        let at = sql.to_lowercase().find(" from ")?;
+        let (counted, rest) = sql.split_at(at);
+        let count =
+            counted.to_lowercase().split_whitespace().collect::<String>().starts_with("selectcount(*)");
+        let query = format!("{counted} from (select 1{rest} limit {ROWS}) as first_rows");
+        let title = format!("count up to {ROWS} (put your own number)");
+        count.then(|| Suggestion { titles: vec![title], limits: vec![], query: Some(query) })
     }
 
     /// A limit or pages, where there are none.
@@ -155,13 +271,14 @@ impl Suggestions<'_> {
         let sql = self.sql.trim().trim_end_matches(';');
         let more = |title: &str, clause: String| Suggestion {
             titles: vec![title.to_string()],
-            statements: vec![],
+            limits: vec![],
             query: Some(format!("{sql} {clause}")),
         };
-        vec![
-            more("read it page by page", format!("paginate {PAGE}")),
-            more("take the first rows", format!("limit {PAGE}")),
-        ]
+        let first = more("take the first rows", format!("limit {PAGE}"));
+        match self.dialect.is_ours() {
+            true => vec![more("read it page by page", format!("paginate {PAGE}")), first],
+            false => vec![first],
+        }
     }
 
     /// Two changes: one, and then one for where the plan still gets stuck.
@@ -173,7 +290,7 @@ impl Suggestions<'_> {
             for second in with_query.for_dead_end(&next) {
                 pairs.push(Suggestion {
                     titles: [first.titles.clone(), second.titles].concat(),
-                    statements: [first.statements.clone(), second.statements].concat(),
+                    limits: [first.limits.clone(), second.limits].concat(),
                     query: second.query.or(first.query.clone()),
                 });
             }
@@ -182,7 +299,7 @@ impl Suggestions<'_> {
     }
 
     /// The largest limit of the query made as small as it has to be.
-    fn smaller_limits(&self, bound: &Bound) -> Vec<Suggestion> {
+    fn smaller_limits(&self, requests: u64) -> Vec<Suggestion> {
         let words: Vec<&str> = self.sql.split_inclusive(char::is_whitespace).collect();
         let limits = (1..words.len()).filter(|at| words[at - 1].trim().eq_ignore_ascii_case("limit"));
         let limits = limits.filter_map(|at| {
@@ -190,12 +307,12 @@ impl Suggestions<'_> {
             Some((digits.parse::<u64>().ok()?, digits.len(), at))
         });
         let Some((rows, digits, at)) = limits.max() else { return vec![] };
-        let fewer = (rows.saturating_mul(self.most_requests) / bound.requests.max(1)).max(1);
+        let fewer = (rows.saturating_mul(self.most_requests) / requests.max(1)).max(1);
         let mut query: Vec<String> = words.iter().map(|word| word.to_string()).collect();
         query[at] = format!("{fewer}{}", &words[at][digits..]);
         vec![Suggestion {
             titles: vec![format!("look at the first {fewer} instead of {rows}")],
-            statements: vec![],
+            limits: vec![],
             query: Some(query.concat()),
         }]
     }

@@ -4,7 +4,9 @@
 
 mod draw;
 mod fixes;
+mod view;
 
+pub(crate) use draw::draw;
 pub(crate) use fixes::Suggestions;
 
 use crate::bound::Bound;
@@ -72,9 +74,7 @@ impl DeadEnd {
                 )
             }
         };
-        if self.partitioned && self.equal.is_empty() {
-            reason += ", and the store has no order over all keys that a scan could stop in";
-        } else if let (Some(stop), Some(predicate)) = (self.stop, self.residual.first()) {
+        if let (Some(stop), Some(predicate)) = (self.stop, self.residual.first()) {
             reason += &format!(
                 "; its first {stop} rows are not enough, for `{predicate}` drops rows after they were read"
             );

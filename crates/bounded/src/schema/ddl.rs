@@ -24,6 +24,8 @@ pub(crate) enum Change {
     AddIndex { table: String, index: Index },
     /// Another limit on a table.
     AddLimit { table: String, limits: Vec<DeclaredLimit> },
+    /// Another reference of a table without rows.
+    AddReference { table: String, columns: Vec<Ident>, target: ObjectName, referred: Vec<Ident> },
     /// Another column at the end of a table.
     AddColumn { table: String, column: Box<ColumnDef> },
 }
@@ -56,6 +58,17 @@ impl Change {
         Ok(Some(change))
     }
 
+    /// Whether there is nothing to do: `create table if not exists`, and it does.
+    pub fn is_made(&self, schema: &Schema) -> Result<bool> {
+        match self {
+            Change::CreateTable { table, .. } if table.if_not_exists => {
+                let name = table_name(&table.name)?;
+                Ok(schema.tables().any(|known| known.name == name))
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// The next schema, and the name of the table that changed.
     pub fn apply(&self, schema: &Schema) -> Result<(Schema, String)> {
         let table = match self {
@@ -67,14 +80,20 @@ impl Change {
                 table
             }
             Change::AddLimit { table, limits } => {
-                let mut table = Table::clone(schema.table(table)?);
+                let mut table = stored(schema, table)?;
                 for limit in limits {
                     add_limit(&mut table, limit, IndexState::Building)?;
                 }
                 table
             }
-            Change::AddColumn { table, column } => {
+            Change::AddReference { table, columns, target, referred } => {
                 let mut table = Table::clone(schema.table(table)?);
+                let columns: Vec<String> = columns.iter().map(ident).collect();
+                add_reference(schema, &mut table, &columns, target, referred)?;
+                table
+            }
+            Change::AddColumn { table, column } => {
+                let mut table = stored(schema, table)?;
                 let column = column_of(column)?;
                 if !column.nullable {
                     return Err(Error::invalid("a column that is added later is null in the rows before it"));
@@ -89,12 +108,22 @@ impl Change {
     }
 }
 
+/// A table whose rows are its own.
+fn stored(schema: &Schema, name: &str) -> Result<Table> {
+    let table = schema.table(name)?;
+    match &table.view {
+        Some(_) => Err(Error::invalid(format!("{name} is a view: its rows follow from its tables"))),
+        None => Ok(Table::clone(table)),
+    }
+}
+
 fn create_table(schema: &Schema, create: &CreateTable, limits: &[DeclaredLimit]) -> Result<Table> {
     let name = table_name(&create.name)?;
     if schema.tables().any(|table| table.name == name) {
         return Err(Error::invalid(format!("there is a table {name:?} already")));
     }
-    let mut table = Table { name, columns: vec![], indexes: vec![], foreign_keys: vec![], limits: vec![] };
+    let mut table =
+        Table { name, columns: vec![], indexes: vec![], foreign_keys: vec![], limits: vec![], view: None };
     for column in &create.columns {
         let column = column_of(column)?;
         no_double(&table, &column)?;
@@ -258,7 +287,7 @@ fn add_reference(
 ) -> Result<()> {
     let mut columns = columns(table, names)?;
     let target = table_name(target)?;
-    let parent = if target == table.name { table.clone() } else { Table::clone(schema.table(&target)?) };
+    let parent = if target == table.name { table.clone() } else { stored(schema, &target)? };
     let key = parent.key_columns();
     if !referred.is_empty() {
         let referred = referred.iter().map(|name| parent.column(&ident(name))).collect::<Result<Vec<_>>>()?;
@@ -335,6 +364,9 @@ fn create_index(schema: &Schema, create: &CreateIndex) -> Result<Table> {
     };
     if table.indexes.iter().any(|index| index.name == name) {
         return Err(Error::invalid(format!("{} has an index {name:?} already", table.name)));
+    }
+    if create.unique && table.view.is_some() {
+        return Err(Error::invalid(format!("{} is a view: its rows follow from its tables", table.name)));
     }
     let kind = if create.unique { IndexKind::Unique } else { IndexKind::Ordinary };
     table.indexes.push(Index { state: IndexState::Building, ..Index::new(name, kind, parts) });

@@ -5,15 +5,19 @@
 //! the next version, and whoever holds the old one keeps reading by it.
 
 mod ddl;
+mod drop;
 mod index;
 mod limits;
 mod table;
+mod view;
 
 pub(crate) use ddl::{Change, fresh_name};
+pub(crate) use drop::{Removal, Removed};
 pub use index::{Index, IndexKind, IndexState, KeyPart, Part};
 pub(crate) use index::{entry_value, read_entry};
 pub use limits::{CardinalityLimit, ForeignKey};
 pub use table::{Column, Table};
+pub use view::View;
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -98,10 +102,28 @@ impl Schema {
         next.share()
     }
 
-    /// The same, as it will be when all indexes are built.
+    /// The next schema, without this table.
+    pub(crate) fn without(&self, name: &str) -> Schema {
+        let mut next = self.clone();
+        next.version += 1;
+        next.tables.remove(name);
+        next.share()
+    }
+
+    /// The same, as it will be when all indexes are built and all views are filled.
     pub(crate) fn ready(mut self) -> Schema {
-        self.tables.values_mut().for_each(Table::make_ready);
+        for table in self.tables.values_mut() {
+            table.make_ready();
+            table.view.iter_mut().for_each(|view| view.state = IndexState::Ready);
+        }
         self.share()
+    }
+
+    /// The next schema, in which a view is filled.
+    pub(crate) fn with_filled(&self, view: &str) -> Result<Schema> {
+        let mut table = Table::clone(self.table(view)?);
+        table.view.iter_mut().for_each(|view| view.state = IndexState::Ready);
+        Ok(self.with_table(table))
     }
 
     /// The next schema, in which a table is ready.

@@ -2,13 +2,14 @@
 
 use super::index::{Index, IndexKind, IndexState, KeyPart, Part};
 use super::limits::{CardinalityLimit, ForeignKey};
+use super::view::View;
 use crate::datum::Type;
 use crate::error::{Error, Result};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A column.
+/// A column. One whose name begins with `#` is hidden: kept with the row, and no part of what queries see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     /// Its name.
@@ -19,7 +20,14 @@ pub struct Column {
     pub nullable: bool,
 }
 
-/// A table.
+impl Column {
+    /// Whether queries do not see it.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.name.starts_with('#')
+    }
+}
+
+/// A table. Its hidden columns come last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     /// Its name.
@@ -32,6 +40,8 @@ pub struct Table {
     pub foreign_keys: Vec<ForeignKey>,
     /// How many of its rows may have the same values.
     pub limits: Vec<CardinalityLimit>,
+    /// What its rows follow from, if it is a view.
+    pub view: Option<View>,
 }
 
 impl Table {
@@ -65,6 +75,23 @@ impl Table {
     /// Its rows, as Arrow sees them.
     pub fn arrow_schema(&self) -> SchemaRef {
         let fields = self.columns.iter().map(|c| Field::new(&c.name, c.of.arrow(), c.nullable));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    /// What its rows refer to: by declaration, or because it is a view of rows that do.
+    pub(crate) fn references(&self) -> impl Iterator<Item = &ForeignKey> {
+        self.foreign_keys.iter().chain(self.view.iter().flat_map(|view| &view.references))
+    }
+
+    /// The columns that queries see.
+    pub(crate) fn visible(&self) -> &[Column] {
+        let hidden = self.columns.iter().position(Column::is_hidden);
+        &self.columns[..hidden.unwrap_or(self.columns.len())]
+    }
+
+    /// Its rows, as queries see them.
+    pub(crate) fn visible_schema(&self) -> SchemaRef {
+        let fields = self.visible().iter().map(|c| Field::new(&c.name, c.of.arrow(), c.nullable));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 

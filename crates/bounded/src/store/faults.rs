@@ -124,15 +124,9 @@ impl<S: Store> Observed<S> {
     }
 
     fn see(&self, found: &Found) {
-        let (tuples, bytes) = match found {
-            Found::Value(value) => (u64::from(value.is_some()), value.as_ref().map_or(0, Vec::len)),
-            Found::Entries(entries) => {
-                (entries.len() as u64, entries.iter().map(|(key, value)| key.len() + value.len()).sum())
-            }
-            Found::Count(_) => (0, 0),
-        };
+        let (tuples, bytes) = found.size();
         self.tuples.fetch_add(tuples, Ordering::SeqCst);
-        self.bytes.fetch_add(bytes as u64, Ordering::SeqCst);
+        self.bytes.fetch_add(bytes, Ordering::SeqCst);
     }
 }
 
@@ -167,19 +161,5 @@ impl<S: Store> Store for Observed<S> {
         // Written, and the client was gone before it heard of it.
         self.faults.step()?;
         Ok(outcome)
-    }
-}
-
-impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
-    fn capabilities(&self) -> Capabilities {
-        (**self).capabilities()
-    }
-
-    fn read(&self, requests: &[Read]) -> Result<Vec<Found>> {
-        (**self).read(requests)
-    }
-
-    fn commit(&self, conditions: &[Condition], writes: &[Write]) -> Result<Outcome> {
-        (**self).commit(conditions, writes)
     }
 }

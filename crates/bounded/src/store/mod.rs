@@ -3,19 +3,32 @@
 //! A store maps keys to values, bytes to bytes, ordered by key. Two calls are all: [`read`](Store::read) carries all
 //! requests of one sequential round of a query, [`commit`](Store::commit) one change and what has to be true for it.
 //! Calls block. An embedded store answers in microseconds, and a task switch for each would cost more than the
-//! answer; a networked one gets a whole round at once, and so can answer it by one statement (PostgreSQL: a join
-//! with the ranges), by one pipeline a server (Redis Cluster), or by its own runtime behind the call. Either way
-//! a round costs one waiting time, whatever the number of its requests.
+//! answer; a networked one gets a whole round at once, and answers it by one statement for each kind of request
+//! (PostgreSQL) or by one pipeline a server (Redis Cluster). Either way a round costs one waiting time, whatever
+//! the number of its requests.
 //!
 //! What a store can do it says by [`Capabilities`], and the planner and the writes go by that.
 
+mod closable;
+mod distant;
 mod embedded;
 mod faults;
 mod memory;
+mod metered;
+mod pool;
+mod postgres;
+mod redis;
+mod url;
 
+pub(crate) use closable::Closable;
+pub use distant::{Distant, Latency};
 pub use embedded::EmbeddedStore;
 pub use faults::{Faults, Observed, Operations};
 pub use memory::MemoryStore;
+pub(crate) use metered::Metered;
+pub use postgres::PostgresStore;
+pub use redis::RedisStore;
+pub(crate) use url::open;
 
 use crate::error::Result;
 
@@ -57,9 +70,23 @@ pub struct Capabilities {
 pub enum Order {
     /// All keys are in one order.
     Global,
-    /// Keys are spread over partitions by a hash of the first so many parts behind the number of the index; only
-    /// within these is there an order.
-    WithinPartition(usize),
+    /// Keys are spread over partitions by a hash of the number of the index and its first part, and ordered within
+    /// each. A range that its first part does not say is asked for in every partition, and counts as that many
+    /// requests.
+    WithinPartition {
+        /// How many there are.
+        partitions: u64,
+    },
+}
+
+impl Order {
+    /// How many partitions a range with so many parts of its key known has to be asked for in.
+    pub(crate) fn partitions(self, known_parts: usize) -> u64 {
+        match self {
+            Order::WithinPartition { partitions } if known_parts == 0 => partitions,
+            Order::Global | Order::WithinPartition { .. } => 1,
+        }
+    }
 }
 
 /// What is written as one.
@@ -107,6 +134,17 @@ pub enum Found {
     Entries(Entries),
     /// How many.
     Count(usize),
+}
+
+impl Found {
+    /// How many keys and values came back, and their bytes.
+    pub(crate) fn size(&self) -> (u64, u64) {
+        match self {
+            Found::Value(value) => (u64::from(value.is_some()), value.as_ref().map_or(0, Vec::len) as u64),
+            Found::Entries(entries) => (entries.len() as u64, entries.bytes.len() as u64),
+            Found::Count(_) => (0, 0),
+        }
+    }
 }
 
 /// Keys and values, in one piece of memory.
@@ -194,3 +232,24 @@ pub enum Outcome {
     /// Nothing was written: the condition at this place was not true.
     Failed(usize),
 }
+
+/// A store behind a pointer is a store.
+macro_rules! through {
+    ($($pointer:ty),*) => {$(
+        impl<S: Store + ?Sized> Store for $pointer {
+            fn capabilities(&self) -> Capabilities {
+                (**self).capabilities()
+            }
+
+            fn read(&self, requests: &[Read]) -> Result<Vec<Found>> {
+                (**self).read(requests)
+            }
+
+            fn commit(&self, conditions: &[Condition], writes: &[Write]) -> Result<Outcome> {
+                (**self).commit(conditions, writes)
+            }
+        }
+    )*};
+}
+
+through!(Box<S>, std::sync::Arc<S>);

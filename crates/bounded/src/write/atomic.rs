@@ -15,11 +15,18 @@ enum Failed {
     Data(String),
 }
 
-pub(super) fn apply(store: &dyn Store, schema: &Schema, changes: &[Change]) -> Result<Written> {
+/// Makes changes under their own conditions and more, together with more writes; whoever finds one of the other conditions
+/// not true looks again.
+pub(crate) fn apply(
+    store: &dyn Store,
+    schema: &Schema,
+    changes: &[Change],
+    seen: Vec<Condition>,
+    mut writes: Vec<Write>,
+) -> Result<Written> {
     let (key, value) = schema_version(schema.version);
     let mut conditions = vec![Condition::Same { key, value: Some(value) }];
     let mut meaning = vec![Failed::OtherSchema];
-    let mut writes = Vec::new();
     let written: BTreeSet<&Vec<u8>> = changes.iter().filter(|c| c.after.is_some()).map(|c| &c.key).collect();
     let mut limits: BTreeMap<&[u8], (&Limited, u64)> = BTreeMap::new();
     for change in changes {
@@ -57,6 +64,8 @@ pub(super) fn apply(store: &dyn Store, schema: &Schema, changes: &[Change]) -> R
         conditions.push(Condition::AtMost { from, to, keys: room as usize });
         meaning.push(Failed::Data(limit.says.clone()));
     }
+    meaning.extend(seen.iter().map(|_| Failed::Again));
+    conditions.extend(seen);
     match store.commit(&conditions, &writes)? {
         Outcome::Done => Ok(Written::Rows(changes.len() as u64)),
         Outcome::Failed(at) => match meaning.into_iter().nth(at) {

@@ -32,7 +32,7 @@ pub(crate) fn build(store: &dyn Store, table: &Table) -> Result<()> {
 }
 
 /// Goes over all keys with a prefix, in order.
-pub(super) fn each_piece(
+pub(crate) fn each_piece(
     store: &dyn Store,
     prefix: &[u8],
     mut each: impl FnMut(&Entries) -> Result<()>,

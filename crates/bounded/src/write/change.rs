@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A change of one row.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(crate) struct Change {
     pub table: Arc<Table>,
     /// The key of the record.
     pub key: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct Change {
 
 /// An entry of an index.
 #[derive(Debug)]
-pub(super) struct Added {
+pub(crate) struct Added {
     pub key: Vec<u8>,
     pub value: Vec<u8>,
     /// The unique index that it is of, and the row's values in it.
@@ -40,7 +40,7 @@ pub(super) struct Added {
 
 /// A range with a limit.
 #[derive(Debug)]
-pub(super) struct Limited {
+pub(crate) struct Limited {
     pub index: Index,
     pub from: Vec<u8>,
     pub to: Vec<u8>,

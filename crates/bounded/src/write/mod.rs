@@ -10,12 +10,19 @@
 //!   for that instant, and a writer that crashes between its write and its count leaves its row there.
 
 mod atomic;
+mod bound;
 mod build;
 mod change;
+mod erase;
 mod ordered;
 mod repair;
 
+pub(crate) use atomic::apply as commit;
+pub(crate) use bound::bound;
 pub(crate) use build::build;
+pub(crate) use build::each_piece;
+pub(crate) use change::Change as RowChange;
+pub(crate) use erase::erase;
 pub use repair::Repaired;
 pub(crate) use repair::repair;
 
@@ -23,9 +30,9 @@ use crate::database::schema_version;
 use crate::error::{Error, Result};
 use crate::schema::{Schema, Table};
 use crate::store::{Atomicity, Found, Read, Store};
-use change::Change;
+use crate::target::Target;
+use crate::views;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a statement does with its rows.
@@ -73,10 +80,11 @@ pub(crate) fn write(
     store: &dyn Store,
     schema: &Schema,
     versions: &Versions,
-    table: &Arc<Table>,
-    kind: Kind,
+    target: &Target,
     batch: &RecordBatch,
 ) -> Result<Written> {
+    let Target { kind, table, .. } = target;
+    let kind = *kind;
     let width = table.columns.len();
     let (old, new) = match kind {
         Kind::Insert | Kind::Upsert => (None, Some(batch.columns())),
@@ -110,11 +118,21 @@ pub(crate) fn write(
             }
             _ => {}
         }
-        changes.push(Change::new(schema, table, key, before, new, row, versions.next())?);
+        changes.push(RowChange::new(schema, table, key, before, new, row, versions.next())?);
     }
     change::no_doubles(table, &changes)?;
     match store.capabilities().atomicity {
-        Atomicity::Batch => atomic::apply(store, schema, &changes),
+        Atomicity::Batch => {
+            let Some(kept) = views::keep(store, schema, versions, &target.views, &changes)? else {
+                return Ok(Written::Again);
+            };
+            let rows = changes.len() as u64;
+            changes.extend(kept.changes);
+            match commit(store, schema, &changes, kept.conditions, vec![])? {
+                Written::Rows(_) => Ok(Written::Rows(rows)),
+                other => Ok(other),
+            }
+        }
         Atomicity::Key => ordered::apply(store, &changes),
     }
 }

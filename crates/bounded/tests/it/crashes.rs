@@ -1,10 +1,11 @@
 //! A crash at every single operation of a write: readers see rows as they were or as they are, never others; repair
 //! makes the indexes whole; what was acknowledged is there.
 
-use crate::support::{ask, over, rows, script};
+use crate::stores::{Kind, everywhere};
+use crate::support::{Any, ask, over, rows, script};
 use std::sync::Arc;
 use std::time::Duration;
-use whimbrel_bounded::{Database, Error, MemoryStore, Observed};
+use whimbrel_bounded::{Database, Error, MemoryStore, Observed, Store};
 
 const SCHEMA: &str = "
     create table towns (name varchar(20) primary key);
@@ -48,7 +49,7 @@ fn consistent(db: &Database) -> Vec<String> {
     table
 }
 
-fn setup(store: MemoryStore) -> (Database, Arc<Observed<MemoryStore>>) {
+fn setup(store: impl Store + 'static) -> (Database, Arc<Observed<Any>>) {
     let (db, store) = over(store);
     script(&db, SCHEMA);
     // What the readers need is made before anything breaks.
@@ -56,15 +57,15 @@ fn setup(store: MemoryStore) -> (Database, Arc<Observed<MemoryStore>>) {
     (db, store)
 }
 
-fn crash_everywhere(make: fn() -> MemoryStore, statement: &str) {
-    let (db, _) = setup(make());
+fn crash_everywhere(kind: Kind, statement: &str) {
+    let (db, _) = setup(kind.fresh());
     let before = consistent(&db);
     db.execute(statement, &[]).unwrap();
     let after = consistent(&db);
     assert_ne!(before, after);
     let mut crashes = 0;
     for operations in 0.. {
-        let (db, store) = setup(make());
+        let (db, store) = setup(kind.fresh());
         let write = db.prepare(statement).unwrap();
         store.faults.crash_after(operations);
         let outcome = write.call(&[]);
@@ -110,13 +111,8 @@ const STATEMENTS: [&str; 5] = [
 ];
 
 #[test]
-fn key_by_key() {
-    STATEMENTS.iter().for_each(|statement| crash_everywhere(MemoryStore::key_by_key, statement));
-}
-
-#[test]
-fn as_a_whole() {
-    STATEMENTS.iter().for_each(|statement| crash_everywhere(MemoryStore::default, statement));
+fn at_every_operation() {
+    everywhere(|kind| STATEMENTS.iter().for_each(|statement| crash_everywhere(kind, statement)));
 }
 
 #[test]
@@ -158,8 +154,8 @@ fn a_unique_key_that_a_crash_left_can_be_taken() {
 
 #[test]
 fn many_writers_keep_a_limit() {
-    for make in [MemoryStore::default, MemoryStore::key_by_key] {
-        let (db, _) = over(make());
+    everywhere(|kind| {
+        let (db, _) = over(kind.fresh());
         script(
             &db,
             "create table s (o int, t int, w int, primary key (o, t), cardinality limit 10 (o), cardinality limit 15 (w))",
@@ -183,13 +179,13 @@ fn many_writers_keep_a_limit() {
         let all = ask(&db, "select count(*) from s where w = 1", &[]);
         assert!(all[0].parse::<u32>().unwrap() <= 15, "{all:?}");
         assert_eq!(db.repair(Duration::ZERO).unwrap().added, 0);
-    }
+    });
 }
 
 #[test]
 fn many_writers_of_one_row_lose_no_update() {
-    for make in [MemoryStore::default, MemoryStore::key_by_key] {
-        let (db, _) = over(make());
+    everywhere(|kind| {
+        let (db, _) = over(kind.fresh());
         script(
             &db,
             "create table n (id int primary key, n int); create index n_by_n on n (n); insert into n values (1, 0)",
@@ -209,14 +205,14 @@ fn many_writers_of_one_row_lose_no_update() {
             ask(&db, &format!("select id from n where n = {done} limit 2"), &[]).len().min(1),
             1.min(done as usize)
         );
-    }
+    });
 }
 
 #[test]
 fn an_index_that_was_begun_is_finished_by_another() {
-    for make in [MemoryStore::default, MemoryStore::key_by_key] {
+    everywhere(|kind| {
         for operations in 1..12 {
-            let (db, store) = over(make());
+            let (db, store) = over(kind.fresh());
             script(
                 &db,
                 "create table t (id int primary key, g int); insert into t values (1, 5), (2, 5), (3, 6)",
@@ -231,14 +227,14 @@ fn an_index_that_was_begun_is_finished_by_another() {
                 "{operations} {built:?}"
             );
         }
-    }
+    });
 }
 
 #[test]
 fn a_change_of_the_schema_that_crashed_stops_no_writer() {
-    for make in [MemoryStore::default, MemoryStore::key_by_key] {
+    everywhere(|kind| {
         for operations in 0..12 {
-            let (db, store) = over(make());
+            let (db, store) = over(kind.fresh());
             script(&db, "create table t (id int primary key, g int); insert into t values (1, 5)");
             store.faults.crash_after(operations);
             let _ = db.execute("create index t_g on t (g)", &[]);
@@ -251,5 +247,5 @@ fn a_change_of_the_schema_that_crashed_stops_no_writer() {
                 ["1", "2", "3"]
             );
         }
-    }
+    });
 }

@@ -1,13 +1,23 @@
 //! Everything about bounded queries, from outside.
 
 mod answers;
+mod bounds;
 mod crashes;
 mod cursors;
 mod encoding;
+mod lint;
+mod outage;
+mod predict;
+mod processes;
 mod random;
 mod refusals;
 mod scadr;
 mod speed;
+mod stores;
+mod subqueries;
 mod support;
 mod tpcw;
+mod views;
+#[path = "../../../../benches/bounded/workloads.rs"]
+mod workloads;
 mod writes;

@@ -117,17 +117,18 @@ fn what_may_run_without_a_bound_says_why() {
 }
 
 #[test]
-fn a_store_without_an_order_is_asked_for_no_scan() {
+fn a_scan_asks_every_partition_of_a_store_without_an_order() {
     let capabilities = Capabilities {
-        order: Order::WithinPartition(1),
+        order: Order::WithinPartition { partitions: 8 },
         atomicity: Atomicity::Batch,
         batched_ranges: false,
         counts: true,
     };
     let (db, _) = over(MemoryStore::new(capabilities));
     script(&db, SCHEMA);
-    let refused = refusal(&db, "select * from posts order by at limit 10");
-    assert!(refused.reason.contains("the store has no order over all keys"), "{refused}");
+    let scan = "select * from posts order by at limit 10";
+    assert_eq!(bound(&db, scan), (8 + 10, 2));
+    assert!(db.compile(scan).unwrap().to_string().contains("in all 8 partitions"));
     assert_eq!(bound(&db, "select id from posts where author = ? order by at limit 10"), (1, 1));
 }
 
@@ -163,7 +164,7 @@ fn wrong_statements_say_where() {
     assert!(invalid(&db, "select * from posts order by at limit ?").contains("there is no bound"));
     assert!(invalid(&db, "select * from posts paginate ?").contains("a number that stands in the query"));
     assert!(invalid(&db, "select * from posts paginate 5 order by at").contains("at the end"));
-    assert!(invalid(&db, "select * from posts where id in (select id from posts)").contains("subquery"));
+    assert!(invalid(&db, "select * from posts p where id = 1 and not exists (select 1 from posts a join posts b on a.id = b.at where a.at = p.id)").contains("subquery"));
     assert!(invalid(&db, "select random() from posts where id = 1").contains("as a parameter"));
     assert!(invalid(&db, "select * from posts where").contains("^"));
     assert!(
@@ -172,4 +173,46 @@ fn wrong_statements_say_where() {
     );
     refusal(&db, "update posts set score = 1");
     refusal(&db, "delete from posts");
+}
+
+#[test]
+fn a_count_without_end_is_one_of_the_first_rows() {
+    let (db, _) = counted();
+    script(&db, "create table follows (owner int, target int, primary key (owner, target))");
+    let refused = refusal(&db, "select count(*) as n from follows where target = :who");
+    let fix = refused.fixes.iter().find(|fix| !fix.changes_schema).unwrap_or_else(|| panic!("{refused}"));
+    assert_eq!(
+        fix.paste,
+        "select count(*) as n from (select 1 from follows where target = :who limit 100) as first_rows"
+    );
+    assert_eq!((fix.bound.requests, fix.bound.tuples), (1, 100));
+    // What is in a subquery is drawn, and marked.
+    let refused = refusal(
+        &db,
+        "select 1 from follows f where f.owner = 1 and f.target = 2
+        and exists (select 1 from follows g where g.owner = f.target and g.target % 2 = 0)",
+    );
+    assert!(refused.drawing.contains("follows g   <-- no limit here"), "{refused}");
+}
+
+#[test]
+fn nothing_that_is_written_is_passed_over() {
+    let (db, _) = counted();
+    script(&db, SCHEMA);
+    for (sql, why) in [
+        ("select * from posts where id = 1 for update", "there are no locks"),
+        ("select * from posts tablesample (10) where id = 1", "tablesample"),
+        ("insert into posts values (1, 'a', 1, 'b', 1) on conflict do nothing", "write upsert"),
+        ("insert or replace into posts values (1, 'a', 1, 'b', 1)", "write upsert"),
+        ("create temporary table t (id int primary key)", "no temporary tables"),
+        ("create table t (id int primary key, p int references posts on delete cascade)", "on delete"),
+        (
+            "select p.id from posts p cross join lateral (select q.id from posts q where q.id = p.id) x where p.id = 1",
+            "lateral",
+        ),
+    ] {
+        let error = db.execute(sql, &[]).unwrap_err().to_string();
+        assert!(error.contains(why), "{sql}: {error}");
+    }
+    script(&db, "create table t (id int primary key, p int references posts on delete restrict)");
 }

@@ -1,27 +1,11 @@
 //! The queries of SCADr (piql.txt §8.1.2): plan, bound, verdict, answers.
 
-use crate::support::{ask, bound, counted, refusal, script};
-use whimbrel_bounded::{Argument, Database};
+use crate::stores::{Kind, everywhere};
+use crate::support::{ask, bound, counted, over, refusal, script};
+use crate::workloads::scadr::{FIND_USER, FOLLOWED, FOLLOWING, MY_THOUGHTS, SCHEMA, STREAM, WORKLOAD};
+use whimbrel_bounded::store::{Atomicity, Capabilities, Order};
+use whimbrel_bounded::{Argument, Database, MemoryStore};
 
-pub const SCHEMA: &str = "
-    create table users (username varchar(20) primary key, home_town varchar(40), password varchar(40));
-    create table thoughts (owner varchar(20) references users, timestamp int, text varchar(140),
-        primary key (owner, timestamp));
-    create table subscriptions (owner varchar(20) references users, target varchar(20) references users,
-        approved boolean, primary key (owner, target), cardinality limit 100 (owner));
-    create table tags (owner varchar(20), timestamp int, word varchar(20),
-        primary key (owner, timestamp, word), cardinality limit 20 (owner, timestamp))";
-
-pub const FIND_USER: &str = "select * from users where username = ?";
-pub const MY_THOUGHTS: &str = "select * from thoughts where owner = ? order by timestamp desc paginate 10";
-pub const FOLLOWED: &str =
-    "select u.* from subscriptions s join users u on s.target = u.username where s.owner = ? paginate 10";
-pub const STREAM: &str = "select t.* from subscriptions s join thoughts t on t.owner = s.target
-    where s.owner = ? and s.approved order by t.timestamp desc limit 10";
-const FOLLOWING: &str =
-    "select u.* from subscriptions s join users u on u.username = s.owner where s.target = ? paginate 10";
-const SUBSCRIPTION: &str = "select * from subscriptions where owner = ? and target = ?";
-const INTERSECTION: &str = "select * from subscriptions where target = ? and owner in (? limit 50)";
 const TWO_TAGS: &str = "select t1.owner, t1.timestamp from tags t1 join tags t2 using (owner, timestamp)
     where t1.word = ? and t2.word = ?";
 
@@ -33,15 +17,25 @@ fn plan(db: &Database, sql: &str) -> String {
 fn bounds() {
     let (db, _) = counted();
     script(&db, SCHEMA);
-    assert_eq!(bound(&db, FIND_USER), (1, 1));
-    assert_eq!(bound(&db, MY_THOUGHTS), (1, 1));
-    assert_eq!(bound(&db, FOLLOWED), (1 + 10, 2));
-    assert_eq!(bound(&db, STREAM), (1 + 100, 2));
-    assert_eq!(bound(&db, FOLLOWING), (1 + 10, 2));
-    assert_eq!(bound(&db, SUBSCRIPTION), (1, 1));
-    assert_eq!(bound(&db, INTERSECTION), (50, 1));
+    for query in WORKLOAD.queries {
+        assert_eq!(bound(&db, query.sql), query.bound, "{}", query.sql);
+    }
     let stream = db.compile(STREAM).unwrap().plan.bound;
     assert_eq!(stream.tuples, 100 + 100 * 10);
+}
+
+#[test]
+fn the_home_page_asks_one_partition_at_a_time() {
+    let capabilities = Capabilities {
+        order: Order::WithinPartition { partitions: 64 },
+        atomicity: Atomicity::Key,
+        batched_ranges: true,
+        counts: true,
+    };
+    let (db, _) = over(MemoryStore::new(capabilities));
+    script(&db, SCHEMA);
+    let bounds = [FIND_USER, MY_THOUGHTS, FOLLOWED, STREAM].map(|sql| bound(&db, sql));
+    assert_eq!(bounds, [(1, 1), (1, 1), (1 + 10, 2), (1 + 100, 2)]);
 }
 
 #[test]
@@ -91,7 +85,11 @@ fn two_tags_are_refused_and_a_fix_lets_them_pass() {
     script(&db, SCHEMA);
     let refused = refusal(&db, TWO_TAGS);
     assert!(refused.reason.contains("the same word"), "{refused}");
-    let fix = refused.fixes.iter().find(|fix| fix.changes_schema).unwrap_or_else(|| panic!("{refused}"));
+    let fix = refused
+        .fixes
+        .iter()
+        .find(|fix| fix.paste.starts_with("alter"))
+        .unwrap_or_else(|| panic!("{refused}"));
     script(&db, &fix.paste);
     assert_eq!(db.compile(TWO_TAGS).unwrap().plan.bound, fix.bound);
 }
@@ -118,10 +116,17 @@ pub fn fill(db: &Database, users: usize, follows: usize, thoughts: usize) {
 
 #[test]
 fn answers_and_requests_do_not_depend_on_how_much_there_is() {
+    everywhere(|kind| {
+        // Times 1, 10, 100 and 1000; a server takes its time for rows.
+        let sizes: &[usize] = if kind.is_remote() { &[12, 120] } else { &[12, 120, 1_200, 12_000] };
+        same_at_all(kind, sizes);
+    });
+}
+
+fn same_at_all(kind: Kind, sizes: &[usize]) {
     let mut seen = Vec::new();
-    // Times 1, 10, 100 and 1000.
-    for users in [12, 120, 1_200, 12_000] {
-        let (db, store) = counted();
+    for users in sizes.iter().copied() {
+        let (db, store) = over(kind.fresh());
         script(&db, SCHEMA);
         fill(&db, users, 10, 12);
         let mut counts = Vec::new();
@@ -141,24 +146,27 @@ fn answers_and_requests_do_not_depend_on_how_much_there_is() {
         seen.push(counts);
     }
     assert!(seen.iter().all(|counts| *counts == seen[0]), "{seen:?}");
-    assert_eq!(seen[0], [(1, 1, 1), (1, 1, 10), (11, 2, 10), (9, 2, 10), (11, 2, 10)]);
+    // An entry alone may be left from a crash, where a store writes key by key: its record is read too.
+    let following = if kind.writes_key_by_key() { (21, 3, 10) } else { (11, 2, 10) };
+    assert_eq!(seen[0], [(1, 1, 1), (1, 1, 10), (11, 2, 10), (9, 2, 10), following]);
 }
 
 #[test]
 fn the_stream_is_right() {
-    let (db, _) = counted();
-    script(&db, SCHEMA);
-    fill(&db, 12, 10, 12);
-    // Of all that user 3 follows with approval, the last.
-    let stream = ask(
-        &db,
-        "select t.owner, t.timestamp from subscriptions s join thoughts t on t.owner = s.target
+    everywhere(|kind| {
+        let (db, _) = over(kind.fresh());
+        script(&db, SCHEMA);
+        fill(&db, 12, 10, 12);
+        // Of all that user 3 follows with approval, the last.
+        let stream = ask(
+            &db,
+            "select t.owner, t.timestamp from subscriptions s join thoughts t on t.owner = s.target
         where s.owner = 'user00003' and s.approved order by t.timestamp desc limit 3",
-        &[],
-    );
-    assert_eq!(stream, ["user00011|143", "user00010|142", "user00009|141"]);
-    let both = Argument::list(["user00001", "user00002", "user00002", "nobody"]);
-    let query =
-        "select owner from subscriptions where target = 'user00003' and owner in (? limit 50) order by owner";
-    assert_eq!(ask(&db, query, &[both]), ["user00001", "user00002"]);
+            &[],
+        );
+        assert_eq!(stream, ["user00011|143", "user00010|142", "user00009|141"]);
+        let both = Argument::list(["user00001", "user00002", "user00002", "nobody"]);
+        let query = "select owner from subscriptions where target = 'user00003' and owner in (? limit 50) order by owner";
+        assert_eq!(ask(&db, query, &[both]), ["user00001", "user00002"]);
+    });
 }

@@ -3,15 +3,18 @@
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::display::array_value_to_string;
 use std::sync::Arc;
-use whimbrel_bounded::{Argument, Database, Error, MemoryStore, Observed, Refusal};
+use whimbrel_bounded::{Argument, Database, Error, MemoryStore, Observed, Refusal, Store};
+
+/// A store of any kind.
+pub type Any = Box<dyn Store>;
 
 /// A database over a store in memory that counts.
-pub fn counted() -> (Database, Arc<Observed<MemoryStore>>) {
+pub fn counted() -> (Database, Arc<Observed<Any>>) {
     over(MemoryStore::default())
 }
 
-pub fn over(store: MemoryStore) -> (Database, Arc<Observed<MemoryStore>>) {
-    let store = Arc::new(Observed::new(store));
+pub fn over(store: impl Store + 'static) -> (Database, Arc<Observed<Any>>) {
+    let store = Arc::new(Observed::new(Box::new(store) as Any));
     (Database::open(store.clone()).unwrap(), store)
 }
 

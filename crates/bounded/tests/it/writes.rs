@@ -1,8 +1,10 @@
 //! Rows in and out, and what they may not do.
 
-use crate::support::{ask, counted, over, rows, script};
+use crate::stores::everywhere;
+use crate::support::{Any, ask, counted, over, rows, script};
 use std::sync::Arc;
-use whimbrel_bounded::{Argument, Database, EmbeddedStore, Error, MemoryStore, Observed};
+use whimbrel_bounded::store::{Found, Read};
+use whimbrel_bounded::{Argument, Database, EmbeddedStore, Error, MemoryStore, Observed, Store};
 
 fn data(db: &Database, sql: &str) -> String {
     match db.execute(sql, &[]) {
@@ -19,8 +21,8 @@ const SCHEMA: &str = "
 
 #[test]
 fn constraints_hold() {
-    for store in [MemoryStore::default(), MemoryStore::key_by_key()] {
-        let (db, _) = over(store);
+    everywhere(|kind| {
+        let (db, _) = over(kind.fresh());
         script(&db, SCHEMA);
         script(
             &db,
@@ -63,40 +65,51 @@ fn constraints_hold() {
             Err(Error::Invalid(error)) => assert!(error.to_string().contains("does not change")),
             other => panic!("{other:?}"),
         }
-    }
+    });
 }
 
 #[test]
 fn a_statement_is_all_or_nothing_where_the_store_can() {
-    let (db, _) = counted();
-    script(&db, SCHEMA);
-    data(&db, "insert into follows values ('ann', 'bob', 1), ('ann', 'cid', 1), ('ann', 'dan', 1)");
-    assert_eq!(ask(&db, "select * from follows where owner = 'ann'", &[]), Vec::<String>::new());
-    let page =
-        db.execute("insert into follows values ('ann', 'bob', 1), ('ann', 'cid', 1)", &[]).unwrap().unwrap();
-    assert_eq!(rows(&page.batch), ["2"]);
-    // Bounded rows by a part of the key.
-    let page =
-        db.execute("update follows set weight = weight + 1 where owner = 'ann'", &[]).unwrap().unwrap();
-    assert_eq!(rows(&page.batch), ["2"]);
-    let page =
-        db.execute("delete from follows where owner = :o and weight = 2", &["ann".into()]).unwrap().unwrap();
-    assert_eq!(rows(&page.batch), ["2"]);
+    everywhere(|kind| {
+        if kind.writes_key_by_key() {
+            return;
+        }
+        let (db, _) = over(kind.fresh());
+        script(&db, SCHEMA);
+        data(&db, "insert into follows values ('ann', 'bob', 1), ('ann', 'cid', 1), ('ann', 'dan', 1)");
+        assert_eq!(ask(&db, "select * from follows where owner = 'ann'", &[]), Vec::<String>::new());
+        let page = db
+            .execute("insert into follows values ('ann', 'bob', 1), ('ann', 'cid', 1)", &[])
+            .unwrap()
+            .unwrap();
+        assert_eq!(rows(&page.batch), ["2"]);
+        // Bounded rows by a part of the key.
+        let page =
+            db.execute("update follows set weight = weight + 1 where owner = 'ann'", &[]).unwrap().unwrap();
+        assert_eq!(rows(&page.batch), ["2"]);
+        let page = db
+            .execute("delete from follows where owner = :o and weight = 2", &["ann".into()])
+            .unwrap()
+            .unwrap();
+        assert_eq!(rows(&page.batch), ["2"]);
+    });
 }
 
 #[test]
 fn upsert_writes_over() {
-    let (db, _) = counted();
-    script(&db, SCHEMA);
-    script(&db, "upsert into users values ('ann', 'new@x'); upsert into users values ('eve', 'a@x')");
-    assert_eq!(ask(&db, "select name from users where mail = 'a@x'", &[]), ["eve"]);
-    assert_eq!(ask(&db, "select mail from users where name = 'ann'", &[]), ["new@x"]);
+    everywhere(|kind| {
+        let (db, _) = over(kind.fresh());
+        script(&db, SCHEMA);
+        script(&db, "upsert into users values ('ann', 'new@x'); upsert into users values ('eve', 'a@x')");
+        assert_eq!(ask(&db, "select name from users where mail = 'a@x'", &[]), ["eve"]);
+        assert_eq!(ask(&db, "select mail from users where name = 'ann'", &[]), ["new@x"]);
+    });
 }
 
 #[test]
 fn an_index_on_a_table_with_rows_is_filled() {
-    for store in [MemoryStore::default(), MemoryStore::key_by_key()] {
-        let (db, _) = over(store);
+    everywhere(|kind| {
+        let (db, _) = over(kind.fresh());
         script(&db, "create table t (id int primary key, g int, s varchar(20))");
         let insert = db.prepare("insert into t values (?, ?, ?)").unwrap();
         for id in 0..600 {
@@ -122,17 +135,17 @@ fn an_index_on_a_table_with_rows_is_filled() {
         assert_eq!(ask(&db, "select extra from t where id = 7", &[]), ["null"]);
         script(&db, "update t set extra = 1.5 where id = 7");
         assert_eq!(ask(&db, "select id, extra from t where id = 7", &[]), ["7|1.5"]);
-    }
+    });
 }
 
 #[test]
 fn a_server_that_has_not_heard_of_an_index_keeps_it() {
-    for store in [MemoryStore::default(), MemoryStore::key_by_key()] {
-        unheard_of(Arc::new(Observed::new(store)));
-    }
+    everywhere(|kind| {
+        unheard_of(Arc::new(Observed::new(kind.fresh())));
+    });
 }
 
-fn unheard_of(store: Arc<Observed<MemoryStore>>) {
+fn unheard_of(store: Arc<Observed<Any>>) {
     let first = Database::open(store.clone()).unwrap();
     script(&first, "create table t (id int primary key, g int)");
     let second = Database::open(store).unwrap();
@@ -141,6 +154,43 @@ fn unheard_of(store: Arc<Observed<MemoryStore>>) {
     script(&first, "create index t_g on t (g)");
     insert.call(&[2.into(), 7.into()]).unwrap();
     assert_eq!(ask(&first, "select id from t where g = 7 order by id limit 5", &[]), ["1", "2"]);
+}
+
+#[test]
+fn servers_that_start_together_make_an_index_once() {
+    everywhere(|kind| {
+        let store = Arc::new(kind.fresh());
+        let first = Database::open(store.clone()).unwrap();
+        script(&first, "create table t (id int primary key, a int, b int, c int)");
+        (0..30).for_each(|id| {
+            script(&first, &format!("insert into t values ({id}, {}, {}, 7)", id % 3, id % 5))
+        });
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let server = Database::open(store.clone()).unwrap();
+                    for column in ["a", "b", "c"] {
+                        let sql = format!("select id from t where {column} = ? order by id limit 3");
+                        let query = server.prepare(&sql).unwrap();
+                        assert_eq!(
+                            rows(&query.call(&[7.into()]).unwrap().batch).len(),
+                            if column == "c" { 3 } else { 0 }
+                        );
+                    }
+                });
+            }
+        });
+        let last = Database::open(store.clone()).unwrap();
+        let schema = last.schema();
+        let table = schema.table("t").unwrap();
+        assert_eq!(table.indexes.len(), 4, "{kind:?}: {:?}", table.indexes);
+        assert!(table.indexes.iter().all(|index| index.state == whimbrel_bounded::schema::IndexState::Ready));
+        assert_eq!(
+            ask(&last, "select id from t where b = 4 order by id limit 9", &[]),
+            ["4", "9", "14", "19", "24", "29"]
+        );
+        assert_eq!(last.repair(std::time::Duration::ZERO).unwrap(), whimbrel_bounded::Repaired::default());
+    });
 }
 
 #[test]
@@ -160,40 +210,115 @@ fn what_was_written_is_there_when_it_is_opened_again() {
 
 #[test]
 fn every_type_comes_back() {
-    let (db, _) = counted();
-    script(
-        &db,
-        "create table t (id int primary key, a boolean, b smallint, c bigint, d double, e decimal(10, 2),
+    everywhere(|kind| {
+        let (db, _) = over(kind.fresh());
+        script(
+            &db,
+            "create table t (id int primary key, a boolean, b smallint, c bigint, d double, e decimal(10, 2),
         f varchar(10), g bytea, h date, i timestamp)",
-    );
-    script(&db, "insert into t values (1, true, -2, 3000000000, -0.5, 12.34, 'x', X'00FF', '2020-01-02', '2020-01-02T03:04:05'),
-        (2, null, null, null, null, null, null, null, null, null)");
-    assert_eq!(
-        ask(&db, "select * from t order by id limit 2", &[]),
-        [
-            "1|true|-2|3000000000|-0.5|12.34|x|00ff|2020-01-02|2020-01-02T03:04:05",
-            "2|null|null|null|null|null|null|null|null|null"
-        ]
-    );
-    for (column, value) in [
-        ("a", "true"),
-        ("b", "-2"),
-        ("c", "3000000000"),
-        ("d", "-0.5"),
-        ("e", "12.34"),
-        ("f", "'x'"),
-        ("h", "date '2020-01-02'"),
-    ] {
-        assert_eq!(
-            ask(&db, &format!("select id from t where {column} = {value} limit 1"), &[]),
-            ["1"],
-            "{column}"
         );
+        script(&db, "insert into t values (1, true, -2, 3000000000, -0.5, 12.34, 'x', X'00FF', '2020-01-02', '2020-01-02T03:04:05'),
+        (2, null, null, null, null, null, null, null, null, null)");
+        assert_eq!(
+            ask(&db, "select * from t order by id limit 2", &[]),
+            [
+                "1|true|-2|3000000000|-0.5|12.34|x|00ff|2020-01-02|2020-01-02T03:04:05",
+                "2|null|null|null|null|null|null|null|null|null"
+            ]
+        );
+        for (column, value) in [
+            ("a", "true"),
+            ("b", "-2"),
+            ("c", "3000000000"),
+            ("d", "-0.5"),
+            ("e", "12.34"),
+            ("f", "'x'"),
+            ("h", "date '2020-01-02'"),
+        ] {
+            assert_eq!(
+                ask(&db, &format!("select id from t where {column} = {value} limit 1"), &[]),
+                ["1"],
+                "{column}"
+            );
+        }
+        let wrong = db
+            .prepare("select id from t where b = ? limit 1")
+            .unwrap()
+            .call(&[Argument::from(70_000)])
+            .unwrap_err();
+        assert!(wrong.to_string().contains("does not fit"), "{wrong}");
+    });
+}
+
+#[test]
+fn what_is_dropped_leaves_nothing_behind() {
+    for store in [MemoryStore::default(), MemoryStore::key_by_key()] {
+        let (db, store) = over(store);
+        script(
+            &db,
+            "create table a (id int primary key, town varchar(9), cardinality limit 900 (town));
+             create table b (id int primary key, a int references a);
+             create index towns on a (id desc, town)",
+        );
+        for id in 0..700 {
+            db.execute("insert into a values (?, 'x')", &[id.into()]).unwrap();
+        }
+        let by_town = db.prepare("select id from a where town = 'x' order by id limit 2").unwrap();
+        let refused = |sql: &str, why: &str| {
+            let error = db.execute(sql, &[]).unwrap_err().to_string();
+            assert!(error.contains(why), "{sql}: {error}");
+        };
+        refused("drop table a", "b refers to a");
+        refused("drop table c", "there is no table");
+        refused("drop index tows", "did you mean \"towns\"");
+        refused("drop index a_key", "primary key");
+        refused("drop index a_town", "counted by");
+        refused("drop view v", "there is no table");
+        script(&db, "drop index towns; drop index if exists towns; drop table if exists c");
+        assert_eq!(rows(&by_town.call(&[]).unwrap().batch), ["0", "1"]);
+        script(&db, "drop table b; drop table a");
+        assert!(by_town.call(&[]).unwrap_err().to_string().contains("there is no table"));
+        // The schema, its version and the key for cursors.
+        let all = Read::Range { from: vec![], to: vec![0xff; 9], limit: 99, reverse: false };
+        let Found::Entries(left) = store.read(&[all]).unwrap().remove(0) else { panic!() };
+        assert_eq!(left.len(), 3);
+        script(&db, "create table a (id int primary key); insert into a values (1)");
+        assert_eq!(ask(&db, "select * from a where id in (1, 2)", &[]), ["1"]);
     }
-    let wrong = db
-        .prepare("select id from t where b = ? limit 1")
-        .unwrap()
-        .call(&[Argument::from(70_000)])
-        .unwrap_err();
-    assert!(wrong.to_string().contains("does not fit"), "{wrong}");
+}
+
+#[test]
+fn what_was_written_is_returned() {
+    let (db, _) = counted();
+    script(&db, "create table n (name varchar(9) primary key, n int, at int)");
+    let cases: [(&str, &[&str]); 9] = [
+        ("insert into n values ('a', 1, null), ('b', 2, 7) returning *", &["a|1|null", "b|2|7"]),
+        ("upsert into n (name, n) values ('b', 5) returning n.at, upper(name) as big", &["null|B"]),
+        ("update n set n = n + 1 where name = 'a' returning n", &["2"]),
+        ("update n set n = n + 1 where name = 'a' returning n * 10 as tens, n.n - 1", &["30|2"]),
+        ("update n set n = 0 where name = 'nobody' returning name", &[]),
+        ("update n as x set at = 4 where x.name = 'a' returning x.at, n + at as sum", &["4|7"]),
+        ("upsert into n values ('c', 1, 1) returning *", &["c|1|1"]),
+        ("delete from n where name = 'a' returning name, n", &["a|3"]),
+        ("delete from n where name = 'a' returning name, n", &[]),
+    ];
+    for (sql, expected) in cases {
+        assert_eq!(ask(&db, sql, &[]), expected, "{sql}");
+    }
+    let query = db.prepare("update n set at = :at where name = :name returning name, at").unwrap();
+    assert!(!query.counts());
+    let page = query.call(&[3.into(), "b".into()]).unwrap();
+    assert_eq!(rows(&page.batch), ["b|3"]);
+    assert_eq!(page.batch.schema().field(1).name(), "at");
+    for (returning, expected) in [
+        ("count(*)", "of the rows that were written"),
+        ("(select n from n where name = 'a')", "a subquery is not supported here"),
+        ("random()", "another value in every call"),
+        ("nam", "nam"),
+        ("n + :more", "returning takes no parameters"),
+    ] {
+        let sql = format!("delete from n where name = 'b' returning {returning}");
+        let error = db.compile(&sql).unwrap_err().to_string();
+        assert!(error.contains(expected), "{sql}: {error}");
+    }
 }

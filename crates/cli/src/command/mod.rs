@@ -1,6 +1,7 @@
 //! The sub-commands, one a file.
 
 mod bench;
+pub mod bounded;
 mod completions;
 mod explain;
 mod program;
@@ -23,12 +24,15 @@ pub fn run(arguments: Arguments, python: Option<PathBuf>) -> Outcome {
     }
     match command {
         None => sql::run(script.query.as_deref(), script.file.as_deref(), settings),
-        Some(Command::Sql { text, as_python: true }) => program::run(text, settings),
+        Some(Command::Sql { text, as_python: true, .. }) => program::run(text, settings),
+        Some(Command::Sql { text, live: true, .. }) => sql::live(text, settings),
         Some(Command::Sql { text, .. }) => sql::run(text.given(), text.script.file.as_deref(), settings),
         Some(Command::Explain { text, candidates: true, .. }) => explain::candidates(text, settings),
         Some(Command::Explain { text, analyze, .. }) => explain::run(text, *analyze, settings),
         Some(Command::Run { file, arguments }) => run::run(file, arguments, python, settings),
         Some(Command::Bench { text, runs, warmup }) => bench::run(text, *runs, *warmup, settings),
+        Some(Command::Lint(lint)) => crate::lint::run(lint, settings),
+        Some(Command::Bounded(bounded)) => bounded::run(bounded),
         Some(Command::Completions { shell }) => completions::run(*shell),
     }
 }

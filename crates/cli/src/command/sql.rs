@@ -1,13 +1,33 @@
 //! `whimbrel sql`: a query, a file, standard input, or the shell.
 
 use super::script;
-use crate::arguments::Settings;
+use crate::arguments::{Settings, Text};
 use crate::client::Client;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
+use crate::live::{Live, NAME};
 use crate::script::each_statement;
 use crate::shell;
 use std::io::IsTerminal;
 use std::path::Path;
+
+/// Runs statements over standard input, a table that grows.
+pub fn live(text: &Text, settings: &Settings) -> Outcome {
+    let from_stdin = text.script.file.as_deref().is_some_and(|path| path.as_os_str() == "-");
+    if from_stdin || (text.given().is_none() && text.script.file.is_none()) {
+        let text = "with --live standard input has rows; give the query as an argument, or a file with -f";
+        return Err(Failure::Usage(text.into()));
+    }
+    let (statements, name) = super::whole(text)?;
+    let live = Live::listen(std::io::stdin())?;
+    let mut client = Client::new(settings);
+    if client.target.is_stdout() {
+        client.look.format.get_or_insert(live.format);
+    }
+    let registered = client.session.register(NAME, live.stream.clone());
+    registered.map_err(|error| Failure::of(&error, &statements))?;
+    each_statement(&statements, name.as_deref(), 1, |sql| client.statement(sql))?;
+    live.end()
+}
 
 /// Runs statements from where they are.
 pub fn run(query: Option<&str>, file: Option<&Path>, settings: &Settings) -> Outcome {

@@ -72,6 +72,11 @@ impl Target {
         Ok(Shown { rows, closed, partial })
     }
 
+    /// Whether results go to standard output.
+    pub fn is_stdout(&self) -> bool {
+        self.file.is_none()
+    }
+
     /// Whether results go to somebody who sees colors.
     pub fn is_terminal(&self) -> bool {
         self.file.is_none() && std::io::stdout().is_terminal()

@@ -3,6 +3,8 @@
 mod bench;
 mod command;
 mod files;
+mod lint;
+mod live;
 mod pipes;
 mod sql;
 mod table;

@@ -7,6 +7,7 @@
 
 mod alter_lifetime;
 mod changes;
+mod chop;
 mod clip;
 mod clip_constant;
 mod colocated;
@@ -21,6 +22,7 @@ mod with_start;
 
 pub use alter_lifetime::{AlterLifetime, lifetime_schema, start_schema};
 pub use changes::{CHANGE, Changes};
+pub use chop::Chop;
 pub use clip::Clip;
 pub use clip_constant::ClipConstant;
 pub use colocated::{Colocated, Together};
@@ -48,6 +50,7 @@ pub enum Node<'a> {
     /// Lifetimes reach to the end of their session.
     Session(&'a Session),
     /// Lifetimes are cut to a length.
+    Chop(&'a Chop),
     ClipConstant(&'a ClipConstant),
     /// Lifetimes are cut by the events of another stream.
     Clip(&'a Clip),
@@ -73,6 +76,7 @@ pub fn node(plan: &LogicalPlan) -> Option<Node<'_>> {
         .or_else(|| any.downcast_ref().map(Node::AlterLifetime))
         .or_else(|| any.downcast_ref().map(Node::WithStart))
         .or_else(|| any.downcast_ref().map(Node::Session))
+        .or_else(|| any.downcast_ref().map(Node::Chop))
         .or_else(|| any.downcast_ref().map(Node::ClipConstant))
         .or_else(|| any.downcast_ref().map(Node::Clip))
         .or_else(|| any.downcast_ref().map(Node::PointAtEnd))

@@ -12,8 +12,8 @@ use crate::Stream;
 use crate::duration::Duration;
 use crate::names::{column, column_name, names};
 use crate::nodes::{
-    AlterLifetime, CHANGE, Changes, Clip, ClipConstant, PointAtEnd, Session, WithStart, lifetime_schema,
-    start_schema,
+    AlterLifetime, CHANGE, Changes, Chop, Clip, ClipConstant, PointAtEnd, Session, WithStart,
+    lifetime_schema, start_schema,
 };
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, Result, plan_err};
@@ -165,6 +165,20 @@ impl Reader {
         let max = node.max_duration.map(|max| duration(max, &unit));
         let made = stream.session(duration(node.timeout, &unit), max)?;
         Ok(self.next(scope, Place::Query, Doc::call(".session", arguments), made))
+    }
+
+    pub fn chop(&mut self, node: &Chop) -> Result<Scope> {
+        self.same(&node.input, |_, stream| {
+            let Some(unit) = stream.properties().time.clone() else {
+                return plan_err!("a chop of a relation without a time");
+            };
+            let mut arguments = vec![Doc::text(length(node.period, &unit))];
+            if node.offset != 0 {
+                arguments.push(Doc::named("offset", Doc::text(length(node.offset, &unit))));
+            }
+            let made = stream.chop(duration(node.period, &unit), duration(node.offset, &unit))?;
+            Ok((Doc::call(".chop", arguments), made))
+        })
     }
 
     pub fn clip_constant(&mut self, node: &ClipConstant) -> Result<Scope> {

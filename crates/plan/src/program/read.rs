@@ -106,6 +106,7 @@ impl Reader {
             Node::AlterLifetime(n) => self.alter_lifetime(n),
             Node::WithStart(n) => self.with_start(n),
             Node::Session(n) => self.session(n),
+            Node::Chop(n) => self.chop(n),
             Node::ClipConstant(n) => self.clip_constant(n),
             Node::Clip(n) => self.clip(n),
             Node::PointAtEnd(n) => self.point_at_end(n),

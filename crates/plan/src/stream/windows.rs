@@ -5,7 +5,7 @@ use super::Stream;
 use crate::duration::{Duration, show_ticks};
 use crate::names::{show, type_name};
 use crate::nodes::{
-    AlterLifetime, Clip, ClipConstant, PointAtEnd, Session, WithStart, extension, lifetime_schema,
+    AlterLifetime, Chop, Clip, ClipConstant, PointAtEnd, Session, WithStart, extension, lifetime_schema,
     start_schema,
 };
 use crate::resolve::resolve;
@@ -135,6 +135,15 @@ impl Stream {
         let timeout = timeout.into().positive_ticks(time, "session: timeout")?;
         let max = max.map(|m| m.positive_ticks(time, "session: max_duration")).transpose()?;
         self.then(extension(Session::try_new(self.input(), self.key_exprs(), timeout, max)?))
+    }
+
+    /// Lifetimes are cut at every multiple of `period` (plus `offset`): the same relation, whose rows start anew at every
+    /// beat. Trill's `Chop`.
+    pub fn chop(&self, period: impl Into<Duration>, offset: impl Into<Duration>) -> Result<Stream> {
+        let time = self.time("chop")?;
+        let period = period.into().positive_ticks(time, "chop: period")?;
+        let offset = offset.into().ticks(time, "chop: offset")?.rem_euclid(period);
+        self.then(extension(Chop::try_new(self.input(), period, offset)?))
     }
 
     /// No row lives longer than `limit`.

@@ -54,20 +54,20 @@ fn result_types() {
     }
     assert_eq!(
         types_over(DataType::Decimal128(10, 2)),
-        over("decimal128(10, 2)", "decimal128(20, 2)", "decimal128(14, 6)")
+        over("decimal(10, 2)", "decimal(20, 2)", "decimal(14, 6)")
     );
     assert_eq!(
         types_over(DataType::Decimal64(10, 2)),
-        over("decimal64(10, 2)", "decimal128(20, 2)", "decimal128(14, 6)")
+        over("decimal(10, 2)", "decimal(20, 2)", "decimal(14, 6)")
     );
     let no_numbers =
         |t: &str| format!("count int64, min {t}, max {t}, first {t}, last {t}, count_distinct int64");
-    assert_eq!(types_over(DataType::Utf8), no_numbers("utf8"));
+    assert_eq!(types_over(DataType::Utf8), no_numbers("string"));
     assert_eq!(types_over(DataType::Boolean), no_numbers("boolean"));
-    assert_eq!(types_over(DataType::Date32), no_numbers("date32"));
+    assert_eq!(types_over(DataType::Date32), no_numbers("date"));
     assert_eq!(types_over(DataType::Timestamp(TimeUnit::Millisecond, None)), no_numbers("timestamp(ms)"));
     let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    assert_eq!(types_over(dictionary), no_numbers("utf8"), "dictionaries are unpacked");
+    assert_eq!(types_over(dictionary), no_numbers("string"), "dictionaries are unpacked");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn aggregates_are_per_key() {
     let keyed = clicks().rekey(vec![column("item")]).unwrap();
     let stream =
         keyed.aggregate(vec![("n".into(), Agg::count()), named("total", AggFunction::Sum, "price")]).unwrap();
-    assert_eq!(columns(&stream), "item: utf8?, n: int64, total: float64?");
+    assert_eq!(columns(&stream), "item: string?, n: int64, total: float64?");
     assert_eq!(stream.properties().key, ["item"]);
     let all = clicks().aggregate(count("n")).unwrap();
     assert_eq!(columns(&all), "n: int64");
@@ -120,11 +120,11 @@ fn what_cannot_be_aggregated() {
     let refused = |name: &str, agg: Agg| invalid(clicks().aggregate(vec![(name.to_string(), agg)]));
     assert_eq!(
         refused("s", Agg::of(AggFunction::Sum, column("item"))),
-        "sum(item): item is utf8, of which there is no sum"
+        "sum(item): item is string, of which there is no sum"
     );
     assert_eq!(
         refused("s", Agg::of(AggFunction::Max, column("tags"))),
-        "max(tags): tags is list(utf8), of which there is no max"
+        "max(tags): tags is list(string), of which there is no max"
     );
     assert_eq!(
         refused("s", Agg { function: AggFunction::Sum, argument: None, filter: None }),
@@ -150,7 +150,7 @@ fn group_apply_groups_and_gives_back_the_outer_key() {
             g.hopping("5m", "1m", 0, Closed::Left)?.aggregate(count("n"))
         })
         .unwrap();
-    assert_eq!(columns(&stream), "item: utf8?, n: int64");
+    assert_eq!(columns(&stream), "item: string?, n: int64");
     assert!(stream.properties().key.is_empty());
 }
 

@@ -16,7 +16,7 @@ fn points_keep_their_time_column() {
     let stream = clicks();
     assert_eq!(
         columns(&stream),
-        "time: timestamp(us)?, user: int64?, item: utf8?, price: float64?, tags: list(utf8)?"
+        "time: timestamp(us)?, user: int64?, item: string?, price: float64?, tags: list(string)?"
     );
     let known = stream.properties();
     assert_eq!(known.time, Some(micros()));
@@ -65,12 +65,12 @@ fn columns_that_cannot_tell_time() {
     );
     assert_eq!(
         invalid(at(&fields, TimeSpec::point("day"))),
-        "time column \"day\" is date32, which cannot tell time; cast it to a timestamp, or to int64 for a \
+        "time column \"day\" is date, which cannot tell time; cast it to a timestamp, or to int64 for a \
         logical clock"
     );
     assert_eq!(
         invalid(at(&fields, TimeSpec::interval("itme", "day"))),
-        "start and end have to be of one type, but \"itme\" is int64 and \"day\" is date32; cast one of them"
+        "start and end have to be of one type, but \"itme\" is int64 and \"day\" is date; cast one of them"
     );
     assert_eq!(
         invalid(at(&fields, TimeSpec::interval("itme", "itme"))),

@@ -95,7 +95,7 @@ fn multicast_targets() {
         invalid(to(column("price"))),
         "multicast: price is float64; the target shards are an integer or a list of integers"
     );
-    assert_eq!(invalid(to(column("tags"))), "multicast: tags is list(utf8), not list(int64)");
+    assert_eq!(invalid(to(column("tags"))), "multicast: tags is list(string), not list(int64)");
 }
 
 #[test]

@@ -83,7 +83,7 @@ pub fn without_bots() -> Stream {
 #[test]
 fn quill_section_3_7() {
     let stream = without_bots();
-    assert_eq!(columns(&stream), "item: utf8?, n: int64");
+    assert_eq!(columns(&stream), "item: string?, n: int64");
     assert_eq!(stream.properties().key, ["item"]);
 }
 
@@ -97,5 +97,5 @@ fn trill_section_2() {
         .unwrap()
         .group_apply(vec![column("item")], |g| Ok(counted(&g.hopping("5m", "1m", 0, Closed::Left)?)))
         .unwrap();
-    assert_eq!(columns(&stream), "item: utf8?, n: int64");
+    assert_eq!(columns(&stream), "item: string?, n: int64");
 }

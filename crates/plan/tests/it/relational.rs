@@ -27,7 +27,7 @@ fn select_computes_columns() {
     let stream = clicks()
         .select(vec![column("item"), (column("price") * lit(2)).alias("twice"), column("user") + lit(1_i64)])
         .unwrap();
-    assert_eq!(columns(&stream), "item: utf8?, twice: float64?, user + 1: int64?");
+    assert_eq!(columns(&stream), "item: string?, twice: float64?, user + 1: int64?");
     assert_eq!(stream.properties().lifetimes, Lifetimes::Points);
 }
 
@@ -87,7 +87,7 @@ fn select_many() {
     let stream = clicks().select_many(column("tags"), "tag").unwrap();
     assert_eq!(
         columns(&stream),
-        "time: timestamp(us)?, user: int64?, item: utf8?, price: float64?, tags: list(utf8)?, tag: utf8?"
+        "time: timestamp(us)?, user: int64?, item: string?, price: float64?, tags: list(string)?, tag: string?"
     );
     let LogicalPlan::Unnest(unnest) = stream.plan() else { panic!("no unnest") };
     assert!(!unnest.options.preserve_nulls());
@@ -102,7 +102,7 @@ fn select_many() {
 fn union_matches_columns_by_name() {
     let a = table("a", &[("x", DataType::Int32), ("y", DataType::Utf8)]);
     let b = table("b", &[("y", DataType::Utf8), ("x", DataType::Int64)]);
-    assert_eq!(columns(&a.union(&b).unwrap()), "x: int64?, y: utf8?");
+    assert_eq!(columns(&a.union(&b).unwrap()), "x: int64?, y: string?");
     let c = table("c", &[("x", DataType::Int32), ("z", DataType::Utf8)]);
     assert_eq!(invalid(a.union(&c)), "union: the right side: column \"y\" not found; columns: x, z");
     let d = table("d", &[("x", DataType::Int32), ("y", DataType::Utf8), ("yy", DataType::Utf8)]);
@@ -113,7 +113,7 @@ fn union_matches_columns_by_name() {
     let e = table("e", &[("x", DataType::Utf8), ("y", DataType::Utf8)]);
     assert_eq!(
         invalid(a.union(&e)),
-        "union: \"x\" is int32 on the left and utf8 on the right; cast one of them"
+        "union: \"x\" is int32 on the left and string on the right; cast one of them"
     );
 }
 

@@ -201,6 +201,18 @@ fn clip_by_a_computed_key_gives_the_left_columns_only() {
 }
 
 #[test]
+fn chops() {
+    let hops = ticks().hopping(10, 5, 2, Closed::Left).unwrap();
+    let chopped = hops.chop(5, 7).unwrap();
+    assert!(matches!(node(chopped.plan()), Some(Node::Chop(n)) if (n.period, n.offset) == (5, 2)));
+    assert_eq!(chopped.properties().lifetimes, Lifetimes::Hop { size: 5, hop: 5, offset: 2 });
+    assert_eq!(hops.chop(5, 0).unwrap().properties().lifetimes, Lifetimes::Intervals, "other beats");
+    assert_eq!(ticks().chop(5, 0).unwrap().properties().lifetimes, Lifetimes::Points);
+    assert_eq!(ticks().clip_constant(9).unwrap().chop(5, 0).unwrap().properties().lifetimes, Lifetimes::Any);
+    assert_eq!(invalid(ticks().chop(0, 0)), "chop: period: 0 is no duration; give a positive one");
+}
+
+#[test]
 fn points_at_end() {
     assert_eq!(stays(false).point_at_end().unwrap().properties().lifetimes, Lifetimes::Points);
 }
@@ -232,6 +244,7 @@ fn time_is_needed() {
     assert_eq!(invalid(t.shift("5m")), needs("shift"));
     assert_eq!(invalid(t.alter_duration(None)), needs("alter_duration"));
     assert_eq!(invalid(t.alter_lifetime(StartRule::Keep, DurationRule::Keep)), needs("alter_lifetime"));
+    assert_eq!(invalid(t.chop("5m", 0)), needs("chop"));
     assert_eq!(invalid(t.clip_constant("5m")), needs("clip"));
     assert_eq!(invalid(t.clip(&clicks(), vec![])), needs("clip"));
     assert_eq!(invalid(clicks().clip(&t, vec![])), needs("clip: the other stream"));

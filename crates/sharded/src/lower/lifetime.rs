@@ -15,6 +15,7 @@ pub(super) fn node(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Resu
         Node::AlterLifetime(n) => Box::new(alter(n)?),
         Node::WithStart(n) => Box::new(operators::WithStart::new(n.schema().inner().clone())),
         Node::Session(n) => return session(graph, n, inputs[0]),
+        Node::Chop(n) => Box::new(operators::Chop::new(n.period, n.offset)),
         Node::ClipConstant(n) => Box::new(operators::ClipConstant::new(n.limit)),
         Node::Clip(n) => return clip(graph, n, inputs),
         Node::Changes(n) => Box::new(operators::Changes::new(n.schema().inner().clone())),

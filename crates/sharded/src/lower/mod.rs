@@ -5,6 +5,8 @@
 //! their order.
 
 mod aggregate;
+mod branches;
+mod decimal;
 mod express;
 mod grouping;
 mod join;
@@ -16,5 +18,6 @@ mod rows;
 mod temporal;
 mod window;
 
-pub(crate) use relational::{Fragment, in_order, session};
+pub(crate) use decimal::unchecked;
+pub(crate) use relational::{Fragment, session};
 pub(crate) use temporal::graph;

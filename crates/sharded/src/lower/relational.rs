@@ -1,26 +1,17 @@
 //! A relational fragment: DataFusion's optimizer and physical planner, with the settings that make the answer
 //! depend on nothing but the order of the inputs (the design's page on distribution, §2.3).
 
+use super::branches::BranchesInOrder;
 use crate::analyze::observed;
 use crate::dataset::dataset;
 use crate::program::{Leaf, Supply};
 use crate::stage::{Input, Node, Operand, Origin, Stage, StageGraph};
-use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
-use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext};
+use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Extension, LogicalPlan, UserDefinedLogicalNode};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-    Partitioning, PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
-use futures::{StreamExt, stream};
-use std::fmt;
 use std::sync::{Arc, LazyLock};
 use whimbrel_plan::Movement;
 use whimbrel_plan::estimate::{Estimate, Estimator, smaller_sides_first};
@@ -43,13 +34,21 @@ fn deterministic() -> SessionState {
     options.optimizer.enable_topk_aggregation = false;
     // The sides of joins are put in order before, by what is known of all stages.
     options.optimizer.join_reordering = false;
+    // Sources read columns, not fields of structs.
+    options.optimizer.enable_leaf_expression_pushdown = false;
     // What a join says of its probe side is known before the first row of that is asked for; what the others say
     // changes as rows come.
     options.optimizer.enable_dynamic_filter_pushdown = true;
     options.optimizer.enable_join_dynamic_filter_pushdown = true;
     options.optimizer.enable_topk_dynamic_filter_pushdown = false;
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
-    SessionStateBuilder::new().with_config(config).with_default_features().build()
+    let mut rules = PhysicalOptimizer::new().rules;
+    rules.insert(0, Arc::new(BranchesInOrder));
+    SessionStateBuilder::new()
+        .with_config(config)
+        .with_default_features()
+        .with_physical_optimizer_rules(rules)
+        .build()
 }
 
 /// The optimized plan of a relational stage.
@@ -156,113 +155,5 @@ fn assemble(stage: &Stage, operand: Operand, again: bool) -> Result<LogicalPlan>
                 false => plan.with_new_exprs(plan.expressions(), inputs),
             }
         }
-    }
-}
-
-/// The plan with every place where partitions come together as they arrive replaced by one where they come
-/// one after the other. Partitions are the branches of unions.
-pub(crate) fn in_order(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    plan.transform_up(|plan| {
-        let Some(coalesce) = plan.downcast_ref::<CoalescePartitionsExec>() else {
-            return Ok(Transformed::no(plan));
-        };
-        let input = Arc::clone(coalesce.input());
-        let ordered: Arc<dyn ExecutionPlan> = Arc::new(InOrderExec::new(input));
-        match coalesce.fetch() {
-            None => Ok(Transformed::yes(ordered)),
-            Some(_) => {
-                let limited = ordered.with_fetch(coalesce.fetch());
-                let limited = limited.ok_or_else(|| DataFusionError::Internal("a limit was lost".into()))?;
-                Ok(Transformed::yes(limited))
-            }
-        }
-    })
-    .data()
-}
-
-/// The partitions of its input, one after the other.
-#[derive(Debug, Clone)]
-struct InOrderExec {
-    input: Arc<dyn ExecutionPlan>,
-    properties: Arc<PlanProperties>,
-    fetch: Option<usize>,
-}
-
-impl InOrderExec {
-    fn new(input: Arc<dyn ExecutionPlan>) -> InOrderExec {
-        let mut properties = PlanProperties::clone(input.properties());
-        // An order of each partition is no order of all.
-        properties.set_eq_properties(EquivalenceProperties::new(input.schema()));
-        let properties = Arc::new(properties.with_partitioning(Partitioning::UnknownPartitioning(1)));
-        InOrderExec { input, properties, fetch: None }
-    }
-}
-
-impl DisplayAs for InOrderExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "InOrderExec")
-    }
-}
-
-impl ExecutionPlan for InOrderExec {
-    fn name(&self) -> &'static str {
-        "InOrderExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(InOrderExec { fetch: self.fetch, ..InOrderExec::new(input) })),
-            _ => internal_err!("InOrderExec has one input"),
-        }
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        Some(Arc::new(InOrderExec { fetch, ..self.clone() }))
-    }
-
-    fn fetch(&self) -> Option<usize> {
-        self.fetch
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        if partition != 0 {
-            return internal_err!("InOrderExec has one partition, not number {partition}");
-        }
-        let partitions = self.input.output_partitioning().partition_count();
-        let streams =
-            (0..partitions).map(|p| self.input.execute(p, context.clone())).collect::<Result<Vec<_>>>()?;
-        let rows = stream::iter(streams).flatten().scan(self.fetch.unwrap_or(usize::MAX), |left, rows| {
-            let taken = rows.map(|rows: RecordBatch| rows.slice(0, rows.num_rows().min(*left)));
-            let more = *left > 0;
-            *left -= taken.as_ref().map_or(0, |rows| rows.num_rows());
-            std::future::ready(more.then_some(taken))
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
     }
 }

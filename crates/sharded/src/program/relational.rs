@@ -10,12 +10,12 @@ use super::feed::{Feed, Leaf, LeafExec, Supply};
 use super::{ChannelProgram, Step};
 use crate::analyze::{Observed, ObservedExec};
 use crate::dataset::Predicate;
-use crate::lower::Fragment;
+use crate::lower::{Fragment, unchecked};
 use crate::relation::always;
 use async_trait::async_trait;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, Result, internal_datafusion_err, plan_err};
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err, plan_err};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
@@ -33,9 +33,7 @@ use whimbrel_temporal::Message;
 /// A relational stage's channel.
 pub struct RelationalProgram {
     /// Dropped before the runtime that its tasks run on.
-    streams: Vec<SendableRecordBatchStream>,
-    /// The partition that is being read: those of a union come one after the other.
-    current: usize,
+    stream: SendableRecordBatchStream,
     feed: Arc<Feed>,
     runtime: Runtime,
     outputs: usize,
@@ -65,34 +63,30 @@ impl RelationalProgram {
         let feed = Arc::new(Feed::new(lanes));
         let leaves = Leaves { supplies: supplies.clone() };
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(leaves)]);
-        let physical = runtime.block_on(planner.create_physical_plan(plan, session))?;
-        let physical = crate::lower::in_order(physical)?;
+        let plan = unchecked(plan.clone())?;
+        let physical = runtime.block_on(planner.create_physical_plan(&plan, session))?;
+        let partitions = physical.output_partitioning().partition_count();
+        if partitions != 1 {
+            return internal_err!("a relational stage has one partition, not {partitions}");
+        }
         let wanted = wanted(&physical, lanes)?;
         let context = task_context(session, memory, feed.clone());
-        let partitions = physical.output_partitioning().partition_count();
-        let streams = {
+        let stream = {
             let _entered = runtime.enter();
-            (0..partitions).map(|p| physical.execute(p, context.clone())).collect::<Result<_>>()?
+            physical.execute(0, context)?
         };
-        Ok(RelationalProgram { streams, current: 0, feed, runtime, outputs, wanted })
+        Ok(RelationalProgram { stream, feed, runtime, outputs, wanted })
     }
 
     fn poll(&mut self) -> Result<Polled> {
-        let RelationalProgram { streams, current, feed, runtime, .. } = self;
-        runtime.block_on(poll_fn(|context| {
-            while let Some(stream) = streams.get_mut(*current) {
-                match stream.poll_next_unpin(context) {
-                    Poll::Ready(Some(rows)) => return Poll::Ready(rows.map(Polled::Rows)),
-                    Poll::Ready(None) => *current += 1,
-                    Poll::Pending => {
-                        return match feed.hungry(context.waker()) {
-                            Some(lane) => Poll::Ready(Ok(Polled::Hungry(lane))),
-                            None => Poll::Pending,
-                        };
-                    }
-                }
-            }
-            Poll::Ready(Ok(Polled::Over))
+        let RelationalProgram { stream, feed, runtime, .. } = self;
+        runtime.block_on(poll_fn(|context| match stream.poll_next_unpin(context) {
+            Poll::Ready(Some(rows)) => Poll::Ready(rows.map(Polled::Rows)),
+            Poll::Ready(None) => Poll::Ready(Ok(Polled::Over)),
+            Poll::Pending => match feed.hungry(context.waker()) {
+                Some(lane) => Poll::Ready(Ok(Polled::Hungry(lane))),
+                None => Poll::Pending,
+            },
         }))
     }
 }

@@ -4,6 +4,7 @@
 use crate::data::*;
 use crate::files::{Folder, scan, write_parquet};
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::{Expr, lit};
 use std::sync::Arc;
 use whimbrel_plan::{JoinKind, Stream, column};
@@ -14,14 +15,17 @@ use whimbrel_sharded::dataset::MemoryDataset;
 const ROWS: i64 = 5000;
 const GROUP: usize = 1000;
 
-/// `id` in order, `v` in none, with nulls, `name` long.
+/// `id` in order, `v` in none, with nulls, `name` long, `kind` one of a few, with nulls.
 fn table() -> RecordBatch {
     let id: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
     let v: ArrayRef =
         Arc::new(Int64Array::from_iter((0..ROWS).map(|i| (i % 7 != 3).then_some(i * 7919 % 1000))));
     let name: ArrayRef =
         Arc::new(StringArray::from_iter_values((0..ROWS).map(|i| format!("row number {i}"))));
-    RecordBatch::try_from_iter([("id", id), ("v", v), ("name", name)]).unwrap()
+    let kind: ArrayRef = Arc::new(StringArray::from_iter(
+        (0..ROWS).map(|i| (i % 5 != 0).then_some(["plain", "10", "rare"][(i * 31 % 7 % 3) as usize])),
+    ));
+    RecordBatch::try_from_iter([("id", id), ("v", v), ("name", name), ("kind", kind)]).unwrap()
 }
 
 fn memory() -> Stream {
@@ -67,6 +71,28 @@ fn conditions_hold_whatever_part_of_the_rows_they_keep() {
         v().eq(id()).or(column("name").eq(lit("row number 77"))),
     ] {
         for columns in [&["id", "v", "name"][..], &["name", "id"], &["name"], &["v"]] {
+            same(&folder, few(predicate.clone(), columns));
+        }
+    }
+}
+
+/// Strings that the file has as dictionaries are asked once a value, and answer as if they were asked once a row.
+#[test]
+fn conditions_on_strings_hold_for_every_row() {
+    let folder = Folder::new();
+    let kind = || column("kind");
+    for predicate in [
+        kind().eq(lit("rare")),
+        kind().eq(lit("nothing")),
+        kind().is_null(),
+        kind().is_not_null().and(kind().not_eq(lit("plain"))),
+        kind().like(lit("%a%")).and(column("id").lt(lit(1500_i64))),
+        kind().in_list(vec![lit("10"), lit("rare")], true),
+        coalesce(vec![kind(), lit("rare")]).eq(lit("rare")),
+        kind().eq(lit("plain")).or(column("v").eq(lit(3_i64))),
+        kind().eq(lit("plain")).and(column("name").like(lit("%7"))),
+    ] {
+        for columns in [&["id", "v", "name", "kind"][..], &["kind", "id"], &["name"], &["kind"]] {
             same(&folder, few(predicate.clone(), columns));
         }
     }

@@ -1,9 +1,14 @@
 //! Tables: bounded and without time, so every stage is DataFusion's.
 
 use crate::data::*;
+use datafusion::arrow::array::{Array, ArrayRef, Decimal128Array};
+use datafusion::arrow::datatypes::Field;
+use datafusion::common::ScalarValue;
 use datafusion::prelude::{Expr, lit};
+use std::sync::Arc;
 use whimbrel_plan::nodes::Scope;
 use whimbrel_plan::{Agg, AggFunction, JoinKind, Stream, column};
+use whimbrel_sharded::action::collect;
 use whimbrel_sharded::stage::{Kind, cut};
 
 fn check(query: &Stream, expected: &[&str]) {
@@ -22,6 +27,41 @@ fn rows_are_filtered_and_computed() {
     let query = small().where_(column("v").gt(lit(1_i64))).unwrap();
     let query = query.select(vec![(column("v") * lit(10_i64)).alias("w"), column("k")]).unwrap();
     check(&query, &["20 b", "30 a", "40 c"]);
+}
+
+/// A decimal of 38 digits, `scale` of them behind the point.
+fn decimals(name: &str, scale: i8, values: &[Option<i128>]) -> (Field, ArrayRef) {
+    let values = Decimal128Array::from_iter(values.iter().copied());
+    let values = values.with_precision_and_scale(38, scale).unwrap();
+    (Field::new(name, values.data_type().clone(), true), Arc::new(values))
+}
+
+#[test]
+fn decimals_are_computed_whatever_their_size() {
+    let large = 10_i128.pow(20);
+    let a = decimals("a", 2, &[Some(150), Some(-large), None, Some(i64::MIN.into())]);
+    let b = decimals("b", 4, &[Some(25), Some(30_000), Some(1), Some(10_000)]);
+    let input = relation(&table(vec![a, b]), 1, 1);
+    let (a, b) = (|| column("a"), || column("b"));
+    let half = || lit(ScalarValue::Decimal128(Some(5), 2, 1));
+    for (computed, expected) in [
+        (a() + b(), ["-92233720368547757.0800", "-999999999999999997.0000", "1.5025", "null"]),
+        (b() - a(), ["-1.4975", "1000000000000000003.0000", "92233720368547759.0800", "null"]),
+        (a() * half(), ["-46116860184273879.040", "-500000000000000000.000", "0.750", "null"]),
+        (half() - a(), ["-1.00", "1000000000000000000.50", "92233720368547758.58", "null"]),
+    ] {
+        check(&input.select(vec![computed.alias("c")]).unwrap(), &expected);
+    }
+}
+
+#[test]
+fn a_decimal_that_is_too_large_is_told() {
+    let a = decimals("a", 0, &[Some(10_i128.pow(37))]);
+    let query = relation(&table(vec![a]), 1, 1).select(vec![(column("a") * column("a")).alias("b")]).unwrap();
+    for options in [library(), local()] {
+        let told = collect(&query, &options).unwrap().wait().unwrap_err().to_string();
+        assert!(told.contains("verflow"), "{told}");
+    }
 }
 
 #[test]
@@ -80,6 +120,16 @@ fn a_union_keeps_the_order_of_its_branches() {
     let total = Agg::of(AggFunction::Sum, column("v"));
     check(&query.aggregate(vec![("total".into(), total)]).unwrap(), &["10"]);
     check(&query.distinct().unwrap(), &["a 1", "a 3", "b 2", "c 4"]);
+}
+
+/// A join tells its probe side which rows it wants, once for all partitions of it.
+#[test]
+fn a_join_over_a_union_does_not_wait_for_branches_that_are_not_read_yet() {
+    let union = small().union(&small()).unwrap().union(&small()).unwrap();
+    let few = relation(&table(vec![texts("k", ["a"]), ints("w", [10])]), 1, 1);
+    let on = vec![(column("k"), column("k"))];
+    let query = few.join(&union, on, JoinKind::Inner, "_right").unwrap();
+    check(&query, &["a 10 1", "a 10 1", "a 10 1", "a 10 3", "a 10 3", "a 10 3"]);
 }
 
 #[test]

@@ -5,7 +5,8 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::functions_aggregate::sum::sum_udaf;
-use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
+use datafusion::logical_expr::utils::COUNT_STAR_EXPANSION;
 use datafusion::logical_expr::{Aggregate, AggregateUDF, Expr, ExprSchemable, cast};
 use std::sync::Arc;
 
@@ -48,10 +49,10 @@ impl Split {
             return Ok(None);
         }
         let whole = match call.func.name() {
-            "count" => self.part(place, "n", call, Arc::clone(&call.func), sum_udaf()),
-            "sum" => self.part(place, "sum", call, Arc::clone(&call.func), sum_udaf()),
+            "count" => self.part(place, "n", call.clone(), sum_udaf()),
+            "sum" => self.part(place, "sum", call.clone(), sum_udaf()),
             "min" | "max" | "bool_and" | "bool_or" | "bit_and" | "bit_or" | "bit_xor" => {
-                self.part(place, "part", call, Arc::clone(&call.func), Arc::clone(&call.func))
+                self.part(place, "part", call.clone(), Arc::clone(&call.func))
             }
             "avg" => {
                 let [of] = params.args.as_slice() else { return Ok(None) };
@@ -63,8 +64,19 @@ impl Split {
                     }
                     _ => return Ok(None),
                 };
-                let sum = self.part(place, "sum", call, sum_udaf(), sum_udaf());
-                let n = self.part(place, "n", call, count_udaf(), sum_udaf());
+                let sum = AggregateFunction { func: sum_udaf(), params: params.clone() };
+                let sum = self.part(place, "sum", sum, sum_udaf());
+                // Values that cannot be null are as many as there are rows, and rows are counted once.
+                let counted = if of.nullable(input)? {
+                    params.args.clone()
+                } else {
+                    vec![Expr::Literal(COUNT_STAR_EXPANSION, None)]
+                };
+                let counted = AggregateFunction {
+                    func: count_udaf(),
+                    params: AggregateFunctionParams { args: counted, ..params.clone() },
+                };
+                let n = self.part(place, "n", counted, sum_udaf());
                 return Ok(Some(cast(sum / cast(n, exact), wanted.clone())));
             }
             _ => return Ok(None),
@@ -72,20 +84,26 @@ impl Split {
         Ok(Some(cast(whole, wanted.clone())))
     }
 
-    /// Adds a part that is made by one function and put together by another.
+    /// Adds a part, unless it is there already, and the function that puts it together; gives its column.
     fn part(
         &mut self,
         place: usize,
         name: &str,
-        call: &AggregateFunction,
-        made: Arc<AggregateUDF>,
+        made: AggregateFunction,
         together: Arc<AggregateUDF>,
     ) -> Expr {
+        let made = Expr::AggregateFunction(made);
+        let known = self.parts.iter().find_map(|part| match part {
+            Expr::Alias(part) if *part.expr == made => Some(&part.name),
+            _ => None,
+        });
+        if let Some(name) = known {
+            return Expr::Column(Column::from_name(name));
+        }
         let name = format!("__{name}_{place}");
         let column = Expr::Column(Column::from_name(&name));
-        let part = AggregateFunction { func: made, params: call.params.clone() };
         let sum = AggregateFunction::new_udf(together, vec![column.clone()], false, None, vec![], None);
-        self.parts.push(Expr::AggregateFunction(part).alias(&name));
+        self.parts.push(made.alias(&name));
         self.together.push(Expr::AggregateFunction(sum).alias(&name));
         column
     }

@@ -2,17 +2,19 @@
 //! gets.
 
 use super::{only_table, plan};
-use crate::catalog::{TableKind, find};
+use crate::catalog::{Memory, Table, TableKind, find};
 use crate::dialect::{self, Spelling};
+use crate::emit::Emit;
 use crate::error::unknown_table;
 use crate::names;
 use crate::planned::{Planned, Store, StoreMode};
 use crate::session::Session;
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
-    AssignmentTarget, Delete, Expr, FromTable, Ident, Insert, ObjectName, Statement as Sql, TableObject,
-    Truncate, Update,
+    AssignmentTarget, Delete, Expr, FromTable, Ident, Insert, ObjectName, SetExpr, Statement as Sql,
+    TableObject, Truncate, Update, Values,
 };
 use std::sync::Arc;
 
@@ -39,16 +41,52 @@ pub(super) fn insert(session: &Session, mut insert: Insert) -> Result<Planned> {
     if insert.returning.is_some() || insert.on.is_some() {
         return plan_err!("insert into {table}: returning and on conflict are not there; leave them out");
     }
+    leave_out_defaults(&mut insert, session.tables[&table].stream.schema())?;
     if let Some(query) = &mut insert.source {
         names::prepare(query);
     }
     let mode = if insert.overwrite { StoreMode::Replace } else { StoreMode::Append };
-    let planned = session.planner(|p, _| p.sql_statement_to_plan(Sql::Insert(insert)))?;
+    let planned = session.planner(Emit::Final, |p, _| p.sql_statement_to_plan(Sql::Insert(insert)))?;
     let LogicalPlan::Dml(dml) = planned else {
         return internal_err!("insert was planned as {}", planned.display());
     };
     let stream = session.stream(Arc::unwrap_or_clone(dml.input))?;
     Ok(Planned::Store { stream, store: Store { table, mode } })
+}
+
+/// `values (1, default)` leaves out the column, which the table gives its default.
+fn leave_out_defaults(insert: &mut Insert, schema: &Schema) -> Result<()> {
+    let Some(SetExpr::Values(Values { rows, .. })) = insert.source.as_mut().map(|query| query.body.as_mut())
+    else {
+        return Ok(());
+    };
+    let is_default = |value: &Expr| matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"));
+    let width = rows.first().map_or(0, |row| row.content.len());
+    for at in (0..width).rev() {
+        let defaults = rows.iter().filter(|row| row.content.get(at).is_some_and(is_default)).count();
+        if defaults == 0 {
+            continue;
+        }
+        if defaults < rows.len() {
+            return plan_err!(
+                "insert: default stands for column {} in some rows and not in others; insert these by themselves",
+                at + 1
+            );
+        }
+        if insert.columns.is_empty() {
+            let names = schema.fields().iter().take(width);
+            insert.columns =
+                names.map(|f| ObjectName::from(vec![Ident::with_quote('"', f.name())])).collect();
+        }
+        if at < insert.columns.len() {
+            insert.columns.remove(at);
+        }
+        rows.iter_mut().for_each(|row| drop(row.content.remove(at)));
+    }
+    match width > 0 && rows.iter().all(|row| row.content.is_empty()) {
+        true => plan_err!("insert: every value is default; give one of them"),
+        false => Ok(()),
+    }
 }
 
 pub(super) fn delete(session: &mut Session, delete: &Delete) -> Result<Planned> {
@@ -102,15 +140,20 @@ pub(super) fn update(session: &mut Session, update: &Update) -> Result<Planned> 
 pub(super) fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Planned> {
     for target in &truncate.table_names {
         let table = writable(session, &target.name)?;
-        let schema = session.tables[&table].stream.schema().clone();
-        session.keep(&table, schema, vec![])?;
+        let Table { stream, kind, .. } = &session.tables[&table];
+        let schema = stream.schema().clone();
+        let defaults = match kind {
+            TableKind::Memory(memory) => memory.defaults.clone(),
+            _ => Default::default(),
+        };
+        session.keep(&table, schema, Memory { rows: vec![], defaults })?;
     }
     Ok(Planned::Done("truncated".to_string()))
 }
 
 /// The insert that gives the table all rows it shall have, in place of those it has.
 fn rewritten(session: &mut Session, table: &str, insert: &str) -> Result<Planned> {
-    match plan(session, dialect::parse(insert, &Spelling::new())?.0)? {
+    match plan(session, dialect::parse(insert, &Spelling::default())?)? {
         Planned::Store { stream, .. } => {
             let store = Store { table: table.to_string(), mode: StoreMode::Replace };
             Ok(Planned::Store { stream, store })

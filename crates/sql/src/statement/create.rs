@@ -1,7 +1,8 @@
 //! `create view`, `create table`, `drop`.
 
 use super::query_plan;
-use crate::catalog::{Table, TableKind, find};
+use crate::catalog::{Memory, Table, TableKind, find};
+use crate::emit::Emit;
 use crate::error::unknown_table;
 use crate::names;
 use crate::optimize::plain;
@@ -39,7 +40,7 @@ pub(super) fn view(session: &mut Session, view: CreateView) -> Result<Planned> {
     if let There::Keep = there(session, &name, view.if_not_exists, view.or_replace)? {
         return Ok(Planned::Done(format!("{name} is there already")));
     }
-    let mut plan = plain(query_plan(session, *view.query)?)?;
+    let mut plan = plain(query_plan(session, *view.query, Emit::Final)?)?;
     if !view.columns.is_empty() {
         let width = plan.schema().fields().len();
         if view.columns.len() != width {
@@ -64,13 +65,13 @@ pub(super) fn table(session: &mut Session, mut table: CreateTable) -> Result<Pla
         names::prepare(query);
     }
     let rows = table.query.is_some();
-    let planned = session.planner(|p, _| p.sql_statement_to_plan(Sql::CreateTable(table)))?;
+    let planned = session.planner(Emit::Final, |p, _| p.sql_statement_to_plan(Sql::CreateTable(table)))?;
     let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = planned else {
         return internal_err!("create table was planned as {}", planned.display());
     };
-    if let Some((column, _)) = create.column_defaults.first() {
+    if let (true, Some((column, _))) = (rows, create.column_defaults.first()) {
         return plan_err!(
-            "table {name}: column {column:?} cannot have a default; give its value in every insert"
+            "table {name}: column {column:?} cannot have a default in create table … as; create the table, and insert the rows"
         );
     }
     let input = Arc::unwrap_or_clone(create.input);
@@ -78,7 +79,8 @@ pub(super) fn table(session: &mut Session, mut table: CreateTable) -> Result<Pla
         let stream = session.stream(input)?;
         return Ok(Planned::Store { stream, store: Store { table: name, mode: StoreMode::Create } });
     }
-    session.keep(&name, input.schema().inner().clone(), vec![])?;
+    let defaults = create.column_defaults.into_iter().collect();
+    session.keep(&name, input.schema().inner().clone(), Memory { rows: vec![], defaults })?;
     Ok(Planned::Done(format!("table {name} created")))
 }
 

@@ -2,6 +2,7 @@
 
 use super::options_map;
 use crate::catalog::{Table, TableKind, find};
+use crate::emit::Emit;
 use crate::files::{FileOptions, Format};
 use crate::lengths::length;
 use crate::names;
@@ -34,7 +35,7 @@ pub(super) fn create(session: &mut Session, table: CreateExternalTable) -> Resul
     let time = Time::take(&mut options);
     let schema = match table.columns.is_empty() {
         true => None,
-        false => Some(Arc::new(session.planner(|p, _| p.build_schema(table.columns))?)),
+        false => Some(Arc::new(session.planner(Emit::Final, |p, _| p.build_schema(table.columns))?)),
     };
     let format: Format = table.file_type.parse()?;
     let shards = match options.remove("shards") {

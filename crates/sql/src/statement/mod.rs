@@ -5,9 +5,12 @@ mod create;
 mod external;
 mod settings;
 mod show;
+mod summary;
 
 pub(crate) use show::function_names;
 
+use crate::dialect::Parsed;
+use crate::emit::Emit;
 use crate::files::Format;
 use crate::names;
 use crate::planned::Planned;
@@ -23,32 +26,39 @@ use std::collections::BTreeMap;
 use whimbrel_plan::Stream;
 
 /// What is to be done about a statement.
-pub(crate) fn plan(session: &mut Session, statement: Statement) -> Result<Planned> {
+pub(crate) fn plan(session: &mut Session, Parsed { statement, emit, summarized }: Parsed) -> Result<Planned> {
+    if summarized {
+        return summary::of(session, statement);
+    }
+    emit.of(planned(session, statement, emit)?)
+}
+
+fn planned(session: &mut Session, statement: Statement, emit: Emit) -> Result<Planned> {
     match statement {
-        Statement::Statement(statement) => sql(session, *statement),
-        Statement::Explain(explain) => explained(session, *explain.statement, explain.options.analyze),
-        Statement::CopyTo(copy) => self::copy(session, copy),
+        Statement::Statement(statement) => sql(session, *statement, emit),
+        Statement::Explain(explain) => explained(session, *explain.statement, explain.options.analyze, emit),
+        Statement::CopyTo(copy) => self::copy(session, copy, emit),
         Statement::CreateExternalTable(table) => external::create(session, table),
         Statement::Reset(ResetStatement::Variable(name)) => settings::reset(session, &text(&name)),
     }
 }
 
 /// All ways to run a query.
-pub(crate) fn candidates(session: &mut Session, statement: Statement) -> Result<Vec<Candidate>> {
+pub(crate) fn candidates(session: &mut Session, statement: Statement, emit: Emit) -> Result<Vec<Candidate>> {
     match statement {
         Statement::Statement(statement) => match *statement {
-            Sql::Query(query) => session.ways(query_plan(session, *query)?),
-            Sql::Explain { statement, .. } => candidates(session, Statement::Statement(statement)),
+            Sql::Query(query) => session.ways(query_plan(session, *query, emit)?),
+            Sql::Explain { statement, .. } => candidates(session, Statement::Statement(statement), emit),
             _ => plan_err!("only a query can be run in several ways"),
         },
-        Statement::Explain(explain) => candidates(session, *explain.statement),
+        Statement::Explain(explain) => candidates(session, *explain.statement, emit),
         _ => plan_err!("only a query can be run in several ways"),
     }
 }
 
-fn sql(session: &mut Session, statement: Sql) -> Result<Planned> {
+fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
     match statement {
-        Sql::Query(query) => Ok(Planned::Query(query_stream(session, *query)?)),
+        Sql::Query(query) => Ok(Planned::Query(query_stream(session, *query, emit)?)),
         Sql::ExplainTable {
             describe_alias: DescribeAlias::Describe | DescribeAlias::Desc,
             table_name,
@@ -58,7 +68,7 @@ fn sql(session: &mut Session, statement: Sql) -> Result<Planned> {
             show::describe_query(session, *statement)
         }
         Sql::Explain { statement, analyze, .. } => {
-            explained(session, Statement::Statement(statement), analyze)
+            explained(session, Statement::Statement(statement), analyze, emit)
         }
         Sql::ShowTables { show_options, .. } => show::tables(session, &show_options),
         Sql::ShowColumns { show_options, .. } => show::columns(session, &show_options),
@@ -87,20 +97,20 @@ fn first_words(statement: &str) -> String {
 }
 
 /// The stream that a query is.
-fn query_stream(session: &Session, query: Query) -> Result<Stream> {
-    let plan = query_plan(session, query)?;
+fn query_stream(session: &Session, query: Query, emit: Emit) -> Result<Stream> {
+    let plan = query_plan(session, query, emit)?;
     session.stream(plan)
 }
 
 /// A query as DataFusion plans it, not yet optimized.
-fn query_plan(session: &Session, mut query: Query) -> Result<LogicalPlan> {
+fn query_plan(session: &Session, mut query: Query, emit: Emit) -> Result<LogicalPlan> {
     names::prepare(&mut query);
-    session.planner(|planner, _| planner.sql_statement_to_plan(Sql::Query(Box::new(query))))
+    session.planner(emit, |planner, _| planner.sql_statement_to_plan(Sql::Query(Box::new(query))))
 }
 
 /// What a statement would run.
-fn explained(session: &mut Session, statement: Statement, analyze: bool) -> Result<Planned> {
-    match plan(session, statement)? {
+fn explained(session: &mut Session, statement: Statement, analyze: bool, emit: Emit) -> Result<Planned> {
+    match planned(session, statement, emit)? {
         Planned::Query(stream) | Planned::Copy { stream, .. } | Planned::Store { stream, .. } => {
             Ok(Planned::Explain { stream, analyze })
         }
@@ -108,12 +118,12 @@ fn explained(session: &mut Session, statement: Statement, analyze: bool) -> Resu
     }
 }
 
-fn copy(session: &Session, copy: CopyToStatement) -> Result<Planned> {
+fn copy(session: &Session, copy: CopyToStatement, emit: Emit) -> Result<Planned> {
     let query = match copy.source {
         CopyToSource::Query(query) => *query,
         CopyToSource::Relation(name) => crate::dialect::parse_query(&format!("select * from {name}"))?,
     };
-    let stream = query_stream(session, query)?;
+    let stream = query_stream(session, query, emit)?;
     if !copy.partitioned_by.is_empty() {
         return plan_err!("copy: files cannot be partitioned by columns; leave out partitioned by");
     }

@@ -3,6 +3,7 @@
 use super::query_stream;
 use crate::catalog::TableKind;
 use crate::dialect;
+use crate::emit::Emit;
 use crate::names;
 use crate::planned::Planned;
 use crate::session::Session;
@@ -63,12 +64,12 @@ pub(crate) fn function_names(state: &SessionState) -> Vec<String> {
 pub(super) fn describe_table(session: &Session, table: &ObjectName) -> Result<Planned> {
     names::table(table)?;
     let query = dialect::parse_query(&format!("select * from {table}"))?;
-    described(query_stream(session, query)?.schema())
+    described(query_stream(session, query, Emit::Final)?.schema())
 }
 
 pub(super) fn describe_query(session: &Session, statement: Sql) -> Result<Planned> {
     match statement {
-        Sql::Query(query) => described(query_stream(session, *query)?.schema()),
+        Sql::Query(query) => described(query_stream(session, *query, Emit::Final)?.schema()),
         other => plan_err!("describe takes a table or a query, not {other}"),
     }
 }

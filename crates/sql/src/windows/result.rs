@@ -1,35 +1,73 @@
-//! A tumbling window's columns are read off its result, not carried by its rows.
+//! A window's columns are read off its result, not carried by its rows.
 //!
-//! `group by item, window_start, window_end` over tumbling windows is `group by item`: what is alive at an instant is
+//! `group by item, window_start, window_end` over windows on a grid is `group by item`: what is alive at an instant is
 //! one window, and where its result starts tells which. So SQL's aggregate is the one that a fluent program asks for,
-//! `tumbling("5m").aggregate(…)`, under a projection that names the columns.
+//! `tumbling("5m").aggregate(…)` or `hopping("10m", "5m").aggregate(…).chop("5m")`, under a projection that names the
+//! columns.
 
+use super::stream::CUMULATE;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Column, Result};
+use datafusion::common::{Column, Result, TableReference};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection};
 use std::sync::Arc;
-use whimbrel_plan::nodes::{Node, WithStart, extension, node};
+use whimbrel_plan::nodes::{Chop, Node, WithStart, extension, node};
 use whimbrel_plan::properties;
 use whimbrel_temporal::Lifetimes;
 
-/// The same plan, with the columns of tumbling windows above their aggregates.
+/// The same plan, with the columns of windows above their aggregates.
 pub(crate) fn told_once(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up(|plan| match &plan {
         LogicalPlan::Aggregate(aggregate) => match Windowed::of(aggregate)? {
             Some(windowed) => Ok(Transformed::yes(windowed.told_once()?)),
             None => Ok(Transformed::no(plan)),
         },
+        LogicalPlan::Projection(outer) => match outer.input.as_ref() {
+            LogicalPlan::Projection(inner) if matches!(node(&inner.input), Some(Node::WithStart(_))) => {
+                Ok(Transformed::yes(one(outer, inner)?))
+            }
+            _ => Ok(Transformed::no(plan)),
+        },
         _ => Ok(Transformed::no(plan)),
     })
     .data()
 }
 
-/// An aggregate over tumbling windows whose columns are among its groups.
+/// Two projections as one.
+fn one(outer: &Projection, inner: &Projection) -> Result<LogicalPlan> {
+    let named = outer.expr.iter().zip(outer.schema.iter()).map(|(expr, (qualifier, field))| {
+        let value = expr.clone().transform_up(|e| match &e {
+            Expr::Column(column) => match inner.schema.maybe_index_of_column(column) {
+                Some(place) => Ok(Transformed::yes(inner.expr[place].clone().unalias())),
+                None => Ok(Transformed::no(e)),
+            },
+            _ => Ok(Transformed::no(e)),
+        })?;
+        Ok(as_named(value.data.unalias(), qualifier, field.name()))
+    });
+    let named = named.collect::<Result<Vec<_>>>()?;
+    Ok(LogicalPlan::Projection(Projection::try_new(named, Arc::clone(&inner.input))?))
+}
+
+/// A value under the name of a column, which a column of that name has already.
+fn as_named(value: Expr, qualifier: Option<&TableReference>, name: &str) -> Expr {
+    match value {
+        Expr::Column(column) if column.relation.as_ref() == qualifier && column.name == name => {
+            Expr::Column(column)
+        }
+        value => value.alias_qualified(qualifier.cloned(), name),
+    }
+}
+
+/// An aggregate over windows on a grid whose columns are among its groups.
 struct Windowed<'a> {
     aggregate: &'a Aggregate,
     /// Where the window's end becomes a column.
     end: &'a WithStart,
-    /// What stands between the two, if anything does.
+    /// The rows, alive in their windows.
+    rows: &'a LogicalPlan,
+    /// The beats at which the rows are cut into windows, if these overlap.
+    chop: Option<&'a Chop>,
+    /// What stands between the aggregate and the column, if anything does.
     between: Option<&'a Projection>,
 }
 
@@ -40,12 +78,27 @@ impl<'a> Windowed<'a> {
             other => (None, other),
         };
         let Some(Node::WithStart(end)) = node(below) else { return Ok(None) };
-        let tumbling = match properties(&end.input)?.lifetimes {
-            Lifetimes::Hop { size, hop, .. } => size == hop,
-            _ => false,
+        let chop = match node(&end.input) {
+            Some(Node::Chop(chop)) => Some(chop),
+            _ => None,
         };
-        let windowed = Windowed { aggregate, end, between };
-        Ok((tumbling && windowed.fits()).then_some(windowed))
+        let rows = chop.map_or(&end.input, |chop| &chop.input);
+        let windowed = Windowed { aggregate, end, rows, chop, between };
+        Ok((windowed.on_grid()? && windowed.fits()).then_some(windowed))
+    }
+
+    /// Whether rows come and go at beats only, and one window is alive between two of them.
+    fn on_grid(&self) -> Result<bool> {
+        let cumulates =
+            matches!(node(self.rows), Some(Node::AlterLifetime(alter)) if alter.label.starts_with(CUMULATE));
+        Ok(match (properties(self.rows)?.lifetimes, self.chop) {
+            (Lifetimes::Hop { size, hop, .. }, None) => size == hop,
+            (Lifetimes::Hop { size, hop, offset }, Some(chop)) => {
+                size % hop == 0 && (hop, offset) == (chop.period, chop.offset)
+            }
+            (_, Some(_)) => cumulates,
+            _ => false,
+        })
     }
 
     /// Whether some groups are of the window alone, and nothing else looks at it.
@@ -80,7 +133,10 @@ impl<'a> Windowed<'a> {
         let groups = self.aggregate.group_expr.iter().filter(|group| !self.is_window(group)).cloned();
         let calls = self.aggregate.aggr_expr.clone();
         let inner = Aggregate::try_new(Arc::new(self.rows()?), groups.collect(), calls)?;
-        let inner = LogicalPlan::Aggregate(inner);
+        let mut inner = LogicalPlan::Aggregate(inner);
+        if let Some(chop) = self.chop {
+            inner = extension(Chop::try_new(inner, chop.period, chop.offset)?);
+        }
         let Some(time) = properties(&inner)?.time else { return Ok(inner) };
         let ended = extension(WithStart::try_new(inner, self.end.name.clone(), time)?);
         let named = self.aggregate.schema.iter().enumerate().map(|(place, (qualifier, field))| {
@@ -90,14 +146,7 @@ impl<'a> Windowed<'a> {
                 }
                 _ => Expr::Column(Column::new(qualifier.cloned(), field.name())),
             };
-            match value {
-                Expr::Column(column)
-                    if column.relation.as_ref() == qualifier && column.name == *field.name() =>
-                {
-                    Expr::Column(column)
-                }
-                value => value.alias_qualified(qualifier.cloned(), field.name()),
-            }
+            as_named(value, qualifier, field.name())
         });
         Ok(LogicalPlan::Projection(Projection::try_new(named.collect(), Arc::new(ended))?))
     }
@@ -105,14 +154,14 @@ impl<'a> Windowed<'a> {
     /// The windowed rows without the columns of their window. A projection that only picks columns is left out: what
     /// nobody reads is not read anyway.
     fn rows(&self) -> Result<LogicalPlan> {
-        let Some(between) = self.between else { return Ok(self.end.input.clone()) };
+        let Some(between) = self.between else { return Ok(self.rows.clone()) };
         let own = || between.expr.iter().filter(|expr| !self.reads_end(expr));
         let picks =
-            |expr: &Expr| matches!(expr, Expr::Column(column) if self.end.input.schema().has_column(column));
+            |expr: &Expr| matches!(expr, Expr::Column(column) if self.rows.schema().has_column(column));
         if own().all(picks) {
-            return Ok(self.end.input.clone());
+            return Ok(self.rows.clone());
         }
         let own = own().cloned().collect();
-        Ok(LogicalPlan::Projection(Projection::try_new(own, Arc::new(self.end.input.clone()))?))
+        Ok(LogicalPlan::Projection(Projection::try_new(own, Arc::new(self.rows.clone()))?))
     }
 }

@@ -7,8 +7,12 @@ use super::{END, START, Window, fits};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, cast, lit};
+use whimbrel_plan::nodes::{AlterLifetime, extension};
 use whimbrel_plan::{Agg, AggFunction, Duration, JoinKind, Stream, column};
-use whimbrel_temporal::Closed;
+use whimbrel_temporal::{Closed, DurationRule, StartRule};
+
+/// How the lifetimes of `cumulate` are labelled.
+pub(super) const CUMULATE: &str = "cumulate ";
 
 /// When a row came.
 const CAME: &str = "__window_time";
@@ -47,27 +51,37 @@ fn tumble(stream: &Stream, size: &Duration, clock: &DataType) -> Result<Stream> 
     placed(stream, &windows, minus(column(END), ticks, clock))
 }
 
-/// One tumbling stream for each of the windows that a row is in, moved to where that window ends.
+/// A row lives in pieces, one for each window that it is in, from where that window ends.
 fn hop(stream: &Stream, slide: &Duration, size: &Duration, clock: &DataType) -> Result<Stream> {
     let slide_ticks = slide.positive_ticks(clock, "hop: slide")?;
     let size_ticks = size.positive_ticks(clock, "hop: size")?;
-    let times = fits("hop", ("slide", slide_ticks), ("size", size_ticks))?;
-    let first = stream.tumbling(slide.clone(), 0, Closed::Left)?;
-    let windows = moved(&first, times, slide_ticks, clock)?.with_start(END)?;
+    fits("hop", ("slide", slide_ticks), ("size", size_ticks))?;
+    let rows = stream.hopping(size.clone(), slide.clone(), 0, Closed::Left)?;
+    let windows = rows.chop(slide.clone(), 0)?.with_start(END)?;
     placed(stream, &windows, minus(column(END), size_ticks, clock))
 }
 
+/// A row lives in pieces, from the first of its windows that ends after it to the last, which is as long as they grow.
 fn cumulate(stream: &Stream, step: &Duration, size: &Duration, clock: &DataType) -> Result<Stream> {
     let step_ticks = step.positive_ticks(clock, "cumulate: step")?;
     let size_ticks = size.positive_ticks(clock, "cumulate: size")?;
-    let times = fits("cumulate", ("step", step_ticks), ("size", size_ticks))?;
-    let first = stream.with_start(CAME)?.tumbling(step.clone(), 0, Closed::Left)?;
-    let windows = moved(&first, times, step_ticks, clock)?.with_start(END)?;
-    let came = cast(column(CAME), DataType::Int64);
-    let rest = |e: Expr| e % lit(size_ticks);
-    let start = came.clone() - rest(rest(came) + lit(size_ticks));
-    let inside = cast(column(END), DataType::Int64).lt_eq(start.clone() + lit(size_ticks));
-    placed(stream, &windows.where_(inside)?, cast(start, clock.clone()))
+    fits("cumulate", ("step", step_ticks), ("size", size_ticks))?;
+    let start = StartRule::Snap { hop: step_ticks, offset: 0, closed: Closed::Left };
+    let came = column("start");
+    let to_the_last = floor(came.clone(), size_ticks) + lit(size_ticks) - floor(came, step_ticks);
+    let label = format!("{CUMULATE}step {step} size {size}");
+    let rows =
+        AlterLifetime::try_new(stream.plan().clone(), start, DurationRule::ByStart(to_the_last), label)?;
+    let windows = Stream::from_plan(extension(rows))?.chop(step.clone(), 0)?.with_start(END)?;
+    // The last tick of a window is in it.
+    let start = floor(cast(column(END), DataType::Int64) - lit(1_i64), size_ticks);
+    placed(stream, &windows, cast(start, clock.clone()))
+}
+
+/// The last multiple of `size` that is not after an instant, also before the epoch.
+fn floor(ticks: Expr, size: i64) -> Expr {
+    let rest = |e: Expr| e % lit(size);
+    ticks.clone() - rest(rest(ticks) + lit(size))
 }
 
 /// The rows at the end of their session, with the time of its first row.
@@ -79,26 +93,6 @@ fn session(stream: &Stream, gap: &Duration, key: &[String]) -> Result<Stream> {
     let kind = if key.is_empty() { JoinKind::Cross } else { JoinKind::Inner };
     let joined = rows.join(&first, vec![], kind, "_first")?;
     placed(stream, &joined, column(START))
-}
-
-/// The stream as often as there are windows, each later by one step than the one before.
-fn moved(first: &Stream, times: i64, step: i64, clock: &DataType) -> Result<Stream> {
-    let by = |number: i64| match clock {
-        DataType::Int64 => Duration::Ticks(number * step),
-        _ => Duration::Nanos(i128::from(number) * i128::from(step) * nanos(clock)),
-    };
-    (1..times).try_fold(first.clone(), |all, number| all.union(&first.shift(by(number))?))
-}
-
-/// How many nanoseconds a tick has.
-fn nanos(clock: &DataType) -> i128 {
-    use datafusion::arrow::datatypes::TimeUnit as Unit;
-    match clock {
-        DataType::Timestamp(Unit::Second, _) => 1_000_000_000,
-        DataType::Timestamp(Unit::Millisecond, _) => 1_000_000,
-        DataType::Timestamp(Unit::Microsecond, _) => 1_000,
-        _ => 1,
-    }
 }
 
 fn minus(instant: Expr, ticks: i64, clock: &DataType) -> Expr {

@@ -1,6 +1,7 @@
 //! Ordinary SQL over tables, one test for each kind of node that a query can be made of.
 
 use crate::support::*;
+use whimbrel_sharded::{Options, action};
 use whimbrel_sql::Session;
 
 fn shop() -> Session {
@@ -253,4 +254,58 @@ fn joins_may_be_over_intervals_of_time() {
     let near = "b.at between a.at - interval '1 minute' and a.at + interval '5 minutes'";
     check(&mut session, &format!("select x, y from a join b on {near}"), &["1 3"]);
     check(&mut session, &format!("select x from a where not exists (select 1 from b where {near})"), &["2"]);
+}
+
+#[test]
+fn functions_are_arguments() {
+    let mut session = with("create table t as select * from (values (1, [1, 2]), (10, [3])) as t(n, l)");
+    check(&mut session, "select array_transform(l, x -> x + n) from t order by n", &["[2, 3]", "[13]"]);
+    check(&mut session, "select array_transform(l, lambda x: x + n) from t order by n", &["[2, 3]", "[13]"]);
+    check(
+        &mut session,
+        "select array_filter(l, x -> x > 1 and x < n + 2) from t order by n",
+        &["[2]", "[3]"],
+    );
+    check(&mut session, "select n from t where array_any_match(l, x -> x is not null and x > 2)", &["10"]);
+}
+
+#[test]
+fn a_summary_has_a_row_a_column() {
+    let mut session =
+        with("create table t as select * from (values (1, 'a', [1]), (3, null, [2])) as t(n, s, l)");
+    check(
+        &mut session,
+        "summarize t",
+        &[
+            "n int64 1 3 2 2.0 1.4142135623730951 2 0.0",
+            "s string a a 1 null null 2 50.0",
+            "l list(int64) null null null null null 2 0.0",
+        ],
+    );
+    check(&mut session, "summarize select n from t where n > 5", &["n int64 null null 0 null null 0 null"]);
+    assert!(wrong(&mut session, "summarize drop table t").contains("drop"));
+}
+
+#[test]
+fn tables_have_defaults() {
+    let mut session = with("create table t (a int, b int default 2 + 3)");
+    execute(&mut session, "insert into t (a) values (1)");
+    check(&mut session, "from t", &["1 5"]);
+    assert!(
+        wrong(&mut session, "create table s (a int, b int default 1) as select 1, 2").contains("default")
+    );
+}
+
+#[test]
+fn a_query_for_one_value_gives_one_row() {
+    let mut shop = shop();
+    check(
+        &mut shop,
+        "select (select amount from sale where sale.item = i.id and amount > 10) from item as i order by id",
+        &["20", "30", "null"],
+    );
+    let two = query(&mut shop, "select (select amount from sale where item = 1)");
+    let ran = action::collect(&two, &Options::default()).and_then(|action| action.wait());
+    let error = ran.expect_err("two rows are no value").to_string();
+    assert!(error.contains("more than one row"), "{error}");
 }

@@ -30,7 +30,7 @@ fn views_are_queries_with_a_name() {
 fn names_are_shown() {
     let mut session = with("create table t(a int, b varchar); create view v as select a from t");
     assert_eq!(execute(&mut session, "show tables"), "t table\nv view");
-    assert_eq!(execute(&mut session, "describe t"), "a int32 yes\nb utf8 yes");
+    assert_eq!(execute(&mut session, "describe t"), "a int32 yes\nb string yes");
     assert_eq!(execute(&mut session, "describe select 1 as x"), "x int64 no");
     assert_eq!(execute(&mut session, "show columns from v"), "a int32 yes");
     let names: Vec<String> = session.tables().into_iter().map(|(name, _)| name).collect();

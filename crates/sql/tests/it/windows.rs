@@ -113,6 +113,21 @@ fn wrong_windows() {
     assert!(wrong(&mut session, "select * from tumble(clicks, item, 5)").contains("cannot tell time"));
 }
 
+#[test]
+fn the_columns_of_a_window_are_named_once() {
+    for sql in [
+        "select item, window_start, window_end, count(*) as n from tumble(clicks, time, 10) group by item, window_start, window_end",
+        "select window_end, count(*) as n from hop(clicks, time, 5, 10) group by window_end",
+        "select window_end, count(*) as n from cumulate(clicks, time, 5, 10) group by window_end",
+    ] {
+        let plan = query(&mut stream(), sql).plan().display_indent().to_string();
+        let above: Vec<&str> =
+            plan.lines().take_while(|line| !line.contains("WithStart: window_end")).collect();
+        let named = above.iter().filter(|line| line.trim_start().starts_with("Projection")).count();
+        assert_eq!((above.len(), named), (1, 1), "{sql}\n{plan}");
+    }
+}
+
 /// What a query runs: its steps, without those that only pick and name columns.
 fn steps(stream: &Stream) -> Vec<String> {
     let programs = Programs::new(stream, &Options::default()).unwrap();
@@ -134,7 +149,10 @@ fn sql_runs_the_steps_of_the_fluent_program() {
     let count = vec![("n".to_string(), Agg::count())];
     let windows = |stream: &Stream| stream.tumbling(10_i64, 0_i64, Closed::Left).unwrap();
     let per_item = windows(&timed.rekey(vec![column("item")]).unwrap()).aggregate(count.clone()).unwrap();
-    let all = windows(&timed).aggregate(count).unwrap();
+    let all = windows(&timed).aggregate(count.clone()).unwrap();
+    let hops =
+        timed.rekey(vec![column("item")]).unwrap().hopping(10_i64, 5_i64, 0_i64, Closed::Left).unwrap();
+    let hops = hops.aggregate(count).unwrap().chop(5_i64, 0_i64).unwrap();
     for (sql, fluent) in [
         (
             "select item, window_start, window_end, count(*) from tumble(table clicks, descriptor(time), 10) group by item, window_start, window_end",
@@ -145,6 +163,10 @@ fn sql_runs_the_steps_of_the_fluent_program() {
             &per_item,
         ),
         ("select window_start, count(*) from tumble(clicks, time, 10) group by window_start", &all),
+        (
+            "select item, window_start, window_end, count(*) as n from hop(clicks, time, 5, 10) group by item, window_start, window_end",
+            &hops,
+        ),
     ] {
         let mut ours = steps(&query(&mut stream(), sql));
         // The window's columns are read off the result.

@@ -26,6 +26,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => rules_for_intervals().prop_map(whole),
         1 => session.prop_map(session_step),
         1 => (1..15i64).prop_map(|limit| vec![Step::ClipConstant(limit)]),
+        1 => (1..15i64).prop_map(|period| vec![Step::ClipConstant(20), Step::Chop(period, 0)]),
         1 => Just(vec![Step::PointAtEnd]),
         1 => Just(vec![Step::Distinct(Variant::Any)]),
         2 => aggregates(variants()),

@@ -168,6 +168,22 @@ proptest! {
     }
 
     #[test]
+    fn chop_changes_no_relation(
+        stream in streams(Kinds::Any, 40), period in 1..15i64, offset in 0..15i64, dice in dice(),
+    ) {
+        unary(Step::Chop(period, offset % period), stream, &dice);
+    }
+
+    #[test]
+    fn chop_lets_rows_start_at_beats(
+        stream in streams(Kinds::Any, 40), period in 1..15i64, offset in 0..15i64, dice in dice(),
+    ) {
+        let pieces = Plan::of(Step::ClipConstant(20)).then(Step::Coalesce);
+        let pieces = pieces.then(Step::Chop(period, offset % period)).then(Step::WithStart);
+        check(&pieces, &[stream], &dice);
+    }
+
+    #[test]
     fn point_at_end_is_where_it_ends(stream in streams(Kinds::Any, 40), dice in dice()) {
         unary(Step::PointAtEnd, stream, &dice);
     }

@@ -9,8 +9,8 @@ use arrow::compute::{can_cast_types, cast};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
-    Aggregate, AggregateFunction as F, Clip, ClipConstant, Coalesce, CoalesceOrder, Exists, Join, PointAtEnd,
-    Session,
+    Aggregate, AggregateFunction as F, Chop, Clip, ClipConstant, Coalesce, CoalesceOrder, Exists, Join,
+    PointAtEnd, Session,
 };
 use whimbrel_temporal::{Batch, INFINITY, Key, Lifetimes, Message, Operator, Other, Time};
 
@@ -246,6 +246,7 @@ fn operators(schema: &SchemaRef) -> Vec<(&'static str, Box<dyn Operator>)> {
         ("aggregate", Box::new(aggregate)),
         ("distinct", Box::new(Aggregate::distinct(schema.clone(), Lifetimes::Any).expect("distinct"))),
         ("session", Box::new(Session::new(key(), 3, None))),
+        ("chop", Box::new(Chop::new(3, 0))),
         ("clip_constant", Box::new(ClipConstant::new(3))),
         ("clip", Box::new(Clip::new(key(), key()))),
         ("point_at_end", Box::new(PointAtEnd::new())),

@@ -127,6 +127,24 @@ pub fn session(mut events: Events, key: &[usize], timeout: i64, max_duration: Op
     events
 }
 
+/// The pieces between beats. What was always there, or never ends, is whole: how far that is cut is left open.
+pub fn chop(events: Events, period: i64, offset: i64) -> Events {
+    let mut pieces = Vec::new();
+    for event in events {
+        if event.start == BEGINNING || event.end == INFINITY {
+            pieces.push(event);
+            continue;
+        }
+        let mut start = event.start;
+        while start < event.end {
+            let end = event.end.min(start + period - (start - offset).rem_euclid(period));
+            pieces.push(Event { start, end, row: event.row.clone() });
+            start = end;
+        }
+    }
+    in_order(pieces)
+}
+
 pub fn clip_constant(events: Events, limit: i64) -> Events {
     events.into_iter().map(|e| Event { end: e.end.min(e.start.saturating_add(limit)), ..e }).collect()
 }

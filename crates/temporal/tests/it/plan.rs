@@ -11,8 +11,8 @@ use datafusion::logical_expr::Operator as Op;
 use datafusion::physical_expr::PhysicalSortExpr;
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
-    Aggregate, AggregateCall, AlterLifetime, Changes, Clip, ClipConstant, Coalesce, CoalesceOrder, Exists,
-    Join, OrElse, PointAtEnd, Select, Session, TopK, Union, Unnest, Where, WholeGroups, WithStart,
+    Aggregate, AggregateCall, AlterLifetime, Changes, Chop, Clip, ClipConstant, Coalesce, CoalesceOrder,
+    Exists, Join, OrElse, PointAtEnd, Select, Session, TopK, Union, Unnest, Where, WholeGroups, WithStart,
 };
 use whimbrel_temporal::{Closed, DurationRule, Graph, Lifetimes, Message, NodeId, Operator, StartRule};
 
@@ -36,6 +36,7 @@ pub enum Step {
     Unnest(usize),
     Alter(StartRule<Formula>, DurationRule<Formula>),
     Session { key: Vec<usize>, timeout: i64, max_duration: Option<i64> },
+    Chop(i64, i64),
     ClipConstant(i64),
     PointAtEnd,
     Aggregate { key: Vec<usize>, calls: Vec<Call>, variant: Variant },
@@ -180,6 +181,7 @@ impl Step {
             Step::Session { key, timeout, max_duration } => {
                 (Box::new(Session::new(key.clone(), *timeout, *max_duration)), input)
             }
+            Step::Chop(period, offset) => (Box::new(Chop::new(*period, *offset)), input),
             Step::ClipConstant(limit) => (Box::new(ClipConstant::new(*limit)), input),
             Step::PointAtEnd => (Box::new(PointAtEnd::new()), input),
             Step::Coalesce => (Box::new(Coalesce::new(CoalesceOrder::Start)), input),
@@ -226,6 +228,7 @@ impl Step {
             Step::Session { key, timeout, max_duration } => {
                 oracle::session(events, key, *timeout, *max_duration)
             }
+            Step::Chop(period, offset) => oracle::chop(events, *period, *offset),
             Step::ClipConstant(limit) => oracle::clip_constant(events, *limit),
             Step::PointAtEnd => oracle::point_at_end(events),
             Step::Coalesce => events,

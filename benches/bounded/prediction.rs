@@ -1,0 +1,282 @@
+//! Predicted latencies against measured ones, for every query of SCADr and TPC-W (piql.txt §8.6).
+//!
+//! `cargo run --release -p whimbrel-bounded --example bounded -- prediction [--short] [--stores simulated,embedded,distant]
+//! [--intervals n] [--samples n] [--calls n] [--out results.json]`
+//!
+//! Intervals in which the store is measured and intervals in which queries are run take turns, so the two never share one.
+//! Fan-outs of 50, which many of the queries have, are not on the grid. One interval in twelve is twice as slow, in both
+//! series by chances of their own. In the end the store is measured again, as it was and 1.4 times slower: the second has
+//! to be flagged, the first not.
+//!
+//! - `simulated`: log-normal times around 20 ms with a heavy tail for each request, on a clock that is a number: the
+//!   arithmetic without the machine. Our own part costs nothing there.
+//! - `distant`: the same times, waited for. Calls arrive at times that were drawn before, whether or not others are ready,
+//!   and count from then on.
+//! - `embedded`: a file of redb, one client, one call after the other; no drift is injected.
+
+use crate::results::{Arguments, ms};
+use crate::workloads::{Query, Workload, scadr, script, tpcw};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use whimbrel_bounded::predict::{Drift, Grid, Histogram, Model, Options, Prediction, Slo};
+use whimbrel_bounded::store::{Distant, Latency};
+use whimbrel_bounded::{Clock, Database, EmbeddedStore, MemoryStore, Prepared, Store};
+
+const QUANTILE: f64 = 0.99;
+/// How much too high and too low a prediction may be.
+const ERROR: std::ops::RangeInclusive<f64> = -0.05..=0.15;
+
+/// How much is measured.
+struct Effort {
+    intervals: usize,
+    samples: usize,
+    calls: usize,
+    grid: Grid,
+}
+
+/// A store, and what can be done to it.
+struct Bench {
+    store: Arc<dyn Store>,
+    /// Makes it slower.
+    slow: Box<dyn Fn(f64) + Sync>,
+    can_drift: bool,
+    clock: Clock,
+    /// Calls under way at the same time; with more than one, they arrive on their own.
+    clients: usize,
+    /// What is to be removed in the end.
+    file: Option<std::path::PathBuf>,
+}
+
+fn far(clock: Clock, clients: usize) -> Bench {
+    let latency =
+        Latency { tuple: Duration::from_micros(20), ..Latency::shared_network(Duration::from_millis(20)) };
+    let store =
+        Arc::new(Distant::new(MemoryStore::default(), Latency::constant(Duration::ZERO), clock.clone(), 5));
+    let slowed = store.clone();
+    let slow = Box::new(move |times: f64| slowed.set(latency.slower(times)));
+    Bench { store, slow, can_drift: true, clock, clients, file: None }
+}
+
+fn bench(store: &str) -> Bench {
+    match store {
+        "simulated" => far(Clock::simulated(), 1),
+        "distant" => far(Clock::default(), 128),
+        "embedded" => {
+            let file = std::env::temp_dir().join(format!("whimbrel-prediction-{}.redb", std::process::id()));
+            let store = EmbeddedStore::open(&file).expect("a file").without_waiting();
+            Bench {
+                store: Arc::new(store),
+                slow: Box::new(|_| {}),
+                can_drift: false,
+                clock: Clock::default(),
+                clients: 1,
+                file: Some(file),
+            }
+        }
+        other => panic!("--stores are simulated, distant and embedded, not {other}"),
+    }
+}
+
+/// Numbers that look random, apart from those of the library.
+fn chance(seed: usize) -> f64 {
+    let hash = (seed as u64 + 1)
+        .wrapping_mul(0x2545_F491_4F6C_DD1D)
+        .rotate_left(31)
+        .wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    (hash >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+fn slowness(seed: usize) -> f64 {
+    if chance(seed) < 1.0 / 12.0 { 2.0 } else { 1.0 }
+}
+
+/// The latencies of the calls of each query in one interval.
+fn run(bench: &Bench, queries: &[(&Query, Prepared)], calls: usize, seed: usize) -> Vec<Vec<u64>> {
+    let mut turns: Vec<(usize, usize)> = (0..queries.len())
+        .flat_map(|query| (0..calls).map(move |call| (query, seed * calls + call)))
+        .collect();
+    turns.sort_by(|left, right| chance(left.0 + 31 * left.1).total_cmp(&chance(right.0 + 31 * right.1)));
+    let call = |(query, at): (usize, usize), from: Duration| {
+        queries[query].1.call(&(queries[query].0.arguments)(at)).expect("an answer");
+        (query, (bench.clock.now().saturating_sub(from)).as_nanos() as u64)
+    };
+    let mut seen = vec![Vec::with_capacity(calls); queries.len()];
+    if bench.clients == 1 {
+        for turn in turns {
+            let (query, nanos) = call(turn, bench.clock.now());
+            seen[query].push(nanos);
+        }
+        return seen;
+    }
+    // So few arrive that about half of the clients are at work.
+    let gap = Duration::from_millis(120) / bench.clients as u32;
+    let began = bench.clock.now();
+    let mut arrival = began;
+    let arrivals: Vec<Duration> = (0..turns.len())
+        .map(|at| {
+            arrival += gap.mul_f64(-(1.0 - chance(at + seed)).ln());
+            arrival
+        })
+        .collect();
+    let next = AtomicUsize::new(0);
+    let client = || {
+        let mut seen = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::SeqCst);
+            let Some(turn) = turns.get(at) else { return seen };
+            bench.clock.wait(arrivals[at].saturating_sub(bench.clock.now()));
+            seen.push(call(*turn, arrivals[at]));
+        }
+    };
+    let all = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..bench.clients).map(|_| scope.spawn(client)).collect();
+        clients.into_iter().flat_map(|client| client.join().expect("a client")).collect::<Vec<_>>()
+    });
+    all.into_iter().for_each(|(query, nanos)| seen[query].push(nanos));
+    seen
+}
+
+fn typical(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    (times[(times.len() - 1) / 2] + times[times.len() / 2]) / 2
+}
+
+fn drift(bench: &Bench, model: &Model, effort: &Effort, times: f64) -> Drift {
+    (bench.slow)(times);
+    let grid = Grid::new(&[5, 50], &[5, 50], &[256]).expect("a grid");
+    let (samples, clock) = (effort.samples / 4 + 1, bench.clock.clone());
+    let options = Options {
+        grid,
+        intervals: 8,
+        samples,
+        clients: bench.clients,
+        clock,
+        seed: 77,
+        ..Options::default()
+    };
+    model.drift(&bench.store, &options).expect("a measurement")
+}
+
+fn compare(name: &str, workload: &Workload, effort: &Effort) -> Value {
+    let bench = bench(name);
+    let db = Database::open(bench.store.clone()).expect("a database");
+    script(&db, workload.schema);
+    (workload.fill)(&db);
+    let queries: Vec<(&Query, Prepared)> =
+        workload.queries.iter().map(|query| (query, db.prepare(query.sql).expect("a plan"))).collect();
+    let mut model: Option<Model> = None;
+    let mut intervals: Vec<Vec<Histogram>> = Vec::new();
+    for at in 0..effort.intervals {
+        (bench.slow)(slowness(2 * at));
+        let (grid, clock) = (effort.grid.clone(), bench.clock.clone());
+        let options = Options {
+            grid,
+            intervals: 1,
+            samples: effort.samples,
+            clients: bench.clients,
+            seed: at as u64,
+            clock,
+            ..Options::default()
+        };
+        let measured = Model::measure(&bench.store, &options).expect("a measurement");
+        match &mut model {
+            Some(model) => model.extend(measured).expect("the same grid"),
+            None => model = Some(measured),
+        }
+        (bench.slow)(slowness(2 * at + 1));
+        let seen = run(&bench, &queries, effort.calls, at);
+        intervals.push(seen.into_iter().map(Histogram::of).collect());
+    }
+    let model = model.expect("an interval");
+    let slo = Slo::new(QUANTILE, Duration::from_millis(100)).expect("a promise");
+    println!("\n{} on {name}", workload.name);
+    println!("{:34}{:>10}{:>22}{:>10}{:>8}", "query", "predicted", "(band)", "measured", "error");
+    let rows: Vec<Value> = queries
+        .iter()
+        .enumerate()
+        .map(|(at, (query, prepared))| {
+            let prediction = prepared.predict(&model, slo).expect("a prediction");
+            let seen: Vec<Duration> =
+                intervals.iter().map(|all| all[at].distribution().quantile(QUANTILE)).collect();
+            row(query, &prediction, seen)
+        })
+        .collect();
+    let passed = rows.iter().filter(|row| row["passed"] == true).count();
+    println!("{passed} of {} within -5 % and +15 %; dependence {:.2}", rows.len(), model.dependence());
+    let same = drift(&bench, &model, effort, 1.0);
+    println!("as it was: {same}");
+    let drifted = bench.can_drift.then(|| drift(&bench, &model, effort, 1.4));
+    if let Some(drifted) = &drifted {
+        println!("1.4 times slower: {drifted}");
+    }
+    if let Some(file) = &bench.file {
+        std::fs::remove_file(file).expect("the file was there");
+    }
+    let told = |drift: &Drift| json!({"slower": drift.slower, "p": drift.p_value, "flagged": drift.flagged});
+    json!({
+        "workload": workload.name,
+        "store": name,
+        "intervals": effort.intervals,
+        "samples": effort.samples,
+        "calls": effort.calls,
+        "dependence": model.dependence(),
+        "queries": rows,
+        "same_store": told(&same),
+        "drifted_store": drifted.as_ref().map(told),
+    })
+}
+
+fn row(query: &Query, prediction: &Prediction, seen: Vec<Duration>) -> Value {
+    let worst = seen.iter().max().copied().unwrap_or_default();
+    let measured = typical(seen);
+    let error = prediction.quantile_latency.as_secs_f64() / measured.as_secs_f64() - 1.0;
+    let passed = ERROR.contains(&error);
+    println!(
+        "{:34}{:>10.3}{:>22}{:>10.3}{:>+7.1}%{}",
+        query.name,
+        ms(prediction.quantile_latency),
+        format!("({:.3} to {:.3})", ms(prediction.band.0), ms(prediction.band.1)),
+        ms(measured),
+        100.0 * error,
+        if passed { "" } else { "  <--" }
+    );
+    json!({
+        "query": query.name,
+        "predicted_ms": ms(prediction.quantile_latency),
+        "band_ms": [ms(prediction.band.0), ms(prediction.band.1)],
+        "measured_ms": ms(measured),
+        "error": error,
+        "passed": passed,
+        "predicted_worst_ms": ms(prediction.worst),
+        "measured_worst_ms": ms(worst),
+        "predicted_together_ms": ms(prediction.together),
+        "extrapolated": prediction.extrapolated,
+    })
+}
+
+/// Measures, and returns the results.
+pub fn measure(arguments: &Arguments) -> Value {
+    let short = arguments.flag("--short");
+    let number = |name, short_one, long_one| arguments.number(name, if short { short_one } else { long_one });
+    let stores =
+        arguments.text("--stores").unwrap_or(if short { "simulated" } else { "simulated,embedded,distant" });
+    let (requests, tuples): (&[u64], &[u64]) =
+        if short { (&[1, 10, 100], &[1, 20, 100]) } else { (&[1, 3, 10, 30, 100], &[1, 10, 30, 100]) };
+    let mut results = Vec::new();
+    for store in stores.split(',') {
+        // Of what is far away only the number of requests and tuples counts.
+        let bytes: &[u64] = if store == "embedded" { &[64, 256] } else { &[256] };
+        let effort = Effort {
+            intervals: number("--intervals", 3, 12),
+            samples: number("--samples", 300, 5000),
+            calls: number("--calls", 300, 5000),
+            grid: Grid::new(requests, tuples, bytes).expect("a grid"),
+        };
+        for workload in [&scadr::WORKLOAD, &tpcw::WORKLOAD] {
+            results.push(compare(store, workload, &effort));
+        }
+    }
+    json!({"quantile": QUANTILE, "allowed_error": [ERROR.start(), ERROR.end()], "runs": results})
+}

@@ -1,0 +1,391 @@
+//! Subqueries inside of expressions, as relations of the block they stand in.
+//!
+//! - `exists (…)` and `x in (select y …)` are asked for each row: is there one row of that table, by a key or an index?
+//!   The relation is joined like the optional side of a left join, and only its **first** row is kept; what stood in the
+//!   expression is then `key is not null`, which is as well negated, or part of a larger expression.
+//! - Where the predicates name at most one row, a subquery that has to be true is an ordinary join: the search may
+//!   begin with either side.
+//! - `x in (select y …)` of which the subquery knows nothing outside can also come first: its different values are a
+//!   derived relation. Both ways are compiled, and the cheaper one is taken.
+//! - `(select name from …)` is a left join by a key, or keeps the first row of `order by … limit 1`.
+//! - `(select count(*) from …)` is a left join whose rows are folded; one that knows nothing outside and is more than
+//!   that is a derived relation of one row.
+//!
+//! Invariant: none of these makes rows more or fewer but by a predicate that says so.
+
+use super::block::{Block, Kept, Relation, Rows, column, equality, substitute};
+use super::predicates::{column_type, columns, relations};
+use super::{Compiler, Stuck};
+use crate::datum::Type;
+use crate::error::Error;
+use crate::schema::Table;
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::{Distinct, Expr, FetchType, LogicalPlan, SkipType, SortExpr, Subquery};
+use std::sync::Arc;
+
+/// What is around a subquery: the columns that it may speak of, and what they stand for in the block.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    pub schema: &'a DFSchema,
+    pub outputs: &'a [Expr],
+}
+
+/// One row of a table, if there is one.
+struct Lookup {
+    alias: String,
+    table: Arc<Table>,
+    /// What is true of it.
+    said: Vec<Expr>,
+    /// What the subquery selects of it.
+    outputs: Vec<Expr>,
+    /// Which one is the first.
+    order: Vec<SortExpr>,
+    /// How many it has at most: nothing can be put to its predicates, for they came before that.
+    limit: Option<u64>,
+}
+
+impl Compiler<'_> {
+    /// The expression, its subqueries as relations of the block.
+    pub(super) fn asked(&self, expr: Expr, around: Around<'_>, block: &mut Block) -> Result<Expr, Stuck> {
+        let mut failed = None;
+        let expr = expr.transform_down(|expr| {
+            let asked = match &expr {
+                Expr::Exists(exists) => self.exists(exists, around, block),
+                Expr::InSubquery(within) => self.within(within, around, block),
+                Expr::ScalarSubquery(subquery) => self.value(subquery, around, block),
+                _ => return Ok(Transformed::no(expr)),
+            };
+            Ok(match asked {
+                Ok(asked) => Transformed::new(asked, true, TreeNodeRecursion::Jump),
+                Err(stuck) => {
+                    failed = Some(stuck);
+                    Transformed::new(expr, false, TreeNodeRecursion::Stop)
+                }
+            })
+        });
+        match failed {
+            Some(stuck) => Err(stuck),
+            None => Ok(expr.map_err(Error::from)?.data),
+        }
+    }
+
+    /// A predicate that has to be true, its subqueries as relations of the block; none if a join says it.
+    pub(super) fn asked_to_be_true(
+        &self,
+        expr: Expr,
+        around: Around<'_>,
+        block: &mut Block,
+    ) -> Result<Option<Expr>, Stuck> {
+        let (subquery, equal) = match &expr {
+            Expr::Exists(Exists { subquery, negated: false }) => (subquery, None),
+            Expr::InSubquery(InSubquery { expr, subquery, negated: false }) => (subquery, Some(expr)),
+            _ => return self.asked(expr, around, block).map(Some),
+        };
+        let lookup =
+            self.lookup(&subquery.subquery, around)?.filter(|l| equal.is_none() || l.limit.is_none());
+        let alone = equal.filter(|_| subquery.outer_ref_columns.is_empty());
+        block.may_begin_with_subqueries |= alone.is_some();
+        match (lookup, alone) {
+            (lookup, Some(expr)) if block.begins_with_subqueries || lookup.is_none() => {
+                let values = LogicalPlan::Distinct(Distinct::All(subquery.subquery.clone()));
+                let outputs = self.derived(&values, block)?;
+                Ok(outputs.into_iter().next().map(|value| expr.as_ref().clone().eq(value)))
+            }
+            (Some(mut lookup), _) => {
+                lookup.said.extend(equal.map(|expr| expr.as_ref().clone().eq(lookup.outputs[0].clone())));
+                if lookup.finds_one(block) {
+                    block.conjuncts.append(&mut lookup.said);
+                    block.relations.push(Relation::stored(lookup.alias, lookup.table));
+                    return Ok(None);
+                }
+                Ok(Some(lookup.found(block)))
+            }
+            (None, _) => Err(too_much("exists (…)")),
+        }
+    }
+
+    /// The rows of a semi or an anti join: those of the left side for which the right side has one, or has none.
+    pub(super) fn has_one(
+        &self,
+        right: &LogicalPlan,
+        predicates: impl Fn(&[Expr]) -> Result<Vec<Expr>, Stuck>,
+        around: Around<'_>,
+        block: &mut Block,
+    ) -> Result<Expr, Stuck> {
+        let lookup = self.lookup(right, around)?.filter(|lookup| lookup.limit.is_none());
+        let mut lookup = lookup.ok_or_else(|| too_much("intersect or except"))?;
+        let said = predicates(&lookup.outputs)?;
+        for (left, right) in said.iter().filter_map(equality) {
+            if self.may_be_null(left, block) && lookup.may_be_null(right) {
+                return Err(Error::invalid(
+                    "intersect and except take nulls for equal, and no index does: leave out columns that may be null",
+                )
+                .into());
+            }
+        }
+        lookup.said.extend(said);
+        Ok(lookup.found(block))
+    }
+
+    fn exists(&self, exists: &Exists, around: Around<'_>, block: &mut Block) -> Result<Expr, Stuck> {
+        let lookup = self.lookup(&exists.subquery.subquery, around)?;
+        let found = lookup.ok_or_else(|| too_much("exists (…)"))?.found(block);
+        Ok(if exists.negated { negated(found) } else { found })
+    }
+
+    fn within(&self, within: &InSubquery, around: Around<'_>, block: &mut Block) -> Result<Expr, Stuck> {
+        let lookup = self.lookup(&within.subquery.subquery, around)?.filter(|lookup| lookup.limit.is_none());
+        let mut lookup = lookup.ok_or_else(|| too_much("in (select …)"))?;
+        let (expr, value) = (within.expr.as_ref().clone(), lookup.outputs[0].clone());
+        // With a null on either side the answer is neither true nor false, which no lookup tells.
+        if self.may_be_null(&expr, block) || lookup.may_be_null(&value) {
+            return Err(Error::invalid(format!(
+                "{expr} or {value} may be null, and `in` is then neither true nor false: write exists (select … where … = …)"
+            ))
+            .into());
+        }
+        lookup.said.push(expr.eq(value));
+        let found = lookup.found(block);
+        Ok(if within.negated { negated(found) } else { found })
+    }
+
+    fn value(&self, subquery: &Subquery, around: Around<'_>, block: &mut Block) -> Result<Expr, Stuck> {
+        if is_one_row(&subquery.subquery) {
+            let outputs = match self.folded(&subquery.subquery, around, block)? {
+                Some(outputs) => outputs,
+                None if subquery.outer_ref_columns.is_empty() => self.derived(&subquery.subquery, block)?,
+                None => vec![],
+            };
+            return outputs.into_iter().next().ok_or_else(|| too_much("(select …)"));
+        }
+        let lookup = self.lookup_of_first(&subquery.subquery, around)?;
+        let lookup = lookup.filter(|lookup| lookup.limit == Some(1) || lookup.finds_one(block));
+        let lookup = lookup.ok_or_else(|| too_much("(select …)"))?;
+        let value = lookup.outputs[0].clone();
+        if !matches!(value, Expr::Column(_)) {
+            return Err(Error::invalid(format!(
+                "a subquery in an expression selects a column: compute {value} outside of it"
+            ))
+            .into());
+        }
+        lookup.found(block);
+        Ok(value)
+    }
+
+    /// Aggregates over all rows of a subquery, folded as they are found; none if it is more than that.
+    fn folded(
+        &self,
+        plan: &LogicalPlan,
+        around: Around<'_>,
+        block: &mut Block,
+    ) -> Result<Option<Vec<Expr>>, Stuck> {
+        match plan {
+            LogicalPlan::Projection(projection) => {
+                let Some(inputs) = self.folded(&projection.input, around, block)? else { return Ok(None) };
+                let schema = projection.input.schema();
+                let outputs =
+                    projection.expr.iter().map(|expr| resolved(substitute(expr, schema, &inputs)?, around));
+                outputs.collect::<Result<_, _>>().map(Some)
+            }
+            LogicalPlan::SubqueryAlias(alias) => self.folded(&alias.input, around, block),
+            LogicalPlan::Aggregate(aggregate) if super::is_joins(&aggregate.input) => {
+                let Some(lookup) = self.lookup(&aggregate.input, around)? else { return Ok(None) };
+                let schema = aggregate.input.schema();
+                let fold = |(at, expr)| {
+                    let expr = resolved(substitute(expr, schema, &lookup.outputs)?, around)?;
+                    // No column of a table has such a name.
+                    Ok((expr, format!("#{at}")))
+                };
+                let folds =
+                    aggregate.aggr_expr.iter().enumerate().map(fold).collect::<Result<Vec<_>, Stuck>>()?;
+                let outputs = folds.iter().map(|(_, name)| column(&lookup.alias, name)).collect();
+                lookup.joined(Kept::Fold(folds), block);
+                Ok(Some(outputs))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// A subquery as the search for any row of one table; none if it is more than that.
+    fn lookup(&self, plan: &LogicalPlan, around: Around<'_>) -> Result<Option<Lookup>, Stuck> {
+        Ok(self.lookup_of_first(plan, around)?.map(|lookup| Lookup { order: vec![], ..lookup }))
+    }
+
+    /// The same for the first row by the order that the subquery has.
+    fn lookup_of_first(&self, plan: &LogicalPlan, around: Around<'_>) -> Result<Option<Lookup>, Stuck> {
+        let mut block = Block::default();
+        let mut shape = Shape::default();
+        let Some(outputs) = self.peeled(plan, &mut block, &mut shape)? else { return Ok(None) };
+        let [Relation { alias, rows: Rows::Stored(table), outer: None, .. }] = block.relations.as_slice()
+        else {
+            return Ok(None);
+        };
+        let resolve = |expr: Expr| resolved(expr, around);
+        let order = shape.order.into_iter();
+        Ok(Some(Lookup {
+            alias: alias.clone(),
+            table: table.clone(),
+            said: block.conjuncts.into_iter().map(resolve).collect::<Result<_, _>>()?,
+            outputs: outputs.into_iter().map(resolve).collect::<Result<_, _>>()?,
+            order: order
+                .map(|key| Ok(SortExpr { expr: resolve(key.expr)?, ..key }))
+                .collect::<Result<_, Stuck>>()?,
+            limit: shape.limit,
+        }))
+    }
+
+    /// Takes off order, limit and distinct, which say only which row is the first.
+    fn peeled(
+        &self,
+        plan: &LogicalPlan,
+        block: &mut Block,
+        shape: &mut Shape,
+    ) -> Result<Option<Vec<Expr>>, Stuck> {
+        match plan {
+            LogicalPlan::Limit(limit) => match (limit.get_skip_type()?, limit.get_fetch_type()?) {
+                (SkipType::Literal(0), FetchType::Literal(Some(rows))) if rows > 0 => {
+                    shape.limit = Some(rows as u64);
+                    self.peeled(&limit.input, block, shape)
+                }
+                _ => Ok(None),
+            },
+            LogicalPlan::Sort(sort) => {
+                let Some(outputs) = self.peeled(&sort.input, block, shape)? else { return Ok(None) };
+                shape.order = super::substitute_order(&sort.expr, &sort.input, &outputs)?;
+                Ok(Some(outputs))
+            }
+            LogicalPlan::Distinct(Distinct::All(input)) => self.peeled(input, block, shape),
+            LogicalPlan::Projection(projection) if !super::is_joins(&projection.input) => {
+                let Some(inputs) = self.peeled(&projection.input, block, shape)? else { return Ok(None) };
+                let schema = projection.input.schema();
+                let outputs = projection.expr.iter().map(|expr| substitute(expr, schema, &inputs));
+                outputs.collect::<Result<_, _>>().map(Some)
+            }
+            joins if super::is_joins(joins) => self.flatten(joins, block).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether an expression of the block can be null.
+    fn may_be_null(&self, expr: &Expr, block: &Block) -> bool {
+        match expr {
+            Expr::Literal(value, _) => value.is_null(),
+            Expr::Column(column) => block.relations.iter().all(|relation| match &relation.rows {
+                Rows::Stored(table) => {
+                    let here = column.relation.as_ref().is_some_and(|r| r.table() == relation.alias);
+                    !here || relation.outer.is_some() || nullable(table, &column.name)
+                }
+                Rows::Derived(_) => true,
+            }),
+            _ => true,
+        }
+    }
+}
+
+/// What stands above the table of a subquery.
+#[derive(Default)]
+struct Shape {
+    order: Vec<SortExpr>,
+    limit: Option<u64>,
+}
+
+impl Lookup {
+    /// Whether its predicates name at most one row, for each row around it.
+    fn finds_one(&self, block: &Block) -> bool {
+        let here = |expr: &Expr| match expr {
+            Expr::Column(column) => column
+                .relation
+                .as_ref()
+                .filter(|relation| relation.table() == self.alias)
+                .and_then(|_| self.table.column(&column.name).ok()),
+            _ => None,
+        };
+        let known = |at: usize, other: &Expr| match other {
+            // A key of another type is no key.
+            Expr::Column(column) => column_type(column, block)
+                .is_some_and(|of| Type::same_keys(&of, &self.table.columns[at].of.arrow())),
+            other => columns(other).is_empty(),
+        };
+        let equal = self.said.iter().filter_map(equality).filter_map(|(left, right)| {
+            match (here(left), here(right)) {
+                (Some(at), None) if known(at, right) => Some(at),
+                (None, Some(at)) if known(at, left) => Some(at),
+                _ => None,
+            }
+        });
+        let equal: Vec<usize> = equal.collect();
+        self.table.rows_with(&equal) == Some(1)
+    }
+
+    fn may_be_null(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Column(column) => nullable(&self.table, &column.name),
+            _ => true,
+        }
+    }
+
+    /// Puts the relation to the block; what is true if a row was found.
+    fn found(mut self, block: &mut Block) -> Expr {
+        let key = self.table.key_columns()[0];
+        let found = column(&self.alias, &self.table.columns[key].name).is_not_null();
+        let first = Kept::First(std::mem::take(&mut self.order));
+        self.joined(first, block);
+        found
+    }
+
+    fn joined(self, kept: Kept, block: &mut Block) {
+        let kept_by: Vec<&Expr> = match &kept {
+            Kept::All => vec![],
+            Kept::First(order) => order.iter().map(|key| &key.expr).collect(),
+            Kept::Fold(folds) => folds.iter().map(|(expr, _)| expr).collect(),
+        };
+        let spoken_of = self.said.iter().chain(kept_by).flat_map(relations);
+        let after = spoken_of.filter(|alias| *alias != self.alias).collect();
+        let outer = Some(self.said);
+        block.relations.push(Relation { outer, kept, after, ..Relation::stored(self.alias, self.table) });
+    }
+}
+
+fn nullable(table: &Table, column: &str) -> bool {
+    table.column(column).map_or(true, |at| table.columns[at].nullable)
+}
+
+/// Without a `not`, so that what it says is seen.
+fn negated(found: Expr) -> Expr {
+    match found {
+        Expr::IsNotNull(key) => Expr::IsNull(key),
+        other => Expr::Not(Box::new(other)),
+    }
+}
+
+/// The columns around a subquery, as what they stand for.
+fn resolved(expr: Expr, around: Around<'_>) -> Result<Expr, Stuck> {
+    let replaced = expr.transform(|expr| {
+        Ok(match &expr {
+            Expr::OuterReferenceColumn(_, column) => {
+                Transformed::yes(around.outputs[around.schema.index_of_column(column)?].clone())
+            }
+            _ => Transformed::no(expr),
+        })
+    });
+    Ok(replaced.map_err(Error::from)?.data)
+}
+
+/// Whether a plan has one row whatever is in the store.
+fn is_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => is_one_row(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => is_one_row(&alias.input),
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        _ => false,
+    }
+}
+
+fn too_much(what: &str) -> Stuck {
+    Error::invalid(format!(
+        "the subquery of {what} is more than a search for a row of one table by a key: write it as a join, or ask twice"
+    ))
+    .into()
+}

@@ -1,0 +1,110 @@
+//! Values of parameters as a cursor carries them, so that it can be resumed by itself.
+//!
+//! `0 | values` or, where they are long or of a type that no column has, `1 | hash (16)`: then they have to be given
+//! again, and are compared. A value is `0` for null, or `1` and its bytes; a list is its length and its values.
+//!
+//! Invariant: two calls have the same bytes only if they have the same values, whatever types these were given as.
+
+use crate::datum::{ColumnBuilder, Datum, Type};
+use crate::error::{Error, Result};
+use crate::execute::{Argument, typed};
+use crate::plan::ParameterType;
+use crate::rows::{put, take, take_value, take_varint, varint};
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::ScalarValue;
+
+/// A cursor stands in addresses of pages: longer values are not carried.
+const LONGEST: usize = 512;
+const VALUES: u8 = 0;
+const HASH: u8 = 1;
+
+/// The values, or what tells them from others.
+pub(crate) fn carried(types: &[ParameterType], given: &[Argument]) -> Result<Vec<u8>> {
+    let mut values = Vec::with_capacity(given.len());
+    for (at, (parameter, argument)) in types.iter().zip(given).enumerate() {
+        let each = match argument {
+            Argument::One(value) => std::slice::from_ref(value),
+            Argument::Many(values) => values,
+        };
+        let each = each.iter().map(|value| typed(value, parameter, at)).collect::<Result<Vec<_>>>()?;
+        values.push((parameter, each));
+    }
+    match encode(&values)? {
+        Some(bytes) if bytes.len() <= LONGEST => Ok(bytes),
+        _ => {
+            let hash = blake3::hash(format!("{values:?}").as_bytes());
+            Ok(std::iter::once(HASH).chain(hash.as_bytes()[..16].iter().copied()).collect())
+        }
+    }
+}
+
+fn encode(values: &[(&ParameterType, Vec<ScalarValue>)]) -> Result<Option<Vec<u8>>> {
+    let mut out = vec![VALUES];
+    for (parameter, values) in values {
+        let Some(of) = type_of(&parameter.of) else { return Ok(None) };
+        if parameter.list.is_some() {
+            varint(values.len() as u64, &mut out);
+        }
+        for value in values {
+            let array = value.to_array()?;
+            match Datum::of(&array, 0)? {
+                Datum::Null => out.push(0),
+                datum => {
+                    out.push(1);
+                    put(of, datum, &mut out);
+                }
+            }
+        }
+    }
+    Ok(Some(out))
+}
+
+/// The values that were carried; `None` if only their hash was.
+pub(crate) fn values(types: &[ParameterType], carried: &[u8]) -> Result<Option<Vec<Argument>>> {
+    let Some((&VALUES, mut rest)) = carried.split_first() else { return Ok(None) };
+    let mut arguments = Vec::with_capacity(types.len());
+    for parameter in types {
+        let of = type_of(&parameter.of).ok_or_else(damaged)?;
+        arguments.push(match parameter.list {
+            None => Argument::One(decode(of, &mut rest)?),
+            Some(most) => {
+                let length = take_varint(&mut rest)?;
+                if length > most {
+                    return Err(damaged());
+                }
+                Argument::Many((0..length).map(|_| decode(of, &mut rest)).collect::<Result<_>>()?)
+            }
+        });
+    }
+    Ok(Some(arguments))
+}
+
+fn decode(of: Type, rest: &mut &[u8]) -> Result<ScalarValue> {
+    let mut column = ColumnBuilder::new(of, 1)?;
+    match take(rest, 1)? {
+        [0] => column.append(Datum::Null)?,
+        _ => column.append(take_value(of, rest)?)?,
+    }
+    Ok(ScalarValue::try_from_array(&column.finish(), 0)?)
+}
+
+/// The type of a column that holds such values.
+fn type_of(of: &DataType) -> Option<Type> {
+    Some(match of {
+        DataType::Boolean => Type::Bool,
+        DataType::Int16 => Type::Int16,
+        DataType::Int32 => Type::Int32,
+        DataType::Int64 => Type::Int64,
+        DataType::Float64 => Type::Float64,
+        DataType::Decimal128(precision, scale) => Type::Decimal(*precision, *scale),
+        DataType::Utf8 => Type::Text(None),
+        DataType::Binary => Type::Bytes(None),
+        DataType::Date32 => Type::Date,
+        DataType::Timestamp(TimeUnit::Microsecond, None) => Type::Timestamp,
+        _ => return None,
+    })
+}
+
+fn damaged() -> Error {
+    Error::Internal("the parameters in a cursor are damaged".to_string())
+}

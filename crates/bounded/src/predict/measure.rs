@@ -1,0 +1,297 @@
+//! A store is measured: every shape of a grid, again and again, interval by interval.
+//!
+//! What is timed is the round as plans have it: keys from rows, one `read` of the store, rows from what came back. So the
+//! processor's part of it, and what makes that slow now and then, are in the histogram too. What is left of a call
+//! (the call itself, the local operators, more or fewer columns) hardly waits for anything: of that a median is kept, by
+//! the row.
+//!
+//! Invariant: shapes take turns in a random order within each interval, so that whatever happens to the store happens to
+//! all of them; a turn is some calls of one shape, of which the first does not count. The tables of ours are gone when it
+//! returns, also if it fails, unless the store is away or closed by then: the next measurement writes over them.
+
+use super::compose::Beside;
+use super::grid::Grid;
+use super::histogram::Histogram;
+use super::model::{Cost, FanOut, Interval, Local, Model};
+use super::scratch::{COLUMNS, Probe, Scratch};
+use super::shape::{Kind, Operator, Shape};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::random::Random;
+use crate::store::{MemoryStore, Store};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How a store is measured.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The fan-outs.
+    pub grid: Grid,
+    /// How many intervals. A promise for every ten minutes wants intervals of about ten minutes, and as many of them as
+    /// show what the store's bad times are like.
+    pub intervals: usize,
+    /// How often each shape is measured in an interval. Of 99 %, a thousand show the tenth slowest; five thousand give a
+    /// percentile that is good to a few percent.
+    pub samples: usize,
+    /// How long to wait between intervals.
+    pub pause: Duration,
+    /// How many calls are under way at the same time.
+    pub clients: usize,
+    /// What the order of the shapes is drawn from.
+    pub seed: u64,
+    /// What time is read from.
+    pub clock: Clock,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            grid: Grid::default(),
+            intervals: 10,
+            samples: 2000,
+            pause: Duration::ZERO,
+            clients: 4,
+            seed: 1,
+            clock: Clock::default(),
+        }
+    }
+}
+
+/// How often what is ours is timed; the median counts.
+const OFTEN: usize = 201;
+/// How often a store is asked where a look is enough.
+const SELDOM: usize = 21;
+
+impl Model {
+    /// Measures a store. It writes tables of its own into it and takes them away in the end.
+    ///
+    /// # Errors
+    /// `Invalid` if there is nothing to measure, `Unavailable` if the store does not answer.
+    ///
+    /// ```
+    /// use whimbrel_bounded::predict::{Grid, Model, Options};
+    /// use whimbrel_bounded::MemoryStore;
+    ///
+    /// let quick = Options { grid: Grid::new(&[1, 5], &[1, 5], &[64])?, intervals: 2, samples: 20, ..Options::default() };
+    /// let model = Model::measure(&MemoryStore::default(), &quick)?;
+    /// assert_eq!((model.intervals(), model.samples()), (2, 20));
+    /// # Ok::<(), whimbrel_bounded::Error>(())
+    /// ```
+    pub fn measure(store: &dyn Store, options: &Options) -> Result<Model> {
+        if options.intervals == 0 || options.samples == 0 || options.clients == 0 {
+            return Err(Error::invalid("a store is measured in intervals, by clients, more than no time"));
+        }
+        let scratch = Scratch::make(store, &options.grid)?;
+        let model = Bench::new(&scratch, options).model();
+        scratch.remove()?;
+        model
+    }
+
+    /// The same shapes of the same store, in other intervals or at other fan-outs, without what is ours.
+    pub(super) fn measure_again(&self, store: &dyn Store, options: &Options) -> Result<Model> {
+        let scratch = Scratch::make(store, &options.grid)?;
+        let intervals = Bench::new(&scratch, options).intervals();
+        scratch.remove()?;
+        Ok(Model { grid: options.grid.clone(), intervals: intervals?, ..self.clone() })
+    }
+}
+
+/// All that is run again and again.
+struct Bench<'s> {
+    scratch: &'s Scratch<'s>,
+    options: &'s Options,
+    random: Random,
+}
+
+/// How many calls of a shape are made in one turn.
+const TURN: usize = 20;
+
+/// Some calls of a shape, one after the other.
+struct Turn {
+    shape: usize,
+    calls: usize,
+}
+
+/// A shape, ready to be timed.
+struct Timed {
+    probe: Probe,
+    /// What it takes without its round, in nanoseconds.
+    without: f64,
+}
+
+impl<'s> Bench<'s> {
+    fn new(scratch: &'s Scratch<'s>, options: &'s Options) -> Bench<'s> {
+        Bench { scratch, options, random: Random::new(options.seed) }
+    }
+
+    fn model(&self) -> Result<Model> {
+        let intervals = self.intervals()?;
+        let grid = self.options.grid.clone();
+        let (local, beside) = (self.local()?, self.beside()?);
+        let mut model = Model { grid, intervals, local, beside, fan_out: FanOut::Sum };
+        model.learn_fan_out();
+        Ok(model)
+    }
+
+    fn intervals(&self) -> Result<Vec<Interval>> {
+        let shapes = self.options.grid.shapes();
+        let timed = shapes.iter().map(|shape| {
+            Ok(Timed { probe: self.scratch.remote(shape, COLUMNS)?, without: self.nothing(shape)? })
+        });
+        let timed = timed.collect::<Result<Vec<_>>>()?;
+        let interval = |at: usize| {
+            if at > 0 {
+                self.options.clock.wait(self.options.pause);
+            }
+            self.interval(&timed)
+        };
+        (0..self.options.intervals).map(interval).collect()
+    }
+
+    /// One interval: every shape so many times, spread over clients.
+    fn interval(&self, shapes: &[Timed]) -> Result<Interval> {
+        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let mut turns: Vec<Turn> = (0..shapes.len()).flat_map(|shape| self.turns(shape)).collect();
+        self.random.shuffle(&mut turns);
+        let share = turns.len().div_ceil(self.options.clients);
+        let seen = std::thread::scope(|scope| {
+            let clients: Vec<_> = turns
+                .chunks(share)
+                .map(|turns| {
+                    let random = Random::new(self.random.bits());
+                    scope.spawn(move || self.client(shapes, turns, &random))
+                })
+                .collect();
+            let ended = clients.into_iter().map(|client| {
+                client.join().unwrap_or_else(|_| Err(Error::Internal("a client panicked".to_string())))
+            });
+            ended.collect::<Result<Vec<_>>>()
+        })?;
+        let mut latencies = vec![Vec::with_capacity(self.options.samples); shapes.len()];
+        seen.iter().flatten().for_each(|(shape, nanos)| latencies[*shape].push(*nanos));
+        let dependence = dependence(&seen, &latencies);
+        let histograms = latencies.into_iter().map(Histogram::of).collect();
+        Ok(Interval { began, histograms, dependence })
+    }
+
+    /// The turns of a shape.
+    fn turns(&self, shape: usize) -> impl Iterator<Item = Turn> {
+        let samples = self.options.samples;
+        (0..samples).step_by(TURN).map(move |from| Turn { shape, calls: TURN.min(samples - from) })
+    }
+
+    /// One client's turns: the shape and the nanoseconds of each call.
+    fn client(&self, shapes: &[Timed], turns: &[Turn], random: &Random) -> Result<Vec<(usize, u64)>> {
+        let mut seen = Vec::new();
+        for turn in turns {
+            let shape = &shapes[turn.shape];
+            // The first call of a turn pays for the caches and the memory that other shapes left behind.
+            self.time(&shape.probe, random)?;
+            for _ in 0..turn.calls {
+                let nanos = self.time(&shape.probe, random)? - shape.without;
+                seen.push((turn.shape, nanos.max(0.0) as u64));
+            }
+        }
+        Ok(seen)
+    }
+
+    /// How long a probe takes, in nanoseconds.
+    fn time(&self, probe: &Probe, random: &Random) -> Result<f64> {
+        let arguments = self.scratch.arguments(probe, random);
+        let before = self.options.clock.now();
+        self.scratch.run(probe, &arguments)?;
+        Ok((self.options.clock.now() - before).as_nanos() as f64)
+    }
+
+    fn median(&self, probe: &Probe, repeats: usize) -> Result<f64> {
+        let times = (0..repeats).map(|_| self.time(probe, &self.random));
+        let mut times = times.collect::<Result<Vec<f64>>>()?;
+        times.sort_by(f64::total_cmp);
+        Ok(times[repeats / 2])
+    }
+
+    fn nothing(&self, shape: &Shape) -> Result<f64> {
+        self.median(&self.scratch.nothing(shape.requests)?, OFTEN)
+    }
+
+    /// What our own part costs. That does not depend on the store, and a store in memory does not hide it.
+    fn local(&self) -> Result<Local> {
+        let memory = MemoryStore::default();
+        let scratch = Scratch::make(&memory, &self.options.grid)?;
+        Bench::new(&scratch, self.options).ours()
+    }
+
+    fn ours(&self) -> Result<Local> {
+        let (small, large) = self.ranges();
+        let rows = [small.tuples, large.tuples].map(|tuples| tuples as f64);
+        let often = |probe: Result<Probe>| self.median(&probe?, OFTEN);
+        let whole =
+            [often(self.scratch.remote(&small, COLUMNS))?, often(self.scratch.remote(&large, COLUMNS))?];
+        let narrow = often(self.scratch.remote(&large, 2))?;
+        let operators = Operator::ALL.into_iter().map(|operator| {
+            let more = |shape, whole| {
+                let expressions = if operator == Operator::Project { COLUMNS } else { 1 };
+                Ok::<_, Error>((often(self.scratch.local(shape, operator))? - whole) / expressions as f64)
+            };
+            Ok((operator, Cost::through(rows, [more(&small, whole[0])?, more(&large, whole[1])?])))
+        });
+        Ok(Local {
+            call: often(self.scratch.call())?,
+            value: ((whole[1] - narrow) / ((COLUMNS - 2) as f64 * rows[1])).max(0.0),
+            operators: operators.collect::<Result<_>>()?,
+        })
+    }
+
+    /// Whether two shapes in one round take as long as the longer one, or as both: what is nearer to what is seen.
+    fn beside(&self) -> Result<Beside> {
+        let (_, ranges) = self.ranges();
+        let requests = *self.options.grid.requests().last().unwrap_or(&1);
+        let gets = Shape { kind: Kind::Get, requests, tuples: 1, bytes: ranges.bytes };
+        let round = |probe: Result<Probe>, shape: &Shape| {
+            Ok::<_, Error>(self.median(&probe?, SELDOM)? - self.nothing(shape)?)
+        };
+        let alone = [ranges, gets].map(|shape| round(self.scratch.remote(&shape, COLUMNS), &shape));
+        let [ranges_alone, gets_alone] = alone;
+        let (ranges_alone, gets_alone) = (ranges_alone?, gets_alone?);
+        let both = round(self.scratch.beside(&[ranges, gets]), &gets)?;
+        let (longest, together) = (ranges_alone.max(gets_alone), ranges_alone + gets_alone);
+        Ok(if both - longest <= together - both { Beside::Longest } else { Beside::Together })
+    }
+
+    /// The shortest and the longest range of one request.
+    fn ranges(&self) -> (Shape, Shape) {
+        let (tuples, bytes) = (self.options.grid.tuples(), self.options.grid.bytes()[0]);
+        let requests = self.options.grid.requests()[0];
+        let range = |tuples: u64| Shape { kind: Kind::Range, requests, tuples, bytes };
+        (range(tuples[0]), range(tuples[tuples.len() - 1]))
+    }
+}
+
+impl Cost {
+    /// The line through what two numbers of rows cost.
+    fn through(rows: [f64; 2], nanos: [f64; 2]) -> Cost {
+        let row = match rows[1] > rows[0] {
+            true => ((nanos[1] - nanos[0]) / (rows[1] - rows[0])).max(0.0),
+            false => 0.0,
+        };
+        Cost { fixed: (nanos[0] - row * rows[0]).max(0.0), row }
+    }
+}
+
+/// The correlation of consecutive calls of the same client, each as the logarithm of how much slower it was than the mean
+/// of its shape.
+fn dependence(seen: &[Vec<(usize, u64)>], latencies: &[Vec<u64>]) -> f64 {
+    let logarithm = |nanos: u64| (nanos.max(1) as f64).ln();
+    let means: Vec<f64> = latencies
+        .iter()
+        .map(|all| all.iter().map(|nanos| logarithm(*nanos)).sum::<f64>() / all.len().max(1) as f64)
+        .collect();
+    let (mut products, mut squares) = (0.0, 0.0);
+    for client in seen {
+        let slowness: Vec<f64> =
+            client.iter().map(|(shape, nanos)| logarithm(*nanos) - means[*shape]).collect();
+        products += slowness.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>();
+        squares += slowness.windows(2).map(|pair| (pair[0].powi(2) + pair[1].powi(2)) / 2.0).sum::<f64>();
+    }
+    // Where all calls take the same time, what is left are errors of rounding.
+    if squares > 1e-12 { products / squares } else { 0.0 }
+}

@@ -1,0 +1,214 @@
+//! A query as a view and a query over it: what is the same in every call is kept, what is given with a call is asked.
+
+use crate::text::Parsed;
+use crate::words::HAS_TOKEN;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, FunctionArguments, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
+    Statement, TableFactor, Value,
+};
+
+/// A view that has the answers of a query ready.
+pub(super) struct Kept {
+    /// A name for it.
+    pub name: String,
+    /// Its query.
+    pub sql: String,
+    /// The columns that are returned, and what they are called.
+    columns: Vec<(String, String)>,
+    /// What is given with a call: a column of the view, and the rest of the predicate.
+    given: Vec<String>,
+    /// What stands behind the predicates.
+    end: String,
+}
+
+impl Kept {
+    /// The query over the view.
+    pub fn query(&self, view: &str) -> String {
+        let columns = self.columns.iter().map(|(column, name)| match column == name {
+            true => column.clone(),
+            false => format!("{column} as {name}"),
+        });
+        let columns: Vec<String> = columns.collect();
+        let given = if self.given.is_empty() {
+            String::new()
+        } else {
+            format!(" where {}", self.given.join(" and "))
+        };
+        format!("select {} from {view}{given}{}", columns.join(", "), self.end)
+    }
+}
+
+/// Splits a query; `None` if it is no plain grouping or join, or compares what is given in another way than by `=`.
+pub(super) fn kept(parsed: Parsed) -> Option<Kept> {
+    let Statement::Query(query) = parsed.statement else { return None };
+    let lists = parsed.parameters.iter().any(|parameter| parameter.list.is_some());
+    let (None, SetExpr::Select(select)) = (&query.with, query.body.as_ref()) else { return None };
+    if lists || parsed.paginate.is_some() || select.having.is_some() || select.distinct.is_some() {
+        return None;
+    }
+    let tables = tables(select)?;
+    let mut columns = Columns::default();
+    let (mut stays, mut given) = (Vec::new(), Vec::new());
+    for conjunct in select.selection.iter().flat_map(conjuncts) {
+        let text = conjunct.to_string();
+        if text.contains(HAS_TOKEN) {
+            return None;
+        }
+        match parameter(conjunct) {
+            Some((column, value)) => given.push(format!("{} = {value}", columns.add(column, None))),
+            None if text.contains('$') => return None,
+            None => stays.push(text),
+        }
+    }
+    let keys = columns.0.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join("_");
+    let group = match &select.group_by {
+        GroupByExpr::Expressions(group, modifiers) if modifiers.is_empty() => group.clone(),
+        _ => return None,
+    };
+    let mut returned = Vec::new();
+    let mut aggregated = !group.is_empty();
+    for item in &select.projection {
+        let (expr, alias) = match item {
+            SelectItem::UnnamedExpr(expr) => (expr, None),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.value.to_lowercase())),
+            _ => return None,
+        };
+        aggregated |= matches!(expr, Expr::Function(_));
+        let name = columns.add(expr, alias.clone());
+        returned.push((name.clone(), alias.unwrap_or(name)));
+    }
+    if !aggregated && tables.len() < 2 {
+        return None;
+    }
+    let mut by: Vec<String> = given_exprs(select);
+    by.extend(group.iter().map(Expr::to_string));
+    by.dedup();
+    let filter = if stays.is_empty() { String::new() } else { format!(" where {}", stays.join(" and ")) };
+    let group =
+        if aggregated && !by.is_empty() { format!(" group by {}", by.join(", ")) } else { String::new() };
+    let from: Vec<String> = select.from.iter().map(ToString::to_string).collect();
+    let sql = format!("select {} from {}{filter}{group}", columns.list(), from.join(", "));
+    let suffix = if keys.is_empty() { "kept".to_string() } else { format!("by_{keys}") };
+    let end = end(&query, &columns)?;
+    Some(Kept { name: format!("{}_{suffix}", tables[0]), sql, columns: returned, given, end })
+}
+
+/// The names of the tables, if there is nothing else.
+fn tables(select: &Select) -> Option<Vec<String>> {
+    let joined = select
+        .from
+        .iter()
+        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
+    let names = joined.map(|factor| match factor {
+        TableFactor::Table { name, .. } => Some(name.0.last()?.to_string().to_lowercase()),
+        _ => None,
+    });
+    names.collect::<Option<Vec<_>>>().filter(|names| !names.is_empty())
+}
+
+fn conjuncts(expr: &Expr) -> Vec<&Expr> {
+    match expr {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            [conjuncts(left), conjuncts(right)].concat()
+        }
+        Expr::Nested(inner) => conjuncts(inner),
+        other => vec![other],
+    }
+}
+
+/// A column that equals something which is given with the call.
+fn parameter(expr: &Expr) -> Option<(&Expr, &Expr)> {
+    let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = expr else { return None };
+    let is_column = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    let is_given =
+        |expr: &Expr| matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)));
+    match (left.as_ref(), right.as_ref()) {
+        (column, value) | (value, column) if is_column(column) && is_given(value) => Some((column, value)),
+        _ => None,
+    }
+}
+
+fn given_exprs(select: &Select) -> Vec<String> {
+    let all = select.selection.iter().flat_map(conjuncts);
+    all.filter_map(|conjunct| Some(parameter(conjunct)?.0.to_string())).collect()
+}
+
+/// Order and limit, in names of the view.
+fn end(query: &Query, columns: &Columns) -> Option<String> {
+    let mut end = String::new();
+    if let Some(order) = &query.order_by {
+        let OrderByKind::Expressions(keys) = &order.kind else { return None };
+        let keys = keys.iter().map(|key| {
+            let written = key.expr.to_string();
+            let column = columns.0.iter().find(|(expr, name)| *expr == written || *name == written)?;
+            Some(key.to_string().replacen(&written, &column.1, 1))
+        });
+        end += &format!(" order by {}", keys.collect::<Option<Vec<_>>>()?.join(", "));
+    }
+    if let Some(limit) = &query.limit_clause {
+        end += &format!(" {}", limit.to_string().trim().to_lowercase());
+    }
+    Some(end)
+}
+
+/// The columns of a view: expressions and names.
+#[derive(Default)]
+struct Columns(Vec<(String, String)>);
+
+impl Columns {
+    /// The name of an expression, as a column; a new one if it is none yet.
+    fn add(&mut self, expr: &Expr, alias: Option<String>) -> String {
+        let written = expr.to_string();
+        if let Some((_, name)) = self.0.iter().find(|(known, _)| *known == written) {
+            return name.clone();
+        }
+        let names = [alias.unwrap_or_else(|| short(expr)), long(expr), format!("column{}", self.0.len() + 1)];
+        let free = names.into_iter().find(|name| self.0.iter().all(|(_, known)| known != name));
+        let name = free.unwrap_or_default();
+        self.0.push((written, name.clone()));
+        name
+    }
+
+    /// As a view lists them.
+    fn list(&self) -> String {
+        let column =
+            |(expr, name): &(String, String)| match expr == name || expr.ends_with(&format!(".{name}")) {
+                true => expr.clone(),
+                false => format!("{expr} as {name}"),
+            };
+        self.0.iter().map(column).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// `word` for `t1.word`, `n` for `count(*)`, `max_score` for `max(score)`.
+fn short(expr: &Expr) -> String {
+    match expr {
+        Expr::CompoundIdentifier(parts) => {
+            parts.last().map_or_else(String::new, |part| part.value.to_lowercase())
+        }
+        Expr::Function(call) => {
+            let name = call.name.to_string().to_lowercase();
+            let argument = match &call.args {
+                FunctionArguments::List(list) => {
+                    list.args.first().map(ToString::to_string).unwrap_or_default()
+                }
+                _ => String::new(),
+            };
+            match (name.as_str(), argument.as_str()) {
+                ("count", "*") => "n".to_string(),
+                (name, argument) => format!("{name}_{}", plain(argument)),
+            }
+        }
+        other => plain(&other.to_string()),
+    }
+}
+
+/// `t1_word` for `t1.word`.
+fn long(expr: &Expr) -> String {
+    plain(&expr.to_string())
+}
+
+fn plain(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("_").to_lowercase()
+}

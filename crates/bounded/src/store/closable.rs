@@ -1,0 +1,44 @@
+//! A store that can be closed while statements hold it: a file is free for others at once, not when the last statement
+//! that was prepared is forgotten.
+//!
+//! Invariant: nothing is asked of a store that was closed; closing waits for what is being asked.
+
+use super::{Capabilities, Condition, Found, Outcome, Read, Store, Write};
+use crate::error::{Error, Result};
+use std::sync::{PoisonError, RwLock};
+
+pub(crate) struct Closable {
+    capabilities: Capabilities,
+    store: RwLock<Option<Box<dyn Store>>>,
+}
+
+impl Closable {
+    pub fn new(store: Box<dyn Store>) -> Closable {
+        Closable { capabilities: store.capabilities(), store: RwLock::new(Some(store)) }
+    }
+
+    pub fn close(&self) {
+        self.store.write().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn open<T>(&self, ask: impl FnOnce(&dyn Store) -> Result<T>) -> Result<T> {
+        match self.store.read().unwrap_or_else(PoisonError::into_inner).as_deref() {
+            Some(store) => ask(store),
+            None => Err(Error::invalid("the database is closed: open it again")),
+        }
+    }
+}
+
+impl Store for Closable {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn read(&self, requests: &[Read]) -> Result<Vec<Found>> {
+        self.open(|store| store.read(requests))
+    }
+
+    fn commit(&self, conditions: &[Condition], writes: &[Write]) -> Result<Outcome> {
+        self.open(|store| store.commit(conditions, writes))
+    }
+}

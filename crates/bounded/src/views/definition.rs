@@ -1,0 +1,372 @@
+//! What a view is: inner joins of tables, filtered, grouped, and aggregates that can be kept up to date.
+//!
+//! Every view is a grouping. One without aggregates is grouped by its columns and the keys of its tables, so that two
+//! equal rows of it are two. Its rows are those of a table: the columns of the query, and hidden ones for what is
+//! needed to keep them: keys, how many rows are in a group, sums behind averages.
+
+use super::layout::{Layout, stored_type};
+use crate::compile::{Planner, coerced};
+use crate::datum::Type;
+use crate::error::{Error, Result};
+use crate::schema::{Schema, Table};
+use crate::text;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, JoinType};
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::sql::sqlparser::ast::{JoinConstraint, JoinOperator, SelectItem, SetExpr, Statement};
+use std::sync::Arc;
+
+/// What a view is.
+#[derive(Debug, Clone)]
+pub(crate) struct Definition {
+    /// The joins and what has to be true of their rows.
+    pub input: LogicalPlan,
+    /// The tables in it, in the order of the query.
+    pub relations: Vec<Relation>,
+    /// What rows are put together by, over the input.
+    pub group: Vec<Expr>,
+    pub aggregates: Vec<Aggregate>,
+    /// What stands in each column of the view.
+    pub slots: Vec<Slot>,
+    /// The view as a table that no schema has yet.
+    pub table: Table,
+}
+
+/// A table of a view.
+#[derive(Debug, Clone)]
+pub(crate) struct Relation {
+    pub alias: String,
+    pub table: Arc<Table>,
+    /// The columns that the view depends on, but for the primary key.
+    pub used: Vec<usize>,
+    /// A row of another relation refers to its row: while there is none, its row is in no row of the view.
+    pub parent: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Aggregate {
+    pub function: Function,
+    /// What is aggregated, over the input.
+    pub argument: Option<Expr>,
+    /// The type of that.
+    pub of: Type,
+}
+
+/// Functions that can be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Function {
+    /// `count(*)`
+    Rows,
+    Count,
+    Sum,
+    Average,
+    Min,
+    Max,
+}
+
+/// What stands in a column of a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// What it is grouped by.
+    Group(usize),
+    /// How many rows of the input are in the group.
+    Rows,
+    /// The aggregate itself.
+    Value(usize),
+    /// How many values of it were not null.
+    Count(usize),
+    /// The sum behind an average.
+    Sum(usize),
+}
+
+impl Function {
+    fn of(call: &AggregateFunction) -> Result<Function> {
+        let params = &call.params;
+        if params.distinct || params.filter.is_some() || !params.order_by.is_empty() {
+            return Err(Error::invalid(
+                "distinct, filter and order by within an aggregate cannot be kept in a view: \
+                 write a view with the condition in its where, or one grouped by the value too",
+            ));
+        }
+        match (call.func.name(), params.args.as_slice()) {
+            ("count", [Expr::Literal(value, _)]) if !value.is_null() => Ok(Function::Rows),
+            ("count", [_]) => Ok(Function::Count),
+            ("sum", [_]) => Ok(Function::Sum),
+            ("avg", [_]) => Ok(Function::Average),
+            ("min", [_]) => Ok(Function::Min),
+            ("max", [_]) => Ok(Function::Max),
+            (other, _) => Err(Error::invalid(format!(
+                "{other} cannot be kept in a view; count, sum, avg, min and max can"
+            ))),
+        }
+    }
+
+    /// Whether a value that goes can mean that others have to be looked at.
+    pub fn is_extreme(self) -> bool {
+        matches!(self, Function::Min | Function::Max)
+    }
+}
+
+/// A column that the query of a view returns, and its name.
+pub(super) type Output = (Slot, String);
+
+impl Definition {
+    /// Reads the query of a view.
+    pub fn new(schema: &Schema, name: &str, sql: &str) -> Result<Definition> {
+        let parsed = text::parse(sql)?;
+        if !parsed.parameters.is_empty() || parsed.paginate.is_some() || parsed.allowed.is_some() {
+            return Err(Error::invalid(
+                "a view has no parameters and no pages: group by the column, and give its value when you read the view",
+            ));
+        }
+        closed(&parsed.statement)?;
+        let plan = Planner::new(schema).plan(parsed.statement)?;
+        let Shape { input, mut group, calls, outputs } = Shape::of(&plan)?;
+        let mut relations = Vec::new();
+        let mut conjuncts = Vec::new();
+        read(schema, input, &mut relations, &mut conjuncts)?;
+        if calls.is_none() {
+            add_keys(&relations, &mut group);
+        }
+        let aggregates = aggregates(calls.unwrap_or_default(), input.schema())?;
+        let exprs = group.iter().chain(aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref()));
+        let exprs: Vec<&Expr> = exprs.chain(&conjuncts).collect();
+        exprs.iter().try_for_each(|expr| of_joined_rows(expr))?;
+        uses(&mut relations, exprs.into_iter())?;
+        parents(&mut relations, &conjuncts);
+        let layout = Layout::of(&relations, input.schema(), &group, &aggregates, outputs)?;
+        let (table, slots) = layout.table(name, sql);
+        Ok(Definition { input: input.clone(), relations, group, aggregates, slots, table })
+    }
+
+    /// The relation that the view is filled by: it is the first of its table, and its rows have a bounded delta.
+    pub fn driver(&self) -> Option<&Relation> {
+        self.relations.iter().find(|relation| !relation.parent)
+    }
+
+    /// The column of a slot.
+    pub fn column(&self, slot: Slot) -> Option<usize> {
+        self.slots.iter().position(|known| *known == slot)
+    }
+}
+
+/// The parts of a query.
+struct Shape<'p> {
+    input: &'p LogicalPlan,
+    group: Vec<Expr>,
+    /// Its aggregates; `None` if it has no grouping.
+    calls: Option<Vec<AggregateFunction>>,
+    outputs: Vec<Output>,
+}
+
+impl Shape<'_> {
+    fn of(plan: &LogicalPlan) -> Result<Shape<'_>> {
+        let LogicalPlan::Projection(projection) = plan else { return Err(unkeepable(plan)) };
+        let names = projection.schema.fields().iter().map(|field| field.name().clone());
+        let exprs = projection.expr.iter().map(bare);
+        let LogicalPlan::Aggregate(aggregate) = projection.input.as_ref() else {
+            let outputs = names.enumerate().map(|(at, name)| (Slot::Group(at), name)).collect();
+            return Ok(Shape { input: &projection.input, group: exprs.collect(), calls: None, outputs });
+        };
+        let groups = aggregate.group_expr.len();
+        let output = |(expr, name): (Expr, String)| {
+            let Expr::Column(column) = expr else {
+                return Err(Error::invalid(format!(
+                    "{expr}: a view keeps what it groups by and its aggregates; compute with them when you read it"
+                )));
+            };
+            let at = aggregate.schema.index_of_column(&column)?;
+            Ok((if at < groups { Slot::Group(at) } else { Slot::Value(at - groups) }, name))
+        };
+        Ok(Shape {
+            input: &aggregate.input,
+            group: aggregate.group_expr.iter().map(bare).collect(),
+            calls: Some(aggregate.aggr_expr.iter().map(call).collect::<Result<_>>()?),
+            outputs: exprs.zip(names).map(output).collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// The expression without its names.
+fn bare(expr: &Expr) -> Expr {
+    expr.clone().unalias_nested().data
+}
+
+/// Refuses what another column of a table would make another view.
+fn closed(statement: &Statement) -> Result<()> {
+    let Statement::Query(query) = statement else { return Ok(()) };
+    let SetExpr::Select(select) = query.body.as_ref() else { return Ok(()) };
+    let all = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    let mut joins = select.from.iter().flat_map(|from| &from.joins);
+    let natural = joins.any(|join| {
+        matches!(
+            &join.join_operator,
+            JoinOperator::Join(JoinConstraint::Natural) | JoinOperator::Inner(JoinConstraint::Natural)
+        )
+    });
+    match natural || select.projection.iter().any(all) {
+        true => Err(Error::invalid(
+            "a view names its columns: with * or a natural join it would be another once a table has more columns",
+        )),
+        false => Ok(()),
+    }
+}
+
+fn call(expr: &Expr) -> Result<AggregateFunction> {
+    match bare(expr) {
+        Expr::AggregateFunction(call) => Ok(call),
+        other => Err(Error::invalid(format!("{other} cannot be kept in a view"))),
+    }
+}
+
+fn unkeepable(plan: &LogicalPlan) -> Error {
+    let what = match plan {
+        LogicalPlan::Sort(_) => "order by",
+        LogicalPlan::Limit(_) => "limit",
+        LogicalPlan::Distinct(_) => "distinct",
+        LogicalPlan::Union(_) => "union",
+        LogicalPlan::Window(_) => "a window function",
+        LogicalPlan::Filter(_) | LogicalPlan::Aggregate(_) => "having",
+        LogicalPlan::SubqueryAlias(_) | LogicalPlan::Projection(_) => "a subquery",
+        LogicalPlan::Join(_) => "an outer join",
+        _ => "this",
+    };
+    Error::invalid(format!(
+        "{what} cannot be kept in a view: a view is inner joins of tables, where and group by; \
+         sort, limit and filter when you read it"
+    ))
+}
+
+/// The tables of joins, and what has to be true of their rows.
+fn read(
+    schema: &Schema,
+    plan: &LogicalPlan,
+    relations: &mut Vec<Relation>,
+    conjuncts: &mut Vec<Expr>,
+) -> Result<()> {
+    let mut relation = |alias: &str, table: &str| {
+        let table = schema.table(table)?.clone();
+        if table.view.is_some() {
+            return Err(Error::invalid(format!("{alias} is a view: a view is of tables")));
+        }
+        relations.push(Relation { alias: alias.to_string(), table, used: vec![], parent: false });
+        Ok(())
+    };
+    match plan {
+        LogicalPlan::TableScan(scan) => relation(scan.table_name.table(), scan.table_name.table()),
+        LogicalPlan::SubqueryAlias(alias) => match alias.input.as_ref() {
+            LogicalPlan::TableScan(scan) => relation(alias.alias.table(), scan.table_name.table()),
+            _ => Err(unkeepable(plan)),
+        },
+        LogicalPlan::Filter(filter) => {
+            conjuncts.extend(split_conjunction(&filter.predicate).into_iter().cloned());
+            read(schema, &filter.input, relations, conjuncts)
+        }
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
+            conjuncts.extend(join.on.iter().map(|(left, right)| left.clone().eq(right.clone())));
+            conjuncts.extend(join.filter.iter().flat_map(|filter| split_conjunction(filter)).cloned());
+            read(schema, &join.left, relations, conjuncts)?;
+            read(schema, &join.right, relations, conjuncts)
+        }
+        other => Err(unkeepable(other)),
+    }
+}
+
+/// The keys of all tables, where they are not in it already.
+fn add_keys(relations: &[Relation], group: &mut Vec<Expr>) {
+    for relation in relations {
+        for at in relation.table.key_columns() {
+            let name = &relation.table.columns[at].name;
+            let key = Expr::Column(datafusion::common::Column::new(Some(relation.alias.as_str()), name));
+            if !group.contains(&key) {
+                group.push(key);
+            }
+        }
+    }
+}
+
+fn aggregates(calls: Vec<AggregateFunction>, input: &DFSchema) -> Result<Vec<Aggregate>> {
+    let one = |call: AggregateFunction| {
+        let function = Function::of(&call)?;
+        let argument = call.params.args.first().cloned().filter(|_| function != Function::Rows);
+        let of = match &argument {
+            Some(argument) => stored_type(&coerced(argument.clone(), input)?.get_type(input)?, argument)?,
+            None => Type::Int64,
+        };
+        if matches!(function, Function::Sum | Function::Average) && of == Type::Float64 {
+            return Err(Error::invalid(format!(
+                "{}: a sum of floating-point numbers drifts as rows come and go: \
+                 sum decimals, cast(… as decimal(15, 2))",
+                call.func.name()
+            )));
+        }
+        Ok(Aggregate { function, argument, of })
+    };
+    calls.into_iter().map(one).collect()
+}
+
+/// Refuses what depends on other rows than those that are joined: no delta follows these.
+fn of_joined_rows(expr: &Expr) -> Result<()> {
+    let asks = expr.exists(|expr| {
+        Ok(matches!(
+            expr,
+            Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)
+        ))
+    })?;
+    match asks {
+        true => Err(Error::invalid(
+            "a subquery cannot be kept in a view: join its table, or ask when you read the view",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// The columns of each relation that expressions are over.
+fn uses<'e>(relations: &mut [Relation], exprs: impl Iterator<Item = &'e Expr>) -> Result<()> {
+    for expr in exprs {
+        expr.apply(|expr| {
+            if let Expr::Column(column) = expr
+                && let Some(alias) = &column.relation
+                && let Some(relation) = relations.iter_mut().find(|relation| relation.alias == alias.table())
+                && let Ok(at) = relation.table.column(&column.name)
+                && !relation.table.key_columns().contains(&at)
+                && !relation.used.contains(&at)
+            {
+                relation.used.push(at);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    Ok(())
+}
+
+/// Finds the relations that others refer to. A table that is there twice is looked at row by row instead.
+fn parents(relations: &mut [Relation], conjuncts: &[Expr]) {
+    let all = relations.to_vec();
+    for relation in relations.iter_mut() {
+        let once = all.iter().filter(|other| other.table.name == relation.table.name).count() == 1;
+        let refers = |from: &Relation| {
+            from.table.foreign_keys.iter().filter(|key| key.table == relation.table.name).any(|key| {
+                key.columns.iter().zip(relation.table.key_columns()).all(|(at, to)| {
+                    let from = (from.alias.as_str(), from.table.columns[*at].name.as_str());
+                    let to = (relation.alias.as_str(), relation.table.columns[to].name.as_str());
+                    conjuncts.iter().any(|conjunct| equates(conjunct, from, to))
+                })
+            })
+        };
+        relation.parent = once && all.iter().any(refers);
+    }
+}
+
+fn equates(conjunct: &Expr, one: (&str, &str), other: (&str, &str)) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = conjunct else { return false };
+    let is = |expr: &Expr, (alias, name): (&str, &str)| match expr {
+        Expr::Column(column) => {
+            column.name == name && column.relation.as_ref().is_some_and(|of| of.table() == alias)
+        }
+        _ => false,
+    };
+    (is(left, one) && is(right, other)) || (is(left, other) && is(right, one))
+}

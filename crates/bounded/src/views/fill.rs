@@ -1,0 +1,127 @@
+//! A view over tables that have rows: filled while others write.
+//!
+//! The view is in the schema before the first row is looked at. From then on the rows of one table, the driving one,
+//! are gone through in the order of their keys, and a *watermark* says how far. Writers count what the rows up to
+//! there are part of, and nothing else; what a piece adds and the watermark behind it are one commit. So every row of
+//! the joins is counted once, and a view whose filling crashed is filled by whoever comes next, from the watermark
+//! on.
+
+use super::delta::Maintained;
+use super::groups::Sums;
+use super::keep::key_values;
+use super::overlay::Overlay;
+use crate::error::{Error, Result};
+use crate::keys;
+use crate::rows;
+use crate::schema::{Schema, Table};
+use crate::store::{Condition, Found, Read, Store, Write};
+use crate::write::{Versions, Written, commit};
+
+/// Driving rows of one commit.
+const PIECE: usize = 64;
+/// How often a piece is tried while others write.
+const TRIES: usize = 1_000;
+
+/// Where the watermark of a view stands.
+fn watermark_key(view: &Table) -> Vec<u8> {
+    [b"\0\0\0\0view ".as_slice(), &view.primary().prefix()].concat()
+}
+
+/// The key of the last driving row that is in a view; `None` if there is none yet.
+pub(super) fn watermark(store: &dyn Store, view: &Table) -> Result<Option<Vec<u8>>> {
+    match store.read(&[Read::Get(watermark_key(view))])?.pop() {
+        Some(Found::Value(value)) => Ok(value),
+        _ => Err(Error::Internal("the store gave another answer than was asked for".to_string())),
+    }
+}
+
+/// Fills a view that is in the schema.
+pub(super) fn fill(store: &dyn Store, schema: &Schema, versions: &Versions, view: &Maintained) -> Result<()> {
+    let (mut limit, mut tries) = (PIECE, 0);
+    while tries < TRIES {
+        match piece(store, schema, versions, view, limit)? {
+            Piece::More => (limit, tries) = (PIECE, 0),
+            Piece::Last => return Ok(()),
+            // The fewer rows, the fewer others write to them meanwhile.
+            Piece::Again => (limit, tries) = (1, tries + 1),
+        }
+    }
+    Err(Error::Unavailable(format!(
+        "others write all the time; create materialized view {} again goes on filling it",
+        view.view.name
+    )))
+}
+
+enum Piece {
+    More,
+    Last,
+    Again,
+}
+
+fn piece(
+    store: &dyn Store,
+    schema: &Schema,
+    versions: &Versions,
+    view: &Maintained,
+    limit: usize,
+) -> Result<Piece> {
+    let (Some(driver), Some(delta)) = (view.definition.driver(), view.deltas.first()) else {
+        return Err(Error::Internal(format!("{} has no table to be filled by", view.view.name)));
+    };
+    let overlay = Overlay::new(store);
+    let prefix = driver.table.primary().prefix();
+    let to = keys::behind(&prefix);
+    let from = match watermark(&overlay, &view.view)? {
+        Some(last) if last >= to => return Ok(Piece::Last),
+        Some(last) => [last.as_slice(), &[0]].concat(),
+        None => prefix,
+    };
+    let range = Read::Range { from, to: to.clone(), limit, reverse: false };
+    let Some(Found::Entries(entries)) = overlay.read(&[range])?.pop() else {
+        return Err(Error::Internal("the store gave another answer than was asked for".to_string()));
+    };
+    let mut sums = Sums::new();
+    if view.definition.group.is_empty() {
+        sums.touch(view, vec![], view.view.primary().prefix());
+    }
+    for (_, record) in entries.iter() {
+        let row = rows::batch(&driver.table, std::iter::once(record))?;
+        sums.add(view, &delta.run(&overlay, &key_values(&driver.table, row.columns())?)?, 1)?;
+    }
+    let last = entries.len() < limit;
+    let until = entries.iter().last().map(|(key, _)| key.to_vec()).filter(|_| !last);
+    let Some(changes) = sums.settle(store, &overlay, schema, versions, view)? else {
+        return Ok(Piece::Again);
+    };
+    let put = Write::Put(watermark_key(&view.view), until.unwrap_or(to));
+    match commit(store, schema, &changes, overlay.conditions(), vec![put])? {
+        Written::Rows(_) if last => Ok(Piece::Last),
+        Written::Rows(_) => Ok(Piece::More),
+        Written::Again => Ok(Piece::Again),
+        Written::OtherSchema => Err(Error::Unavailable(format!(
+            "somebody else changed the schema meanwhile; create materialized view {} again goes on filling it",
+            view.view.name
+        ))),
+    }
+}
+
+/// Takes away what is kept of a view that is in no schema any more, and the watermark.
+pub(super) fn clear(store: &dyn Store, view: &Table) -> Result<()> {
+    forget_watermark(store, view)?;
+    for index in &view.indexes {
+        crate::write::each_piece(store, &index.prefix(), |entries| {
+            let gone: Vec<Write> = entries.iter().map(|(key, _)| Write::Delete(key.to_vec())).collect();
+            if !gone.is_empty() {
+                store.commit(&[], &gone)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// The watermark is for a view that is being filled.
+pub(super) fn forget_watermark(store: &dyn Store, view: &Table) -> Result<()> {
+    let none: [Condition; 0] = [];
+    store.commit(&none, &[Write::Delete(watermark_key(view))]).map(|_| ())
+}

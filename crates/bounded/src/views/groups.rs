@@ -1,0 +1,318 @@
+//! The groups of a view: what is added to them, and the rows that they are then.
+//!
+//! Invariants: a group without rows is no row of the view, unless there is no `group by`. What is added is exact: whole
+//! numbers and decimals, never sums of floating-point numbers. An extreme is found again when one as good as it goes.
+
+use super::definition::{Function, Slot};
+use super::delta::Maintained;
+use super::overlay::Overlay;
+use crate::datum::{ColumnBuilder, Datum, Type};
+use crate::error::{Error, Result};
+use crate::keys::{self, KeyOrder};
+use crate::rows;
+use crate::schema::{Schema, Table};
+use crate::store::{Found, Read, Store};
+use crate::write::{RowChange, Versions};
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::common::ScalarValue;
+use std::collections::BTreeMap;
+
+/// What is added to the groups of a view, by their keys.
+pub(super) struct Sums {
+    groups: BTreeMap<Vec<u8>, Group>,
+    /// While the view is being filled, only rows whose driving row is not behind this are counted.
+    until: Option<Option<Vec<u8>>>,
+}
+
+struct Group {
+    /// What its rows have in common.
+    values: Vec<ArrayRef>,
+    rows: i64,
+    aggregates: Vec<Sum>,
+}
+
+/// What is added to an aggregate.
+#[derive(Clone, Default)]
+struct Sum {
+    count: i64,
+    sum: i128,
+    /// Values that come and go, in an order of bytes, for extremes.
+    come: Vec<Vec<u8>>,
+    gone: Vec<Vec<u8>>,
+}
+
+impl Sums {
+    pub fn new() -> Sums {
+        Sums { groups: BTreeMap::new(), until: None }
+    }
+
+    /// Of a view that is filled as far as this driving row.
+    pub fn until(driver: Option<Vec<u8>>) -> Sums {
+        Sums { groups: BTreeMap::new(), until: Some(driver) }
+    }
+
+    /// A group, whatever comes or goes in it.
+    pub fn touch(&mut self, view: &Maintained, values: Vec<ArrayRef>, key: Vec<u8>) {
+        let aggregates = vec![Sum::default(); view.definition.aggregates.len()];
+        self.groups.entry(key).or_insert_with(|| Group { values, rows: 0, aggregates });
+    }
+
+    /// Rows of a delta query, added or taken away.
+    pub fn add(&mut self, view: &Maintained, batch: &RecordBatch, sign: i64) -> Result<()> {
+        let definition = &view.definition;
+        let (groups, arguments) = batch.columns().split_at(definition.group.len());
+        for at in 0..batch.num_rows() {
+            if !self.counts(view, arguments, at)? {
+                continue;
+            }
+            let mut key = view.view.primary().prefix();
+            for column in groups {
+                keys::encode(Datum::of(column, at)?, KeyOrder::ASCENDING, &mut key);
+            }
+            let group = self.groups.entry(key).or_insert_with(|| Group {
+                values: groups.iter().map(|column| column.slice(at, 1)).collect(),
+                rows: 0,
+                aggregates: vec![Sum::default(); definition.aggregates.len()],
+            });
+            group.rows += sign;
+            let mut arguments = arguments.iter();
+            for (aggregate, sum) in definition.aggregates.iter().zip(&mut group.aggregates) {
+                let Some(argument) = aggregate.argument.as_ref().and_then(|_| arguments.next()) else {
+                    continue;
+                };
+                sum.add(aggregate.function, Datum::of(argument, at)?, sign)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a row is among those that are in the view by now.
+    fn counts(&self, view: &Maintained, columns: &[ArrayRef], at: usize) -> Result<bool> {
+        let Some(until) = &self.until else { return Ok(true) };
+        let Some(until) = until else { return Ok(false) };
+        let Some(driver) = view.definition.driver() else { return Ok(true) };
+        let mut key = driver.table.primary().prefix();
+        let parts = &driver.table.primary().parts;
+        for (part, column) in parts.iter().zip(&columns[columns.len() - parts.len()..]) {
+            keys::encode(Datum::of(column, at)?, part.order, &mut key);
+        }
+        Ok(key <= *until)
+    }
+
+    /// The changes of the view's rows; `None` if what is there does not fit, for somebody wrote in between.
+    pub fn settle(
+        self,
+        store: &dyn Store,
+        overlay: &Overlay<'_>,
+        schema: &Schema,
+        versions: &Versions,
+        view: &Maintained,
+    ) -> Result<Option<Vec<RowChange>>> {
+        let groups: Vec<(Vec<u8>, Group)> = self.groups.into_iter().collect();
+        if groups.is_empty() {
+            return Ok(Some(vec![]));
+        }
+        let found = store.read(&groups.iter().map(|(key, _)| Read::Get(key.clone())).collect::<Vec<_>>())?;
+        let mut changes = Vec::with_capacity(groups.len());
+        for ((key, group), found) in groups.into_iter().zip(found) {
+            let Found::Value(before) = found else {
+                return Err(Error::Internal("the store gave another answer than was asked for".to_string()));
+            };
+            let mut totals = Totals::of(view, before.as_ref())?;
+            let Some(stays) = totals.add(overlay, view, &group)? else { return Ok(None) };
+            if !stays && before.is_none() {
+                continue;
+            }
+            let columns = if stays { Some(totals.row(view, &group)?) } else { None };
+            let change =
+                RowChange::new(schema, &view.view, key, before, columns.as_deref(), 0, versions.next())?;
+            changes.push(change);
+        }
+        Ok(Some(changes))
+    }
+}
+
+impl Sum {
+    fn add(&mut self, function: Function, value: Datum<'_>, sign: i64) -> Result<()> {
+        if value == Datum::Null {
+            return Ok(());
+        }
+        self.count += sign;
+        match (function, value) {
+            (Function::Sum | Function::Average, Datum::Int(value)) => {
+                self.sum += i128::from(value) * i128::from(sign)
+            }
+            (Function::Sum | Function::Average, Datum::Decimal(value)) => {
+                let sum = value.checked_mul(sign.into()).and_then(|value| self.sum.checked_add(value));
+                self.sum = sum.ok_or_else(too_large)?;
+            }
+            (Function::Min | Function::Max, value) => {
+                let mut key = Vec::new();
+                keys::encode(value, KeyOrder::ASCENDING, &mut key);
+                if sign > 0 { &mut self.come } else { &mut self.gone }.push(key);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn too_large() -> Error {
+    Error::Data("a sum of a view is larger than its type: cast what is summed to a wider one".to_string())
+}
+
+/// The row of a group.
+struct Totals {
+    rows: i64,
+    aggregates: Vec<Total>,
+}
+
+#[derive(Clone, Default)]
+struct Total {
+    count: i64,
+    sum: i128,
+    /// As bytes in order.
+    extreme: Option<Vec<u8>>,
+}
+
+impl Totals {
+    fn of(view: &Maintained, record: Option<&Vec<u8>>) -> Result<Totals> {
+        let mut totals =
+            Totals { rows: 0, aggregates: vec![Total::default(); view.definition.aggregates.len()] };
+        let Some(batch) = row(&view.view, record)? else { return Ok(totals) };
+        for (slot, column) in view.definition.slots.iter().zip(batch.columns()) {
+            let value = Datum::of(column, 0)?;
+            let number = match value {
+                Datum::Int(value) => i128::from(value),
+                Datum::Decimal(value) => value,
+                _ => 0,
+            };
+            match slot {
+                Slot::Group(_) => {}
+                Slot::Rows => totals.rows = number as i64,
+                Slot::Count(at) => totals.aggregates[*at].count = number as i64,
+                Slot::Sum(at) => totals.aggregates[*at].sum = number,
+                Slot::Value(at) => match view.definition.aggregates[*at].function {
+                    Function::Count => totals.aggregates[*at].count = number as i64,
+                    Function::Sum => totals.aggregates[*at].sum = number,
+                    Function::Min | Function::Max if value != Datum::Null => {
+                        let mut key = Vec::new();
+                        keys::encode(value, KeyOrder::ASCENDING, &mut key);
+                        totals.aggregates[*at].extreme = Some(key);
+                    }
+                    Function::Rows | Function::Average | Function::Min | Function::Max => {}
+                },
+            }
+        }
+        Ok(totals)
+    }
+
+    /// Adds what comes and goes. Says whether the group stays: one without rows does not, unless it is the only one
+    /// there can be. `None` if there would be less than nothing.
+    fn add(&mut self, overlay: &Overlay<'_>, view: &Maintained, group: &Group) -> Result<Option<bool>> {
+        self.rows += group.rows;
+        if self.rows < 0 {
+            return Ok(None);
+        }
+        for (total, more) in self.aggregates.iter_mut().zip(&group.aggregates) {
+            total.count += more.count;
+            total.sum = total.sum.checked_add(more.sum).ok_or_else(too_large)?;
+        }
+        let stays = self.rows > 0 || group.values.is_empty();
+        if stays {
+            for (at, more) in group.aggregates.iter().enumerate() {
+                self.extreme(overlay, view, group, at, more)?;
+            }
+        }
+        Ok(Some(stays))
+    }
+
+    fn extreme(
+        &mut self,
+        overlay: &Overlay<'_>,
+        view: &Maintained,
+        group: &Group,
+        at: usize,
+        more: &Sum,
+    ) -> Result<()> {
+        let (Some(next), total) = (&view.extremes[at], &mut self.aggregates[at]) else { return Ok(()) };
+        let least = view.definition.aggregates[at].function == Function::Min;
+        let better = |a: &Vec<u8>, b: &Vec<u8>| if least { a < b } else { a > b };
+        let goes = more.gone.iter().any(|gone| total.extreme.as_ref().is_none_or(|held| !better(held, gone)));
+        if !goes {
+            for value in &more.come {
+                if total.extreme.as_ref().is_none_or(|held| better(value, held)) {
+                    total.extreme = Some(value.clone());
+                }
+            }
+            return Ok(());
+        }
+        let values = group.values.iter().map(|column| Ok(ScalarValue::try_from_array(column, 0)?));
+        let batch = next.run(overlay, &values.collect::<Result<Vec<_>>>()?)?;
+        total.extreme = None;
+        if batch.num_rows() > 0 && !batch.column(0).is_null(0) {
+            let mut key = Vec::new();
+            keys::encode(Datum::of(batch.column(0), 0)?, KeyOrder::ASCENDING, &mut key);
+            total.extreme = Some(key);
+        }
+        Ok(())
+    }
+
+    /// The row as columns of one value.
+    fn row(&self, view: &Maintained, group: &Group) -> Result<Vec<ArrayRef>> {
+        let columns = view.view.columns.iter().zip(&view.definition.slots).map(|(column, slot)| {
+            let mut builder = ColumnBuilder::new(column.of, 1)?;
+            match slot {
+                Slot::Group(at) => builder.append(Datum::of(&group.values[*at], 0)?)?,
+                Slot::Rows => builder.append(Datum::Int(self.rows))?,
+                Slot::Count(at) => builder.append(Datum::Int(self.aggregates[*at].count))?,
+                Slot::Sum(at) => builder.append(number(column.of, self.aggregates[*at].sum)?)?,
+                Slot::Value(at) => self.value(view, *at, column.of, &mut builder)?,
+            }
+            Ok(builder.finish())
+        });
+        columns.collect()
+    }
+
+    fn value(&self, view: &Maintained, at: usize, of: Type, builder: &mut ColumnBuilder) -> Result<()> {
+        let total = &self.aggregates[at];
+        let aggregate = &view.definition.aggregates[at];
+        match aggregate.function {
+            Function::Rows => builder.append(Datum::Int(self.rows)),
+            Function::Count => builder.append(Datum::Int(total.count)),
+            Function::Sum | Function::Average if total.count == 0 => builder.append(Datum::Null),
+            Function::Sum => builder.append(number(of, total.sum)?),
+            Function::Average => builder.append(average(aggregate.of, of, total)?),
+            Function::Min | Function::Max => match &total.extreme {
+                None => builder.append(Datum::Null),
+                Some(key) => {
+                    builder.append(keys::decode(of, KeyOrder::ASCENDING, &mut key.as_slice())?.datum())
+                }
+            },
+        }
+    }
+}
+
+fn number(of: Type, value: i128) -> Result<Datum<'static>> {
+    match of {
+        Type::Decimal(..) => Ok(Datum::Decimal(value)),
+        _ => i64::try_from(value).map(Datum::Int).map_err(|_| too_large()),
+    }
+}
+
+/// As DataFusion has it: whole numbers as floating-point ones, decimals with up to four more digits, cut off.
+fn average(from: Type, to: Type, total: &Total) -> Result<Datum<'static>> {
+    match (from, to) {
+        (Type::Decimal(_, from), Type::Decimal(_, to)) => {
+            let scaled =
+                total.sum.checked_mul(10_i128.pow((to - from).max(0) as u32)).ok_or_else(too_large)?;
+            Ok(Datum::Decimal(scaled / i128::from(total.count)))
+        }
+        _ => Ok(Datum::Float(total.sum as f64 / total.count as f64)),
+    }
+}
+
+/// A record as columns of one value.
+pub(super) fn row(table: &Table, record: Option<&Vec<u8>>) -> Result<Option<RecordBatch>> {
+    record.map(|record| rows::batch(table, std::iter::once(record.as_slice()))).transpose()
+}

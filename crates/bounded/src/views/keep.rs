@@ -1,0 +1,108 @@
+//! What a statement does to views: deltas to changes of rows, in the statement's own commit.
+//!
+//! The rows of a statement are gone through one by one: what depended on the row before is taken away, the row is put
+//! over the store, and what depends on it then is added. All that was looked at becomes a condition of the commit, so
+//! views are right whatever others write at the same time: whoever comes second tries again.
+
+use super::delta::Maintained;
+use super::fill::watermark;
+use super::groups::{Sums, row};
+use super::overlay::Overlay;
+use crate::error::Result;
+use crate::schema::{Schema, Table};
+use crate::store::{Condition, Store, Write};
+use crate::write::{RowChange, Versions};
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::common::ScalarValue;
+
+/// What a statement does to views.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// Changes of their rows.
+    pub changes: Vec<RowChange>,
+    /// What has to be true for these to be right.
+    pub conditions: Vec<Condition>,
+}
+
+/// What changes of tables do to views; `None` if others wrote in between, so that nothing fits.
+pub(crate) fn keep(
+    store: &dyn Store,
+    schema: &Schema,
+    versions: &Versions,
+    views: &[Maintained],
+    changes: &[RowChange],
+) -> Result<Option<Kept>> {
+    if views.is_empty() {
+        return Ok(Some(Kept::default()));
+    }
+    let overlay = Overlay::new(store);
+    let mut sums = Vec::with_capacity(views.len());
+    for view in views {
+        sums.push(match view.is_building() {
+            true => Sums::until(watermark(&overlay, &view.view)?),
+            false => Sums::new(),
+        });
+    }
+    for change in changes {
+        one(&overlay, views, &mut sums, change)?;
+    }
+    let mut kept = Kept::default();
+    for (view, sums) in views.iter().zip(sums) {
+        match sums.settle(store, &overlay, schema, versions, view)? {
+            Some(changes) => kept.changes.extend(changes),
+            None => return Ok(None),
+        }
+    }
+    kept.conditions = overlay.conditions();
+    Ok(Some(kept))
+}
+
+/// Goes over a changed row: what depends on it goes, it changes, what depends on it then comes.
+fn one(overlay: &Overlay<'_>, views: &[Maintained], sums: &mut [Sums], change: &RowChange) -> Result<()> {
+    let table = &change.table;
+    let (old, new) = (row(table, change.before.as_ref())?, row(table, change.after.as_ref())?);
+    let (old, new) = (old.as_ref().map(RecordBatch::columns), new.as_ref().map(RecordBatch::columns));
+    let Some(there) = old.or(new) else { return Ok(()) };
+    let key = key_values(table, there)?;
+    let mut touched = Vec::with_capacity(views.len());
+    for (view, sums) in views.iter().zip(sums) {
+        if view.is_touched(table, old, new)? {
+            touched.push((view, sums));
+        }
+    }
+    let mut each = |sign: i64| {
+        for (view, sums) in &mut touched {
+            for delta in &view.deltas {
+                sums.add(view, &delta.run(overlay, &key)?, sign)?;
+            }
+        }
+        Ok(())
+    };
+    if old.is_some() {
+        each(-1)?;
+    }
+    overlay.write(change.writes());
+    match new {
+        Some(_) => each(1),
+        None => Ok(()),
+    }
+}
+
+/// The primary key of a row, as parameters.
+pub(super) fn key_values(table: &Table, columns: &[ArrayRef]) -> Result<Vec<ScalarValue>> {
+    let values = table.key_columns().into_iter().map(|at| Ok(ScalarValue::try_from_array(&columns[at], 0)?));
+    values.collect()
+}
+
+/// The writes of a change, as the store gets them.
+impl RowChange {
+    fn writes(&self) -> impl Iterator<Item = Write> {
+        let removed = self.removed.iter().cloned().map(Write::Delete);
+        let added = self.added.iter().map(|added| Write::Put(added.key.clone(), added.value.clone()));
+        let record = match &self.after {
+            Some(record) => Write::Put(self.key.clone(), record.clone()),
+            None => Write::Delete(self.key.clone()),
+        };
+        removed.chain(added).chain(std::iter::once(record))
+    }
+}

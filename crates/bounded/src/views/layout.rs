@@ -1,0 +1,188 @@
+//! The rows of a view as those of a table: what its query returns, then what is hidden.
+
+use super::definition::{Aggregate, Function, Output, Relation, Slot};
+use crate::compile::coerced;
+use crate::datum::Type;
+use crate::error::{Error, Result};
+use crate::schema::{Column, ForeignKey, Index, IndexKind, IndexState, KeyPart, Table, View};
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::{Expr, ExprSchemable};
+
+/// Columns, and what stands in them, as they are put together.
+pub(super) struct Layout<'a> {
+    relations: &'a [Relation],
+    input: &'a DFSchema,
+    group: &'a [Expr],
+    aggregates: &'a [Aggregate],
+    columns: Vec<Column>,
+    slots: Vec<Slot>,
+}
+
+impl<'a> Layout<'a> {
+    /// The columns of a query that returns these.
+    pub fn of(
+        relations: &'a [Relation],
+        input: &'a DFSchema,
+        group: &'a [Expr],
+        aggregates: &'a [Aggregate],
+        outputs: Vec<Output>,
+    ) -> Result<Layout<'a>> {
+        let mut layout = Layout { relations, input, group, aggregates, columns: vec![], slots: vec![] };
+        for (slot, name) in outputs {
+            if !name.chars().all(|c| c.is_alphanumeric() || c == '_') {
+                return Err(Error::invalid(format!(
+                    "{name} is a column of the view: give it a name, {name} as n"
+                )));
+            }
+            layout.add(slot, name)?;
+        }
+        layout.hide()?;
+        Ok(layout)
+    }
+
+    fn add(&mut self, slot: Slot, name: String) -> Result<()> {
+        if self.columns.iter().any(|known| known.name == name) {
+            return Err(Error::invalid(format!(
+                "two columns of the view are called {name:?}: write … as another name"
+            )));
+        }
+        let (of, nullable) = self.type_of(slot)?;
+        self.columns.push(Column { name, of, nullable });
+        self.slots.push(slot);
+        Ok(())
+    }
+
+    /// What is needed to keep the rows and not asked for.
+    fn hide(&mut self) -> Result<()> {
+        for at in 0..self.group.len() {
+            if !self.slots.contains(&Slot::Group(at)) {
+                self.add(Slot::Group(at), format!("#group{at}"))?;
+            }
+        }
+        for (at, aggregate) in self.aggregates.iter().enumerate() {
+            if matches!(aggregate.function, Function::Sum | Function::Average) {
+                self.add(Slot::Count(at), format!("#count{at}"))?;
+            }
+            if aggregate.function == Function::Average {
+                self.add(Slot::Sum(at), format!("#sum{at}"))?;
+            }
+        }
+        self.add(Slot::Rows, "#rows".to_string())
+    }
+
+    /// The table, and what stands in its columns.
+    pub fn table(self, name: &str, sql: &str) -> (Table, Vec<Slot>) {
+        let key = (0..self.group.len()).filter_map(|at| self.place(at));
+        let key =
+            Index::new(format!("{name}_key"), IndexKind::Primary, key.map(KeyPart::ascending).collect());
+        let mut tables: Vec<String> =
+            self.relations.iter().map(|relation| relation.table.name.clone()).collect();
+        tables.sort();
+        tables.dedup();
+        let references = self.references();
+        let table = Table {
+            name: name.to_string(),
+            columns: self.columns,
+            indexes: vec![key],
+            foreign_keys: vec![],
+            limits: vec![],
+            view: Some(View { sql: sql.to_string(), tables, references, state: IndexState::Building }),
+        };
+        (table, self.slots)
+    }
+
+    /// The column of what it is grouped by.
+    fn place(&self, group: usize) -> Option<usize> {
+        self.slots.iter().position(|slot| *slot == Slot::Group(group))
+    }
+
+    /// A group that has the whole key of a relation, or of what that refers to, refers to it too: its rows are there.
+    fn references(&self) -> Vec<ForeignKey> {
+        let place = |relation: &Relation, at: usize| {
+            let name = &relation.table.columns[at].name;
+            let column = Expr::Column(datafusion::common::Column::new(Some(relation.alias.as_str()), name));
+            self.place(self.group.iter().position(|expr| *expr == column)?)
+        };
+        let mut found: Vec<ForeignKey> = Vec::new();
+        for relation in self.relations {
+            let table = &relation.table;
+            let itself = ForeignKey { columns: table.key_columns(), table: table.name.clone() };
+            for key in table.foreign_keys.iter().chain([&itself]) {
+                let columns: Option<Vec<usize>> = key.columns.iter().map(|at| place(relation, *at)).collect();
+                let key = columns.map(|columns| ForeignKey { columns, table: key.table.clone() });
+                found.extend(key.filter(|key| !found.contains(key)));
+            }
+        }
+        found
+    }
+
+    /// The type of a column, and whether it can be null.
+    fn type_of(&self, slot: Slot) -> Result<(Type, bool)> {
+        Ok(match slot {
+            Slot::Rows | Slot::Count(_) => (Type::Int64, false),
+            Slot::Sum(at) => (summed(self.aggregates[at].of), false),
+            Slot::Value(at) => (value_type(&self.aggregates[at])?, true),
+            Slot::Group(at) => {
+                let expr = &self.group[at];
+                let of = match self.column_of_table(expr) {
+                    Some(column) => column.of,
+                    None => stored_type(&coerced(expr.clone(), self.input)?.get_type(self.input)?, expr)?,
+                };
+                (of, expr.nullable(self.input)?)
+            }
+        })
+    }
+
+    /// The column of a table that an expression is: its type has a length.
+    fn column_of_table(&self, expr: &Expr) -> Option<&Column> {
+        let Expr::Column(column) = expr else { return None };
+        let alias = column.relation.as_ref()?.table();
+        let relation = self.relations.iter().find(|relation| relation.alias == alias)?;
+        Some(&relation.table.columns[relation.table.column(&column.name).ok()?])
+    }
+}
+
+fn value_type(aggregate: &Aggregate) -> Result<Type> {
+    Ok(match aggregate.function {
+        Function::Rows | Function::Count => Type::Int64,
+        Function::Sum => match aggregate.of {
+            Type::Decimal(precision, scale) => Type::Decimal((precision + 10).min(38), scale),
+            of => summed(of),
+        },
+        Function::Average => match aggregate.of {
+            Type::Decimal(precision, scale) => Type::Decimal((precision + 4).min(38), (scale + 4).min(38)),
+            Type::Int16 | Type::Int32 | Type::Int64 => Type::Float64,
+            of => return Err(Error::invalid(format!("there is no average of {of}"))),
+        },
+        Function::Min | Function::Max => aggregate.of,
+    })
+}
+
+fn summed(of: Type) -> Type {
+    match of {
+        Type::Decimal(_, scale) => Type::Decimal(38, scale),
+        _ => Type::Int64,
+    }
+}
+
+/// The type of a column that holds values of an expression.
+pub(super) fn stored_type(of: &DataType, expr: &Expr) -> Result<Type> {
+    Ok(match of {
+        DataType::Boolean => Type::Bool,
+        DataType::Int16 => Type::Int16,
+        DataType::Int32 => Type::Int32,
+        DataType::Int64 => Type::Int64,
+        DataType::Float64 => Type::Float64,
+        DataType::Decimal128(precision, scale) => Type::Decimal(*precision, *scale),
+        DataType::Utf8 | DataType::Utf8View => Type::Text(None),
+        DataType::Binary => Type::Bytes(None),
+        DataType::Date32 => Type::Date,
+        DataType::Timestamp(TimeUnit::Microsecond, None) => Type::Timestamp,
+        other => {
+            return Err(Error::invalid(format!(
+                "{expr} is {other}, and no column has that type: cast it to another"
+            )));
+        }
+    })
+}

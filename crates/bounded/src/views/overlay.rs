@@ -1,0 +1,141 @@
+//! A store as it will be when a statement is done, and what was read of it as it is.
+//!
+//! Invariant: if every condition of [`conditions`](Overlay::conditions) holds, every answer that was given is what the
+//! store, with the writes put over it, still says. So a commit under these conditions is as if nobody else were there.
+
+use crate::error::{Error, Result};
+use crate::store::{Capabilities, Condition, Entries, Found, Outcome, Read, Store, Write};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(super) struct Overlay<'s> {
+    store: &'s dyn Store,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Keys that the statement writes or deletes.
+    written: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// Values that were seen.
+    seen: BTreeSet<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Ranges that were seen to the end, and how many keys were there.
+    ranges: BTreeSet<(Vec<u8>, Vec<u8>, usize)>,
+}
+
+impl<'s> Overlay<'s> {
+    pub fn new(store: &'s dyn Store) -> Overlay<'s> {
+        Overlay { store, state: Mutex::default() }
+    }
+
+    /// Puts writes over the store.
+    pub fn write(&self, writes: impl Iterator<Item = Write>) {
+        let mut state = self.state();
+        for write in writes {
+            match write {
+                Write::Put(key, value) => state.written.insert(key, Some(value)),
+                Write::Delete(key) => state.written.insert(key, None),
+            };
+        }
+    }
+
+    /// What has to be true for all answers to be true.
+    pub fn conditions(self) -> Vec<Condition> {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let seen = state.seen.into_iter().map(|(key, value)| Condition::Same { key, value });
+        let ranges = state.ranges.into_iter().map(|(from, to, keys)| Condition::AtMost { from, to, keys });
+        seen.chain(ranges).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// What of a request the store has to be asked; `None` if the answer is here.
+    fn outer(&self, request: &Read) -> Option<Read> {
+        match request {
+            Read::Get(key) => (!self.written.contains_key(key)).then(|| request.clone()),
+            // As many more as are hidden here, so that enough are left.
+            Read::Range { from, to, limit, reverse } if from < to => {
+                let hidden = self.written.range(from.clone()..to.clone()).count();
+                let limit = limit.saturating_add(hidden);
+                Some(Read::Range { from: from.clone(), to: to.clone(), limit, reverse: *reverse })
+            }
+            Read::Range { .. } | Read::Count { .. } => None,
+        }
+    }
+
+    fn answer(&mut self, request: &Read, asked: Option<(Read, Found)>) -> Result<Found> {
+        match (request, asked) {
+            (Read::Get(key), None) => Ok(Found::Value(self.written.get(key).cloned().flatten())),
+            (Read::Get(key), Some((_, Found::Value(value)))) => {
+                self.seen.insert((key.clone(), value.clone()));
+                Ok(Found::Value(value))
+            }
+            (Read::Range { .. }, None) => Ok(Found::Entries(Entries::default())),
+            (Read::Range { from, to, limit, reverse }, Some((asked, Found::Entries(entries)))) => {
+                self.saw(&asked, &entries);
+                let mut all: BTreeMap<&[u8], &[u8]> = entries.iter().collect();
+                for (key, value) in self.written.range(from.clone()..to.clone()) {
+                    match value {
+                        Some(value) => all.insert(key, value),
+                        None => all.remove(key.as_slice()),
+                    };
+                }
+                let mut merged = Entries::default();
+                let mut push = |(key, value): (&&[u8], &&[u8])| merged.push(key, value);
+                match reverse {
+                    false => all.iter().take(*limit).for_each(&mut push),
+                    true => all.iter().rev().take(*limit).for_each(&mut push),
+                }
+                Ok(Found::Entries(merged))
+            }
+            _ => Err(Error::Internal("the store gave another answer than was asked for".to_string())),
+        }
+    }
+
+    /// A range and all that was in it.
+    fn saw(&mut self, asked: &Read, entries: &Entries) {
+        let Read::Range { from, to, limit, reverse } = asked else { return };
+        let last = entries.iter().last().map(|(key, _)| key.to_vec()).filter(|_| entries.len() == *limit);
+        // What is behind the last one was not looked at.
+        let (from, to) = match (last, reverse) {
+            (None, _) => (from.clone(), to.clone()),
+            (Some(last), false) => (from.clone(), [last.as_slice(), &[0]].concat()),
+            (Some(last), true) => (last, to.clone()),
+        };
+        self.ranges.insert((from, to, entries.len()));
+        self.seen.extend(entries.iter().map(|(key, value)| (key.to_vec(), Some(value.to_vec()))));
+    }
+}
+
+impl Store for Overlay<'_> {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    fn read(&self, requests: &[Read]) -> Result<Vec<Found>> {
+        let outer: Vec<Option<Read>> = {
+            let state = self.state();
+            requests.iter().map(|request| state.outer(request)).collect()
+        };
+        let asked: Vec<Read> = outer.iter().flatten().cloned().collect();
+        let mut found = match asked.is_empty() {
+            true => vec![],
+            false => self.store.read(&asked)?,
+        }
+        .into_iter();
+        let mut state = self.state();
+        let answers = requests.iter().zip(outer).map(|(request, asked)| {
+            let asked = asked.and_then(|asked| Some((asked, found.next()?)));
+            state.answer(request, asked)
+        });
+        answers.collect()
+    }
+
+    fn commit(&self, _: &[Condition], _: &[Write]) -> Result<Outcome> {
+        Err(Error::Internal("what a view reads was asked to write".to_string()))
+    }
+}

@@ -1,0 +1,149 @@
+//! The most that a write can cost, from the schema alone: what `atomic` and `ordered` do, counted.
+//!
+//! Invariant: no call of `write` makes more requests, conditions or writes than this says, unless it goes over what a
+//! crash left in an index.
+
+use super::Kind;
+use crate::bound::WriteBound;
+use crate::datum::Type;
+use crate::schema::{Index, IndexKind, Part, Schema, Table};
+use crate::store::{Atomicity, Capabilities};
+use crate::target::Target;
+
+/// What the change of one row touches, at most.
+struct Touched {
+    /// Entries that come.
+    added: u64,
+    /// Those of unique indexes among them.
+    unique: u64,
+    /// Entries that go.
+    removed: u64,
+    /// Rows that are looked for because this one refers to them.
+    references: u64,
+    /// References that may point at this row.
+    referring: u64,
+    limits: Vec<Limit>,
+}
+
+/// A limit that a row is counted against.
+struct Limit {
+    /// How many rows it allows.
+    rows: u64,
+    /// In how many partitions they are counted.
+    partitions: u64,
+}
+
+impl Limit {
+    /// Requests that count its rows: keys first, and if these are too many the rows that they stand for.
+    fn counted(&self) -> u64 {
+        self.partitions.saturating_mul(2).saturating_add(self.rows).saturating_add(1)
+    }
+}
+
+/// The bound of writing so many rows.
+pub(crate) fn bound(schema: &Schema, target: &Target, rows: u64, capabilities: Capabilities) -> WriteBound {
+    let touched = Touched::of(schema, target, capabilities);
+    let each = match capabilities.atomicity {
+        Atomicity::Batch => touched.as_a_whole(),
+        Atomicity::Key => touched.key_by_key(),
+    };
+    let mut bound = each.times(rows);
+    for view in target.views.iter() {
+        let entries = |view: &Table| {
+            let others = view.indexes.iter().filter(|index| index.kind != IndexKind::Primary);
+            others.map(|index| entries(view, index)).fold(0, u64::saturating_add)
+        };
+        bound.then(&view.bound(target.kind, &target.changed, rows, &entries));
+    }
+    // The rows and the version of the schema are looked at together.
+    bound.requests = bound.requests.saturating_add(rows).saturating_add(1);
+    bound.rounds = bound.rounds.saturating_add(1);
+    if capabilities.atomicity == Atomicity::Batch {
+        bound.conditions = bound.conditions.saturating_add(1);
+    }
+    bound
+}
+
+impl Touched {
+    fn of(schema: &Schema, target: &Target, capabilities: Capabilities) -> Touched {
+        let Target { kind, table, changed, .. } = target;
+        let touches = |columns: &[usize]| columns.iter().any(|column| changed.contains(column));
+        let indexes = table.indexes.iter().filter(|index| index.kind != IndexKind::Primary);
+        let indexes: Vec<&Index> = indexes.filter(|index| touches(&index_columns(index))).collect();
+        let entries = indexes.iter().map(|index| entries(table, index)).fold(0, u64::saturating_add);
+        let unique = indexes.iter().filter(|index| index.kind == IndexKind::Unique).count() as u64;
+        let (comes, goes) = match kind {
+            Kind::Insert => (true, false),
+            Kind::Upsert | Kind::Update => (true, true),
+            Kind::Delete => (false, true),
+        };
+        let references = table.foreign_keys.iter().filter(|key| touches(&key.columns)).count() as u64;
+        let limits = table.limits.iter().filter(|limit| limit.columns.is_empty() || touches(&limit.columns));
+        let limits = limits.map(|limit| Limit {
+            rows: limit.rows,
+            partitions: capabilities.order.partitions(limit.columns.len()),
+        });
+        let limits = limits.collect();
+        Touched {
+            added: if comes { entries } else { 0 },
+            unique: if comes { unique } else { 0 },
+            removed: if goes { entries } else { 0 },
+            references: if comes { references } else { 0 },
+            referring: if comes { 0 } else { schema.references_to(&table.name).count() as u64 },
+            limits: if comes { limits } else { vec![] },
+        }
+    }
+
+    /// In one commit with all its conditions.
+    fn as_a_whole(&self) -> WriteBound {
+        WriteBound {
+            rows: 1,
+            requests: 0,
+            rounds: 0,
+            conditions: 1 + self.unique + self.references + self.referring + self.limits.len() as u64,
+            writes: 1_u64.saturating_add(self.added).saturating_add(self.removed),
+        }
+    }
+
+    /// Step by step; a unique key can be one that has to be taken over, a limit one that has to be counted again by
+    /// rows, and the row one that is taken back.
+    fn key_by_key(&self) -> WriteBound {
+        let limits = self.limits.len() as u64;
+        let counted = self.limits.iter().map(Limit::counted).fold(0, u64::saturating_add);
+        let back =
+            if self.limits.is_empty() && self.unique == 0 { 0 } else { 1_u64.saturating_add(self.added) };
+        let cleared = self.removed.max(back);
+        WriteBound {
+            rows: 1,
+            requests: (self.references + self.referring + 3 * self.unique)
+                .saturating_add(self.removed)
+                .saturating_add(counted),
+            rounds: 1 + self.referring + 1 + 3 * self.unique + 3 * limits,
+            conditions: (1 + 2 * self.unique).saturating_add(cleared),
+            writes: (1 + self.unique).saturating_add(self.added).saturating_add(cleared),
+        }
+    }
+}
+
+/// The columns that the entries of an index are made of.
+fn index_columns(index: &Index) -> Vec<usize> {
+    let of = |part: &Part| match part {
+        Part::Column(at) => vec![*at],
+        Part::Words(columns) => columns.clone(),
+    };
+    index.parts.iter().flat_map(|part| of(&part.part)).collect()
+}
+
+/// How many entries a row has in an index, at most.
+fn entries(table: &Table, index: &Index) -> u64 {
+    let words = |at: &usize| match table.columns[*at].of {
+        // Between two words stands at least one character.
+        Type::Text(Some(length)) => u64::from(length).div_ceil(2),
+        _ => u64::MAX,
+    };
+    let of = |part: &Part| match part {
+        Part::Column(_) => 1,
+        Part::Words(columns) => columns.iter().map(words).fold(0, u64::saturating_add),
+    };
+    index.parts.iter().map(|part| of(&part.part)).fold(1, u64::saturating_mul)
+}

@@ -1,0 +1,111 @@
+//! Python's values for the parameters of a statement, in the way of a Python call: by place, then by name.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use whimbrel_bounded::Argument;
+use whimbrel_bounded::plan::ParameterType;
+use whimbrel_plan::names::nearest;
+
+use arrow::datatypes::DataType;
+
+use crate::error::invalid;
+use crate::{types, values};
+
+/// The values for these parameters.
+pub fn of(
+    parameters: &[ParameterType],
+    by_place: &Bound<'_, PyTuple>,
+    by_name: &Bound<'_, PyDict>,
+) -> PyResult<Vec<Argument>> {
+    if by_place.len() > parameters.len() {
+        return Err(invalid(format!(
+            "the statement has {} parameters, and {} values were given",
+            parameters.len(),
+            by_place.len()
+        )));
+    }
+    no_strangers(parameters, by_place.len(), by_name)?;
+    let value = |(at, parameter): (usize, &ParameterType)| {
+        let given = match &parameter.name {
+            _ if at < by_place.len() => Some(by_place.get_item(at)?),
+            Some(name) => by_name.get_item(name)?,
+            None => None,
+        };
+        match given {
+            Some(given) => argument(&given, parameter, at),
+            None => Err(invalid(format!("there is no value for parameter {}", shown(parameter, at)))),
+        }
+    };
+    parameters.iter().enumerate().map(value).collect()
+}
+
+/// What has no parameters takes no values.
+pub fn none(by_place: &Bound<'_, PyTuple>, by_name: &Bound<'_, PyDict>) -> PyResult<()> {
+    of(&[], by_place, by_name).map(|_| ())
+}
+
+/// Every name is that of a parameter which has no value yet.
+fn no_strangers(parameters: &[ParameterType], by_place: usize, by_name: &Bound<'_, PyDict>) -> PyResult<()> {
+    let known: Vec<&str> = parameters.iter().filter_map(|parameter| parameter.name.as_deref()).collect();
+    for name in by_name.keys() {
+        let name: String = name.extract()?;
+        match parameters.iter().position(|parameter| parameter.name.as_deref() == Some(&name)) {
+            Some(at) if at < by_place => {
+                return Err(invalid(format!("parameter :{name} was given by its place already")));
+            }
+            Some(_) => {}
+            None => {
+                let hint = match nearest(&name, &known).first() {
+                    Some(near) => format!("did you mean :{near}?"),
+                    None if known.is_empty() => "it has no parameters with names".to_string(),
+                    None => format!("there are :{}", known.join(", :")),
+                };
+                return Err(invalid(format!("the statement has no parameter :{name}; {hint}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn argument(given: &Bound<'_, PyAny>, parameter: &ParameterType, at: usize) -> PyResult<Argument> {
+    let one = |object: &Bound<'_, PyAny>| {
+        let object = of_library(object, &parameter.of)?;
+        values::literal(&object, Some(&parameter.of)).map_err(|_| {
+            let wanted = types::name(&parameter.of);
+            invalid(format!(
+                "parameter {} takes {wanted}, and {} does not fit",
+                shown(parameter, at),
+                values::show(&object)
+            ))
+        })
+    };
+    let single = given.is_instance_of::<PyString>() || given.is_instance_of::<PyBytes>();
+    match (parameter.list, given.try_iter()) {
+        (Some(_), Ok(items)) if !single => {
+            let items = items.map(|item| one(&item?)).collect::<PyResult<_>>()?;
+            Ok(Argument::Many(items))
+        }
+        (Some(_), _) => Err(invalid(format!(
+            "parameter {} is a list, and {} is none",
+            shown(parameter, at),
+            values::show(given)
+        ))),
+        (None, _) => one(given).map(Argument::One),
+    }
+}
+
+/// A UUID is a text or sixteen bytes, as its column has it.
+fn of_library<'py>(object: &Bound<'py, PyAny>, of: &DataType) -> PyResult<Bound<'py, PyAny>> {
+    let class = object.get_type();
+    if class.name()?.to_cow()? != "UUID" {
+        return Ok(object.clone());
+    }
+    match of {
+        DataType::Binary => object.getattr("bytes"),
+        _ => Ok(object.str()?.into_any()),
+    }
+}
+
+fn shown(parameter: &ParameterType, at: usize) -> String {
+    parameter.name.as_ref().map_or_else(|| format!("{}", at + 1), |name| format!(":{name}"))
+}

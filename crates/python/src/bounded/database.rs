@@ -1,0 +1,160 @@
+//! A database.
+
+use datafusion::common::plan_err;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use std::time::Duration;
+use whimbrel_bounded::{Database, Executor, Options, predict};
+use whimbrel_sql::Session;
+
+use super::page::{self, BoundedPage};
+use super::prediction::{self, LatencyChart};
+use super::query::BoundedQuery;
+use super::{arguments, detached};
+use crate::error::{OrRaise, invalid};
+use crate::sql::in_text;
+
+/// A database over a store.
+#[pyclass(frozen, module = "whimbrel._whimbrel")]
+pub struct BoundedDatabase {
+    database: Database,
+}
+
+#[pymethods]
+impl BoundedDatabase {
+    /// Opens what is at an address.
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        url: &str,
+        executor: &str,
+        make_indexes: bool,
+        most_requests: u64,
+        cursor_key: Option<Vec<u8>>,
+    ) -> PyResult<BoundedDatabase> {
+        let options = Options {
+            executor: executor_of(executor)?,
+            make_indexes,
+            most_requests,
+            cursor_key: cursor_key.map(key_of).transpose()?,
+            ..Options::default()
+        };
+        Ok(BoundedDatabase { database: detached(py, "", || Database::open_url(url, options))? })
+    }
+
+    /// Runs the statements of a script; the answer of the last one.
+    #[pyo3(signature = (sql, values, named))]
+    fn execute(
+        &self,
+        py: Python<'_>,
+        sql: &str,
+        values: &Bound<'_, PyTuple>,
+        named: &Bound<'_, PyDict>,
+    ) -> PyResult<Option<BoundedPage>> {
+        let statements = Session::split(sql).map_err(|error| in_text(error, sql))?;
+        let Some((last, before)) = statements.split_last() else {
+            return plan_err!("there is no statement").or_raise();
+        };
+        let given = !values.is_empty() || !named.is_empty();
+        if given && !before.is_empty() {
+            return Err(invalid("values are for one statement: execute the others by themselves"));
+        }
+        for statement in before {
+            self.run(py, statement.text, values, named)?;
+        }
+        self.run(py, last.text, values, named)
+    }
+
+    /// Compiles a statement, and makes the indexes that it needs.
+    fn prepare(&self, py: Python<'_>, sql: &str) -> PyResult<BoundedQuery> {
+        let prepared = detached(py, sql, || self.database.prepare(sql))?;
+        Ok(BoundedQuery { database: self.database.clone(), prepared, sql: sql.to_string() })
+    }
+
+    /// The plan of a statement and its bound; nothing is made.
+    fn explain(&self, py: Python<'_>, sql: &str) -> PyResult<String> {
+        Ok(detached(py, sql, || self.database.compile(sql))?.to_string())
+    }
+
+    /// Takes away what a crash left in indexes: how many entries were removed and how many added.
+    fn repair(&self, py: Python<'_>, seconds: f64) -> PyResult<(u64, u64)> {
+        let wait = Duration::try_from_secs_f64(seconds).map_err(|error| invalid(error.to_string()))?;
+        let repaired = detached(py, "", || self.database.repair(wait))?;
+        Ok((repaired.removed, repaired.added))
+    }
+
+    /// Reads the schema again.
+    fn refresh(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, "", || self.database.refresh())
+    }
+
+    /// Measures the store, and keeps in it what was measured.
+    fn measure(
+        &self,
+        py: Python<'_>,
+        intervals: usize,
+        samples: usize,
+        clients: usize,
+        pause: f64,
+        add: bool,
+    ) -> PyResult<()> {
+        let pause = Duration::try_from_secs_f64(pause).map_err(|error| invalid(error.to_string()))?;
+        let options = predict::Options { intervals, samples, clients, pause, ..predict::Options::default() };
+        prediction::measure(py, &self.database, &options, add)
+    }
+
+    /// A promise against a limit in a query.
+    fn chart(
+        &self,
+        py: Python<'_>,
+        sql: &str,
+        slo: &str,
+        limit: &str,
+        values: Vec<u64>,
+    ) -> PyResult<LatencyChart> {
+        prediction::chart(py, &self.database, sql, slo, limit, values)
+    }
+
+    /// The names of the tables.
+    fn tables(&self) -> Vec<String> {
+        self.database.schema().tables().map(|table| table.name.clone()).collect()
+    }
+
+    /// Closes the store.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.database.close());
+    }
+}
+
+impl BoundedDatabase {
+    fn run(
+        &self,
+        py: Python<'_>,
+        sql: &str,
+        values: &Bound<'_, PyTuple>,
+        named: &Bound<'_, PyDict>,
+    ) -> PyResult<Option<BoundedPage>> {
+        if !detached(py, sql, || self.database.takes_values(sql))? {
+            arguments::none(values, named)?;
+            let answer = detached(py, sql, || self.database.execute(sql, &[]))?;
+            return Ok(answer.map(BoundedPage::from));
+        }
+        let prepared = detached(py, sql, || self.database.prepare(sql))?;
+        page::called(py, &prepared, sql, values, named, None).map(Some)
+    }
+}
+
+fn executor_of(name: &str) -> PyResult<Executor> {
+    match name {
+        "parallel" => Ok(Executor::Parallel),
+        "simple" => Ok(Executor::Simple),
+        "lazy" => Ok(Executor::Lazy),
+        other => Err(invalid(format!("executor is \"parallel\", \"simple\" or \"lazy\", not {other:?}"))),
+    }
+}
+
+fn key_of(bytes: Vec<u8>) -> PyResult<[u8; 32]> {
+    bytes.try_into().map_err(|bytes: Vec<u8>| {
+        invalid(format!("a cursor key has 32 bytes, not {}: secrets.token_bytes(32) makes one", bytes.len()))
+    })
+}

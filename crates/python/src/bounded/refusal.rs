@@ -1,0 +1,116 @@
+//! Errors, bounds and refusals on their way to Python.
+
+use pyo3::prelude::*;
+use whimbrel_bounded::{self as bounded, Bytes, Error, Refusal};
+
+use crate::error::of_class;
+
+/// The exception for an error; the place in the text is shown where there is one.
+pub fn raise(error: Error, sql: &str) -> PyErr {
+    match error {
+        Error::Invalid(error) => of_class("InvalidError", (whimbrel_sql::render(&error, sql),)),
+        Error::Data(text) => of_class("DataError", (text,)),
+        Error::Unavailable(text) => of_class("UnavailableError", (text,)),
+        Error::Internal(text) => {
+            of_class("InternalError", (format!("{text}. This is a bug in Whimbrel: please report it"),))
+        }
+        Error::Unbounded(refusal) => refused(&refusal),
+    }
+}
+
+fn refused(refusal: &Refusal) -> PyErr {
+    let fixes: Vec<Fix> = refusal.fixes.iter().map(Fix::from).collect();
+    let (reason, drawing) = (refusal.reason.clone(), refusal.drawing.clone());
+    of_class("UnboundedError", (refusal.to_string(), reason, drawing, fixes))
+}
+
+/// The most that a call of a query can cost, whatever is in the store. A number is none where there is no most:
+/// the query was allowed to be unbounded.
+#[pyclass(frozen, eq, module = "whimbrel.bounded")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    /// Requests to the store.
+    #[pyo3(get)]
+    requests: Option<u64>,
+    /// Rounds of requests, one after the other: what a call waits for.
+    #[pyo3(get)]
+    rounds: u64,
+    /// Keys and values that come back.
+    #[pyo3(get)]
+    tuples: Option<u64>,
+    /// Their bytes; none also if a column has no length.
+    #[pyo3(get)]
+    bytes: Option<u64>,
+    /// Rows that the call returns.
+    #[pyo3(get)]
+    rows: Option<u64>,
+    text: String,
+}
+
+impl From<&bounded::Bound> for Bound {
+    fn from(bound: &bounded::Bound) -> Bound {
+        let finite = |number: u64| (number != u64::MAX).then_some(number);
+        Bound {
+            requests: finite(bound.requests),
+            rounds: bound.rounds,
+            tuples: finite(bound.tuples),
+            bytes: match bound.bytes {
+                Bytes::AtMost(bytes) => finite(bytes),
+                Bytes::NoLength(_) => None,
+            },
+            rows: finite(bound.rows),
+            text: bound.to_string(),
+        }
+    }
+}
+
+#[pymethods]
+impl Bound {
+    fn __str__(&self) -> &str {
+        &self.text
+    }
+
+    fn __repr__(&self) -> String {
+        let shown = |number: Option<u64>| number.map_or("None".to_string(), |number| number.to_string());
+        format!(
+            "Bound(requests={}, rounds={}, tuples={}, bytes={}, rows={})",
+            shown(self.requests),
+            self.rounds,
+            shown(self.tuples),
+            shown(self.bytes),
+            shown(self.rows)
+        )
+    }
+}
+
+/// A change that gives a query a bound. It was compiled before it was offered.
+#[pyclass(frozen, eq, get_all, module = "whimbrel.bounded")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fix {
+    /// What it does.
+    title: String,
+    /// The statements or the query to write.
+    paste: String,
+    /// Whether it is the schema that changes, not the query.
+    changes_schema: bool,
+    /// The bound of the query with it.
+    bound: Bound,
+}
+
+impl From<&bounded::Fix> for Fix {
+    fn from(fix: &bounded::Fix) -> Fix {
+        Fix {
+            title: fix.title.clone(),
+            paste: fix.paste.clone(),
+            changes_schema: fix.changes_schema,
+            bound: Bound::from(&fix.bound),
+        }
+    }
+}
+
+#[pymethods]
+impl Fix {
+    fn __repr__(&self) -> String {
+        format!("Fix(title={:?}, paste={:?}, bound={})", self.title, self.paste, self.bound.__repr__())
+    }
+}

@@ -1,0 +1,189 @@
+//! Sums, differences and products of decimals, without a check for each of their values.
+//!
+//! The library's kernels multiply and add 128 bits with a check for overflow at every step. Where both values fit in
+//! 64 bits nothing can overflow, and that is so in nearly all batches: a batch is computed as if it were, while it is
+//! looked whether it was; if not, the library computes it again and says which value is too large.
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::compute::kernels::numeric::{add_wrapping, mul_wrapping, sub_wrapping};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::physical_expr_common::datum::apply;
+use std::sync::{Arc, LazyLock};
+
+/// The largest power of ten by which a value of 64 bits can be multiplied, and two of them added, in 128.
+const MOST_DIGITS: u8 = 18;
+
+static PLUS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Unchecked::function("decimal_plus", Operator::Plus));
+static MINUS: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Unchecked::function("decimal_minus", Operator::Minus));
+static TIMES: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Unchecked::function("decimal_times", Operator::Multiply));
+
+/// The plan with the arithmetic of its decimals done here.
+pub(crate) fn unchecked(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up(|plan| {
+        let computes = matches!(
+            plan,
+            LogicalPlan::Projection(_)
+                | LogicalPlan::Filter(_)
+                | LogicalPlan::Aggregate(_)
+                | LogicalPlan::Window(_)
+        );
+        if !computes {
+            return Ok(Transformed::no(plan));
+        }
+        let schema = merge_schema(&plan.inputs());
+        let names = NamePreserver::new(&plan);
+        plan.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let expr = expr.transform_up(|expr| rewritten(expr, &schema))?;
+            Ok(expr.update_data(|expr| name.restore(expr)))
+        })
+    })
+    .data()
+}
+
+fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return Ok(Transformed::no(expr)) };
+    let function = match op {
+        Operator::Plus => &PLUS,
+        Operator::Minus => &MINUS,
+        Operator::Multiply => &TIMES,
+        _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
+    };
+    Ok(match (left.get_type(schema)?, right.get_type(schema)?) {
+        (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) if from.abs_diff(to) <= MOST_DIGITS => {
+            let args = vec![*left, *right];
+            Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args)))
+        }
+        _ => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+    })
+}
+
+/// An operation on two decimals.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Unchecked {
+    name: &'static str,
+    op: Operator,
+    signature: Signature,
+}
+
+impl Unchecked {
+    fn function(name: &'static str, op: Operator) -> Arc<ScalarUDF> {
+        let signature = Signature::any(2, Volatility::Immutable);
+        Arc::new(ScalarUDF::new_from_impl(Unchecked { name, op, signature }))
+    }
+
+    /// The result where all values fit in 64 bits.
+    fn of_narrow(&self, left: &Values, right: &Values, rows: usize, scales: (i8, i8)) -> Option<Vec<i128>> {
+        let factor = |scale: i8| 10_i64.pow(u32::from((scales.0.max(scales.1)).abs_diff(scale)));
+        let (l, r) = (factor(scales.0), factor(scales.1));
+        let wide = |value: i64, factor: i64| i128::from(value) * i128::from(factor);
+        match (self.op, l == 1 && r == 1) {
+            (Operator::Multiply, _) => computed(left, right, rows, wide),
+            (Operator::Plus, true) => computed(left, right, rows, |a, b| i128::from(a) + i128::from(b)),
+            (Operator::Plus, false) => computed(left, right, rows, |a, b| wide(a, l) + wide(b, r)),
+            (Operator::Minus, true) => computed(left, right, rows, |a, b| i128::from(a) - i128::from(b)),
+            (Operator::Minus, false) => computed(left, right, rows, |a, b| wide(a, l) - wide(b, r)),
+            _ => None,
+        }
+    }
+}
+
+impl ScalarUDFImpl for Unchecked {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        let [left, right] = types else { return internal_err!("{} has two arguments", self.name) };
+        BinaryTypeCoercer::new(left, &self.op, right).get_result_type()
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+        Ok(Arc::new(Field::new(self.name, self.return_type(&types)?, nullable)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [left, right] = args.args.as_slice() else {
+            return internal_err!("{} has two arguments", self.name);
+        };
+        let scales = (left.data_type(), right.data_type());
+        if let (Some(l), Some(r)) = (Values::of(left), Values::of(right))
+            && let (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) = scales
+            && let DataType::Decimal128(precision, scale) = args.return_type()
+            && let Some(values) = self.of_narrow(&l, &r, args.number_rows, (from, to))
+        {
+            let nulls = NullBuffer::union(l.nulls(), r.nulls());
+            let values =
+                Decimal128Array::new(values.into(), nulls).with_precision_and_scale(*precision, *scale)?;
+            return Ok(ColumnarValue::Array(Arc::new(values) as ArrayRef));
+        }
+        match self.op {
+            Operator::Plus => apply(left, right, add_wrapping),
+            Operator::Minus => apply(left, right, sub_wrapping),
+            _ => apply(left, right, mul_wrapping),
+        }
+    }
+}
+
+/// One side of an operation.
+enum Values<'a> {
+    Each(&'a Decimal128Array),
+    Always(i128),
+}
+
+impl Values<'_> {
+    /// None: it is a null for all rows.
+    fn of(value: &ColumnarValue) -> Option<Values<'_>> {
+        match value {
+            ColumnarValue::Array(values) => values.as_primitive_opt::<Decimal128Type>().map(Values::Each),
+            ColumnarValue::Scalar(ScalarValue::Decimal128(value, _, _)) => value.map(Values::Always),
+            ColumnarValue::Scalar(_) => None,
+        }
+    }
+
+    fn nulls(&self) -> Option<&NullBuffer> {
+        match self {
+            Values::Each(values) => values.nulls(),
+            Values::Always(_) => None,
+        }
+    }
+}
+
+/// The results; none if a value does not fit in 64 bits, or there is no row by row to compute.
+fn computed(left: &Values, right: &Values, rows: usize, of: impl Fn(i64, i64) -> i128) -> Option<Vec<i128>> {
+    // Has a bit wherever one of the values has one that was cut off.
+    let mut cut = 0;
+    let mut each = |left: i128, right: i128| {
+        let (l, r) = (left as i64, right as i64);
+        cut |= (i128::from(l) ^ left) | (i128::from(r) ^ right);
+        of(l, r)
+    };
+    let results: Vec<i128> = match (left, right) {
+        (Values::Each(l), Values::Each(r)) => {
+            l.values().iter().zip(r.values()).map(|(l, r)| each(*l, *r)).collect()
+        }
+        (Values::Each(l), Values::Always(r)) => l.values().iter().map(|l| each(*l, *r)).collect(),
+        (Values::Always(l), Values::Each(r)) => r.values().iter().map(|r| each(*l, *r)).collect(),
+        (Values::Always(_), Values::Always(_)) => return None,
+    };
+    (cut == 0 && results.len() == rows).then_some(results)
+}
