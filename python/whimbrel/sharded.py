@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import inspect
-import os
-import warnings
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from . import _whimbrel as native
 from . import feeds
 from ._types import Key, RowFunction
-from .display import html_plan, text_table
+from .actions import Actions
+from .display import html_plan
 from .errors import InvalidError
-from .events import Event
 from .expressions import Expr
 from .ingress import Ingress, checked
 from .outputs import several, single_or_list
 from .program import Program
 from .schema import Schema
-from .settings import Runtime, default_shards, with_changes
+from .settings import default_shards
 from .stream import Stream, result_of
-from .subscription import Subscription, each_event, each_row
-from .table import Table
-from .view import Rows, View
-
-if TYPE_CHECKING:
-    import pandas
-    import polars
-    import pyarrow
 
 Scope = Literal["global", "local"]
 
 
-class ShardedStream:
+class ShardedStream(Actions):
     """
     A dataset in a fixed number of shards, bounded or live, and what is to be done with it.
 
@@ -63,7 +53,7 @@ class ShardedStream:
     └───────┴───────┴────────┴───────┘
     """
 
-    __slots__ = ("_plan",)
+    __slots__ = ()
 
     def __init__(self, plan: native.Plan) -> None:
         self._plan = plan
@@ -511,175 +501,6 @@ class ShardedStream:
         """
         return ShardedStream(self._plan.changes())
 
-    # Actions.
-
-    def collect(
-        self, *, runtime: Runtime | None = None, progress: bool | None = None, batch_rows: int | None = None
-    ) -> Table:
-        """
-        Run, and hold the result in memory.
-
-        Parameters
-        ----------
-        runtime, progress, batch_rows
-            As in `config`, which says what holds where nothing is given.
-
-        Returns
-        -------
-        Table
-            The rows of all shards, one shard after the other; with a time, each shard in order of it.
-
-        Raises
-        ------
-        DataError
-            If the input is out of order under ``disorder="raise"``, a file is broken, or a Python function
-            fails.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> len(wb.from_rows([{"item": "a"}, {"item": "b"}]).collect())
-        2
-        """
-        with feeds.running(self._plan) as poll:
-            return Table(native.collect(self._plan, self._options(runtime, progress, batch_rows), poll))
-
-    def to_arrow(self, **options: Any) -> pyarrow.Table | Table:
-        """
-        Run, and give the result to pyarrow, without a copy.
-
-        Parameters
-        ----------
-        **options
-            As in `collect`.
-
-        Returns
-        -------
-        pyarrow.Table or Table
-            As in `collect`. Where pyarrow is not installed, our own `Table`, which speaks the same interface.
-        """
-        table = self.collect(**options)
-        try:
-            return table.to_arrow()
-        except InvalidError:
-            return table
-
-    def to_polars(self, **options: Any) -> polars.DataFrame:
-        """
-        Run, and give the result to polars.
-
-        Parameters
-        ----------
-        **options
-            As in `collect`.
-
-        Returns
-        -------
-        polars.DataFrame
-            As in `collect`.
-        """
-        return self.collect(**options).to_polars()
-
-    def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """
-        Run, and give the result to pandas.
-
-        Parameters
-        ----------
-        **options
-            As in `collect`.
-
-        Returns
-        -------
-        pandas.DataFrame
-            As in `collect`.
-        """
-        return self.collect(**options).to_pandas()
-
-    def to_rows(self, **options: Any) -> list[native.Row]:
-        """
-        Run, and list the result's rows.
-
-        Parameters
-        ----------
-        **options
-            As in `collect`.
-
-        Returns
-        -------
-        list of Row
-            Objects with ``row.item``, ``row["item"]``, ``dict(row)``.
-        """
-        return self.collect(**options).to_rows()
-
-    def to_events(self, **options: Any) -> list[Event]:
-        """
-        Run, and list what the result says, as it says it: intervals, edges and punctuations.
-
-        Parameters
-        ----------
-        **options
-            As in `collect`.
-
-        Returns
-        -------
-        list of Event
-            The events of all shards, one shard after the other.
-
-        Raises
-        ------
-        InvalidError
-            If the stream has no time.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> clicks = wb.from_events([wb.start_edge(3, {"item": "a"}), wb.end_edge(3, 5, {"item": "a"})])
-        >>> clicks.to_events()[:2]
-        [Event(kind='start', start=3, end=None, row=Row(item='a')), Event(kind='end', start=3, end=5,
-        row=Row(item='a'))]
-        """
-        if self.time is None:
-            raise InvalidError(
-                "this stream has no time, so no events; give its source one with time=, or use to_rows()"
-            )
-        with feeds.running(self._plan) as poll:
-            return [
-                Event(*event) for event in native.collect_events(self._plan, self._options(**options), poll)
-            ]
-
-    def show(self, n: int = 10, **options: Any) -> None:
-        """
-        Run until there are `n` rows, and print them.
-
-        Parameters
-        ----------
-        n
-            How many rows.
-        **options
-            As in `collect`.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> wb.from_rows([{"item": "a"}, {"item": "b"}]).show(1)
-        ┌────────┐
-        │ item   │
-        │ string │
-        ├────────┤
-        │ a      │
-        │ …      │
-        └────────┘
-        """
-        if n < 0:
-            raise InvalidError(f"show takes a number of rows that is not negative, not {n}")
-        with feeds.running(self._plan) as poll:
-            table = native.head(self._plan, self._options(**options), n + 1, poll)
-        print(text_table(table.slice(0, n), more=table.num_rows() > n))
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.collect().__arrow_c_stream__(requested_schema)
-
     def to_memory(self, **options: Any) -> ShardedStream:
         """
         Run, and hold the result in memory, in its shards, to go on with.
@@ -703,195 +524,6 @@ class ShardedStream:
         """
         with feeds.running(self._plan) as poll:
             return ShardedStream(native.to_memory(self._plan, self._options(**options), poll))
-
-    def to_storage(self, path: str | os.PathLike[str], *, replace: bool = False, **options: Any) -> list[str]:
-        """
-        Run, and write the result to Parquet files, one for each shard.
-
-        Parameters
-        ----------
-        path
-            The folder; it is made if it does not exist.
-        replace
-            Whether Parquet files that are in the folder already are removed once the new ones are complete;
-            by default they are an error.
-        **options
-            As in `collect`.
-
-        Returns
-        -------
-        list of str
-            The paths of the files. ``wb.read(path + "/*.parquet", time="start", end="end")`` reads them.
-
-        Raises
-        ------
-        InvalidError
-            If there are Parquet files in the folder.
-        DataError
-            If a file cannot be written.
-        """
-        with feeds.running(self._plan) as poll:
-            return native.to_storage(self._plan, self._options(**options), os.fspath(path), replace, poll)
-
-    def to_binary_stream(self, streams: Iterable[Any], **options: Any) -> None:
-        """
-        Run, and write the result to open files in Arrow's IPC streaming format, one for each shard.
-
-        Parameters
-        ----------
-        streams
-            As many binary file objects (anything with ``write``) as there are shards.
-        **options
-            As in `collect`.
-
-        Raises
-        ------
-        InvalidError
-            If there are not as many files as shards.
-
-        Examples
-        --------
-        >>> import io
-        >>> import whimbrel as wb
-        >>> file = io.BytesIO()
-        >>> wb.from_rows([{"item": "a"}]).to_binary_stream([file])
-        >>> file.tell() > 0
-        True
-        """
-        files = list(streams)
-        if len(files) != self.shards:
-            raise InvalidError(
-                f"there are {self.shards} shards and {len(files)} files; give one for each shard"
-            )
-        with feeds.running(self._plan) as poll:
-            native.to_binary_stream(self._plan, self._options(**options), files, poll)
-
-    def subscribe(
-        self,
-        callback: Callable[[Any], Any],
-        *,
-        form: Literal["rows", "tables", "events"] = "rows",
-        late: Callable[[Table], Any] | None = None,
-        runtime: Runtime | None = None,
-        batch_rows: int | None = None,
-    ) -> Subscription:
-        """
-        Run in the background, and call a function with results as they become final.
-
-        Parameters
-        ----------
-        callback
-            Called on a thread of the engine, for one result after the other. What it raises ends the query.
-        form
-            What it is called with: ``"rows"``, one `Row` each; ``"tables"``, a `Table` for each batch;
-            ``"events"``, `Event` objects with edges and punctuations.
-        late
-            Called with tables of rows that came too late and were dropped: of their source's columns, those
-            that the query uses.
-        runtime, batch_rows
-            As in `config`.
-
-        Returns
-        -------
-        Subscription
-            To wait for the end or to stop.
-
-        Warns
-        -----
-        UserWarning
-            If nothing is final before the sources are closed, because rows of the result change as rows of a
-            live source without time come: `changes` and `maintain` are for that.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> clicks = wb.live({"time": "int64", "item": "string"}, time="time")
-        >>> seen = []
-        >>> subscription = clicks.query(lambda q: q.tumbling(10).aggregate(n=wb.count())).subscribe(
-        ...     seen.append
-        ... )
-        >>> clicks.push([(3, "a"), (5, "b"), (12, "a")])
-        >>> clicks.close()
-        >>> subscription.wait()
-        True
-        >>> seen
-        [Row(start=10, end=20, n=2), Row(start=20, end=30, n=1)]
-        """
-        if form not in ("rows", "tables", "events"):
-            raise InvalidError(f'form is "rows", "tables" or "events", not {form!r}')
-        if form == "events" and self.time is None:
-            raise InvalidError("this stream has no time, so no events; give its source one with time=")
-        if not self._plan.final_at_once():
-            warnings.warn(
-                "rows of this result change as rows of its live source come, so none is final, and none is "
-                "handed out, before the source is closed; for what changes, subscribe to .changes() (in SQL: "
-                "emit changes)",
-                stacklevel=2,
-            )
-        settings = self._options(runtime, False, batch_rows)
-        on_late = None if late is None else lambda table: late(Table(table))
-        if form == "events":
-            job = native.subscribe_events(self._plan, settings, each_event(callback), on_late)
-        else:
-            on_table = each_row(callback) if form == "rows" else lambda table: callback(Table(table))
-            job = native.subscribe(self._plan, settings, on_table, on_late)
-        feeds.reads(self._plan, job)
-        return Subscription(job, feeds.start(self._plan))
-
-    def maintain(
-        self,
-        callback: Callable[[Table], Any] | None = None,
-        *,
-        runtime: Runtime | None = None,
-        batch_rows: int | None = None,
-    ) -> View:
-        """
-        Run in the background, and keep the result up to date while rows come.
-
-        Parameters
-        ----------
-        callback
-            Called after each change, on a thread of the engine, with a table of what has changed, as
-            `changes` gives it.
-        runtime, batch_rows
-            As in `config`.
-
-        Returns
-        -------
-        View
-            To look at the rows that the result has, to wait for the end, or to stop.
-
-        Raises
-        ------
-        InvalidError
-            If the result cannot be kept up to date; the message says why, and what to do.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> clicks = wb.live({"item": "string"})
-        >>> with wb.sql("select item, count(*) as n from c group by item", c=clicks).maintain() as view:
-        ...     clicks.push([("a",), ("b",), ("a",)])
-        ...     clicks.close()
-        ...     view.wait()
-        True
-        >>> view.snapshot()
-        [{'item': 'a', 'n': 2}, {'item': 'b', 'n': 1}]
-        """
-        if self.time is not None:
-            raise InvalidError("a stream with time has rows that live and end: subscribe to it")
-        plan = self._plan.changes()
-        rows = Rows(callback)
-        job = native.subscribe(plan, self._options(runtime, False, batch_rows), rows.change, None)
-        feeds.reads(plan, job)
-        return View(rows, job, feeds.start(plan))
-
-    def _options(
-        self, runtime: Runtime | None = None, progress: bool | None = None, batch_rows: int | None = None
-    ) -> native.Options:
-        given = {"runtime": runtime, "progress": progress, "batch_rows": batch_rows}
-        settings = with_changes(**{name: value for name, value in given.items() if value is not None})
-        return native.Options(settings.runtime, settings.batch_rows, settings.progress)
 
 
 def _indent(text: str) -> str:

@@ -42,6 +42,23 @@ pub enum Type {
 }
 
 impl Type {
+    /// The type of a column that holds such values, without a length.
+    pub(crate) fn holding(values: &DataType) -> Option<Type> {
+        Some(match values {
+            DataType::Boolean => Type::Bool,
+            DataType::Int16 => Type::Int16,
+            DataType::Int32 => Type::Int32,
+            DataType::Int64 => Type::Int64,
+            DataType::Float64 => Type::Float64,
+            DataType::Decimal128(precision, scale) => Type::Decimal(*precision, *scale),
+            DataType::Utf8 | DataType::Utf8View => Type::Text(None),
+            DataType::Binary => Type::Bytes(None),
+            DataType::Date32 => Type::Date,
+            DataType::Timestamp(TimeUnit::Microsecond, None) => Type::Timestamp,
+            _ => return None,
+        })
+    }
+
     /// The type of its Arrow column.
     pub fn arrow(self) -> DataType {
         match self {

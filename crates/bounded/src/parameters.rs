@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::execute::{Argument, typed};
 use crate::plan::ParameterType;
 use crate::rows::{put, take, take_value, take_varint, varint};
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
 
 /// A cursor stands in addresses of pages: longer values are not carried.
@@ -41,7 +40,7 @@ pub(crate) fn carried(types: &[ParameterType], given: &[Argument]) -> Result<Vec
 fn encode(values: &[(&ParameterType, Vec<ScalarValue>)]) -> Result<Option<Vec<u8>>> {
     let mut out = vec![VALUES];
     for (parameter, values) in values {
-        let Some(of) = type_of(&parameter.of) else { return Ok(None) };
+        let Some(of) = Type::holding(&parameter.of) else { return Ok(None) };
         if parameter.list.is_some() {
             varint(values.len() as u64, &mut out);
         }
@@ -64,7 +63,7 @@ pub(crate) fn values(types: &[ParameterType], carried: &[u8]) -> Result<Option<V
     let Some((&VALUES, mut rest)) = carried.split_first() else { return Ok(None) };
     let mut arguments = Vec::with_capacity(types.len());
     for parameter in types {
-        let of = type_of(&parameter.of).ok_or_else(damaged)?;
+        let of = Type::holding(&parameter.of).ok_or_else(damaged)?;
         arguments.push(match parameter.list {
             None => Argument::One(decode(of, &mut rest)?),
             Some(most) => {
@@ -86,23 +85,6 @@ fn decode(of: Type, rest: &mut &[u8]) -> Result<ScalarValue> {
         _ => column.append(take_value(of, rest)?)?,
     }
     Ok(ScalarValue::try_from_array(&column.finish(), 0)?)
-}
-
-/// The type of a column that holds such values.
-fn type_of(of: &DataType) -> Option<Type> {
-    Some(match of {
-        DataType::Boolean => Type::Bool,
-        DataType::Int16 => Type::Int16,
-        DataType::Int32 => Type::Int32,
-        DataType::Int64 => Type::Int64,
-        DataType::Float64 => Type::Float64,
-        DataType::Decimal128(precision, scale) => Type::Decimal(*precision, *scale),
-        DataType::Utf8 => Type::Text(None),
-        DataType::Binary => Type::Bytes(None),
-        DataType::Date32 => Type::Date,
-        DataType::Timestamp(TimeUnit::Microsecond, None) => Type::Timestamp,
-        _ => return None,
-    })
 }
 
 fn damaged() -> Error {

@@ -270,7 +270,7 @@ mod tests {
         let source = Source { file: "q.sql".into(), text: text.into() };
         let place = source.place(found[1].span.clone());
         assert_eq!((place.line, place.column, place.end_line, place.end_column), (5, 3, 6, 3));
-        let within = text.find("-- inner").unwrap();
-        assert_eq!(source.place(within..within).column, 15);
+        let within = text.find("-- inner").map(|at| source.place(at..at).column);
+        assert_eq!(within, Some(15));
     }
 }

@@ -250,6 +250,36 @@ impl Database {
         self.inner.model()
     }
 
+    /// The model that the store keeps, to predict with.
+    ///
+    /// # Errors
+    /// As [`model`](Database::model); `Data` if the store was not measured.
+    pub fn measured(&self) -> Result<Model> {
+        self.model()?.ok_or_else(|| {
+            Error::Data(
+                "the store was not measured: run `whimbrel bounded measure STORE`, or call Database.measure() in Python"
+                    .to_string(),
+            )
+        })
+    }
+
+    /// Measures the store, and keeps what was measured in it: in place of what was measured before, or added to it.
+    ///
+    /// # Errors
+    /// As [`measure`](Database::measure) and [`keep_model`](Database::keep_model).
+    pub fn measure_and_keep(&self, options: &super::Options, add: bool) -> Result<Model> {
+        let fresh = self.measure(options)?;
+        let model = match self.model()?.filter(|_| add) {
+            Some(mut model) => {
+                model.extend(fresh)?;
+                model
+            }
+            None => fresh,
+        };
+        self.keep_model(&model)?;
+        Ok(model)
+    }
+
     /// Measures the store of this database; [`Model::measure`].
     ///
     /// # Errors

@@ -4,7 +4,8 @@
 //! creates it again; or out of the schema, with rows under keys that nobody asks for and no index is ever given
 //! again.
 
-use super::{Command, clear, fill, filled, propose};
+use super::fill::clear;
+use super::{Command, fill, filled, propose};
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::schema::IndexState;

@@ -108,16 +108,7 @@ fn piece(
 /// Takes away what is kept of a view that is in no schema any more, and the watermark.
 pub(super) fn clear(store: &dyn Store, view: &Table) -> Result<()> {
     forget_watermark(store, view)?;
-    for index in &view.indexes {
-        crate::write::each_piece(store, &index.prefix(), |entries| {
-            let gone: Vec<Write> = entries.iter().map(|(key, _)| Write::Delete(key.to_vec())).collect();
-            if !gone.is_empty() {
-                store.commit(&[], &gone)?;
-            }
-            Ok(())
-        })?;
-    }
-    Ok(())
+    crate::write::erase(store, &view.indexes)
 }
 
 /// The watermark is for a view that is being filled.

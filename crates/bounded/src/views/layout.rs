@@ -5,7 +5,7 @@ use crate::compile::coerced;
 use crate::datum::Type;
 use crate::error::{Error, Result};
 use crate::schema::{Column, ForeignKey, Index, IndexKind, IndexState, KeyPart, Table, View};
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 
@@ -168,21 +168,7 @@ fn summed(of: Type) -> Type {
 
 /// The type of a column that holds values of an expression.
 pub(super) fn stored_type(of: &DataType, expr: &Expr) -> Result<Type> {
-    Ok(match of {
-        DataType::Boolean => Type::Bool,
-        DataType::Int16 => Type::Int16,
-        DataType::Int32 => Type::Int32,
-        DataType::Int64 => Type::Int64,
-        DataType::Float64 => Type::Float64,
-        DataType::Decimal128(precision, scale) => Type::Decimal(*precision, *scale),
-        DataType::Utf8 | DataType::Utf8View => Type::Text(None),
-        DataType::Binary => Type::Bytes(None),
-        DataType::Date32 => Type::Date,
-        DataType::Timestamp(TimeUnit::Microsecond, None) => Type::Timestamp,
-        other => {
-            return Err(Error::invalid(format!(
-                "{expr} is {other}, and no column has that type: cast it to another"
-            )));
-        }
+    Type::holding(of).ok_or_else(|| {
+        Error::invalid(format!("{expr} is {of}, and no column has that type: cast it to another"))
     })
 }

@@ -189,11 +189,6 @@ fn filled(store: &dyn Store, view: &Table) -> Result<()> {
     fill::forget_watermark(store, view)
 }
 
-/// Takes away the rows of a view that is in no schema any more.
-fn clear(store: &dyn Store, view: &Table) -> Result<()> {
-    fill::clear(store, view)
-}
-
 impl Maintained {
     /// All its plans.
     pub fn plans(&self) -> impl Iterator<Item = &Plan> {

@@ -1,4 +1,4 @@
-//! The keys of an index that was dropped.
+//! The keys of indexes, and views, that were dropped.
 //!
 //! The schema without it is there before the first key goes, and its number is never given again: what a crash
 //! leaves is read by nobody.

@@ -20,7 +20,6 @@ mod repair;
 pub(crate) use atomic::apply as commit;
 pub(crate) use bound::bound;
 pub(crate) use build::build;
-pub(crate) use build::each_piece;
 pub(crate) use change::Change as RowChange;
 pub(crate) use erase::erase;
 pub use repair::Repaired;

@@ -2,26 +2,9 @@
 //! the same rows, and no call asks for more than was proven.
 
 use crate::stores::{Kind, everywhere};
-use crate::support::{counted, over, rows, script};
+use crate::support::{Dice, counted, over, rows, script};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::prelude::SessionContext;
-
-/// Random numbers that are the same everywhere.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % sides
-    }
-
-    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.roll(of.len() as u64) as usize]
-    }
-}
 
 /// A type, and some values of it as they are written.
 const TYPES: [(&str, [&str; 5]); 6] = [

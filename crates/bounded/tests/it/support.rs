@@ -53,3 +53,20 @@ pub fn refusal(db: &Database, sql: &str) -> Refusal {
         Ok(compiled) => panic!("{sql} was taken:\n{compiled}"),
     }
 }
+
+/// Random numbers that are the same everywhere.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % sides
+    }
+
+    pub fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.roll(of.len() as u64) as usize]
+    }
+}

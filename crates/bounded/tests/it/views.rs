@@ -1,7 +1,7 @@
 //! Views: at every instant what their queries would return, whatever is written, by whomever, and whatever crashes; and no
 //! write costs more than was proven.
 
-use crate::support::{Any, ask, bound, counted, over, refusal, rows, script};
+use crate::support::{Any, Dice, ask, bound, counted, over, refusal, rows, script};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
@@ -86,19 +86,6 @@ const VIEWS: [(&str, &str); 9] = [
     ("dozens", "select l.o, l.n, i.kind, l.qty from lines l join items i on i.i = l.i where l.qty >= 12"),
     ("weeks", "select day / 7 as week, count(*) as n from orders group by day / 7"),
 ];
-
-/// Random numbers that are the same everywhere.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % sides
-    }
-}
 
 fn value(dice: &mut Dice) -> (String, String) {
     let qty = if dice.roll(6) == 0 { "null".into() } else { dice.roll(20).to_string() };

@@ -89,15 +89,7 @@ fn failed(error: Error) -> Failure {
 
 fn measure(store: &str, options: &Options, add: bool) -> Result<(), Error> {
     let db = Database::open_url(store, bounded::Options::default())?;
-    let fresh = db.measure(options)?;
-    let model = match db.model()?.filter(|_| add) {
-        Some(mut model) => {
-            model.extend(fresh)?;
-            model
-        }
-        None => fresh,
-    };
-    db.keep_model(&model)?;
+    let model = db.measure_and_keep(options, add)?;
     println!("{} intervals, each fan-out at least {} times in each", model.intervals(), model.samples());
     Ok(())
 }
@@ -117,11 +109,7 @@ impl Predict {
     /// What there is to say, and the picture.
     fn answer(&self) -> Result<(String, Option<String>), Error> {
         let db = Database::open_url(&self.store, bounded::Options::default())?;
-        let Some(model) = db.model()? else {
-            let store = &self.store;
-            let missing = format!("the store was not measured: run `whimbrel bounded measure {store}`");
-            return Err(Error::Data(missing));
-        };
+        let model = db.measured()?;
         Ok(match self.vary.as_slice() {
             [] => (db.prepare(&self.query)?.predict(&model, self.slo)?.to_string(), None),
             [sweep] => {
@@ -133,44 +121,5 @@ impl Predict {
                 (map.to_string(), Some(map.svg()))
             }
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::ffi::OsString;
-    use whimbrel_bounded::EmbeddedStore;
-
-    const QUERY: &str = "select text from thoughts where owner = ? order by at desc limit 10";
-
-    fn whimbrel(arguments: &[&str]) -> u8 {
-        crate::run(["whimbrel", "bounded"].iter().chain(arguments).map(OsString::from), None)
-    }
-
-    #[test]
-    fn a_store_is_measured_and_a_picture_drawn() {
-        let folder = std::env::temp_dir().join(format!("whimbrel-bounded-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = |name: &str| folder.join(name).display().to_string();
-        let (store, svg) = (path("app.redb"), path("chart.svg"));
-        let table = "create table thoughts (owner varchar(20), at bigint, text varchar(140), primary key (owner, at))";
-        let db = Database::open(EmbeddedStore::open(&store).unwrap()).unwrap();
-        db.execute(table, &[]).unwrap();
-        drop(db);
-        let rows = ["--vary", "rows=1..20"];
-        let predict =
-            |more: &[&str]| whimbrel(&[&["predict", &store, QUERY, "--slo", "50% under 10s"], more].concat());
-        assert_eq!(predict(&[]), 1, "it was not measured yet");
-        let measure = ["measure", &store, "--intervals", "1", "--samples", "5"];
-        assert_eq!(whimbrel(&measure), 0);
-        assert_eq!(whimbrel(&[&measure[..], &["--add"]].concat()), 0);
-        assert_eq!(predict(&[]), 0);
-        assert_eq!(predict(&[&rows[..], &["--svg", &svg]].concat()), 0);
-        assert!(std::fs::read_to_string(&svg).unwrap().contains("50% under 10s"));
-        assert_eq!(predict(&[&rows[..], &["--vary", "thoughts(owner)=5..50"]].concat()), 0);
-        assert_eq!(predict(&["--vary", "rows"]), 2);
-        assert_eq!(whimbrel(&["predict", &store, QUERY, "--slo", "often"]), 2);
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

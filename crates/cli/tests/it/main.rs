@@ -1,6 +1,7 @@
 //! The command as others see it: what it prints, where, and with which exit code it ends.
 
 mod bench;
+mod bounded;
 mod command;
 mod files;
 mod lint;

@@ -2,8 +2,8 @@
 
 use pyo3::prelude::*;
 use std::time::Duration;
-use whimbrel_bounded::predict::{self, Chart, Knob, Model, Options, Slo, Sweep};
-use whimbrel_bounded::{Database, Error};
+use whimbrel_bounded::Database;
+use whimbrel_bounded::predict::{self, Chart, Knob, Options, Slo, Sweep};
 
 use super::detached;
 use crate::error::invalid;
@@ -119,17 +119,7 @@ impl LatencyChart {
 
 /// Measures the store of a database and keeps what was measured in it.
 pub fn measure(py: Python<'_>, database: &Database, options: &Options, add: bool) -> PyResult<()> {
-    detached(py, "", || {
-        let fresh = database.measure(options)?;
-        let model = match database.model()?.filter(|_| add) {
-            Some(mut model) => {
-                model.extend(fresh)?;
-                model
-            }
-            None => fresh,
-        };
-        database.keep_model(&model)
-    })
+    detached(py, "", || database.measure_and_keep(options, add)).map(drop)
 }
 
 /// What the store's model says of a promise.
@@ -140,7 +130,7 @@ pub fn predicted(
     sql: &str,
     slo: &str,
 ) -> PyResult<Prediction> {
-    detached(py, sql, || query.predict(&model(database)?, slo.parse::<Slo>()?)).map(Prediction::from)
+    detached(py, sql, || query.predict(&database.measured()?, slo.parse::<Slo>()?)).map(Prediction::from)
 }
 
 /// The promise against a limit.
@@ -157,12 +147,7 @@ pub fn chart(
     }
     let drawn = detached(py, sql, || {
         let sweep = Sweep { knob: limit.parse::<Knob>()?, values };
-        database.chart(sql, &model(database)?, slo.parse::<Slo>()?, &sweep)
+        database.chart(sql, &database.measured()?, slo.parse::<Slo>()?, &sweep)
     });
     Ok(LatencyChart { chart: drawn? })
-}
-
-fn model(database: &Database) -> Result<Model, Error> {
-    let missing = || Error::Data("the store was not measured: call Database.measure() first".to_string());
-    database.model()?.ok_or_else(missing)
 }

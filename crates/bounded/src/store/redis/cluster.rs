@@ -8,7 +8,10 @@
 //! in that case; this is why only its connections are used here.
 
 use crate::error::{Error, Result};
-use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ServerErrorKind, Value};
+use redis::{
+    Client, Connection, ConnectionAddr, ConnectionInfo, ConnectionLike, IntoConnectionInfo, ServerErrorKind,
+    Value,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
@@ -253,10 +256,16 @@ impl Cluster {
 
     fn open(&self, node: &Node) -> redis::RedisResult<Connection> {
         let info = self.seeds.login.clone().set_addr(ConnectionAddr::Tcp(node.host.clone(), node.port));
-        let link = Client::open(info)?.get_connection_with_timeout(self.seeds.timeout)?;
+        let mut link = Client::open(info)?.get_connection_with_timeout(self.seeds.timeout)?;
         link.set_read_timeout(Some(self.seeds.timeout))?;
         link.set_write_timeout(Some(self.seeds.timeout))?;
-        Ok(link)
+        // While a node on this machine is away, its port may be given to the socket that looks for it. The socket is then
+        // connected to itself and says back whatever it is told; let it go, or the node cannot have its port again.
+        match link.req_packed_command(&redis::cmd("PING").get_packed_command()) {
+            Ok(Value::Array(_)) => Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into()),
+            Err(error) if error.is_io_error() => Err(error),
+            _ => Ok(link),
+        }
     }
 
     /// Asks for the slots of all nodes: a node that it knows, or one of the seeds.
@@ -330,7 +339,7 @@ fn redirect(says: &str, asked: &Node) -> Option<Node> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Node, Seeds, slot};
+    use super::{Node, Result, Seeds, slot};
     use std::time::Duration;
 
     #[test]
@@ -340,12 +349,13 @@ mod tests {
     }
 
     #[test]
-    fn addresses() {
+    fn addresses() -> Result<()> {
         let node = |host: &str, port| Node { host: host.into(), port };
-        let seeds = Seeds::parse("redis://me:secret@a:1,b,[::1]:7", Duration::MAX).unwrap();
+        let seeds = Seeds::parse("redis://me:secret@a:1,b,[::1]:7", Duration::MAX)?;
         assert_eq!(seeds.nodes, [node("a", 1), node("b", 6379), node("::1", 7)]);
         assert_eq!(seeds.login.redis_settings().username(), Some("me"));
         let wrong = Seeds::parse("redis://me:secret@a:x", Duration::MAX).unwrap_err().to_string();
         assert!(wrong.contains("a node is host:port") && !wrong.contains("secret"), "{wrong}");
+        Ok(())
     }
 }
