@@ -73,8 +73,7 @@ pub fn whimbrel(arguments: &[&str]) -> Command {
 
 /// The flights that ship with the product.
 pub fn flights() -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.join("data/nyc_flights_2013.parquet").display().to_string()
+    Path::new("../../data/nyc_flights_2013.parquet").canonicalize().unwrap().display().to_string()
 }
 
 pub fn prints(mut command: Command) -> String {

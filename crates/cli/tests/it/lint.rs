@@ -7,7 +7,7 @@ use std::process::Command;
 fn folder(files: &[&str]) -> Folder {
     let folder = Folder::new();
     for file in files {
-        let from = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lint").join(file);
+        let from = std::path::Path::new("tests/lint").join(file);
         std::fs::copy(from, folder.path.join(file)).unwrap();
     }
     folder

@@ -12,7 +12,7 @@ use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 #[track_caller]
 fn reads(stream: &Stream, golden: &str) {
     let text = stream.explain().unwrap();
-    let path = format!("{}/tests/it/golden/{golden}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("tests/it/golden/{golden}");
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, &text).unwrap();
     }
