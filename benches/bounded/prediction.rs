@@ -1,17 +1,21 @@
 //! Predicted latencies against measured ones, for every query of SCADr and TPC-W (piql.txt §8.6).
 //!
 //! `cargo run --release -p whimbrel-bounded --example bounded -- prediction [--short] [--stores simulated,embedded,distant]
-//! [--intervals n] [--samples n] [--calls n] [--out results.json]`
+//! [--workloads SCADr,TPC-W] [--intervals n] [--samples n] [--calls n] [--out results.json]`
 //!
 //! Intervals in which the store is measured and intervals in which queries are run take turns, so the two never share one.
 //! Fan-outs of 50, which many of the queries have, are not on the grid. One interval in twelve is twice as slow, in both
 //! series by chances of their own. In the end the store is measured again, as it was and 1.4 times slower: the second has
 //! to be flagged, the first not.
 //!
+//! Beside each error stands how far the measured percentile itself may be off, as one standard error over its intervals, and
+//! the error of the median, which shows what is wrong with the model apart from its tail. A control run, without any waiting
+//! of the store's, says how much of the measured times is the machine's.
+//!
 //! - `simulated`: log-normal times around 20 ms with a heavy tail for each request, on a clock that is a number: the
 //!   arithmetic without the machine. Our own part costs nothing there.
 //! - `distant`: the same times, waited for. Calls arrive at times that were drawn before, whether or not others are ready,
-//!   and count from then on.
+//!   and count from then on. If the control is not well below the 20 ms, the machine is too busy for it.
 //! - `embedded`: a file of redb, one client, one call after the other; no drift is injected.
 
 use crate::results::{Arguments, ms};
@@ -45,6 +49,8 @@ struct Bench {
     clock: Clock,
     /// Calls under way at the same time; with more than one, they arrive on their own.
     clients: usize,
+    /// The same while the store is measured. Those clients never rest, so there are fewer.
+    measuring: usize,
     /// What is to be removed in the end.
     file: Option<std::path::PathBuf>,
 }
@@ -56,7 +62,7 @@ fn far(clock: Clock, clients: usize) -> Bench {
         Arc::new(Distant::new(MemoryStore::default(), Latency::constant(Duration::ZERO), clock.clone(), 5));
     let slowed = store.clone();
     let slow = Box::new(move |times: f64| slowed.set(latency.slower(times)));
-    Bench { store, slow, can_drift: true, clock, clients, file: None }
+    Bench { store, slow, can_drift: true, clock, clients, measuring: clients.div_ceil(3), file: None }
 }
 
 fn bench(store: &str) -> Bench {
@@ -72,6 +78,7 @@ fn bench(store: &str) -> Bench {
                 can_drift: false,
                 clock: Clock::default(),
                 clients: 1,
+                measuring: 1,
                 file: Some(file),
             }
         }
@@ -90,6 +97,12 @@ fn chance(seed: usize) -> f64 {
 
 fn slowness(seed: usize) -> f64 {
     if chance(seed) < 1.0 / 12.0 { 2.0 } else { 1.0 }
+}
+
+fn controlled(bench: &Bench, queries: &[(&Query, Prepared)], calls: usize) -> Duration {
+    (bench.slow)(0.0);
+    let seen = run(bench, queries, calls, 0);
+    Histogram::of(seen.into_iter().flatten()).distribution().quantile(QUANTILE)
 }
 
 /// The latencies of the calls of each query in one interval.
@@ -145,13 +158,15 @@ fn typical(mut times: Vec<Duration>) -> Duration {
 
 fn drift(bench: &Bench, model: &Model, effort: &Effort, times: f64) -> Drift {
     (bench.slow)(times);
-    let grid = Grid::new(&[5, 50], &[5, 50], &[256]).expect("a grid");
+    let inner = |axis: &'_ [u64]| axis[1..axis.len() - 1].to_vec();
+    let (requests, tuples) = (inner(effort.grid.requests()), inner(effort.grid.tuples()));
+    let grid = Grid::new(&requests, &tuples, &effort.grid.bytes()[..1]).expect("a grid");
     let (samples, clock) = (effort.samples / 4 + 1, bench.clock.clone());
     let options = Options {
         grid,
         intervals: 8,
         samples,
-        clients: bench.clients,
+        clients: bench.measuring,
         clock,
         seed: 77,
         ..Options::default()
@@ -175,7 +190,7 @@ fn compare(name: &str, workload: &Workload, effort: &Effort) -> Value {
             grid,
             intervals: 1,
             samples: effort.samples,
-            clients: bench.clients,
+            clients: bench.measuring,
             seed: at as u64,
             clock,
             ..Options::default()
@@ -190,17 +205,29 @@ fn compare(name: &str, workload: &Workload, effort: &Effort) -> Value {
         intervals.push(seen.into_iter().map(Histogram::of).collect());
     }
     let model = model.expect("an interval");
-    let slo = Slo::new(QUANTILE, Duration::from_millis(100)).expect("a promise");
-    println!("\n{} on {name}", workload.name);
-    println!("{:34}{:>10}{:>22}{:>10}{:>8}", "query", "predicted", "(band)", "measured", "error");
+    let control = controlled(&bench, &queries, effort.calls / 10 + 1);
+    println!(
+        "\n{} on {name}; without waiting, {:.0} % within {:.3} ms",
+        workload.name,
+        100.0 * QUANTILE,
+        ms(control)
+    );
+    println!(
+        "{:34}{:>10}{:>22}{:>10}{:>8}{:>8}{:>8}",
+        "query", "predicted", "(band)", "measured", "±", "error", "median"
+    );
     let rows: Vec<Value> = queries
         .iter()
         .enumerate()
         .map(|(at, (query, prepared))| {
-            let prediction = prepared.predict(&model, slo).expect("a prediction");
-            let seen: Vec<Duration> =
-                intervals.iter().map(|all| all[at].distribution().quantile(QUANTILE)).collect();
-            row(query, &prediction, seen)
+            let [prediction, half] = [QUANTILE, 0.5].map(|quantile| {
+                let slo = Slo::new(quantile, Duration::from_millis(100)).expect("a promise");
+                prepared.predict(&model, slo).expect("a prediction")
+            });
+            let seen = |quantile| -> Vec<Duration> {
+                intervals.iter().map(|all| all[at].distribution().quantile(quantile)).collect()
+            };
+            row(query, &prediction, seen(QUANTILE), error(&half, typical(seen(0.5))))
         })
         .collect();
     let passed = rows.iter().filter(|row| row["passed"] == true).count();
@@ -214,13 +241,14 @@ fn compare(name: &str, workload: &Workload, effort: &Effort) -> Value {
     if let Some(file) = &bench.file {
         std::fs::remove_file(file).expect("the file was there");
     }
-    let told = |drift: &Drift| json!({"slower": drift.slower, "p": drift.p_value, "flagged": drift.flagged});
+    let told = |drift: &Drift| json!({"slower": drift.slower, "p": drift.p_value, "usual": drift.usual, "flagged": drift.flagged});
     json!({
         "workload": workload.name,
         "store": name,
         "intervals": effort.intervals,
         "samples": effort.samples,
         "calls": effort.calls,
+        "control_ms": ms(control),
         "dependence": model.dependence(),
         "queries": rows,
         "same_store": told(&same),
@@ -228,18 +256,33 @@ fn compare(name: &str, workload: &Workload, effort: &Effort) -> Value {
     })
 }
 
-fn row(query: &Query, prediction: &Prediction, seen: Vec<Duration>) -> Value {
+/// How much too high a prediction is.
+fn error(prediction: &Prediction, measured: Duration) -> f64 {
+    prediction.quantile_latency.as_secs_f64() / measured.as_secs_f64() - 1.0
+}
+
+/// The standard error of the typical of some times, as a part of it: they are normal but for some bad ones.
+fn standard_error(times: &[Duration]) -> f64 {
+    let center = typical(times.to_vec());
+    let off = typical(times.iter().map(|time| time.abs_diff(center)).collect());
+    1.4826 * 1.2533 * off.as_secs_f64() / center.as_secs_f64() / (times.len() as f64).sqrt()
+}
+
+fn row(query: &Query, prediction: &Prediction, seen: Vec<Duration>, median_error: f64) -> Value {
     let worst = seen.iter().max().copied().unwrap_or_default();
+    let chance = standard_error(&seen);
     let measured = typical(seen);
-    let error = prediction.quantile_latency.as_secs_f64() / measured.as_secs_f64() - 1.0;
+    let error = error(prediction, measured);
     let passed = ERROR.contains(&error);
     println!(
-        "{:34}{:>10.3}{:>22}{:>10.3}{:>+7.1}%{}",
+        "{:34}{:>10.3}{:>22}{:>10.3}{:>7.1}%{:>+7.1}%{:>+7.1}%{}",
         query.name,
         ms(prediction.quantile_latency),
         format!("({:.3} to {:.3})", ms(prediction.band.0), ms(prediction.band.1)),
         ms(measured),
+        100.0 * chance,
         100.0 * error,
+        100.0 * median_error,
         if passed { "" } else { "  <--" }
     );
     json!({
@@ -247,7 +290,9 @@ fn row(query: &Query, prediction: &Prediction, seen: Vec<Duration>) -> Value {
         "predicted_ms": ms(prediction.quantile_latency),
         "band_ms": [ms(prediction.band.0), ms(prediction.band.1)],
         "measured_ms": ms(measured),
+        "measured_standard_error": chance,
         "error": error,
+        "median_error": median_error,
         "passed": passed,
         "predicted_worst_ms": ms(prediction.worst),
         "measured_worst_ms": ms(worst),
@@ -262,6 +307,7 @@ pub fn measure(arguments: &Arguments) -> Value {
     let number = |name, short_one, long_one| arguments.number(name, if short { short_one } else { long_one });
     let stores =
         arguments.text("--stores").unwrap_or(if short { "simulated" } else { "simulated,embedded,distant" });
+    let workloads = arguments.text("--workloads").unwrap_or("SCADr,TPC-W");
     let (requests, tuples): (&[u64], &[u64]) =
         if short { (&[1, 10, 100], &[1, 20, 100]) } else { (&[1, 3, 10, 30, 100], &[1, 10, 30, 100]) };
     let mut results = Vec::new();
@@ -274,7 +320,8 @@ pub fn measure(arguments: &Arguments) -> Value {
             calls: number("--calls", 300, 5000),
             grid: Grid::new(requests, tuples, bytes).expect("a grid"),
         };
-        for workload in [&scadr::WORKLOAD, &tpcw::WORKLOAD] {
+        let chosen = |workload: &&Workload| workloads.split(',').any(|name| name == workload.name);
+        for workload in [&scadr::WORKLOAD, &tpcw::WORKLOAD].into_iter().filter(chosen) {
             results.push(compare(store, workload, &effort));
         }
     }

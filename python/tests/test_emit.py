@@ -144,10 +144,64 @@ def test_tables_at_rest_meet_live_sources() -> None:
     assert view.snapshot() == [{"worth": 11}]
 
 
+CHEAP = "select c.item, count(*) as n, sum(p.price) as spent from c join p on c.item = p.item group by c.item"
+PRICES = [("a", 5), ("b", 2), ("a", 7)]
+
+
 def test_a_stream_with_time_does_not_meet_one_without() -> None:
-    with pytest.raises(wb.InvalidError, match="a live source without; give it its time column"):
-        wb.sql(
-            "select c.item from c join p on c.item = p.item",
-            c=wb.live(SCHEMA, time="time"),
-            p=wb.live({"item": "string"}),
-        )
+    with pytest.raises(wb.InvalidError, match="which came first; give it its time column.*emit changes"):
+        wb.sql(CHEAP, c=wb.live(SCHEMA, time="time"), p=wb.live({"item": "string", "price": "int64"}))
+
+
+@pytest.mark.parametrize("shards", [1, 2, 4])
+def test_with_emit_changes_it_does(shards: int) -> None:
+    """Both are tables of what has arrived; the last rows are those of a join of tables."""
+    clicks = wb.live(SCHEMA, time="time", shards=2)
+    prices = wb.live({"item": "string", "price": "int64"}, shards=shards)
+    seen: list[dict[str, Any]] = []
+    changes = wb.sql(f"{CHEAP} emit changes", shards=shards, c=clicks, p=prices)
+    with changes.subscribe(lambda row: seen.append(dict(row))) as subscription:
+        for turn, event in enumerate(EVENTS):
+            clicks.push([event], shard=turn % 2)
+        for turn, price in enumerate(PRICES):
+            prices.push([price], shard=turn % shards)
+        clicks.close()
+        prices.close()
+        assert subscription.wait(10)
+    tables = {
+        "c": [dict(zip(SCHEMA, event, strict=True)) for event in EVENTS],
+        "p": [{"item": item, "price": price} for item, price in PRICES],
+    }
+    assert folded(seen) == Counter(tuple(dict(row).values()) for row in wb.sql(CHEAP, **tables).to_rows())
+
+
+@pytest.mark.parametrize("shards", [2, 3])
+def test_shards_change_together(shards: int) -> None:
+    """Money moves from account to account, each time in one push: there is never more nor less of it."""
+    moves = wb.live({"account": "int64", "amount": "int64"}, shards=shards)
+    balances = (
+        moves.rekey("account").redistribute(shards).query(lambda q: q.aggregate(amount=wb.sum("amount")))
+    )
+    totals: set[int] = set()
+    with balances.maintain(
+        lambda changes: totals.add(sum(row.change * row.amount for row in changes))
+    ) as view:
+        for n in range(60):
+            moves.push([(n % 7, n), (n * 3 % 5, -n)], shard=n % shards)
+        moves.close()
+        assert view.wait(10)
+    assert totals == {0}
+    assert sum(row["amount"] for row in view.snapshot()) == 0
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_windows_are_corrected_in_shards(shards: int) -> None:
+    sql = f"set shard_rows = 0; {WINDOWS['hop']} emit changes"
+    source = wb.live(SCHEMA, time="time", shards=shards)
+    seen: list[dict[str, Any]] = []
+    with wb.sql(sql, shards=shards, c=source).subscribe(lambda row: seen.append(dict(row))) as subscription:
+        for turn, event in enumerate(EVENTS):
+            source.push([event], shard=turn % shards)
+        source.close()
+        assert subscription.wait(10)
+    assert folded(seen) == table(WINDOWS["hop"])

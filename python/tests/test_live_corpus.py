@@ -1,7 +1,8 @@
 """The same query over live sources: its last snapshot is the batch answer, or it is refused with a reason.
 
-The corpus is TPC-H, the SQL logic tests and the generated queries. Rows are fed in batches of random sizes,
-those of different tables in random turns.
+The corpus is TPC-H, the SQL logic tests and the generated queries, each in several numbers of shards. Rows
+are fed in batches of random sizes, those of different tables in random turns, to random shards of their
+sources; some tables are there from the beginning.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ REASONS = (
 # Topics whose queries are about something else than rows of tables.
 NOT_ABOUT_ROWS = ("errors.slt", "emit.slt")
 
+# In how many shards results are kept up to date.
+SHARDS = (1, 2, 3)
+
 KEPT: list[str] = []
 REFUSED: list[tuple[str | None, str]] = []
 
@@ -66,28 +70,31 @@ def rows_of(stream: wb.ShardedStream) -> list[dict[str, Any]]:
     return [dict(row) for row in stream.to_rows()]
 
 
-def live(tables: Tables, random: Random) -> dict[str, Any]:
-    """Make live sources of tables, fed already: whoever reads them gets batch after batch."""
-    streams = {name: wb.live(table.schema) for name, table in tables.items()}
+def live(tables: Tables, random: Random, shards: int = 1) -> dict[str, Any]:
+    """Make live sources of most tables, fed already: whoever reads them gets batch after batch."""
+    growing = [name for name in tables if random.random() < 0.8]
+    streams = {name: wb.live(tables[name].schema, shards=random.randint(1, shards)) for name in growing}
     batches = []
-    for name, table in tables.items():
-        at = 0
+    for name in growing:
+        table, at = tables[name], 0
         while at < table.num_rows:
             rows = random.randint(1, max(2, table.num_rows // 4))
             batches.append((name, table.slice(at, rows)))
             at += rows
     random.shuffle(batches)
     for name, batch in batches:
-        streams[name].push(batch)
+        streams[name].push(batch, shard=random.randrange(streams[name].shards))
     for stream in streams.values():
         stream.close()
-    return streams
+    return tables | streams
 
 
-def last_snapshot(sql: str, tables: Tables, random: Random) -> list[dict[str, Any]]:
+def last_snapshot(sql: str, tables: Tables, random: Random, shards: int) -> list[dict[str, Any]]:
     """Run a query incrementally to the end."""
     KEPT.append(sql)
-    view = wb.sql(sql, **live(tables, random)).maintain()
+    # Small as they are, tables are cut into shards.
+    query = wb.sql(f"set shard_rows = 0; {sql}", shards=shards, **live(tables, random, shards))
+    view = query.maintain()
     assert view.wait(60)
     return view.snapshot()
 
@@ -105,17 +112,21 @@ def unordered(sql: str) -> str:
 
 def check(sql: str, tables: Tables, expected: list[dict[str, Any]], random: Random) -> str | None:
     """Say what is wrong with a query over live sources, if anything is."""
-    try:
-        found = last_snapshot(unordered(sql), tables, random)
-    except wb.InvalidError as error:
-        reason = refusal(error)
-        REFUSED.append((reason, sql))
-        return None if reason else f"refused: {error}"
-    except wb.WhimbrelError as error:
-        return f"failed: {error}"
-    if multiset(found) == multiset(expected):
-        return None
-    return f"live {multiset(found)[:5]} ({len(found)} rows), batch {multiset(expected)[:5]} ({len(expected)})"
+    for shards in SHARDS:
+        try:
+            found = last_snapshot(unordered(sql), tables, random, shards)
+        except wb.InvalidError as error:
+            reason = refusal(error)
+            REFUSED.append((reason, sql))
+            return None if reason else f"refused: {error}"
+        except wb.WhimbrelError as error:
+            return f"failed: {error}"
+        if multiset(found) != multiset(expected):
+            return (
+                f"in {shards} shards live {multiset(found)[:5]} ({len(found)} rows), "
+                f"batch {multiset(expected)[:5]} ({len(expected)})"
+            )
+    return None
 
 
 @pytest.fixture(scope="module")
@@ -127,16 +138,21 @@ def tpch() -> Tables:
     return {name: parquet.read_table(f"{folder}/{name}.parquet") for name in TPCH_TABLES}
 
 
+@pytest.mark.parametrize("shards", SHARDS)
 @pytest.mark.parametrize("number", range(1, 23))
-def test_tpch(number: int, tpch: Tables) -> None:
+def test_tpch(number: int, shards: int, tpch: Tables) -> None:
     sql = (TESTS / "tpch" / f"q{number:02}.sql").read_text()
     used = {name: table for name, table in tpch.items() if re.search(rf"\b{name}\b", sql)}
     expected = rows_of(wb.sql(sql, **used))
     # All of TPC-H is kept up to date.
-    found = last_snapshot(unordered(sql), used, Random(number))
+    found = last_snapshot(unordered(sql), used, Random(number), shards)
     assert multiset(found) == multiset(expected)
     # Who waits for the end gets the rows in their order.
-    assert rows_of(wb.sql(sql, **live(used, Random(number)))) == expected
+    sources = live(used, Random(number), shards)
+    in_order = rows_of(wb.sql(f"set shard_rows = 0; {sql}", shards=shards, **sources))
+    assert [list(map(plain, row.values())) for row in in_order] == [
+        list(map(plain, row.values())) for row in expected
+    ]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -372,7 +372,9 @@ class Actions:
         """
         if self._plan.properties()["time"] is not None:
             raise InvalidError("a stream with time has rows that live and end: subscribe to it")
-        plan = self._plan.changes()
+        # What changes in several shards at one instant is told as one change.
+        whole = self._plan if self._plan.properties()["shards"] == 1 else self._plan.reshard(1, "global")
+        plan = whole.changes()
         rows = Rows(callback)
         job = native.subscribe(plan, self._options(runtime, False, batch_rows), rows.change, None)
         feeds.reads(plan, job)

@@ -26,6 +26,7 @@ def read(
     format: Literal["parquet", "csv", "json", "arrow"] | None = None,
     header: bool | None = None,
     delimiter: str | None = None,
+    ranges: tuple[str, Sequence[int]] | None = None,
     **ingress: Any,
 ) -> ShardedStream:
     """
@@ -50,6 +51,11 @@ def read(
         Whether the first line of CSV files names the columns, as by default it does.
     delimiter
         What stands between the values of CSV files, by default a comma.
+    ranges
+        A column of integers and where each shard but the first begins, for Parquet files that were written
+        about in order of it: ``("order", [1000, 2000])`` makes three shards. Files that are cut at the same
+        values lie together: a join on these columns moves nothing. By default, shards are cut evenly
+        between rows.
     **ingress
         How rows become events, each by name:
 
@@ -83,7 +89,8 @@ def read(
     """
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     names = [os.fspath(path) for path in listed]
-    plan = native.files(names, shard_count(shards), format, header, delimiter)
+    cut = None if ranges is None else (ranges[0], list(ranges[1]))
+    plan = native.files(names, shard_count(shards), format, header, delimiter, cut)
     return ShardedStream(Ingress(time, end, **checked(ingress)).apply(plan))
 
 

@@ -26,7 +26,7 @@ def sql(text: str, *, shards: int | None = None, **tables: Any) -> Query:
         ``emit changes`` after it asks for the changes of its result, see `ShardedStream.changes`;
         ``emit final``, the default, for rows that nothing changes any more.
     shards
-        In how many shards to read files, in parallel.
+        In how many shards to run it: to read files and to keep up to date what depends on live sources.
     **tables
         Tables by name: sharded streams, paths of files, polars, pandas and Arrow tables, lists of dicts.
 

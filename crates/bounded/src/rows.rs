@@ -114,9 +114,12 @@ impl<'a> RowReader<'a> {
         let nulls = take(&mut rest, count.div_ceil(8))?;
         for (at, target) in self.targets.iter().enumerate() {
             let null = at >= count || nulls[at / 8] & (1 << (at % 8)) != 0;
-            let value = if null { Datum::Null } else { take_value(self.table.columns[at].of, &mut rest)? };
-            if let Some(target) = target {
-                self.builders[*target].append(value)?;
+            let of = self.table.columns[at].of;
+            match (target, null) {
+                (None, true) => {}
+                (None, false) => pass_value(of, &mut rest)?,
+                (Some(target), true) => self.builders[*target].append(Datum::Null)?,
+                (Some(target), false) => self.builders[*target].append(take_value(of, &mut rest)?)?,
             }
         }
         Ok(())
@@ -169,6 +172,19 @@ pub(crate) fn take_value<'r>(of: Type, rest: &mut &'r [u8]) -> Result<Datum<'r>>
             Datum::Bytes(take(rest, length)?)
         }
     })
+}
+
+/// Goes behind a value that is not null.
+fn pass_value(of: Type, rest: &mut &[u8]) -> Result<()> {
+    let length = match of {
+        Type::Bool => 1,
+        Type::Int16 => 2,
+        Type::Int32 | Type::Date => 4,
+        Type::Int64 | Type::Timestamp | Type::Float64 => 8,
+        Type::Decimal(..) => 16,
+        Type::Text(_) | Type::Bytes(_) => take_varint(rest)? as usize,
+    };
+    take(rest, length).map(drop)
 }
 
 fn array<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N]> {

@@ -4,6 +4,7 @@ use crate::arguments::Settings;
 use crate::failure::{Failure, Outcome, say};
 use crate::files::Datasets;
 use crate::interrupt::Interrupts;
+use crate::live::StandardInput;
 use crate::output::{Look, Target, Writing};
 use crate::query::Runner;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -20,6 +21,8 @@ use whimbrel_sql::{Format, Planned, Session, Store};
 pub struct Client {
     /// Names, views and settings.
     pub session: Session,
+    /// What a table may be made of, where no statements are read from it.
+    pub stdin: Arc<StandardInput>,
     /// Runs plans.
     pub runner: Runner,
     /// How results look.
@@ -35,12 +38,14 @@ pub struct Client {
 impl Client {
     /// A session with these settings. It listens for Ctrl-C.
     pub fn new(settings: &Settings) -> Client {
-        let mut session = Session::new(Arc::new(Datasets));
+        let stdin: Arc<StandardInput> = Arc::default();
+        let mut session = Session::new(Arc::new(Datasets { stdin: Some(stdin.clone()) }));
         session.set_shards(settings.shards());
         let interrupts = Interrupts::listen();
         let runner = Runner { options: settings.options(), progress: settings.progress(), interrupts };
         Client {
             session,
+            stdin,
             runner,
             look: settings.look(),
             target: Target::new(settings.output.clone()),
@@ -56,6 +61,7 @@ impl Client {
         let _watch = self.chatty.then(|| self.runner.interrupts.watch());
         let planned = self.plan(sql)?;
         self.act(planned, sql)?;
+        self.stdin.check()?;
         if self.time {
             say(&took(since.elapsed()));
         }
@@ -66,7 +72,8 @@ impl Client {
     pub fn act(&mut self, planned: Planned, sql: &str) -> Outcome {
         match planned {
             Planned::Query(stream) => {
-                self.runner.show(&stream, sql, &mut self.target, &self.look)?;
+                let look = self.look_of_rows();
+                self.runner.show(&stream, sql, &mut self.target, &look)?;
             }
             Planned::Explain { stream, analyze } => self.explain(&stream, analyze, sql)?,
             Planned::Copy { stream, to, format, options } => {
@@ -77,6 +84,12 @@ impl Client {
             Planned::Done(done) => self.done(&done),
         }
         Ok(())
+    }
+
+    /// Rows that come from standard input go out in the form in which they came, if no other was asked for.
+    fn look_of_rows(&self) -> Look {
+        let came = self.stdin.format().filter(|_| self.target.is_stdout());
+        Look { format: self.look.format.or(came), ..self.look.clone() }
     }
 
     /// Plans a statement. Ctrl-C is taken notice of once that is done.

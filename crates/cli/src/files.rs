@@ -1,18 +1,29 @@
 //! What a statement names and a session cannot open by itself: files, and tables in memory.
 
+use crate::live::{LOCATION, StandardInput};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::Result;
+use datafusion::common::{Result, plan_err};
 use std::sync::Arc;
 use whimbrel_plan::Source;
 use whimbrel_sharded::dataset::{FileDataset, FileFormat, MemoryDataset, ReadOptions};
 use whimbrel_sql::{FileOptions, Files, Format};
 
-/// Files, here and in object stores.
-pub struct Datasets;
+/// Files, here and in object stores; and standard input, for who gives it.
+#[derive(Default)]
+pub struct Datasets {
+    /// What is read in place of a file `-`.
+    pub stdin: Option<Arc<StandardInput>>,
+}
 
 impl Files for Datasets {
     fn open(&self, location: &str, options: &FileOptions) -> Result<Arc<dyn Source>> {
+        if let (LOCATION, Some(stdin)) = (location, &self.stdin) {
+            if let Some(option) = options.options.keys().next() {
+                return plan_err!("standard input takes no option {option:?}; leave it out");
+            }
+            return Ok(stdin.rows(options.format.map(Into::into), options.schema.clone())?);
+        }
         let locations: Vec<String> = location.lines().map(str::to_string).collect();
         let mut read = ReadOptions {
             format: options.format.map(format),

@@ -1,9 +1,10 @@
 //! Standard input as a table that grows, for queries that are kept up to date:
-//! `tail -f clicks.jsonl | whimbrel sql --live "select item, count(*) from stdin group by item emit changes"`.
+//! `tail -f clicks.jsonl | whimbrel sql --live "select item, count(*) from stdin group by item emit changes"`, or under
+//! another name, with columns and a time, `create external table … location '-'`.
 //!
-//! A line is a JSON object, or values between commas under a line of names. Columns and types are those of the lines that
-//! are there when the first rows have come; later ones have to fit, and fields that are new in them are left out. Lines
-//! that come together come together.
+//! A line is a JSON object, or values between commas under a line of names. Columns and types are those that were declared,
+//! else those of the lines that are there when the first rows have come; later ones have to fit, and fields that are new in
+//! them are left out. Lines that come together come together.
 
 use crate::failure::{Failure, Outcome};
 use crate::output::Format;
@@ -13,55 +14,98 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json;
 use datafusion::arrow::json::reader::infer_json_schema;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_err};
 use std::io::{BufRead, BufReader, Cursor, Read};
-use std::sync::{Arc, Mutex, PoisonError};
-use whimbrel_plan::Stream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use whimbrel_sharded::dataset::{LiveDataset, LiveSender};
 
-/// What the table is called.
+/// What the table is called, unless a statement gives it a name.
 pub const NAME: &str = "stdin";
+
+/// Where files are that are standard input.
+pub const LOCATION: &str = "-";
 
 /// How much is read at a time.
 const CHUNK: usize = 1 << 16;
 
-/// Standard input, and what became of it.
-pub struct Live {
-    /// Its rows.
-    pub stream: Stream,
-    /// The form of its lines, for results of the same form.
-    pub format: Format,
+/// Standard input: it is read once, by whoever comes first.
+#[derive(Default)]
+pub struct StandardInput {
+    reader: Mutex<Option<Reads>>,
     wrong: Arc<Mutex<Option<DataFusionError>>>,
 }
 
-impl Live {
-    /// Waits for the first rows, to know the columns; from then on a thread reads.
-    pub fn listen(input: impl Read + Send + 'static) -> Outcome<Live> {
-        let mut input = BufReader::with_capacity(CHUNK, input);
-        let first = beginning(&mut input).map_err(|error| Failure::io("standard input", &error))?;
-        let failed = |error: DataFusionError| Failure::Query(format!("standard input: {error}"));
-        let lines = Lines::like(&first).map_err(|error| failed(error.into()))?;
-        let (dataset, mut senders) = LiveDataset::new(lines.schema.clone(), 1).map_err(failed)?;
-        let stream = Stream::scan(NAME, dataset).map_err(failed)?;
-        let format = lines.format;
-        let wrong = Arc::new(Mutex::new(None));
-        let (told, sender) = (wrong.clone(), senders.remove(0));
+/// Who reads standard input.
+#[derive(Clone, Copy)]
+enum Reads {
+    /// The command: statements stand in it.
+    Statements,
+    /// A table, of rows in this form.
+    Table(Format),
+}
+
+impl StandardInput {
+    /// Leaves it to the command, which reads statements from it.
+    pub fn has_statements(&self) {
+        *self.reader() = Some(Reads::Statements);
+    }
+
+    /// The form of its rows, if it is a table.
+    pub fn format(&self) -> Option<Format> {
+        match *self.reader() {
+            Some(Reads::Table(format)) => Some(format),
+            _ => None,
+        }
+    }
+
+    /// Its rows, in this form and with these columns. Where one of both is not known it waits for the first rows, which
+    /// tell; from then on a thread reads.
+    ///
+    /// # Errors
+    /// `Plan` if it is read already; `Execution` if the first rows cannot be read.
+    pub fn rows(&self, format: Option<Format>, columns: Option<SchemaRef>) -> Result<Arc<LiveDataset>> {
+        let mut reader = self.reader();
+        match *reader {
+            None => {}
+            Some(Reads::Statements) => {
+                return plan_err!(
+                    "standard input has the statements, so no rows; give these as an argument, or a file with -f"
+                );
+            }
+            Some(Reads::Table(_)) => return plan_err!("standard input is a table already, and is read once"),
+        }
+        let failed = |error: ArrowError| exec_datafusion_err!("standard input: {error}");
+        let mut input = BufReader::with_capacity(CHUNK, std::io::stdin());
+        let (lines, first) = match (format, columns) {
+            (Some(format), Some(columns)) => (Lines::of(format, columns).map_err(failed)?, Vec::new()),
+            (format, columns) => {
+                let first = beginning(&mut input).map_err(|error| failed(error.into()))?;
+                (Lines::like(&first, format, columns).map_err(failed)?, first)
+            }
+        };
+        *reader = Some(Reads::Table(lines.format));
+        let (dataset, mut senders) = LiveDataset::new(lines.schema.clone(), 1)?;
+        let (told, sender) = (self.wrong.clone(), senders.remove(0));
         let read = move || {
             if let Err(error) = feed(lines, first, input, &sender) {
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
         };
-        let thread = std::thread::Builder::new().name(NAME.into()).spawn(read);
-        thread.map_err(|error| Failure::io("no thread for standard input", &error))?;
-        Ok(Live { stream, format, wrong })
+        std::thread::Builder::new().name(NAME.into()).spawn(read)?;
+        Ok(dataset)
     }
 
-    /// Fails if a line could not be read.
-    pub fn end(self) -> Outcome {
+    /// Fails if a line could not be read: what was computed is not of all rows.
+    pub fn check(&self) -> Outcome {
         match self.wrong.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(error) => Err(Failure::Query(format!("standard input: {error}"))),
             None => Ok(()),
         }
+    }
+
+    /// A panic elsewhere leaves it whole: it is one value.
+    fn reader(&self) -> MutexGuard<'_, Option<Reads>> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -124,25 +168,36 @@ enum Decoder {
 }
 
 impl Lines {
-    /// Of the form and with the columns of these.
-    fn like(first: &[u8]) -> Result<Lines, ArrowError> {
-        let nothing = |schema: &Schema| match schema.fields().is_empty() {
-            true => Err(ArrowError::ParseError("there is no row".to_string())),
-            false => Ok(()),
-        };
-        if is_json(first) {
-            let schema = infer_json_schema(Cursor::new(first), None)?.0;
-            nothing(&schema)?;
-            let schema = Arc::new(schema);
-            let decoder = json::ReaderBuilder::new(schema.clone()).build_decoder()?;
-            return Ok(Lines { schema, format: Format::Json, decoder: Decoder::Json(decoder) });
+    /// Of this form and with these columns; else of those of the first lines.
+    fn like(first: &[u8], format: Option<Format>, columns: Option<SchemaRef>) -> Result<Lines, ArrowError> {
+        let told = if is_json(first) { Format::Json } else { Format::Csv };
+        let format = format.unwrap_or(told);
+        if let Some(columns) = columns {
+            return Lines::of(format, columns);
         }
-        let schema =
-            csv::reader::Format::default().with_header(true).infer_schema(Cursor::new(first), None)?.0;
-        nothing(&schema)?;
-        let schema = Arc::new(schema);
-        let decoder = csv::ReaderBuilder::new(schema.clone()).with_header(true).build_decoder();
-        Ok(Lines { schema, format: Format::Csv, decoder: Decoder::Csv(Box::new(decoder)) })
+        let schema: Schema = match format {
+            Format::Json => infer_json_schema(Cursor::new(first), None)?.0,
+            _ => csv::reader::Format::default().with_header(true).infer_schema(Cursor::new(first), None)?.0,
+        };
+        match schema.fields().is_empty() {
+            true => Err(ArrowError::ParseError("there is no row".to_string())),
+            false => Lines::of(format, Arc::new(schema)),
+        }
+    }
+
+    fn of(format: Format, schema: SchemaRef) -> Result<Lines, ArrowError> {
+        let decoder = match format {
+            Format::Json => Decoder::Json(json::ReaderBuilder::new(schema.clone()).build_decoder()?),
+            Format::Csv => {
+                let reader = csv::ReaderBuilder::new(schema.clone()).with_header(true);
+                Decoder::Csv(Box::new(reader.build_decoder()))
+            }
+            _ => {
+                let error = "its rows are lines: stored as json, or as csv with a line of names";
+                return Err(ArrowError::NotYetImplemented(error.to_string()));
+            }
+        };
+        Ok(Lines { schema, format, decoder })
     }
 
     /// The rows of whole lines.

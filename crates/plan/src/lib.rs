@@ -33,6 +33,7 @@ mod maintained;
 mod physical;
 mod program;
 mod properties;
+mod ranges;
 mod resolve;
 mod single_value;
 mod spread;
@@ -46,6 +47,7 @@ pub use nodes::{Colocated, Exchange, Movement, Node, Scope, TimeSpec, Together, 
 pub use physical::physical;
 pub use program::{Program, compared, fitted};
 pub use properties::{Properties, properties};
+pub use ranges::Ranges;
 pub use single_value::single_value;
 pub use source::{Location, PlanSource, Source, SourceInfo, source_of};
 pub use spread::Spread;

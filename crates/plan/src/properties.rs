@@ -7,11 +7,13 @@
 
 use crate::names::{index_of, show, type_name};
 use crate::nodes::{Colocated, Exchange, Movement, Node, Scope, Together, node};
+use crate::ranges::Ranges;
 use crate::source::source_of;
 use crate::spread::{self, Spread};
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, JoinType, Result, internal_err, plan_err};
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, Join, LogicalPlan, Projection, TableScan};
+use std::sync::Arc;
 use whimbrel_temporal::Lifetimes;
 
 /// What is known of a stream or relation before it runs.
@@ -145,11 +147,17 @@ fn of_scan(scan: &TableScan) -> Known {
     match source_of(scan) {
         Some(source) => {
             let info = source.info();
-            relation(info.bounded, info.shards, info.groups)
+            let spread = source.ranges().and_then(|ranges| within(scan, ranges)).unwrap_or(Spread::Unknown);
+            Known { spread, ..relation(info.bounded, info.shards, info.groups) }
         }
         // A table of DataFusion's own.
         None => relation(true, 1, 1),
     }
+}
+
+fn within(scan: &TableScan, ranges: &Ranges) -> Option<Spread<usize>> {
+    let column = scan.projected_schema.index_of_column_by_name(None, ranges.column())?;
+    Some(Spread::Within(vec![column], Arc::clone(ranges.bounds())))
 }
 
 /// The key's columns survive where the projection passes them through, under whatever name.
@@ -308,8 +316,9 @@ fn meet(what: &str, left: &Known, right: &Known) -> Result<Known> {
 
 fn without_time(side: &str) -> String {
     format!(
-        "one side is a stream with time, and the {side} one is a live source without; give it its time column where \
-         it is read, time=\"…\""
+        "one side is a stream with time, and the {side} one is a live source without: which of its rows an event meets \
+         would depend on which came first; give it its time column where it is read, time=\"…\", or read neither with \
+         a time and keep the join up to date with .changes() (in SQL, emit changes after the query does both)"
     )
 }
 

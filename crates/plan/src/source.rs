@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::names::column_name;
+use crate::ranges::Ranges;
 
 /// What a plan knows of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +45,21 @@ pub trait Source: Any + Send + Sync + Debug {
 
     /// The same rows cut into so many shards, if that takes no reading.
     fn with_shards(&self, _shards: usize) -> Option<Arc<dyn Source>> {
+        None
+    }
+
+    /// How its shards are cut by the values of a column, if they are.
+    fn ranges(&self) -> Option<&Ranges> {
+        None
+    }
+
+    /// Ranges of a column that cut its rows into so many shards of about the same size, if its rows lie in order of it.
+    fn ranges_of(&self, _column: &str, _shards: usize) -> Option<Ranges> {
+        None
+    }
+
+    /// The same rows cut by these ranges, if hardly any of them would be read twice for it.
+    fn with_ranges(&self, _ranges: &Ranges) -> Option<Arc<dyn Source>> {
         None
     }
 

@@ -8,6 +8,7 @@ use crate::properties::count;
 use datafusion::common::{DFSchema, JoinType, Result, plan_err};
 use datafusion::logical_expr::Join;
 use std::fmt;
+use std::sync::Arc;
 
 /// How the rows of a dataset lie over its shards.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,9 @@ pub enum Spread<C = String> {
     /// dataset of as many shards that lies by columns of the same types. For each column of the key, in order, the
     /// columns that are equal to it in every row.
     By(Vec<Vec<C>>),
+    /// By the range that the value of a column is in, and so does any other dataset that is cut at the same bounds: the
+    /// columns that are equal to it in every row, and where each shard but the first begins.
+    Within(Vec<C>, Arc<[i64]>),
     /// Every shard holds all of them.
     Copied,
     /// In no way that is known.
@@ -27,14 +31,20 @@ pub enum Spread<C = String> {
 impl<C> Spread<C> {
     /// The same spread in the columns of a result; unknown if one of the key's columns is not among them.
     pub(crate) fn carried<D>(self, to: impl Fn(C) -> Vec<D>) -> Spread<D> {
-        let key = match self {
-            Spread::One => return Spread::One,
-            Spread::Copied => return Spread::Copied,
-            Spread::Unknown => return Spread::Unknown,
-            Spread::By(key) => key,
-        };
-        let key: Vec<Vec<D>> = key.into_iter().map(|same| same.into_iter().flat_map(&to).collect()).collect();
-        if key.iter().any(Vec::is_empty) { Spread::Unknown } else { Spread::By(key) }
+        let carried = |same: Vec<C>| -> Vec<D> { same.into_iter().flat_map(&to).collect() };
+        match self {
+            Spread::One => Spread::One,
+            Spread::Copied => Spread::Copied,
+            Spread::Unknown => Spread::Unknown,
+            Spread::By(key) => {
+                let key: Vec<Vec<D>> = key.into_iter().map(carried).collect();
+                if key.iter().any(Vec::is_empty) { Spread::Unknown } else { Spread::By(key) }
+            }
+            Spread::Within(same, bounds) => {
+                let same = carried(same);
+                if same.is_empty() { Spread::Unknown } else { Spread::Within(same, bounds) }
+            }
+        }
     }
 
     /// Copies of rows are taken apart: which rows each shard keeps is its own affair.
@@ -52,6 +62,7 @@ impl<C: PartialEq> Spread<C> {
         match self {
             Spread::One | Spread::Copied => true,
             Spread::By(key) => key.iter().all(|same| same.iter().any(|c| columns.contains(c))),
+            Spread::Within(same, _) => same.iter().any(|c| columns.contains(c)),
             Spread::Unknown => false,
         }
     }
@@ -66,6 +77,9 @@ impl fmt::Display for Spread {
                 let names: Vec<&str> =
                     key.iter().filter_map(|same| same.first()).map(String::as_str).collect();
                 write!(f, "by {}", names.join(", "))
+            }
+            Spread::Within(same, _) => {
+                write!(f, "by ranges of {}", same.first().map_or("", String::as_str))
             }
             Spread::Copied => f.write_str("copied to every shard"),
             Spread::Unknown => f.write_str("in no known way"),
@@ -91,7 +105,7 @@ pub(crate) fn of_join(
         return Spread::Copied;
     }
     let by = |spread: Spread<usize>| match spread {
-        Spread::By(key) => Some(Spread::By(key)),
+        Spread::By(_) | Spread::Within(..) => Some(spread),
         _ => None,
     };
     let on_the_right = |spread: Spread<usize>| spread.carried(|i| vec![i + width]);
@@ -107,8 +121,7 @@ pub(crate) fn of_join(
 
 /// Where an inner join makes two columns equal, both stand for the key's.
 fn with_equal(spread: Spread<usize>, equal: &EqualColumns, width: usize) -> Spread<usize> {
-    let Spread::By(mut key) = spread else { return spread };
-    for same in &mut key {
+    let with_equal = |mut same: Vec<usize>| {
         for (l, r) in equal.iter().map(|(l, r)| (*l, r + width)) {
             match (same.contains(&l), same.contains(&r)) {
                 (true, false) => same.push(r),
@@ -116,8 +129,13 @@ fn with_equal(spread: Spread<usize>, equal: &EqualColumns, width: usize) -> Spre
                 _ => {}
             }
         }
+        same
+    };
+    match spread {
+        Spread::By(key) => Spread::By(key.into_iter().map(with_equal).collect()),
+        Spread::Within(same, bounds) => Spread::Within(with_equal(same), bounds),
+        other => other,
     }
-    Spread::By(key)
 }
 
 /// Refuses a join whose matching rows might be in different shards. The sides are described in their columns' names.
@@ -139,6 +157,9 @@ pub(crate) fn check_join(
         (Spread::One, Spread::One) | (Spread::Copied, _) | (_, Spread::Copied) => true,
         // Whether there is a null among the others, every row has to know.
         (Spread::By(l), Spread::By(r)) => !join.null_aware && aligned(l, r, equal),
+        (Spread::Within(l, at), Spread::Within(r, bounds)) => {
+            !join.null_aware && at == bounds && meet(l, r, equal)
+        }
         _ => false,
     };
     if together {
@@ -201,6 +222,10 @@ fn kept_copy(
 
 /// Whether equal rows of two sides that are spread by these keys have the same hash.
 fn aligned(left: &[Vec<usize>], right: &[Vec<usize>], equal: &EqualColumns) -> bool {
-    let meet = |(l, r): (&Vec<usize>, &Vec<usize>)| equal.iter().any(|(a, b)| l.contains(a) && r.contains(b));
-    left.len() == right.len() && left.iter().zip(right).all(meet)
+    left.len() == right.len() && left.iter().zip(right).all(|(l, r)| meet(l, r, equal))
+}
+
+/// Whether one of these columns is made equal to one of those.
+fn meet(left: &[usize], right: &[usize], equal: &EqualColumns) -> bool {
+    equal.iter().any(|(l, r)| left.contains(l) && right.contains(r))
 }

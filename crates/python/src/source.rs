@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use whimbrel_plan::names::unknown_column;
-use whimbrel_plan::{Source, Stream, TimeSpec, source_of};
+use whimbrel_plan::{Ranges, Source, Stream, TimeSpec, source_of};
 use whimbrel_sharded::dataset::{
     FileDataset, FileFormat, LiveDataset, LiveSender, MemoryDataset, ReadOptions,
 };
@@ -28,7 +28,7 @@ fn scan(name: &str, source: Arc<dyn Source>) -> PyResult<NativePlan> {
 
 /// Files, by paths and patterns.
 #[pyfunction]
-#[pyo3(signature = (paths, shards, format = None, header = None, delimiter = None))]
+#[pyo3(signature = (paths, shards, format = None, header = None, delimiter = None, ranges = None))]
 pub fn files(
     py: Python<'_>,
     paths: Vec<String>,
@@ -36,6 +36,7 @@ pub fn files(
     format: Option<&str>,
     header: Option<bool>,
     delimiter: Option<&str>,
+    ranges: Option<(String, Vec<i64>)>,
 ) -> PyResult<NativePlan> {
     let mut options = ReadOptions { shards, header, ..ReadOptions::default() };
     if let Some(name) = format {
@@ -43,6 +44,9 @@ pub fn files(
         if options.format.is_none() {
             return Err(invalid(format!("format is one of parquet, csv, json, arrow, not \"{name}\"")));
         }
+    }
+    if let Some((column, bounds)) = ranges {
+        options.ranges = Some(Ranges::try_new(column, bounds).or_raise()?);
     }
     if let Some(delimiter) = delimiter {
         options.set("delimiter", delimiter).or_raise()?;

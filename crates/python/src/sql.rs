@@ -30,7 +30,7 @@ impl NativeSession {
 impl NativeSession {
     #[new]
     fn new(shards: Option<usize>) -> NativeSession {
-        let mut session = Session::new(Arc::new(Datasets));
+        let mut session = Session::new(Arc::new(Datasets::default()));
         session.set_shards(shards);
         NativeSession { session: Mutex::new(session) }
     }

@@ -5,11 +5,10 @@
 //! same instant. Where lanes do not overlap, batches are passed on as they are; where they do, their rows are
 //! merged into full batches (quill.txt §4.2: a union that swings pointers where it can).
 
-use datafusion::arrow::compute::interleave_record_batch;
 use datafusion::common::{Result, exec_err};
 use std::collections::VecDeque;
 use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode, open, seal};
-use whimbrel_temporal::{BEGINNING, Batch, INFINITY, Message, Other, Time};
+use whimbrel_temporal::{BEGINNING, Batch, INFINITY, Message, Other, Time, places};
 
 /// Merges lanes by time.
 pub struct Gather {
@@ -267,7 +266,7 @@ impl Interleave {
             return Ok(());
         }
         let rows: Vec<_> = self.batches.iter().map(|b| &b.rows).collect();
-        let rows = interleave_record_batch(&rows, &self.picks)?;
+        let rows = places::interleave(&rows, &self.picks)?;
         let sync: Vec<Time> = self.picks.iter().map(|&(b, i)| self.batches[b].sync[i]).collect();
         out.push_back(Message::Batch(Batch::new(sync.into(), self.other(), rows)));
         self.picks.clear();

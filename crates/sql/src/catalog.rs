@@ -4,6 +4,7 @@
 //! the query as that plan: there is no table left that only the session knows. A file that a statement names
 //! twice is opened once.
 
+use crate::constraints::Constraints;
 use crate::emit::Emit;
 use crate::error::unknown_table;
 use crate::files::{FileOptions, Files};
@@ -55,6 +56,7 @@ pub(crate) struct Memory {
     pub rows: Vec<RecordBatch>,
     /// What an insert that leaves out a column puts there.
     pub defaults: HashMap<String, Expr>,
+    pub constraints: Constraints,
 }
 
 impl Table {

@@ -7,7 +7,10 @@
 //! - `summarize t` becomes `from t`, and what is wanted of it is remembered;
 //! - `lambda x, y: x + y` becomes `(x, y) -> x + y`;
 //! - the type `struct(a int)` becomes `struct<a int>`;
+//! - clauses that the parser does not have become those that it has (`clauses`);
 //! - a column that is written in other letters than it has is read as what it is called.
+
+mod clauses;
 
 use crate::emit::{self, Emit};
 use crate::error::{self, syntax};
@@ -70,7 +73,7 @@ pub(crate) fn parse(sql: &str, spelling: &Spelling) -> Result<Parsed> {
     let tokens = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
     let (tokens, emit) = emit::taken(tokens.map(|token| spelled(token, spelling)).collect());
     let (tokens, summarized) = summary(tokens);
-    let tokens = options(structs(lambdas(windows(crate::asof::tokens(tokens)))));
+    let tokens = options(structs(lambdas(windows(crate::asof::tokens(clauses::known(tokens))))));
     let mut parser = DFParserBuilder::new(tokens).with_recursion_limit(DEPTH).build()?;
     let mut statements = parser.parse_statements()?;
     match (statements.pop_front(), statements.is_empty()) {

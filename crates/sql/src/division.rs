@@ -1,5 +1,6 @@
 //! Division of decimals gives a float, as in DuckDB: a decimal would have four digits more than its dividend has,
-//! and `sum(x) * 1.0 / count(*)` would be cut there.
+//! and `sum(x) * 1.0 / count(*)` would be cut there. `a // b` of whole numbers is what
+//! `a / b` is here, and of others their quotient, as in DuckDB.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result};
@@ -17,6 +18,9 @@ impl ExprPlanner for Division {
         mut expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
+        if expr.op == BinaryOperator::DuckIntegerDivide {
+            expr.op = BinaryOperator::Divide;
+        }
         let decimal = |side: &Expr| side.get_type(schema).is_ok_and(|kind| kind.is_decimal());
         if expr.op == BinaryOperator::Divide && (decimal(&expr.left) || decimal(&expr.right)) {
             expr.left = cast(expr.left, DataType::Float64);

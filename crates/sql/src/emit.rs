@@ -7,13 +7,15 @@
 //! tables that hold what has arrived so far, windows of time included, and its result is the stream of changes of
 //! that relation: a first column `change` is 1 for a row that comes and -1 for one that goes.
 
+use crate::catalog::whole;
 use crate::optimize::plain;
 use crate::planned::Planned;
+use crate::planner::is_whole;
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use whimbrel_plan::nodes::{Node, node};
-use whimbrel_plan::properties;
+use whimbrel_plan::{Stream, properties};
 
 /// When the rows of a query are handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,6 +50,10 @@ impl Emit {
         }
         match node(&plan) {
             Some(Node::Ingress(ingress)) if ingress.time.kind.is_none() => plain(ingress.input.clone()),
+            Some(Node::Exchange(exchange)) if is_whole(exchange) => {
+                let arrived = Stream::from_plan(self.table(name, exchange.input.clone())?)?;
+                Ok(whole(&arrived)?.plan().clone())
+            }
             _ => plan_err!(
                 "emit changes: {name} is a query over time already; leave out emit changes, or name its source here \
                  and write the query in SQL"

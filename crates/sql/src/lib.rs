@@ -7,7 +7,7 @@
 //! Layers, bottom up:
 //! 1. [`Files`], [`Format`]: what a session asks of whoever can open a file;
 //! 2. [`split`](Session::split), `dialect`: text to statements and to the tokens that the parser understands;
-//! 3. `catalog`, `windows`, `asof`: names, functions, the windows of time, as DataFusion's planner asks for them;
+//! 3. `catalog`, `windows`, `asof`, `multisets`: names, functions, relations, as DataFusion's planner asks for them;
 //!    `emit`: when rows are handed out;
 //! 4. `optimize`: DataFusion's analyzer and optimizer, then columns with plain, unique names; before that, what these have
 //!    no join for (`single`, `beside`, `scalars`, `membership`); `interval`: what joins say of times, in lifetimes;
@@ -19,9 +19,12 @@
 //!
 //! Not here: reading files, running queries, printing results.
 
+mod aliases;
 mod asof;
 mod beside;
+mod casts;
 mod catalog;
+mod constraints;
 mod dialect;
 mod division;
 mod emit;
@@ -30,8 +33,10 @@ mod files;
 mod interval;
 mod lengths;
 mod membership;
+mod multisets;
 mod names;
 mod optimize;
+mod overflow;
 mod planned;
 mod planner;
 mod scalars;
@@ -40,6 +45,7 @@ mod session;
 mod single;
 mod split;
 mod statement;
+mod type_names;
 mod views;
 mod windows;
 mod words;

@@ -13,10 +13,14 @@ use datafusion::logical_expr::expr::{AggregateFunction, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr, ident, is_not_false,
-    is_null, lit, not_exists, scalar_subquery, when,
+    Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Projection, binary_expr, ident,
+    is_not_false, is_null, lit, not_exists, scalar_subquery, when,
 };
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Makes the names of values unique.
+static MEMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// The same plan, in words that the optimizer has joins for.
 pub(crate) fn plain(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -109,7 +113,7 @@ fn positive(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 
 /// `not exists (select … from q where (q's column = x) is not false)`
 fn not_member(member: InSubquery, schema: &DFSchema) -> Result<Expr> {
-    let (value, plan) = value(&member);
+    let (value, plan) = value(&member)?;
     let matching = is_not_false(value.eq(from_outside(&member.expr, schema)?));
     let plan = LogicalPlanBuilder::from(filter(plan, matching)?).project([lit(1_i64)])?;
     Ok(not_exists(Arc::new(plan.build()?)))
@@ -163,7 +167,7 @@ fn counts(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 
 /// Whether a value is among those of a subquery: true, false, or null.
 fn truth(member: &InSubquery, schema: &DFSchema) -> Result<Expr> {
-    let (value, plan) = value(member);
+    let (value, plan) = value(member)?;
     let some = |condition: Option<Expr>| -> Result<Expr> {
         Ok(binary_expr(count(plan.clone(), condition)?, Operator::Gt, lit(0_i64)))
     };
@@ -209,17 +213,23 @@ fn count(plan: LogicalPlan, condition: Option<Expr>) -> Result<Expr> {
     Ok(scalar_subquery(Arc::new(plan)))
 }
 
-/// The value that a subquery gives, and the rows that it is computed of. These are not looked into if they have
-/// a column by the name of one outside: the optimizer would take the one for the other.
-fn value(member: &InSubquery) -> (Expr, LogicalPlan) {
+/// The value that a subquery gives, and the rows that it is in. The optimizer compares columns of these with those outside;
+/// so what is computed gets a name, and so does a column by the name of one outside, which it would take the one for.
+fn value(member: &InSubquery) -> Result<(Expr, LogicalPlan)> {
     let plan = member.subquery.subquery.as_ref();
     let hides = |rows: &LogicalPlan| member.expr.column_refs().iter().any(|c| rows.schema().has_column(c));
-    match plan {
-        LogicalPlan::Projection(projection) if projection.expr.len() == 1 && !hides(&projection.input) => {
-            (projection.expr[0].clone().unalias(), projection.input.as_ref().clone())
-        }
-        other => (Expr::from(other.schema().qualified_field(0)), other.clone()),
+    // Conditions on columns from outside are to stand in one filter with the comparison, under nothing.
+    let knows_outside = !member.subquery.outer_ref_columns.is_empty();
+    if let LogicalPlan::Projection(Projection { expr, input, .. }) = plan
+        && let [value] = expr.as_slice()
+        && (matches!(value.clone().unalias(), Expr::Column(_)) || knows_outside)
+        && !hides(input)
+    {
+        return Ok((value.clone().unalias(), input.as_ref().clone()));
     }
+    let name = format!("__member_{}", MEMBERS.fetch_add(1, Ordering::Relaxed));
+    let value = Expr::from(plan.schema().qualified_field(0)).alias(&name);
+    Ok((ident(name), LogicalPlanBuilder::from(plan.clone()).project([value])?.build()?))
 }
 
 /// An expression as seen from inside of a subquery.

@@ -4,6 +4,7 @@
 //! that has no name is called what its expression reads.
 
 use crate::asof;
+use crate::casts;
 use crate::catalog::table_name;
 use datafusion::common::Result;
 use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
@@ -38,6 +39,7 @@ impl VisitorMut for Unique {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         bodies(&mut query.body, &mut |select| {
             unique(select);
+            casts::told_apart(select);
             asof::nest(select);
         });
         ControlFlow::Continue(())
@@ -88,7 +90,15 @@ fn unique(select: &mut Select) {
         _ => None,
     });
     let mut taken: HashSet<String> = aliases.collect();
+    let mut given: HashSet<String> = HashSet::new();
     for item in &mut select.projection {
+        if let SelectItem::ExprWithAlias { alias, .. } = item {
+            let name = ident(alias);
+            if !given.insert(name.clone()) {
+                *alias = Ident::with_quote('"', numbered(&name, 1, &mut taken));
+            }
+            continue;
+        }
         let SelectItem::UnnamedExpr(expr) = item else { continue };
         let column = column_name(expr);
         let name = column.clone().unwrap_or_else(|| expr.to_string());

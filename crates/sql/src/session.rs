@@ -1,27 +1,32 @@
 //! A session: names and settings, and statements one by one.
 
+use crate::aliases::Aliases;
 use crate::asof::AsOf;
 use crate::catalog::{Catalog, Memory, Table, TableKind, Tables, find};
 use crate::dialect::{self, Parsed, Spelling};
 use crate::division::Division;
 use crate::emit::Emit;
 use crate::files::Files;
+use crate::multisets::Multisets;
 use crate::optimize;
+use crate::overflow::Overflow;
 use crate::planned::{Planned, Store, StoreMode};
 use crate::planner::{Candidate, ROWS_OF_A_SHARD, Shards};
 use crate::split::{self, Statement};
-use crate::statement;
+use crate::statement::{self, Prepared};
+use crate::type_names::type_of;
 use crate::views;
 use crate::windows::Windows;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{HashMap, Result, plan_err};
+use datafusion::common::{Result, plan_err};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SessionState, SessionStateDefaults};
-use datafusion::logical_expr::{AggregateUDF, LogicalPlan};
+use datafusion::logical_expr::{AggregateUDF, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::SqlToRel;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use whimbrel_plan::{Stream, single_value};
 
@@ -29,6 +34,9 @@ use whimbrel_plan::{Stream, single_value};
 pub struct Session {
     pub(crate) files: Arc<dyn Files>,
     pub(crate) tables: Tables,
+    /// The tables as they were when the transaction began, if one did.
+    pub(crate) before: Option<Tables>,
+    pub(crate) prepared: BTreeMap<String, Prepared>,
     pub(crate) shards: Option<usize>,
     pub(crate) shard_rows: usize,
     pub(crate) state: SessionState,
@@ -37,7 +45,15 @@ pub struct Session {
 impl Session {
     /// A session that knows no name yet.
     pub fn new(files: Arc<dyn Files>) -> Session {
-        Session { files, tables: Tables::new(), shards: None, shard_rows: ROWS_OF_A_SHARD, state: state() }
+        Session {
+            files,
+            tables: Tables::new(),
+            before: None,
+            prepared: BTreeMap::new(),
+            shards: None,
+            shard_rows: ROWS_OF_A_SHARD,
+            state: state(),
+        }
     }
 
     /// Gives a table or a stream a name. A table of that name is replaced.
@@ -115,30 +131,34 @@ impl Session {
     /// `Plan` if there is no such table any more, or the rows do not fit.
     pub fn store(&mut self, store: &Store, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<String> {
         let count: usize = rows.iter().map(RecordBatch::num_rows).sum();
-        let defaults = match (store.mode, find(&self.tables, &store.table)) {
-            (
-                StoreMode::Append | StoreMode::Replace,
-                Some((_, Table { kind: TableKind::Memory(old), .. })),
-            ) => old.defaults.clone(),
-            _ => HashMap::new(),
-        };
-        let (schema, mut all) = match (store.mode, find(&self.tables, &store.table)) {
-            (StoreMode::Create, _) => (nullable(&schema), vec![]),
-            (mode, Some((_, Table { stream, kind: TableKind::Memory(old), .. }))) => {
-                let kept = if mode == StoreMode::Append { old.rows.clone() } else { vec![] };
-                (stream.schema().clone(), kept)
+        let (schema, mut memory) = match (store.mode, find(&self.tables, &store.table)) {
+            (StoreMode::Create, _) => (nullable(&schema), Memory::default()),
+            (StoreMode::Append, Some((_, Table { stream, kind: TableKind::Memory(old), .. }))) => {
+                (stream.schema().clone(), old.clone())
+            }
+            (StoreMode::Replace, Some((_, Table { stream, kind: TableKind::Memory(old), .. }))) => {
+                (stream.schema().clone(), Memory { rows: vec![], ..old.clone() })
             }
             _ => return plan_err!("there is no table {:?} that could be written into", store.table),
         };
         for batch in rows {
-            all.push(RecordBatch::try_new(schema.clone(), batch.columns().to_vec())?);
+            memory.rows.push(RecordBatch::try_new(schema.clone(), batch.columns().to_vec())?);
         }
-        self.keep(&store.table, schema, Memory { rows: all, defaults })?;
+        self.keep(&store.table, schema, memory)?;
         Ok(format!("{count} row{}", if count == 1 { "" } else { "s" }))
     }
 
-    /// A table in memory.
+    /// What there is of a table in memory.
+    pub(crate) fn memory(&self, name: &str) -> Result<&Memory> {
+        match self.tables.get(name) {
+            Some(Table { kind: TableKind::Memory(memory), .. }) => Ok(memory),
+            _ => plan_err!("there is no table {name:?} that could be written into"),
+        }
+    }
+
+    /// A table in memory. Its rows are as its constraints say.
     pub(crate) fn keep(&mut self, name: &str, schema: SchemaRef, table: Memory) -> Result<()> {
+        table.constraints.hold(&self.state, name, &schema, &table.rows)?;
         let source = self.files.table(schema, table.rows.clone())?;
         views::see(&mut self.tables, name, &source)?;
         let stream = Stream::scan(name, source)?;
@@ -200,12 +220,25 @@ pub(crate) fn config() -> SessionConfig {
 fn state() -> SessionState {
     SessionStateBuilder::new()
         .with_config(config())
-        .with_expr_planners(vec![Arc::new(Division)])
+        .with_expr_planners(vec![Arc::new(Overflow), Arc::new(Division)])
         .with_default_features()
+        .with_scalar_functions(scalars())
         .with_aggregate_functions(aggregates())
-        .with_relation_planners(vec![Arc::new(Windows), Arc::new(AsOf)])
+        .with_relation_planners(vec![
+            Arc::new(Windows),
+            Arc::new(AsOf),
+            Arc::new(Multisets),
+            Arc::new(Aliases),
+        ])
         .with_optimizer_rules(rules())
         .build()
+}
+
+/// DataFusion's functions of values, and ours.
+fn scalars() -> Vec<Arc<ScalarUDF>> {
+    let mut all = SessionStateDefaults::default_scalar_functions();
+    all.push(type_of());
+    all
 }
 
 /// DataFusion's aggregates, and ours.

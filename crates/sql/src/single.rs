@@ -1,13 +1,17 @@
 //! Queries that stand for one value.
 //!
+//! - `order by x limit 1` of a correlated one is an aggregate, the first value in that order, for which there is a join.
 //! - One that may give several rows is checked while it runs: its value is the `single_value` of its rows.
 //! - DataFusion's optimizer has joins for those in a `select` and a `where` only. Where one stands in an order, an
 //!   aggregate or a window, it is computed as a column before.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery, ident};
+use datafusion::logical_expr::{
+    Expr, ExprFunctionExt, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType, Subquery, ident,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use whimbrel_plan::single_value;
@@ -34,6 +38,9 @@ pub(crate) fn checked(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 fn of_one_row(expr: Expr) -> Result<Transformed<Expr>> {
     let Expr::ScalarSubquery(query) = expr else { return Ok(Transformed::no(expr)) };
+    if let Some(first) = first(&query)? {
+        return Ok(Transformed::yes(Expr::ScalarSubquery(query.with_plan(Arc::new(first)))));
+    }
     if is_of_one_row(&query) {
         return Ok(Transformed::no(Expr::ScalarSubquery(query)));
     }
@@ -44,6 +51,36 @@ fn of_one_row(expr: Expr) -> Result<Transformed<Expr>> {
     let value = Expr::Column(aggregated.schema().columns().swap_remove(0));
     let named = aggregated.project([value.alias(name)])?.build()?;
     Ok(Transformed::yes(Expr::ScalarSubquery(query.with_plan(Arc::new(named)))))
+}
+
+/// A correlated query with `limit 1` as an aggregate.
+fn first(query: &Subquery) -> Result<Option<LogicalPlan>> {
+    let LogicalPlan::Limit(limit) = query.subquery.as_ref() else { return Ok(None) };
+    let (skip, fetch) = (limit.get_skip_type()?, limit.get_fetch_type()?);
+    if query.outer_ref_columns.is_empty()
+        || !matches!((skip, fetch), (SkipType::Literal(0), FetchType::Literal(Some(1))))
+    {
+        return Ok(None);
+    }
+    let mut value = Expr::from(query.subquery.schema().qualified_field(0));
+    let mut rows = limit.input.as_ref();
+    if let LogicalPlan::Projection(outer) = rows
+        && matches!(outer.input.as_ref(), LogicalPlan::Sort(_))
+    {
+        value = outer.expr[0].clone().unalias();
+        rows = outer.input.as_ref();
+    }
+    let mut order = vec![];
+    if let LogicalPlan::Sort(sort) = rows {
+        order = sort.expr.clone();
+        rows = sort.input.as_ref();
+    }
+    let first = first_value_udaf().call(vec![value]).order_by(order).build()?;
+    let aggregated = LogicalPlanBuilder::from(rows.clone()).aggregate(Vec::<Expr>::new(), [first])?;
+    let value = Expr::Column(aggregated.schema().columns().swap_remove(0));
+    // The columns that it is correlated by will stand beside it, and may have its name.
+    let name = format!("__value_{}", COLUMNS.fetch_add(1, Ordering::Relaxed));
+    Ok(Some(aggregated.project([value.alias(name)])?.build()?))
 }
 
 /// Whether it cannot give a second row. A correlated one that groups by what it is correlated with cannot either, and

@@ -5,22 +5,30 @@
 //! - `like … escape '$'`, `similar to`: patterns are written with backslashes, or as anchored regular expressions;
 //! - `= any (select …)`, `> all (select …)`: as `in` and `exists`;
 //! - `fetch first n rows only` as `limit`; `from t` as `select * from t`; `lateral unnest(…)` as `unnest(…)`;
-//! - `a ^ b` as `power(a, b)`; `x -> x + 1` as a function; names of types and functions that others use.
+//! - `(a, b) in (select …)` by `exists`; `semi join` as `left semi join`; `order by all` as numbers of columns;
+//! - the column of `full join … using (a)` as `coalesce`;
+//! - `intersect all` and `except all` as relations that are planned by themselves (`multisets`);
+//! - `a ^ b` as `power(a, b)`; `~a` as `-1 - a`; `x -> x + 1` as a function; names of types and functions that others use.
 
+use crate::multisets;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, ExactNumberInfo, Expr, Fetch, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, LimitClause, ObjectName, Query, SelectFlavor, SelectItem,
-    SetExpr, SetOperator, SetQuantifier, Statement, TableFactor, UnaryOperator, Value, ValueWithSpan,
-    VisitMut, VisitorMut, WildcardAdditionalOptions,
+    ArrayElemTypeDef, BinaryOperator, DataType, ExactNumberInfo, Expr, Fetch, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, JoinOperator, LimitClause, ObjectName,
+    Query, SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, TimezoneInfo, UnaryOperator, Value,
+    ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
+mod clock;
 mod fields;
+mod functions;
 mod lambdas;
+mod order;
 mod patterns;
 mod power;
 mod quantified;
+mod using;
 
 pub(crate) use fields::called;
 
@@ -55,7 +63,11 @@ impl VisitorMut for Words {
             limit(query, fetch)?;
         }
         all_columns(&mut query.body);
-        multisets(&query.body)
+        order::all(query);
+        joins(&mut query.body);
+        using::plain(query);
+        multisets::marked(&mut query.body);
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<String> {
@@ -71,12 +83,18 @@ impl VisitorMut for Words {
         match expr {
             Expr::IsDistinctFrom(..)
             | Expr::IsNotDistinctFrom(..)
-            | Expr::UnaryOp { .. }
+            | Expr::UnaryOp { op: UnaryOperator::Not, .. }
             | Expr::BinaryOp { .. } => bound(expr),
+            Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } => {
+                let operand = std::mem::replace(inner.as_mut(), Expr::Identifier(Ident::new("")));
+                *expr = bitwise_not(operand);
+            }
             Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. } => patterns::plain(expr)?,
             Expr::AnyOp { .. } | Expr::AllOp { .. } => quantified::plain(expr),
             Expr::Cast { data_type, .. } => type_name(data_type),
-            Expr::Function(_) => function(expr),
+            Expr::Interval(interval) => clock::plain(&mut interval.value),
+            Expr::Function(_) => functions::plain(expr)?,
+            Expr::InSubquery { .. } => quantified::rows(expr),
             _ => {}
         }
         ControlFlow::Continue(())
@@ -144,19 +162,20 @@ fn unnest(factor: &mut TableFactor) {
     }
 }
 
-/// DataFusion's `intersect all` and `except all` do not count how often a row is there.
-fn multisets(body: &SetExpr) -> ControlFlow<String> {
-    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else {
-        return ControlFlow::Continue(());
-    };
-    if *op != SetOperator::Union && *set_quantifier == SetQuantifier::All {
-        let name = op.to_string().to_lowercase();
-        return ControlFlow::Break(format!(
-            "{name} all cannot be computed; {name} without all can, and so can grouping with count(*)"
-        ));
+/// `semi join` and `anti join` keep rows of the left; conditions on several columns at once are said by `exists`.
+fn joins(body: &mut SetExpr) {
+    let SetExpr::Select(select) = body else { return };
+    if let Some(condition) = &mut select.selection {
+        quantified::rows_in_condition(condition);
     }
-    multisets(left)?;
-    multisets(right)
+    for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
+        let operator = std::mem::replace(&mut join.join_operator, JoinOperator::CrossApply);
+        join.join_operator = match operator {
+            JoinOperator::Semi(on) => JoinOperator::LeftSemi(on),
+            JoinOperator::Anti(on) => JoinOperator::LeftAnti(on),
+            other => other,
+        };
+    }
 }
 
 /// Takes back what the parser gave to the right of `is distinct from` beyond its operand. What stands around it
@@ -183,6 +202,13 @@ fn bound(expr: &mut Expr) {
     *expr = tree;
 }
 
+/// `~a` is `-1 - a`, as numbers are written with two's complement.
+fn bitwise_not(operand: Expr) -> Expr {
+    let one = Expr::Value(Value::Number("1".to_string(), false).into());
+    let left = Box::new(Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(one) });
+    nested(Expr::BinaryOp { left, op: BinaryOperator::Minus, right: Box::new(nested(operand)) })
+}
+
 fn logical(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or | BinaryOperator::Xor, .. })
 }
@@ -191,51 +217,42 @@ fn disjunction(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryOp { op: BinaryOperator::Or | BinaryOperator::Xor, .. })
 }
 
-/// DuckDB's names of types.
+/// Names of types that others have.
 fn type_name(data_type: &mut DataType) {
+    if let DataType::Array(
+        ArrayElemTypeDef::SquareBracket(inner, _) | ArrayElemTypeDef::AngleBracket(inner),
+    ) = data_type
+    {
+        return type_name(inner);
+    }
     let known = match data_type {
-        DataType::UTinyInt => DataType::TinyIntUnsigned(None),
-        DataType::USmallInt => DataType::SmallIntUnsigned(None),
-        DataType::UBigInt => DataType::BigIntUnsigned(None),
-        DataType::HugeInt => DataType::Decimal(ExactNumberInfo::PrecisionAndScale(38, 0)),
-        DataType::Custom(name, _) if name.to_string().eq_ignore_ascii_case("uinteger") => {
-            DataType::IntUnsigned(None)
-        }
+        DataType::Int16 => DataType::SmallInt(None),
+        DataType::Int32 => DataType::Int(None),
+        DataType::Int64 | DataType::Signed => DataType::BigInt(None),
+        DataType::UTinyInt | DataType::UInt8 => DataType::TinyIntUnsigned(None),
+        DataType::USmallInt | DataType::UInt16 => DataType::SmallIntUnsigned(None),
+        DataType::UInt32 => DataType::IntUnsigned(None),
+        DataType::UBigInt | DataType::UInt64 => DataType::BigIntUnsigned(None),
+        DataType::HugeInt | DataType::Int128 => DataType::Decimal(ExactNumberInfo::PrecisionAndScale(38, 0)),
+        DataType::Dec(size) => DataType::Decimal(*size),
+        DataType::Datetime(_) => DataType::Timestamp(None, TimezoneInfo::None),
+        DataType::Blob(_) | DataType::Varbinary(_) | DataType::Binary(_) => DataType::Bytea,
+        DataType::Character(_)
+        | DataType::CharacterVarying(_)
+        | DataType::CharVarying(_)
+        | DataType::Nvarchar(_) => DataType::Text,
+        DataType::Custom(name, _) => match name.to_string().to_ascii_lowercase().as_str() {
+            "int1" => DataType::TinyInt(None),
+            "short" => DataType::SmallInt(None),
+            "long" => DataType::BigInt(None),
+            "uinteger" => DataType::IntUnsigned(None),
+            "bpchar" | "name" => DataType::Text,
+            "logical" => DataType::Boolean,
+            _ => return,
+        },
         _ => return,
     };
     *data_type = known;
-}
-
-/// Functions by the names that others have for them.
-fn function(expr: &mut Expr) {
-    let Expr::Function(call) = expr else { return };
-    lambdas::plain(call);
-    let [name] = call.name.0.as_slice() else { return };
-    let known = match name.to_string().to_ascii_lowercase().as_str() {
-        "sign" => "signum",
-        "ucase" => "upper",
-        "lcase" => "lower",
-        "mod" => {
-            if let Some((left, right)) = two_arguments(call) {
-                let (left, right) = (Box::new(nested(left)), Box::new(nested(right)));
-                *expr = nested(Expr::BinaryOp { left, op: BinaryOperator::Modulo, right });
-            }
-            return;
-        }
-        _ => return,
-    };
-    call.name = ObjectName::from(vec![Ident::new(known)]);
-}
-
-fn two_arguments(call: &Function) -> Option<(Expr, Expr)> {
-    let FunctionArguments::List(list) = &call.args else { return None };
-    match list.args.as_slice() {
-        [
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(left)),
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(right)),
-        ] => Some((left.clone(), right.clone())),
-        _ => None,
-    }
 }
 
 fn nested(expr: Expr) -> Expr {
@@ -248,7 +265,7 @@ fn nested(expr: Expr) -> Expr {
 }
 
 /// A call of a function.
-fn call(name: &str, args: Vec<Expr>) -> Expr {
+pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
     let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
     let list = FunctionArgumentList { duplicate_treatment: None, args, clauses: vec![] };
     Expr::Function(Function {
@@ -261,6 +278,15 @@ fn call(name: &str, args: Vec<Expr>) -> Expr {
         over: None,
         within_group: vec![],
     })
+}
+
+/// What a query selects first.
+fn first_value(query: &Query) -> Option<Expr> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    match select.projection.first()? {
+        SelectItem::UnnamedExpr(expr) => Some(expr.clone()),
+        _ => None,
+    }
 }
 
 /// The text of a literal.

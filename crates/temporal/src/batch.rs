@@ -5,10 +5,11 @@
 //! is never evaluated over a row that a filter has taken out.
 
 use crate::key::Key;
+use crate::places;
 use crate::time::{INFINITY, Kind, Time};
 use arrow::array::{Array, BooleanArray, RecordBatch, UInt32Array};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
-use arrow::compute::{FilterBuilder, FilterPredicate, take_record_batch};
+use arrow::compute::{FilterBuilder, FilterPredicate};
 use datafusion::common::Result;
 use std::sync::Arc;
 
@@ -194,7 +195,7 @@ impl Batch {
             Other::Column(other) => Other::Column(gather(other)),
             constant => constant.clone(),
         };
-        Ok(Batch::new(gather(&self.sync), other, take_record_batch(&self.rows, indices)?))
+        Ok(Batch::new(gather(&self.sync), other, places::take(&self.rows, indices)?))
     }
 
     /// The same rows and lifetimes with other columns.

@@ -6,7 +6,7 @@
 //! columns indexed by the group number, which is why this is not a map (DESIGN §7).
 
 use crate::key::{Key, KeyValues, array_of_words, decode_rows, hash_bytes, hash_word, is_word};
-use crate::values::take_with_room;
+use crate::values::copy_out;
 use arrow::array::{ArrayRef, BinaryBuilder, NullBufferBuilder};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, internal_err};
@@ -14,6 +14,11 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 const NONE: u32 = u32::MAX;
+
+/// Slots of a table that is in the nearest cache anyway.
+const NEAR: usize = 2048;
+/// How many slots of a larger one are fetched at once.
+const AHEAD: usize = 32;
 
 /// Keys by group number.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -110,6 +115,25 @@ impl Groups {
     }
 
     fn intern_words(&mut self, wanted: &[u64], groups: &mut Vec<u32>) -> Result<()> {
+        if self.slots.len() <= NEAR {
+            return self.intern_near(wanted, groups);
+        }
+        // Slots are fetched before one of them decides anything, so that memory is waited for once for many words.
+        let mut slots = [0; AHEAD];
+        for wanted in wanted.chunks(AHEAD) {
+            for (slot, &word) in slots.iter_mut().zip(wanted) {
+                *slot = self.slots[self.home(hash_word(word))];
+            }
+            for (&slot, &word) in slots.iter().zip(wanted) {
+                let likely = (slot as u32).wrapping_sub(1);
+                let found = matches!(&self.keys, Keys::Words { words, .. } if words.get(likely as usize) == Some(&word));
+                groups.push(if found { likely } else { self.word(word)? });
+            }
+        }
+        Ok(())
+    }
+
+    fn intern_near(&mut self, wanted: &[u64], groups: &mut Vec<u32>) -> Result<()> {
         let mut last = None;
         for &word in wanted {
             let group = match last {
@@ -413,7 +437,7 @@ impl KeyColumns {
         match self {
             KeyColumns::Unit => Ok(Vec::new()),
             KeyColumns::Words(words, nulls) => {
-                Ok(vec![array_of_words(take_with_room(words), nulls.finish(), &types[0])?])
+                Ok(vec![array_of_words(copy_out(words), nulls.finish(), &types[0])?])
             }
             KeyColumns::Bytes(bytes) => decode_rows(types, bytes.finish()),
         }

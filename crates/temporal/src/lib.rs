@@ -7,7 +7,7 @@
 //!
 //! Layers, bottom up:
 //! 1. [`time`], [`rules`]: instants, kinds of row, the words in which queries speak of windows;
-//! 2. [`Batch`], [`Key`]: columns; group numbers and [`TimeMerge`];
+//! 2. [`Batch`], [`Key`], [`places`]: columns; group numbers and [`TimeMerge`];
 //! 3. [`operators`]: one file each; `operators/aggregate` is the snapshot aggregate with its accumulators;
 //! 4. [`Ingress`], [`egress`]: tables to streams and back;
 //! 5. [`Graph`]: operators wired together;
@@ -30,6 +30,7 @@ mod key;
 mod merge;
 pub mod operator;
 pub mod operators;
+pub mod places;
 mod synopsis;
 mod values;
 

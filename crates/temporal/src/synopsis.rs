@@ -6,9 +6,9 @@
 //! taken by another, is skipped (`number` tells them apart).
 
 use crate::checkpoint::{restore_rows, save_rows};
+use crate::places;
 use crate::time::{INFINITY, Time};
-use arrow::array::{Array, RecordBatch, RecordBatchOptions};
-use arrow::compute::interleave_record_batch;
+use arrow::array::{Array, RecordBatch};
 use datafusion::common::{Result, exec_err};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -218,14 +218,7 @@ impl Synopsis {
             }
             indices.push((*place as usize, row as usize));
         }
-        match batches.first() {
-            // Rows without columns are only as many as they are.
-            Some(first) if first.num_columns() == 0 => {
-                let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-                Ok(RecordBatch::try_new_with_options(first.schema(), Vec::new(), &options)?)
-            }
-            _ => Ok(interleave_record_batch(&batches, &indices)?),
-        }
+        Ok(places::interleave(&batches, &indices)?)
     }
 
     /// Lets go of batches without living rows, and moves the living together if they are few among the dead. Places of

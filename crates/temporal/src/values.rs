@@ -263,10 +263,12 @@ fn cast_to(array: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to { Ok(array) } else { Ok(cast(&array, to)?) }
 }
 
-/// The values, leaving room for as many again: the next batch will not grow by copying.
-pub(crate) fn take_with_room<T>(values: &mut Vec<T>) -> Vec<T> {
-    let room = Vec::with_capacity(values.len());
-    std::mem::replace(values, room)
+/// A copy of the values, of just their size; they are built anew in the memory that they had. The next batch grows no
+/// column, finds this memory in the caches, and a result that is kept takes no more memory than it fills.
+pub(crate) fn copy_out<T: Copy>(values: &mut Vec<T>) -> Vec<T> {
+    let copy = values.to_vec();
+    values.clear();
+    copy
 }
 
 /// The values of a column that is being built, in one of the forms.
@@ -348,11 +350,11 @@ impl Column {
     pub fn finish(&mut self) -> Result<ArrayRef> {
         let nulls = self.nulls.finish();
         match &mut self.values {
-            Values::Int(values) => i64::array(take_with_room(values), nulls, &self.to),
-            Values::Uint(values) => u64::array(take_with_room(values), nulls, &self.to),
-            Values::Float(values) => f64::array(take_with_room(values), nulls, &self.to),
-            Values::Decimal(values) => i128::array(take_with_room(values), nulls, &self.to),
-            Values::Bytes(values) => Bytes::array(take_with_room(values), nulls, &self.to),
+            Values::Int(values) => i64::array(copy_out(values), nulls, &self.to),
+            Values::Uint(values) => u64::array(copy_out(values), nulls, &self.to),
+            Values::Float(values) => f64::array(copy_out(values), nulls, &self.to),
+            Values::Decimal(values) => i128::array(copy_out(values), nulls, &self.to),
+            Values::Bytes(values) => Bytes::array(std::mem::take(values), nulls, &self.to),
         }
     }
 }

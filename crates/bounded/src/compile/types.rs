@@ -77,6 +77,11 @@ impl Columns {
         Ok(())
     }
 
+    /// The columns at these places.
+    pub fn only(&self, places: &[usize]) -> Columns {
+        Columns(places.iter().map(|at| self.0[*at].clone()).collect())
+    }
+
     /// The columns, and those that a fetch finds behind them.
     pub fn with_found(&self, fetch: &Fetch) -> Columns {
         let mut columns = self.clone();

@@ -29,6 +29,8 @@ pub(crate) struct Fetcher {
     /// The number of the index, and the parts of its keys that have values.
     prefix: Vec<u8>,
     keys: Vec<KeyValue>,
+    /// The columns of the rows that a later step needs.
+    kept: Vec<usize>,
     columns: Vec<usize>,
     most: usize,
     outer: bool,
@@ -85,30 +87,34 @@ struct Ends {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     rows: Rows,
-    /// What was asked: the row it was for and what its keys begin with.
+    /// What was asked.
     asked: Vec<Asked>,
-    /// Entries whose records were asked for.
-    entries: Vec<Entry>,
+    /// The entries whose records are asked for now; `None` while it waits for what was asked itself.
+    entries: Option<Entries>,
     /// Records that were found already.
     records: Vec<Hit>,
-    /// How many more each row may have, and where its range goes on.
-    more: Vec<Asked>,
-    second: bool,
 }
 
-#[derive(Debug, Clone)]
+/// What a request was for: a row, and how long what its keys begin with is.
+#[derive(Debug, Clone, Copy)]
 struct Asked {
     row: usize,
     prefix: usize,
-    range: Read,
+}
+
+/// Entries of an index, those of one request next to each other.
+#[derive(Debug)]
+struct Entries {
+    /// The requests that found them.
+    requests: Vec<Read>,
+    entries: Vec<Entry>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    row: usize,
-    prefix: usize,
     key: Vec<u8>,
     version: u64,
+    /// The place of the request that found it.
     asked: usize,
 }
 
@@ -129,11 +135,35 @@ struct Seen<'a> {
     record: Option<&'a [u8]>,
 }
 
+impl Entries {
+    /// Of the answers to what was asked; their records are asked for.
+    fn of(asked: &[Asked], answers: Vec<(Read, Found)>, reads: &mut Vec<Read>) -> Result<Entries> {
+        let mut entries = Vec::with_capacity(asked.len());
+        let mut requests = Vec::with_capacity(asked.len());
+        for (at, (request, found)) in answers.into_iter().enumerate() {
+            let mut entry = |key: &[u8], value: &[u8]| {
+                let (version, record) = read_entry(value)?;
+                reads.push(Read::Get(record.to_vec()));
+                entries.push(Entry { key: key.to_vec(), version, asked: at });
+                Ok::<_, Error>(())
+            };
+            match (&request, &found) {
+                (Read::Get(key), Found::Value(Some(value))) => entry(key, value)?,
+                (_, Found::Entries(found)) => found.iter().try_for_each(|(key, value)| entry(key, value))?,
+                _ => {}
+            }
+            requests.push(request);
+        }
+        Ok(Entries { requests, entries })
+    }
+}
+
 impl Fetcher {
     pub fn new(
         fetch: &Fetch,
         scope: &Arc<Scope>,
-        found: &Columns,
+        columns: &Columns,
+        kept: Vec<usize>,
         parameters: &[ParameterType],
     ) -> Result<Fetcher> {
         let constants = Arc::new(Scope::new(&Columns::default(), parameters)?);
@@ -177,7 +207,7 @@ impl Fetcher {
             };
             Ok(KeyValue { from, order: part.order, word: part.column().is_none() })
         });
-        let found = Arc::new(Scope::new(found, parameters)?);
+        let found = Arc::new(Scope::new(&columns.only(&kept).with_found(fetch), parameters)?);
         let keep = match &fetch.keep {
             Keep::All => Kept::All,
             Keep::First => Kept::First,
@@ -191,6 +221,7 @@ impl Fetcher {
             prefix: index.prefix(),
             keys: keys.collect::<Result<_>>()?,
             kind,
+            kept,
             columns: fetch.columns.clone(),
             most: usize::try_from(fetch.most).unwrap_or(usize::MAX),
             outer: fetch.outer,
@@ -216,11 +247,11 @@ impl Fetcher {
         for row in 0..rows.len {
             let Some(key) = self.key(&rows, row, &constants)? else { continue };
             let prefix = key.len();
-            let Some(range) = self.request(key, ends.as_ref(), call) else { continue };
-            reads.push(range.clone());
-            asked.push(Asked { row, prefix, range });
+            let Some(request) = self.request(key, ends.as_ref(), call) else { continue };
+            reads.push(request);
+            asked.push(Asked { row, prefix });
         }
-        Ok(Waiting { rows, asked, entries: vec![], records: vec![], more: vec![], second: false })
+        Ok(Waiting { rows, asked, entries: None, records: vec![] })
     }
 
     /// The values of the key's parts that are the same for all rows.
@@ -257,17 +288,19 @@ impl Fetcher {
 
     fn request(&self, key: Vec<u8>, ends: Option<&Option<EndValues>>, call: &Call<'_>) -> Option<Read> {
         let Kind::Range { reverse, .. } = &self.kind else { return Some(Read::Get(key)) };
+        // Positions are equal for two keys at most by the prefix, and the smaller prefix was first.
+        let place = call.place.as_ref().filter(|_| self.resumable);
+        let resumed = place.map(|place| (key > place.prefix, [&key, place.position.as_slice()].concat()));
         let (mut from, mut to) = match ends {
             // An end that is null: no value is in the interval.
             Some(None) => return None,
             Some(Some(ends)) => ends.range(&key),
-            None => (key.clone(), keys::behind(&key)),
+            None => {
+                let to = keys::behind(&key);
+                (key, to)
+            }
         };
-        if let (true, Some(place)) = (self.resumable, &call.place) {
-            // Positions are equal for two keys at most by the prefix, and the smaller prefix was first.
-            let mut at = key.clone();
-            at.extend_from_slice(&place.position);
-            let with = key > place.prefix;
+        if let Some((with, at)) = resumed {
             match reverse {
                 false => from = from.max(if with { at } else { next(at) }),
                 true => to = to.min(if with { next(at) } else { at }),
@@ -280,38 +313,28 @@ impl Fetcher {
     pub fn give(
         &self,
         mut waiting: Waiting,
-        found: Vec<Found>,
+        answers: Vec<(Read, Found)>,
         call: &Call<'_>,
         reads: &mut Vec<Read>,
     ) -> Result<Given> {
-        if waiting.second {
-            self.check_records(&mut waiting, found)?;
-            if !waiting.more.is_empty() {
-                waiting.asked = std::mem::take(&mut waiting.more);
-                waiting.second = false;
-                reads.extend(waiting.asked.iter().map(|asked| asked.range.clone()));
-                return Ok(Given::Waiting(waiting));
-            }
-            return Ok(Given::Rows(self.records_of(waiting, call)?));
+        if let Some(entries) = waiting.entries.take() {
+            self.take_records(&mut waiting, entries, answers, reads)?;
+            return match waiting.asked.is_empty() {
+                true => Ok(Given::Rows(self.records_of(waiting, call)?)),
+                false => Ok(Given::Waiting(waiting)),
+            };
         }
         if self.dereferences() {
-            self.ask_records(&mut waiting, found, reads)?;
-            waiting.second = true;
+            waiting.entries = Some(Entries::of(&waiting.asked, answers, reads)?);
             return Ok(Given::Waiting(waiting));
         }
-        let mut seen = Vec::new();
-        for (asked, found) in waiting.asked.iter().zip(&found) {
-            match (found, &asked.range) {
-                (Found::Value(Some(record)), Read::Get(key)) => {
-                    seen.push(Seen { row: asked.row, prefix: asked.prefix, key, record: Some(record) });
-                }
-                (Found::Entries(entries), _) => {
-                    seen.extend(entries.iter().map(|(key, record)| Seen {
-                        row: asked.row,
-                        prefix: asked.prefix,
-                        key,
-                        record: Some(record),
-                    }));
+        let mut seen = Vec::with_capacity(answers.len());
+        for (asked, answer) in waiting.asked.iter().zip(&answers) {
+            let hit = |key, record| Seen { row: asked.row, prefix: asked.prefix, key, record: Some(record) };
+            match answer {
+                (Read::Get(key), Found::Value(Some(record))) => seen.push(hit(key, record)),
+                (_, Found::Entries(entries)) => {
+                    seen.extend(entries.iter().map(|(key, record)| hit(key, record)))
                 }
                 _ => {}
             }
@@ -323,58 +346,40 @@ impl Fetcher {
         matches!(self.kind, Kind::Unique(_) | Kind::Range { dereference: true, .. })
     }
 
-    /// From entries to the keys of their records.
-    fn ask_records(&self, waiting: &mut Waiting, found: Vec<Found>, reads: &mut Vec<Read>) -> Result<()> {
-        waiting.entries.clear();
-        for (at, (asked, found)) in waiting.asked.iter().zip(&found).enumerate() {
-            let mut entry = |key: &[u8], value: &[u8]| {
-                let (version, record) = read_entry(value)?;
-                reads.push(Read::Get(record.to_vec()));
-                let (row, prefix) = (asked.row, asked.prefix);
-                waiting.entries.push(Entry { row, prefix, key: key.to_vec(), version, asked: at });
-                Ok::<_, Error>(())
-            };
-            match (found, &asked.range) {
-                (Found::Value(Some(value)), Read::Get(key)) => entry(key, value)?,
-                (Found::Entries(entries), _) => {
-                    entries.iter().try_for_each(|(key, value)| entry(key, value))?
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
     /// Keeps the records that belong to their entries; where some do not, asks for as many more.
-    fn check_records(&self, waiting: &mut Waiting, found: Vec<Found>) -> Result<()> {
-        let mut missing = vec![(0_usize, 0_usize); waiting.asked.len()];
-        let mut last: Vec<Option<Vec<u8>>> = vec![None; waiting.asked.len()];
-        for (entry, found) in waiting.entries.drain(..).zip(found) {
-            let (seen, passed) = &mut missing[entry.asked];
-            *seen += 1;
-            last[entry.asked] = Some(entry.key.clone());
-            match found {
-                Found::Value(Some(record)) if self.belongs(&entry, &record)? => {
-                    waiting.records.push(Hit {
-                        row: entry.row,
-                        prefix: entry.prefix,
-                        key: entry.key,
-                        record,
-                    });
-                }
-                _ => *passed += 1,
-            }
-        }
-        for ((asked, (seen, passed)), last) in waiting.asked.iter().zip(missing).zip(last) {
-            if let (Read::Range { from, to, limit, reverse }, Some(last)) = (&asked.range, last)
-                && passed > 0
-                && seen == *limit
+    fn take_records(
+        &self,
+        waiting: &mut Waiting,
+        Entries { requests, entries }: Entries,
+        answers: Vec<(Read, Found)>,
+        reads: &mut Vec<Read>,
+    ) -> Result<()> {
+        let records = entries.iter().zip(answers).map(|(entry, (_, found))| match found {
+            Found::Value(Some(record)) if self.belongs(entry, &record)? => Ok(Some(record)),
+            _ => Ok(None),
+        });
+        let records = records.collect::<Result<Vec<Option<Vec<u8>>>>>()?;
+        let asked = std::mem::take(&mut waiting.asked);
+        let mut rest = records.iter();
+        for found in entries.chunk_by(|one, other| one.asked == other.asked) {
+            let passed = rest.by_ref().take(found.len()).filter(|record| record.is_none()).count();
+            let Some(last) = found.last().filter(|_| passed > 0) else { continue };
+            if let Read::Range { from, to, limit, reverse } = &requests[last.asked]
+                && found.len() == *limit
             {
-                let (from, to) = if *reverse { (from.clone(), last) } else { (next(last), to.clone()) };
-                let range = Read::Range { from, to, limit: passed, reverse: *reverse };
-                waiting.more.push(Asked { range, ..asked.clone() });
+                let (from, to) = match reverse {
+                    true => (from.clone(), last.key.clone()),
+                    false => (next(last.key.clone()), to.clone()),
+                };
+                reads.push(Read::Range { from, to, limit: passed, reverse: *reverse });
+                waiting.asked.push(asked[last.asked]);
             }
         }
+        let hits = entries.into_iter().zip(records).filter_map(|(entry, record)| {
+            let Asked { row, prefix } = asked[entry.asked];
+            Some(Hit { row, prefix, key: entry.key, record: record? })
+        });
+        waiting.records.extend(hits);
         Ok(())
     }
 
@@ -416,7 +421,7 @@ impl Fetcher {
         if let Kept::Fold(grouping) = &self.keep {
             let mut groups = vec![vec![]; rows.len];
             seen.iter().enumerate().for_each(|(at, hit)| groups[hit.row].push(at as u32));
-            let mut columns = rows.columns.clone();
+            let mut columns = self.kept_of(rows).columns;
             columns.extend(grouping.fold(&self.build(rows, &seen)?, &groups, call)?);
             return Ok(Rows { columns, len: rows.len });
         }
@@ -437,6 +442,11 @@ impl Fetcher {
         self.build(rows, &all)
     }
 
+    /// The columns of the rows that go on.
+    fn kept_of(&self, rows: &Rows) -> Rows {
+        Rows { columns: self.kept.iter().map(|at| rows.columns[*at].clone()).collect(), len: rows.len }
+    }
+
     fn build(&self, rows: &Rows, seen: &[Seen<'_>]) -> Result<Rows> {
         let mut reader = RowReader::new(&self.table, &self.columns, seen.len())?;
         let covered = match &self.kind {
@@ -453,12 +463,13 @@ impl Fetcher {
                 }
             }
         }
+        let kept = self.kept_of(rows);
         let same = rows.len == seen.len() && seen.iter().enumerate().all(|(at, hit)| hit.row == at);
-        let mut columns = match same {
-            true => rows.columns.clone(),
+        let mut columns = match same || kept.columns.is_empty() {
+            true => kept.columns,
             false => {
                 let places: UInt32Array = seen.iter().map(|hit| hit.row as u32).collect();
-                rows.take(&places)?.columns
+                kept.take(&places)?.columns
             }
         };
         columns.extend(reader.finish());

@@ -9,6 +9,7 @@
 mod aggregate;
 mod fetch;
 mod local;
+mod needed;
 mod program;
 mod rows;
 mod run;

@@ -3,6 +3,7 @@
 use super::aggregate::Grouping;
 use super::fetch::Fetcher;
 use super::local::{Local, Scope, SortKey};
+use super::needed::Needed;
 use super::rows::Rows;
 use crate::compile::parameter_number;
 use crate::compile::types::{Columns, POSITION, PREFIX};
@@ -43,7 +44,7 @@ pub(crate) enum Values {
 /// A step.
 #[derive(Debug)]
 pub(crate) enum Op {
-    /// Asks the store; `page` if it is here that a page ends.
+    /// Asks the store.
     Fetch(Box<Fetcher>),
     Filter(Vec<Local>),
     Project {
@@ -74,15 +75,24 @@ impl Program {
         let mut columns = Columns::of_source(&chain.source);
         let source = begin(&chain.source, parameters)?;
         let mut steps = Vec::with_capacity(chain.steps.len());
+        let needed = Needed::behind_each(&chain.steps);
         for (at, step) in chain.steps.iter().enumerate() {
             let scope = Arc::new(Scope::new(&columns, parameters)?);
+            if let Step::Fetch(fetch) = step {
+                let kept = needed[at].places(&columns, fetch);
+                let fetcher = Fetcher::new(fetch, &scope, &columns, kept.clone(), parameters)?;
+                steps.push(Op::Fetch(Box::new(fetcher)));
+                columns = columns.only(&kept);
+                columns.after(step)?;
+                continue;
+            }
             let mut after = columns.clone();
             after.after(step)?;
             let stop = match chain.steps.get(at + 1) {
                 Some(Step::Stop(rows)) => Some(*rows as usize),
                 _ => None,
             };
-            steps.push(op(step, &scope, &columns, parameters, stop)?);
+            steps.push(op(step, &scope, &columns, stop)?);
             columns = after;
         }
         let fields = columns.0.into_iter().map(|(_, field)| field.with_nullable(true));
@@ -129,13 +139,7 @@ fn values(list: &List, scope: &Arc<Scope>, parameters: &[ParameterType]) -> Resu
     Ok(Values::Computed(list.of.clone(), values))
 }
 
-fn op(
-    step: &Step,
-    scope: &Arc<Scope>,
-    columns: &Columns,
-    parameters: &[ParameterType],
-    stop: Option<usize>,
-) -> Result<Op> {
+fn op(step: &Step, scope: &Arc<Scope>, columns: &Columns, stop: Option<usize>) -> Result<Op> {
     let locals =
         |exprs: &[Expr]| exprs.iter().map(|expr| Local::new(expr, scope)).collect::<Result<Vec<_>>>();
     let keys = |order: &[datafusion::logical_expr::SortExpr]| {
@@ -149,9 +153,7 @@ fn op(
             .ok_or_else(|| Error::Internal(format!("there is no {name}")))
     };
     Ok(match step {
-        Step::Fetch(fetch) => {
-            Op::Fetch(Box::new(Fetcher::new(fetch, scope, &columns.with_found(fetch), parameters)?))
-        }
+        Step::Fetch(_) => return Err(Error::Internal("a remote step was made a local one".to_string())),
         Step::Filter(exprs) => Op::Filter(locals(exprs)?),
         Step::Project { columns: exprs, .. } => {
             let hidden =

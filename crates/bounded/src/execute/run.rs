@@ -27,6 +27,9 @@ enum State<'p> {
     Waiting(Box<Waiting>, usize),
 }
 
+/// Requests and what was found for them.
+type Answers = std::iter::Zip<std::vec::IntoIter<Read>, std::vec::IntoIter<Found>>;
+
 /// Round by round.
 pub(super) fn in_rounds(program: &Program, call: &Call<'_>) -> Result<(Rows, Option<Place>)> {
     let mut run = Run::new(program, call)?;
@@ -38,7 +41,7 @@ pub(super) fn in_rounds(program: &Program, call: &Call<'_>) -> Result<(Rows, Opt
         }
         let requests = std::mem::take(&mut reads);
         let found = ask(call.store, call.executor, &requests)?;
-        run.give(&mut found.into_iter(), call, &mut reads)?;
+        run.give(&mut requests.into_iter().zip(found), call, &mut reads)?;
     }
 }
 
@@ -94,15 +97,10 @@ impl<'p> Run<'p> {
     }
 
     /// Takes the answers to what was asked, and says what else has to be.
-    fn give(
-        &mut self,
-        found: &mut std::vec::IntoIter<Found>,
-        call: &Call<'_>,
-        reads: &mut Vec<Read>,
-    ) -> Result<()> {
+    fn give(&mut self, answers: &mut Answers, call: &Call<'_>, reads: &mut Vec<Read>) -> Result<()> {
         match &mut self.state {
             State::Union(branches) => {
-                branches.iter_mut().try_for_each(|branch| branch.give(found, call, reads))
+                branches.iter_mut().try_for_each(|branch| branch.give(answers, call, reads))
             }
             State::Rows(_) => Ok(()),
             State::Waiting(..) => {
@@ -114,7 +112,7 @@ impl<'p> Run<'p> {
                     return Err(Error::Internal("an answer came to a step that asked for none".to_string()));
                 };
                 let before = reads.len();
-                match fetcher.give(*waiting, found.by_ref().take(count).collect(), call, reads)? {
+                match fetcher.give(*waiting, answers.by_ref().take(count).collect(), call, reads)? {
                     Given::Waiting(waiting) => {
                         self.state = State::Waiting(Box::new(waiting), reads.len() - before)
                     }
@@ -286,7 +284,8 @@ fn one_by_one(
             let rows = loop {
                 let requests = std::mem::take(&mut reads);
                 let found = ask(call.store, Executor::Lazy, &requests)?;
-                match fetcher.give(waiting, found, call, &mut reads)? {
+                let answers = requests.into_iter().zip(found).collect();
+                match fetcher.give(waiting, answers, call, &mut reads)? {
                     Given::Rows(rows) => break rows,
                     Given::Waiting(again) => waiting = again,
                 }

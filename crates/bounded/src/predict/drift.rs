@@ -1,9 +1,10 @@
 //! Whether a store is still the one that was measured.
 //!
-//! Fresh intervals are measured at fan-outs that the model does not have, so a model that is wrong between its points is
-//! found out too. Each interval, old or fresh, becomes one number: how much slower it is than the model's typical one, as
-//! the mean over shapes and quantiles. Whether the fresh numbers come from where the old ones do is asked by the test of
-//! Mann and Whitney (1947), which does not mind that a bad interval is many times slower than the others.
+//! Each interval, old or fresh, becomes one number: how much slower it is than the model's typical one, as the mean over
+//! shapes and quantiles. Whether the fresh numbers come from where the old ones do is asked by the test of Mann and Whitney
+//! (1947), which does not mind that a bad interval is many times slower than the others. It takes all intervals for draws of
+//! their own. Fresh ones follow each other, and what the machine does meanwhile is in all of them; so they have to be farther
+//! away, too, than intervals of the model are from each other.
 
 use super::histogram::Distribution;
 use super::measure::Options;
@@ -20,9 +21,12 @@ pub struct Drift {
     pub slower: f64,
     /// How likely intervals of the same store differ as much.
     pub p_value: f64,
+    /// How many times slower a bad interval of the model is than its typical one: three standard deviations, as the
+    /// middle half of the intervals shows them.
+    pub usual: f64,
     /// The same for each shape that was measured again.
     pub shapes: Vec<(Shape, f64)>,
-    /// Whether the model should be made again: the difference is hardly chance, and more than a tenth.
+    /// Whether the model should be made again: the difference is hardly chance, more than a tenth, and more than usual.
     pub flagged: bool,
 }
 
@@ -32,10 +36,15 @@ const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 const CHANCE: f64 = 0.05;
 /// How large it has to be.
 const TENTH: f64 = 1.1;
+/// How many standard deviations are more than usual.
+const UNUSUAL: f64 = 3.0;
+/// Of the normal distribution, in median absolute deviations.
+const DEVIATION: f64 = 1.4826;
 
 impl Model {
-    /// Measures the store again, at the fan-outs of `options`, and compares. Fan-outs between those of the model try how
-    /// well it interpolates. Eight fresh intervals against twelve, two of them bad, are enough to tell a drift from chance.
+    /// Measures the store again, at the fan-outs of `options`, and compares. At fan-outs of the model the difference is that
+    /// of the store alone; others try how well the model interpolates, too. Eight fresh intervals against twelve, two of them
+    /// bad, are enough to tell a drift from chance.
     ///
     /// # Errors
     /// As [`measure`](Model::measure).
@@ -54,12 +63,15 @@ impl Model {
             (old.iter().map(mean).collect(), new.iter().map(mean).collect());
         let p_value = mann_whitney(&olds, &news);
         let slower = middle(news).exp();
+        let usual = (UNUSUAL * deviation(olds)).exp();
+        let unusual = slower.max(1.0 / slower) > usual.max(TENTH);
         let of_shape = |at: usize| middle(new.iter().map(|scores| scores[at]).collect()).exp();
         Ok(Drift {
             slower,
             p_value,
+            usual,
             shapes: shapes.iter().enumerate().map(|(at, shape)| (*shape, of_shape(at))).collect(),
-            flagged: p_value < CHANCE && !(1.0 / TENTH..TENTH).contains(&slower),
+            flagged: p_value < CHANCE && unusual,
         })
     }
 
@@ -89,6 +101,12 @@ fn middle(mut numbers: Vec<f64>) -> f64 {
         n if n.is_multiple_of(2) => (numbers[n / 2 - 1] + numbers[n / 2]) / 2.0,
         n => numbers[n / 2],
     }
+}
+
+/// The standard deviation of numbers of which some may be far away.
+fn deviation(numbers: Vec<f64>) -> f64 {
+    let center = middle(numbers.clone());
+    DEVIATION * middle(numbers.into_iter().map(|number| (number - center).abs()).collect())
 }
 
 /// How likely two samples of the same distribution are as far apart, exactly: of all ways to choose the places of the
@@ -135,8 +153,8 @@ impl fmt::Display for Drift {
             if self.flagged { "the model is out of date: measure again" } else { "the model still holds" };
         write!(
             f,
-            "{verdict}; typically {:.2} times as slow as it says (p = {:.3})",
-            self.slower, self.p_value
+            "{verdict}; typically {:.2} times as slow as it says (p = {:.3}; {:.2} times is usual)",
+            self.slower, self.p_value, self.usual
         )
     }
 }

@@ -66,7 +66,10 @@ pub fn script(client: &mut Client, path: Option<&Path>) -> Outcome {
     let failed = |error: &std::io::Error| Failure::io(name.as_deref().unwrap_or("standard input"), error);
     let input: Box<dyn Read> = match path {
         Some(path) => Box::new(File::open(path).map_err(|error| failed(&error))?),
-        None => Box::new(std::io::stdin()),
+        None => {
+            client.stdin.has_statements();
+            Box::new(std::io::stdin())
+        }
     };
     for piece in Pieces::new(BufReader::new(input)) {
         match piece.map_err(|error| failed(&error))? {

@@ -4,11 +4,12 @@ use super::script;
 use crate::arguments::{Settings, Text};
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
-use crate::live::{Live, NAME};
+use crate::live::NAME;
 use crate::script::each_statement;
 use crate::shell;
 use std::io::IsTerminal;
 use std::path::Path;
+use whimbrel_plan::Stream;
 
 /// Runs statements over standard input, a table that grows.
 pub fn live(text: &Text, settings: &Settings) -> Outcome {
@@ -18,15 +19,11 @@ pub fn live(text: &Text, settings: &Settings) -> Outcome {
         return Err(Failure::Usage(text.into()));
     }
     let (statements, name) = super::whole(text)?;
-    let live = Live::listen(std::io::stdin())?;
     let mut client = Client::new(settings);
-    if client.target.is_stdout() {
-        client.look.format.get_or_insert(live.format);
-    }
-    let registered = client.session.register(NAME, live.stream.clone());
+    let rows = client.stdin.rows(None, None).and_then(|rows| Stream::scan(NAME, rows));
+    let registered = rows.and_then(|rows| client.session.register(NAME, rows));
     registered.map_err(|error| Failure::of(&error, &statements))?;
-    each_statement(&statements, name.as_deref(), 1, |sql| client.statement(sql))?;
-    live.end()
+    each_statement(&statements, name.as_deref(), 1, |sql| client.statement(sql))
 }
 
 /// Runs statements from where they are.
@@ -37,7 +34,10 @@ pub fn run(query: Option<&str>, file: Option<&Path>, settings: &Settings) -> Out
     }
     match file {
         Some(path) if path.as_os_str() != "-" => script(&mut client, Some(path)),
-        None if std::io::stdin().is_terminal() => shell::run(&mut client),
+        None if std::io::stdin().is_terminal() => {
+            client.stdin.has_statements();
+            shell::run(&mut client)
+        }
         _ => script(&mut client, None),
     }
 }

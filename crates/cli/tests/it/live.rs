@@ -6,7 +6,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 /// A query that is kept up to date, what goes in and what comes out.
 fn live(query: &str) -> (Child, ChildStdin, Lines<BufReader<ChildStdout>>) {
-    let mut child = whimbrel(&["sql", "--live", query]);
+    started(&["sql", "--live", query])
+}
+
+fn started(arguments: &[&str]) -> (Child, ChildStdin, Lines<BufReader<ChildStdout>>) {
+    let mut child = whimbrel(arguments);
     let mut child =
         child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -67,6 +71,66 @@ fn a_line_that_cannot_be_read_ends_it() {
     assert_eq!(ended.status.code(), Some(1));
     let said = String::from_utf8(ended.stderr).unwrap();
     assert!(said.starts_with("error: standard input: "), "{said}");
+}
+
+#[test]
+fn it_is_an_external_table_with_a_time() {
+    let clicks = "create external table clicks (time timestamp, item varchar) stored as json location '-' \
+                  options (time 'time', disorder '5 minutes')";
+    let query = "select window_end, item, count(*) as n \
+                 from tumble(table clicks, descriptor(time), interval '10 minutes') group by window_end, item";
+    let (mut child, mut input, mut output) = started(&["sql", &format!("{clicks}; {query}")]);
+    let came = [("09:01", "tea"), ("09:07", "tea"), ("09:04", "rum"), ("09:16", "tea"), ("09:30", "gin")];
+    for (time, item) in came {
+        writeln!(input, r#"{{"time": "2013-07-01T{time}:00", "item": "{item}"}}"#).unwrap();
+    }
+    // The window has passed, and what came late is in it.
+    let mut first = [output.next().unwrap().unwrap(), output.next().unwrap().unwrap()];
+    first.sort();
+    assert!(first[0].contains(r#""item":"rum","n":1"#), "{first:?}");
+    assert!(first[1].contains(r#""item":"tea","n":2"#), "{first:?}");
+    drop(input);
+    assert!(output.next().unwrap().unwrap().contains(r#""item":"tea","n":1"#));
+    assert!(output.next().unwrap().unwrap().contains(r#""item":"gin","n":1"#));
+    assert!(output.next().is_none());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn its_columns_are_those_of_its_first_rows_in_any_number_of_shards() {
+    let sql = "create external table prices stored as csv location '-'; \
+               select item, max(price) as most from prices group by item emit changes";
+    let (mut child, mut input, mut output) = started(&["sql", "--shards", "3", sql]);
+    input.write_all(b"item,price\ntea,2\n").unwrap();
+    assert_eq!(output.next().unwrap().unwrap(), "change,item,most");
+    assert_eq!(output.next().unwrap().unwrap(), "1,tea,2");
+    input.write_all(b"tea,5\n").unwrap();
+    assert_eq!(output.next().unwrap().unwrap(), "-1,tea,2");
+    assert_eq!(output.next().unwrap().unwrap(), "1,tea,5");
+    drop(input);
+    assert!(output.next().is_none());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn it_is_read_once() {
+    let said = |arguments: &[&str], text: &str| {
+        let (child, mut input, _) = started(arguments);
+        // Whoever does not want it may have gone.
+        let _ = input.write_all(text.as_bytes());
+        drop(input);
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(1));
+        String::from_utf8(ended.stderr).unwrap()
+    };
+    let table = "create external table t (n int) stored as json location '-';";
+    let twice = format!("{table} create external table u (n int) stored as json location '-'");
+    assert!(said(&["sql", &twice], "").contains("a table already"));
+    assert!(said(&["sql"], table).contains("has the statements"));
+    let parquet = "create external table t (n int) stored as parquet location '-'";
+    assert!(said(&["sql", parquet], "").contains("its rows are lines"));
+    let wrong = format!("{table} select n from t");
+    assert!(said(&["sql", &wrong], "{\"n\": \"one\"}").contains("standard input: "));
 }
 
 #[test]

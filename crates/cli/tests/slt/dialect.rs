@@ -47,6 +47,9 @@ const PRESENT: &[&str] = &[
     "block_size",
 ];
 
+/// How the names of settings begin that are ours too.
+const SETTINGS: &[&str] = &["shard", "default_null_order", "datafusion."];
+
 /// Words that begin a record or a directive, for telling where a message of an error ends.
 const BEGINNINGS: &[&str] = &[
     "statement",
@@ -90,6 +93,15 @@ pub fn translate(script: &str) -> Text {
     translation.out
 }
 
+/// Whether a statement sets what only another engine has.
+fn sets_other(sql: &str) -> bool {
+    let words: Vec<String> = sql.split([' ', '=', ';']).map(str::to_ascii_lowercase).collect();
+    let Some((first, rest)) = words.split_first() else { return false };
+    let name = rest.iter().find(|word| !matches!(word.as_str(), "" | "global" | "session" | "local"));
+    let ours = |name: &String| SETTINGS.iter().any(|setting| name.starts_with(setting));
+    matches!(first.as_str(), "pragma" | "set" | "reset") && !name.is_some_and(ours)
+}
+
 struct Translation<'a> {
     lines: Peekable<Lines<'a>>,
     out: Text,
@@ -113,6 +125,10 @@ impl<'a> Translation<'a> {
         match words.as_slice() {
             [] => self.put(""),
             [first, ..] if first.starts_with('#') => self.put(&format!("#{}", &line.trim_start()[1..])),
+            ["statement", "ok" | "OK", ..] if self.lines.peek().is_some_and(|sql| sets_other(sql)) => {
+                self.skip_block();
+            }
+            ["statement", "OK", ..] => self.record(&["statement", "ok"], "statement ok"),
             ["statement", "ok" | "count" | "error", ..] | ["query", ..] => self.record(&words, line),
             ["skipif" | "onlyif", label, ..] => self.put(&format!("{} {label}", words[0])),
             ["halt" | "include" | "subtest" | "control" | "connection" | "hash-threshold", ..] => {

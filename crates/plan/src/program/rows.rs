@@ -203,9 +203,13 @@ impl Reader {
         }
         let scope = self.read(&sort.input, &below)?;
         let mut arguments = Vec::new();
-        let mut by = Vec::new();
+        let mut by: Vec<SortExpr> = Vec::new();
         for order in &sort.expr {
             let expr = self.over(&order.expr, schema, &scope)?;
+            // Rows that agree in a column are in no order by it.
+            if by.iter().any(|before| before.expr == expr) {
+                continue;
+            }
             arguments.push(match column_name(&expr) {
                 Some(name) => Doc::Text(quoted(name)),
                 None => self.lambda(scope.step, &expr)?,

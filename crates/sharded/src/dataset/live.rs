@@ -63,6 +63,11 @@ impl LiveDataset {
         let senders = feeds.iter().map(sender).collect();
         Ok((Arc::new(LiveDataset { schema, feeds }), senders))
     }
+
+    /// One of its shards as a source of its own.
+    pub(crate) fn shard(&self, number: usize) -> LiveDataset {
+        LiveDataset { schema: self.schema.clone(), feeds: vec![self.feeds[number].clone()] }
+    }
 }
 
 impl LiveSender {

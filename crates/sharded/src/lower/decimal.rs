@@ -8,15 +8,11 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::kernels::numeric::{add_wrapping, mul_wrapping, sub_wrapping};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
-use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 use datafusion::physical_expr_common::datum::apply;
 use std::sync::{Arc, LazyLock};
@@ -30,45 +26,18 @@ static MINUS: LazyLock<Arc<ScalarUDF>> =
 static TIMES: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Unchecked::function("decimal_times", Operator::Multiply));
 
-/// The plan with the arithmetic of its decimals done here.
-pub(crate) fn unchecked(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up(|plan| {
-        let computes = matches!(
-            plan,
-            LogicalPlan::Projection(_)
-                | LogicalPlan::Filter(_)
-                | LogicalPlan::Aggregate(_)
-                | LogicalPlan::Window(_)
-        );
-        if !computes {
-            return Ok(Transformed::no(plan));
-        }
-        let schema = merge_schema(&plan.inputs());
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let expr = expr.transform_up(|expr| rewritten(expr, &schema))?;
-            Ok(expr.update_data(|expr| name.restore(expr)))
-        })
-    })
-    .data()
-}
-
-fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return Ok(Transformed::no(expr)) };
-    let function = match op {
-        Operator::Plus => &PLUS,
-        Operator::Minus => &MINUS,
-        Operator::Multiply => &TIMES,
-        _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
-    };
-    Ok(match (left.get_type(schema)?, right.get_type(schema)?) {
-        (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) if from.abs_diff(to) <= MOST_DIGITS => {
-            let args = vec![*left, *right];
-            Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args)))
-        }
-        _ => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
-    })
+/// The function that an operation on decimals is, if it can be computed so.
+pub(super) fn function(op: Operator, types: &(DataType, DataType)) -> Option<&'static Arc<ScalarUDF>> {
+    let (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) = types else { return None };
+    if from.abs_diff(*to) > MOST_DIGITS {
+        return None;
+    }
+    match op {
+        Operator::Plus => Some(&PLUS),
+        Operator::Minus => Some(&MINUS),
+        Operator::Multiply => Some(&TIMES),
+        _ => None,
+    }
 }
 
 /// An operation on two decimals.

@@ -5,10 +5,12 @@
 //! their order.
 
 mod aggregate;
+mod arithmetic;
 mod branches;
 mod decimal;
 mod express;
 mod grouping;
+mod integer;
 mod join;
 mod lifetime;
 mod order;
@@ -18,6 +20,6 @@ mod rows;
 mod temporal;
 mod window;
 
-pub(crate) use decimal::unchecked;
+pub(crate) use arithmetic::ours;
 pub(crate) use relational::{Fragment, session};
 pub(crate) use temporal::graph;

@@ -2,7 +2,7 @@
 
 use super::aggregate::{self, Told};
 use super::{join, lifetime, order, rows, window};
-use crate::stage::{Node, Operand, Stage};
+use crate::stage::{Form, Node, Operand, Stage};
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::logical_expr::{Distinct, LogicalPlan};
 use whimbrel_plan::nodes;
@@ -33,7 +33,7 @@ pub(crate) fn graph(stage: &Stage, coalesce: Option<(usize, CoalesceOrder)>) -> 
     }
     for (number, output) in stage.outputs.iter().enumerate() {
         let mut node = find(&output.operand, &nodes);
-        if output.changes {
+        if output.form == Form::LastSnapshot {
             node = graph.add(Box::new(LastSnapshot::new(output.schema.inner().clone())), &[node]);
         }
         if let Some((_, order)) = coalesce.filter(|(coalesced, _)| *coalesced == number && whole.is_none()) {

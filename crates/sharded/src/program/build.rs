@@ -12,7 +12,9 @@ use crate::exchange::Reach;
 use crate::lower::{Fragment, graph, session};
 use crate::merge::Gather;
 use crate::options::{Options, Output};
-use crate::stage::{Input, Kind, Operand, Origin, StageGraph, combine, cut, prune, without_requirements};
+use crate::stage::{
+    Input, Kind, Operand, Origin, StageGraph, combine, cut, in_one_place, prune, without_requirements,
+};
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use std::collections::HashMap;
@@ -49,7 +51,7 @@ impl Programs {
 
     /// The same, with the order in which the intervals of a query that does not end come out.
     pub(crate) fn of(stream: &Stream, options: &Options, endless: CoalesceOrder) -> Result<Programs> {
-        let plan = without_requirements(stream.plan().clone())?;
+        let plan = in_one_place(without_requirements(stream.plan().clone())?)?;
         let stages = cut(&combine(prune(&plan)?)?)?;
         let known = stream.properties();
         let coalesces =

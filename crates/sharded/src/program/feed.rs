@@ -78,7 +78,11 @@ impl Feed {
 
     pub fn push(&self, lane: usize, message: Message) {
         let (input, number) = self.input_of(lane);
-        self.with_reader(lane, input, |turns| turns.push(number, message));
+        self.with_reader(lane, input, |turns| match message {
+            Message::Batch(_) => turns.push(number, message),
+            // How often news of time come depends on when they were sent: they take no turn.
+            Message::Punctuation(_) => {}
+        });
     }
 
     pub fn end(&self, lane: usize) {

@@ -10,7 +10,7 @@ use super::feed::{Feed, Leaf, LeafExec, Supply};
 use super::{ChannelProgram, Step};
 use crate::analyze::{Observed, ObservedExec};
 use crate::dataset::Predicate;
-use crate::lower::{Fragment, unchecked};
+use crate::lower::{self, Fragment};
 use crate::relation::always;
 use async_trait::async_trait;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -63,7 +63,7 @@ impl RelationalProgram {
         let feed = Arc::new(Feed::new(lanes));
         let leaves = Leaves { supplies: supplies.clone() };
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(leaves)]);
-        let plan = unchecked(plan.clone())?;
+        let plan = lower::ours(plan.clone())?;
         let physical = runtime.block_on(planner.create_physical_plan(&plan, session))?;
         let partitions = physical.output_partitioning().partition_count();
         if partitions != 1 {

@@ -7,22 +7,26 @@
 //! - where a node and its reader are not on the same level;
 //! - where the last snapshot of a relation that is maintained is computed with.
 //!
+//! Live sources without time are all read by one stage, in one channel: rows get their instants by its clock, so that in
+//! every shard it is the same time, and what came together is seen together.
+//!
 //! A node's level is the largest number of exchanges that its answer can be away from the sources, seen from
 //! the root: as late as its readers allow. Without the last rule a stage could wait for itself:
 //! `s.join(s.redistribute())` reads `s` on both sides of an exchange. Edges that are no exchange lead from a
 //! channel to the one of the same number.
 
 use super::dag::{Dag, Node, Operation};
-use super::{Input, Kind, Operand, Origin, Output, Stage, StageGraph};
+use super::{Form, Input, Kind, Operand, Origin, Output, Stage, StageGraph};
 use datafusion::common::{HashMap, Result, internal_err, plan_err};
 use datafusion::logical_expr::LogicalPlan;
+use std::collections::BTreeSet;
 use whimbrel_temporal::Lifetimes;
 
 /// Cuts a plan into stages.
 ///
 /// # Errors
-/// `Plan` if a live source without time comes in several shards, or two inputs of an operator have different numbers of
-/// shards.
+/// `Plan` if two inputs of an operator have different numbers of shards, or rows of a live source would get their time
+/// elsewhere than where they are read.
 pub fn cut(plan: &LogicalPlan) -> Result<StageGraph> {
     let dag = Dag::of(plan)?;
     check(&dag)?;
@@ -40,12 +44,6 @@ fn check(dag: &Dag) -> Result<()> {
     for node in &dag.nodes {
         let computes = !node.is_boundary();
         let relation = |node: &Node| !node.timed && !node.bounded;
-        if relation(node) && (node.is_exchange() || computes && node.shards > 1) {
-            return plan_err!(
-                "a live source without time is read in one shard, and so is all that is computed of it: leave out \
-                 shards and exchanges, or give it its time column (`time=`)"
-            );
-        }
         if let (Operation::Ingress(_), Some(input)) =
             (&node.operation, node.inputs.first().map(|i| &dag.nodes[*i]))
             && relation(input)
@@ -66,7 +64,7 @@ fn check(dag: &Dag) -> Result<()> {
     Ok(())
 }
 
-/// The level of each node: as late as its readers allow.
+/// The level of each node: as late as its readers allow. What comes is read at once.
 fn levels(dag: &Dag) -> Vec<usize> {
     let step = |i: usize| dag.nodes[i].is_exchange() as usize;
     let mut early = vec![0; dag.nodes.len()];
@@ -75,11 +73,22 @@ fn levels(dag: &Dag) -> Vec<usize> {
     }
     let mut late = vec![early[dag.root]; dag.nodes.len()];
     for (i, node) in dag.nodes.iter().enumerate().rev() {
+        if is_arrival(dag, i) {
+            late[i] = 0;
+        }
         for &j in &node.inputs {
             late[j] = late[j].min(late[i] - step(j));
         }
     }
     late
+}
+
+/// Whether the rows of a live source without time come here.
+fn is_arrival(dag: &Dag, i: usize) -> bool {
+    let node = &dag.nodes[i];
+    let scans = |j: &usize| matches!(dag.nodes[*j].operation, Operation::Scan(_));
+    let relation = !node.timed && !node.bounded;
+    relation && matches!(node.operation, Operation::Relay) && node.inputs.iter().all(scans)
 }
 
 /// Which part each node is in, named by the first of its nodes. A boundary is in none.
@@ -100,6 +109,8 @@ fn parts(dag: &Dag) -> Vec<usize> {
             }
         }
     }
+    let arrivals: Vec<usize> = (0..dag.nodes.len()).filter(|i| is_arrival(dag, *i)).collect();
+    arrivals.windows(2).for_each(|pair| join(&mut parts, pair[0], pair[1]));
     parts
 }
 
@@ -178,10 +189,9 @@ impl<'a> Assembly<'a> {
             }
             let operand = self.operand(i, node)?;
             self.operands.insert(i, operand);
-            if self.is_output(i) {
+            for form in forms(self.dag, self.parts, i) {
                 let (schema, lifetimes) = (node.schema.clone(), node.lifetimes);
-                let changes = node.temporal && !node.timed && lifetimes == Lifetimes::Any;
-                outputs.push(Output { operand, schema, lifetimes, changes, readers: vec![] });
+                outputs.push(Output { operand, form, schema, lifetimes, readers: vec![] });
             }
         }
         let kind = if temporal { Kind::Temporal } else { Kind::Relational };
@@ -197,7 +207,7 @@ impl<'a> Assembly<'a> {
                 Ok(Operand::Node(self.nodes.len() - 1))
             }
             Operation::Ingress(ingress) => {
-                let origin = self.origin(node.inputs[0])?;
+                let origin = self.origin(i, node.inputs[0])?;
                 let schema = self.dag.nodes[node.inputs[0]].schema.clone();
                 self.inputs.push(Input { origin, ingress: Some(ingress.clone()), schema });
                 Ok(Operand::Input(self.inputs.len() - 1))
@@ -219,13 +229,14 @@ impl<'a> Assembly<'a> {
         if let Some(input) = self.known.get(&key) {
             return Ok(Operand::Input(*input));
         }
-        let origin = self.origin(j)?;
+        let origin = self.origin(i, j)?;
         self.inputs.push(Input { origin, ingress: None, schema: self.dag.nodes[j].schema.clone() });
         self.known.insert(key, self.inputs.len() - 1);
         Ok(Operand::Input(self.inputs.len() - 1))
     }
 
-    fn origin(&self, j: usize) -> Result<Origin> {
+    /// Where node `i` gets node `j` from.
+    fn origin(&self, i: usize, j: usize) -> Result<Origin> {
         let node = &self.dag.nodes[j];
         let exchange = match &node.operation {
             Operation::Scan(scan) => return Ok(Origin::Scan(scan.clone())),
@@ -236,27 +247,44 @@ impl<'a> Assembly<'a> {
         let Some(stage) = self.stages.iter().position(|(part, _)| *part == self.parts[producer]) else {
             return internal_err!("a stage reads from one that comes after it");
         };
-        let output = output_number(self.dag, self.parts, producer);
+        let form = form(&self.dag.nodes[producer], Some(&self.dag.nodes[i]));
+        let output = output_number(self.dag, self.parts, producer, form);
         Ok(Origin::Edge { stage, output, exchange })
     }
+}
 
-    fn is_output(&self, i: usize) -> bool {
-        is_output(self.dag, self.parts, i)
+/// In which form a node is handed to a reader; none: to whoever asked for the result.
+fn form(node: &Node, reader: Option<&Node>) -> Form {
+    let changes = node.temporal && !node.timed && node.lifetimes == Lifetimes::Any;
+    match changes && reader.is_none_or(|reader| !reader.temporal) {
+        true => Form::LastSnapshot,
+        false => Form::AsItIs,
     }
 }
 
-/// Whether anything outside its part reads the node.
-fn is_output(dag: &Dag, parts: &[usize], i: usize) -> bool {
-    let outside =
-        |(k, node): (usize, &Node)| node.inputs.contains(&i) && (node.is_exchange() || parts[k] != parts[i]);
-    i == dag.root || dag.nodes.iter().enumerate().any(outside)
+/// The forms in which a node is handed to those outside of its part, straight or through an exchange, in order.
+fn forms(dag: &Dag, parts: &[usize], i: usize) -> BTreeSet<Form> {
+    let readers = |j: usize| dag.nodes.iter().enumerate().filter(move |(_, node)| node.inputs.contains(&j));
+    let own = &dag.nodes[i];
+    let mut forms = BTreeSet::new();
+    for (k, node) in readers(i) {
+        match node.is_exchange() {
+            true => forms.extend(readers(k).map(|(_, reader)| form(own, Some(reader)))),
+            false if parts[k] != parts[i] => _ = forms.insert(form(own, Some(node))),
+            false => {}
+        }
+    }
+    if i == dag.root {
+        forms.insert(form(own, None));
+    }
+    forms
 }
 
-/// Which output of its stage the node is: outputs are in the order of nodes.
-fn output_number(dag: &Dag, parts: &[usize], i: usize) -> usize {
-    (0..i)
-        .filter(|&k| parts[k] == parts[i] && !dag.nodes[k].is_boundary() && is_output(dag, parts, k))
-        .count()
+/// Which output of its stage the node is in this form: outputs are in the order of nodes, then of forms.
+fn output_number(dag: &Dag, parts: &[usize], i: usize, form: Form) -> usize {
+    let before = (0..i).filter(|&k| parts[k] == parts[i] && !dag.nodes[k].is_boundary());
+    let before: usize = before.map(|k| forms(dag, parts, k).len()).sum();
+    before + forms(dag, parts, i).iter().position(|known| *known == form).unwrap_or_default()
 }
 
 /// Tells every output who reads it.
@@ -277,5 +305,6 @@ fn connect(dag: &Dag, parts: &[usize], stages: Vec<(usize, Stage)>) -> Result<St
     for (stage, output, reader) in edges {
         stages[stage].outputs[output].readers.push(reader);
     }
-    Ok(StageGraph { stages, result: (result, output_number(dag, parts, dag.root)) })
+    let output = output_number(dag, parts, dag.root, form(&dag.nodes[dag.root], None));
+    Ok(StageGraph { stages, result: (result, output) })
 }

@@ -267,8 +267,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The steps from the root of a relation down to the last one that orders or limits its rows. Rows that are shown
-/// have an order, rows that change have none.
+/// The steps from the root of a relation down to the last one that orders or limits its rows, those in each shard before
+/// rows come together included. Rows that are shown have an order, rows that change have none.
 fn finishing(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
     let mut chain = Vec::new();
     let mut ordered = 0;
@@ -279,6 +279,10 @@ fn finishing(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
             LogicalPlan::Limit(limit) => &limit.input,
             LogicalPlan::Projection(projection) => &projection.input,
             LogicalPlan::SubqueryAlias(alias) => &alias.input,
+            LogicalPlan::Extension(_) => match nodes::node(at) {
+                Some(nodes::Node::Exchange(exchange)) => &exchange.input,
+                _ => break,
+            },
             _ => break,
         };
         chain.push(at);

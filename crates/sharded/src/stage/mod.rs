@@ -5,6 +5,7 @@
 //! a stage have the same number of shards, which is the number of its channels; a relational stage is a tree
 //! with one output.
 
+mod arrivals;
 mod combine;
 mod cut;
 mod dag;
@@ -14,6 +15,7 @@ mod requirements;
 pub use cut::cut;
 pub use dag::Scan;
 
+pub(crate) use arrivals::in_one_place;
 pub(crate) use combine::combine;
 pub(crate) use prune::prune;
 pub(crate) use requirements::without_requirements;
@@ -104,17 +106,26 @@ pub enum Operand {
     Input(usize),
 }
 
+/// How what a stage hands out is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Form {
+    /// Row by row, as it is.
+    AsItIs,
+    /// A relation whose rows come and go, for who takes no row back: what is there in the end.
+    LastSnapshot,
+}
+
 /// Something that a stage hands out.
 #[derive(Debug)]
 pub struct Output {
     /// What.
     pub operand: Operand,
+    /// How it is told.
+    pub form: Form,
     /// The columns.
     pub schema: DFSchemaRef,
     /// What is known of the rows' lifetimes.
     pub lifetimes: Lifetimes,
-    /// Whether it is a relation whose rows come and go: who reads it gets the last snapshot.
-    pub changes: bool,
     /// The inputs of later stages that read it, as (stage, input).
     pub readers: Vec<(usize, usize)>,
 }

@@ -5,12 +5,12 @@ use datafusion::common::{Result, exec_err};
 use datafusion::prelude::lit;
 use std::time::{Duration, Instant};
 use whimbrel_plan::nodes::Scope;
-use whimbrel_plan::{Agg, AggFunction, JoinKind, Stream, column};
+use whimbrel_plan::{Agg, AggFunction, JoinKind, Stream, TimeSpec, column};
 use whimbrel_sharded::action::{collect, subscribe};
 use whimbrel_sharded::dataset::LiveDataset;
 use whimbrel_sharded::error::ErrorKind;
 use whimbrel_sharded::{Options, run};
-use whimbrel_temporal::{Closed, Message};
+use whimbrel_temporal::{Closed, IngressOptions, Message};
 
 /// Fails at the clicks that cost 50.
 fn failing(stream: &Stream) -> Stream {
@@ -120,8 +120,9 @@ fn a_job_that_is_dropped_stops() {
 #[test]
 fn what_cannot_run_is_refused() {
     let (source, _senders) = LiveDataset::new(clicks(0).schema(), 2).unwrap();
-    let stream = Stream::scan("live", source).unwrap();
-    let error = collect(&stream.aggregate(count()).unwrap(), &local()).err().unwrap();
+    let users = Stream::scan("live", source).unwrap().where_(column("user").gt(lit(3_i64))).unwrap();
+    let events = users.ingress(TimeSpec::point("time"), IngressOptions::default()).unwrap();
+    let error = collect(&events, &local()).err().unwrap();
     assert_eq!(ErrorKind::of(&error), ErrorKind::Invalid);
     assert!(error.to_string().contains("time="), "{error}");
     let none = Options { batch_rows: 0, ..local() };

@@ -8,6 +8,7 @@ mod figures;
 mod files;
 mod filtered;
 mod live;
+mod live_shards;
 mod maintained;
 mod movement;
 mod random;

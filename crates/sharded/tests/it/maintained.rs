@@ -36,7 +36,7 @@ fn bill(clicks: &Stream, users: &Stream) -> Stream {
 }
 
 /// What a list of changes comes to; no row ever goes that is not there.
-fn folded(changes: &[RecordBatch]) -> Vec<String> {
+pub fn folded(changes: &[RecordBatch]) -> Vec<String> {
     let mut counts: BTreeMap<String, i64> = BTreeMap::new();
     for batch in changes {
         let by = batch.column(0).as_primitive::<Int64Type>().values().to_vec();

@@ -1,7 +1,7 @@
 //! Joins in shards (quill.txt Fig. 4).
 
 use super::Planner;
-use super::placed::{Placed, Spread};
+use super::placed::{Cut, Key, Placed, Spread};
 use super::together::matching;
 use datafusion::common::{Column, ExprSchema, JoinType, Result};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
@@ -162,8 +162,15 @@ impl Planner<'_> {
         left: Placed,
         right: Placed,
     ) -> Result<Placed> {
-        let (left_key, right_key) = common_key(key, &left, &right);
-        let (left, right) = self.both(left, right, &left_key, &right_key)?;
+        let (left, right, left_key, right_key) = match lying_together(key, &left, &right) {
+            Some((left_key, right_key)) => (left, right, left_key, right_key),
+            None => {
+                let (left_key, right_key) = common_key(key, &left, &right);
+                let (left, right) = self.both(left, right, &left_key, &right_key)?;
+                let hashed = |columns| Key { columns, cut: Cut::Hash };
+                (left, right, hashed(left_key), hashed(right_key))
+            }
+        };
         let shards = self.shards as f64;
         let work = self.work(left.estimate.rows / shards, right.estimate.rows / shards);
         let spread = both_keys(join, left_key, right_key);
@@ -179,7 +186,7 @@ impl Planner<'_> {
         right_key: &[Column],
     ) -> Result<(Placed, Placed)> {
         let by = |side: Placed, key: &[Column]| -> Result<Placed> {
-            if side.spread.keys().iter().any(|known| known == key) {
+            if side.spread.keys().iter().any(|known| known.cut == Cut::Hash && known.columns == key) {
                 return Ok(side);
             }
             let columns = key.iter().cloned().map(Expr::Column).collect();
@@ -238,14 +245,27 @@ impl Planner<'_> {
     }
 }
 
+/// The keys by which rows that match are in one shard already, if they are.
+fn lying_together(key: &[(Column, Column)], left: &Placed, right: &Placed) -> Option<(Key, Key)> {
+    let matches = |left: &Key, right: &Key| {
+        let mut pairs = left.columns.iter().zip(&right.columns);
+        left.cut == right.cut
+            && left.columns.len() == right.columns.len()
+            && pairs.all(|pair| key.iter().any(|(l, r)| pair == (l, r)))
+    };
+    let pairs = left.spread.keys().iter().flat_map(|l| right.spread.keys().iter().map(move |r| (l, r)));
+    pairs.into_iter().find(|(l, r)| matches(l, r)).map(|(l, r)| (l.clone(), r.clone()))
+}
+
 /// The key in the order in which one of the sides is spread by it already, if one is.
 fn common_key(key: &[(Column, Column)], left: &Placed, right: &Placed) -> (Vec<Column>, Vec<Column>) {
     let partner = |column: &Column, from_left: bool| {
         key.iter().find(|(l, r)| if from_left { l == column } else { r == column }).cloned()
     };
     for (side, from_left) in [(left, true), (right, false)] {
-        for known in side.spread.keys() {
-            let pairs: Option<Vec<_>> = known.iter().map(|column| partner(column, from_left)).collect();
+        for known in side.spread.keys().iter().filter(|known| known.cut == Cut::Hash) {
+            let pairs: Option<Vec<_>> =
+                known.columns.iter().map(|column| partner(column, from_left)).collect();
             if let Some(pairs) = pairs {
                 return pairs.into_iter().unzip();
             }
@@ -262,12 +282,12 @@ fn kept(join: &Join, spread: Spread) -> Spread {
 
 /// By what the rows of a join are spread whose both sides are spread by these. Rows without a partner have nulls in
 /// the columns of the other side, wherever they are.
-fn both_keys(join: &Join, left: Vec<Column>, right: Vec<Column>) -> Spread {
+fn both_keys(join: &Join, left: Key, right: Key) -> Spread {
     use JoinType::*;
     match join.join_type {
         Inner => Spread::Many(vec![left, right]),
-        Left | LeftSemi | LeftAnti | LeftMark => Spread::by(left),
-        Right | RightSemi | RightAnti | RightMark => Spread::by(right),
+        Left | LeftSemi | LeftAnti | LeftMark => Spread::Many(vec![left]),
+        Right | RightSemi | RightAnti | RightMark => Spread::Many(vec![right]),
         Full => Spread::anyhow(),
     }
 }

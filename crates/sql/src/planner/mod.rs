@@ -9,9 +9,9 @@
 //! Invariants: the rows of a [`Placed`] plan, over all its shards, are those of the plan it was made of, each once;
 //! rows of a plan that is spread by a key are in one shard if they agree in the key; the result is in one shard.
 //!
-//! Layers, bottom up: `cost`, `placed` (a plan and where its rows are); `leaf`, `aggregate` with `split`, `join`,
-//! one family of nodes each; `candidates` (all ways to run a query). Before that, `join_order` and `reduce` turn the
-//! plan into one with less work, whatever the number of shards.
+//! Layers, bottom up: `cost`, `placed` (a plan and where its rows are); `ranges` (tables that lie together); `leaf`,
+//! `aggregate` with `split`, `join`, one family of nodes each; `candidates` (all ways to run a query). Before that,
+//! `join_order` and `reduce` turn the plan into one with less work, whatever the number of shards.
 
 mod aggregate;
 mod candidates;
@@ -20,12 +20,14 @@ mod join;
 mod join_order;
 mod leaf;
 mod placed;
+mod ranges;
 mod reduce;
 mod split;
 mod together;
 
 pub use candidates::Candidate;
 pub(crate) use candidates::candidates;
+pub(crate) use leaf::is_whole;
 
 use cost::Costs;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -37,6 +39,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::optimize_projections::OptimizeProjections;
 use datafusion::optimizer::{Optimizer, OptimizerContext};
 use placed::{Placed, Spread};
+use ranges::Cuts;
 use std::sync::Arc;
 use whimbrel_plan::estimate::Estimator;
 use whimbrel_plan::nodes::{Exchange, Movement, Node, Scope, extension};
@@ -62,7 +65,8 @@ pub(crate) const ROWS_OF_A_SHARD: usize = 50_000;
 
 /// The plan with less work to do, whatever the number of shards.
 pub(crate) fn simplified(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
-    if is_opaque(&plan)? {
+    // Of rows that are still to come nobody knows how many they will be.
+    if is_opaque(&plan)? || !properties(&plan)?.bounded {
         return Ok(plan);
     }
     let ordered = join_order::ordered(plan)?;
@@ -77,7 +81,8 @@ pub(crate) fn simplified(state: &SessionState, plan: LogicalPlan) -> Result<Logi
 pub(crate) fn sharded(plan: LogicalPlan, shards: Shards, policy: Policy) -> Result<Placed> {
     let (few_rows, shards) = (shards.rows as f64, shards.count);
     let (costs, estimator) = (Costs::of(shards), Estimator::default());
-    let planner = Planner { shards, few_rows, policy, costs, estimator };
+    let cuts = Cuts::default();
+    let mut planner = Planner { shards, few_rows, policy, costs, cuts, estimator };
     if is_opaque(&plan)? {
         return Ok(planner.as_is(plan));
     }
@@ -85,14 +90,15 @@ pub(crate) fn sharded(plan: LogicalPlan, shards: Shards, policy: Policy) -> Resu
         let estimate = planner.estimator.estimate(&plan);
         return Ok(Placed::one(leaf::in_one(plan)?, estimate));
     }
+    planner.cuts = Cuts::of(&plan, shards)?;
     let placed = planner.place(&plan)?;
     planner.gathered(placed)
 }
 
-/// Whether a plan is about time, or about rows that do not end: it stays as it is.
+/// Whether a plan is about time: it stays as it is.
 fn is_opaque(plan: &LogicalPlan) -> Result<bool> {
     let known = properties(plan)?;
-    Ok(known.time.is_some() || !known.bounded || known.shards != 1)
+    Ok(known.time.is_some() || known.shards != 1)
 }
 
 struct Planner<'a> {
@@ -100,6 +106,7 @@ struct Planner<'a> {
     few_rows: f64,
     policy: Policy,
     costs: Costs,
+    cuts: Cuts,
     estimator: Estimator<'a>,
 }
 
@@ -109,7 +116,7 @@ impl Planner<'_> {
         let mut rows = 0.0;
         plan.apply(|plan| {
             if matches!(plan, LogicalPlan::TableScan(_)) {
-                rows += self.estimator.estimate(plan).rows;
+                rows += leaf::rows_read(self, plan)?;
             }
             Ok(TreeNodeRecursion::Continue)
         })?;
@@ -167,6 +174,10 @@ impl Planner<'_> {
         let input = self.place(input)?;
         let spread = match plan {
             LogicalPlan::Filter(_) => input.spread.clone(),
+            LogicalPlan::SubqueryAlias(alias) => input.spread.renamed(|column| {
+                let at = alias.input.schema().maybe_index_of_column(column)?;
+                Some(Column::from(alias.schema.qualified_field(at)))
+            }),
             _ => input.spread.without_key(),
         };
         self.over(plan, vec![input], spread)

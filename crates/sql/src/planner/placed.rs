@@ -2,6 +2,7 @@
 
 use datafusion::common::Column;
 use datafusion::logical_expr::LogicalPlan;
+use std::sync::Arc;
 use whimbrel_plan::estimate::Estimate;
 
 /// Where the rows of a plan are.
@@ -9,9 +10,32 @@ use whimbrel_plan::estimate::Estimate;
 pub(crate) enum Spread {
     /// All in one shard.
     One,
-    /// In as many shards as the planner has. Rows that agree in all columns of one of these keys are in one shard, by
-    /// the hash of its columns in this order.
-    Many(Vec<Vec<Column>>),
+    /// In as many shards as the planner has. Rows that agree in all columns of one of these keys are in one shard.
+    Many(Vec<Key>),
+}
+
+/// Columns that say in which shard a row is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// The order matters.
+    pub columns: Vec<Column>,
+    pub cut: Cut,
+}
+
+/// How values say it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// By their hash.
+    Hash,
+    /// By the range in which the value of the only column is; each shard but the first begins at one of these.
+    Ranges(Arc<[i64]>),
+}
+
+impl Key {
+    /// The same key under other names.
+    pub fn of(&self, columns: Vec<Column>) -> Key {
+        Key { columns, cut: self.cut.clone() }
+    }
 }
 
 impl Spread {
@@ -21,8 +45,8 @@ impl Spread {
     }
 
     /// By the hash of a key.
-    pub fn by(key: Vec<Column>) -> Spread {
-        Spread::Many(vec![key])
+    pub fn by(columns: Vec<Column>) -> Spread {
+        Spread::Many(vec![Key { columns, cut: Cut::Hash }])
     }
 
     /// The same, where nothing is known of keys any more.
@@ -35,11 +59,10 @@ impl Spread {
 
     /// The keys under the new names of their columns, as far as they all have one.
     pub fn renamed(&self, name: impl Fn(&Column) -> Option<Column>) -> Spread {
+        let renamed = |key: &Key| Some(key.of(key.columns.iter().map(&name).collect::<Option<_>>()?));
         match self {
             Spread::One => Spread::One,
-            Spread::Many(keys) => {
-                Spread::Many(keys.iter().filter_map(|key| key.iter().map(&name).collect()).collect())
-            }
+            Spread::Many(keys) => Spread::Many(keys.iter().filter_map(renamed).collect()),
         }
     }
 
@@ -47,12 +70,14 @@ impl Spread {
     pub fn is_together(&self, columns: &[Column]) -> bool {
         match self {
             Spread::One => true,
-            Spread::Many(keys) => keys.iter().any(|key| key.iter().all(|column| columns.contains(column))),
+            Spread::Many(keys) => {
+                keys.iter().any(|key| key.columns.iter().all(|column| columns.contains(column)))
+            }
         }
     }
 
     /// The keys.
-    pub fn keys(&self) -> &[Vec<Column>] {
+    pub fn keys(&self) -> &[Key] {
         match self {
             Spread::One => &[],
             Spread::Many(keys) => keys,

@@ -2,7 +2,7 @@
 //! gets.
 
 use super::{only_table, plan};
-use crate::catalog::{Memory, Table, TableKind, find};
+use crate::catalog::{Memory, TableKind, find};
 use crate::dialect::{self, Spelling};
 use crate::emit::Emit;
 use crate::error::unknown_table;
@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::sync::Arc;
 
 /// The name of a table that can be written into, as the session knows it.
-fn writable(session: &Session, given: &ObjectName) -> Result<String> {
+pub(super) fn writable(session: &Session, given: &ObjectName) -> Result<String> {
     let name = names::table(given)?;
     let Some((key, table)) = find(&session.tables, &name) else {
         let known: Vec<&str> = session.tables.keys().map(String::as_str).collect();
@@ -91,16 +91,20 @@ fn leave_out_defaults(insert: &mut Insert, schema: &Schema) -> Result<()> {
 
 pub(super) fn delete(session: &mut Session, delete: &Delete) -> Result<Planned> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
-    if delete.using.is_some() || delete.returning.is_some() || delete.limit.is_some() {
-        return plan_err!("delete takes a table and a condition; leave out using, returning and limit");
+    if delete.returning.is_some() || delete.limit.is_some() {
+        return plan_err!("delete takes a table and a condition; leave out returning and limit");
     }
-    let given = only_table(from)?;
+    let (given, relation) = only_table(from)?;
     let table = writable(session, given)?;
-    let kept = match &delete.selection {
-        Some(selection) => format!("({selection}) is not true"),
-        None => "false".to_string(),
+    let condition = delete.selection.as_ref().map_or("true".to_string(), Expr::to_string);
+    let kept = match &delete.using {
+        Some(using) => {
+            let using: Vec<String> = using.iter().map(ToString::to_string).collect();
+            format!("not exists (select 1 from {} where {condition})", using.join(", "))
+        }
+        None => format!("({condition}) is not true"),
     };
-    rewritten(session, &table, &format!("insert into {given} select * from {given} where {kept}"))
+    rewritten(session, &table, &format!("insert into {given} select * from {relation} where {kept}"))
 }
 
 pub(super) fn update(session: &mut Session, update: &Update) -> Result<Planned> {
@@ -109,14 +113,23 @@ pub(super) fn update(session: &mut Session, update: &Update) -> Result<Planned> 
             "update takes a table, values and a condition; leave out from, returning and limit"
         );
     }
-    let given = only_table(std::slice::from_ref(&update.table))?;
+    let (given, relation) = only_table(std::slice::from_ref(&update.table))?;
     let table = writable(session, given)?;
     let mut values: Vec<(String, &Expr)> = Vec::new();
     for assignment in &update.assignments {
-        let AssignmentTarget::ColumnName(column) = &assignment.target else {
-            return plan_err!("update {table}: set one column at a time, set a = …, b = …");
-        };
-        values.push((names::table(column)?, &assignment.value));
+        match (&assignment.target, &assignment.value) {
+            (AssignmentTarget::ColumnName(column), value) => values.push((assigned(column)?, value)),
+            (AssignmentTarget::Tuple(columns), Expr::Tuple(each)) if columns.len() == each.len() => {
+                for (column, value) in columns.iter().zip(each) {
+                    values.push((assigned(column)?, value));
+                }
+            }
+            _ => {
+                return plan_err!(
+                    "update {table}: set as many columns as there are values, set a = …, b = …"
+                );
+            }
+        }
     }
     let schema = session.tables[&table].stream.schema().clone();
     if let Some((unknown, _)) = values.iter().find(|(c, _)| schema.field_with_name(c).is_err()) {
@@ -134,19 +147,23 @@ pub(super) fn update(session: &mut Session, update: &Update) -> Result<Planned> 
         }
     });
     let columns = columns.collect::<Vec<_>>().join(", ");
-    rewritten(session, &table, &format!("insert into {given} select {columns} from {given}"))
+    rewritten(session, &table, &format!("insert into {given} select {columns} from {relation}"))
+}
+
+/// The column that is given a value; it may stand behind the name of its table.
+fn assigned(column: &ObjectName) -> Result<String> {
+    match column.0.last().and_then(|part| part.as_ident()) {
+        Some(name) => Ok(names::ident(name)),
+        None => names::table(column),
+    }
 }
 
 pub(super) fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Planned> {
     for target in &truncate.table_names {
         let table = writable(session, &target.name)?;
-        let Table { stream, kind, .. } = &session.tables[&table];
-        let schema = stream.schema().clone();
-        let defaults = match kind {
-            TableKind::Memory(memory) => memory.defaults.clone(),
-            _ => Default::default(),
-        };
-        session.keep(&table, schema, Memory { rows: vec![], defaults })?;
+        let schema = session.tables[&table].stream.schema().clone();
+        let memory = Memory { rows: vec![], ..session.memory(&table)?.clone() };
+        session.keep(&table, schema, memory)?;
     }
     Ok(Planned::Done("truncated".to_string()))
 }

@@ -2,15 +2,18 @@
 
 use super::query_plan;
 use crate::catalog::{Memory, Table, TableKind, find};
+use crate::constraints::{Check, Constraints, Key};
 use crate::emit::Emit;
 use crate::error::unknown_table;
 use crate::names;
 use crate::optimize::plain;
 use crate::planned::{Planned, Store, StoreMode};
 use crate::session::Session;
-use datafusion::common::{Result, internal_err, plan_err};
+use datafusion::common::{Constraint, Constraints as Keys, DFSchema, Result, internal_err, plan_err};
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::sqlparser::ast::{CreateTable, CreateView, ObjectName, ObjectType, Statement as Sql};
+use datafusion::sql::sqlparser::ast::{
+    self, ColumnOption, CreateTable, CreateView, ObjectName, ObjectType, Statement as Sql, TableConstraint,
+};
 use std::sync::Arc;
 
 /// What is to be done where there may be a table of that name already.
@@ -64,6 +67,9 @@ pub(super) fn table(session: &mut Session, mut table: CreateTable) -> Result<Pla
     if let Some(query) = &mut table.query {
         names::prepare(query);
     }
+    // The tables of a session are gone with it, and so are those that are called temporary.
+    table.temporary = false;
+    let told = Told::take(&mut table);
     let rows = table.query.is_some();
     let planned = session.planner(Emit::Final, |p, _| p.sql_statement_to_plan(Sql::CreateTable(table)))?;
     let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = planned else {
@@ -79,9 +85,62 @@ pub(super) fn table(session: &mut Session, mut table: CreateTable) -> Result<Pla
         let stream = session.stream(input)?;
         return Ok(Planned::Store { stream, store: Store { table: name, mode: StoreMode::Create } });
     }
+    let constraints = told.constraints(session, input.schema(), &create.constraints)?;
     let defaults = create.column_defaults.into_iter().collect();
-    session.keep(&name, input.schema().inner().clone(), Memory { rows: vec![], defaults })?;
+    let empty = Memory { rows: vec![], defaults, constraints };
+    session.keep(&name, input.schema().inner().clone(), empty)?;
     Ok(Planned::Done(format!("table {name} created")))
+}
+
+/// What was told of a table's rows that DataFusion's planner does not take.
+struct Told {
+    checks: Vec<ast::Expr>,
+    indexes: Vec<String>,
+}
+
+impl Told {
+    fn take(table: &mut CreateTable) -> Told {
+        let mut told = Told { checks: vec![], indexes: vec![] };
+        table.constraints.retain(|constraint| match constraint {
+            TableConstraint::Check(check) => {
+                told.checks.push(check.expr.as_ref().clone());
+                false
+            }
+            TableConstraint::Index(index) => {
+                told.indexes.extend(index.name.as_ref().map(names::ident));
+                false
+            }
+            _ => true,
+        });
+        for column in &mut table.columns {
+            column.options.retain(|option| match &option.option {
+                ColumnOption::Check(check) => {
+                    told.checks.push(check.expr.as_ref().clone());
+                    false
+                }
+                _ => true,
+            });
+        }
+        told
+    }
+
+    fn constraints(self, session: &Session, schema: &DFSchema, keys: &Keys) -> Result<Constraints> {
+        let keys = keys.iter().map(|key| match key {
+            Constraint::PrimaryKey(columns) => Key { index: None, columns: columns.clone(), primary: true },
+            Constraint::Unique(columns) => Key { index: None, columns: columns.clone(), primary: false },
+        });
+        let checks = self.checks.into_iter().map(|check| {
+            let text = check.to_string();
+            let condition =
+                session.planner(Emit::Final, |p, _| p.sql_to_expr(check, schema, &mut Default::default()))?;
+            Ok(Check { text, condition })
+        });
+        Ok(Constraints {
+            keys: keys.collect(),
+            checks: checks.collect::<Result<_>>()?,
+            indexes: self.indexes,
+        })
+    }
 }
 
 /// Takes names away. What a plan has read of them already stays.

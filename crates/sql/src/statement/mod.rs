@@ -1,12 +1,17 @@
 //! A statement to what is to be done about it. One family of statements, one file.
 
+mod alter;
 mod change;
 mod create;
 mod external;
+mod index;
+mod prepared;
 mod settings;
 mod show;
 mod summary;
+mod transaction;
 
+pub(crate) use prepared::Prepared;
 pub(crate) use show::function_names;
 
 use crate::dialect::Parsed;
@@ -20,7 +25,7 @@ use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::{
-    DescribeAlias, ObjectName, Query, Statement as Sql, TableFactor, TableWithJoins, Value,
+    DescribeAlias, ObjectName, ObjectType, Query, Statement as Sql, TableFactor, TableWithJoins, Value,
 };
 use std::collections::BTreeMap;
 use whimbrel_plan::Stream;
@@ -80,6 +85,11 @@ fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
         Sql::Set(set) => settings::set(session, &set),
         Sql::CreateView(view) => create::view(session, view),
         Sql::CreateTable(table) => create::table(session, table),
+        Sql::CreateIndex(index) => index::create(session, &index),
+        Sql::AlterTable(alter) => alter::table(session, alter),
+        Sql::Drop { object_type: ObjectType::Index, if_exists, names, .. } => {
+            index::drop(session, if_exists, &names)
+        }
         Sql::Drop { object_type, if_exists, names, .. } => {
             create::drop(session, object_type, if_exists, &names)
         }
@@ -87,6 +97,20 @@ fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
         Sql::Delete(delete) => change::delete(session, &delete),
         Sql::Update(update) => change::update(session, &update),
         Sql::Truncate(truncate) => change::truncate(session, &truncate),
+        Sql::StartTransaction { .. } => transaction::begin(session),
+        Sql::Commit { .. } => transaction::commit(session),
+        Sql::Rollback { savepoint: None, .. } => transaction::rollback(session),
+        Sql::Prepare { name, data_types, statement } => {
+            prepared::prepare(session, &name, data_types, *statement)
+        }
+        Sql::Execute { name: Some(name), parameters, using, .. } => {
+            let statement = prepared::execute(session, &name, parameters, using)?;
+            sql(session, statement, emit)
+        }
+        Sql::Deallocate { name, .. } => prepared::deallocate(session, &name),
+        Sql::Pragma { name, value: Some(value), .. } => {
+            settings::assign(session, &text(&name).to_ascii_lowercase(), &value_text(&value.value))
+        }
         other => plan_err!("{} is not a statement of this engine", first_words(&other.to_string())),
     }
 }
@@ -162,13 +186,21 @@ fn text(name: &ObjectName) -> String {
     name.to_string().replace('"', "")
 }
 
-/// The table that a statement changes, if it is one and nothing is joined to it.
-fn only_table(from: &[TableWithJoins]) -> Result<&ObjectName> {
+/// A value of a setting.
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The table that a statement changes, and what it calls it, if it is one and nothing is joined to it.
+fn only_table(from: &[TableWithJoins]) -> Result<(&ObjectName, &TableFactor)> {
     match from {
-        [TableWithJoins { relation: TableFactor::Table { name, args: None, .. }, joins }]
+        [TableWithJoins { relation: relation @ TableFactor::Table { name, args: None, .. }, joins }]
             if joins.is_empty() =>
         {
-            Ok(name)
+            Ok((name, relation))
         }
         _ => plan_err!("one table can be changed at a time, given by its name"),
     }

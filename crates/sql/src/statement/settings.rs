@@ -1,16 +1,29 @@
-//! `set`, `reset` and `show`: the settings of a session. `shards` and `shard_rows` are ours, `datafusion.…` are
-//! DataFusion's.
+//! `set`, `reset` and `show`: the settings of a session. `shards` and `shard_rows` are ours, `default_null_order` is
+//! DuckDB's, `datafusion.…` are DataFusion's.
 
 use super::show::texts;
-use super::text;
+use super::{text, value_text};
 use crate::planned::Planned;
 use crate::planner::ROWS_OF_A_SHARD;
 use crate::session::Session;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
-use datafusion::sql::sqlparser::ast::{Expr, Set, Value};
+use datafusion::sql::sqlparser::ast::{Expr, Set};
 
 const SHARDS: &str = "shards";
 const SHARD_ROWS: &str = "shard_rows";
+/// DuckDB's name of `datafusion.sql_parser.default_null_ordering`.
+const NULL_ORDER: &str = "default_null_order";
+/// Where nulls are in an order: what others say, and what DataFusion does.
+const NULL_ORDERS: &[(&str, &str)] = &[
+    ("nulls_last", "nulls_last"),
+    ("nulls last", "nulls_last"),
+    ("nulls_first", "nulls_first"),
+    ("nulls first", "nulls_first"),
+    ("sqlite", "nulls_min"),
+    ("nulls_first_on_asc_last_on_desc", "nulls_min"),
+    ("postgres", "nulls_max"),
+    ("nulls_last_on_asc_first_on_desc", "nulls_max"),
+];
 
 pub(super) fn set(session: &mut Session, set: &Set) -> Result<Planned> {
     let Set::SingleAssignment { variable, values, .. } = set else {
@@ -21,17 +34,18 @@ pub(super) fn set(session: &mut Session, set: &Set) -> Result<Planned> {
     };
     let name = text(variable).to_ascii_lowercase();
     let value = match value {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => text.clone(),
-            other => other.to_string(),
-        },
+        Expr::Value(value) => value_text(&value.value),
         other => other.to_string(),
     };
-    assign(session, &name, &value)?;
+    assign(session, &name, &value)
+}
+
+pub(super) fn assign(session: &mut Session, name: &str, value: &str) -> Result<Planned> {
+    assigned(session, name, value)?;
     Ok(Planned::Done(format!("{name} = {value}")))
 }
 
-fn assign(session: &mut Session, name: &str, value: &str) -> Result<()> {
+fn assigned(session: &mut Session, name: &str, value: &str) -> Result<()> {
     match name {
         SHARDS => {
             let shards: usize = value.parse().unwrap_or(0);
@@ -48,6 +62,16 @@ fn assign(session: &mut Session, name: &str, value: &str) -> Result<()> {
             }
             Err(_) => plan_err!("{SHARD_ROWS} = {value}: give a number of rows"),
         },
+        NULL_ORDER => {
+            let Some((_, order)) = NULL_ORDERS.iter().find(|(known, _)| *known == value.to_ascii_lowercase())
+            else {
+                return plan_err!(
+                    "{NULL_ORDER} = {value}: nulls_last, nulls_first, sqlite and postgres are there"
+                );
+            };
+            session.state.config_mut().options_mut().sql_parser.default_null_ordering = order.to_string();
+            Ok(())
+        }
         name if name.starts_with("datafusion.") => session.state.config_mut().options_mut().set(name, value),
         name => Err(unknown(session, name)),
     }
@@ -64,6 +88,8 @@ pub(super) fn reset(session: &mut Session, name: &str) -> Result<Planned> {
         return Ok(Planned::Done(format!("{name} reset")));
     }
     let defaults = crate::session::config();
+    let name =
+        if name == NULL_ORDER { "datafusion.sql_parser.default_null_ordering".to_string() } else { name };
     let default = defaults.options().entries().into_iter().find(|entry| entry.key == name);
     match default {
         Some(entry) => {

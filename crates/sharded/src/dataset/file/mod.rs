@@ -3,8 +3,8 @@
 //!
 //! All files have the same columns, which is checked when the dataset is opened: nothing is read before all
 //! of it can be. Files are in the order in which they were named, those of one pattern in the order of their
-//! names. Where the number of rows is known beforehand (Parquet) shards are cut evenly between rows, else
-//! between files or batches. Every error names its file.
+//! names. Where the number of rows is known beforehand (Parquet) shards are cut evenly between rows, or by ranges of a
+//! column, else between files or batches. Every error names its file.
 
 mod csv;
 mod fetching;
@@ -13,22 +13,25 @@ mod ipc;
 mod json;
 mod location;
 mod parquet;
+mod ranges;
 mod statistics;
 mod unchanged;
 mod waiting;
 
-use super::split::contiguous;
+use super::split::{self, contiguous};
 use super::{Dataset, Predicate, Reader, Shard};
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, Statistics, exec_err, plan_err};
+use datafusion::physical_expr::PhysicalExpr;
 use filtered::{Filtered, Span};
 use location::Location;
+use ranges::Cut;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use unchanged::Stamp;
-use whimbrel_plan::{Source, SourceInfo};
+use whimbrel_plan::{Ranges, Source, SourceInfo};
 
 /// What can be read by itself: a file, or a part of one.
 #[derive(Debug, Clone)]
@@ -101,6 +104,8 @@ pub struct ReadOptions {
     pub header: Option<bool>,
     /// What stands between the values of CSV files: a comma, if nothing is said.
     pub delimiter: Option<u8>,
+    /// By which values of a column of Parquet files shards are cut; evenly, if nothing is said.
+    pub ranges: Option<Ranges>,
 }
 
 impl ReadOptions {
@@ -139,6 +144,8 @@ pub struct FileDataset {
     files: Arc<Known>,
     shards: usize,
     groups: usize,
+    /// Where shards are cut, if it is not evenly.
+    cut: Option<Cut>,
     statistics: Arc<OnceLock<Arc<Statistics>>>,
 }
 
@@ -166,9 +173,16 @@ impl FileDataset {
 
     /// The same, read as told.
     pub fn open_as(paths_or_globs: &[String], options: &ReadOptions) -> Result<FileDataset> {
-        let shards = options.shards.unwrap_or(1);
+        let cut = options.ranges.as_ref().map(Ranges::shards);
+        let shards = options.shards.or(cut).unwrap_or(1);
         if shards == 0 {
             return plan_err!("a dataset has at least one shard");
+        }
+        if cut.is_some_and(|cut| cut != shards) {
+            return plan_err!(
+                "there are {} ranges for {shards} shards; leave one of them out",
+                cut.unwrap_or(0)
+            );
         }
         let mut units = Vec::new();
         let mut stamps = Vec::new();
@@ -194,7 +208,8 @@ impl FileDataset {
         };
         let files = Arc::new(Known { stamps, options: options.clone() });
         let (names, statistics) = (paths_or_globs.to_vec(), Arc::default());
-        Ok(FileDataset { names, schema, units, rows, files, shards, groups: 1, statistics })
+        let cut = options.ranges.as_ref().map(|ranges| Cut::try_new(&units, &schema, ranges)).transpose()?;
+        Ok(FileDataset { names, schema, units, rows, files, shards, groups: 1, cut, statistics })
     }
 
     /// The same shards as those of so many machines, for movements of local scope.
@@ -212,18 +227,31 @@ impl FileDataset {
     }
 
     fn readers(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Files> {
+        let schema = super::project(&self.schema, projection)?;
+        let parts = self.parts(shard).into();
+        let projection = projection.map(<[usize]>::to_vec);
+        let files = Arc::clone(&self.files);
+        let predicate = Predicate::default();
+        Ok(Files { files, begun: false, parts, reader: None, schema, projection, batch_rows, predicate })
+    }
+
+    /// What a shard reads.
+    fn parts(&self, shard: usize) -> Vec<Part> {
+        if let (Some(cut), Some(rows)) = (&self.cut, &self.rows) {
+            return cut.parts(shard, &self.units, rows);
+        }
         let lengths = match &self.rows {
             Some(rows) => rows.clone(),
             None => vec![1; self.units.len()],
         };
         let run = contiguous(&lengths, self.shards).swap_remove(shard);
-        let schema = super::project(&self.schema, projection)?;
-        let parts =
-            run.iter().map(|part| (self.units[part.piece].clone(), part.offset, part.length)).collect();
-        let projection = projection.map(<[usize]>::to_vec);
-        let files = Arc::clone(&self.files);
-        let predicate = Predicate::default();
-        Ok(Files { files, begun: false, parts, reader: None, schema, projection, batch_rows, predicate })
+        let part = |part: &split::Part| Part {
+            unit: self.units[part.piece].clone(),
+            offset: part.offset,
+            length: part.length,
+            required: vec![],
+        };
+        run.iter().map(part).collect()
     }
 }
 
@@ -233,7 +261,8 @@ impl Source for FileDataset {
     }
 
     fn describe(&self) -> String {
-        self.names.join(", ")
+        let names = self.names.join(", ");
+        self.ranges().map_or(names.clone(), |ranges| format!("{names} {ranges}"))
     }
 
     fn statistics(&self) -> Arc<Statistics> {
@@ -241,7 +270,28 @@ impl Source for FileDataset {
     }
 
     fn with_shards(&self, shards: usize) -> Option<Arc<dyn Source>> {
-        (shards > 0).then(|| Arc::new(FileDataset { shards, groups: 1, ..self.clone() }) as Arc<dyn Source>)
+        let even = || FileDataset { shards, groups: 1, cut: None, ..self.clone() };
+        (shards > 0).then(|| Arc::new(even()) as Arc<dyn Source>)
+    }
+
+    fn ranges(&self) -> Option<&Ranges> {
+        self.cut.as_ref().map(|cut| &cut.ranges)
+    }
+
+    fn ranges_of(&self, column: &str, shards: usize) -> Option<Ranges> {
+        let (at, field) = self.schema.column_with_name(column)?;
+        let possible = matches!(field.data_type(), DataType::Int32 | DataType::Int64);
+        let bounds = possible.then(|| ranges::bounds(&self.units, self.rows.as_ref()?, at, shards))?;
+        Ranges::try_new(column, bounds?).ok()
+    }
+
+    fn with_ranges(&self, ranges: &Ranges) -> Option<Arc<dyn Source>> {
+        let cut = Cut::try_new(&self.units, &self.schema, ranges).ok()?;
+        let cheap = cut.is_cheap(self.rows.as_ref()?);
+        let shards = ranges.shards();
+        cheap.then(|| {
+            Arc::new(FileDataset { shards, groups: 1, cut: Some(cut), ..self.clone() }) as Arc<dyn Source>
+        })
     }
 
     fn location(&self) -> Option<whimbrel_plan::Location> {
@@ -256,6 +306,9 @@ impl Source for FileDataset {
         }
         if let Some(delimiter) = delimiter {
             say("delimiter", format!("{:?}", char::from(*delimiter).to_string()));
+        }
+        if let Some(ranges) = self.ranges() {
+            say("ranges", format!("({:?}, {:?})", ranges.column(), ranges.bounds()));
         }
         // Declared columns have no place in `read`.
         let paths = self.names.clone();
@@ -446,12 +499,22 @@ fn same_columns(
     Ok(Arc::new(Schema::new(fields)))
 }
 
+/// Rows of a unit: `length` from `offset` on.
+#[derive(Debug)]
+struct Part {
+    unit: Unit,
+    offset: usize,
+    length: usize,
+    /// What is true of those rows that belong to the shard, over the columns of the file; all rows do, if nothing is said.
+    required: Vec<Arc<dyn PhysicalExpr>>,
+}
+
 /// The readers of a shard, one after the other.
 struct Files {
     files: Arc<Known>,
     /// Whether the files have been looked at.
     begun: bool,
-    parts: VecDeque<(Unit, usize, usize)>,
+    parts: VecDeque<Part>,
     reader: Option<Box<dyn Reader>>,
     schema: SchemaRef,
     projection: Option<Vec<usize>>,
@@ -462,7 +525,7 @@ struct Files {
 
 impl Files {
     fn open_next(&mut self) -> Result<Option<Box<dyn Reader>>> {
-        let Some((unit, offset, length)) = self.parts.pop_front() else {
+        let Some(Part { unit, offset, length, required }) = self.parts.pop_front() else {
             return Ok(None);
         };
         let projection = self.projection.as_deref();
@@ -470,18 +533,19 @@ impl Files {
             Unit::Parquet { file, row_group } => {
                 let mut spans = vec![Span { group: row_group, offset, length }];
                 // What follows in the same file is read by the same reader: batches may cross row groups.
-                while let Some((Unit::Parquet { file: next, row_group }, offset, length)) = self.parts.front()
-                {
-                    if !Arc::ptr_eq(next, &file) {
+                while let Some(part) = self.parts.front() {
+                    let Unit::Parquet { file: next, row_group } = &part.unit else { break };
+                    if !Arc::ptr_eq(next, &file) || !required.is_empty() || !part.required.is_empty() {
                         break;
                     }
-                    spans.push(Span { group: *row_group, offset: *offset, length: *length });
+                    spans.push(Span { group: *row_group, offset: part.offset, length: part.length });
                     self.parts.pop_front();
                 }
-                match self.predicate.is_empty() {
+                match self.predicate.is_empty() && required.is_empty() {
                     true => parquet::read(&file, &spans, projection, self.batch_rows)?,
                     false => {
-                        Box::new(Filtered::new(&file, spans, projection, self.batch_rows, &self.predicate)?)
+                        let rows = Filtered::new(&file, spans, projection, self.batch_rows, &self.predicate)?;
+                        Box::new(rows.with_required(required))
                     }
                 }
             }

@@ -79,7 +79,8 @@ fn are_apart(groups: &[RowGroupMetaData], column: usize) -> bool {
     groups.len() > 2 && covered < 2.0 * max.saturating_sub(min) as f64
 }
 
-fn range(chunk: &ColumnChunkMetaData) -> Option<(i64, i64)> {
+/// The least and the largest value of integers, if the footer has them.
+pub(super) fn range(chunk: &ColumnChunkMetaData) -> Option<(i64, i64)> {
     match chunk.statistics()? {
         Known::Int32(s) => Some((i64::from(*s.min_opt()?), i64::from(*s.max_opt()?))),
         Known::Int64(s) => Some((*s.min_opt()?, *s.max_opt()?)),

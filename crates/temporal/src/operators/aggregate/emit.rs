@@ -8,7 +8,7 @@ use crate::batch::{Batch, Message, Other};
 use crate::groups::{Groups, KeyColumns};
 use crate::rules::BATCH_ROWS;
 use crate::time::Time;
-use crate::values::{Column, take_with_room};
+use crate::values::{Column, copy_out};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -88,6 +88,6 @@ impl Emit {
         }
         let options = RecordBatchOptions::new().with_row_count(Some(self.sync.len()));
         let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
-        Ok(Some((take_with_room(&mut self.sync).into(), take_with_room(&mut self.other), rows)))
+        Ok(Some((copy_out(&mut self.sync).into(), copy_out(&mut self.other), rows)))
     }
 }

@@ -59,7 +59,8 @@ impl General {
             let mut groups = std::mem::take(&mut self.groups);
             self.live.groups.intern(&key, run.clone(), &mut groups)?;
             self.live.grow();
-            self.live.touch(&groups, self.now);
+            let by = |row| if batch.kind_at(row) == Kind::End { -1 } else { 1 };
+            self.live.touch(&groups, run.clone().map(by), self.now);
             let mut at = run.start;
             while at < run.end {
                 let kind = batch.kind_at(at);
@@ -74,8 +75,6 @@ impl General {
 
     /// Takes in rows of one kind that become known now, from row `first` on.
     fn rows(&mut self, batch: &Batch, kind: Kind, first: usize, groups: &[u32]) {
-        let by = if kind == Kind::End { -1 } else { 1 };
-        groups.iter().for_each(|&g| self.live.alive[g as usize] += by);
         match kind {
             Kind::End => return self.live.states.deaccumulate(groups, first),
             _ => self.live.states.accumulate(groups, first),
@@ -131,11 +130,11 @@ impl General {
         self.places.clear();
         for &(group, place) in parts {
             self.place_of.remove(&(end, group));
-            self.live.alive[group as usize] -= std::mem::take(&mut self.pane_rows[place as usize]);
             self.groups.push(group);
             self.places.push(place);
         }
-        self.live.touch(&self.groups, end);
+        let leaving = self.places.iter().map(|&place| -std::mem::take(&mut self.pane_rows[place as usize]));
+        self.live.touch(&self.groups, leaving, end);
         self.live.states.difference(&self.groups, &self.panes, &self.places, end);
         self.panes.reset(&self.places);
         self.free.extend_from_slice(&self.places);

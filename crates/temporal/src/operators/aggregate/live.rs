@@ -1,10 +1,12 @@
 //! The groups with rows alive, and the snapshot of each that has been told.
 //!
 //! Invariants: a group without rows is dead: its state is initial, and it keeps its number until the dead outnumber the
-//! living, when all of them are forgotten at once; keys tend to come back, and coming back is then free. `told[g]` is the
-//! ticket of the snapshot of `g` that has begun and not ended. Within one instant a group is first
-//! [`touch`](Live::touch)ed (what was told ends), then changed, then, when time has passed the instant,
-//! [`commit`](Live::commit)ted (the new snapshot begins, or the group is forgotten).
+//! living, when all of them are forgotten at once; keys tend to come back, and coming back is then free. Within one instant
+//! a group is first [`touch`](Live::touch)ed (what was told of it ends), then its state is changed, then, when time has passed
+//! the instant, [`commit`](Live::commit)ted (the new snapshot begins, or the group is dead).
+//!
+//! All that is known of a group beside its state lies together, and what decides about it are numbers, not branches: which
+//! groups come, stay and go is nothing that a processor can foresee.
 
 use super::calls::{Plan, States};
 use super::function::Leaving;
@@ -14,24 +16,39 @@ use crate::groups::Groups;
 use crate::operator::{decode, encode};
 use crate::time::Time;
 use datafusion::common::Result;
+use serde::{Deserialize, Serialize};
+
+/// A group, beside its key and its state.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Life {
+    /// How many of its rows are alive.
+    rows: i64,
+    /// The snapshot that has begun and not ended.
+    told: Ticket,
+    /// Whether it is touched.
+    touched: bool,
+    /// Whether it has been committed without rows.
+    dead: bool,
+}
+
+const UNBORN: Life = Life { rows: 0, told: UNTOLD, touched: false, dead: false };
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Live {
     pub groups: Groups,
     pub states: States,
-    /// Rows alive by group.
-    pub alive: Vec<i64>,
-    told: Vec<Ticket>,
+    lives: Vec<Life>,
     touched: Vec<u32>,
-    mark: Vec<bool>,
+    dead: usize,
     /// Snapshots without values: an unchanged one is not told again.
     bare: bool,
-    /// Which groups are dead, and how many.
-    is_dead: Vec<bool>,
-    dead: usize,
     tell: Tell,
-    ended: Vec<u32>,
+    /// The groups and the tickets of snapshots that end, or begin.
+    chosen: Vec<u32>,
+    tickets: Vec<Ticket>,
+    /// The groups that have just lost their last row.
+    lost: Vec<u32>,
 }
 
 impl Live {
@@ -39,51 +56,48 @@ impl Live {
         Ok(Live {
             groups: Groups::new(&plan.key_types),
             states: plan.states(leaving)?,
-            alive: Vec::new(),
-            told: Vec::new(),
+            lives: Vec::new(),
             touched: Vec::new(),
-            mark: Vec::new(),
-            bare: plan.calls.is_empty(),
-            is_dead: Vec::new(),
             dead: 0,
+            bare: plan.calls.is_empty(),
             tell,
-            ended: Vec::new(),
+            chosen: Vec::new(),
+            tickets: Vec::new(),
+            lost: Vec::new(),
         })
     }
 
     /// Makes room for all groups there are.
     pub fn grow(&mut self) {
         let capacity = self.groups.capacity();
-        if capacity > self.alive.len() {
-            self.alive.resize(capacity, 0);
-            self.told.resize(capacity, UNTOLD);
-            self.mark.resize(capacity, false);
-            self.is_dead.resize(capacity, false);
-        }
+        self.lives.resize(capacity.max(self.lives.len()), UNBORN);
         self.states.grow(capacity);
     }
 
-    /// Says that these groups (one or several times each) are about to change at `now`.
-    pub fn touch(&mut self, groups: &[u32], now: Time) {
-        let Live { ended, touched, mark, told, is_dead, dead, bare, .. } = self;
-        ended.clear();
-        for &group in groups {
-            let g = group as usize;
-            if !mark[g] {
-                mark[g] = true;
-                touched.push(group);
-                *dead -= std::mem::take(&mut is_dead[g]) as usize;
-                if told[g] != UNTOLD && !*bare {
-                    ended.push(group);
-                }
-            }
+    /// Says that these groups (one or several times each) are about to change at `now`: each by so many rows.
+    pub fn touch(&mut self, groups: &[u32], rows: impl Iterator<Item = i64>, now: Time) {
+        let Live { lives, touched, dead, bare, chosen, tickets, .. } = self;
+        let known = touched.len();
+        touched.resize(known + groups.len(), 0);
+        chosen.resize(groups.len(), 0);
+        tickets.resize(groups.len(), UNTOLD);
+        let (mut touches, mut ends) = (known, 0);
+        for (&group, rows) in groups.iter().zip(rows) {
+            let life = &mut lives[group as usize];
+            life.rows += rows;
+            touched[touches] = group;
+            touches += !life.touched as usize;
+            life.touched = true;
+            *dead -= life.dead as usize;
+            life.dead = false;
+            chosen[ends] = group;
+            tickets[ends] = life.told;
+            let ended = (life.told != UNTOLD) & !*bare;
+            ends += ended as usize;
+            life.told = if ended { UNTOLD } else { life.told };
         }
-        self.end(now);
-    }
-
-    /// The snapshots of the groups in `ended` end.
-    fn end(&mut self, now: Time) {
-        self.tell.end(now, &self.groups, &self.states, &self.ended, &mut self.told);
+        touched.truncate(touches);
+        self.tell.end(now, &self.groups, &self.states, &self.chosen[..ends], &self.tickets[..ends]);
     }
 
     /// Time passes `now`: what was touched is told, or is dead if nothing is alive any more.
@@ -91,31 +105,42 @@ impl Live {
         if self.touched.is_empty() {
             return Ok(());
         }
-        let mut touched = std::mem::take(&mut self.touched);
-        self.ended.clear();
-        let Live { alive, told, mark, ended, is_dead, dead, bare, .. } = self;
-        let mut lost = Vec::new();
-        touched.retain(|&group| {
-            let g = group as usize;
-            mark[g] = false;
-            if alive[g] > 0 {
-                return told[g] == UNTOLD;
-            }
-            is_dead[g] = true;
-            *dead += 1;
-            lost.push(group);
-            if *bare && told[g] != UNTOLD {
-                ended.push(group);
-            }
-            false
-        });
-        self.end(now);
-        self.states.reset(&lost);
-        self.tell.begin(now, &self.groups, &self.states, &touched, &mut self.told);
+        let Live { lives, touched, chosen, lost, .. } = self;
+        chosen.resize(touched.len(), 0);
+        lost.resize(touched.len(), 0);
+        let (mut begins, mut losses) = (0, 0);
+        for &group in touched.iter() {
+            let life = &mut lives[group as usize];
+            life.touched = false;
+            life.dead = life.rows <= 0;
+            chosen[begins] = group;
+            begins += (!life.dead & (life.told == UNTOLD)) as usize;
+            lost[losses] = group;
+            losses += life.dead as usize;
+        }
         touched.clear();
-        self.touched = touched;
+        chosen.truncate(begins);
+        lost.truncate(losses);
+        self.dead += losses;
+        if self.bare {
+            self.end_lost(now);
+        }
+        self.states.reset(&self.lost);
+        self.tickets.clear();
+        self.tell.begin(now, &self.groups, &self.states, &self.chosen, &mut self.tickets);
+        for (&group, &ticket) in self.chosen.iter().zip(&self.tickets) {
+            self.lives[group as usize].told = ticket;
+        }
         self.bury();
         self.tell.flush_full(out)
+    }
+
+    /// The snapshots of the groups in `lost` end.
+    fn end_lost(&mut self, now: Time) {
+        self.lost.retain(|&group| self.lives[group as usize].told != UNTOLD);
+        let told = |&group: &u32| std::mem::replace(&mut self.lives[group as usize].told, UNTOLD);
+        let tickets: Vec<Ticket> = self.lost.iter().map(told).collect();
+        self.tell.end(now, &self.groups, &self.states, &self.lost, &tickets);
     }
 
     /// Forgets the dead groups once they outnumber the living.
@@ -123,8 +148,9 @@ impl Live {
         if self.dead < 1024 || self.dead * 2 < self.groups.len() {
             return;
         }
-        self.groups.remove_all(&self.is_dead);
-        self.is_dead.fill(false);
+        let dead: Vec<bool> = self.lives.iter().map(|life| life.dead).collect();
+        self.groups.remove_all(&dead);
+        self.lives.iter_mut().for_each(|life| life.dead = false);
         self.dead = 0;
     }
 
@@ -139,25 +165,15 @@ impl Live {
     }
 
     pub fn save(&self) -> Result<Vec<u8>> {
-        encode(&(
-            &self.groups,
-            self.states.save()?,
-            &self.alive,
-            &self.told,
-            &self.touched,
-            &self.mark,
-            &self.is_dead,
-            self.tell.save()?,
-        ))
+        encode(&(&self.groups, self.states.save()?, &self.lives, &self.touched, self.tell.save()?))
     }
 
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let states: Vec<Vec<u8>>;
         let tell: Vec<u8>;
-        (self.groups, states, self.alive, self.told, self.touched, self.mark, self.is_dead, tell) =
-            decode(bytes)?;
+        (self.groups, states, self.lives, self.touched, tell) = decode(bytes)?;
         self.tell.restore(&tell)?;
-        self.dead = self.is_dead.iter().filter(|d| **d).count();
+        self.dead = self.lives.iter().filter(|life| life.dead).count();
         self.states.restore(&states)
     }
 }

@@ -304,11 +304,11 @@ finish! {
     AsAverage: i128 => i128, |sum, count| sum * 10_000 / count as i128;
 }
 
-/// A sum, or what follows from it and the count.
+/// A sum, or what follows from it and the count. Both lie together: a state is one access to memory.
 #[derive(Debug)]
 pub(super) struct Sum<T: Total, F: Finish<T>> {
-    totals: Vec<T>,
-    counts: Vec<i64>,
+    /// Totals, and of how many values.
+    states: Vec<(T, i64)>,
     column: <T::Value as Value>::Column,
     take: Option<BooleanBuffer>,
     finish: std::marker::PhantomData<F>,
@@ -317,21 +317,16 @@ pub(super) struct Sum<T: Total, F: Finish<T>> {
 impl<T: Total, F: Finish<T>> Sum<T, F> {
     /// A column without states.
     pub fn new() -> Self {
-        Sum {
-            totals: Vec::new(),
-            counts: Vec::new(),
-            column: Default::default(),
-            take: None,
-            finish: std::marker::PhantomData,
-        }
+        Sum { states: Vec::new(), column: Default::default(), take: None, finish: std::marker::PhantomData }
     }
 
     #[inline(always)]
     fn each(&mut self, states: &[u32], first: usize, change: impl Fn(&mut T, &T::Value), by: i64) {
         for (i, &state) in states.iter().enumerate() {
             if self.take.as_ref().is_none_or(|take| take.value(first + i)) {
-                change(&mut self.totals[state as usize], &T::Value::get(&self.column, first + i));
-                self.counts[state as usize] += by;
+                let (total, count) = &mut self.states[state as usize];
+                change(total, &T::Value::get(&self.column, first + i));
+                *count += by;
             }
         }
     }
@@ -339,15 +334,10 @@ impl<T: Total, F: Finish<T>> Sum<T, F> {
 
 impl<T: Total, F: Finish<T>> Accumulator for Sum<T, F> {
     fn grow(&mut self, states: usize) {
-        let states = states.max(self.counts.len());
-        self.totals.resize(states, T::default());
-        self.counts.resize(states, 0);
+        self.states.resize(states.max(self.states.len()), (T::default(), 0));
     }
     fn reset(&mut self, states: &[u32]) {
-        for &s in states {
-            self.totals[s as usize] = T::default();
-            self.counts[s as usize] = 0;
-        }
+        states.iter().for_each(|&s| self.states[s as usize] = (T::default(), 0));
     }
     fn load(&mut self, rows: &Rows) -> Result<()> {
         self.take = counted(rows);
@@ -361,8 +351,9 @@ impl<T: Total, F: Finish<T>> Accumulator for Sum<T, F> {
     }
     fn accumulate_run(&mut self, state: u32, rows: Range<usize>, present: Option<&BooleanBuffer>) {
         let taken = taken(&rows, present, self.take.as_ref()).map(NullBuffer::new);
-        self.counts[state as usize] += (rows.len() - taken.as_ref().map_or(0, |t| t.null_count())) as i64;
-        self.totals[state as usize].add_run(&self.column, rows, taken.as_ref());
+        let (total, count) = &mut self.states[state as usize];
+        *count += (rows.len() - taken.as_ref().map_or(0, |t| t.null_count())) as i64;
+        total.add_run(&self.column, rows, taken.as_ref());
     }
     fn deaccumulate(&mut self, states: &[u32], first: usize) {
         self.each(states, first, T::remove, -1);
@@ -370,38 +361,40 @@ impl<T: Total, F: Finish<T>> Accumulator for Sum<T, F> {
     fn combine(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], _end: Time) {
         let other = same::<Self>(other);
         for (&t, &f) in to.iter().zip(from) {
-            let (total, count) = (other.totals[f as usize], other.counts[f as usize]);
-            self.totals[t as usize].merge(total);
-            self.counts[t as usize] += count;
+            let (added, by) = other.states[f as usize];
+            let (total, count) = &mut self.states[t as usize];
+            total.merge(added);
+            *count += by;
         }
     }
     fn difference(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], _end: Time) {
         let other = same::<Self>(other);
         for (&t, &f) in to.iter().zip(from) {
-            let (total, count) = (other.totals[f as usize], other.counts[f as usize]);
-            self.totals[t as usize].unmerge(total);
-            self.counts[t as usize] -= count;
-            if self.counts[t as usize] == 0 {
-                self.totals[t as usize] = T::default();
+            let (removed, by) = other.states[f as usize];
+            let (total, count) = &mut self.states[t as usize];
+            total.unmerge(removed);
+            *count -= by;
+            if *count == 0 {
+                *total = T::default();
             }
         }
     }
     fn result(&self, states: &[u32], out: &mut Column) {
-        let Sum { totals, counts, .. } = self;
-        let finish = |s: u32| F::finish(totals[s as usize], counts[s as usize]);
-        if states.iter().all(|&s| counts[s as usize] > 0) {
-            return out.extend(states.iter().map(|&s| finish(s)));
+        let state = |&s: &u32| self.states[s as usize];
+        if states.iter().map(state).all(|(_, count)| count > 0) {
+            return out.extend(states.iter().map(state).map(|(total, count)| F::finish(total, count)));
         }
-        out.extend_optional(states.iter().map(|&s| (counts[s as usize] > 0).then(|| finish(s))));
+        let finish = |(total, count)| (count > 0).then(|| F::finish(total, count));
+        out.extend_optional(states.iter().map(state).map(finish));
     }
     fn as_any(&self) -> &dyn Any {
         self
     }
     fn save(&self) -> Result<Vec<u8>> {
-        encode(&(&self.totals, &self.counts))
+        encode(&self.states)
     }
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        (self.totals, self.counts) = decode(bytes)?;
+        self.states = decode(bytes)?;
         Ok(())
     }
 }

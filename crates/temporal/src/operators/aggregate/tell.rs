@@ -65,43 +65,42 @@ impl Tell {
         Tell::Intervals(Intervals { emit, sealed: VecDeque::new(), next: 0, open: 0 })
     }
 
-    /// The snapshots of these groups begin, as they are in `states`.
+    /// The snapshots of these groups begin, as they are in `states`; their tickets are appended.
     pub fn begin(
         &mut self,
         now: Time,
         keys: &Groups,
         states: &States,
         groups: &[u32],
-        tickets: &mut [Ticket],
+        tickets: &mut Vec<Ticket>,
     ) {
         if groups.is_empty() {
             return;
         }
-        match self {
+        let others = match self {
             Tell::Edges(emit) => {
-                let others = emit.rows(now, keys, states, groups);
-                others.resize(others.len() + groups.len(), INFINITY);
-                groups.iter().for_each(|&g| tickets[g as usize] = now);
+                tickets.resize(tickets.len() + groups.len(), now);
+                emit.rows(now, keys, states, groups)
             }
             Tell::Intervals(waiting) => {
                 let others = waiting.emit.rows(now, keys, states, groups);
                 let first = waiting.next + others.len() as Ticket;
-                others.resize(others.len() + groups.len(), INFINITY);
+                tickets.extend(first..first + groups.len() as Ticket);
                 waiting.open += groups.len();
-                groups.iter().zip(first..).for_each(|(&g, row)| tickets[g as usize] = row);
+                others
             }
-        }
+        };
+        others.resize(others.len() + groups.len(), INFINITY);
     }
 
-    /// The snapshots of these groups end; `states` are still those that were told.
-    pub fn end(&mut self, now: Time, keys: &Groups, states: &States, groups: &[u32], tickets: &mut [Ticket]) {
+    /// The snapshots of these groups, with these tickets, end; `states` are still those that were told.
+    pub fn end(&mut self, now: Time, keys: &Groups, states: &States, groups: &[u32], tickets: &[Ticket]) {
         if groups.is_empty() {
             return;
         }
-        let ended = groups.iter().map(|&g| std::mem::replace(&mut tickets[g as usize], UNTOLD));
         match self {
-            Tell::Edges(emit) => emit.rows(now, keys, states, groups).extend(ended),
-            Tell::Intervals(waiting) => ended.for_each(|row| waiting.end(row, now)),
+            Tell::Edges(emit) => emit.rows(now, keys, states, groups).extend(tickets),
+            Tell::Intervals(waiting) => tickets.iter().for_each(|&row| waiting.end(row, now)),
         }
     }
 

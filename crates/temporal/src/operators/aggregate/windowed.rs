@@ -94,7 +94,7 @@ impl Windowed {
         let (first, count) = (run.start, run.len());
         self.live.groups.intern(key, run, &mut self.groups)?;
         self.live.grow();
-        self.live.touch(&self.groups, self.now);
+        self.live.touch(&self.groups, std::iter::repeat(1), self.now);
         self.occupy(count);
         self.panes.accumulate(&self.slots, first);
         let end = end_after(self.now, self.size);
@@ -133,13 +133,13 @@ impl Windowed {
         self.groups.clear();
         self.live.groups.adopt(&self.held.groups, &mut self.groups)?;
         self.live.grow();
-        self.live.touch(&self.groups, self.now);
+        let rows = self.held.rows.take().unwrap_or_default();
+        self.live.touch(&self.groups, rows.iter().copied(), self.now);
         let all: Vec<u32> = (0..count as u32).collect();
         let end = end_after(self.now, self.size);
         self.live.states.combine(&self.groups, &self.held.states, &all, end);
         self.occupy(count);
         self.panes.combine(&self.slots, &self.held.states, &all, end);
-        let rows = self.held.rows.take().unwrap_or_default();
         self.judge(count, rows.iter().sum::<i64>() as usize);
         self.enqueue(end, rows.iter().copied());
         self.held.rows = Some(rows);
@@ -172,7 +172,6 @@ impl Windowed {
             _ => self.ends.push_back((end, self.groups.len())),
         }
         for ((&group, &place), rows) in self.groups.iter().zip(&self.slots).zip(rows) {
-            self.live.alive[group as usize] += rows;
             self.parts.push_back((group, place, rows));
         }
     }
@@ -181,12 +180,9 @@ impl Windowed {
     fn expire(&mut self, end: Time, parts: usize) {
         self.groups.clear();
         self.slots.clear();
-        for (group, place, rows) in self.parts.drain(..parts) {
-            self.live.alive[group as usize] -= rows;
-            self.groups.push(group);
-            self.slots.push(place);
-        }
-        self.live.touch(&self.groups, end);
+        self.groups.extend(self.parts.range(..parts).map(|(group, _, _)| group));
+        self.slots.extend(self.parts.range(..parts).map(|(_, place, _)| place));
+        self.live.touch(&self.groups, self.parts.drain(..parts).map(|(_, _, rows)| -rows), end);
         self.live.states.difference(&self.groups, &self.panes, &self.slots, end);
         self.panes.reset(&self.slots);
         self.free.extend_from_slice(&self.slots);

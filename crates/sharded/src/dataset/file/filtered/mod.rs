@@ -108,6 +108,12 @@ impl Filtered {
         })
     }
 
+    /// With these to be satisfied too, over the columns of the file.
+    pub fn with_required(mut self, terms: Vec<Arc<dyn PhysicalExpr>>) -> Filtered {
+        self.terms.required.splice(0..0, terms);
+        self
+    }
+
     fn useless_hints(&self) -> bool {
         self.asked >= ENOUGH && self.passed as f64 > USELESS * self.asked as f64
     }
