@@ -188,7 +188,8 @@ macro_rules! append {
 }
 
 impl ColumnBuilder {
-    pub fn new(of: Type, rows: usize) -> Result<ColumnBuilder> {
+    /// With room for so many rows, and for so many bytes if they are texts.
+    pub fn new(of: Type, rows: usize, bytes: usize) -> Result<ColumnBuilder> {
         Ok(match of {
             Type::Bool => ColumnBuilder::Bool(BooleanBuilder::with_capacity(rows)),
             Type::Int16 => ColumnBuilder::Int16(Int16Builder::with_capacity(rows)),
@@ -198,8 +199,8 @@ impl ColumnBuilder {
             Type::Decimal(precision, scale) => ColumnBuilder::Decimal(
                 Decimal128Builder::with_capacity(rows).with_precision_and_scale(precision, scale)?,
             ),
-            Type::Text(_) => ColumnBuilder::Text(StringBuilder::with_capacity(rows, 16 * rows)),
-            Type::Bytes(_) => ColumnBuilder::Bytes(BinaryBuilder::with_capacity(rows, 16 * rows)),
+            Type::Text(_) => ColumnBuilder::Text(StringBuilder::with_capacity(rows, bytes)),
+            Type::Bytes(_) => ColumnBuilder::Bytes(BinaryBuilder::with_capacity(rows, bytes)),
             Type::Date => ColumnBuilder::Date(Date32Builder::with_capacity(rows)),
             Type::Timestamp => ColumnBuilder::Timestamp(TimestampMicrosecondBuilder::with_capacity(rows)),
         })

@@ -79,7 +79,7 @@ pub(crate) fn values(types: &[ParameterType], carried: &[u8]) -> Result<Option<V
 }
 
 fn decode(of: Type, rest: &mut &[u8]) -> Result<ScalarValue> {
-    let mut column = ColumnBuilder::new(of, 1)?;
+    let mut column = ColumnBuilder::new(of, 1, 16)?;
     match take(rest, 1)? {
         [0] => column.append(Datum::Null)?,
         _ => column.append(take_value(of, rest)?)?,

@@ -98,11 +98,13 @@ pub(crate) struct RowReader<'a> {
 }
 
 impl<'a> RowReader<'a> {
-    /// Reads these columns of the table, in this order.
-    pub fn new(table: &'a Table, wanted: &[usize], rows: usize) -> Result<RowReader<'a>> {
+    /// Reads these columns of the table, in this order, of so many records with so many bytes.
+    pub fn new(table: &'a Table, wanted: &[usize], rows: usize, bytes: usize) -> Result<RowReader<'a>> {
         let mut targets = vec![None; wanted.iter().max().map_or(0, |last| last + 1)];
         wanted.iter().enumerate().for_each(|(at, column)| targets[*column] = Some(at));
-        let builders = wanted.iter().map(|column| ColumnBuilder::new(table.columns[*column].of, rows));
+        let of = |column: &usize| table.columns[*column].of;
+        let texts = wanted.iter().map(of).filter(|of| matches!(of, Type::Text(_) | Type::Bytes(_))).count();
+        let builders = wanted.iter().map(|column| ColumnBuilder::new(of(column), rows, bytes / texts.max(1)));
         Ok(RowReader { table, targets, builders: builders.collect::<Result<_>>()? })
     }
 
@@ -144,10 +146,11 @@ impl<'a> RowReader<'a> {
 /// All columns of some records.
 pub(crate) fn batch<'r>(
     table: &Table,
-    records: impl ExactSizeIterator<Item = &'r [u8]>,
+    records: impl ExactSizeIterator<Item = &'r [u8]> + Clone,
 ) -> Result<RecordBatch> {
     let all: Vec<usize> = (0..table.columns.len()).collect();
-    let mut reader = RowReader::new(table, &all, records.len())?;
+    let bytes = records.clone().map(<[u8]>::len).sum();
+    let mut reader = RowReader::new(table, &all, records.len(), bytes)?;
     for record in records {
         reader.read(record)?;
     }

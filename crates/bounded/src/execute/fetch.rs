@@ -448,7 +448,8 @@ impl Fetcher {
     }
 
     fn build(&self, rows: &Rows, seen: &[Seen<'_>]) -> Result<Rows> {
-        let mut reader = RowReader::new(&self.table, &self.columns, seen.len())?;
+        let bytes = seen.iter().filter_map(|hit| hit.record).map(<[u8]>::len).sum();
+        let mut reader = RowReader::new(&self.table, &self.columns, seen.len(), bytes)?;
         let covered = match &self.kind {
             Kind::Range { parts, dereference: false, primary: false, .. } => Some(parts.as_slice()),
             _ => None,

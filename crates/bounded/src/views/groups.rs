@@ -261,7 +261,7 @@ impl Totals {
     /// The row as columns of one value.
     fn row(&self, view: &Maintained, group: &Group) -> Result<Vec<ArrayRef>> {
         let columns = view.view.columns.iter().zip(&view.definition.slots).map(|(column, slot)| {
-            let mut builder = ColumnBuilder::new(column.of, 1)?;
+            let mut builder = ColumnBuilder::new(column.of, 1, 16)?;
             match slot {
                 Slot::Group(at) => builder.append(Datum::of(&group.values[*at], 0)?)?,
                 Slot::Rows => builder.append(Datum::Int(self.rows))?,
