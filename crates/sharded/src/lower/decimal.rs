@@ -7,109 +7,73 @@
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::kernels::numeric::{add_wrapping, mul_wrapping, sub_wrapping};
-use datafusion::arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef};
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
-use datafusion::logical_expr::{
-    ColumnarValue, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr_common::datum::apply;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// The largest power of ten by which a value of 64 bits can be multiplied, and two of them added, in 128.
 const MOST_DIGITS: u8 = 18;
 
-static PLUS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Unchecked::function("decimal_plus", Operator::Plus));
-static MINUS: LazyLock<Arc<ScalarUDF>> =
-    LazyLock::new(|| Unchecked::function("decimal_minus", Operator::Minus));
-static TIMES: LazyLock<Arc<ScalarUDF>> =
-    LazyLock::new(|| Unchecked::function("decimal_times", Operator::Multiply));
+/// Whether an operation on these types can be computed here.
+pub(super) fn is_possible((left, right): &(DataType, DataType)) -> bool {
+    match (left, right) {
+        (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) => from.abs_diff(*to) <= MOST_DIGITS,
+        _ => false,
+    }
+}
 
-/// The function that an operation on decimals is, if it can be computed so.
-pub(super) fn function(op: Operator, types: &(DataType, DataType)) -> Option<&'static Arc<ScalarUDF>> {
-    let (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) = types else { return None };
-    if from.abs_diff(*to) > MOST_DIGITS {
-        return None;
+/// The type of the result.
+pub(super) fn result_type(op: Operator, left: &DataType, right: &DataType) -> Result<DataType> {
+    BinaryTypeCoercer::new(left, &op, right).get_result_type()
+}
+
+/// The result of an operation on two decimals.
+pub(super) fn compute(
+    op: Operator,
+    left: &ColumnarValue,
+    right: &ColumnarValue,
+    rows: usize,
+    result: &DataType,
+) -> Result<ColumnarValue> {
+    let scales = (left.data_type(), right.data_type());
+    if let (Some(l), Some(r)) = (Values::of(left), Values::of(right))
+        && let (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) = scales
+        && let DataType::Decimal128(precision, scale) = result
+        && let Some(values) = of_narrow(op, &l, &r, rows, (from, to))
+    {
+        let nulls = NullBuffer::union(l.nulls(), r.nulls());
+        let values =
+            Decimal128Array::new(values.into(), nulls).with_precision_and_scale(*precision, *scale)?;
+        return Ok(ColumnarValue::Array(Arc::new(values) as ArrayRef));
     }
     match op {
-        Operator::Plus => Some(&PLUS),
-        Operator::Minus => Some(&MINUS),
-        Operator::Multiply => Some(&TIMES),
-        _ => None,
+        Operator::Plus => apply(left, right, add_wrapping),
+        Operator::Minus => apply(left, right, sub_wrapping),
+        _ => apply(left, right, mul_wrapping),
     }
 }
 
-/// An operation on two decimals.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Unchecked {
-    name: &'static str,
+/// The result where all values fit in 64 bits.
+fn of_narrow(
     op: Operator,
-    signature: Signature,
-}
-
-impl Unchecked {
-    fn function(name: &'static str, op: Operator) -> Arc<ScalarUDF> {
-        let signature = Signature::any(2, Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(Unchecked { name, op, signature }))
-    }
-
-    /// The result where all values fit in 64 bits.
-    fn of_narrow(&self, left: &Values, right: &Values, rows: usize, scales: (i8, i8)) -> Option<Vec<i128>> {
-        let factor = |scale: i8| 10_i64.pow(u32::from((scales.0.max(scales.1)).abs_diff(scale)));
-        let (l, r) = (factor(scales.0), factor(scales.1));
-        let wide = |value: i64, factor: i64| i128::from(value) * i128::from(factor);
-        match (self.op, l == 1 && r == 1) {
-            (Operator::Multiply, _) => computed(left, right, rows, wide),
-            (Operator::Plus, true) => computed(left, right, rows, |a, b| i128::from(a) + i128::from(b)),
-            (Operator::Plus, false) => computed(left, right, rows, |a, b| wide(a, l) + wide(b, r)),
-            (Operator::Minus, true) => computed(left, right, rows, |a, b| i128::from(a) - i128::from(b)),
-            (Operator::Minus, false) => computed(left, right, rows, |a, b| wide(a, l) - wide(b, r)),
-            _ => None,
-        }
-    }
-}
-
-impl ScalarUDFImpl for Unchecked {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        let [left, right] = types else { return internal_err!("{} has two arguments", self.name) };
-        BinaryTypeCoercer::new(left, &self.op, right).get_result_type()
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
-        Ok(Arc::new(Field::new(self.name, self.return_type(&types)?, nullable)))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [left, right] = args.args.as_slice() else {
-            return internal_err!("{} has two arguments", self.name);
-        };
-        let scales = (left.data_type(), right.data_type());
-        if let (Some(l), Some(r)) = (Values::of(left), Values::of(right))
-            && let (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) = scales
-            && let DataType::Decimal128(precision, scale) = args.return_type()
-            && let Some(values) = self.of_narrow(&l, &r, args.number_rows, (from, to))
-        {
-            let nulls = NullBuffer::union(l.nulls(), r.nulls());
-            let values =
-                Decimal128Array::new(values.into(), nulls).with_precision_and_scale(*precision, *scale)?;
-            return Ok(ColumnarValue::Array(Arc::new(values) as ArrayRef));
-        }
-        match self.op {
-            Operator::Plus => apply(left, right, add_wrapping),
-            Operator::Minus => apply(left, right, sub_wrapping),
-            _ => apply(left, right, mul_wrapping),
-        }
+    left: &Values,
+    right: &Values,
+    rows: usize,
+    scales: (i8, i8),
+) -> Option<Vec<i128>> {
+    let factor = |scale: i8| 10_i64.pow(u32::from((scales.0.max(scales.1)).abs_diff(scale)));
+    let (l, r) = (factor(scales.0), factor(scales.1));
+    let wide = |value: i64, factor: i64| i128::from(value) * i128::from(factor);
+    match (op, l == 1 && r == 1) {
+        (Operator::Multiply, _) => computed(left, right, rows, wide),
+        (Operator::Plus, true) => computed(left, right, rows, |a, b| i128::from(a) + i128::from(b)),
+        (Operator::Plus, false) => computed(left, right, rows, |a, b| wide(a, l) + wide(b, r)),
+        (Operator::Minus, true) => computed(left, right, rows, |a, b| i128::from(a) - i128::from(b)),
+        (Operator::Minus, false) => computed(left, right, rows, |a, b| wide(a, l) - wide(b, r)),
+        _ => None,
     }
 }
 

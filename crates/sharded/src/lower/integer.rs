@@ -6,104 +6,43 @@
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::compute::kernels::numeric::{add, add_wrapping, mul, mul_wrapping, sub, sub_wrapping};
 use datafusion::arrow::datatypes::{
-    DataType, Field, FieldRef, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    DataType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use datafusion::common::{Result, internal_err};
-use datafusion::logical_expr::{
-    ColumnarValue, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+use datafusion::common::Result;
+use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr_common::datum::apply;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-static PLUS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Checked::function("integer_plus", Operator::Plus));
-static MINUS: LazyLock<Arc<ScalarUDF>> =
-    LazyLock::new(|| Checked::function("integer_minus", Operator::Minus));
-static TIMES: LazyLock<Arc<ScalarUDF>> =
-    LazyLock::new(|| Checked::function("integer_times", Operator::Multiply));
+/// Whether an operation on these types can be computed here.
+pub(super) fn is_possible((left, right): &(DataType, DataType)) -> bool {
+    left.is_integer() && left == right
+}
 
-/// The function that an operation on whole numbers of one type is.
-pub(super) fn function(
-    op: Operator,
-    (left, right): &(DataType, DataType),
-) -> Option<&'static Arc<ScalarUDF>> {
-    if !left.is_integer() || left != right {
-        return None;
-    }
-    match op {
-        Operator::Plus => Some(&PLUS),
-        Operator::Minus => Some(&MINUS),
-        Operator::Multiply => Some(&TIMES),
-        _ => None,
+/// The result of an operation on two whole numbers of one type.
+pub(super) fn compute(op: Operator, left: &ColumnarValue, right: &ColumnarValue) -> Result<ColumnarValue> {
+    match (op, fits(op, left, right)?) {
+        (Operator::Plus, true) => apply(left, right, add_wrapping),
+        (Operator::Plus, false) => apply(left, right, add),
+        (Operator::Minus, true) => apply(left, right, sub_wrapping),
+        (Operator::Minus, false) => apply(left, right, sub),
+        (_, true) => apply(left, right, mul_wrapping),
+        (_, false) => apply(left, right, mul),
     }
 }
 
-/// An operation on two whole numbers of one type.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Checked {
-    name: &'static str,
-    op: Operator,
-    signature: Signature,
-}
-
-impl Checked {
-    fn function(name: &'static str, op: Operator) -> Arc<ScalarUDF> {
-        let signature = Signature::any(2, Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(Checked { name, op, signature }))
-    }
-
-    /// Whether no result can be too large, by the digits of the largest numbers.
-    fn fits(&self, left: &ColumnarValue, right: &ColumnarValue) -> Result<bool> {
-        let (Some(l), Some(r)) = (digits(left)?, digits(right)?) else { return Ok(false) };
-        let kind = left.data_type();
-        let all = 8 * kind.primitive_width().unwrap_or_default() as u32;
-        let all = if kind.is_signed_integer() { all - 1 } else { all };
-        Ok(match self.op {
-            // The least number of so many digits is one further from zero than the largest.
-            Operator::Multiply if kind.is_signed_integer() => l + r < all,
-            Operator::Multiply => l + r <= all,
-            Operator::Minus => kind.is_signed_integer() && l.max(r) < all,
-            _ => l.max(r) < all,
-        })
-    }
-}
-
-impl ScalarUDFImpl for Checked {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        match types {
-            [left, _] => Ok(left.clone()),
-            _ => internal_err!("{} has two arguments", self.name),
-        }
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
-        Ok(Arc::new(Field::new(self.name, self.return_type(&types)?, nullable)))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [left, right] = args.args.as_slice() else {
-            return internal_err!("{} has two arguments", self.name);
-        };
-        match (self.op, self.fits(left, right)?) {
-            (Operator::Plus, true) => apply(left, right, add_wrapping),
-            (Operator::Plus, false) => apply(left, right, add),
-            (Operator::Minus, true) => apply(left, right, sub_wrapping),
-            (Operator::Minus, false) => apply(left, right, sub),
-            (_, true) => apply(left, right, mul_wrapping),
-            (_, false) => apply(left, right, mul),
-        }
-    }
+/// Whether no result can be too large, by the digits of the largest numbers.
+fn fits(op: Operator, left: &ColumnarValue, right: &ColumnarValue) -> Result<bool> {
+    let (Some(l), Some(r)) = (digits(left)?, digits(right)?) else { return Ok(false) };
+    let kind = left.data_type();
+    let all = 8 * kind.primitive_width().unwrap_or_default() as u32;
+    let all = if kind.is_signed_integer() { all - 1 } else { all };
+    Ok(match op {
+        // The least number of so many digits is one further from zero than the largest.
+        Operator::Multiply if kind.is_signed_integer() => l + r < all,
+        Operator::Multiply => l + r <= all,
+        Operator::Minus => kind.is_signed_integer() && l.max(r) < all,
+        _ => l.max(r) < all,
+    })
 }
 
 /// How many binary digits the number with the most of them has, without its sign. What stands under a null counts, which

@@ -262,7 +262,10 @@ impl Source for FileDataset {
 
     fn describe(&self) -> String {
         let names = self.names.join(", ");
-        self.ranges().map_or(names.clone(), |ranges| format!("{names} {ranges}"))
+        match self.ranges() {
+            Some(ranges) => format!("{names} {ranges}"),
+            None => names,
+        }
     }
 
     fn statistics(&self) -> Arc<Statistics> {
