@@ -3,9 +3,11 @@
 //! DataFusion keeps the order in which a query names its tables. Here the relations of a group of inner joins are put
 //! into the order (left-deep or bushy) in which the fewest rows are made on the way: by dynamic programming over all
 //! sets of relations that conditions connect (Selinger et al. 1979; Moerkotte and Neumann 2006 for the sum of
-//! intermediate results as the cost), and greedily where there are too many relations for that.
+//! intermediate results as the cost), and greedily where there are too many relations for that. What equals the same
+//! is equal: `a.k = b.k and b.k = c.k` connects `a` and `c` too.
 //!
-//! Invariant: the columns of the result are those of the plan, in their order.
+//! Invariants: the columns of the result are those of the plan, in their order; of columns that equal each other, those
+//! in one set of joined relations are equal in every row, so that one condition a class joins two sets.
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, HashMap, JoinConstraint, JoinType, NullEquality, Result};
@@ -48,16 +50,21 @@ struct Condition {
 }
 
 enum Term {
-    /// Both sides are equal: the relations of each, and how many values it has.
-    Equal { sides: [(Set, Expr, f64); 2] },
+    /// Both sides are equal: the relations of each, and how many values it has. Conditions of one class say of any two
+    /// of some columns, each of another relation, that they are equal.
+    Equal { sides: [Side; 2], class: usize },
     /// Anything else.
     Other(Expr),
 }
 
+type Side = (Set, Expr, f64);
+
 /// Relations that are all joined with each other, and on what.
 struct Graph {
     relations: Vec<Relation>,
+    /// Those that the query states come before those that follow from them.
     conditions: Vec<Condition>,
+    stated: usize,
 }
 
 /// A way to join a set of relations.
@@ -94,18 +101,47 @@ impl Graph {
         }
         let estimator = Estimator::default();
         let relation = |plan: LogicalPlan| Relation { estimate: estimator.estimate(&plan), plan };
-        let mut graph = Graph { relations: plans.into_iter().map(relation).collect(), conditions: vec![] };
-        for (one, other) in conditions {
-            let condition = graph.condition(one, other);
+        let relations = plans.into_iter().map(relation).collect();
+        let mut graph = Graph { relations, conditions: vec![], stated: conditions.len() };
+        for (class, (one, other)) in conditions.into_iter().enumerate() {
+            let condition = graph.condition(one, other, class);
             if condition.of == 0 {
                 return Ok(None);
             }
             graph.conditions.push(condition);
         }
+        graph.conclude();
         Ok(Some(graph))
     }
 
-    fn condition(&self, one: Expr, other: Option<Expr>) -> Condition {
+    /// Adds the conditions that follow from those stated.
+    fn conclude(&mut self) {
+        for (class, members) in classes(&self.conditions).into_iter().enumerate() {
+            let apart = members.iter().fold(0, |all: Set, (of, ..)| all | of).count_ones() as usize;
+            // Two columns of one relation would have to be equal in it.
+            if apart < members.len() {
+                continue;
+            }
+            let class = self.stated + class;
+            let mut known: Vec<Set> = vec![];
+            for condition in &mut self.conditions[..self.stated] {
+                if let Term::Equal { sides: [(_, l, _), (_, r, _)], class: own } = &mut condition.term
+                    && [l, r].iter().all(|side| members.iter().any(|(_, member, _)| member == &**side))
+                {
+                    *own = class;
+                    known.push(condition.of);
+                }
+            }
+            let pairs =
+                members.iter().enumerate().flat_map(|(i, l)| members[i + 1..].iter().map(move |r| (l, r)));
+            for (l, r) in pairs.filter(|(l, r)| !known.contains(&(l.0 | r.0))) {
+                let term = Term::Equal { sides: [l.clone(), r.clone()], class };
+                self.conditions.push(Condition { of: l.0 | r.0, term });
+            }
+        }
+    }
+
+    fn condition(&self, one: Expr, other: Option<Expr>, class: usize) -> Condition {
         let Some(other) = other else {
             return Condition { of: self.reads(&one), term: Term::Other(one) };
         };
@@ -114,7 +150,7 @@ impl Graph {
             return Condition { of: l | r, term: Term::Other(one.eq(other)) };
         }
         let (dl, dr) = (self.values(&one), self.values(&other));
-        Condition { of: l | r, term: Term::Equal { sides: [(l, one, dl), (r, other, dr)] } }
+        Condition { of: l | r, term: Term::Equal { sides: [(l, one, dl), (r, other, dr)], class } }
     }
 
     /// The relations whose columns an expression reads.
@@ -142,9 +178,11 @@ impl Graph {
         let members = (0..self.relations.len()).filter(|i| set & 1 << i != 0);
         let mut rows: f64 = members.map(|i| self.relations[i].estimate.rows.max(1.0)).product();
         let mut pairs: HashMap<(Set, Set), Vec<(f64, f64)>> = HashMap::new();
+        let mut equal = vec![];
         for condition in self.conditions.iter().filter(|c| c.of & !set == 0) {
             match &condition.term {
-                Term::Equal { sides: [(l, _, dl), (r, _, dr)] } => {
+                Term::Equal { class, .. } if !connect(&mut equal, *class, condition.of) => {}
+                Term::Equal { sides: [(l, _, dl), (r, _, dr)], .. } => {
                     let (pair, values) = if l < r { ((*l, *r), (*dl, *dr)) } else { ((*r, *l), (*dr, *dl)) };
                     pairs.entry(pair).or_default().push(values);
                 }
@@ -259,14 +297,15 @@ impl Graph {
         };
         let (left, one) = self.build(left, relations, used)?;
         let (right, other) = self.build(right, relations, used)?;
-        let (mut on, mut filters) = (Vec::new(), Vec::new());
-        for (condition, used) in self.conditions.iter().zip(used.iter_mut()) {
-            if *used || condition.of & !(one | other) != 0 {
+        let (mut on, mut filters, mut settled) = (Vec::new(), Vec::new(), Vec::new());
+        for at in self.by_preference(one | other) {
+            if std::mem::replace(&mut used[at], true) {
                 continue;
             }
-            *used = true;
-            match &condition.term {
-                Term::Equal { sides: [(l, a, _), (r, b, _)] } => {
+            match &self.conditions[at].term {
+                Term::Equal { class, .. } if settled.contains(class) => {}
+                Term::Equal { sides: [(l, a, _), (r, b, _)], class } => {
+                    settled.push(*class);
                     match (l & !one, r & !other, l & !other, r & !one) {
                         (0, 0, ..) => on.push((a.clone(), b.clone())),
                         (.., 0, 0) => on.push((b.clone(), a.clone())),
@@ -289,6 +328,16 @@ impl Graph {
         Ok((LogicalPlan::Join(join), one | other))
     }
 
+    /// The conditions about a set: first those that the query states, and of these first the ones between relations that it
+    /// states most of, so that what is known of several columns together is used.
+    fn by_preference(&self, set: Set) -> Vec<usize> {
+        let between = |of: Set| self.conditions[..self.stated].iter().filter(|c| c.of == of).count();
+        let mut about: Vec<usize> =
+            (0..self.conditions.len()).filter(|&at| self.conditions[at].of & !set == 0).collect();
+        about.sort_by_key(|&at| (at >= self.stated, std::cmp::Reverse(between(self.conditions[at].of))));
+        about
+    }
+
     /// A relation with the conditions that are about it alone.
     fn alone(&self, i: usize, plan: LogicalPlan, used: &mut [bool]) -> Result<(LogicalPlan, Set)> {
         let set = 1 << i;
@@ -306,6 +355,37 @@ impl Graph {
             None => Ok((plan, set)),
         }
     }
+}
+
+/// Columns, each of one relation, that conditions say are equal, directly or by way of others.
+fn classes(conditions: &[Condition]) -> Vec<Vec<Side>> {
+    let mut classes: Vec<Vec<Side>> = vec![];
+    for condition in conditions {
+        let Term::Equal { sides, .. } = &condition.term else { continue };
+        if sides.iter().any(|(of, ..)| of.count_ones() > 1) {
+            continue;
+        }
+        let has = |class: &Vec<Side>| sides.iter().any(|side| class.iter().any(|known| known.1 == side.1));
+        let mut members: Vec<Side> = classes.extract_if(.., |class| has(class)).flatten().collect();
+        for side in sides {
+            if members.iter().all(|known| known.1 != side.1) {
+                members.push(side.clone());
+            }
+        }
+        classes.push(members);
+    }
+    classes
+}
+
+/// Notes that a condition of this class joins these relations; false if others have joined them already.
+fn connect(equal: &mut Vec<(usize, Set)>, class: usize, of: Set) -> bool {
+    if equal.iter().any(|(known, set)| *known == class && of & !set == 0) {
+        return false;
+    }
+    let joined = equal.extract_if(.., |(known, set)| *known == class && *set & of != 0);
+    let all = joined.fold(of, |all, (_, set)| all | set);
+    equal.push((class, all));
+    true
 }
 
 /// Whether two relations have a column of the same full name: its conditions would not say whose they are.

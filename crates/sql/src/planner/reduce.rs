@@ -71,19 +71,19 @@ fn fewer_groups<'a>(
     join: &'a Join,
 ) -> Result<Option<Arc<LogicalPlan>>> {
     let estimator = Estimator::default();
-    let groups = estimator.estimate(side).rows;
-    let is_few = |plan: &LogicalPlan| estimator.estimate(plan).rows * TIMES <= groups;
+    let rows = |plan: &LogicalPlan| estimator.estimate(plan).rows;
+    let at_most = rows(side) / TIMES;
     let pairs: Vec<(&Column, &Column)> = join
         .on
         .iter()
         .map(sides)
         .filter_map(|(own, other)| Some((own.try_as_col()?, other.try_as_col()?)))
         .collect();
-    if pairs.is_empty() || !is_few(few) {
+    if pairs.is_empty() || rows(few) > at_most {
         return Ok(None);
     }
     let columns = pairs.iter().map(|(_, other)| (*other).clone()).collect();
-    let (few, columns) = narrowest(few, columns, &is_few);
+    let (few, columns) = narrowest(few, columns, &rows, at_most);
     let pairs: Vec<(&Column, &Column)> = pairs.iter().map(|(own, _)| *own).zip(&columns).collect();
     Ok(inside(side, &pairs, few)?.map(Arc::new))
 }
@@ -93,9 +93,9 @@ fn fewer_groups<'a>(
 fn narrowest<'a>(
     plan: &'a LogicalPlan,
     columns: Vec<Column>,
-    is_few: &impl Fn(&LogicalPlan) -> bool,
+    rows: &impl Fn(&LogicalPlan) -> f64,
+    few: f64,
 ) -> (&'a LogicalPlan, Vec<Column>) {
-    let in_all = |input: &LogicalPlan| columns.iter().all(|c| input.schema().has_column(c));
     let below = match plan {
         LogicalPlan::Projection(projection) => {
             let place = |c: &Column| projection.schema.maybe_index_of_column(c);
@@ -104,19 +104,38 @@ fn narrowest<'a>(
             names.map(|names| (projection.input.as_ref(), names))
         }
         LogicalPlan::Join(join) => {
-            use JoinType::*;
-            let left = matches!(join.join_type, Inner | Left | LeftSemi | LeftAnti | LeftMark);
-            let right = matches!(join.join_type, Inner | Right | RightSemi | RightAnti | RightMark);
-            let left = (left && in_all(&join.left)).then(|| join.left.as_ref());
-            let side = left.or_else(|| (right && in_all(&join.right)).then(|| join.right.as_ref()));
-            side.map(|side| (side, columns.clone()))
+            sides(join, &columns).into_iter().min_by(|(a, _), (b, _)| rows(a).total_cmp(&rows(b)))
         }
         _ => None,
     };
     match below {
-        Some((input, names)) if is_few(input) => narrowest(input, names, is_few),
+        Some((input, names)) if rows(input) <= few => narrowest(input, names, rows, few),
         _ => (plan, columns),
     }
+}
+
+/// The sides of a join, all of whose rows it may keep, that have all values of these columns, with their names there.
+fn sides<'a>(join: &'a Join, columns: &[Column]) -> Vec<(&'a LogicalPlan, Vec<Column>)> {
+    use JoinType::*;
+    let left = matches!(join.join_type, Inner | Left | LeftSemi | LeftAnti | LeftMark);
+    let right = matches!(join.join_type, Inner | Right | RightSemi | RightAnti | RightMark);
+    let kept = [(left, &join.left), (right, &join.right)].into_iter().filter(|(kept, _)| *kept);
+    let named = |side: &'a Arc<LogicalPlan>| {
+        let names = columns.iter().map(|column| name_in(side, column, join)).collect::<Option<_>>()?;
+        Some((side.as_ref(), names))
+    };
+    kept.filter_map(|(_, side)| named(side)).collect()
+}
+
+/// The column of one side of a join that has all values of this one: itself, or what it has to equal.
+fn name_in(side: &LogicalPlan, column: &Column, join: &Join) -> Option<Column> {
+    let own = |c: &Column| side.schema().has_column(c);
+    if own(column) {
+        return Some(column.clone());
+    }
+    let pairs = join.on.iter().filter_map(|(l, r)| Some((l.try_as_col()?, r.try_as_col()?)));
+    let mut equal = pairs.flat_map(|(l, r)| [(l, r), (r, l)]).filter(|(c, _)| *c == column);
+    equal.find_map(|(_, other)| own(other).then(|| other.clone()))
 }
 
 /// Looks for an aggregate below what only passes columns on or filters.

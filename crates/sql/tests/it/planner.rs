@@ -83,6 +83,22 @@ fn large_sides_meet_at_the_shards_of_their_keys() {
 }
 
 #[test]
+fn what_equals_the_same_is_equal() {
+    let sql = "select count(*) as n
+               from (select id as part from names where name = 'name 3') p,
+                    (select g as bought, x as seller, id as line from facts) l,
+                    (select id as offered, x as offerer from facts) o
+               where part = bought and bought = offered and seller = offerer";
+    let mut session = facts(10);
+    let plan = chosen(&mut session, sql);
+    // The few offers of the one part are found first; then one condition says that the line is about it, too.
+    let first = ["join on part = offered", "join on offered = part"];
+    assert!(first.iter().any(|join| plan.contains(join)), "{plan}");
+    assert_eq!(plan.matches(" = ").count(), 1 + 2 + plan.matches("where").count(), "{plan}");
+    all_agree(&session.candidates(sql).unwrap());
+}
+
+#[test]
 fn few_rows_do_not_move() {
     let plan = chosen(&mut facts(10), "select name, count(*) as n from names group by name");
     assert!(!plan.contains("shards"), "{plan}");

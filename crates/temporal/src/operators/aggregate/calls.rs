@@ -27,6 +27,13 @@ pub struct AggregateCall {
     pub name: String,
 }
 
+impl AggregateCall {
+    /// Whether the result is the number of a group's rows.
+    fn counts_rows(&self) -> bool {
+        matches!(self.function, AggregateFunction::Count) && self.argument.is_none() && self.filter.is_none()
+    }
+}
+
 /// What an aggregate operator computes, checked against its input.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
@@ -63,8 +70,17 @@ impl Plan {
 
     /// A column of states for each call.
     pub fn states(&self, leaving: Leaving) -> Result<States> {
+        self.states_of(leaving, |_| true)
+    }
+
+    /// A column of states for each call whose result is not just the number of rows: for those who count rows anyway.
+    pub fn states_beside_rows(&self, leaving: Leaving) -> Result<States> {
+        self.states_of(leaving, |call| !call.counts_rows())
+    }
+
+    fn states_of(&self, leaving: Leaving, kept: fn(&AggregateCall) -> bool) -> Result<States> {
         let make = |(call, argument): (&AggregateCall, &Option<DataType>)| {
-            call.function.accumulator(argument.as_ref(), leaving)
+            kept(call).then(|| call.function.accumulator(argument.as_ref(), leaving)).transpose()
         };
         Ok(States(self.calls.iter().zip(&self.arguments).map(make).collect::<Result<_>>()?))
     }
@@ -110,48 +126,73 @@ impl Plan {
     }
 }
 
-/// A column of states for each call; the same state number in all of them.
+/// A column of states for each call; the same state number in all of them. A call without one is answered with the number
+/// of rows.
 #[derive(Debug)]
-pub(super) struct States(Vec<Box<dyn Accumulator>>);
+pub(super) struct States(Vec<Option<Box<dyn Accumulator>>>);
 
 impl States {
+    fn each(&mut self) -> impl Iterator<Item = &mut Box<dyn Accumulator>> {
+        self.0.iter_mut().flatten()
+    }
+
+    /// Each column of states with its counterpart among `other`.
+    fn pairs<'a>(
+        &'a mut self,
+        other: &'a States,
+    ) -> impl Iterator<Item = (&'a mut Box<dyn Accumulator>, &'a dyn Accumulator)> {
+        self.each().zip(other.0.iter().flatten().map(|o| o.as_ref()))
+    }
+
     pub fn grow(&mut self, states: usize) {
-        self.0.iter_mut().for_each(|a| a.grow(states));
+        self.each().for_each(|a| a.grow(states));
     }
     pub fn reset(&mut self, states: &[u32]) {
-        self.0.iter_mut().for_each(|a| a.reset(states));
+        self.each().for_each(|a| a.reset(states));
     }
     pub fn load(&mut self, rows: &[Rows]) -> Result<()> {
-        self.0.iter_mut().zip(rows).try_for_each(|(a, r)| a.load(r))
+        self.0
+            .iter_mut()
+            .zip(rows)
+            .filter_map(|(a, r)| Some((a.as_mut()?, r)))
+            .try_for_each(|(a, r)| a.load(r))
     }
     pub fn accumulate(&mut self, states: &[u32], first: usize) {
-        self.0.iter_mut().for_each(|a| a.accumulate(states, first));
+        self.each().for_each(|a| a.accumulate(states, first));
     }
     pub fn accumulate_run(&mut self, state: u32, rows: Range<usize>, present: Option<&BooleanBuffer>) {
-        self.0.iter_mut().for_each(|a| a.accumulate_run(state, rows.clone(), present));
+        self.each().for_each(|a| a.accumulate_run(state, rows.clone(), present));
     }
     pub fn deaccumulate(&mut self, states: &[u32], first: usize) {
-        self.0.iter_mut().for_each(|a| a.deaccumulate(states, first));
+        self.each().for_each(|a| a.deaccumulate(states, first));
     }
     pub fn combine(&mut self, to: &[u32], other: &States, from: &[u32], end: Time) {
-        self.0.iter_mut().zip(&other.0).for_each(|(a, o)| a.combine(to, o.as_ref(), from, end));
+        self.pairs(other).for_each(|(a, o)| a.combine(to, o, from, end));
     }
     pub fn difference(&mut self, to: &[u32], other: &States, from: &[u32], end: Time) {
-        self.0.iter_mut().zip(&other.0).for_each(|(a, o)| a.difference(to, o.as_ref(), from, end));
+        self.pairs(other).for_each(|(a, o)| a.difference(to, o, from, end));
     }
-    pub fn result(&self, states: &[u32], out: &mut [Column]) {
-        self.0.iter().zip(out).for_each(|(a, column)| a.result(states, column));
+
+    /// Appends the results of these states; `rows`: of how many rows each is, for the calls that ask only that.
+    pub fn result(&self, states: &[u32], rows: &[i64], out: &mut [Column]) {
+        for (a, column) in self.0.iter().zip(out) {
+            match a {
+                Some(a) => a.result(states, column),
+                None => column.extend(rows.iter().copied()),
+            }
+        }
     }
     pub fn failure(&mut self) -> Result<()> {
-        self.0.iter_mut().try_for_each(|a| a.failure())
+        self.each().try_for_each(|a| a.failure())
     }
     pub fn save(&self) -> Result<Vec<Vec<u8>>> {
-        self.0.iter().map(|a| a.save()).collect()
+        self.0.iter().flatten().map(|a| a.save()).collect()
     }
     pub fn restore(&mut self, saved: &[Vec<u8>]) -> Result<()> {
-        if saved.len() != self.0.len() {
-            return exec_err!("the checkpoint has {} aggregates, this query {}", saved.len(), self.0.len());
+        let states = self.each().count();
+        if saved.len() != states {
+            return exec_err!("the checkpoint has {} columns of states, this query {states}", saved.len());
         }
-        self.0.iter_mut().zip(saved).try_for_each(|(a, bytes)| a.restore(bytes))
+        self.each().zip(saved).try_for_each(|(a, bytes)| a.restore(bytes))
     }
 }

@@ -17,6 +17,15 @@ use datafusion::common::Result;
 /// A batch's sync times, other times and columns.
 pub(super) type Taken = (ScalarBuffer<i64>, Vec<Time>, RecordBatch);
 
+/// Some groups, as they are at one instant.
+pub(super) struct Snapshots<'a> {
+    pub keys: &'a Groups,
+    pub states: &'a States,
+    pub groups: &'a [u32],
+    /// Of how many rows each of `groups` is; empty where every call has states.
+    pub rows: &'a [i64],
+}
+
 /// The batch that is being built.
 #[derive(Debug)]
 pub(super) struct Emit {
@@ -45,10 +54,10 @@ impl Emit {
     }
 
     /// Appends the results of these groups, which become known at `sync`, and leaves their other times to the caller.
-    pub fn rows(&mut self, sync: Time, keys: &Groups, states: &States, groups: &[u32]) -> &mut Vec<Time> {
-        self.sync.resize(self.sync.len() + groups.len(), sync);
-        keys.append(groups, &mut self.keys);
-        states.result(groups, &mut self.values);
+    pub fn rows(&mut self, sync: Time, of: Snapshots) -> &mut Vec<Time> {
+        self.sync.resize(self.sync.len() + of.groups.len(), sync);
+        of.keys.append(of.groups, &mut self.keys);
+        of.states.result(of.groups, of.rows, &mut self.values);
         &mut self.other
     }
 

@@ -38,7 +38,7 @@ impl General {
             live: Live::new(&plan, leaving, tell)?,
             ends: BTreeMap::new(),
             place_of: HashMap::new(),
-            panes: plan.states(leaving)?,
+            panes: plan.states_beside_rows(leaving)?,
             pane_rows: Vec::new(),
             free: Vec::new(),
             groups: Vec::new(),

@@ -40,7 +40,7 @@ impl Held {
     pub fn new(plan: &Plan, leaving: Leaving, counted: bool) -> Result<Held> {
         Ok(Held {
             groups: Groups::new(&plan.key_types),
-            states: plan.states(leaving)?,
+            states: if counted { plan.states_beside_rows(leaving)? } else { plan.states(leaving)? },
             rows: counted.then(Vec::new),
             sparse: plan.key.is_empty() && plan.only_columns(),
             numbers: Vec::new(),

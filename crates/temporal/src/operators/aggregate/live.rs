@@ -9,6 +9,7 @@
 //! groups come, stay and go is nothing that a processor can foresee.
 
 use super::calls::{Plan, States};
+use super::emit::Snapshots;
 use super::function::Leaving;
 use super::tell::{Tell, Ticket, UNTOLD};
 use crate::batch::Message;
@@ -44,8 +45,9 @@ pub(super) struct Live {
     /// Snapshots without values: an unchanged one is not told again.
     bare: bool,
     tell: Tell,
-    /// The groups and the tickets of snapshots that end, or begin.
+    /// The groups, their numbers of rows and the tickets of snapshots that end, or begin.
     chosen: Vec<u32>,
+    rows: Vec<i64>,
     tickets: Vec<Ticket>,
     /// The groups that have just lost their last row.
     lost: Vec<u32>,
@@ -55,13 +57,14 @@ impl Live {
     pub fn new(plan: &Plan, leaving: Leaving, tell: Tell) -> Result<Live> {
         Ok(Live {
             groups: Groups::new(&plan.key_types),
-            states: plan.states(leaving)?,
+            states: plan.states_beside_rows(leaving)?,
             lives: Vec::new(),
             touched: Vec::new(),
             dead: 0,
             bare: plan.calls.is_empty(),
             tell,
             chosen: Vec::new(),
+            rows: Vec::new(),
             tickets: Vec::new(),
             lost: Vec::new(),
         })
@@ -75,29 +78,33 @@ impl Live {
     }
 
     /// Says that these groups (one or several times each) are about to change at `now`: each by so many rows.
-    pub fn touch(&mut self, groups: &[u32], rows: impl Iterator<Item = i64>, now: Time) {
-        let Live { lives, touched, dead, bare, chosen, tickets, .. } = self;
+    pub fn touch(&mut self, groups: &[u32], changes: impl Iterator<Item = i64>, now: Time) {
+        let Live { lives, touched, dead, bare, chosen, rows, tickets, .. } = self;
         let known = touched.len();
         touched.resize(known + groups.len(), 0);
         chosen.resize(groups.len(), 0);
+        rows.resize(groups.len(), 0);
         tickets.resize(groups.len(), UNTOLD);
         let (mut touches, mut ends) = (known, 0);
-        for (&group, rows) in groups.iter().zip(rows) {
+        for (&group, change) in groups.iter().zip(changes) {
             let life = &mut lives[group as usize];
-            life.rows += rows;
             touched[touches] = group;
             touches += !life.touched as usize;
             life.touched = true;
             *dead -= life.dead as usize;
             life.dead = false;
             chosen[ends] = group;
+            rows[ends] = life.rows;
+            life.rows += change;
             tickets[ends] = life.told;
             let ended = (life.told != UNTOLD) & !*bare;
             ends += ended as usize;
             life.told = if ended { UNTOLD } else { life.told };
         }
         touched.truncate(touches);
-        self.tell.end(now, &self.groups, &self.states, &self.chosen[..ends], &self.tickets[..ends]);
+        let Live { groups: keys, states, .. } = self;
+        let of = Snapshots { keys, states, groups: &self.chosen[..ends], rows: &self.rows[..ends] };
+        self.tell.end(now, of, &self.tickets[..ends]);
     }
 
     /// Time passes `now`: what was touched is told, or is dead if nothing is alive any more.
@@ -105,8 +112,9 @@ impl Live {
         if self.touched.is_empty() {
             return Ok(());
         }
-        let Live { lives, touched, chosen, lost, .. } = self;
+        let Live { lives, touched, chosen, rows, lost, .. } = self;
         chosen.resize(touched.len(), 0);
+        rows.resize(touched.len(), 0);
         lost.resize(touched.len(), 0);
         let (mut begins, mut losses) = (0, 0);
         for &group in touched.iter() {
@@ -114,12 +122,14 @@ impl Live {
             life.touched = false;
             life.dead = life.rows <= 0;
             chosen[begins] = group;
+            rows[begins] = life.rows;
             begins += (!life.dead & (life.told == UNTOLD)) as usize;
             lost[losses] = group;
             losses += life.dead as usize;
         }
         touched.clear();
         chosen.truncate(begins);
+        rows.truncate(begins);
         lost.truncate(losses);
         self.dead += losses;
         if self.bare {
@@ -127,7 +137,8 @@ impl Live {
         }
         self.states.reset(&self.lost);
         self.tickets.clear();
-        self.tell.begin(now, &self.groups, &self.states, &self.chosen, &mut self.tickets);
+        let Live { groups: keys, states, chosen: groups, rows, .. } = self;
+        self.tell.begin(now, Snapshots { keys, states, groups, rows }, &mut self.tickets);
         for (&group, &ticket) in self.chosen.iter().zip(&self.tickets) {
             self.lives[group as usize].told = ticket;
         }
@@ -140,7 +151,9 @@ impl Live {
         self.lost.retain(|&group| self.lives[group as usize].told != UNTOLD);
         let told = |&group: &u32| std::mem::replace(&mut self.lives[group as usize].told, UNTOLD);
         let tickets: Vec<Ticket> = self.lost.iter().map(told).collect();
-        self.tell.end(now, &self.groups, &self.states, &self.lost, &tickets);
+        // There are no values, so nobody asks of how many rows they were.
+        let of = Snapshots { keys: &self.groups, states: &self.states, groups: &self.lost, rows: &[] };
+        self.tell.end(now, of, &tickets);
     }
 
     /// Forgets the dead groups once they outnumber the living.

@@ -7,11 +7,10 @@
 //! Invariants of intervals: rows are numbered in the order of their starts; all rows of `sealed` come before those of
 //! `emit`; the first sealed chunk still has a row whose end is not known, or it would have left.
 
-use super::calls::{Plan, States};
-use super::emit::Emit;
+use super::calls::Plan;
+use super::emit::{Emit, Snapshots};
 use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::SavedBatch;
-use crate::groups::Groups;
 use crate::operator::{decode, encode};
 use crate::time::{INFINITY, Time};
 use arrow::array::RecordBatch;
@@ -65,41 +64,35 @@ impl Tell {
         Tell::Intervals(Intervals { emit, sealed: VecDeque::new(), next: 0, open: 0 })
     }
 
-    /// The snapshots of these groups begin, as they are in `states`; their tickets are appended.
-    pub fn begin(
-        &mut self,
-        now: Time,
-        keys: &Groups,
-        states: &States,
-        groups: &[u32],
-        tickets: &mut Vec<Ticket>,
-    ) {
-        if groups.is_empty() {
+    /// These snapshots begin; their tickets are appended.
+    pub fn begin(&mut self, now: Time, of: Snapshots, tickets: &mut Vec<Ticket>) {
+        let begun = of.groups.len();
+        if begun == 0 {
             return;
         }
         let others = match self {
             Tell::Edges(emit) => {
-                tickets.resize(tickets.len() + groups.len(), now);
-                emit.rows(now, keys, states, groups)
+                tickets.resize(tickets.len() + begun, now);
+                emit.rows(now, of)
             }
             Tell::Intervals(waiting) => {
-                let others = waiting.emit.rows(now, keys, states, groups);
+                let others = waiting.emit.rows(now, of);
                 let first = waiting.next + others.len() as Ticket;
-                tickets.extend(first..first + groups.len() as Ticket);
-                waiting.open += groups.len();
+                tickets.extend(first..first + begun as Ticket);
+                waiting.open += begun;
                 others
             }
         };
-        others.resize(others.len() + groups.len(), INFINITY);
+        others.resize(others.len() + begun, INFINITY);
     }
 
-    /// The snapshots of these groups, with these tickets, end; `states` are still those that were told.
-    pub fn end(&mut self, now: Time, keys: &Groups, states: &States, groups: &[u32], tickets: &[Ticket]) {
-        if groups.is_empty() {
+    /// The snapshots with these tickets end; they are still as they were told.
+    pub fn end(&mut self, now: Time, of: Snapshots, tickets: &[Ticket]) {
+        if tickets.is_empty() {
             return;
         }
         match self {
-            Tell::Edges(emit) => emit.rows(now, keys, states, groups).extend(tickets),
+            Tell::Edges(emit) => emit.rows(now, of).extend(tickets),
             Tell::Intervals(waiting) => tickets.iter().for_each(|&row| waiting.end(row, now)),
         }
     }

@@ -4,7 +4,7 @@
 //! Invariant: `held` has the rows at `now`, and no others.
 
 use super::calls::Plan;
-use super::emit::Emit;
+use super::emit::{Emit, Snapshots};
 use super::function::Leaving;
 use super::held::Held;
 use crate::batch::{Batch, Message};
@@ -53,7 +53,8 @@ impl Tumbling {
         }
         self.groups.clear();
         self.groups.extend(0..count);
-        self.emit.rows(self.now, &self.held.groups, &self.held.states, &self.groups);
+        let Held { groups: keys, states, .. } = &self.held;
+        self.emit.rows(self.now, Snapshots { keys, states, groups: &self.groups, rows: &[] });
         self.held.clear(&self.groups);
         self.emit.flush_full(out)
     }

@@ -59,7 +59,7 @@ impl Windowed {
             live: Live::new(&plan, Leaving::InOrder, tell)?,
             ends: VecDeque::new(),
             parts: VecDeque::new(),
-            panes: plan.states(Leaving::InOrder)?,
+            panes: plan.states_beside_rows(Leaving::InOrder)?,
             places: 0,
             free: Vec::new(),
             apart: 0,
