@@ -509,3 +509,31 @@ def test_a_latency_is_predicted(db: Database) -> None:
         stream.predict("often")
     with pytest.raises(wb.InvalidError, match="at least one"):
         db.chart(STREAM, "50% under 10s", "rows", [])
+
+
+def test_limits_of_a_chart_are_whole_numbers() -> None:
+    db = wb.bounded.open("memory:")
+    db.execute("create table notes (id int primary key)")
+    with pytest.raises(wb.InvalidError, match="-1 is no limit"):
+        db.chart("select * from notes limit 10", "50% under 10s", "rows", [-1])
+
+
+def test_an_asynchronous_database_that_was_closed_says_so() -> None:
+    async def main() -> None:
+        db = await wb.bounded.open_async("memory:")
+        await db.close()
+        with pytest.raises(wb.InvalidError, match="closed"):
+            await db.execute("create table notes (id int primary key)")
+
+    asyncio.run(main())
+
+
+def test_decimals_of_python_are_compared_exactly() -> None:
+    db = wb.bounded.open("memory:")
+    db.execute("create table d (id int primary key, p decimal(10, 2))")
+    db.execute("insert into d values (1, 9.99), (2, 10.00)")
+    below = db.prepare("select id from d where p < ? order by p limit 5")
+    assert [row.id for row in below(Decimal("9.9949"))] == [1]
+    assert [row.id for row in below(9.99)] == []
+    assert db.execute("delete from d where id = 1 and p = ?", Decimal("9.9949")) == 0
+    assert [row.id for row in db.execute("select id from d where id = ?::int", 2)] == [2]

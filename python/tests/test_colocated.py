@@ -29,6 +29,26 @@ def test_the_line_is_named():
     assert 'colocated("item")' in lines[-1]
 
 
+def test_what_a_printed_program_relies_on_is_required(tmp_path):
+    pairs = wb.from_rows([{"k": i % 7, "v": i} for i in range(40)])
+    pairs.reshard(3).to_storage(str(tmp_path / "pairs"))
+    files = str(tmp_path / "pairs" / "*.parquet")
+    read = f"set shard_rows = 0; create view t as from read_parquet('{files}'); "
+    for query, edit in (
+        ("select v, rank() over (partition by k order by v) as r from t", (".redistribute()", "")),
+        ("select k, v from t order by v desc limit 3", (".reshard(1)", "")),
+        ("select a.v from t a left join (select * from t where v > 30) b on a.k = b.k", (".broadcast()", "")),
+        ("select v from t where k not in (select k from t where v > 38)", (".broadcast()", "")),
+    ):
+        program = wb.sql(read + query, shards=3).to_python()
+        edited = program.replace(*edit)
+        if edited == program:
+            edited = program.replace(".redistribute()", "")
+        assert edited != program
+        with pytest.raises(wb.InvalidError, match=r"in line \d+ of the program: "):
+            program.run(edited)
+
+
 def test_joins():
     left = CLICKS.rekey("item").redistribute(3)
 

@@ -208,3 +208,16 @@ def test_any_rows_go_in_and_come_out(rows: list[tuple[Any, ...]]) -> None:
     schema = {"i": "int64", "f": "float64", "s": "string", "t": "timestamp[us]", "l": "list[int64]"}
     out = [tuple(row[name] for name in schema) for row in wb.from_rows(rows, schema=schema).to_rows()]
     assert repr(out) == repr(rows)
+
+
+def test_intervals_are_told_in_words() -> None:
+    day = wb.sql("select interval '1 day' as i")
+    assert "1 day" in day.to_rows()[0].i
+    day.show()
+    with pytest.raises(wb.InvalidError, match='"i" is interval, for which polars has no type'):
+        day.to_polars()
+
+
+def test_a_column_of_polars_needs_a_type() -> None:
+    with pytest.raises(wb.InvalidError, match='column "a" has no type, only nulls'):
+        wb.from_polars(pl.DataFrame({"a": [None, None]}))

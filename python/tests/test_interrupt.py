@@ -71,3 +71,50 @@ def test_an_interrupt_stops_a_query(action: str, runtime: str) -> None:
         assert said == "stopped\n"
         assert process.wait(10) == 3
     assert took < 2
+
+
+LEFT = {
+    "subscription": """
+live = wb.live({"t": "int64"}, time="t")
+slow = live.query(lambda q: q.select(x=wb.udf(lambda e: time.sleep(0.05) or 1)))
+job = slow.subscribe(print)
+live.push([(n,) for n in range(200)])
+time.sleep(0.3)
+""",
+    "callback": """
+live = wb.live({"t": "int64"}, time="t")
+job = live.subscribe(lambda row: time.sleep(0.05))
+live.push([(n,) for n in range(200)])
+live.advance(500)
+time.sleep(0.3)
+""",
+    "feed": """
+def slowly():
+    for n in range(100000):
+        time.sleep(0.001)
+        yield {"t": n}
+
+job = wb.live(slowly(), time="t").subscribe(lambda row: None)
+time.sleep(0.3)
+""",
+    "black box": """
+import _thread, threading
+threading.Timer(0.5, _thread.interrupt_main).start()
+try:
+    rows = wb.from_rows([{"i": i} for i in range(3000)])
+    rows.query(lambda q: q.select(x=wb.udf(lambda e: time.sleep(0.01) or 1))).to_rows()
+except KeyboardInterrupt:
+    pass
+""",
+}
+
+
+@pytest.mark.parametrize("what", LEFT)
+def test_leaving_python_ends_its_queries(what: str) -> None:
+    program = (
+        f"import time\nimport warnings\nimport whimbrel as wb\nwarnings.simplefilter('ignore')\n{LEFT[what]}"
+    )
+    began = time.monotonic()
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert time.monotonic() - began < 8

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
@@ -194,3 +195,27 @@ def test_a_push_without_room_times_out_and_leaves_nothing_behind() -> None:
     live.close()
     assert subscription.wait(30)
     assert seen == list(range(sent + 1))
+
+
+def test_no_value_is_lost() -> None:
+    import pyarrow as pa
+
+    for dtype, value in (
+        ("int64", 2.5),
+        ("bool", 5),
+        ("decimal[5, 1]", Decimal("1.26")),
+        ("float64", 2**53 + 1),
+    ):
+        source = wb.live({"v": dtype})
+        with pytest.raises(wb.InvalidError, match='column "v".*would be another value'):
+            source.push(pa.table({"v": [value]}))
+    source = wb.live({"v": "int64"})
+    source.push(pa.table({"v": [2.0, None]}))
+    with pytest.raises(wb.InvalidError, match='column "w" is none of the source\'s: v'):
+        source.push([{"w": 1}])
+    with pytest.raises(wb.InvalidError, match="a row of 2 values for 1 columns"):
+        source.push([(1, 2)])
+    with pytest.raises(wb.InvalidError, match="its type is not known; give schema="):
+        wb.live(iter([{"v": None}, {"v": 2.5}]))
+    with pytest.raises(wb.InvalidError, match="no decimal"):
+        wb.live({"v": "decimal[5, 1]"}).push([{"v": Decimal("1.26")}])

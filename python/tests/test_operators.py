@@ -216,3 +216,31 @@ def test_disorder() -> None:
     assert starts(disorder="drop") == [(5, "a"), (9, "b")]
     assert starts(disorder="drop", reorder_latency=2) == [(5, "a"), (7, "c"), (9, "b")]
     assert starts(disorder="drop", reorder_latency=8) == [(1, "d"), (5, "a"), (7, "c"), (9, "b")]
+
+
+def test_relational_steps_are_of_each_group() -> None:
+    rows = wb.from_rows([{"k": k, "v": v} for k, v in [("a", 3), ("a", 1), ("b", 2), ("b", 5), ("a", 2)]])
+
+    def per_key(step: Any) -> list[tuple[Any, ...]]:
+        result = rows.query(lambda q: q.group_apply("k", step))
+        assert result.to_python().run().to_rows() == result.to_rows()
+        return sorted(tuple(dict(row).values()) for row in result.to_rows())
+
+    assert per_key(lambda g: g.sort("v").limit(1)) == [("a", 1), ("b", 2)]
+    assert per_key(lambda g: g.sort("v").limit(1, offset=1)) == [("a", 2), ("b", 5)]
+    assert len(per_key(lambda g: g.limit(2))) == 4
+    assert per_key(lambda g: g.with_columns(s=wb.sum("v").over()).where(lambda e: e.v == 2)) == [
+        ("a", 2, 6),
+        ("b", 2, 7),
+    ]
+
+
+def test_a_cross_join_pairs_all_rows_whatever_their_keys() -> None:
+    clicks = wb.from_rows([(1, "a"), (1, "b")], schema=["time", "item"], time="time").rekey("item")
+    pairs = clicks.query(clicks, lambda a, b: a.join(b, how="cross")).to_rows()
+    assert sorted((row.item, row.item_right) for row in pairs) == [
+        ("a", "a"),
+        ("a", "b"),
+        ("b", "a"),
+        ("b", "b"),
+    ]

@@ -158,6 +158,16 @@ def test_a_missing_file_behind_a_url(server: str, monkeypatch: pytest.MonkeyPatc
         wb.sql(f"select * from '{server}/nowhere.parquet'")
 
 
+def test_rows_that_a_change_hands_out() -> None:
+    made = "create table t (k int primary key, v text); insert into t values (1, 'a')"
+    assert rows(f"{made}; insert into t values (2, 'b') returning k + 1 as next, v") == [
+        {"next": 3, "v": "b"}
+    ]
+    merged = "insert into t values (1, 'z') on conflict (k) do update set v = v || excluded.v returning v"
+    assert rows(f"{made}; {merged}") == [{"v": "az"}]
+    assert rows(f"{made}; delete from t") == [{"done": "1 row"}]
+
+
 def test_statements_before_the_query() -> None:
     script = """
         create table t(a int, b varchar);

@@ -135,15 +135,17 @@ def test_timestamps_and_intervals() -> None:
 
 
 def test_a_missing_bound_is_told() -> None:
-    rows = [{"time": 1, "k": "x", "n": 1}]
-    tables: dict[str, Any] = {name: wb.from_rows(rows, time="time") for name in ("a", "b")}
+    schema = {"time": "int64", "k": "string", "n": "int64"}
+    live: dict[str, Any] = {name: wb.live(schema, time="time") for name in ("a", "b")}
     for condition in ("a.k = b.k", "a.k = b.k and b.time >= a.time", "a.k = b.k and b.n >= a.n"):
         with pytest.raises(wb.InvalidError, match="how far apart their times may be") as caught:
-            wb.sql(f"select a.n from a join b on {condition}", **tables)
+            wb.sql(f"select a.n from a join b on {condition}", **live)
         assert "b.time between a.time and a.time + interval" in str(caught.value)
     # Events at the same instant are what a join of streams finds by itself.
+    rows = [{"time": 1, "k": "x", "n": 1}]
+    tables: dict[str, Any] = {name: wb.from_rows(rows, time="time") for name in ("a", "b")}
     assert len(wb.sql("select a.n from a join b on a.k = b.k and a.time = b.time", **tables).to_rows()) == 1
     with pytest.raises(wb.InvalidError, match="looks back"):
-        wb.sql("select a.n from a asof join b on a.time <= b.time", **tables)
+        wb.sql("select a.n from a asof join b on a.time <= b.time", **live)
     with pytest.raises(wb.InvalidError, match="have their time from"):
-        wb.sql("select a.n from a asof join b on a.n >= b.n", **tables)
+        wb.sql("select a.n from a asof join b on a.n >= b.n", **live)

@@ -6,6 +6,7 @@ of its own; what its iterable raises is raised to whoever waits for the query.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import threading
 import weakref
@@ -14,6 +15,9 @@ from typing import Any
 
 from . import _whimbrel as native
 from .errors import DataError
+
+# Threads of the engine that call Python are to be out of it before it ends.
+atexit.register(native.leave)
 
 _waiting: dict[int, Feed] = {}
 _readers: dict[int, weakref.WeakSet[native.Job]] = {}

@@ -54,7 +54,8 @@ class LiveStream(ShardedStream):
         Raises
         ------
         InvalidError
-            If the columns are not the source's.
+            If the columns are not the source's, or a value is none of its column's type: values are not
+            rounded, only floats to narrower ones. A row that lacks a column has null there.
         DataError
             If every query that read the source is over (if one has failed, its own error), or the source has
             been closed.
@@ -172,11 +173,22 @@ def live(
     first = next(items, None)
     if first is None and schema is None:
         raise InvalidError("the iterable is empty, so its columns are not known; give them with schema=")
-    known = schema_of(schema) if schema is not None else table_of_any(first, None).schema()
+    known = schema_of(schema) if schema is not None else _told_by(first)
     stream = LiveStream(known, settings, shards)
     rest = items if first is None else itertools.chain([first], items)
     feeds.register(stream._plan_source, feeds.Feed(rest, stream._push_any, stream.close))
     return stream
+
+
+def _told_by(first: Any) -> native.Schema:
+    """Take the columns from the first element, if it tells all types."""
+    schema = table_of_any(first, None).schema()
+    for name, dtype in zip(schema.names(), schema.types(), strict=True):
+        if dtype == "null":
+            raise InvalidError(
+                f'the first row has nothing in column "{name}", so its type is not known; give schema='
+            )
+    return schema
 
 
 def live_events(schema: Any, *, clock: str = "int64", shards: int = 1, **ingress: Any) -> LiveStream:

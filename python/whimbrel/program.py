@@ -5,10 +5,12 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable
 from itertools import count
+from traceback import walk_tb
+from types import CodeType
 from typing import Any
 
 from . import _whimbrel as native
-from .errors import InvalidError
+from .errors import InvalidError, WhimbrelError
 from .expressions import Expr, to_native
 
 _numbers = count(1)
@@ -60,7 +62,8 @@ class Program(str):
         Raises
         ------
         InvalidError
-            If there is no source of a name, or the text gives no stream.
+            If there is no source of a name, or the text gives no stream; if a step of it is wrong, the
+            message names its line.
 
         Examples
         --------
@@ -76,11 +79,18 @@ class Program(str):
             raise InvalidError(
                 f"the program has no source {unknown[0]}; it has {', '.join(self.sources) or 'none'}"
             )
-        # So that an error shows the line that it came from.
+        # So that a traceback shows the lines that it came from.
         file = f"<program {next(_numbers)}>"
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        try:
+            return self._result(compile(text, file, "exec"), sources)
+        except WhimbrelError as error:
+            _name_line(error, file)
+            raise
+
+    def _result(self, code: CodeType, sources: dict[str, Any]) -> Any:
         names: dict[str, Any] = {"__name__": "program"}
-        exec(compile(text, file, "exec"), names)
+        exec(code, names)
         if self.sources or self.functions:
             if "program" not in names:
                 raise InvalidError("the text has no function program(…)")
@@ -114,6 +124,14 @@ class Program(str):
         (True, True, False)
         """
         return self._native.builds(stream._plan)
+
+
+def _name_line(error: WhimbrelError, file: str) -> None:
+    """Add to a message the line of the program that it is about."""
+    lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    if lines:
+        text = linecache.getline(file, lines[-1]).strip()
+        error.args = (f"{error}\nin line {lines[-1]} of the program: {text}",)
 
 
 def _callable(function: native.Function) -> Callable[..., Expr]:

@@ -60,8 +60,9 @@ def read(
         How rows become events, each by name:
 
         ``disorder`` : ``"raise"`` (default), ``"adjust"`` or ``"drop"``
-            What to do about a row that comes after a later one: raise `DataError`, move it to the present, or
-            drop it. The last two count them (`Subscription.late_rows`).
+            What to do about a row that comes after a later one of its shard: raise `DataError`, let it start
+            now if it is still alive (a point in time is not, and is dropped), or drop it. What is dropped is
+            counted (`Subscription.late_rows`).
         ``reorder_latency`` : duration
             How long to wait for rows out of order before that; they are then sorted. By default 0.
         ``punctuate`` : duration, ``punctuate_rows`` : int
@@ -170,6 +171,10 @@ def from_polars(
     """
     if hasattr(frame, "collect"):
         frame = frame.collect()
+    # What polars exports of a column without a type is no Arrow.
+    untyped = [name for name, dtype in zip(frame.columns, frame.dtypes, strict=True) if str(dtype) == "Null"]
+    if untyped:
+        raise InvalidError(f'column "{untyped[0]}" has no type, only nulls; cast it in polars first')
     return from_arrow(frame, time=time, end=end, shards=shards, **ingress)
 
 

@@ -114,7 +114,8 @@ def _result(session: native.Session, statement: str) -> Query:
             assert table is not None, "an answer has rows"
             return known(from_arrow(table))
         case "store":
-            return known(from_rows([{"done": _store(session, planned)}]))
+            done, returned = _store(session, planned)
+            return known(from_rows([{"done": done}]) if returned is None else from_arrow(returned))
         case "done":
             return known(from_rows([{"done": planned.done()}]))
         case "analyze":
@@ -126,7 +127,7 @@ def _result(session: native.Session, statement: str) -> Query:
             raise InvalidError("copy … to writes files: use .to_storage(), or the command line")
 
 
-def _store(session: native.Session, planned: native.Planned) -> str:
+def _store(session: native.Session, planned: native.Planned) -> tuple[str, native.Table | None]:
     plan = planned.plan()
     assert plan is not None, "what is stored has a plan"
     return session.store(planned, ShardedStream(plan).collect()._native)

@@ -506,7 +506,8 @@ class Stream:
         timeout
             The pause that ends a session; positive.
         max_duration
-            The longest a session may last; by default there is no such limit.
+            A session ends at the latest at a multiple of this: at the first that is so long after its first
+            event, or longer. So it lasts less than twice as long. By default there is no such limit.
 
         Returns
         -------

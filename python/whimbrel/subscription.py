@@ -67,7 +67,7 @@ class Subscription:
 
     @property
     def late_rows(self) -> int:
-        """How many rows came too late and were dropped or adjusted."""
+        """How many rows came too late and were dropped."""
         return self._job.rows_late()
 
     def __enter__(self) -> Subscription:
@@ -87,6 +87,8 @@ def each_row(callback: Callable[[Any], Any]) -> Callable[[native.Table], None]:
 
     def on_table(table: native.Table) -> None:
         for row in table.rows():
+            if native.leaving():
+                return
             callback(row)
 
     return on_table
@@ -97,6 +99,8 @@ def each_event(callback: Callable[[Any], Any]) -> Callable[[list[tuple[Any, ...]
 
     def on_events(events: list[tuple[Any, ...]]) -> None:
         for event in events:
+            if native.leaving():
+                return
             callback(Event(*event))
 
     return on_events

@@ -112,6 +112,11 @@ class Table:
 
     def to_polars(self) -> polars.DataFrame:
         """Hand over to polars, without a copy where it can."""
+        for name, dtype in self.schema.items():
+            if dtype == "interval":
+                raise InvalidError(
+                    f'column "{name}" is interval, for which polars has no type; cast it to string'
+                )
         return _needed("polars").DataFrame(self)
 
     def to_pandas(self) -> pandas.DataFrame:

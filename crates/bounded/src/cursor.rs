@@ -16,8 +16,6 @@ use std::str::FromStr;
 
 const VERSION: u8 = 2;
 const MARK: usize = 16;
-/// No cursor that was made here is longer.
-const LONGEST: usize = 64 * 1024;
 
 /// Where the next page begins.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -124,8 +122,7 @@ pub(crate) fn verify(
     given: Option<&[Argument]>,
     key: &[u8; 32],
 ) -> Result<(Place, Vec<Argument>)> {
-    let bytes = Some(&cursor.0).filter(|text| text.len() <= LONGEST).and_then(|text| from_text(text));
-    let bytes = bytes.ok_or_else(|| refused("is not one of ours"))?;
+    let bytes = from_text(&cursor.0).ok_or_else(|| refused("is not one of ours"))?;
     let Some((signed, mark)) = bytes.split_last_chunk::<MARK>() else { return Err(refused("is cut off")) };
     if signed.first() != Some(&VERSION) {
         return Err(refused("is of another release"));
@@ -197,6 +194,10 @@ fn from_text(text: &str) -> Option<Vec<u8>> {
             bits |= value << (18 - 6 * at);
         }
         let bytes = chunk.len().checked_sub(1).filter(|bytes| *bytes > 0)?;
+        // What is behind the last byte is zero: a cursor is written in one way.
+        if bits & ((1 << (24 - 8 * bytes)) - 1) != 0 {
+            return None;
+        }
         out.extend((0..bytes).map(|at| (bits >> (16 - 8 * at)) as u8));
     }
     Some(out)

@@ -3,11 +3,12 @@
 //! Invariant: the schema that is held here is one that the store had. On a store that commits as a whole every write is
 //! conditional on it, so a server that has not heard of a new index reads the schema again before it writes.
 
-use crate::compile::{Compiler, Planner, Stuck};
+use crate::compile::{Compiler, Planner, Stuck, stored_alone};
 use crate::cursor::Owner;
 use crate::dialect::Dialect;
 use crate::error::{Error, Result};
 use crate::execute::{Argument, Executor, Page};
+use crate::numbers::Number;
 use crate::plan::{Chain, Plan};
 use crate::predict::Explain;
 use crate::prepared::Prepared;
@@ -19,6 +20,7 @@ use crate::text::{self, Parsed};
 use crate::views::{self, Command, Maintained};
 use crate::write::{self, Kind, Repaired, Versions};
 use datafusion::logical_expr::LogicalPlan;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -75,6 +77,8 @@ pub struct Compiled {
     pub(crate) write: Option<Target>,
     /// What a write returns: columns of the rows that it wrote.
     pub(crate) returning: Option<Chain>,
+    /// Parameters whose values are stored and not looked at: numbers are rounded to what their columns hold.
+    pub(crate) stored: BTreeSet<usize>,
     pub(crate) version: u64,
     pub(crate) owner: Owner,
 }
@@ -274,12 +278,15 @@ impl Database {
         self.inner.store.close();
     }
 
-    /// Takes away what a crash left in the indexes. `writes_take` is longer than any write that is at work takes: what
+    /// Builds what a crash left half built, and takes away what it left in the indexes. `writes_take` is longer than any write that is at work takes: what
     /// looks broken is looked at again after that time.
     ///
     /// # Errors
     /// `Unavailable` if the store does not answer; then some was repaired, and the rest can be later.
     pub fn repair(&self, writes_take: Duration) -> Result<Repaired> {
+        for table in self.schema().tables().filter(|table| table.is_building()) {
+            self.inner.finish(&table.name)?;
+        }
         write::repair(&self.inner.store, &self.schema(), writes_take)
     }
 }
@@ -335,7 +342,7 @@ impl Inner {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let schema = self.schema();
         if change.is_made(&schema)? {
-            return Ok(());
+            return self.build(&change.table()?);
         }
         let (next, table) = change.apply(&schema)?;
         self.publish(next)?;
@@ -402,7 +409,12 @@ impl Inner {
 
     /// Compiles a statement over the schema of now.
     pub fn compile(&self, sql: &str) -> Result<Compiled> {
-        self.compile_over(sql, &self.schema(), &self.dialect.parse(sql)?)
+        self.compile_with(sql, &[])
+    }
+
+    /// The same, with numbers in place of some parameters.
+    pub fn compile_with(&self, sql: &str, numbers: &[(usize, Number)]) -> Result<Compiled> {
+        self.compile_over(sql, &self.schema(), &self.dialect.parse(sql)?.with_numbers(numbers))
     }
 
     /// Compiles what was parsed, over any schema.
@@ -440,7 +452,8 @@ impl Inner {
             (Some(returning), Some(target)) => Some(returned(schema, &target.table, returning)?),
             _ => None,
         };
-        Ok(Compiled { plan, write, returning, version: schema.version, owner })
+        let stored = if write.is_some() { stored_alone(&query)? } else { BTreeSet::new() };
+        Ok(Compiled { plan, write, returning, stored, version: schema.version, owner })
     }
 
     fn plan(&self, sql: &str, schema: &Schema, parsed: &Parsed, query: &LogicalPlan) -> Result<Plan> {

@@ -49,6 +49,7 @@ mod error;
 mod execute;
 pub mod keys;
 pub mod lint;
+mod numbers;
 mod parameters;
 pub mod plan;
 pub mod predict;

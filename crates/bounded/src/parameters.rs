@@ -7,7 +7,7 @@
 
 use crate::datum::{ColumnBuilder, Datum, Type};
 use crate::error::{Error, Result};
-use crate::execute::{Argument, typed};
+use crate::execute::{Argument, held, typed};
 use crate::plan::ParameterType;
 use crate::rows::{put, take, take_value, take_varint, varint};
 use datafusion::common::ScalarValue;
@@ -22,10 +22,9 @@ pub(crate) fn carried(types: &[ParameterType], given: &[Argument]) -> Result<Vec
     let mut values = Vec::with_capacity(given.len());
     for (at, (parameter, argument)) in types.iter().zip(given).enumerate() {
         let each = match argument {
-            Argument::One(value) => std::slice::from_ref(value),
-            Argument::Many(values) => values,
+            Argument::One(value) => vec![typed(value, parameter, at)?],
+            Argument::Many(values) => held(values, parameter, at)?,
         };
-        let each = each.iter().map(|value| typed(value, parameter, at)).collect::<Result<Vec<_>>>()?;
         values.push((parameter, each));
     }
     match encode(&values)? {

@@ -4,6 +4,7 @@ use crate::cursor::{self, Cursor, Place};
 use crate::database::{Compiled, Inner};
 use crate::error::{Error, Result};
 use crate::execute::{self, Argument, Call, Page, Program};
+use crate::numbers::Number;
 use crate::plan::{ParameterType, Plan};
 use crate::store::Metered;
 use crate::target::Target;
@@ -33,7 +34,7 @@ impl std::fmt::Debug for Prepared {
 
 impl Prepared {
     pub(crate) fn new(database: Arc<Inner>, sql: &str) -> Result<Prepared> {
-        let ready = RwLock::new(Arc::new(make_ready(&database, sql)?));
+        let ready = RwLock::new(Arc::new(make_ready(&database, sql, &[])?));
         Ok(Prepared { database, sql: sql.to_string(), ready })
     }
 
@@ -119,7 +120,7 @@ impl Prepared {
     fn run(&self, arguments: &[Argument]) -> Result<Page> {
         let metered = Metered::new(&self.database.store);
         for _ in 0..self.database.options.tries {
-            let ready = self.current()?;
+            let ready = self.ready_for(arguments)?;
             let compiled = &ready.compiled;
             let page = self.read(&ready, &metered, arguments, None)?;
             let Some(target) = &compiled.write else { return Ok(page) };
@@ -181,21 +182,40 @@ impl Prepared {
         self.ready.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Ready for these values. A number that no row can have is not rounded where it is compared: the statement is compiled
+    /// with it, as if it had been written there.
+    fn ready_for(&self, arguments: &[Argument]) -> Result<Arc<Ready>> {
+        let ready = self.current()?;
+        let Compiled { plan, stored, .. } = &ready.compiled;
+        let mut beyond = execute::beyond(&plan.parameters, arguments);
+        beyond.retain(|(at, _)| !stored.contains(at));
+        match beyond.first() {
+            None => Ok(ready),
+            Some((at, _)) if plan.page.is_some() => Err(Error::invalid(format!(
+                "parameter {} is a number that no row can have, and the query has pages: round it to {}",
+                at + 1,
+                plan.parameters[*at].of
+            ))),
+            Some(_) => Ok(Arc::new(make_ready(&self.database, &self.sql, &beyond)?)),
+        }
+    }
+
     /// As it is over the schema of now.
     fn current(&self) -> Result<Arc<Ready>> {
         let held = self.held();
         if held.compiled.version == self.database.schema().version {
             return Ok(held);
         }
-        let ready = Arc::new(make_ready(&self.database, &self.sql)?);
+        let ready = Arc::new(make_ready(&self.database, &self.sql, &[])?);
         *self.ready.write().unwrap_or_else(PoisonError::into_inner) = ready.clone();
         Ok(ready)
     }
 }
 
-fn make_ready(database: &Inner, sql: &str) -> Result<Ready> {
+/// Compiles a statement, with numbers in place of some parameters.
+fn make_ready(database: &Inner, sql: &str, numbers: &[(usize, Number)]) -> Result<Ready> {
     for _ in 0..database.options.tries {
-        let compiled = database.compile(sql)?;
+        let compiled = database.compile_with(sql, numbers)?;
         if compiled.plan.new_indexes.is_empty() {
             let parameters = &compiled.plan.parameters;
             let program = Program::new(&compiled.plan.chain, parameters)?;

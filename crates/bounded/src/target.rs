@@ -64,7 +64,8 @@ pub(crate) fn written(
 pub(crate) fn returned(schema: &Schema, table: &Table, returning: &Returning) -> Result<Chain> {
     let items: Vec<String> = returning.items.iter().map(ToString::to_string).collect();
     let alias = returning.alias.as_ref().map_or_else(String::new, |alias| format!(" as {alias}"));
-    let select = text::parse(&format!("select {} from \"{}\"{alias}", items.join(", "), table.name))?;
+    let select =
+        text::parse(&format!("select {} from {}{alias}", items.join(", "), text::written(&table.name)))?;
     let plan = Planner::new(schema).plan(select.statement)?;
     let projection = match &plan {
         LogicalPlan::Projection(projection)

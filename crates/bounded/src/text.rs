@@ -8,21 +8,30 @@
 //!
 //! Tokens keep their places, so that an error shows the text as it was written.
 
+use crate::compile::parameter_number;
 use crate::error::{Error, Result};
+use crate::numbers::Number;
 use crate::words::HAS_TOKEN;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    Ident, ObjectName, SelectItem, Statement, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    BinaryOperator, CastKind, DataType, Delete, Expr, FromTable, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, Query, SelectItem, Statement, TableFactor,
+    TableWithJoins, TimezoneInfo, UnaryOperator, Value, VisitMut, VisitorMut, visit_expressions_mut,
+    visit_relations,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::keywords::{
+    ALL_KEYWORDS, ALL_KEYWORDS_INDEX, Keyword, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_TABLE_ALIAS,
+};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 /// How deeply expressions and queries may be nested.
 const DEPTH: usize = 100;
+/// How many operators may follow each other: `a + b + c` is as deep as `(a + b) + c`.
+const CHAIN: usize = 1000;
 
 /// A statement, and what is ours of it.
 #[derive(Debug, Clone)]
@@ -73,6 +82,7 @@ pub(crate) fn parse(sql: &str) -> Result<Parsed> {
 /// The same, with clauses in it that somebody else has to take out: the planner would pass over them.
 pub(crate) fn read(sql: &str) -> Result<Parsed> {
     let mut tokens = tokens(sql)?;
+    no_long_chains(&tokens)?;
     let limits = take_limits(&mut tokens)?;
     let allowed = take_allowed(&mut tokens)?;
     let paginate = take_paginate(&mut tokens)?;
@@ -93,11 +103,79 @@ fn without_returning(mut statement: Statement) -> (Statement, Option<Returning>)
     let (items, alias) = match &mut statement {
         Statement::Insert(insert) => (insert.returning.take(), None),
         Statement::Update(update) => (update.returning.take(), alias(&update.table)),
-        // The planner knows no other name of the table of a delete.
-        Statement::Delete(delete) => (delete.returning.take(), None),
+        Statement::Delete(delete) => {
+            own_name(delete);
+            (delete.returning.take(), None)
+        }
         _ => (None, None),
     };
     (statement, items.map(|items| Returning { items, alias }))
+}
+
+impl Parsed {
+    /// The statement with numbers in place of some parameters.
+    pub fn with_numbers(mut self, numbers: &[(usize, Number)]) -> Parsed {
+        // The visitor never breaks off.
+        let _: ControlFlow<()> = VisitMut::visit(&mut self.statement, &mut Numbers(numbers));
+        self
+    }
+}
+
+struct Numbers<'n>(&'n [(usize, Number)]);
+
+impl VisitorMut for Numbers<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Value(value) = expr
+            && let Value::Placeholder(id) = &value.value
+            && let Some((_, number)) = self.0.iter().find(|(at, _)| parameter_number(id) == Some(*at))
+            && let Some(text) = number.text()
+        {
+            let number = |text: &str| Expr::Value(Value::Number(text.to_string(), false).with_empty_span());
+            *expr = match text.strip_prefix('-') {
+                Some(text) => Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(number(text)) },
+                None => number(&text),
+            };
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// `delete from t as x where x.a = ?` with the table's own name: the planner knows no other of a delete. It stays as it is,
+/// and is refused, where the table is in a subquery too.
+fn own_name(delete: &mut Delete) {
+    let FromTable::WithFromKeyword(tables) = &mut delete.from else { return };
+    let [TableWithJoins { relation: TableFactor::Table { name, alias, .. }, .. }] = tables.as_mut_slice()
+    else {
+        return;
+    };
+    let (Some(alias), [part]) = (alias.as_ref().map(|alias| alias.name.clone()), name.0.as_slice()) else {
+        return;
+    };
+    let Some(own) = part.as_ident().cloned() else { return };
+    let asked = visit_relations(&delete.selection, |asked| match asked == name {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    });
+    if asked.is_break() {
+        return;
+    }
+    if let TableFactor::Table { alias, .. } = &mut tables[0].relation {
+        *alias = None;
+    }
+    // The visitors never break off.
+    let mut renamed = |expr: &mut Expr| {
+        if let Expr::CompoundIdentifier(parts) = expr
+            && parts.len() == 2
+            && parts[0].value.eq_ignore_ascii_case(&alias.value)
+        {
+            parts[0] = own.clone();
+        }
+        ControlFlow::<()>::Continue(())
+    };
+    let _ = visit_expressions_mut(&mut delete.selection, &mut renamed);
+    let _ = visit_expressions_mut(&mut delete.returning, &mut renamed);
 }
 
 fn alias(table: &TableWithJoins) -> Option<Ident> {
@@ -120,6 +198,61 @@ fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
     Ok(tokens)
 }
 
+/// Refuses chains of operators that would be nested too deeply, which the parser does not count.
+fn no_long_chains(tokens: &[TokenWithSpan]) -> Result<()> {
+    let mut chains = vec![0];
+    for token in tokens {
+        match token.token {
+            Token::LParen | Token::LBracket => chains.push(0),
+            Token::RParen | Token::RBracket if chains.len() > 1 => {
+                chains.pop();
+            }
+            Token::Comma => chains.last_mut().into_iter().for_each(|chain| *chain = 0),
+            _ if is_operator(token) => chains.last_mut().into_iter().for_each(|chain| *chain += 1),
+            _ => {}
+        }
+        if chains.last().is_some_and(|chain| *chain > CHAIN) {
+            return Err(Error::invalid(format!(
+                "more than {CHAIN} operators in a row; for values of one column write in (…), or give them as a list: \
+                 in (? limit 50)"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether what is before a token becomes a part of what is behind it.
+fn is_operator(token: &TokenWithSpan) -> bool {
+    match &token.token {
+        Token::Plus
+        | Token::Minus
+        | Token::Mul
+        | Token::Div
+        | Token::Mod
+        | Token::StringConcat
+        | Token::DoubleColon
+        | Token::Eq
+        | Token::Neq
+        | Token::Lt
+        | Token::Gt
+        | Token::LtEq
+        | Token::GtEq => true,
+        Token::Word(word) => matches!(
+            word.keyword,
+            Keyword::AND
+                | Keyword::OR
+                | Keyword::NOT
+                | Keyword::IS
+                | Keyword::LIKE
+                | Keyword::JOIN
+                | Keyword::UNION
+                | Keyword::INTERSECT
+                | Keyword::EXCEPT
+        ),
+        _ => false,
+    }
+}
+
 fn statement(tokens: Vec<TokenWithSpan>) -> Result<Statement> {
     let dialect = GenericDialect {};
     let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens);
@@ -131,7 +264,7 @@ fn statement(tokens: Vec<TokenWithSpan>) -> Result<Statement> {
             found.span.start
         ))));
     }
-    match statement.visit(&mut TokenSearch) {
+    match statement.visit(&mut InOtherWords) {
         ControlFlow::Continue(()) => Ok(statement),
         ControlFlow::Break(message) => Err(Error::invalid(message)),
     }
@@ -184,6 +317,21 @@ pub(crate) fn name(word: &Word) -> String {
     match word.quote_style {
         Some(_) => word.value.clone(),
         None => word.value.to_lowercase(),
+    }
+}
+
+/// A name as it has to be written, quotes and all.
+pub(crate) fn written(name: &str) -> Cow<'_, str> {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let keyword = ALL_KEYWORDS.binary_search(&name.to_uppercase().as_str());
+    let reserved = keyword.is_ok_and(|at| {
+        let keyword = &ALL_KEYWORDS_INDEX[at];
+        RESERVED_FOR_TABLE_ALIAS.contains(keyword) || RESERVED_FOR_COLUMN_ALIAS.contains(keyword)
+    });
+    match plain && !reserved {
+        true => Cow::Borrowed(name),
+        false => Cow::Owned(format!("\"{}\"", name.replace('"', "\"\""))),
     }
 }
 
@@ -250,13 +398,31 @@ fn token_search(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `a @@ word` as `has_token(word, a)`.
-struct TokenSearch;
+/// `? - interval '1 day'` as `?::timestamp - interval '1 day'`: the planner would take the parameter for an interval.
+fn moved_instant(expr: &mut Expr) {
+    if let Expr::BinaryOp { left, op: BinaryOperator::Plus | BinaryOperator::Minus, right } = expr
+        && matches!(right.as_ref(), Expr::Interval(_))
+        && matches!(left.as_ref(), Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
+    {
+        let moved = left.clone();
+        let data_type = DataType::Timestamp(Some(6), TimezoneInfo::None);
+        **left = Expr::Cast { kind: CastKind::Cast, expr: moved, data_type, array: false, format: None };
+    }
+}
 
-impl VisitorMut for TokenSearch {
+/// What the planner reads in other words: `a @@ word` as `has_token(word, a)`, `similar to`, `fetch first n rows only`.
+struct InOtherWords;
+
+impl VisitorMut for InOtherWords {
     type Break = String;
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<String> {
+        whimbrel_sql::fetched(query)
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        whimbrel_sql::pattern(expr)?;
+        moved_instant(expr);
         let Expr::BinaryOp { left, op: BinaryOperator::AtAt, right } = expr else {
             return ControlFlow::Continue(());
         };

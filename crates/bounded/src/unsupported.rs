@@ -42,7 +42,10 @@ impl Visitor for PassedOver {
             Statement::Insert(insert)
                 if insert.on.is_some() || insert.or.is_some() || insert.replace_into =>
             {
-                Some("write upsert into t values (…): it inserts, or writes over the row of the same key")
+                Some(
+                    "there is no on conflict: write upsert into t values (…), which inserts, or writes over the whole row of the same key, \
+                     with null in columns that it does not name; where a row is to stay, insert, and take the error for the answer",
+                )
             }
             Statement::CreateTable(table) => of_table(table),
             _ => None,

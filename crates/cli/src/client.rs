@@ -167,9 +167,14 @@ impl Client {
         })?;
         let rows = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
         let schema = self.runner.schema(stream);
-        let done = self.session.store(store, schema, rows).map_err(|error| Failure::of(&error, sql))?;
-        self.done(&done);
-        Ok(())
+        let stored = self.session.store(store, schema, rows).map_err(|error| Failure::of(&error, sql))?;
+        match &stored.returned {
+            Some(rows) => self.table(rows),
+            None => {
+                self.done(&stored.done());
+                Ok(())
+            }
+        }
     }
 
     fn done(&self, what: &str) {

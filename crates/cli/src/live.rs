@@ -5,11 +5,14 @@
 //! A line is a JSON object, or values between commas under a line of names. Columns and types are those that were declared,
 //! else those of the lines that are there when the first rows have come; later ones have to fit, and fields that are new in
 //! them are left out. Lines that come together come together.
+//!
+//! Invariants: no number is cut to a whole one, and the rows before a line that is wrong are handed on.
 
 use crate::failure::{Failure, Outcome};
 use crate::output::Format;
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::csv;
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json;
 use datafusion::arrow::json::reader::infer_json_schema;
@@ -127,12 +130,20 @@ fn is_json(text: &[u8]) -> bool {
     text.trim_ascii_start().starts_with(b"{")
 }
 
+/// The lines before the first that is no JSON, if there are any: it is told when its turn comes.
+fn readable(lines: &[u8]) -> &[u8] {
+    let is_whole = |line: &&[u8]| serde_json::from_slice::<serde_json::Value>(line).is_ok();
+    let whole: usize =
+        lines.split_inclusive(|byte| *byte == b'\n').take_while(is_whole).map(<[u8]>::len).sum();
+    if whole == 0 { lines } else { &lines[..whole] }
+}
+
 /// Hands on rows as they come, until there are no more, or nobody wants them.
 fn feed(mut lines: Lines, first: Vec<u8>, mut input: impl BufRead, to: &LiveSender) -> Result<()> {
     let mut pending = first;
     loop {
         let whole = pending.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        if !push(lines.rows(&pending[..whole])?, to) {
+        if !push(&mut lines, &pending[..whole], to)? {
             return Ok(());
         }
         pending.drain(..whole);
@@ -141,7 +152,7 @@ fn feed(mut lines: Lines, first: Vec<u8>, mut input: impl BufRead, to: &LiveSend
         if read == 0 {
             // The last line may lack its end.
             pending.push(b'\n');
-            push(lines.rows(&pending)?, to);
+            push(&mut lines, &pending, to)?;
             return Ok(());
         }
         pending.extend_from_slice(there);
@@ -150,16 +161,35 @@ fn feed(mut lines: Lines, first: Vec<u8>, mut input: impl BufRead, to: &LiveSend
 }
 
 /// Whether somebody still wants rows.
-fn push(rows: Vec<RecordBatch>, to: &LiveSender) -> bool {
-    // A push fails if every query is over.
-    rows.into_iter().all(|rows| to.push(rows).is_ok())
+fn push(lines: &mut Lines, text: &[u8], to: &LiveSender) -> Result<bool> {
+    let send = |rows: Vec<RecordBatch>| rows.into_iter().all(|rows| to.push(rows).is_ok());
+    match lines.rows(text) {
+        // A push fails if every query is over.
+        Ok(rows) => Ok(send(rows)),
+        Err(_) => {
+            lines.begin_again()?;
+            for line in text.split_inclusive(|byte| *byte == b'\n') {
+                let read = lines.read;
+                let rows =
+                    lines.rows(line).map_err(|error| exec_datafusion_err!("line {}: {error}", read + 1))?;
+                if !send(rows) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+    }
 }
 
 /// Lines to rows.
 struct Lines {
     schema: SchemaRef,
+    /// The columns as they are decoded: whole numbers as text.
+    text: SchemaRef,
     format: Format,
     decoder: Decoder,
+    /// How many lines have been read.
+    read: usize,
 }
 
 enum Decoder {
@@ -176,32 +206,43 @@ impl Lines {
             return Lines::of(format, columns);
         }
         let schema: Schema = match format {
-            Format::Json => infer_json_schema(Cursor::new(first), None)?.0,
+            Format::Json => infer_json_schema(Cursor::new(readable(first)), None)?.0,
             _ => csv::reader::Format::default().with_header(true).infer_schema(Cursor::new(first), None)?.0,
+        };
+        // Whatever comes where nothing has been yet can be told as text.
+        let told = |field: &Arc<Field>| match field.data_type() {
+            DataType::Null => Field::clone(field).with_data_type(DataType::Utf8),
+            _ => Field::clone(field),
         };
         match schema.fields().is_empty() {
             true => Err(ArrowError::ParseError("there is no row".to_string())),
-            false => Lines::of(format, Arc::new(schema)),
+            false => {
+                Lines::of(format, Arc::new(Schema::new(schema.fields().iter().map(told).collect::<Vec<_>>())))
+            }
         }
     }
 
     fn of(format: Format, schema: SchemaRef) -> Result<Lines, ArrowError> {
-        let decoder = match format {
-            Format::Json => Decoder::Json(json::ReaderBuilder::new(schema.clone()).build_decoder()?),
-            Format::Csv => {
-                let reader = csv::ReaderBuilder::new(schema.clone()).with_header(true);
-                Decoder::Csv(Box::new(reader.build_decoder()))
-            }
-            _ => {
-                let error = "its rows are lines: stored as json, or as csv with a line of names";
-                return Err(ArrowError::NotYetImplemented(error.to_string()));
-            }
+        // The library's decoders cut 2.5 to 2 where a whole number is wanted.
+        let text = |field: &Arc<Field>| match (format, field.data_type().is_integer()) {
+            (Format::Json, true) => Field::clone(field).with_data_type(DataType::Utf8),
+            _ => Field::clone(field),
         };
-        Ok(Lines { schema, format, decoder })
+        let text = Arc::new(Schema::new(schema.fields().iter().map(text).collect::<Vec<_>>()));
+        let decoder = Decoder::of(format, &text, true)?;
+        Ok(Lines { schema, text, format, decoder, read: 0 })
+    }
+
+    /// Forgets lines of which one was wrong.
+    fn begin_again(&mut self) -> Result<(), ArrowError> {
+        let header = self.read == 0;
+        self.decoder = Decoder::of(self.format, &self.text, header)?;
+        Ok(())
     }
 
     /// The rows of whole lines.
     fn rows(&mut self, mut lines: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
+        let many = lines.iter().filter(|byte| **byte == b'\n').count();
         let mut all = Vec::new();
         while !lines.is_empty() {
             let read = match &mut self.decoder {
@@ -215,11 +256,46 @@ impl Lines {
                 Decoder::Csv(decoder) => decoder.flush()?,
             };
             match rows {
-                Some(rows) => all.push(rows),
+                Some(rows) => all.push(self.typed(rows)?),
                 None if read == 0 => break,
                 None => {}
             }
         }
+        self.read += many;
         Ok(all)
+    }
+
+    /// Rows in the types of their columns.
+    fn typed(&self, rows: RecordBatch) -> Result<RecordBatch, ArrowError> {
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        let columns = self.schema.fields().iter().zip(rows.columns()).map(|(field, column)| {
+            cast_with_options(column, field.data_type(), &options).map_err(|error| match error {
+                ArrowError::CastError(error) => {
+                    ArrowError::CastError(format!("column \"{}\": {error}", field.name()))
+                }
+                error => error,
+            })
+        });
+        RecordBatch::try_new(self.schema.clone(), columns.collect::<Result<_, _>>()?)
+    }
+}
+
+impl Decoder {
+    /// The names of columns stand in the first line of CSV only.
+    fn of(format: Format, schema: &SchemaRef, header: bool) -> Result<Decoder, ArrowError> {
+        match format {
+            Format::Json => {
+                let reader = json::ReaderBuilder::new(schema.clone()).with_coerce_primitive(true);
+                Ok(Decoder::Json(reader.build_decoder()?))
+            }
+            Format::Csv => {
+                let reader = csv::ReaderBuilder::new(schema.clone()).with_header(header);
+                Ok(Decoder::Csv(Box::new(reader.build_decoder())))
+            }
+            _ => {
+                let error = "its rows are lines: stored as json, or as csv with a line of names";
+                Err(ArrowError::NotYetImplemented(error.to_string()))
+            }
+        }
     }
 }

@@ -59,6 +59,10 @@ impl Runner {
             .map_err(|error| Failure::of(&error, sql))?;
         let job = Arc::new(job);
         self.wait(&job, sql, progress)?;
+        match job.rows_late() {
+            0 => {}
+            late => eprintln!("{late} {} too late", if late == 1 { "row came" } else { "rows came" }),
+        }
         Ok(Counts { read: job.rows_read(), out: job.rows_out() })
     }
 

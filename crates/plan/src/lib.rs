@@ -14,7 +14,7 @@
 //!    shards;
 //!    [`estimate`]: what is expected of it, from what the sources know of themselves;
 //! 5. [`unmaintained`]: what can be kept up to date over a live source;
-//!    [`physical()`]: from logical to executable expressions, the one way it is done;
+//!    [`physical()`]: from logical to executable expressions, the one way it is done; [`optimizer_rules()`];
 //! 6. [`Stream`]: the fluent builder, one family of methods a file, which checks all that can be checked;
 //!    [`explain()`]: a plan as people read it; [`Program`]: a plan as a program that builds it again.
 //!
@@ -30,6 +30,7 @@ pub mod source;
 
 mod explain;
 mod maintained;
+mod null_safe;
 mod physical;
 mod program;
 mod properties;
@@ -44,6 +45,7 @@ pub use explain::{describe, explain};
 pub use maintained::unmaintained;
 pub use names::column;
 pub use nodes::{Colocated, Exchange, Movement, Node, Scope, TimeSpec, Together, node};
+pub use null_safe::{optimizer_rules, takes_nulls};
 pub use physical::physical;
 pub use program::{Program, compared, fitted};
 pub use properties::{Properties, properties};

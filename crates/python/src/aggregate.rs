@@ -20,6 +20,7 @@ use whimbrel_temporal::operators::{Accumulator, Rows, UserAggregate, same};
 use whimbrel_temporal::{Column, Time};
 
 use crate::error::Raised;
+use crate::leave::attached;
 use crate::{types, values};
 
 /// A Python aggregate, for plans.
@@ -188,7 +189,7 @@ impl PythonStates {
         if self.failure.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() {
             return;
         }
-        if let Err(error) = Python::attach(|py| work(self, py)) {
+        if let Err(error) = attached(|py| work(self, py)).flatten() {
             *self.failure.get_mut().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
     }
@@ -366,14 +367,15 @@ impl Accumulator for PythonStates {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         let results = match failure.is_some() {
             true => Ok(new_null_array(returns, states.len())),
-            false => Python::attach(|py| {
+            false => attached(|py| {
                 let objects: Vec<_> = states
                     .iter()
                     .map(|&s| self.one_result(&self.states[s as usize], py))
                     .collect::<Result<_>>()?;
                 values::column(name, &objects, returns)
                     .map_err(|error| Raised::wrap(format!("the aggregate {name} failed"), error))
-            }),
+            })
+            .flatten(),
         };
         let appended = results.and_then(|array| out.append(&array));
         if let Err(error) = appended {
@@ -392,12 +394,12 @@ impl Accumulator for PythonStates {
         self
     }
     fn save(&self) -> Result<Vec<u8>> {
-        Python::attach(|py| pickled(self, py)).map_err(|error| {
+        attached(|py| pickled(self, py))?.map_err(|error| {
             Raised::wrap(format!("a state of the aggregate {} cannot be pickled", self.functions.name), error)
         })
     }
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        Python::attach(|py| unpickle(self, bytes, py)).map_err(|error| {
+        attached(|py| unpickle(self, bytes, py))?.map_err(|error| {
             Raised::wrap(
                 format!("a saved state of the aggregate {} cannot be read", self.functions.name),
                 error,

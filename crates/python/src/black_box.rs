@@ -16,8 +16,9 @@ use pyo3::types::PyTuple;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::error::Raised;
+use crate::error::{OrRaise, Raised};
 use crate::expr::{NativeExpr, exprs};
+use crate::leave::{self, attached};
 use crate::rows::{Columns, Row};
 use crate::{types, values};
 
@@ -106,7 +107,7 @@ impl ScalarUDFImpl for BlackBox {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
         let arrays = args.args.into_iter().map(|a| a.into_array(rows)).collect::<Result<Vec<ArrayRef>>>()?;
-        let called = Python::attach(|py| self.call(py, arrays, rows));
+        let called = attached(|py| self.call(py, arrays, rows))?;
         Ok(ColumnarValue::Array(
             called.map_err(|error| Raised::wrap(format!("{} failed", self.label), error))?,
         ))
@@ -137,9 +138,8 @@ impl BlackBox {
                 true => pyo3::types::PyBool::new(py, result.is_truthy()?).to_owned().into_any(),
                 false => result,
             });
-            if row % 1024 == 1023 {
-                py.check_signals()?;
-            }
+            py.check_signals()?;
+            leave::check().or_raise()?;
         }
         values::column(&self.label, &results, &self.returns)
     }

@@ -17,6 +17,7 @@ mod error;
 mod events;
 mod expr;
 mod functions;
+mod leave;
 mod plan;
 mod program;
 mod rows;
@@ -54,6 +55,8 @@ mod _whimbrel {
     use crate::command::command;
     #[pymodule_export]
     use crate::expr::NativeExpr;
+    #[pymodule_export]
+    use crate::leave::{leave, leaving};
     #[pymodule_export]
     use crate::plan::NativePlan;
     #[pymodule_export]

@@ -14,6 +14,7 @@ use whimbrel_sharded::action::{self, Action, Existing};
 use whimbrel_sharded::{Job, Options, Output, RuntimeKind, analyze};
 
 use crate::error::{OrRaise, Raised, invalid};
+use crate::leave::{self, Inside, attached};
 use crate::plan::NativePlan;
 use crate::table::NativeTable;
 
@@ -50,6 +51,7 @@ impl NativeOptions {
 
     /// Waits for the end of a job; interrupts and what `poll` raises cancel it.
     pub fn wait(&self, py: Python<'_>, job: &Job, poll: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let _inside = Inside::enter().or_raise()?;
         let mut bar = Bar::new(self.progress.unwrap_or_else(|| std::io::stderr().is_terminal()));
         loop {
             let ended = py.detach(|| guarded(|| job.wait_timeout(TICK)));
@@ -84,7 +86,7 @@ pub fn guarded<T>(run: impl FnOnce() -> datafusion::error::Result<T>) -> datafus
 
 /// Looks at signals and calls `poll`; what they raise cancels the job.
 pub fn listen(py: Python<'_>, job: &Job, poll: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-    let heard = py.check_signals().and_then(|()| match poll {
+    let heard = py.check_signals().and_then(|()| leave::check().or_raise()).and_then(|()| match poll {
         Some(poll) => poll.call0().map(|_| ()),
         None => Ok(()),
     });
@@ -179,20 +181,20 @@ struct PythonFile {
 
 impl Write for PythonFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let written = Python::attach(|py| {
+        let written = attached(|py| {
             let written = self.file.call_method1(py, "write", (pyo3::types::PyBytes::new(py, bytes),))?;
             // Raw files may write less, and say so; others may say nothing.
             Ok(written.extract::<usize>(py).unwrap_or(bytes.len()))
         });
-        written.map_err(failed)
+        written.map_err(std::io::Error::other)?.map_err(failed)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        Python::attach(|py| match self.file.bind(py).hasattr("flush")? {
+        let flushed = attached(|py| match self.file.bind(py).hasattr("flush")? {
             true => self.file.call_method0(py, "flush").map(|_| ()),
             false => Ok(()),
-        })
-        .map_err(failed)
+        });
+        flushed.map_err(std::io::Error::other)?.map_err(failed)
     }
 }
 

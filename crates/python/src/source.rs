@@ -18,6 +18,7 @@ use whimbrel_sharded::dataset::{
 use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 
 use crate::error::{OrRaise, Raised, invalid, raise, unavailable};
+use crate::leave::{self, Inside};
 use crate::plan::{Length, NativePlan};
 use crate::table::{NativeSchema, NativeTable};
 use crate::{types, values};
@@ -193,6 +194,7 @@ impl NativeSender {
             )))),
             _ => heard(),
         };
+        let _inside = Inside::enter().or_raise()?;
         py.detach(|| self.sender.push_while(rows, &mut patience)).or_raise()
     }
 
@@ -202,6 +204,7 @@ impl NativeSender {
             true => time.extract()?,
             false => ticks(time, clock)?,
         };
+        let _inside = Inside::enter().or_raise()?;
         py.detach(|| self.sender.advance_while(ticks, &mut heard)).or_raise()
     }
 
@@ -213,6 +216,7 @@ impl NativeSender {
 
 /// Lets signals be dealt with, such as Ctrl-C; without the interpreter's lock.
 fn heard() -> datafusion::error::Result<()> {
+    leave::check()?;
     Python::attach(|py| py.check_signals()).map_err(Raised::pass)
 }
 

@@ -59,13 +59,16 @@ impl NativeSession {
             .collect())
     }
 
-    /// Gives a table in memory the rows of a statement that stores.
-    fn store(&self, planned: &NativePlanned, rows: &NativeTable) -> PyResult<String> {
+    /// Gives a table in memory the rows of a statement that stores: what was done, and what `returning` asked for.
+    fn store(&self, planned: &NativePlanned, rows: &NativeTable) -> PyResult<(String, Option<NativeTable>)> {
         let Planned::Store { store, .. } = &planned.planned else {
             return Err(crate::error::invalid("this statement stores nothing"));
         };
-        let store: Store = store.clone();
-        self.lock().store(&store, rows.schema.clone(), rows.batches.clone()).or_raise()
+        let store: Store = Store::clone(store);
+        let stored = self.lock().store(&store, rows.schema.clone(), rows.batches.clone()).or_raise()?;
+        let done = stored.done();
+        let returned = stored.returned.map(|rows| NativeTable { schema: rows.schema(), batches: vec![rows] });
+        Ok((done, returned))
     }
 }
 

@@ -10,6 +10,7 @@ use whimbrel_temporal::Message;
 
 use crate::error::{OrRaise, Raised, raise};
 use crate::events;
+use crate::leave::{Inside, attached};
 use crate::plan::NativePlan;
 use crate::run::{NativeOptions, TICK, guarded, listen};
 use crate::table::NativeTable;
@@ -72,6 +73,7 @@ impl NativeJob {
     /// Waits for the end, for at most so many seconds; whether it came.
     #[pyo3(signature = (seconds, poll))]
     fn wait(&self, py: Python<'_>, seconds: Option<f64>, poll: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+        let _inside = Inside::enter().or_raise()?;
         let until = seconds.map(|s| Instant::now() + Duration::from_secs_f64(s.clamp(0.0, 1e9)));
         loop {
             let left = until.map_or(TICK, |until| until.saturating_duration_since(Instant::now()));
@@ -120,7 +122,7 @@ pub fn subscribe(
 ) -> PyResult<NativeJob> {
     let options = with_late(options.options.clone(), late);
     let call = move |_, batch: RecordBatch| -> datafusion::error::Result<()> {
-        Python::attach(|py| callback.call1(py, (table(batch),)).map(|_| ())).map_err(callback_failed)
+        attached(|py| callback.call1(py, (table(batch),)).map(|_| ()))?.map_err(callback_failed)
     };
     let job = py.detach(|| action::subscribe(&plan.stream, &options, call)).or_raise()?;
     NativeJob::start(job)
@@ -143,7 +145,7 @@ pub fn subscribe_events(
             let events = events::of_message(py, &message, time.as_ref())?;
             callback.call1(py, (PyList::new(py, events)?,)).map(|_| ())
         };
-        Python::attach(call).map_err(callback_failed)
+        attached(call)?.map_err(callback_failed)
     };
     let job = py.detach(|| run(&plan.stream, &options, Box::new(sink))).or_raise()?;
     NativeJob::start(job)
@@ -235,7 +237,8 @@ impl Head {
 fn with_late(options: Options, late: Option<Py<PyAny>>) -> Options {
     let Some(late) = late else { return options };
     let call: LateRows = Arc::new(move |batch| {
-        Python::attach(|py| {
+        // Who is leaving wants no late rows.
+        let _ = attached(|py| {
             if let Err(error) = late.call1(py, (table(batch),)) {
                 // The rows are a side output; the query goes on, and Python says what went wrong.
                 error.write_unraisable(py, Some(late.bind(py)));

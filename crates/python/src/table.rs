@@ -2,10 +2,12 @@
 //! copies.
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::kernels::cmp::distinct;
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::util::display::array_value_to_string;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyTuple};
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PySchema, PyTable};
 use std::sync::Arc;
@@ -100,6 +102,7 @@ impl NativeTable {
     /// A table of rows with the columns of a schema.
     #[staticmethod]
     fn from_rows_like(rows: Vec<Bound<'_, PyAny>>, schema: &NativeSchema) -> PyResult<NativeTable> {
+        rows.iter().try_for_each(|row| check_names(row, &schema.0))?;
         let mut columns: Vec<ArrayRef> = Vec::new();
         for (position, field) in schema.0.fields().iter().enumerate() {
             let cells =
@@ -200,19 +203,61 @@ fn conform(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
         let Some(column) = batch.column_by_name(field.name()) else {
             return Err(raise(unknown_column(field.name(), &known)));
         };
-        let options = CastOptions { safe: false, ..Default::default() };
-        columns.push(cast_with_options(column, field.data_type(), &options).map_err(|error| {
-            invalid(format!("column \"{}\": not a {}: {error}", field.name(), types::name(field.data_type())))
-        })?);
+        columns.push(exact(field.name(), column, field.data_type())?);
     }
     if let Some(extra) = known.iter().find(|name| schema.field_with_name(name).is_err()) {
-        return Err(invalid(format!(
-            "column \"{extra}\" is none of the source's: {}",
-            names(schema).join(", ")
-        )));
+        return Err(no_such(extra, schema));
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options).or_raise()
+}
+
+fn no_such(extra: &str, schema: &SchemaRef) -> PyErr {
+    invalid(format!("column \"{extra}\" is none of the source's: {}", names(schema).join(", ")))
+}
+
+/// A column in another type, of which every value is the same. Floats are rounded to narrower ones.
+fn exact(name: &str, column: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        invalid(format!("column \"{name}\": not a {}: {error}", types::name(to)))
+    };
+    let options = CastOptions { safe: false, ..Default::default() };
+    let cast = |column: &ArrayRef, to| cast_with_options(column, to, &options).map_err(|error| wrong(&error));
+    let made = cast(column, to)?;
+    let from = column.data_type();
+    let compares = |kind: &DataType| kind.is_numeric() || kind.is_temporal() || *kind == DataType::Boolean;
+    if from == to || !compares(from) || !compares(to) || (from.is_floating() && to.is_floating()) {
+        return Ok(made);
+    }
+    let lost = distinct(&cast(&made, from)?, column).or_raise()?;
+    match lost.values().set_indices().next() {
+        None => Ok(made),
+        Some(row) => {
+            let value = array_value_to_string(column, row).or_raise()?;
+            Err(wrong(&format!("{value} would be another value")))
+        }
+    }
+}
+
+/// Refuses values that no column of a schema would take.
+fn check_names(row: &Bound<'_, PyAny>, schema: &SchemaRef) -> PyResult<()> {
+    if let Ok(row) = row.cast::<PyDict>() {
+        for key in row.keys() {
+            let key: String = key.str()?.extract()?;
+            if schema.field_with_name(&key).is_err() {
+                return Err(no_such(&key, schema));
+            }
+        }
+    } else if row.is_instance_of::<PyTuple>() && !row.hasattr("_fields")? {
+        let (given, wanted) = (row.len()?, schema.fields().len());
+        if given > wanted {
+            return Err(invalid(format!(
+                "a row of {given} values for {wanted} columns: {}",
+                names(schema).join(", ")
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn names(schema: &SchemaRef) -> Vec<String> {

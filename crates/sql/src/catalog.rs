@@ -5,11 +5,12 @@
 //! twice is opened once.
 
 use crate::constraints::Constraints;
+use crate::dialect::LIKE;
 use crate::emit::Emit;
 use crate::error::unknown_table;
 use crate::files::{FileOptions, Files};
 use crate::series;
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{HashMap, Result, TableReference, plan_err};
 use datafusion::config::ConfigOptions;
@@ -45,7 +46,10 @@ pub(crate) enum TableKind {
     /// `create external table`.
     External,
     /// `create view`.
-    View,
+    View {
+        /// What it is over tables of the rows of its streams, if it is over time and can be said so.
+        over_tables: Option<LogicalPlan>,
+    },
     /// `create table`: the rows are here, and there can be more.
     Memory(Memory),
 }
@@ -146,7 +150,13 @@ impl Catalog<'_> {
     /// The plan that a name stands for.
     pub fn plan(&self, name: &str) -> Result<LogicalPlan> {
         match find(self.tables, name) {
+            Some((_, Table { kind: TableKind::View { over_tables: Some(plan) }, .. }))
+                if self.emit == Emit::Changes =>
+            {
+                Ok(plan.clone())
+            }
             Some((_, table)) => self.emit.table(name, table.plan.clone()),
+            None if let Some(plan) = crate::information::table(self, name)? => Ok(plan),
             None if is_path(name) => Ok(whole(&self.file(name, FileOptions::default())?)?.plan().clone()),
             None => {
                 let known: Vec<&str> = self.tables.keys().map(String::as_str).collect();
@@ -168,17 +178,50 @@ impl Catalog<'_> {
         Ok(stream)
     }
 
+    /// The columns of a table, or of those that are named behind it: `t(a,b)`.
+    fn columns_like(&self, like: &str) -> Option<SchemaRef> {
+        let (table, columns) = like.trim_end_matches(')').split_once('(').unwrap_or((like, ""));
+        let unquoted = |name: &str| match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+            Some(name) => name.to_string(),
+            None => name.to_ascii_lowercase(),
+        };
+        let schema = find(self.tables, &unquoted(table))?.1.stream.schema();
+        let columns: Vec<usize> = match columns {
+            "" => (0..schema.fields().len()).collect(),
+            named => {
+                named.split(',').map(|name| schema.index_of(&unquoted(name)).ok()).collect::<Option<_>>()?
+            }
+        };
+        let fields = columns.into_iter().map(|at| schema.field(at).clone().with_nullable(true));
+        Some(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+    }
+
     /// `read_parquet('…')` and its like.
     fn read(&self, name: &str, format: crate::Format, args: &[Expr]) -> Result<Arc<dyn TableSource>> {
-        let location = match args {
-            [Expr::Literal(value, _)] => value.try_as_str().flatten(),
+        let texts: Option<Vec<&str>> = args.iter().map(text).collect();
+        let Some([location, options @ ..]) = texts.as_deref() else {
+            return plan_err!("{name} takes the path of a file, and options: {name}('file', header = true)");
+        };
+        // Names and values in turn; `words` and `dialect` write them so.
+        let options = options.chunks(2).filter_map(|pair| match pair {
+            ["auto_detect" | "all_varchar" | "sample_size", _] => None,
+            [name, value] => Some((name.to_ascii_lowercase(), value.to_string())),
             _ => None,
-        };
-        let Some(location) = location else {
-            return plan_err!("{name} takes the path of a file, {name}('file')");
-        };
-        let options = FileOptions { format: Some(format), ..FileOptions::default() };
+        });
+        let mut options: BTreeMap<String, String> = options.collect();
+        // Columns of a parquet file have their types already.
+        let like = options.remove(LIKE).filter(|_| matches!(format, crate::Format::Csv));
+        let schema = like.and_then(|like| self.columns_like(&like));
+        let options = FileOptions { format: Some(format), schema, options, ..FileOptions::default() };
         Ok(Inlined::source(whole(&self.file(location, options)?)?.plan().clone()))
+    }
+}
+
+/// The text of a literal.
+fn text(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(value, _) => value.try_as_str().flatten(),
+        _ => None,
     }
 }
 
@@ -207,6 +250,12 @@ impl ContextProvider for Catalog<'_> {
             "read_json" | "read_ndjson" | "read_json_auto" => self.read(name, Format::Json, &args),
             "read_arrow" => self.read(name, Format::Arrow, &args),
             "generate_series" | "range" => Ok(Inlined::source(series::series(self.state, name, args)?)),
+            other
+                if let Some(known) =
+                    crate::information::function(self, other, args.first().and_then(text))? =>
+            {
+                Ok(known)
+            }
             _ => plan_err!(
                 "there is no table function {name:?}; there are read_parquet, read_csv, read_json, \
                  read_arrow, generate_series, range, {}",

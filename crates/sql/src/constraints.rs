@@ -4,6 +4,7 @@
 //! Invariants: an index that is not unique says nothing of rows, and is kept by its name only; rows of which a key has a
 //! null differ from all others, except in a primary key, which has none.
 
+use crate::references::Reference;
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -17,6 +18,7 @@ use datafusion::logical_expr::Expr;
 pub(crate) struct Constraints {
     pub keys: Vec<Key>,
     pub checks: Vec<Check>,
+    pub references: Vec<Reference>,
     /// The names of indexes that say nothing of the rows.
     pub indexes: Vec<String>,
 }

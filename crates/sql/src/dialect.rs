@@ -7,10 +7,15 @@
 //! - `summarize t` becomes `from t`, and what is wanted of it is remembered;
 //! - `lambda x, y: x + y` becomes `(x, y) -> x + y`;
 //! - the type `struct(a int)` becomes `struct<a int>`;
+//! - `copy t from 'x.csv'` becomes an insert, `insert into t by name` one with a column of ours (`changes`);
 //! - clauses that the parser does not have become those that it has (`clauses`);
 //! - a column that is written in other letters than it has is read as what it is called.
 
+mod changes;
 mod clauses;
+
+pub(crate) use changes::{BY_NAME, LIKE};
+pub(crate) use clauses::NOTHING;
 
 use crate::emit::{self, Emit};
 use crate::error::{self, syntax};
@@ -21,6 +26,8 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
+use std::vec::IntoIter;
 
 /// How deeply expressions and queries may be nested.
 const DEPTH: usize = 200;
@@ -44,6 +51,8 @@ pub(crate) struct Spelling {
     pub letters: BTreeMap<Location, String>,
     /// Columns of structs whose fields a subquery reads from outside.
     pub structs: BTreeSet<String>,
+    /// Where a name stands (given by its end) that no column has; it may be an alias of the same select.
+    pub aliases: BTreeSet<Location>,
 }
 
 impl Spelling {
@@ -51,6 +60,9 @@ impl Spelling {
     pub fn learn(&mut self, error: &DataFusionError) -> bool {
         if let Some((place, name)) = error::respelled(error) {
             return self.letters.insert(place, name).is_none();
+        }
+        if let Some(place) = error::unknown(error) {
+            return self.aliases.insert(place);
         }
         error::outer_struct(error).is_some_and(|column| self.structs.insert(column))
     }
@@ -73,7 +85,8 @@ pub(crate) fn parse(sql: &str, spelling: &Spelling) -> Result<Parsed> {
     let tokens = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
     let (tokens, emit) = emit::taken(tokens.map(|token| spelled(token, spelling)).collect());
     let (tokens, summarized) = summary(tokens);
-    let tokens = options(structs(lambdas(windows(crate::asof::tokens(clauses::known(tokens))))));
+    let tokens = clauses::known(changes::known(tokens));
+    let tokens = options(structs(lambdas(windows(crate::asof::tokens(tokens)))));
     let mut parser = DFParserBuilder::new(tokens).with_recursion_limit(DEPTH).build()?;
     let mut statements = parser.parse_statements()?;
     match (statements.pop_front(), statements.is_empty()) {
@@ -81,6 +94,7 @@ pub(crate) fn parse(sql: &str, spelling: &Spelling) -> Result<Parsed> {
             reworded(&mut statement)?;
             if let Statement::Statement(statement) = &mut statement {
                 crate::words::called(statement, &spelling.structs);
+                crate::words::aliases_in_place(statement, &spelling.aliases);
             }
             Ok(Parsed { statement, emit, summarized })
         }
@@ -131,15 +145,34 @@ fn summary(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
     (tokens, true)
 }
 
-/// Takes `table` before a name and `descriptor( )` around one out of the arguments of functions.
+/// Takes `table` before a name and `descriptor( )` around one out of the arguments of functions. What a table of a session is
+/// partitioned by comes last.
 fn windows(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let mut tokens = tokens.into_iter().peekable();
+    // Calls whose end has not come yet: at which depth they stand, and their columns.
+    let mut partitioned: Vec<(usize, Vec<TokenWithSpan>)> = Vec::new();
+    let mut depth = 0_usize;
     while let Some(token) = tokens.next() {
-        let argument = matches!(out.last().map(|t| &t.token), Some(Token::LParen | Token::Comma));
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => {
+                if let Some((_, columns)) = partitioned.pop_if(|(at, _)| *at == depth) {
+                    out.extend(columns);
+                }
+                depth = depth.saturating_sub(1);
+            }
+            _ => {}
+        }
+        let before = out.last().map(|t| &t.token);
+        let argument = matches!(before, Some(Token::LParen | Token::Comma | Token::RArrow));
         let window =
             matches!(&token.token, Token::Word(w) if w.keyword == Keyword::TABLE) && opens_window(&out);
         if window && matches!(tokens.peek().map(|t| &t.token), Some(Token::Word(_))) {
+            out.extend(tokens.next());
+            if tokens.peek().is_some_and(|t| is_word(&t.token, "partition")) {
+                partitioned.push((depth, partition(&mut tokens)));
+            }
             continue;
         }
         if argument && is_word(&token.token, "descriptor") {
@@ -156,10 +189,40 @@ fn windows(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     out
 }
 
-/// Whether what was read last is the beginning of a call of a window function.
+/// Takes `partition by a`, or `partition by (a, b)`; gives the columns, each after a comma.
+fn partition(tokens: &mut Peekable<IntoIter<TokenWithSpan>>) -> Vec<TokenWithSpan> {
+    tokens.next();
+    let Some(by) = tokens.next_if(|t| is_word(&t.token, "by")) else { return vec![] };
+    let comma = TokenWithSpan { token: Token::Comma, span: by.span };
+    let mut columns = Vec::new();
+    let many = tokens.next_if(|t| t.token == Token::LParen).is_some();
+    while let Some(column) = tokens.next_if(|t| matches!(t.token, Token::Word(_))) {
+        columns.extend([comma.clone(), column]);
+        if !many || tokens.next_if(|t| t.token == Token::Comma).is_none() {
+            break;
+        }
+    }
+    if many {
+        tokens.next_if(|t| t.token == Token::RParen);
+    }
+    columns
+}
+
+/// Whether what was read last is the beginning of a call of a window function, or of its argument `data`.
 fn opens_window(out: &[TokenWithSpan]) -> bool {
-    let [.., name, open] = out else { return false };
-    open.token == Token::LParen && crate::windows::NAMES.iter().any(|window| is_word(&name.token, window))
+    let opens = |out: &[TokenWithSpan]| match out {
+        [.., name, open] => {
+            open.token == Token::LParen
+                && crate::windows::NAMES.iter().any(|window| is_word(&name.token, window))
+        }
+        _ => false,
+    };
+    match out {
+        [before @ .., name, arrow] if arrow.token == Token::RArrow && is_word(&name.token, "data") => {
+            opens(before)
+        }
+        out => opens(out),
+    }
 }
 
 /// Writes `lambda x, y:` as `(x, y) ->`.
@@ -264,7 +327,15 @@ fn options(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             continue;
         }
         inside = inside && token.token != Token::RParen;
+        // A name alone says that it is so.
+        let named = out.last().is_some_and(|t| matches!(t.token, Token::LParen | Token::Comma));
+        let ends = tokens.peek().is_some_and(|t| matches!(t.token, Token::RParen | Token::Comma));
+        let truth = inside && named && ends && matches!(token.token, Token::Word(_));
+        let span = token.span;
         out.push(token);
+        if truth {
+            out.push(TokenWithSpan { token: Token::SingleQuotedString("true".to_string()), span });
+        }
     }
     out
 }

@@ -45,19 +45,9 @@ pub(crate) fn taken(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Emit
 impl Emit {
     /// The table of this name as the query sees it: with `emit changes` as a table of what has arrived.
     pub fn table(self, name: &str, plan: LogicalPlan) -> Result<LogicalPlan> {
-        if self == Emit::Final || properties(&plan)?.time.is_none() {
-            return Ok(plan);
-        }
-        match node(&plan) {
-            Some(Node::Ingress(ingress)) if ingress.time.kind.is_none() => plain(ingress.input.clone()),
-            Some(Node::Exchange(exchange)) if is_whole(exchange) => {
-                let arrived = Stream::from_plan(self.table(name, exchange.input.clone())?)?;
-                Ok(whole(&arrived)?.plan().clone())
-            }
-            _ => plan_err!(
-                "emit changes: {name} is a query over time already; leave out emit changes, or name its source here \
-                 and write the query in SQL"
-            ),
+        match self {
+            Emit::Final => Ok(plan),
+            Emit::Changes => arrived(name, plan),
         }
     }
 
@@ -74,5 +64,28 @@ impl Emit {
             }
             _ => return plan_err!("emit changes stands after a query whose rows are handed out"),
         })
+    }
+}
+
+/// The rows of a stream as a table.
+fn arrived(name: &str, plan: LogicalPlan) -> Result<LogicalPlan> {
+    if properties(&plan)?.time.is_none() {
+        return Ok(plan);
+    }
+    match (node(&plan), &plan) {
+        (Some(Node::Ingress(ingress)), _) if ingress.time.kind.is_none() => plain(ingress.input.clone()),
+        (Some(Node::Exchange(exchange)), _) if is_whole(exchange) => {
+            Ok(whole(&Stream::from_plan(arrived(name, exchange.input.clone())?)?)?.plan().clone())
+        }
+        (Some(Node::ReKey(rekey)), _) => arrived(name, rekey.input.clone()),
+        // What looks at one row at a time is the same of tables.
+        (_, LogicalPlan::Filter(_) | LogicalPlan::Projection(_)) => {
+            let rows = arrived(name, plan.inputs()[0].clone())?;
+            plan.with_new_exprs(plan.expressions(), vec![rows])
+        }
+        _ => plan_err!(
+            "emit changes: {name} is a query over time already; leave out emit changes, or name its source here \
+             and write the query in SQL"
+        ),
     }
 }

@@ -45,6 +45,18 @@ pub(crate) fn respelled(error: &DataFusionError) -> Option<(Location, String)> {
     }
 }
 
+/// Where a name stands that no column has, and before which no table does.
+pub(crate) fn unknown(error: &DataFusionError) -> Option<Location> {
+    let DataFusionError::SchemaError(wrong, _) = root(error) else { return None };
+    match wrong.as_ref() {
+        SchemaError::FieldNotFound { field, .. } if field.relation.is_none() => {
+            let end = span(error)?.end;
+            Some(Location { line: end.line, column: end.column })
+        }
+        _ => None,
+    }
+}
+
 /// A column of structs (`table.column`) whose fields a subquery reads from outside, if that is what was not understood.
 /// The planner says it in words only.
 pub(crate) fn outer_struct(error: &DataFusionError) -> Option<String> {
@@ -84,7 +96,37 @@ fn message(error: &DataFusionError) -> String {
 }
 
 fn plain(text: &str) -> String {
-    text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text).trim_end().to_string()
+    let text = text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text).trim_end();
+    arguments(text).or_else(|| unknown_syntax(text)).unwrap_or_else(|| text.to_string())
+}
+
+/// What a function takes and what it got, if a text says that they do not fit.
+fn arguments(text: &str) -> Option<String> {
+    let (before, after) = text.split_once("' failed to match any signature")?;
+    let function = before.rsplit_once("Function '")?.1;
+    let mut takes: Vec<&str> =
+        after.split("' requires ").skip(1).filter_map(|t| t.split(',').next()).collect();
+    takes.dedup();
+    let got = after.split("(DataType: ").nth(1).and_then(|t| t.split(").").next());
+    Some(match (takes.as_slice(), got) {
+        ([], _) | (_, None) => format!("{function} does not take these arguments"),
+        (takes, Some(got)) => {
+            format!("{function} takes {}, and not {got}; cast the argument", takes.join(" or "))
+        }
+    })
+}
+
+/// What a text says before it shows the parser's tree.
+fn unknown_syntax(text: &str) -> Option<String> {
+    let tree = text.contains("Span(Location(").then(|| text.find([' ', '(']))??;
+    let shown = text.find(" { ").into_iter().chain(text.find('(')).min().unwrap_or(tree);
+    let said = text[..shown].trim_end_matches(|c: char| c.is_alphanumeric()).trim_end_matches([' ', ':']);
+    let node = text[..shown].rsplit(' ').next().unwrap_or_default();
+    let said = match said.starts_with("Unsupported ast node") {
+        true => "this part of a query is not there",
+        false => said,
+    };
+    Some(format!("{said}: {}", node.to_lowercase()))
 }
 
 fn parser_message(error: &ParserError) -> String {

@@ -14,7 +14,7 @@
 //! find what happens at one instant, which nobody means.
 
 use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DataFusionError, JoinType, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{
@@ -24,25 +24,6 @@ use std::sync::Arc;
 use whimbrel_plan::nodes::{AlterLifetime, Node, extension, node};
 use whimbrel_plan::{Duration, properties};
 use whimbrel_temporal::{DurationRule, StartRule};
-
-/// Refuses an aggregate over events, each of which is alive for one instant: it would speak of every instant by itself,
-/// which nobody means who does not group by it.
-pub(crate) fn aggregates_windows(plan: &LogicalPlan) -> Result<()> {
-    plan.apply(|plan| {
-        let LogicalPlan::Aggregate(aggregate) = plan else { return Ok(TreeNodeRecursion::Continue) };
-        let Some(time) = events(&aggregate.input) else { return Ok(TreeNodeRecursion::Continue) };
-        let place = |e: &Expr| aggregate.input.schema().maybe_index_of_column(e.try_as_col()?);
-        let at = instant(&aggregate.input);
-        if at.is_some() && aggregate.group_expr.iter().any(|e| place(e) == at) {
-            return Ok(TreeNodeRecursion::Continue);
-        }
-        plan_err!(
-            "an aggregate over a stream of events would speak of every instant by itself: aggregate windows of time, from \
-             tumble(…, {time}, interval '5' minute); or add emit changes for what there is so far; or group by {time}"
-        )
-    })?;
-    Ok(())
-}
 
 /// The same plan, with what its joins say of times in the lifetimes of their rows.
 pub(crate) fn stretched(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -95,9 +76,9 @@ fn pair(points: &AlterLifetime) -> Option<usize> {
 }
 
 /// Where the two sides of a join have their times.
-struct Times {
-    left: usize,
-    right: usize,
+pub(crate) struct Times {
+    pub left: usize,
+    pub right: usize,
 }
 
 /// A sum of times of both sides and ticks: so often the left one, so often the right one, so many ticks.
@@ -115,7 +96,7 @@ impl Times {
     }
 
     /// The least and the greatest of what the right time may be after the left one.
-    fn bounds(&self, join: &Join) -> Result<(Option<i64>, Option<i64>)> {
+    pub fn bounds(&self, join: &Join) -> Result<(Option<i64>, Option<i64>)> {
         let (mut lo, mut hi) = (None::<i64>, None::<i64>);
         let mut narrow = |low: Option<i64>, high: Option<i64>| {
             lo = lo.max(low);
@@ -218,7 +199,7 @@ fn keeps_ticks(to: &DataType) -> bool {
 }
 
 /// A length of time that stands in a query.
-fn length(value: &ScalarValue) -> Option<Duration> {
+pub(crate) fn length(value: &ScalarValue) -> Option<Duration> {
     const DAY: i128 = 86_400_000_000_000;
     Some(match value {
         ScalarValue::IntervalMonthDayNano(Some(i)) if i.months == 0 => {

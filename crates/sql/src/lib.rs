@@ -7,12 +7,13 @@
 //! Layers, bottom up:
 //! 1. [`Files`], [`Format`]: what a session asks of whoever can open a file;
 //! 2. [`split`](Session::split), `dialect`: text to statements and to the tokens that the parser understands;
-//! 3. `catalog`, `windows`, `asof`, `multisets`: names, functions, relations, as DataFusion's planner asks for them;
-//!    `emit`: when rows are handed out;
+//! 3. `catalog`, `information`, `windows`, `asof`, `multisets`: names, functions, relations, as DataFusion's planner asks for them;
+//!    `functions`: those that it does not have; `truth`, `times`, `slices`, `texts`: what depends on types; `emit`: when rows are
+//!    handed out;
 //! 4. `optimize`: DataFusion's analyzer and optimizer, then columns with plain, unique names; before that, what these have
-//!    no join for (`single`, `beside`, `scalars`, `membership`); `interval`: what joins say of times, in lifetimes;
-//!    `planner`: the order of joins, and the query in shards;
-//! 5. [`Session`], `statement`: a statement to a [`Planned`];
+//!    no join for (`single`, `beside`, `on`, `membership`, `decorrelate`); `moments`: whether a stream can say it; `interval`:
+//!    what joins say of times, in lifetimes; `planner`: the order of joins, and the query in shards;
+//! 5. [`Session`], `statement`: a statement to a [`Planned`]; `store`, `constraints`, `references`: rows into a table;
 //! 6. [`render`]: an error with the place in the text that it is about.
 //!
 //! Start at [`Session::plan`].
@@ -22,29 +23,43 @@
 mod aliases;
 mod asof;
 mod beside;
+mod bindings;
 mod casts;
 mod catalog;
 mod constraints;
+mod decorrelate;
 mod dialect;
 mod division;
 mod emit;
 mod error;
 mod files;
+mod floats;
+mod functions;
+mod information;
 mod interval;
 mod lengths;
+mod list_length;
 mod membership;
+mod moments;
 mod multisets;
 mod names;
+mod natural;
+mod on;
 mod optimize;
 mod overflow;
 mod planned;
 mod planner;
-mod scalars;
+mod references;
 mod series;
 mod session;
 mod single;
+mod slices;
 mod split;
 mod statement;
+mod store;
+mod texts;
+mod times;
+mod truth;
 mod type_names;
 mod views;
 mod windows;
@@ -52,7 +67,8 @@ mod words;
 
 pub use error::{place, render};
 pub use files::{FileOptions, Files, Format};
-pub use planned::{Planned, Store, StoreMode};
+pub use planned::{Planned, Store, StoreMode, Stored};
 pub use planner::Candidate;
 pub use session::Session;
 pub use split::Statement;
+pub use words::{fetched, pattern};

@@ -1,13 +1,13 @@
 //! `in (select …)` and `exists` where DataFusion's optimizer has no join for them.
 //!
 //! It makes semi, anti and mark joins of those in a filter. What is said here in words that it knows:
-//! - `x not in (q)` with a `q` that knows columns from outside, as `not exists` of a row of `q` that is not known
-//!   to differ from `x`;
+//! - `x not in (q)` with a `q` that knows columns from outside, or an `x` that knows none, as `not exists` of a row of `q`
+//!   that is not known to differ from `x`;
 //! - both outside of a filter, and inside of one under anything but `and` and `or`, where null and false are not
 //!   the same: as counts, which are scalar subqueries.
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
+use datafusion::common::{Column, DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -26,14 +26,14 @@ static MEMBERS: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn plain(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|plan| match plan {
         LogicalPlan::Filter(filter) => filtered(filter),
-        LogicalPlan::Aggregate(_) => separated(plan),
-        LogicalPlan::Projection(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_) => computed(plan),
+        LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_) => separated(plan),
+        LogicalPlan::Projection(_) => computed(plan),
         _ => Ok(Transformed::no(plan)),
     })
     .data()
 }
 
-/// In an aggregate: subqueries are computed before it, as columns.
+/// In an aggregate, a window and an order: subqueries are computed before it, as columns.
 fn separated(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut found: Vec<Expr> = Vec::new();
     for expr in plan.expressions() {
@@ -49,7 +49,8 @@ fn separated(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
     let inputs = plan.inputs();
     let ([input], false) = (inputs.as_slice(), found.is_empty()) else { return Ok(Transformed::no(plan)) };
-    let name = |i: usize| format!("__asked_{i}");
+    let first = MEMBERS.fetch_add(found.len() as u64, Ordering::Relaxed);
+    let name = |i: usize| format!("__asked_{}", first + i as u64);
     let asked = found.iter().enumerate().map(|(i, expr)| expr.clone().alias(name(i)));
     let columns = input.schema().columns().into_iter().map(Expr::Column);
     let before =
@@ -65,7 +66,9 @@ fn separated(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         Ok(saved.restore(replaced?.data))
     });
     let exprs = exprs.collect::<Result<Vec<_>>>()?;
-    Ok(Transformed::yes(plan.with_new_exprs(exprs, vec![before])?))
+    let wanted: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+    let rewritten = LogicalPlanBuilder::from(plan.with_new_exprs(exprs, vec![before])?);
+    Ok(Transformed::yes(rewritten.project(wanted)?.build()?))
 }
 
 /// In a filter: what joins cannot say.
@@ -91,10 +94,16 @@ fn term_of(term: Expr, schema: &DFSchema) -> Result<Expr> {
             }
             other => counts(Expr::Not(Box::new(other)), schema),
         },
-        Expr::InSubquery(member) if member.negated && !member.subquery.outer_ref_columns.is_empty() => {
-            not_member(member, schema)
+        // The join for `not in` wants a column.
+        Expr::InSubquery(member)
+            if member.negated
+                && (!member.subquery.outer_ref_columns.is_empty()
+                    || member.expr.column_refs().is_empty()) =>
+        {
+            Ok(not_exists(Arc::new(matching(member, schema)?)))
         }
-        Expr::InSubquery(_) | Expr::Exists(_) => Ok(term),
+        Expr::InSubquery(member) => Ok(Expr::InSubquery(named(member)?)),
+        Expr::Exists(_) => Ok(term),
         other => positive(other, schema),
     }
 }
@@ -105,18 +114,32 @@ fn positive(expr: Expr, schema: &DFSchema) -> Result<Expr> {
         Expr::BinaryExpr(both) if matches!(both.op, Operator::And | Operator::Or) => {
             Ok(binary_expr(positive(*both.left, schema)?, both.op, positive(*both.right, schema)?))
         }
-        Expr::InSubquery(ref member) if !member.negated => Ok(expr),
+        Expr::InSubquery(member) if !member.negated => Ok(Expr::InSubquery(named(member)?)),
         Expr::Exists(_) => Ok(expr),
         other => counts(other, schema),
     }
 }
 
-/// `not exists (select … from q where (q's column = x) is not false)`
-fn not_member(member: InSubquery, schema: &DFSchema) -> Result<Expr> {
+/// With a name of its own for a value that is not a column of a table: the optimizer takes it for another one.
+fn named(member: InSubquery) -> Result<InSubquery> {
+    let plan = member.subquery.subquery.as_ref();
+    if let LogicalPlan::Projection(Projection { expr, .. }) = plan
+        && matches!(expr.as_slice(), [Expr::Column(Column { relation: Some(_), .. })])
+    {
+        return Ok(member);
+    }
+    let name = format!("__member_{}", MEMBERS.fetch_add(1, Ordering::Relaxed));
+    let value = Expr::from(plan.schema().qualified_field(0)).alias(name);
+    let plan = LogicalPlanBuilder::from(plan.clone()).project([value])?.build()?;
+    Ok(InSubquery { subquery: member.subquery.with_plan(Arc::new(plan)), ..member })
+}
+
+/// The rows of a subquery that speak for `in`: that have the value; or against `not in`: that are not known not to have it.
+pub(crate) fn matching(member: InSubquery, schema: &DFSchema) -> Result<LogicalPlan> {
     let (value, plan) = value(&member)?;
-    let matching = is_not_false(value.eq(from_outside(&member.expr, schema)?));
-    let plan = LogicalPlanBuilder::from(filter(plan, matching)?).project([lit(1_i64)])?;
-    Ok(not_exists(Arc::new(plan.build()?)))
+    let equal = value.eq(from_outside(&member.expr, schema)?);
+    let matching = if member.negated { is_not_false(equal) } else { equal };
+    LogicalPlanBuilder::from(filter(plan, matching)?).project([lit(1_i64)])?.build()
 }
 
 /// Where a value is computed: its parts as counts.

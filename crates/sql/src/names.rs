@@ -6,10 +6,12 @@
 use crate::asof;
 use crate::casts;
 use crate::catalog::table_name;
+use crate::truth;
+use crate::words;
 use datafusion::common::Result;
 use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Value,
+    CastKind, DataType, ExactNumberInfo, Expr, Ident, ObjectName, Query, Select, SelectItem, Value,
     ValueWithSpan, VisitMut, VisitorMut,
 };
 use std::collections::HashSet;
@@ -37,16 +39,18 @@ impl VisitorMut for Unique {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        bodies(&mut query.body, &mut |select| {
+        words::selects(&mut query.body, &mut |select| {
             unique(select);
             casts::told_apart(select);
             asof::nest(select);
+            truth::conditions(select);
         });
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         float(expr);
+        truth::plain(expr);
         ControlFlow::Continue(())
     }
 }
@@ -66,18 +70,6 @@ fn float(expr: &mut Expr) {
         array: false,
         format: None,
     };
-}
-
-/// The selects that a query is made of; queries in them are visited by themselves.
-fn bodies(body: &mut SetExpr, each: &mut impl FnMut(&mut Select)) {
-    match body {
-        SetExpr::Select(select) => each(select),
-        SetExpr::SetOperation { left, right, .. } => {
-            bodies(left, each);
-            bodies(right, each);
-        }
-        _ => {}
-    }
 }
 
 fn unique(select: &mut Select) {

@@ -1,6 +1,7 @@
 //! What is to be done about a statement.
 
 use crate::files::Format;
+use crate::store::{Conflict, Returning};
 use datafusion::arrow::record_batch::RecordBatch;
 use std::collections::BTreeMap;
 use whimbrel_plan::Stream;
@@ -34,7 +35,7 @@ pub enum Planned {
         /// The rows.
         stream: Stream,
         /// Where they belong.
-        store: Store,
+        store: Box<Store>,
     },
     /// An answer that is known already: `show tables`, `describe`, `show`.
     Table(RecordBatch),
@@ -50,6 +51,17 @@ pub struct Store {
     pub table: String,
     /// What happens to the rows it has.
     pub mode: StoreMode,
+    /// What happens to rows whose key the table has already.
+    pub(crate) conflict: Conflict,
+    /// What is handed out of the rows that were written.
+    pub(crate) returning: Option<Returning>,
+}
+
+impl Store {
+    /// Rows whose keys are not there yet, and of which nothing is handed out.
+    pub(crate) fn new(table: String, mode: StoreMode) -> Store {
+        Store { table, mode, conflict: Conflict::Fail, returning: None }
+    }
 }
 
 /// What happens to the rows that a table has when it gets others.
@@ -59,6 +71,26 @@ pub enum StoreMode {
     Create,
     /// They stay.
     Append,
-    /// They go: some were deleted or changed.
+    /// They go.
     Replace,
+    /// They come again, some of them changed; a last column says which.
+    Update,
+    /// They come again; a last column says which of them go.
+    Delete,
+}
+
+/// What was done when a table got rows.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// How many rows were written, or taken away.
+    pub rows: usize,
+    /// What `returning` asked for.
+    pub returned: Option<RecordBatch>,
+}
+
+impl Stored {
+    /// What was done, for people.
+    pub fn done(&self) -> String {
+        format!("{} row{}", self.rows, if self.rows == 1 { "" } else { "s" })
+    }
 }

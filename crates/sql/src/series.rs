@@ -6,7 +6,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use std::sync::Arc;
 
-/// The numbers or instants from a first to a last, one a row; the last belongs to `generate_series` and not to
+/// The numbers or instants from a first to a last, one a row in a column that is called after the function; the last belongs to `generate_series` and not to
 /// `range`. There are none up to null.
 pub(crate) fn series(state: &SessionState, name: &str, args: Vec<Expr>) -> Result<LogicalPlan> {
     let name = name.to_ascii_lowercase();
@@ -18,6 +18,6 @@ pub(crate) fn series(state: &SessionState, name: &str, args: Vec<Expr>) -> Resul
     }
     let list = Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args));
     let unnested = UnnestOptions::new().with_preserve_nulls(false);
-    let list = LogicalPlanBuilder::empty(true).project([list.alias("value")])?;
-    list.unnest_columns_with_options(vec!["value".into()], unnested)?.build()
+    let list = LogicalPlanBuilder::empty(true).project([list.alias(&name)])?;
+    list.unnest_columns_with_options(vec![name.into()], unnested)?.build()
 }

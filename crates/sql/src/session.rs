@@ -2,38 +2,50 @@
 
 use crate::aliases::Aliases;
 use crate::asof::AsOf;
-use crate::catalog::{Catalog, Memory, Table, TableKind, Tables, find};
+use crate::catalog::{Catalog, Memory, Table, TableKind, Tables};
 use crate::dialect::{self, Parsed, Spelling};
 use crate::division::Division;
 use crate::emit::Emit;
 use crate::files::Files;
+use crate::functions::{self, Sequences};
+use crate::list_length::length;
 use crate::multisets::Multisets;
+use crate::natural;
 use crate::optimize;
 use crate::overflow::Overflow;
-use crate::planned::{Planned, Store, StoreMode};
+use crate::planned::{Planned, Store, Stored};
 use crate::planner::{Candidate, ROWS_OF_A_SHARD, Shards};
+use crate::references;
+use crate::slices::Slices;
 use crate::split::{self, Statement};
 use crate::statement::{self, Prepared};
+use crate::store;
+use crate::texts::Texts;
+use crate::times::Times;
+use crate::truth::Truth;
 use crate::type_names::type_of;
 use crate::views;
 use crate::windows::Windows;
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, plan_err};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SessionState, SessionStateDefaults};
 use datafusion::logical_expr::{AggregateUDF, LogicalPlan, ScalarUDF};
-use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, OptimizerRule};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::SqlToRel;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use whimbrel_plan::{Stream, single_value};
+use whimbrel_plan::{Stream, optimizer_rules, single_value};
 
 /// Names, views and settings; plans statements one by one.
 pub struct Session {
     pub(crate) files: Arc<dyn Files>,
     pub(crate) tables: Tables,
+    /// First parts of the names of tables that were made by themselves.
+    pub(crate) schemas: BTreeSet<String>,
+    pub(crate) sequences: Arc<Sequences>,
     /// The tables as they were when the transaction began, if one did.
     pub(crate) before: Option<Tables>,
     pub(crate) prepared: BTreeMap<String, Prepared>,
@@ -45,14 +57,17 @@ pub struct Session {
 impl Session {
     /// A session that knows no name yet.
     pub fn new(files: Arc<dyn Files>) -> Session {
+        let sequences = Arc::new(Sequences::default());
         Session {
             files,
             tables: Tables::new(),
+            schemas: BTreeSet::new(),
+            state: state(&sequences),
+            sequences,
             before: None,
             prepared: BTreeMap::new(),
             shards: None,
             shard_rows: ROWS_OF_A_SHARD,
-            state: state(),
         }
     }
 
@@ -116,7 +131,9 @@ impl Session {
         self.state.mark_start_execution();
         let mut spelling = Spelling::default();
         loop {
-            let made = make(self, dialect::parse(sql, &spelling)?);
+            let mut parsed = dialect::parse(sql, &spelling)?;
+            natural::said(self, &mut parsed.statement);
+            let made = make(self, parsed);
             let Err(error) = &made else { return made };
             // Each round spells one name more: there are not more rounds than names.
             if !spelling.learn(error) {
@@ -128,24 +145,9 @@ impl Session {
     /// Puts the rows of a [`Planned::Store`] where they belong; says what was done.
     ///
     /// # Errors
-    /// `Plan` if there is no such table any more, or the rows do not fit.
-    pub fn store(&mut self, store: &Store, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<String> {
-        let count: usize = rows.iter().map(RecordBatch::num_rows).sum();
-        let (schema, mut memory) = match (store.mode, find(&self.tables, &store.table)) {
-            (StoreMode::Create, _) => (nullable(&schema), Memory::default()),
-            (StoreMode::Append, Some((_, Table { stream, kind: TableKind::Memory(old), .. }))) => {
-                (stream.schema().clone(), old.clone())
-            }
-            (StoreMode::Replace, Some((_, Table { stream, kind: TableKind::Memory(old), .. }))) => {
-                (stream.schema().clone(), Memory { rows: vec![], ..old.clone() })
-            }
-            _ => return plan_err!("there is no table {:?} that could be written into", store.table),
-        };
-        for batch in rows {
-            memory.rows.push(RecordBatch::try_new(schema.clone(), batch.columns().to_vec())?);
-        }
-        self.keep(&store.table, schema, memory)?;
-        Ok(format!("{count} row{}", if count == 1 { "" } else { "s" }))
+    /// `Plan` if there is no such table any more, or the rows do not fit; `Execution` if they break a constraint.
+    pub fn store(&mut self, store: &Store, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<Stored> {
+        store::put(self, store, schema, rows)
     }
 
     /// What there is of a table in memory.
@@ -159,6 +161,7 @@ impl Session {
     /// A table in memory. Its rows are as its constraints say.
     pub(crate) fn keep(&mut self, name: &str, schema: SchemaRef, table: Memory) -> Result<()> {
         table.constraints.hold(&self.state, name, &schema, &table.rows)?;
+        references::hold(&self.tables, name, &schema, &table)?;
         let source = self.files.table(schema, table.rows.clone())?;
         views::see(&mut self.tables, name, &source)?;
         let stream = Stream::scan(name, source)?;
@@ -217,12 +220,18 @@ pub(crate) fn config() -> SessionConfig {
 }
 
 /// DataFusion's functions, analyzer and optimizer.
-fn state() -> SessionState {
+fn state(sequences: &Arc<Sequences>) -> SessionState {
     SessionStateBuilder::new()
         .with_config(config())
-        .with_expr_planners(vec![Arc::new(Overflow), Arc::new(Division)])
+        .with_expr_planners(vec![
+            Arc::new(Truth),
+            Arc::new(Times),
+            Arc::new(Overflow),
+            Arc::new(Division),
+            Arc::new(Slices),
+        ])
         .with_default_features()
-        .with_scalar_functions(scalars())
+        .with_scalar_functions(scalars(sequences))
         .with_aggregate_functions(aggregates())
         .with_relation_planners(vec![
             Arc::new(Windows),
@@ -230,14 +239,25 @@ fn state() -> SessionState {
             Arc::new(Multisets),
             Arc::new(Aliases),
         ])
+        .with_analyzer_rules(analyzer())
         .with_optimizer_rules(rules())
         .build()
 }
 
+/// DataFusion's analyzer, and what is to be said once types are known.
+fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut all = Analyzer::new().rules;
+    all.push(Arc::new(Texts));
+    all
+}
+
 /// DataFusion's functions of values, and ours.
-fn scalars() -> Vec<Arc<ScalarUDF>> {
+fn scalars(sequences: &Arc<Sequences>) -> Vec<Arc<ScalarUDF>> {
     let mut all = SessionStateDefaults::default_scalar_functions();
     all.push(type_of());
+    all.push(length());
+    all.extend(functions::all());
+    all.extend(functions::of_sequences(sequences));
     all
 }
 
@@ -253,11 +273,5 @@ fn aggregates() -> Vec<Arc<AggregateUDF>> {
 fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let named =
         |rule: &Arc<dyn OptimizerRule + Send + Sync>| rule.name() == "common_sub_expression_eliminate";
-    Optimizer::new().rules.into_iter().filter(|rule| !named(rule)).collect()
-}
-
-/// The same columns, and any of them may be null: what was never null may be so in the next insert.
-fn nullable(schema: &SchemaRef) -> SchemaRef {
-    let fields = schema.fields().iter().map(|f| Field::clone(f).with_nullable(true));
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    optimizer_rules().into_iter().filter(|rule| !named(rule)).collect()
 }

@@ -10,7 +10,8 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    Expr, ExprFunctionExt, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType, Subquery, ident,
+    Expr, ExprFunctionExt, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType, Subquery, Union, Values,
+    ident,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +24,10 @@ static COLUMNS: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn checked(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|plan| {
         let names = NamePreserver::new(&plan);
+        let plan = match plan {
+            LogicalPlan::Values(values) if values.values.iter().flatten().any(asks) => selected(&values)?,
+            plan => plan,
+        };
         let plan = plan.map_expressions(|expr| {
             let name = names.save(&expr);
             Ok(expr.transform_up(of_one_row)?.update_data(|expr| name.restore(expr)))
@@ -41,16 +46,22 @@ fn of_one_row(expr: Expr) -> Result<Transformed<Expr>> {
     if let Some(first) = first(&query)? {
         return Ok(Transformed::yes(Expr::ScalarSubquery(query.with_plan(Arc::new(first)))));
     }
-    if is_of_one_row(&query) {
-        return Ok(Transformed::no(Expr::ScalarSubquery(query)));
-    }
-    let (qualifier, field) = query.subquery.schema().qualified_field(0);
-    let (column, name) = (Expr::from((qualifier, field)), field.name().clone());
-    let aggregated = LogicalPlanBuilder::from(query.subquery.as_ref().clone())
-        .aggregate(Vec::<Expr>::new(), [single_value().call(vec![column])])?;
-    let value = Expr::Column(aggregated.schema().columns().swap_remove(0));
-    let named = aggregated.project([value.alias(name)])?.build()?;
+    let rows = LogicalPlanBuilder::from(query.subquery.as_ref().clone());
+    let one = match at_most_one(&query.subquery) {
+        true => rows,
+        false => {
+            let column = Expr::from(query.subquery.schema().qualified_field(0));
+            rows.aggregate(Vec::<Expr>::new(), [single_value().call(vec![column])])?
+        }
+    };
+    let value = Expr::Column(one.schema().columns().swap_remove(0));
+    let named = one.project([value.alias(new_name())])?.build()?;
     Ok(Transformed::yes(Expr::ScalarSubquery(query.with_plan(Arc::new(named)))))
+}
+
+/// The columns that a query is correlated by will stand beside its value, and may have the name that it has.
+fn new_name() -> String {
+    format!("__value_{}", COLUMNS.fetch_add(1, Ordering::Relaxed))
 }
 
 /// A correlated query with `limit 1` as an aggregate.
@@ -78,20 +89,47 @@ fn first(query: &Subquery) -> Result<Option<LogicalPlan>> {
     let first = first_value_udaf().call(vec![value]).order_by(order).build()?;
     let aggregated = LogicalPlanBuilder::from(rows.clone()).aggregate(Vec::<Expr>::new(), [first])?;
     let value = Expr::Column(aggregated.schema().columns().swap_remove(0));
-    // The columns that it is correlated by will stand beside it, and may have its name.
-    let name = format!("__value_{}", COLUMNS.fetch_add(1, Ordering::Relaxed));
-    Ok(Some(aggregated.project([value.alias(name)])?.build()?))
+    Ok(Some(aggregated.project([value.alias(new_name())])?.build()?))
 }
 
-/// Whether it cannot give a second row. A correlated one that groups by what it is correlated with cannot either, and
-/// whether it does so is looked at by DataFusion.
-fn is_of_one_row(query: &Subquery) -> bool {
-    let mut plan = query.subquery.as_ref();
-    while let LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) = plan {
-        plan = plan.inputs()[0];
+/// Whether a query cannot give a second row.
+fn at_most_one(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Window(_)
+        | LogicalPlan::Distinct(_) => at_most_one(plan.inputs()[0]),
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Limit(limit) => {
+            matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0 | 1)))) || at_most_one(&limit.input)
+        }
+        LogicalPlan::EmptyRelation(_) => true,
+        LogicalPlan::Values(values) => values.values.len() <= 1,
+        _ => false,
     }
-    let grouped = matches!(plan, LogicalPlan::Aggregate(_)) && !query.outer_ref_columns.is_empty();
-    grouped || query.subquery.max_rows().is_some_and(|rows| rows <= 1)
+}
+
+/// Whether there is a subquery in an expression.
+pub(crate) fn asks(expr: &Expr) -> bool {
+    let subquery = |e: &Expr| matches!(e, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_));
+    // The closure never fails.
+    expr.exists(|e| Ok(subquery(e))).unwrap_or(false)
+}
+
+/// `values` in which queries stand, as selects: DataFusion has no join for queries in values.
+pub(crate) fn selected(values: &Values) -> Result<LogicalPlan> {
+    let rows = values.values.iter().map(|row| {
+        let columns = row.iter().zip(values.schema.fields());
+        let columns = columns.map(|(value, field)| value.clone().alias(field.name()));
+        Ok(Arc::new(LogicalPlanBuilder::empty(true).project(columns.collect::<Vec<_>>())?.build()?))
+    });
+    let mut rows = rows.collect::<Result<Vec<_>>>()?;
+    Ok(match rows.len() {
+        1 => Arc::unwrap_or_clone(rows.swap_remove(0)),
+        _ => LogicalPlan::Union(Union::try_new_with_loose_types(rows)?),
+    })
 }
 
 /// The queries in a node's expressions as columns of its input.
@@ -100,7 +138,7 @@ fn before(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     for expr in plan.expressions() {
         expr.apply(|e| {
             if matches!(e, Expr::ScalarSubquery(_)) && !found.iter().any(|(known, _)| known == e) {
-                found.push((e.clone(), format!("__value_{}", COLUMNS.fetch_add(1, Ordering::Relaxed))));
+                found.push((e.clone(), new_name()));
             }
             Ok(TreeNodeRecursion::Continue)
         })?;

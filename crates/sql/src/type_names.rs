@@ -46,7 +46,7 @@ impl ScalarUDFImpl for TypeOf {
 }
 
 /// The name of a type in SQL.
-fn name(kind: &DataType) -> String {
+pub(crate) fn name(kind: &DataType) -> String {
     match kind {
         DataType::Null => "\"NULL\"".to_string(),
         DataType::Boolean => "BOOLEAN".to_string(),

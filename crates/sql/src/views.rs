@@ -18,10 +18,12 @@ pub(crate) fn see(tables: &mut Tables, name: &str, rows: &Arc<dyn Source>) -> Re
     if *table.stream.schema() != columns {
         return Ok(());
     }
-    for view in tables.values_mut().filter(|table| matches!(table.kind, TableKind::View)) {
+    for view in tables.values_mut() {
+        let TableKind::View { over_tables } = &view.kind else { continue };
+        let over_tables = over_tables.clone().map(|plan| replaced(plan, name, rows)).transpose()?;
         let plan = replaced(view.plan.clone(), name, rows)?;
         let stream = Stream::from_plan(replaced(view.stream.plan().clone(), name, rows)?)?;
-        *view = Table { stream, plan, kind: TableKind::View };
+        *view = Table { stream, plan, kind: TableKind::View { over_tables } };
     }
     Ok(())
 }

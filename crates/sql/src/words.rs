@@ -6,17 +6,20 @@
 //! - `= any (select …)`, `> all (select …)`: as `in` and `exists`;
 //! - `fetch first n rows only` as `limit`; `from t` as `select * from t`; `lateral unnest(…)` as `unnest(…)`;
 //! - `(a, b) in (select …)` by `exists`; `semi join` as `left semi join`; `order by all` as numbers of columns;
-//! - the column of `full join … using (a)` as `coalesce`;
+//! - the columns of joins `using (a)` as what they are;
 //! - `intersect all` and `except all` as relations that are planned by themselves (`multisets`);
+//! - `over (w rows …)` with what `w` stands for; `+a` as `a`;
+//! - slices, methods, computed lengths (`terms`); aliases that are used beside their definition (`reuse`);
 //! - `a ^ b` as `power(a, b)`; `~a` as `-1 - a`; `x -> x + 1` as a function; names of types and functions that others use.
 
 use crate::multisets;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, DataType, ExactNumberInfo, Expr, Fetch, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, JoinOperator, LimitClause, ObjectName,
-    Query, SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, TimezoneInfo, UnaryOperator, Value,
-    ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, Join, JoinConstraint,
+    JoinOperator, LimitClause, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement,
+    TableAlias, TableFactor, TableWithJoins, TimezoneInfo, UnaryOperator, Value, ValueWithSpan, VisitMut,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -28,9 +31,14 @@ mod order;
 mod patterns;
 mod power;
 mod quantified;
+mod reuse;
+mod terms;
 mod using;
+mod windows;
 
 pub(crate) use fields::called;
+pub use patterns::plain as pattern;
+pub(crate) use reuse::in_place as aliases_in_place;
 
 /// Puts a statement into words that the planner knows.
 ///
@@ -59,19 +67,19 @@ impl VisitorMut for Words {
     type Break = String;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<String> {
-        if let Some(fetch) = query.fetch.take() {
-            limit(query, fetch)?;
-        }
+        fetched(query)?;
         all_columns(&mut query.body);
         order::all(query);
         joins(&mut query.body);
         using::plain(query);
+        windows::plain(query)?;
         multisets::marked(&mut query.body);
         ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<String> {
         unnest(factor);
+        named_options(factor);
         ControlFlow::Continue(())
     }
 
@@ -84,16 +92,39 @@ impl VisitorMut for Words {
             Expr::IsDistinctFrom(..)
             | Expr::IsNotDistinctFrom(..)
             | Expr::UnaryOp { op: UnaryOperator::Not, .. }
-            | Expr::BinaryOp { .. } => bound(expr),
+            | Expr::BinaryOp { .. } => {
+                begins_with(expr);
+                bound(expr);
+            }
             Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } => {
                 let operand = std::mem::replace(inner.as_mut(), Expr::Identifier(Ident::new("")));
                 *expr = bitwise_not(operand);
             }
+            // It says nothing, of no type.
+            Expr::UnaryOp { op: UnaryOperator::Plus, expr: inner } => {
+                *expr = nested(std::mem::replace(inner.as_mut(), Expr::Identifier(Ident::new(""))));
+            }
             Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. } => patterns::plain(expr)?,
             Expr::AnyOp { .. } | Expr::AllOp { .. } => quantified::plain(expr),
-            Expr::Cast { data_type, .. } => type_name(data_type),
-            Expr::Interval(interval) => clock::plain(&mut interval.value),
-            Expr::Function(_) => functions::plain(expr)?,
+            Expr::Cast { data_type, .. } => {
+                type_name(data_type);
+                terms::plain(expr);
+            }
+            Expr::Interval(interval) => {
+                clock::plain(&mut interval.value);
+                terms::plain(expr);
+            }
+            Expr::Function(_) => {
+                terms::plain(expr);
+                functions::plain(expr)?;
+            }
+            Expr::TypedString(typed) => {
+                type_name(&mut typed.data_type);
+                terms::plain(expr);
+            }
+            Expr::InList { .. } | Expr::CompoundFieldAccess { .. } | Expr::Extract { .. } => {
+                terms::plain(expr);
+            }
             Expr::InSubquery { .. } => quantified::rows(expr),
             _ => {}
         }
@@ -106,6 +137,53 @@ impl VisitorMut for Words {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// `fetch first n rows only` as `limit n`. It breaks off with what cannot be written so.
+pub fn fetched(query: &mut Query) -> ControlFlow<String> {
+    match query.fetch.take() {
+        Some(fetch) => limit(query, fetch),
+        None => ControlFlow::Continue(()),
+    }
+}
+
+/// Says what the columns are that joins of a query share; once more, when the columns of natural joins are known.
+pub(crate) fn merged(query: &mut Query) {
+    using::plain(query);
+}
+
+/// The selects of a body; queries in them are not among them.
+pub(crate) fn selects(body: &mut SetExpr, each: &mut impl FnMut(&mut Select)) {
+    match body {
+        SetExpr::Select(select) => each(select),
+        SetExpr::SetOperation { left, right, .. } => {
+            selects(left, each);
+            selects(right, each);
+        }
+        _ => {}
+    }
+}
+
+/// What a join of all pairs, or of these and rows without a partner, joins on.
+pub(crate) fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    match operator {
+        JoinOperator::Join(on)
+        | JoinOperator::Inner(on)
+        | JoinOperator::Left(on)
+        | JoinOperator::LeftOuter(on)
+        | JoinOperator::Right(on)
+        | JoinOperator::RightOuter(on)
+        | JoinOperator::FullOuter(on) => Some(on),
+        _ => None,
+    }
+}
+
+/// Whether there is a natural join.
+pub(crate) fn is_natural(from: &TableWithJoins) -> bool {
+    let natural = |join: &Join| {
+        constraint(&mut join.join_operator.clone()).is_some_and(|on| *on == JoinConstraint::Natural)
+    };
+    from.joins.iter().any(natural)
 }
 
 /// `fetch first n rows only` is `limit n`.
@@ -162,9 +240,49 @@ fn unnest(factor: &mut TableFactor) {
     }
 }
 
+/// `read_csv('x', header = true)` as `read_csv('x', 'header', 'true')`.
+fn named_options(factor: &mut TableFactor) {
+    let (name, args) = match factor {
+        TableFactor::Table { name, args: Some(args), .. } => (name, &mut args.args),
+        TableFactor::Function { name, args, .. } => (name, args),
+        _ => return,
+    };
+    // Windows know the names of their arguments themselves.
+    if crate::windows::NAMES.iter().any(|window| name.to_string().eq_ignore_ascii_case(window)) {
+        return;
+    }
+    let text = |text: String| Expr::Value(Value::SingleQuotedString(text).into());
+    let mut plain = Vec::new();
+    for arg in std::mem::take(args) {
+        let (name, value) = match &arg {
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => (name.value.clone(), value),
+            FunctionArg::ExprNamed {
+                name: Expr::Identifier(name),
+                arg: FunctionArgExpr::Expr(value),
+                ..
+            } => (name.value.clone(), value),
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::BinaryOp {
+                left,
+                op: BinaryOperator::Eq,
+                right,
+            })) if matches!(left.as_ref(), Expr::Identifier(_)) => (left.to_string(), right.as_ref()),
+            _ => {
+                plain.push(arg);
+                continue;
+            }
+        };
+        let value = self::text(value).map_or_else(|| value.to_string(), str::to_string);
+        plain.extend([name, value].map(|part| FunctionArg::Unnamed(FunctionArgExpr::Expr(text(part)))));
+    }
+    *args = plain;
+}
+
 /// `semi join` and `anti join` keep rows of the left; conditions on several columns at once are said by `exists`.
 fn joins(body: &mut SetExpr) {
     let SetExpr::Select(select) = body else { return };
+    having_of_values(select);
+    every_column(select);
+    series(select);
     if let Some(condition) = &mut select.selection {
         quantified::rows_in_condition(condition);
     }
@@ -175,6 +293,69 @@ fn joins(body: &mut SetExpr) {
             JoinOperator::Anti(on) => JoinOperator::LeftAnti(on),
             other => other,
         };
+    }
+}
+
+/// `select 1 having …`, of no table and without an aggregate, is `select 1 where …`.
+fn having_of_values(select: &mut Select) {
+    if select.from.is_empty() && select.selection.is_none() && !reuse::calls(select) {
+        select.selection = select.having.take();
+    }
+    let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
+    if select.having.is_some() && !select.from.is_empty() && !grouped && !reuse::calls(select) {
+        one_group(select);
+    }
+}
+
+/// `select 1 from t having …` is of the only group there is: `select 1 from (select count(*) from t) where …`.
+fn one_group(select: &mut Select) {
+    // What is written here can be parsed.
+    let Ok(outer) = crate::dialect::parse_query("select 1 from (select count(*)) as __group") else { return };
+    let SetExpr::Select(outer) = *outer.body else { return };
+    let Some(mut group) = outer.from.into_iter().next() else { return };
+    if let TableFactor::Derived { subquery, .. } = &mut group.relation
+        && let SetExpr::Select(counted) = subquery.body.as_mut()
+    {
+        counted.from = std::mem::take(&mut select.from);
+        counted.selection = select.selection.take();
+    }
+    select.from = vec![group];
+    select.selection = select.having.take();
+}
+
+/// `columns(*)` as `*`.
+fn every_column(select: &mut Select) {
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(Expr::Function(call)) = item
+            && call.name.to_string().eq_ignore_ascii_case("columns")
+            && let FunctionArguments::List(list) = &call.args
+            && matches!(list.args.as_slice(), [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)])
+        {
+            *item = SelectItem::Wildcard(WildcardAdditionalOptions::default());
+        }
+    }
+}
+
+/// Functions as tables are called after themselves, and then numbered: `from range(2), range(3)`.
+fn series(select: &mut Select) {
+    let mut seen: Vec<String> = Vec::new();
+    for from in &mut select.from {
+        for relation in [&mut from.relation].into_iter().chain(from.joins.iter_mut().map(|j| &mut j.relation))
+        {
+            let (TableFactor::Table { name, args: Some(_), alias, .. }
+            | TableFactor::Function { name, alias, .. }) = relation
+            else {
+                continue;
+            };
+            let function = name.to_string().to_ascii_lowercase();
+            if alias.is_some() || !matches!(function.as_str(), "range" | "generate_series") {
+                continue;
+            }
+            let number = seen.iter().filter(|other| **other == function).count();
+            let called = if number == 0 { function.clone() } else { format!("{function}_{number}") };
+            *alias = Some(TableAlias { explicit: true, name: Ident::new(called), columns: vec![], at: None });
+            seen.push(function);
+        }
     }
 }
 
@@ -200,6 +381,13 @@ fn bound(expr: &mut Expr) {
     std::mem::swap(operand.as_mut(), end);
     std::mem::swap(expr, end);
     *expr = tree;
+}
+
+/// `a ^@ b` is `starts_with(a, b)`.
+fn begins_with(expr: &mut Expr) {
+    if let Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } = expr {
+        *expr = call("starts_with", vec![left.as_ref().clone(), right.as_ref().clone()]);
+    }
 }
 
 /// `~a` is `-1 - a`, as numbers are written with two's complement.
@@ -234,6 +422,8 @@ fn type_name(data_type: &mut DataType) {
         DataType::UInt32 => DataType::IntUnsigned(None),
         DataType::UBigInt | DataType::UInt64 => DataType::BigIntUnsigned(None),
         DataType::HugeInt | DataType::Int128 => DataType::Decimal(ExactNumberInfo::PrecisionAndScale(38, 0)),
+        // As a text: it is compared and ordered as one, too.
+        DataType::Uuid => DataType::Text,
         DataType::Dec(size) => DataType::Decimal(*size),
         DataType::Datetime(_) => DataType::Timestamp(None, TimezoneInfo::None),
         DataType::Blob(_) | DataType::Varbinary(_) | DataType::Binary(_) => DataType::Bytea,
@@ -246,7 +436,11 @@ fn type_name(data_type: &mut DataType) {
             "short" => DataType::SmallInt(None),
             "long" => DataType::BigInt(None),
             "uinteger" => DataType::IntUnsigned(None),
-            "bpchar" | "name" => DataType::Text,
+            "bpchar" | "name" | "string" => DataType::Text,
+            "timestamp_s" | "timestamp_ms" | "timestamp_us" | "timestamp_ns" => {
+                DataType::Timestamp(None, TimezoneInfo::None)
+            }
+            "hugeint" => DataType::Decimal(ExactNumberInfo::PrecisionAndScale(38, 0)),
             "logical" => DataType::Boolean,
             _ => return,
         },
@@ -255,7 +449,8 @@ fn type_name(data_type: &mut DataType) {
     *data_type = known;
 }
 
-fn nested(expr: Expr) -> Expr {
+/// The expression in brackets, if it needs them beside others.
+pub(crate) fn nested(expr: Expr) -> Expr {
     match expr {
         plain @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Nested(_)) => {
             plain

@@ -8,16 +8,22 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{Result, exec_err};
 use std::sync::Arc;
 
-/// The schema of [`to_table`]: the lifetime, then the payload.
+/// The schema of [`to_table`]: the lifetime, then the payload, as [`beside`] names it.
 pub fn table_schema(payload: &Schema, time: &DataType) -> SchemaRef {
     let mut fields = vec![Field::new("start", time.clone(), true), Field::new("end", time.clone(), true)];
-    fields.extend(kept(payload).map(|c| payload.field(c).clone()));
+    fields.extend(beside(&["start", "end"], payload));
     Arc::new(Schema::new(fields))
 }
 
-/// The payload columns of a result: one called `start` or `end` gives way to the lifetime.
-fn kept(payload: &Schema) -> impl Iterator<Item = usize> + '_ {
-    (0..payload.fields().len()).filter(|&c| !matches!(payload.field(c).name().as_str(), "start" | "end"))
+/// The payload's columns beside columns of these names: one that is called like them gets a number, `start_1`.
+pub fn beside(taken: &[&str], payload: &Schema) -> Vec<Field> {
+    let free = |name: &String| !taken.contains(&name.as_str()) && payload.field_with_name(name).is_err();
+    let named = |field: &Field| match taken.contains(&field.name().as_str()) {
+        true => (1..).map(|n| format!("{}_{n}", field.name())).find(free),
+        false => None,
+    };
+    let fields = payload.fields().iter();
+    fields.map(|f| named(f).map_or_else(|| Field::clone(f), |name| Field::clone(f).with_name(name))).collect()
 }
 
 /// A batch of intervals and start edges as a table: columns `start` and `end` of type `time` (null where a lifetime has
@@ -32,7 +38,7 @@ pub fn to_table(batch: &Batch, time: &DataType) -> Result<RecordBatch> {
     }
     let ends = batch.other_column();
     let mut columns = vec![instants(&batch.sync, time)?, instants(&ends, time)?];
-    columns.extend(kept(batch.rows.schema_ref()).map(|c| batch.rows.column(c).clone()));
+    columns.extend_from_slice(batch.rows.columns());
     Ok(RecordBatch::try_new(table_schema(batch.rows.schema_ref(), time), columns)?)
 }
 

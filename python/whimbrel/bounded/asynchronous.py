@@ -14,6 +14,7 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from .._whimbrel import Bound, LatencyChart, Prediction
+from ..errors import InvalidError
 from .database import Database, Query, Repaired, open
 from .page import AsyncPage, Page
 
@@ -189,7 +190,13 @@ class AsyncQuery:
 
 
 async def _run(pool: ThreadPoolExecutor, call: Callable[[], _T]) -> _T:
-    return await asyncio.get_running_loop().run_in_executor(pool, call)
+    loop = asyncio.get_running_loop()
+    try:
+        answer = loop.run_in_executor(pool, call)
+    except RuntimeError:
+        # What a pool says that was shut down.
+        raise InvalidError("the database is closed: open it again") from None
+    return await answer
 
 
 def _asynchronous(pool: ThreadPoolExecutor, answer: Any) -> Any:

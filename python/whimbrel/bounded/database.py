@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from .. import _whimbrel as native
 from .._whimbrel import Bound, LatencyChart, Prediction
+from ..errors import InvalidError
 from .page import Page
 
 Executor = Literal["parallel", "simple", "lazy"]
@@ -239,7 +240,10 @@ class Database:
         >>> chart.largest
         20
         """
-        return self._native.chart(sql, slo, limit, list(values))
+        values = list(values)
+        if wrong := [value for value in values if not isinstance(value, int) or not 0 < value < 2**63]:
+            raise InvalidError(f"{wrong[0]!r} is no limit: it takes whole numbers of rows, one or more")
+        return self._native.chart(sql, slo, limit, values)
 
     def tables(self) -> list[str]:
         """List the names of the tables."""

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is known of a table when it is its turn.
 pub(super) struct Known<'a> {
     pub table: &'a Table,
-    /// Columns that equal something, and what.
+    /// Columns that equal something, and what; of a column that is null, that it is.
     pub equal: BTreeMap<usize, Expr>,
     /// Words that are searched for, and in which columns.
     pub words: Vec<(Vec<usize>, Expr)>,
@@ -73,7 +73,9 @@ fn by_unique_key(known: &Known<'_>) -> Vec<Candidate> {
     });
     let found = unique.filter_map(|index| {
         let columns = index.columns();
-        let keys = columns.iter().map(|at| known.equal.get(at).cloned()).collect::<Option<Vec<_>>>()?;
+        // Rows with a null in a unique key are not told apart by it.
+        let key = |at: &usize| known.equal.get(at).filter(|key| !matches!(key, Expr::IsNull(_))).cloned();
+        let keys = columns.iter().map(key).collect::<Option<Vec<_>>>()?;
         let access = match index.kind {
             IndexKind::Primary => Access::Record,
             _ => Access::Unique(Box::new(index.clone())),
@@ -105,6 +107,7 @@ fn by_range(
     for part in &parts {
         match &part.part {
             Part::Column(at) => match known.equal.get(at) {
+                Some(Expr::IsNull(_)) if index.kind != IndexKind::Ordinary => break,
                 Some(expr) => {
                     keys.push(expr.clone());
                     equal.push(*at);
@@ -129,7 +132,9 @@ fn by_range(
         index.kind == IndexKind::Unique && index.columns().iter().any(|at| table.columns[*at].nullable);
     let order = known.order.as_ref().filter(|order| !nulls || order.len() <= rest.len());
     let direction = order.and_then(|order| direction(table, rest, order));
-    let schema = table.rows_with(&equal);
+    // Limits do not count nulls.
+    let not_null = |at: &usize| !matches!(known.equal.get(at), Some(Expr::IsNull(_)));
+    let schema = table.rows_with(&equal.iter().copied().filter(not_null).collect::<Vec<_>>());
     let useful = !keys.is_empty() || interval.is_some() || direction.is_some() || schema.is_some();
     if !useful {
         return None;

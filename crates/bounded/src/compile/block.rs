@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::plan::{Chain, Step};
 use crate::schema::Table;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, JoinType};
+use datafusion::common::{Column, DFSchema, JoinType, TableReference};
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator, SortExpr};
 use std::sync::Arc;
@@ -222,8 +222,13 @@ impl Relation {
     }
 }
 
+/// The column of a relation. Its name is not parsed: `Post` and `a.b` are what they are.
+pub(super) fn of_relation(alias: &str, name: &str) -> Column {
+    Column::new(Some(TableReference::bare(alias)), name)
+}
+
 pub(super) fn column(alias: &str, name: &str) -> Expr {
-    Expr::Column(Column::new(Some(alias), name))
+    Expr::Column(of_relation(alias, name))
 }
 
 fn requalify(expr: Expr, old: &str, new: &str) -> Result<Expr, Stuck> {

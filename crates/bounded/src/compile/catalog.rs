@@ -1,6 +1,8 @@
 //! DataFusion's planner over our schema: from the parser's tree to a `LogicalPlan`.
 
 use super::parameter_number;
+use super::typed::typed;
+use crate::datum::Type;
 use crate::error::{Error, Result};
 use crate::plan::{Chain, Fetch, Source, Step};
 use crate::schema::{Schema, Table};
@@ -11,16 +13,15 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
-use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::expr::{Alias, Placeholder};
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner};
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
+    AggregateUDF, Cast, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
 };
-use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::SqlToRel;
 use datafusion::sql::sqlparser::ast::Statement;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 /// DataFusion's functions and settings; made once, for it takes milliseconds.
@@ -43,7 +44,7 @@ static STATE: LazyLock<SessionState> = LazyLock::new(|| {
 });
 
 /// DataFusion's functions and settings.
-pub(crate) fn state() -> &'static SessionState {
+pub(super) fn state() -> &'static SessionState {
     &STATE
 }
 
@@ -62,9 +63,9 @@ impl<'a> Planner<'a> {
         Planner { schema }
     }
 
-    /// The plan of a statement, as it was written: nothing is optimized.
+    /// The plan of a statement, as it was written but for what its types say: nothing is optimized.
     pub fn plan(&self, statement: Statement) -> Result<LogicalPlan> {
-        Ok(SqlToRel::new(self).sql_statement_to_plan(statement)?)
+        typed(SqlToRel::new(self).sql_statement_to_plan(statement)?)
     }
 }
 
@@ -151,8 +152,39 @@ pub(super) fn placeholders(plan: &LogicalPlan, chain: &Chain) -> Result<BTreeMap
     Ok(types)
 }
 
+/// Parameters that are values of columns as they are: nothing is computed with them, and nothing compared.
+pub(crate) fn stored_alone(plan: &LogicalPlan) -> Result<BTreeSet<usize>> {
+    let (mut stored, mut other) = (BTreeSet::new(), BTreeSet::new());
+    plan.apply_with_subqueries(|node| {
+        let stores = matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Values(_));
+        node.apply_expressions(|expr| {
+            let mut value = expr;
+            while let Expr::Cast(Cast { expr, .. }) | Expr::Alias(Alias { expr, .. }) = value {
+                value = expr;
+            }
+            let alone = stores && matches!(value, Expr::Placeholder(_));
+            value.apply(|expr| {
+                if let Expr::Placeholder(Placeholder { id, .. }) = expr {
+                    let found = if alone { &mut stored } else { &mut other };
+                    found.extend(parameter_number(id));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(stored.difference(&other).copied().collect())
+}
+
 fn see(expr: &Expr, types: &mut BTreeMap<usize, DataType>) -> datafusion::common::Result<()> {
     expr.apply(|expr| {
+        // `?::int` takes a number.
+        if let Expr::Cast(cast) = expr
+            && let Expr::Placeholder(Placeholder { id, field: None }) = cast.expr.as_ref()
+            && let Some(at) = parameter_number(id)
+            && let Some(of) = Type::holding(cast.field.data_type())
+        {
+            types.entry(at).or_insert(of.arrow());
+        }
         if let Expr::Placeholder(Placeholder { id, field: Some(field) }) = expr
             && let Some(at) = parameter_number(id)
             && *field.data_type() != DataType::Null
@@ -194,10 +226,4 @@ fn exprs_of_fetch(
         ends.map(|(expr, _)| expr).try_for_each(each)?;
     }
     Ok(())
-}
-
-/// The expression with casts where its types do not fit.
-pub(crate) fn coerced(expr: Expr, schema: &datafusion::common::DFSchema) -> Result<Expr> {
-    let mut rewriter = TypeCoercionRewriter::new(schema);
-    Ok(expr.rewrite(&mut rewriter)?.data)
 }

@@ -3,7 +3,7 @@
 use super::block::substitute;
 use super::{Compiler, Part, Stuck, Want, catalog, projected, substitute_order};
 use crate::plan::Step;
-use datafusion::logical_expr::{DistinctOn, Expr, LogicalPlan};
+use datafusion::logical_expr::{DistinctOn, Expr, LogicalPlan, SortExpr};
 
 impl Compiler<'_> {
     pub(super) fn distinct(&self, input: &LogicalPlan) -> Result<Part, Stuck> {
@@ -28,6 +28,12 @@ impl Compiler<'_> {
         let selected = selected.collect::<Result<Vec<_>, Stuck>>()?;
         let columns = group.len()..group.len() + selected.len();
         let part = self.grouped(part.chain, group, selected);
-        Ok(Part { outputs: part.outputs[columns].to_vec(), ..part })
+        // Of what rows are ordered by, groups have what they are made by.
+        let of_group = |key: &SortExpr| {
+            let at = on.on_expr.iter().position(|expr| *expr == key.expr)?;
+            Some(SortExpr { expr: part.outputs[at].clone(), ..key.clone() })
+        };
+        let order = order.iter().map_while(of_group).collect();
+        Ok(Part { outputs: part.outputs[columns].to_vec(), order, ..part })
     }
 }

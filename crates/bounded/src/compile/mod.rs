@@ -2,9 +2,10 @@
 //!
 //! 1. `catalog`: DataFusion's planner makes a `LogicalPlan` of the statement, over our schema;
 //! 2. `block`, `subquery`: trees of joins, and subqueries in expressions, become flat lists of relations and predicates;
+//!    `typed` makes their types fit;
 //! 3. `predicates`, `equalities`: what the predicates say that an index can use;
 //! 4. `access`: the ways to one table, and the indexes that would make one;
-//! 5. `turn`, `search`: join order, stops and data-stops, the cheapest chain that has a bound;
+//! 5. `turn`, `lists`, `search`: join order, stops and data-stops, the cheapest chain that has a bound;
 //! 6. here: what stands above the joins (sort, limit, grouping, union), and pages.
 //!
 //! Invariant: compiling looks at the schema and at what the store can do, never at rows. The same statement has the
@@ -15,13 +16,17 @@ mod block;
 mod catalog;
 mod distinct;
 mod equalities;
+mod lists;
+mod lowered;
 mod predicates;
 mod search;
 mod subquery;
 mod turn;
+mod typed;
 pub(crate) mod types;
 
-pub(crate) use catalog::{Planner, coerced, state};
+pub(crate) use catalog::{Planner, stored_alone};
+pub(crate) use lowered::{coerced, physical};
 
 use crate::bound::Bound;
 use crate::error::{Error, Result};
@@ -32,9 +37,10 @@ use crate::text::Parameter;
 use block::{Block, column, substitute};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::expr::{AggregateFunction, Placeholder};
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, FetchType, Limit, LogicalPlan, SkipType, SortExpr, Union, Values,
+    Aggregate, Distinct, Expr, ExprSchemable, FetchType, Limit, LogicalPlan, LogicalPlanBuilder, SkipType,
+    SortExpr, Union, Values,
 };
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -137,6 +143,7 @@ impl<'a> Compiler<'a> {
             }
             part.chain.steps.push(Step::Page { order: total, rows });
         }
+        part.outputs.iter().try_for_each(check)?;
         let names = plan.schema().fields().iter().map(|field| field.name().clone());
         let columns = part.outputs.into_iter().zip(names).collect();
         part.chain.steps.push(Step::Project { columns, qualifier: None });
@@ -308,9 +315,29 @@ impl<'a> Compiler<'a> {
         Ok(part)
     }
 
+    /// Aggregates; a greatest or least value alone is that of the first row by it, where that is cheaper.
     fn aggregate(&self, aggregate: &Aggregate) -> std::result::Result<Part, Stuck> {
-        let input = self.part(&aggregate.input, &Want::default())?;
-        let schema = aggregate.input.schema();
+        let Some(first) = by_extreme(aggregate)? else {
+            return self.aggregated(aggregate, &aggregate.input);
+        };
+        let names = self.aliases.borrow().clone();
+        let of_all = self.aggregated(aggregate, &aggregate.input);
+        let after = self.aliases.replace(names);
+        let of_first = self.aggregated(aggregate, &first);
+        let cost = |part: &Part| (new_indexes(&part.chain).len(), Bound::of(&part.chain).cost());
+        match (of_all, of_first) {
+            (Err(_), Ok(first)) => Ok(first),
+            (Ok(all), Ok(first)) if cost(&first) < cost(&all) => Ok(first),
+            (all, _) => {
+                self.aliases.replace(after);
+                all
+            }
+        }
+    }
+
+    fn aggregated(&self, aggregate: &Aggregate, input: &LogicalPlan) -> std::result::Result<Part, Stuck> {
+        let schema = input.schema();
+        let input = self.part(input, &Want::default())?;
         let rewrite = |exprs: &[Expr]| {
             exprs
                 .iter()
@@ -377,6 +404,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn values(&self, values: &Values) -> std::result::Result<Part, Stuck> {
+        values.values.iter().flatten().try_for_each(check)?;
         let qualifier = self.alias("values");
         let fields: Vec<Field> = values.schema.fields().iter().map(|field| field.as_ref().clone()).collect();
         let outputs: Vec<Expr> = fields
@@ -458,6 +486,32 @@ fn is_joins(plan: &LogicalPlan) -> bool {
         LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
         _ => false,
     }
+}
+
+/// The first row by the value whose `max` or `min` is wanted, and nothing else.
+fn by_extreme(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
+    let ([], [call]) = (aggregate.group_expr.as_slice(), aggregate.aggr_expr.as_slice()) else {
+        return Ok(None);
+    };
+    let Expr::AggregateFunction(AggregateFunction { func, params }) = call.clone().unalias() else {
+        return Ok(None);
+    };
+    let ascending = match func.name() {
+        "min" => true,
+        "max" => false,
+        _ => return Ok(None),
+    };
+    let [value @ Expr::Column(_)] = params.args.as_slice() else { return Ok(None) };
+    // Keys and `max` do not agree about what is not a number.
+    if params.filter.is_some() || lowered::is_double(&value.get_type(aggregate.input.schema())?) {
+        return Ok(None);
+    }
+    let first = LogicalPlanBuilder::from(aggregate.input.as_ref().clone())
+        .filter(value.clone().is_not_null())?
+        .project([value.clone()])?
+        .sort([value.clone().sort(ascending, false)])?
+        .limit(0, Some(1))?;
+    Ok(Some(first.build()?))
 }
 
 /// An order over the columns of a plan, in terms of what these are.

@@ -2,7 +2,9 @@
 
 use super::block::{Block, Rows, equality};
 use super::equalities::Member;
+use super::lowered::as_double;
 use crate::datum::Type;
+use crate::numbers::{Among, Number};
 use crate::plan::Interval;
 use crate::prefix::after_prefix;
 use crate::words::HAS_TOKEN;
@@ -32,6 +34,8 @@ pub(super) enum Says {
     Words(Vec<Column>, Expr),
     /// The column is in the interval.
     Between(Column, Interval),
+    /// The column is null.
+    Null(Column),
     /// Something that no index knows.
     Other,
 }
@@ -69,6 +73,17 @@ fn says(expr: &Expr, block: &Block) -> Says {
             Expr::Column(column) => truth(column, false, block),
             _ => Says::Other,
         },
+        Expr::IsNull(inner) => match inner.as_ref() {
+            Expr::Column(column) if may_be_null(column, block) => Says::Null(column.clone()),
+            _ => Says::Other,
+        },
+        // All that are not null are an interval.
+        Expr::IsNotNull(inner) => match inner.as_ref() {
+            Expr::Column(column) if may_be_null(column, block) => {
+                Says::Between(column.clone(), Interval { lower: None, upper: None })
+            }
+            _ => Says::Other,
+        },
         Expr::IsTrue(inner) => match inner.as_ref() {
             Expr::Column(column) => truth(column, true, block),
             _ => Says::Other,
@@ -76,8 +91,8 @@ fn says(expr: &Expr, block: &Block) -> Says {
         Expr::InList(InList { expr, list, negated: false }) => match expr.as_ref() {
             Expr::Column(column) => match column_type(column, block) {
                 Some(of) => {
-                    let list = list.iter().map(|value| constant(value, &of)).collect::<Option<Vec<_>>>();
-                    list.map_or(Says::Other, |list| Says::In(column.clone(), list))
+                    let list = list.iter().map(|value| sought(value, &of)).collect::<Option<Vec<_>>>();
+                    list.map_or(Says::Other, |list| one_of(column, list, &of))
                 }
                 None => Says::Other,
             },
@@ -111,6 +126,17 @@ fn says(expr: &Expr, block: &Block) -> Says {
             found.map_or(Says::Other, |(column, interval)| Says::Between(column, interval))
         }
         _ => Says::Other,
+    }
+}
+
+/// What equals nothing is not looked for.
+fn one_of(column: &Column, mut list: Vec<Expr>, of: &DataType) -> Says {
+    list.retain(|value| !is_null(value));
+    match list.is_empty() {
+        true => nothing(of).map_or(Says::Other, |nothing| {
+            Says::Equal(Member::Column(column.clone()), Member::Constant(nothing))
+        }),
+        false => Says::In(column.clone(), list),
     }
 }
 
@@ -166,14 +192,15 @@ fn equal(left: &Expr, right: &Expr, block: &Block) -> Says {
     match (left, right) {
         (Expr::Column(left), Expr::Column(right)) => {
             match (column_type(left, block), column_type(right, block)) {
-                (Some(a), Some(b)) if Type::same_keys(&a, &b) => {
+                // `a = a` says that it is not null.
+                (Some(a), Some(b)) if left != right && Type::same_keys(&a, &b) => {
                     Says::Equal(Member::Column(left.clone()), Member::Column(right.clone()))
                 }
                 _ => Says::Other,
             }
         }
         (Expr::Column(column), other) | (other, Expr::Column(column)) => {
-            let value = column_type(column, block).and_then(|of| constant(other, &of));
+            let value = column_type(column, block).and_then(|of| sought(other, &of));
             value.map_or(Says::Other, |value| {
                 Says::Equal(Member::Column(column.clone()), Member::Constant(value))
             })
@@ -196,15 +223,83 @@ fn words(args: &[Expr]) -> Says {
 
 fn compared(column: &Expr, op: Operator, value: &Expr, block: &Block) -> Option<(Column, Interval)> {
     let Expr::Column(column) = column else { return None };
-    let value = constant(value, &column_type(column, block)?)?;
-    let interval = match op {
-        Operator::Gt => Interval { lower: Some((value, false)), upper: None },
-        Operator::GtEq => Interval { lower: Some((value, true)), upper: None },
-        Operator::Lt => Interval { lower: None, upper: Some((value, false)) },
-        Operator::LtEq => Interval { lower: None, upper: Some((value, true)) },
+    let of = column_type(column, block)?;
+    let (lower, with) = match op {
+        Operator::Gt => (true, false),
+        Operator::GtEq => (true, true),
+        Operator::Lt => (false, false),
+        Operator::LtEq => (false, true),
         _ => return None,
     };
-    Some((column.clone(), interval))
+    let end = Some(match value {
+        Expr::Literal(value, _) => end(value, &of, lower, with)?,
+        other => (constant(other, &of)?, with),
+    });
+    let (lower, upper) = if lower { (end, None) } else { (None, end) };
+    Some((column.clone(), Interval { lower, upper }))
+}
+
+/// The end of an interval, and whether it is in it, among the values of the column's type. A null has nothing in it.
+fn end(value: &ScalarValue, of: &DataType, lower: bool, with: bool) -> Option<(Expr, bool)> {
+    let literal = |value| Expr::Literal(value, None);
+    Some(match among(value, of)? {
+        Among::At(value) => (literal(value), with),
+        Among::Above(below) => (literal(below), !lower),
+        Among::BeforeAll(least) if lower => (literal(least), true),
+        Among::BehindAll(greatest) if !lower => (literal(greatest), true),
+        Among::BeforeAll(_) | Among::BehindAll(_) => (nothing(of)?, with),
+    })
+}
+
+/// Where a value lies among those of a type.
+fn among(value: &ScalarValue, of: &DataType) -> Option<Among> {
+    if value.is_null() {
+        return Some(Among::At(ScalarValue::try_from(of).ok()?));
+    }
+    if let Some(among) = Number::of(value).and_then(|number| number.among(of)) {
+        return Some(among);
+    }
+    if let (Some(value), DataType::Float64) = (as_double(value), of) {
+        return Some(Among::At(value));
+    }
+    let cast = value.cast_to(of).ok().filter(|cast| !cast.is_null())?;
+    let back = cast.cast_to(&value.data_type()).ok()?;
+    // An instant is written in more than one way.
+    let instant = matches!((value, of), (ScalarValue::Utf8(_), DataType::Timestamp(..)));
+    match instant || back == *value {
+        true => Some(Among::At(cast)),
+        false => (back < *value && of.is_temporal()).then_some(Among::Above(cast)),
+    }
+}
+
+/// What equals nothing.
+fn nothing(of: &DataType) -> Option<Expr> {
+    Some(Expr::Literal(ScalarValue::try_from(of).ok()?, None))
+}
+
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(value, _) if value.is_null())
+}
+
+/// What a column of this type is looked for by; null if no value of the type is equal to it.
+fn sought(expr: &Expr, of: &DataType) -> Option<Expr> {
+    match expr {
+        Expr::Literal(value, _) => match among(value, of)? {
+            Among::At(value) => Some(Expr::Literal(value, None)),
+            Among::Above(_) | Among::BeforeAll(_) | Among::BehindAll(_) => nothing(of),
+        },
+        other => constant(other, of),
+    }
+}
+
+/// Whether a column of a table can be null there.
+fn may_be_null(column: &Column, block: &Block) -> bool {
+    let Some(alias) = column.relation.as_ref() else { return false };
+    let relation = block.relations.iter().find(|relation| relation.alias == alias.table());
+    relation.is_some_and(|relation| match &relation.rows {
+        Rows::Stored(table) => table.column(&column.name).is_ok_and(|at| table.columns[at].nullable),
+        Rows::Derived(_) => false,
+    })
 }
 
 /// The type of a column of a stored or derived relation.
@@ -220,23 +315,20 @@ pub(super) fn column_type(column: &Column, block: &Block) -> Option<DataType> {
 /// The expression as a value of this type that is the same in all rows, without loss; `None` if it is not one.
 fn constant(expr: &Expr, of: &DataType) -> Option<Expr> {
     match expr {
-        Expr::Literal(value, _) => {
-            let cast = value.cast_to(of).ok()?;
-            let back = cast.cast_to(&value.data_type()).ok()?;
-            // An instant is written in more than one way.
-            let instant = matches!((value, of), (ScalarValue::Utf8(_), DataType::Timestamp(..)));
-            ((instant || back == *value) && !cast.is_null()).then(|| Expr::Literal(cast, None))
-        }
+        Expr::Literal(value, _) => match among(value, of)? {
+            Among::At(value) if !value.is_null() => Some(Expr::Literal(value, None)),
+            _ => None,
+        },
         Expr::Placeholder(Placeholder { id, field }) => {
             let given = field.as_ref().map(|field| field.data_type());
             let same = given.is_none_or(|given| Type::same_keys(given, of) || *given == DataType::Null);
             same.then(|| super::types::placeholder(id, given.filter(|g| **g != DataType::Null).unwrap_or(of)))
         }
         other if columns(other).is_empty() => match (super::types::of_constant(other)?, of) {
-            (given, of) if given == *of => Some(other.clone()),
+            ((typed, given), of) if Type::same_keys(&given, of) => Some(typed),
             // A written instant has nanoseconds, a stored one microseconds.
-            (DataType::Timestamp(_, None), DataType::Timestamp(..)) => {
-                Some(Expr::Cast(datafusion::logical_expr::Cast::new(Box::new(other.clone()), of.clone())))
+            ((typed, DataType::Timestamp(_, None)), DataType::Timestamp(..)) => {
+                Some(Expr::Cast(datafusion::logical_expr::Cast::new(Box::new(typed), of.clone())))
             }
             _ => None,
         },

@@ -11,22 +11,19 @@
 //! its last relation.
 
 use super::access::{Candidate, Known, candidates};
-use super::block::{Block, Kept, Relation, Rows};
+use super::block::{Block, Kept, Relation, Rows, of_relation};
 use super::equalities::{Equalities, Member};
+use super::lists::{MOST_LISTS, list_column};
 use super::predicates::{Predicate, Says, columns};
 use super::turn::Intervals;
 use super::{Compiler, DeadEnd, Stuck, Want};
 use crate::bound::Bound;
 use crate::error::Error;
-use crate::plan::{Access, Chain, Fetch, Hint, Keep, List, Source, Step};
+use crate::plan::{Access, Chain, Fetch, Hint, Keep, Source, Step};
 use crate::schema::Table;
-use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, SortExpr};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Lists that can be where a chain begins: more are checked row by row.
-const MOST_LISTS: usize = 3;
 
 /// A chain, and what is known of its rows.
 #[derive(Debug, Clone)]
@@ -63,6 +60,9 @@ pub(super) fn search(
         dead_end = dead_end.or(search.dead_end);
     }
     match (best, dead_end) {
+        (Some(best), _) if best.done.len() < inner.len() => {
+            Err(Error::Internal("a predicate of the query is not in its plan".into()).into())
+        }
         (Some(best), _) => {
             Ok(Found { chain: best.chain, ordered: best.ordered, stopped: best.stop == Stop::Done })
         }
@@ -85,15 +85,7 @@ fn no_reason() -> Stuck {
     Error::Internal("the search of a join order found neither a plan nor a reason".into()).into()
 }
 
-/// The column of a list that a chain can begin with.
-fn list_column<'p>(predicate: &'p Predicate, block: &Block) -> Option<(&'p Column, &'p [Expr])> {
-    let Says::In(column, values) = &predicate.says else { return None };
-    let alias = column.relation.as_ref()?.table();
-    let relation = block.relations.iter().find(|relation| relation.alias == alias)?;
-    (relation.outer.is_none() && matches!(relation.rows, Rows::Stored(_))).then_some((column, values))
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stop {
     /// There is none.
     No,
@@ -127,7 +119,7 @@ impl State {
 }
 
 pub(super) struct Search<'a> {
-    compiler: &'a Compiler<'a>,
+    pub compiler: &'a Compiler<'a>,
     pub block: &'a Block,
     pub want: &'a Want,
     pub outputs: &'a [Expr],
@@ -135,7 +127,15 @@ pub(super) struct Search<'a> {
     pub facts: Equalities,
     best: Option<State>,
     dead_end: Option<DeadEnd>,
+    /// What it cost to come to where all that follows is the same.
+    seen: BTreeMap<Place, Vec<Cost>>,
 }
+
+/// What decides about all that follows: the relations that are there, the predicates that are done, the stop, the order.
+type Place = (BTreeSet<String>, BTreeSet<usize>, Stop, bool);
+
+/// What a state has cost, and what decides how much more it will.
+type Cost = [u64; 6];
 
 impl<'a> Search<'a> {
     fn new(
@@ -155,7 +155,28 @@ impl<'a> Search<'a> {
             facts: Equalities::default(),
             best,
             dead_end: None,
+            seen: BTreeMap::new(),
         }
+    }
+
+    /// Whether another order of the same relations has come here at no more cost: there are more orders than sets.
+    fn was_here(&mut self, state: &State) -> bool {
+        let place = (state.joined.iter().cloned().collect(), state.done.clone(), state.stop, state.ordered);
+        let bound = &state.bound;
+        let cost = [
+            bound.cost(),
+            bound.rows,
+            bound.rounds,
+            bound.tuples,
+            state.new_indexes as u64,
+            state.chain.steps.len() as u64,
+        ];
+        let seen = self.seen.entry(place).or_default();
+        let dominated = seen.iter().any(|known| known.iter().zip(&cost).all(|(known, cost)| known <= cost));
+        if !dominated {
+            seen.push(cost);
+        }
+        dominated
     }
 
     /// What the chain begins with: these lists, or the derived relation, or the call.
@@ -207,26 +228,8 @@ impl<'a> Search<'a> {
         Ok(Some(state))
     }
 
-    /// Puts the lists in place of their predicates.
-    fn lists(&mut self, chosen: Vec<usize>) -> Vec<List> {
-        let mut lists = Vec::new();
-        for at in chosen {
-            let Says::In(column, values) = self.predicates[at].says.clone() else { continue };
-            let Some(of) = super::predicates::column_type(&column, self.block) else { continue };
-            let alias = format!("list{}", lists.len() + 1);
-            let most = self.compiler.list_length(&values);
-            let value = Column::new(Some(alias.as_str()), "value");
-            let predicate = &mut self.predicates[at];
-            predicate.relations.insert(alias.clone());
-            predicate.expr = Expr::Column(column.clone()).eq(Expr::Column(value.clone()));
-            predicate.says = Says::Equal(Member::Column(column), Member::Column(value));
-            lists.push(List { alias, of, values, most });
-        }
-        lists
-    }
-
     fn descend(&mut self, state: &State) {
-        if self.best.as_ref().is_some_and(|best| best.rank() <= state.rank()) {
+        if self.best.as_ref().is_some_and(|best| best.rank() <= state.rank()) || self.was_here(state) {
             return;
         }
         let left: Vec<&Relation> =
@@ -305,7 +308,9 @@ impl<'a> Search<'a> {
         }
         if let Some((most, hint)) = limit(relation, way, &joined) {
             let mut next = joined.with(most, hint);
-            next.ordered |= state.bound.rows == 1 && way.ordered;
+            // Of a subquery whose first row is kept, the way has the subquery's order.
+            let of_query = matches!(relation.kept, Kept::All);
+            next.ordered |= of_query && state.bound.rows == 1 && way.ordered;
             if let Some(stopped) = self.stopped_here(&next) {
                 self.descend(&stopped);
             }
@@ -412,14 +417,12 @@ impl<'a> Search<'a> {
                     && referring.references().any(|key| {
                         key.table == table.name
                             && key.columns.iter().zip(table.key_columns()).all(|(from_column, to)| {
-                                let from = Member::Column(Column::new(
-                                    Some(from.alias.as_str()),
+                                let from = Member::Column(of_relation(
+                                    &from.alias,
                                     &referring.columns[*from_column].name,
                                 ));
-                                let to = Member::Column(Column::new(
-                                    Some(relation.alias.as_str()),
-                                    &table.columns[to].name,
-                                ));
+                                let to =
+                                    Member::Column(of_relation(&relation.alias, &table.columns[to].name));
                                 !referring.columns[*from_column].nullable && self.facts.same(&from, &to)
                             })
                     })
@@ -438,11 +441,15 @@ impl<'a> Search<'a> {
         let mut next = state.clone();
         next.joined.push(relation.alias.clone());
         next.new_indexes += usize::from(way.new);
-        let member =
-            |at: usize| Member::Column(Column::new(Some(relation.alias.as_str()), &table.columns[at].name));
+        let member = |at: usize| Member::Column(of_relation(&relation.alias, &table.columns[at].name));
         let mut local = next.known.clone();
+        let mut null = BTreeSet::new();
         for (at, key) in way.equal.iter().zip(way.keys_of_columns()) {
             let source = match key {
+                Expr::IsNull(_) => {
+                    null.extend(self.nulls(relation, table).remove(at));
+                    continue;
+                }
                 Expr::Column(column) => Member::Column(column.clone()),
                 other => Member::Constant(other.clone()),
             };
@@ -451,7 +458,9 @@ impl<'a> Search<'a> {
         // Of a left join these are places in what it says, else in the predicates of the query.
         let in_interval = way.interval.map_or(&[][..], |column| intervals[&column].1.as_slice());
         let on = relation.outer.iter().flatten().enumerate().filter(|(at, expr)| {
-            !in_interval.contains(at) && !implied(&Predicate::of(expr, self.block), &local)
+            !in_interval.contains(at)
+                && !null.contains(at)
+                && !implied(&Predicate::of(expr, self.block), &local)
         });
         let on: Vec<Expr> = on.map(|(_, expr)| expr.clone()).collect();
         if relation.outer.is_none() {
@@ -463,6 +472,7 @@ impl<'a> Search<'a> {
         }
         if relation.outer.is_none() {
             made_true.extend(in_interval);
+            made_true.extend(null);
         }
         next.done.extend(made_true);
         let residual = self.residual(&mut next);

@@ -1,7 +1,7 @@
 //! What is known of a relation when it is its turn: what its columns equal, what is searched for in them, in which order
 //! they would have to come, and which of them anything else needs.
 
-use super::block::{Kept, Relation};
+use super::block::{Kept, Relation, column, of_relation};
 use super::equalities::{Equalities, Member};
 use super::predicates::{Predicate, Says, columns};
 use super::search::{Search, State};
@@ -10,6 +10,7 @@ use crate::plan::Interval;
 use crate::schema::Table;
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, SortExpr};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Intervals of columns, with the predicates that they were put together from.
@@ -27,7 +28,7 @@ impl Search<'_> {
         facts
     }
 
-    /// The columns of a table that equal a constant or a column that is there.
+    /// The columns of a table that equal a constant or a column that is there, or are null.
     pub(super) fn equal(
         &self,
         state: &State,
@@ -36,8 +37,8 @@ impl Search<'_> {
         facts: &Equalities,
     ) -> BTreeMap<usize, Expr> {
         let mut equal = BTreeMap::new();
-        for (at, column) in table.columns.iter().enumerate() {
-            let member = Member::Column(Column::new(Some(relation.alias.as_str()), &column.name));
+        for (at, of_table) in table.columns.iter().enumerate() {
+            let member = Member::Column(of_relation(&relation.alias, &of_table.name));
             let constant = facts.equals(&member).find(|other| matches!(other, Member::Constant(_)));
             let there = || {
                 facts
@@ -47,6 +48,10 @@ impl Search<'_> {
             if let Some(source) = constant.or_else(there) {
                 equal.insert(at, source.expr());
             }
+        }
+        for at in self.nulls(relation, table).into_keys() {
+            let column = column(&relation.alias, &table.columns[at].name);
+            equal.entry(at).or_insert_with(|| column.is_null());
         }
         equal
     }
@@ -71,13 +76,29 @@ impl Search<'_> {
         found.collect()
     }
 
+    /// What is said of the rows of a relation: by the query, or by the left join whose right side it is.
+    fn said_of(&self, relation: &Relation) -> Cow<'_, [Predicate]> {
+        match &relation.outer {
+            Some(on) => on.iter().map(|expr| Predicate::of(expr, self.block)).collect(),
+            None => Cow::Borrowed(self.predicates.as_slice()),
+        }
+    }
+
+    /// Columns of this relation that have to be null, and the predicates that say so.
+    pub(super) fn nulls(&self, relation: &Relation, table: &Table) -> BTreeMap<usize, usize> {
+        let said = self.said_of(relation);
+        let found = said.iter().enumerate().filter_map(|(place, predicate)| match &predicate.says {
+            Says::Null(column) => Some((places(std::slice::from_ref(column), relation, table)?[0], place)),
+            _ => None,
+        });
+        found.collect()
+    }
+
     /// Intervals of columns of this relation, with the predicates that they were put together from: of the query, or
     /// of the left join whose right side it is.
     pub(super) fn intervals(&self, relation: &Relation, table: &Table) -> Intervals {
         let mut found: Intervals = BTreeMap::new();
-        let of_join: Option<Vec<Predicate>> =
-            relation.outer.as_ref().map(|on| on.iter().map(|expr| Predicate::of(expr, self.block)).collect());
-        for (place, predicate) in of_join.as_ref().unwrap_or(&self.predicates).iter().enumerate() {
+        for (place, predicate) in self.said_of(relation).iter().enumerate() {
             let Says::Between(column, interval) = &predicate.says else { continue };
             let Some(at) = places(std::slice::from_ref(column), relation, table).map(|at| at[0]) else {
                 continue;

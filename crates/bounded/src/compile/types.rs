@@ -1,10 +1,13 @@
 //! Types of expressions and of the columns of chains.
 
+use super::lowered::coerced;
+use crate::datum::Type;
 use crate::plan::{Chain, Fetch, Keep, Source, Step};
 use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::expr::Placeholder;
-use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable};
 use std::sync::Arc;
 
 /// The columns of the rows, after each step; qualified.
@@ -115,7 +118,11 @@ fn named(
     schema: &DFSchema,
     qualifier: &Option<TableReference>,
 ) -> datafusion::common::Result<(Option<TableReference>, Field)> {
-    let field = expr.to_field(schema)?.1;
+    // As it will run: casts decide about the digits of a decimal.
+    let field = match coerced(expr.clone(), schema) {
+        Ok(coerced) => coerced.to_field(schema)?.1,
+        Err(_) => expr.to_field(schema)?.1,
+    };
     Ok((qualifier.clone(), Field::new(name, field.data_type().clone(), field.is_nullable())))
 }
 
@@ -125,9 +132,39 @@ pub(super) fn column_of(chain: &Chain, name: &str) -> Option<DataType> {
     columns.0.iter().find(|(_, field)| field.name() == name).map(|(_, field)| field.data_type().clone())
 }
 
-/// The type of an expression without columns.
-pub(super) fn of_constant(expr: &Expr) -> Option<DataType> {
-    expr.get_type(&DFSchema::empty()).ok()
+/// An expression without columns, with its type. A parameter of which nothing is known is a text.
+pub(super) fn of_constant(expr: &Expr) -> Option<(Expr, DataType)> {
+    let typed = expr.clone().transform_down(|expr| {
+        Ok(match &expr {
+            // `?::int` takes a number.
+            Expr::Cast(cast) => match (untyped(&cast.expr), Type::holding(cast.field.data_type())) {
+                (Some(id), Some(of)) => {
+                    let expr = Box::new(placeholder(id, &of.arrow()));
+                    Transformed::yes(Expr::Cast(Cast { expr, field: cast.field.clone() }))
+                }
+                _ => Transformed::no(expr),
+            },
+            other => match untyped(other) {
+                Some(id) => Transformed::yes(placeholder(id, &DataType::Utf8)),
+                None => Transformed::no(expr),
+            },
+        })
+    });
+    let typed = typed.ok()?.data;
+    let of = coerced(typed.clone(), &DFSchema::empty()).ok()?.get_type(&DFSchema::empty()).ok()?;
+    Some((typed, of))
+}
+
+/// A parameter of which nothing is known.
+fn untyped(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Placeholder(Placeholder { id, field })
+            if field.as_ref().is_none_or(|field| *field.data_type() == DataType::Null) =>
+        {
+            Some(id)
+        }
+        _ => None,
+    }
 }
 
 /// A parameter with its type.

@@ -2,15 +2,15 @@
 
 use super::local::{self, Local, Scope};
 use super::rows::{Call, Rows};
-use crate::compile::coerced;
+use crate::compile::{coerced, physical};
 use crate::error::{Error, Result};
 use datafusion::arrow::array::{ArrayRef, UInt32Array};
-use datafusion::arrow::compute::take;
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::compute::{CastOptions, cast_with_options, take};
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment};
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable};
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ struct One {
     function: Arc<AggregateFunctionExpr>,
     args: Vec<Local>,
     filter: Option<Local>,
+    /// The type of the result, where it is computed with more digits.
+    narrowed: Option<DataType>,
 }
 
 impl Grouping {
@@ -75,9 +77,18 @@ impl One {
     fn new(expr: &Expr, scope: &Arc<Scope>) -> Result<One> {
         let bound = coerced(scope.bound(expr)?, &scope.schema)?;
         let plain = bound.clone().unalias();
-        let Expr::AggregateFunction(AggregateFunction { func, params }) = plain else {
+        let Expr::AggregateFunction(AggregateFunction { func, mut params }) = plain else {
             return Err(Error::Internal(format!("{expr} is not an aggregate")));
         };
+        let mut narrowed = None;
+        if func.name() == "sum"
+            && let [arg] = params.args.as_mut_slice()
+            && arg.get_type(&scope.schema)? == DataType::Int64
+        {
+            // A sum of whole numbers wraps around, one of decimals has room.
+            *arg = Expr::Cast(Cast::new(Box::new(arg.clone()), DataType::Decimal128(19, 0)));
+            narrowed = Some(DataType::Int64);
+        }
         if !params.order_by.is_empty() {
             return Err(Error::invalid(format!(
                 "{expr}: an aggregate over sorted rows is not supported; sort the rows you get"
@@ -85,10 +96,7 @@ impl One {
         }
         let args = params.args.iter().map(|arg| Local::new(arg, scope)).collect::<Result<Vec<_>>>()?;
         let filter = params.filter.as_ref().map(|filter| Local::new(filter, scope)).transpose()?;
-        let physical = params
-            .args
-            .iter()
-            .map(|arg| Ok(crate::compile::state().create_physical_expr(arg.clone(), &scope.schema)?));
+        let physical = params.args.iter().map(|arg| physical(arg.clone(), &scope.schema));
         let schema = Arc::new(Schema::new(scope.schema.fields().iter().cloned().collect::<Vec<_>>()));
         let function = AggregateExprBuilder::new(func, physical.collect::<Result<_>>()?)
             .schema(schema)
@@ -96,7 +104,7 @@ impl One {
             .with_distinct(params.distinct)
             .with_ignore_nulls(params.null_treatment == Some(NullTreatment::IgnoreNulls))
             .build()?;
-        Ok(One { function: Arc::new(function), args, filter })
+        Ok(One { function: Arc::new(function), args, filter, narrowed })
     }
 
     fn run(&self, rows: &Rows, groups: &[Vec<u32>], call: &Call<'_>) -> Result<ArrayRef> {
@@ -118,9 +126,14 @@ impl One {
             accumulator.update_batch(&values)?;
             results.push(accumulator.evaluate()?);
         }
-        match results.is_empty() {
-            true => Ok(datafusion::arrow::array::new_empty_array(self.function.field().data_type())),
-            false => Ok(ScalarValue::iter_to_array(results)?),
-        }
+        let results = match results.is_empty() {
+            true => datafusion::arrow::array::new_empty_array(self.function.field().data_type()),
+            false => ScalarValue::iter_to_array(results)?,
+        };
+        let Some(of) = &self.narrowed else { return Ok(results) };
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        cast_with_options(&results, of, &options).map_err(|_| {
+            Error::Data("a sum is too large for bigint: sum decimals, cast(… as decimal(38, 0))".to_string())
+        })
     }
 }

@@ -74,6 +74,8 @@ enum From {
     Column(usize),
     /// The same for all rows.
     Constant(Local),
+    /// It is null that is looked for.
+    Null,
 }
 
 #[derive(Debug)]
@@ -203,6 +205,7 @@ impl Fetcher {
         let keys = fetch.keys.iter().zip(&parts).map(|(expr, part)| {
             let from = match expr {
                 Expr::Column(column) => From::Column(scope.place(column)?),
+                Expr::IsNull(_) => From::Null,
                 other => From::Constant(Local::new(other, &constants)?),
             };
             Ok(KeyValue { from, order: part.order, word: part.column().is_none() })
@@ -259,7 +262,7 @@ impl Fetcher {
         let unit = Rows::unit();
         let constants = self.keys.iter().map(|key| match &key.from {
             From::Constant(expr) => Ok(Some(expr.value(&unit, call)?)),
-            From::Column(_) => Ok(None),
+            From::Column(_) | From::Null => Ok(None),
         });
         constants.collect()
     }
@@ -270,6 +273,10 @@ impl Fetcher {
         out.extend_from_slice(&self.prefix);
         for (key, constant) in self.keys.iter().zip(constants) {
             let value = match (&key.from, constant) {
+                (From::Null, _) => {
+                    keys::encode(Datum::Null, key.order, &mut out);
+                    continue;
+                }
                 (From::Column(at), _) => Datum::of(&rows.columns[*at], row)?,
                 (From::Constant(_), Some(constant)) => Datum::of(constant, 0)?,
                 (From::Constant(_), None) => Datum::Null,

@@ -5,7 +5,7 @@
 
 use super::rows::{Call, Rows};
 use crate::compile::types::Columns;
-use crate::compile::{parameter_number, state};
+use crate::compile::{parameter_number, physical};
 use crate::datum::Datum;
 use crate::error::{Error, Result};
 use crate::keys::{self, KeyOrder};
@@ -92,7 +92,7 @@ impl Local {
             Expr::Column(column) => Some(scope.place(column)?).filter(|at| *at < scope.columns),
             _ => None,
         };
-        let expr = state().create_physical_expr(bound, &scope.schema)?;
+        let expr = physical(bound, &scope.schema)?;
         Ok(Local { expr, column, scope: scope.clone() })
     }
 

@@ -15,7 +15,7 @@ mod rows;
 mod run;
 
 pub(crate) use program::Program;
-pub(crate) use rows::{Call, typed};
+pub(crate) use rows::{Call, beyond, held, typed};
 
 pub use rows::Argument;
 

@@ -3,6 +3,7 @@
 use super::Executor;
 use crate::cursor::Place;
 use crate::error::{Error, Result};
+use crate::numbers::{Among, Number};
 use crate::plan::ParameterType;
 use crate::store::Store;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, UInt32Array};
@@ -119,8 +120,7 @@ impl<'a> Call<'a> {
                         )));
                     }
                     call.values.push(ScalarValue::try_from(&parameter.of)?.to_array()?);
-                    let values =
-                        values.iter().map(|value| typed(value, parameter, at)).collect::<Result<Vec<_>>>()?;
+                    let values = held(values, parameter, at)?;
                     let list = match values.is_empty() {
                         true => datafusion::arrow::array::new_empty_array(&parameter.of),
                         false => ScalarValue::iter_to_array(values)?,
@@ -142,7 +142,30 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The value as its parameter has it.
+/// The values of a list, as the column that they are looked for in has them; the others are not there.
+pub(crate) fn held(values: &[ScalarValue], parameter: &ParameterType, at: usize) -> Result<Vec<ScalarValue>> {
+    let found = values.iter().filter_map(|value| {
+        match Number::of(value).and_then(|number| number.among(&parameter.of)) {
+            Some(Among::At(value)) => Some(Ok(value)),
+            Some(_) => None,
+            None => Some(typed(value, parameter, at)),
+        }
+    });
+    found.collect()
+}
+
+/// Numbers that are given for parameters whose type cannot hold them, with the places of these.
+pub(crate) fn beyond(types: &[ParameterType], given: &[Argument]) -> Vec<(usize, Number)> {
+    let all = types.iter().zip(given).enumerate();
+    let found = all.filter_map(|(at, (parameter, argument))| {
+        let Argument::One(value) = argument else { return None };
+        let number = Number::of(value)?;
+        (!matches!(number.among(&parameter.of)?, Among::At(_))).then_some((at, number))
+    });
+    found.collect()
+}
+
+/// The value as its parameter has it: a number is rounded, as it is where it is stored.
 pub(crate) fn typed(value: &ScalarValue, parameter: &ParameterType, at: usize) -> Result<ScalarValue> {
     if value.data_type() == parameter.of {
         return Ok(value.clone());
@@ -154,6 +177,11 @@ pub(crate) fn typed(value: &ScalarValue, parameter: &ParameterType, at: usize) -
             parameter.of
         ))
     };
+    if let Some(number) = Number::of(value)
+        && number.among(&parameter.of).is_some()
+    {
+        return number.nearest(&parameter.of).ok_or_else(wrong);
+    }
     let cast = value.cast_to(&parameter.of).map_err(|_| wrong())?;
     if cast.is_null() && !value.is_null() {
         return Err(wrong());

@@ -10,6 +10,9 @@ use std::fmt;
 /// The measures of a query, in the order in which they are written.
 const MEASURES: [&str; 7] = ["requests", "rounds", "tuples", "bytes", "rows", "conditions", "writes"];
 
+/// What lines of a merge that nobody has finished begin with.
+const CONFLICT: [&str; 4] = ["<<<<<<<", "|||||||", "=======", ">>>>>>>"];
+
 const HEAD: &str = "\
 # What each query costs at most, written by `whimbrel lint --lock FILE --update`.
 # A number that rises is seen here, in review; `whimbrel lint --lock FILE` fails until it was.
@@ -56,22 +59,37 @@ impl Lock {
                 continue;
             }
             let Some(measure) = line.strip_prefix("  ") else {
-                lock.queries.insert(line.trim().to_string(), Locked::Bounded(BTreeMap::new()));
-                query = Some(line.trim().to_string());
+                let name = line.trim().to_string();
+                if CONFLICT.iter().any(|mark| name.starts_with(mark)) {
+                    return Err(wrong());
+                }
+                if lock.queries.insert(name.clone(), Locked::Bounded(BTreeMap::new())).is_some() {
+                    return Err(Error::invalid(format!(
+                        "line {}: {name} is there twice: keep one, or write the file anew with --update",
+                        number + 1
+                    )));
+                }
+                query = Some(name);
                 continue;
             };
             let held = query.as_ref().and_then(|query| lock.queries.get_mut(query)).ok_or_else(wrong)?;
             let (name, value) = measure.split_once(' ').ok_or_else(wrong)?;
             if name == "unbounded" {
+                if *held != Locked::Bounded(BTreeMap::new()) {
+                    return Err(wrong());
+                }
                 *held = Locked::Unbounded(value.trim().to_string());
                 continue;
             }
             let name = MEASURES.iter().find(|known| **known == name).ok_or_else(wrong)?;
             let value = value.trim().parse().map_err(|_| wrong())?;
-            match held {
-                Locked::Bounded(measures) => measures.insert(name, value),
-                Locked::Unbounded(_) => return Err(wrong()),
+            let twice = match held {
+                Locked::Bounded(measures) => measures.insert(name, value).is_some(),
+                Locked::Unbounded(_) => true,
             };
+            if twice {
+                return Err(wrong());
+            }
         }
         Ok(lock)
     }
@@ -163,6 +181,15 @@ mod tests {
         assert!(Lock::parse(&text).is_ok_and(|parsed| parsed == lock), "{text}");
         assert!(Lock::parse("a\n  reqests 1").unwrap_err().to_string().contains("line 2"));
         assert!(Lock::parse("  requests 1").is_err());
+        for (text, line) in [
+            ("a\n  requests 1\n<<<<<<< HEAD\nb\n", "line 3"),
+            ("a\n  requests 1\n=======\n", "line 3"),
+            ("a\n  requests 1\n\na\n  requests 2\n", "line 4"),
+            ("a\n  requests 1\n  requests 2\n", "line 3"),
+            ("a\n  requests 1\n  unbounded why\n", "line 3"),
+        ] {
+            assert!(Lock::parse(text).is_err_and(|error| error.to_string().contains(line)), "{text}");
+        }
     }
 
     #[test]

@@ -216,8 +216,8 @@ pub fn check(input: &Input) -> Result<Report> {
         true => plain::database(store, &input.schema, input.most_values, &mut report)?,
         false => created(store, &input.schema, &mut report)?,
     };
-    // Behind a schema that is not whole every query would be wrong.
-    if !report.failed() {
+    // Behind a schema of ours that is not whole every query would be wrong; one of others is never wholly understood.
+    if input.plain_sql || !report.failed() {
         let statements = input
             .queries
             .iter()
@@ -229,7 +229,11 @@ pub fn check(input: &Input) -> Result<Report> {
                 .iter()
                 .try_for_each(|(source, statement)| indexed(&database, source, statement, &mut report))?;
         }
-        statements.iter().for_each(|(source, statement)| one(&database, source, statement, &mut report));
+        no_doubles(&statements, &mut report);
+        let open = input.plain_sql && input.most_values.is_none();
+        statements
+            .iter()
+            .for_each(|(source, statement)| one(&database, source, statement, open, &mut report));
         if let Some(lock) = &input.lock {
             compare(lock, input, &mut report);
         }
@@ -264,6 +268,24 @@ fn name_of(statement: &Statement<'_>, place: &Place) -> String {
     noted.map_or_else(|| format!("{}:{}", place.file, place.line), str::to_string)
 }
 
+/// Finds names that two queries have.
+fn no_doubles(statements: &[(&Source, Statement<'_>)], report: &mut Report) {
+    let mut first: BTreeMap<String, Place> = BTreeMap::new();
+    for (source, statement) in statements {
+        let place = source.place(statement.span.clone());
+        let name = name_of(statement, &place);
+        match first.get(&name) {
+            Some(first) => {
+                let message = format!("{}:{} has a query {name:?} already", first.file, first.line);
+                report.find(Rule::DuplicateName, place, Some(name), message);
+            }
+            None => {
+                first.insert(name, place);
+            }
+        }
+    }
+}
+
 /// Makes the indexes that a statement needs, as `prepare` will.
 fn indexed(
     database: &Database,
@@ -290,21 +312,34 @@ fn needed(database: &Database, compiled: &Compiled) -> Result<Vec<String>> {
         .collect()
 }
 
-/// Compiles one statement.
-fn one(database: &Database, source: &Source, statement: &Statement<'_>, report: &mut Report) {
+/// Compiles one statement. Of open arrays nobody has said how long they can be.
+fn one(
+    database: &Database,
+    source: &Source,
+    statement: &Statement<'_>,
+    open_arrays: bool,
+    report: &mut Report,
+) {
     let place = source.place(statement.span.clone());
     let name = name_of(statement, &place);
-    if let Some(first) = report.queries.iter().find(|query| query.name == name) {
-        let message = format!("{}:{} has a query {name:?} already", first.place.file, first.place.line);
-        report.find(Rule::DuplicateName, place.clone(), Some(name.clone()), message);
-    }
     // PostgreSQL has no words for it: there it stands in a comment.
     let allowed = statement
         .noted("allow unbounded ")
         .map(|reason| format!("{} allow unbounded {reason}", statement.text));
     let compiled = match database.compile(allowed.as_deref().unwrap_or(statement.text)) {
         Ok(compiled) => compiled,
-        Err(error) => return report.wrong(Rule::InvalidQuery, source, statement, Some(name), error),
+        Err(error) => {
+            let unbounded = matches!(error, Error::Unbounded(_));
+            report.wrong(Rule::InvalidQuery, source, statement, Some(name), error);
+            if let Some(finding) = report.findings.last_mut()
+                && unbounded
+                && open_arrays
+                && statement.text.to_lowercase().replace(' ', "").contains("=any($")
+            {
+                finding.message += "; --most-values says how many values an array of = any(…) can have";
+            }
+            return;
+        }
     };
     for index in needed(database, &compiled).unwrap_or_default() {
         let message = format!("reads more than it returns without an index: {index}");

@@ -15,7 +15,7 @@ use super::{Report, Rule, Skipped};
 use crate::database::Database;
 use crate::dialect::{Dialect, bare, last, plain_type};
 use crate::error::Result;
-use crate::schema::{Change, Schema};
+use crate::schema::{Change, Schema, is_known};
 use crate::store::MemoryStore;
 use crate::text::{self, DeclaredLimit, Parsed};
 use datafusion::sql::sqlparser::ast::{
@@ -111,6 +111,7 @@ impl<'s> Read<'s> {
             Ok([Sql::Drop { object_type: ObjectType::Index, names, .. }]) => {
                 self.indexes.retain(|made| !names.iter().any(|name| last(name) == index_name(&made.what)));
             }
+            Err(_) if is_identity(statement.text) => self.skipped.add(source, statement, 2),
             // What the parser does not know may still be about tables: then it is no use to go on without.
             Err(error) if ["create table", "alter table"].contains(&statement.opening(2).as_str()) => {
                 let error = text::syntax(error.clone());
@@ -197,7 +198,14 @@ impl<'s> Read<'s> {
                 let what = (name.clone(), key);
                 self.references.push(Made { what, source: made.source, statement: made.statement.clone() });
             }
-            let change = Change::CreateTable { table: Box::new(self.tamed(made.what)), limits: vec![] };
+            let mut table = self.tamed(made.what);
+            for column in table.columns.iter_mut().filter(|column| !is_known(&column.data_type)) {
+                let place = made.source.place(made.statement.span.clone());
+                let message = format!("{name}.{}: {} counts as text", column.name, column.data_type);
+                report.find(Rule::Skipped, place, None, message);
+                column.data_type = DataType::Text;
+            }
+            let change = Change::CreateTable { table: Box::new(table), limits: vec![] };
             apply(&mut schema, &change, made.source, &made.statement, report);
         }
         for Made { what: (table, key), source, statement } in std::mem::take(&mut self.references) {
@@ -348,6 +356,16 @@ fn without_key(table: &mut CreateTable, name: &str) -> bool {
         });
     }
     keys(table) < before
+}
+
+/// Whether a statement only says where the values of a column come from, as dumps do of each identity column.
+fn is_identity(statement: &str) -> bool {
+    let words: Vec<String> = statement.split_whitespace().map(str::to_lowercase).collect();
+    let after =
+        words.windows(3).any(|three| three[0] == "alter" && three[1] == "column" && three[2] != "type");
+    let others = [" add constraint ", " add column ", " drop "];
+    let text = words.join(" ");
+    after && text.contains(" add generated ") && !others.iter().any(|other| text.contains(other))
 }
 
 /// Whether every row is in an index, in the order of columns.

@@ -100,7 +100,8 @@ impl<'s> Splitter<'s> {
         let rest = self.rest();
         let first = rest.chars().next().unwrap_or(' ');
         match first {
-            c if c.is_whitespace() => self.at += c.len_utf8(),
+            // A mark of the byte order, as some editors begin a file with.
+            c if c.is_whitespace() || c == '\u{FEFF}' => self.at += c.len_utf8(),
             '-' if rest.starts_with("--") => self.comment(line(rest)),
             '/' if rest.starts_with("/*") => self.comment(block_comment(rest)),
             '\\' if self.first.is_none() => self.at += line(rest),

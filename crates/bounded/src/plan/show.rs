@@ -123,6 +123,9 @@ fn fetched(fetch: &Fetch, single: bool) -> String {
 }
 
 fn between(interval: &Interval) -> String {
+    if interval.lower.is_none() && interval.upper.is_none() {
+        return ", not null".to_string();
+    }
     let lower =
         interval.lower.as_ref().map(|(expr, with)| format!(", {} {expr}", if *with { ">=" } else { ">" }));
     let upper =

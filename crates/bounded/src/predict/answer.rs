@@ -216,8 +216,11 @@ fn band(all: &[Distribution], quantile: f64, error: f64) -> (Duration, Duration)
 impl fmt::Display for Prediction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |share: f64| format!("{:.0}%", share * 100.0);
+        let measured = !(self.writes || self.few_samples || self.extrapolated);
+        let kept = measured && self.intervals.iter().all(|quantile| *quantile <= self.slo.latency);
         let verdict = match (self.holds, self.probability >= 0.5) {
             (true, _) => "holds",
+            (false, true) if kept => "was kept, and it takes more intervals to be sure",
             (false, true) => "is not safe",
             (false, false) => "does not hold",
         };

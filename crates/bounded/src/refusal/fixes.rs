@@ -67,6 +67,7 @@ impl Suggestions<'_> {
             sql: self.sql.to_string(),
             drawing: draw(plan, &dead_end.alias, &dead_end.table.name),
             reason: dead_end.reason(),
+            bounded: false,
             fixes: found,
         }
     }
@@ -83,6 +84,7 @@ impl Suggestions<'_> {
                 "it can take {} requests, and one call may take {}; keep what it counts in a table of its own as rows are written",
                 requests, self.most_requests
             ),
+            bounded: true,
             fixes,
         }
     }
@@ -97,6 +99,7 @@ impl Suggestions<'_> {
                  and one call may take {}; change fewer rows at a time",
                 self.most_requests
             ),
+            bounded: true,
             fixes: vec![],
         }
     }
@@ -218,7 +221,11 @@ impl Suggestions<'_> {
                     table.name
                 ),
             };
-            Suggestion { titles: vec![title], limits: vec![(table.name.clone(), names)], query: None }
+            Suggestion {
+                titles: vec![title],
+                limits: vec![(text::written(&table.name).into_owned(), names)],
+                query: None,
+            }
         };
         let mut all = Vec::new();
         if dead_end.equal.is_empty() {
@@ -238,7 +245,11 @@ impl Suggestions<'_> {
         let like = dead_end.residual.iter().any(|expr| matches!(expr, Expr::Like(like) if !like.negated));
         let at = self.sql.to_lowercase().find(" like ").filter(|_| like)?;
         let query = format!("{} like [token] {}", &self.sql[..at], self.sql[at + 6..].trim_start());
-        Some(Suggestion { titles: vec!["search for a word".into()], limits: vec![], query: Some(query) })
+        Some(Suggestion {
+            titles: vec!["search for a whole word, which is another question".into()],
+            limits: vec![],
+            query: Some(query),
+        })
     }
 
     /// The beginning in place of a pattern.
@@ -250,7 +261,11 @@ impl Suggestions<'_> {
         let (pattern, rest) = pattern.split_at(pattern.find([' ', ')', ';']).unwrap_or(pattern.len()));
         let (before, column) = (&self.sql[..column], &self.sql[column..at]);
         let query = format!("{before}starts_with({column}, {pattern}){rest}");
-        let title = "search for how it begins".to_string();
+        // A pattern that stands there is no beginning.
+        if pattern.contains(['%', '_']) {
+            return None;
+        }
+        let title = "search for how it begins, which is another question: ? without %".to_string();
         Some(Suggestion { titles: vec![title], limits: vec![], query: Some(query) })
     }
 

@@ -22,6 +22,8 @@ pub struct Refusal {
     pub drawing: String,
     /// Why, in one sentence.
     pub reason: String,
+    /// It has a bound, and that is more than one call may take.
+    pub bounded: bool,
     /// What to write, cheapest first.
     pub fixes: Vec<Fix>,
 }
@@ -41,7 +43,11 @@ pub struct Fix {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "this query has no bound: {}\n", self.reason)?;
+        let what = match self.bounded {
+            true => "this query is too much for one call",
+            false => "this query has no bound",
+        };
+        writeln!(f, "{what}: {}\n", self.reason)?;
         for line in self.drawing.lines() {
             writeln!(f, "    {line}")?;
         }

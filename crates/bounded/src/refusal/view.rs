@@ -100,7 +100,7 @@ fn tables(select: &Select) -> Option<Vec<String>> {
         .iter()
         .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
     let names = joined.map(|factor| match factor {
-        TableFactor::Table { name, .. } => Some(name.0.last()?.to_string().to_lowercase()),
+        TableFactor::Table { name, .. } => Some(name.0.last()?.as_ident()?.value.to_lowercase()),
         _ => None,
     });
     names.collect::<Option<Vec<_>>>().filter(|names| !names.is_empty())

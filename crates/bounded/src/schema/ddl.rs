@@ -58,14 +58,38 @@ impl Change {
         Ok(Some(change))
     }
 
-    /// Whether there is nothing to do: `create table if not exists`, and it does.
+    /// Whether there is nothing to do but to finish it: `create table if not exists`, and it does; an index that somebody
+    /// began to build, and maybe crashed.
     pub fn is_made(&self, schema: &Schema) -> Result<bool> {
         match self {
             Change::CreateTable { table, .. } if table.if_not_exists => {
                 let name = table_name(&table.name)?;
                 Ok(schema.tables().any(|known| known.name == name))
             }
+            Change::CreateIndex(index) => {
+                let table = schema.table(&table_name(&index.table_name)?)?;
+                let begun = |known: &&Index| known.state == IndexState::Building;
+                let Some(name) = &index.name else { return Ok(false) };
+                let name = table_name(name)?;
+                let Some(known) = table.indexes.iter().filter(begun).find(|known| known.name == name) else {
+                    return Ok(false);
+                };
+                let parts = index.columns.iter().map(|column| key_part(table, &column.column));
+                Ok(known.parts == parts.collect::<Result<Vec<_>>>()?)
+            }
             _ => Ok(false),
+        }
+    }
+
+    /// The table that it changes.
+    pub fn table(&self) -> Result<String> {
+        match self {
+            Change::CreateTable { table, .. } => table_name(&table.name),
+            Change::CreateIndex(index) => table_name(&index.table_name),
+            Change::AddIndex { table, .. }
+            | Change::AddLimit { table, .. }
+            | Change::AddReference { table, .. }
+            | Change::AddColumn { table, .. } => Ok(table.clone()),
         }
     }
 
@@ -189,6 +213,11 @@ fn column_of(column: &ColumnDef) -> Result<Column> {
         }
     }
     Ok(Column { of: type_of(&column.data_type, &name)?, name, nullable })
+}
+
+/// Whether there is such a type.
+pub(crate) fn is_known(declared: &DataType) -> bool {
+    type_of(declared, "").is_ok()
 }
 
 fn type_of(declared: &DataType, column: &str) -> Result<Type> {
@@ -320,7 +349,7 @@ fn add_reference(
 fn add_limit(table: &mut Table, limit: &DeclaredLimit, state: IndexState) -> Result<()> {
     let mut columns = columns(table, &limit.columns)?;
     columns.sort_unstable();
-    if table.index_on(&columns).is_none() {
+    if table.counted_by(&columns).is_none() {
         let parts: Vec<KeyPart> = columns.iter().copied().map(KeyPart::ascending).collect();
         let name = fresh_name(table, &parts);
         table.indexes.push(Index { state, ..Index::new(name, IndexKind::Ordinary, parts) });

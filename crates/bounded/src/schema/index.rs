@@ -10,6 +10,7 @@ use super::table::Table;
 use crate::datum::Datum;
 use crate::error::{Error, Result};
 use crate::keys::{self, KeyOrder};
+use crate::text;
 use crate::words;
 use datafusion::arrow::array::ArrayRef;
 use serde::{Deserialize, Serialize};
@@ -104,11 +105,11 @@ impl Index {
 
     /// The index as `create index` writes it: `item(token(i_title), i_pub_date desc)`.
     pub fn describe(&self, table: &Table) -> String {
-        let mut out = format!("{}(", table.name);
+        let mut out = format!("{}(", text::written(&table.name));
         for (at, part) in self.parts.iter().enumerate() {
             let separator = if at == 0 { "" } else { ", " };
             let what = match &part.part {
-                Part::Column(column) => table.columns[*column].name.clone(),
+                Part::Column(column) => table.column_names(&[*column]),
                 Part::Words(columns) => format!("token({})", table.column_names(columns)),
             };
             let direction = if part.order.descending { " desc" } else { "" };

@@ -11,7 +11,7 @@ mod limits;
 mod table;
 mod view;
 
-pub(crate) use ddl::{Change, fresh_name};
+pub(crate) use ddl::{Change, fresh_name, is_known};
 pub(crate) use drop::{Removal, Removed};
 pub use index::{Index, IndexKind, IndexState, KeyPart, Part};
 pub(crate) use index::{entry_value, read_entry};

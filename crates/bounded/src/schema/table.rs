@@ -5,8 +5,10 @@ use super::limits::{CardinalityLimit, ForeignKey};
 use super::view::View;
 use crate::datum::Type;
 use crate::error::{Error, Result};
+use crate::text;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A column. One whose name begins with `#` is hidden: kept with the row, and no part of what queries see.
@@ -68,7 +70,8 @@ impl Table {
 
     /// The names of some columns, as they are written: `owner, target`.
     pub fn column_names(&self, columns: &[usize]) -> String {
-        let names: Vec<&str> = columns.iter().map(|at| self.columns[*at].name.as_str()).collect();
+        let names: Vec<Cow<'_, str>> =
+            columns.iter().map(|at| text::written(&self.columns[*at].name)).collect();
         names.join(", ")
     }
 
@@ -120,9 +123,19 @@ impl Table {
         one.chain(limits.map(|limit| limit.rows)).min()
     }
 
-    /// The index by which the rows of a limit or a reference are found: its first parts are these columns.
+    /// The index by which all rows of a reference are found: its first parts are these columns, and it is built.
     pub(crate) fn index_on(&self, columns: &[usize]) -> Option<&Index> {
-        self.indexes.iter().find(|index| {
+        self.indexes_on(columns).find(|index| index.state == IndexState::Ready)
+    }
+
+    /// The index by which the rows of a limit are counted; while both are being built, it does not have all of them yet.
+    pub(crate) fn counted_by(&self, columns: &[usize]) -> Option<&Index> {
+        self.index_on(columns).or_else(|| self.indexes_on(columns).next())
+    }
+
+    /// Indexes whose first parts are these columns.
+    fn indexes_on(&self, columns: &[usize]) -> impl Iterator<Item = &Index> {
+        self.indexes.iter().filter(move |index| {
             let first: Option<Vec<usize>> =
                 index.parts.iter().take(columns.len()).map(KeyPart::column).collect();
             first.is_some_and(|first| {

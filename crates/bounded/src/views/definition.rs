@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::schema::{Schema, Table};
 use crate::text;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, JoinType};
+use datafusion::common::{Column, DFSchema, JoinType, TableReference};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
@@ -279,7 +279,7 @@ fn add_keys(relations: &[Relation], group: &mut Vec<Expr>) {
     for relation in relations {
         for at in relation.table.key_columns() {
             let name = &relation.table.columns[at].name;
-            let key = Expr::Column(datafusion::common::Column::new(Some(relation.alias.as_str()), name));
+            let key = Expr::Column(Column::new(Some(TableReference::bare(relation.alias.as_str())), name));
             if !group.contains(&key) {
                 group.push(key);
             }

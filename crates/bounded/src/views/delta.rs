@@ -22,7 +22,7 @@ use crate::store::{Capabilities, Store};
 use crate::text::{self, Parameter};
 use crate::write::Kind;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::common::{Column, ScalarValue};
+use datafusion::common::{Column, ScalarValue, TableReference};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use std::sync::Arc;
 
@@ -154,6 +154,7 @@ impl Compiling<'_> {
                     view.name,
                     dead_end.reason()
                 ),
+                bounded: false,
                 fixes: self
                     .fixes(&dead_end, &|compiling| Ok(compiling.extreme(view, aggregate)?.map(|q| q.plan))),
             }))),
@@ -183,6 +184,7 @@ impl Compiling<'_> {
             sql: self.sql(),
             drawing: draw(&self.definition.input, &dead_end.alias, &dead_end.table.name),
             reason,
+            bounded: false,
             fixes: self.fixes(dead_end, &|compiling| match compiling.delta(place) {
                 Ok(query) => Ok(Some(query.plan)),
                 Err(_) => Ok(None),
@@ -196,7 +198,8 @@ impl Compiling<'_> {
         let mut fixes = Vec::new();
         for at in &dead_end.equal {
             let column = &table.columns[*at].name;
-            let paste = format!("alter table {} add cardinality limit 100 ({column});", table.name);
+            let paste =
+                format!("alter table {} add cardinality limit 100 ({column});", text::written(&table.name));
             let tried = || {
                 let change = Change::of(&text::parse(&paste)?)?;
                 let Some(change) = change else { return Ok(None) };
@@ -225,7 +228,9 @@ impl Compiling<'_> {
 /// The key of a relation, as expressions.
 fn key_of(relation: &Relation) -> Vec<Expr> {
     let names = relation.table.key_columns().into_iter().map(|at| &relation.table.columns[at].name);
-    names.map(|name| Expr::Column(Column::new(Some(relation.alias.as_str()), name))).collect()
+    names
+        .map(|name| Expr::Column(Column::new(Some(TableReference::bare(relation.alias.as_str())), name)))
+        .collect()
 }
 
 /// Whether the row of a relation has the key that is given.

@@ -6,7 +6,7 @@ use crate::datum::Type;
 use crate::error::{Error, Result};
 use crate::schema::{Column, ForeignKey, Index, IndexKind, IndexState, KeyPart, Table, View};
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::DFSchema;
+use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::{Expr, ExprSchemable};
 
 /// Columns, and what stands in them, as they are put together.
@@ -101,7 +101,10 @@ impl<'a> Layout<'a> {
     fn references(&self) -> Vec<ForeignKey> {
         let place = |relation: &Relation, at: usize| {
             let name = &relation.table.columns[at].name;
-            let column = Expr::Column(datafusion::common::Column::new(Some(relation.alias.as_str()), name));
+            let column = Expr::Column(datafusion::common::Column::new(
+                Some(TableReference::bare(relation.alias.as_str())),
+                name,
+            ));
             self.place(self.group.iter().position(|expr| *expr == column)?)
         };
         let mut found: Vec<ForeignKey> = Vec::new();

@@ -110,15 +110,15 @@ impl Touched {
     fn key_by_key(&self) -> WriteBound {
         let limits = self.limits.len() as u64;
         let counted = self.limits.iter().map(Limit::counted).fold(0, u64::saturating_add);
-        let back =
-            if self.limits.is_empty() && self.unique == 0 { 0 } else { 1_u64.saturating_add(self.added) };
+        // References are looked at before the row is written and behind that.
+        let referred = 2 * (self.references + self.referring);
+        let stays = self.limits.is_empty() && self.unique + referred == 0;
+        let back = if stays { 0 } else { 1_u64.saturating_add(self.added) };
         let cleared = self.removed.max(back);
         WriteBound {
             rows: 1,
-            requests: (self.references + self.referring + 3 * self.unique)
-                .saturating_add(self.removed)
-                .saturating_add(counted),
-            rounds: 1 + self.referring + 1 + 3 * self.unique + 3 * limits,
+            requests: (referred + 3 * self.unique).saturating_add(self.removed).saturating_add(counted),
+            rounds: 3 + 2 * self.referring + 3 * self.unique + 3 * limits,
             conditions: (1 + 2 * self.unique).saturating_add(cleared),
             writes: (1 + self.unique).saturating_add(self.added).saturating_add(cleared),
         }

@@ -125,7 +125,7 @@ fn twice(table: &Table, index: &Index) -> Error {
 /// Counts the rows of every group of a limit.
 fn count(store: &dyn Store, table: &Table, limit: &CardinalityLimit) -> Result<()> {
     let index = table
-        .index_on(&limit.columns)
+        .counted_by(&limit.columns)
         .ok_or_else(|| Error::Internal(format!("{} has no index to count its limit by", table.name)))?;
     let (mut group, mut rows) = (Vec::new(), 0);
     each_piece(store, &index.prefix(), |entries| {

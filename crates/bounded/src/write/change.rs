@@ -131,7 +131,7 @@ impl Change {
             if shown(&table, &limit.columns, new, row)?.is_none() {
                 continue;
             }
-            let index = table.index_on(&limit.columns).ok_or_else(|| {
+            let index = table.counted_by(&limit.columns).ok_or_else(|| {
                 Error::Internal(format!("{} has no index to count its limit by", table.name))
             })?;
             let from = prefix(index, limit.columns.len(), new, row)?;
@@ -189,7 +189,7 @@ impl Change {
         for (from, reference) in schema.references_to(&table.name) {
             let Some(index) = from.index_on(&reference.columns) else {
                 return Err(Error::invalid(format!(
-                    "to delete from {} one has to look for rows of {} that refer to it, and no index finds them: \
+                    "to delete from {} one has to look for rows of {} that refer to it, and no index finds them all: \
                      create index on {} ({})",
                     table.name,
                     from.name,

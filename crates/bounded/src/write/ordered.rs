@@ -33,7 +33,9 @@ pub(super) fn apply(store: &dyn Store, changes: &[Change]) -> Result<Written> {
 
 /// Makes one change; `false` if the row was changed by somebody else.
 fn one(store: &dyn Store, change: &Change) -> Result<bool> {
-    check_references(store, change)?;
+    if let Some(says) = dangling(store, change)? {
+        return Err(Error::Data(says));
+    }
     let stale = values(store, &change.removed)?;
     for added in change.added.iter().filter(|added| added.unique.is_some()) {
         reserve(store, change, added)?;
@@ -77,20 +79,21 @@ fn values(store: &dyn Store, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
     Ok(found.map(|found| if let Found::Value(value) = found { value } else { None }).collect())
 }
 
-fn check_references(store: &dyn Store, change: &Change) -> Result<()> {
+/// The reference that would point at nothing.
+fn dangling(store: &dyn Store, change: &Change) -> Result<Option<String>> {
     let keys: Vec<Vec<u8>> = change.references.iter().map(|(key, _)| key.clone()).collect();
     for (value, (key, says)) in values(store, &keys)?.into_iter().zip(&change.references) {
         if value.is_none() && *key != change.key {
-            return Err(Error::Data(says.clone()));
+            return Ok(Some(says.clone()));
         }
     }
     for (from, to, says) in &change.referring {
         let count = Read::Count { from: from.clone(), to: to.clone(), up_to: 1 };
         if store.read(&[count])? != [Found::Count(0)] {
-            return Err(Error::Data(says.clone()));
+            return Ok(Some(says.clone()));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Takes a unique key: if it is free, or if the row that it was taken for is not there or has another by now.
@@ -129,8 +132,12 @@ fn has_key(change: &Change, record: &[u8], key: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// What the row violates, now that it is there.
+/// What the row violates, now that it is there, or is gone. Of two writers of which one takes away what the other refers to,
+/// each looks behind its write: one of them at least sees the other.
 fn violated(store: &dyn Store, change: &Change) -> Result<Option<String>> {
+    if let Some(says) = dangling(store, change)? {
+        return Ok(Some(says));
+    }
     for limit in &change.limits {
         let most = limit.rows as usize;
         if counted(store, limit, most + 1)? > most && live(store, change, limit)? > most {
@@ -193,8 +200,7 @@ fn live(store: &dyn Store, change: &Change, limit: &Limited) -> Result<usize> {
 
 /// The record as it was, then the entries away that were put for it.
 fn take_back(store: &dyn Store, change: &Change) -> Result<()> {
-    let Some(after) = change.after.clone() else { return Ok(()) };
-    if set(store, &change.key, Some(after), change.before.clone())? {
+    if set(store, &change.key, change.after.clone(), change.before.clone())? {
         for added in &change.added {
             set(store, &added.key, Some(added.value.clone()), None)?;
         }

@@ -5,6 +5,7 @@ use crate::stores::{Kind, everywhere};
 use crate::support::{Any, ask, over, rows, script};
 use std::sync::Arc;
 use std::time::Duration;
+use whimbrel_bounded::schema::IndexState;
 use whimbrel_bounded::{Database, Error, MemoryStore, Observed, Store};
 
 const SCHEMA: &str = "
@@ -246,6 +247,84 @@ fn a_change_of_the_schema_that_crashed_stops_no_writer() {
                 ask(&server, "select id from t where g = 5 order by id limit 9", &[]),
                 ["1", "2", "3"]
             );
+        }
+    });
+}
+
+#[test]
+fn references_are_kept_while_their_index_is_half_built() {
+    everywhere(|kind| {
+        for operations in 1..12 {
+            let (db, store) = over(kind.fresh());
+            script(
+                &db,
+                "create table p (id int primary key); create table c (id int primary key, p int references p);
+                 insert into p values (1), (2); insert into c values (10, 1), (11, 1)",
+            );
+            store.faults.crash_after(operations);
+            let built = db.execute("create index c_p on c (p)", &[]);
+            store.faults.recover();
+            let server = Database::open(store.clone()).unwrap();
+            let deleted = server.execute("delete from p where id = 1", &[]);
+            assert!(matches!(deleted, Err(Error::Data(_))), "{operations} {built:?} {deleted:?}");
+            script(
+                &server,
+                "delete from p where id = 2; delete from c where id in (10, 11); delete from p where id = 1",
+            );
+        }
+    });
+}
+
+#[test]
+fn what_was_begun_is_finished_by_who_asks_for_it_again_and_by_a_repair() {
+    for repairs in [false, true] {
+        for operations in 1..12 {
+            let (db, store) = over(MemoryStore::default());
+            script(&db, "create table t (id int primary key, g int); insert into t values (1, 5), (2, 5)");
+            store.faults.crash_after(operations);
+            let _ = db.execute("create index t_g on t (g)", &[]);
+            store.faults.recover();
+            let server = Database::open(store.clone()).unwrap();
+            let begun = server.schema().table("t").unwrap().indexes.iter().any(|index| index.name == "t_g");
+            let ready = |server: &Database| {
+                let schema = server.schema();
+                let index = schema.table("t").unwrap().indexes.iter().find(|index| index.name == "t_g");
+                index.is_some_and(|index| index.state == IndexState::Ready)
+            };
+            match repairs {
+                true if !begun => continue,
+                true => drop(server.repair(Duration::ZERO).unwrap()),
+                false if ready(&server) => continue,
+                false => script(&server, "create index t_g on t (g)"),
+            }
+            assert!(ready(&server), "{operations}");
+        }
+    }
+}
+
+/// One puts a row that refers to another, while somebody takes that away: never are both done.
+#[test]
+fn no_reference_is_left_to_a_row_that_goes_meanwhile() {
+    everywhere(|kind| {
+        let (db, store) = over(kind.fresh());
+        script(
+            &db,
+            "create table p (id int primary key); create table c (id int primary key, p int references p);
+             create index c_p on c (p)",
+        );
+        let other = Database::open(store).unwrap();
+        for id in 0..60 {
+            db.execute("insert into p values (?)", &[id.into()]).unwrap();
+            let (puts, takes) = std::thread::scope(|scope| {
+                let puts = scope
+                    .spawn(|| db.execute("insert into c values (?, ?)", &[id.into(), id.into()]).is_ok());
+                let takes = scope.spawn(|| other.execute("delete from p where id = ?", &[id.into()]).is_ok());
+                (puts.join().unwrap(), takes.join().unwrap())
+            });
+            assert!(!(puts && takes), "{id}");
+            let child = ask(&db, "select p from c where id = ?", &[id.into()]);
+            let parent = ask(&db, "select id from p where id = ?", &[id.into()]);
+            assert!(child.is_empty() || !parent.is_empty(), "{id}");
         }
     });
 }

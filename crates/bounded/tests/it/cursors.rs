@@ -252,3 +252,42 @@ fn a_database_that_was_closed_answers_nothing_and_holds_nothing() {
     assert_eq!(Arc::strong_count(&store), 1);
     assert!(query.call(&[]).unwrap_err().to_string().contains("closed"));
 }
+
+#[test]
+fn pages_of_distinct_on_come_in_its_order() {
+    let (db, _) = counted();
+    script(
+        &db,
+        "create table c (id int primary key, post int, score int, cardinality limit 9 (post));
+         insert into c values (1, 1, 5), (2, 1, 7), (3, 2, 6), (4, 3, 1)",
+    );
+    let sql = "select distinct on (post) post, score from c where post in (1, 2, 3) order by post desc, score desc paginate 2";
+    let query = db.prepare(sql).unwrap();
+    let first = query.call(&[]).unwrap();
+    assert_eq!(rows(&first.batch), ["3|1", "2|6"]);
+    assert_eq!(rows(&query.page(&[], first.cursor.as_ref()).unwrap().batch), ["1|7"]);
+}
+
+#[test]
+fn a_cursor_is_written_in_one_way_however_long_its_key_is() {
+    let (db, _) = counted();
+    script(&db, "create table k (name text primary key)");
+    let long = |letter: &str| letter.repeat(60_000);
+    for letter in ["a", "b", "c"] {
+        db.execute("insert into k values (?)", &[long(letter).as_str().into()]).unwrap();
+    }
+    let query = db.prepare("select name from k order by name paginate 1").unwrap();
+    let page = query.call(&[]).unwrap();
+    let cursor = page.cursor.unwrap();
+    assert_eq!(rows(&query.page(&[], Some(&cursor)).unwrap().batch), [long("b")]);
+
+    script(&db, "create table s (id int primary key); insert into s values (1), (2), (3)");
+    let query = db.prepare("select id from s order by id paginate 1").unwrap();
+    let cursor = query.call(&[]).unwrap().cursor.unwrap();
+    let (start, last) = cursor.as_str().split_at(cursor.as_str().len() - 1);
+    let letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    for letter in letters.chars().filter(|letter| !last.starts_with(*letter)) {
+        let changed: Cursor = format!("{start}{letter}").parse().unwrap();
+        assert!(query.page(&[], Some(&changed)).is_err(), "{letter}");
+    }
+}

@@ -308,3 +308,26 @@ fn what_is_too_much_says_so() {
         }
     }
 }
+
+#[test]
+fn the_order_is_that_of_the_query_whatever_is_read_first() {
+    let (db, _) = counted();
+    script(
+        &db,
+        "create table comments (id int primary key, post int, score int, cardinality limit 9 (post));
+         create table blocks (owner int, at int, primary key (owner, at));
+         insert into comments values (1, 1, 5), (2, 1, 7), (3, 1, 6);
+         insert into blocks values (1, 1)",
+    );
+    for asked in [
+        "not exists (select 1 from blocks b where b.owner = 2)",
+        "exists (select 1 from blocks b where b.owner = 1)",
+        "(select at from blocks b where b.owner = 1 order by at desc limit 1) = 1",
+    ] {
+        for (end, ids) in [("", &["2", "3", "1"][..]), (" limit 2", &["2", "3"])] {
+            let sql =
+                format!("select id from comments c where c.post = 1 and {asked} order by c.score desc{end}");
+            assert_eq!(ask(&db, &sql, &[]), ids, "{sql}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use whimbrel_bounded::predict::{Knob, Options, Slo, Sweep};
 use whimbrel_bounded::{self as bounded, Database, Error};
@@ -108,6 +108,11 @@ impl Predict {
 
     /// What there is to say, and the picture.
     fn answer(&self) -> Result<(String, Option<String>), Error> {
+        // Opening a file that is not there would make it, and nothing was measured of that.
+        let is_file = !self.store.contains("://") && self.store != "memory:";
+        if is_file && !Path::new(&self.store).exists() {
+            return Err(Error::Data(format!("there is no file {}", self.store)));
+        }
         let db = Database::open_url(&self.store, bounded::Options::default())?;
         let model = db.measured()?;
         Ok(match self.vary.as_slice() {

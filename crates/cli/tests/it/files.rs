@@ -32,6 +32,22 @@ fn copy_writes_a_file_with_options() {
 }
 
 #[test]
+fn copy_reads_a_file_into_a_table() {
+    let folder = Folder::new();
+    folder.file("x.csv", "a;b\n1;007\n2;\n");
+    folder.file("y.csv", "008,3\n");
+    let script = "create table t (a int, b text); \
+                  copy t from 'x.csv' (header, delimiter ';'); \
+                  copy t (b, a) from 'y.csv' (header false); \
+                  copy t to 'z.csv' (header, delimiter '|'); \
+                  select * from t order by a";
+    assert_eq!(folder.prints(&["sql", "--format", "csv", script]), "a,b\n1,007\n2,\n3,008\n");
+    assert_eq!(folder.read("z.csv"), "a|b\n1|007\n2|\n3|008\n");
+    let read = "select b, a from read_csv('x.csv', header = true, delim = ';') order by a";
+    assert_eq!(folder.prints(&["sql", "--format", "csv", read]), "b,a\n7,1\n,2\n");
+}
+
+#[test]
 fn a_query_that_fails_leaves_no_file() {
     let folder = Folder::new();
     let query = format!("select cast(tailnum as int) as n from '{}'", flights());

@@ -138,3 +138,23 @@ fn there_has_to_be_a_query_beside_it() {
     let output = whimbrel(&["sql", "--live"]).stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn rows_before_a_line_that_is_wrong_are_handed_on() {
+    for (first, wrong, said) in [
+        ("{\"n\":1}", "{\"n\":2.5}", "line 3: Cast error: column \"n\": Cannot cast string '2.5'"),
+        ("{\"n\":1}", "{\"n\":oops}", "line 3: "),
+    ] {
+        let (mut child, mut input, mut output) = live("select n from stdin");
+        writeln!(input, "{first}").unwrap();
+        assert_eq!(output.next().unwrap().unwrap(), r#"{"n":1}"#);
+        write!(input, "{{\"n\":2}}\n{wrong}\n").unwrap();
+        drop(input);
+        assert_eq!(output.next().unwrap().unwrap(), r#"{"n":2}"#);
+        assert!(output.next().is_none());
+        let mut told = String::new();
+        std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut told).unwrap();
+        assert!(told.contains(said), "{told}");
+        assert!(!child.wait().unwrap().success());
+    }
+}

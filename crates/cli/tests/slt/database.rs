@@ -131,9 +131,11 @@ impl Database {
             }
             Planned::Store { stream, store } => {
                 let table = self.collect(&stream)?;
-                let count = table.num_rows() as u64;
-                session.store(&store, table.schema, table.batches)?;
-                Ok(DBOutput::StatementComplete(count))
+                let stored = session.store(&store, table.schema, table.batches)?;
+                match &stored.returned {
+                    Some(rows) => self.rows(&rows.schema(), std::slice::from_ref(rows)),
+                    None => Ok(DBOutput::StatementComplete(stored.rows as u64)),
+                }
             }
             Planned::Copy { to, .. } => {
                 datafusion::common::exec_err!("copy to `{to}`: these tests write no files")

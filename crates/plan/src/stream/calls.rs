@@ -94,16 +94,18 @@ impl Stream {
     }
 
     /// All columns and these, each a window function (an aggregate, or `row_number()` and its like, `over` something);
-    /// one with the name of an old column takes its place. Relations only.
+    /// one with the name of an old column takes its place. Inside `group_apply` it looks at the rows of its group. Relations
+    /// only.
     pub fn with_windows(&self, calls: Vec<(String, Expr)>) -> Result<Stream> {
         self.untimed("over", "a window function looks at all rows, which a stream never has")?;
         let mut named = Vec::new();
         let mut exprs: Vec<Expr> = Vec::new();
         for (name, call) in calls {
-            let Expr::WindowFunction(_) = &call else {
+            let Expr::WindowFunction(mut function) = call else {
                 return plan_err!("{name}: {call} is no window function; say over what, .over(…)");
             };
-            let call = resolve_call(call, self.df_schema(), "over")?;
+            function.params.partition_by.splice(0..0, self.groups.iter().map(column));
+            let call = resolve_call(Expr::WindowFunction(function), self.df_schema(), "over")?;
             named.push((name, column(call.schema_name().to_string())));
             if !exprs.contains(&call) {
                 exprs.push(call);

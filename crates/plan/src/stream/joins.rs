@@ -165,6 +165,8 @@ impl Stream {
         // A condition is enough to say which rows are partners.
         let pairs = match how.filter.is_some() && on.is_empty() {
             true => Pairs { left: self.clone(), right: other.clone(), on: vec![] },
+            // Whatever their keys are.
+            false if kind == JoinKind::Cross => self.all_pairs(other, "join")?,
             false => self.pairs(other, on, "join")?,
         };
         let needs_pairs = how.filter.is_none() && kind != JoinKind::Cross;

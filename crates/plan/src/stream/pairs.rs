@@ -29,12 +29,21 @@ impl Stream {
     /// Pairs the columns of `on`; without any, those of the current keys. Streams of the same groups meet
     /// group by group in any case.
     pub(super) fn pairs(&self, other: &Stream, on: Vec<(Expr, Expr)>, verb: &str) -> Result<Pairs> {
+        let given = if on.is_empty() { self.key_pairs(other, verb)? } else { on };
+        self.paired(other, given, verb)
+    }
+
+    /// Pairs nothing: all rows of streams, or of each of the groups that they have in common.
+    pub(super) fn all_pairs(&self, other: &Stream, verb: &str) -> Result<Pairs> {
+        self.paired(other, vec![], verb)
+    }
+
+    fn paired(&self, other: &Stream, on: Vec<(Expr, Expr)>, verb: &str) -> Result<Pairs> {
         let mut exprs: Vec<(Expr, Expr)> = Vec::new();
         if self.groups == other.groups {
             exprs.extend(self.groups.iter().map(|g| (column(g), column(g))));
         }
-        let given = if on.is_empty() { self.key_pairs(other, verb)? } else { on };
-        for pair in given {
+        for pair in on {
             if !exprs.contains(&pair) {
                 exprs.push(pair);
             }

@@ -7,10 +7,12 @@ use crate::names::{column, column_name, index_of, names, show, type_name, unknow
 use crate::nodes::{Changes, extension};
 use crate::resolve::{common_type, resolve};
 use arrow::datatypes::DataType;
-use datafusion::common::{Column, DFSchema, Result, UnnestOptions, plan_err};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue, UnnestOptions, plan_err};
+use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::expr::Sort as SortExpr;
 use datafusion::logical_expr::{
-    Distinct, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Sort, Union, Unnest,
+    Distinct, Expr, ExprFunctionExt, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Projection,
+    Sort, Union, Unnest, WindowFrame, WindowFrameBound, WindowFrameUnits, lit,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -143,10 +145,38 @@ impl Stream {
         self.then(LogicalPlan::Sort(sort))
     }
 
-    /// The first `fetch` rows after the first `skip`, shard by shard. Relations only.
+    /// The first `fetch` rows after the first `skip`, shard by shard; inside `group_apply`, of each group. Relations only.
     pub fn limit(&self, skip: usize, fetch: Option<usize>) -> Result<Stream> {
         self.untimed("limit", "which rows are the first ones changes as time moves")?;
+        if !self.groups.is_empty() {
+            return self.first_of_groups(skip, fetch);
+        }
         self.then(LogicalPlanBuilder::new_from_arc(Arc::clone(&self.plan)).limit(skip, fetch)?.build()?)
+    }
+
+    /// Rows of groups are numbered, in the order that they have been sorted by just before.
+    fn first_of_groups(&self, skip: usize, fetch: Option<usize>) -> Result<Stream> {
+        let mut number = "row_number".to_string();
+        while self.df_schema().has_column_with_unqualified_name(&number) {
+            number.insert(0, '_');
+        }
+        let order = match self.plan() {
+            LogicalPlan::Sort(sort) => sort.expr.clone(),
+            _ => vec![],
+        };
+        let so_far = WindowFrame::new_bounds(
+            WindowFrameUnits::Rows,
+            WindowFrameBound::Preceding(ScalarValue::UInt64(None)),
+            WindowFrameBound::CurrentRow,
+        );
+        let place = row_number().order_by(order).window_frame(so_far).build()?;
+        let numbered = self.with_windows(vec![(number.clone(), place)])?;
+        let after = |rows: usize| lit(ScalarValue::UInt64(Some(rows as u64)));
+        let mut chosen = column(&number).gt(after(skip));
+        if let Some(fetch) = fetch {
+            chosen = chosen.and(column(&number).lt_eq(after(skip.saturating_add(fetch))));
+        }
+        numbered.where_(chosen)?.select(names(self.df_schema()).into_iter().map(column).collect())
     }
 
     pub(super) fn untimed(&self, verb: &str, why: &str) -> Result<()> {

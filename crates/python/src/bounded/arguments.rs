@@ -1,12 +1,13 @@
 //! Python's values for the parameters of a statement, in the way of a Python call: by place, then by name.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple};
 use whimbrel_bounded::Argument;
 use whimbrel_bounded::plan::ParameterType;
 use whimbrel_plan::names::nearest;
 
 use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
 
 use crate::error::invalid;
 use crate::{types, values};
@@ -69,6 +70,9 @@ fn no_strangers(parameters: &[ParameterType], by_place: usize, by_name: &Bound<'
 
 fn argument(given: &Bound<'_, PyAny>, parameter: &ParameterType, at: usize) -> PyResult<Argument> {
     let one = |object: &Bound<'_, PyAny>| {
+        if let Some(number) = number(object, &parameter.of)? {
+            return Ok(number);
+        }
         let object = of_library(object, &parameter.of)?;
         values::literal(&object, Some(&parameter.of)).map_err(|_| {
             let wanted = types::name(&parameter.of);
@@ -92,6 +96,26 @@ fn argument(given: &Bound<'_, PyAny>, parameter: &ParameterType, at: usize) -> P
         ))),
         (None, _) => one(given).map(Argument::One),
     }
+}
+
+/// A number as it is: whether it is rounded, or compared as it is, is decided where it is known what it is for. A `float`
+/// or an `int` for a column of whole numbers has to be one that the column can hold.
+fn number(object: &Bound<'_, PyAny>, of: &DataType) -> PyResult<Option<ScalarValue>> {
+    let is_decimal = object.get_type().name()?.to_cow()? == "Decimal";
+    if is_decimal && (of.is_decimal() || of.is_integer()) && object.call_method0("is_finite")?.is_truthy()? {
+        let text: String = object.call_method1("__format__", ("f",))?.extract()?;
+        return Ok(Some(ScalarValue::from(text)));
+    }
+    if !of.is_decimal() || object.is_instance_of::<PyBool>() {
+        return Ok(None);
+    }
+    if let Ok(float) = object.cast::<PyFloat>() {
+        return Ok(Some(ScalarValue::Float64(Some(float.value()))).filter(|_| float.value().is_finite()));
+    }
+    Ok(match object.is_instance_of::<PyInt>() {
+        true => Some(ScalarValue::from(object.str()?.to_string())),
+        false => None,
+    })
 }
 
 /// A UUID is a text or sixteen bytes, as its column has it.

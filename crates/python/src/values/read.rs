@@ -4,13 +4,14 @@ use arrow::array::cast::AsArray;
 use arrow::array::types::*;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
 use arrow::datatypes::{DataType, TimeUnit};
+use arrow::util::display::array_value_to_string;
 use chrono::{DateTime, Datelike};
 use pyo3::conversion::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDelta, PyDict, PyList};
 
-use crate::error::invalid;
+use crate::error::{OrRaise, invalid};
 use crate::types;
 
 /// The Python object in a cell; `None` for a null.
@@ -54,6 +55,8 @@ pub fn cell(py: Python<'_>, array: &dyn Array, row: usize) -> PyResult<Py<PyAny>
         DataType::Duration(unit) => duration(py, duration_ticks(array, row, unit), unit),
         DataType::Decimal128(..) => decimal(py, array.as_primitive::<Decimal128Type>().value_as_string(row)),
         DataType::Decimal256(..) => decimal(py, array.as_primitive::<Decimal256Type>().value_as_string(row)),
+        // Python has no months; they are told in words, which are taken for an interval where one is wanted.
+        DataType::Interval(_) => array_value_to_string(array, row).or_raise()?.into_py_any(py),
         DataType::List(_) => list(py, &array.as_list::<i32>().value(row)),
         DataType::LargeList(_) => list(py, &array.as_list::<i64>().value(row)),
         DataType::FixedSizeList(..) => list(py, &array.as_fixed_size_list().value(row)),

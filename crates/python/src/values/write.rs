@@ -55,8 +55,8 @@ pub fn column(name: &str, objects: &[Bound<'_, PyAny>], data_type: &DataType) ->
         DataType::Duration(_) => temporal(name, objects, data_type, length)?,
         // Months, days and parts of a day, in words: "1 month 3 days".
         DataType::Interval(_) => Arc::new(collect::<StringArray, String>(name, objects, data_type, text)?),
-        DataType::Decimal128(..) | DataType::Decimal256(..) => {
-            Arc::new(collect::<StringArray, String>(name, objects, data_type, |o| Ok(o.str()?.to_string()))?)
+        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => {
+            Arc::new(collect::<StringArray, String>(name, objects, data_type, |o| decimal(o, *scale))?)
         }
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             list(name, objects, item)?
@@ -119,6 +119,16 @@ fn whole<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         true if object.extract::<f64>()?.fract() != 0.0 => Err(invalid("a fraction")),
         true => object.call_method0("__int__"),
         false => object.call_method0("item"),
+    }
+}
+
+/// A number in words. One with more digits behind the point than there is room for is not silently rounded.
+fn decimal(object: &Bound<'_, PyAny>, scale: i8) -> PyResult<String> {
+    let text = object.str()?.to_string();
+    let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction.trim_end_matches('0'));
+    match fraction.len() > usize::try_from(scale).unwrap_or_default() && !text.contains(['e', 'E']) {
+        true => Err(invalid("more digits")),
+        false => Ok(text),
     }
 }
 

@@ -77,7 +77,7 @@ pub fn to_memory(stream: &Stream, options: &Options) -> Result<Action<Materializ
             again = again.ingress(time, IngressOptions::default())?;
         }
         if !known.key.is_empty() {
-            again = again.rekey(known.key.iter().map(column).collect())?;
+            again = again.rekey(known.key.iter().map(|key| column(form.name(key))).collect())?;
         }
         Ok(Materialized { dataset, stream: again })
     }))

@@ -16,26 +16,28 @@ use std::sync::{Arc, LazyLock};
 
 /// The plan with its arithmetic done here.
 pub(crate) fn ours(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up(|plan| {
-        let computes = matches!(
-            plan,
-            LogicalPlan::Projection(_)
-                | LogicalPlan::Filter(_)
-                | LogicalPlan::Aggregate(_)
-                | LogicalPlan::Window(_)
-        );
-        if !computes {
-            return Ok(Transformed::no(plan));
-        }
-        let schema = merge_schema(&plan.inputs());
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let expr = expr.transform_up(|expr| rewritten(expr, &schema))?;
-            Ok(expr.update_data(|expr| name.restore(expr)))
-        })
+    plan.transform_up(of_step).data()
+}
+
+/// One step of a plan with its arithmetic done here.
+pub(super) fn of_step(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let computes = matches!(
+        plan,
+        LogicalPlan::Projection(_)
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::Aggregate(_)
+            | LogicalPlan::Window(_)
+    );
+    if !computes {
+        return Ok(Transformed::no(plan));
+    }
+    let schema = merge_schema(&plan.inputs());
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let expr = expr.transform_up(|expr| rewritten(expr, &schema))?;
+        Ok(expr.update_data(|expr| name.restore(expr)))
     })
-    .data()
 }
 
 fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -17,6 +17,7 @@ mod order;
 mod relational;
 mod replay;
 mod rows;
+mod sliding;
 mod temporal;
 mod window;
 

@@ -2,29 +2,33 @@
 //! depend on nothing but the order of the inputs (the design's page on distribution, §2.3).
 
 use super::branches::BranchesInOrder;
+use super::sliding::computed_anew;
 use crate::analyze::observed;
 use crate::dataset::dataset;
 use crate::program::{Leaf, Supply};
 use crate::stage::{Input, Node, Operand, Origin, Stage, StageGraph};
 use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Extension, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 use std::sync::{Arc, LazyLock};
-use whimbrel_plan::Movement;
 use whimbrel_plan::estimate::{Estimate, Estimator, smaller_sides_first};
+use whimbrel_plan::{Movement, optimizer_rules, takes_nulls};
 
-static SESSION: LazyLock<SessionState> = LazyLock::new(deterministic);
+static SESSION: LazyLock<SessionState> = LazyLock::new(|| deterministic(true));
+/// The same, whose joins say nothing of their probe sides.
+static NULL_SAFE: LazyLock<SessionState> = LazyLock::new(|| deterministic(false));
 
-/// The session all fragments are planned in.
+/// The session all fragments are optimized in.
 pub(crate) fn session() -> &'static SessionState {
     &SESSION
 }
 
 /// One partition, nothing that depends on timing.
-fn deterministic() -> SessionState {
+fn deterministic(joins_tell: bool) -> SessionState {
     let mut config = SessionConfig::new().with_target_partitions(1);
     let options = config.options_mut();
     options.execution.enable_file_stream_work_stealing = false;
@@ -39,7 +43,7 @@ fn deterministic() -> SessionState {
     // What a join says of its probe side is known before the first row of that is asked for; what the others say
     // changes as rows come.
     options.optimizer.enable_dynamic_filter_pushdown = true;
-    options.optimizer.enable_join_dynamic_filter_pushdown = true;
+    options.optimizer.enable_join_dynamic_filter_pushdown = joins_tell;
     options.optimizer.enable_topk_dynamic_filter_pushdown = false;
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     let mut rules = PhysicalOptimizer::new().rules;
@@ -47,6 +51,7 @@ fn deterministic() -> SessionState {
     SessionStateBuilder::new()
         .with_config(config)
         .with_default_features()
+        .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(rules)
         .build()
 }
@@ -75,13 +80,23 @@ impl Fragment {
         let (plan, expected) = {
             let leaf = leaves(&inputs);
             let estimator = Estimator::with_leaves(&leaf);
-            let plan = smaller_sides_first(plan, &estimator)?;
+            let plan = computed_anew(smaller_sides_first(plan, &estimator)?)?;
             let expected = estimator.estimate(&plan);
             (plan, expected)
         };
         let supplies = stage.inputs.iter().zip(&inputs).map(|(input, expected)| supply(input, expected));
         let supplies = supplies.collect::<Result<_>>()?;
         Ok(Fragment { plan, supplies, inputs, expected })
+    }
+
+    /// The session that it is planned in. What a join says of its probe side leaves out the rows whose key is null, also where
+    /// these have partners.
+    pub fn session(&self) -> &'static SessionState {
+        // The closure never fails.
+        match self.plan.exists(|plan| Ok(takes_nulls(plan))).unwrap_or(true) {
+            true => &NULL_SAFE,
+            false => &SESSION,
+        }
     }
 
     /// What a channel is expected to get from a part of the plan.

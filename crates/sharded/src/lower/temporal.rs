@@ -1,7 +1,7 @@
 //! A temporal fragment as a graph of operators.
 
 use super::aggregate::{self, Told};
-use super::{join, lifetime, order, rows, window};
+use super::{arithmetic, join, lifetime, order, rows, window};
 use crate::stage::{Form, Node, Operand, Stage};
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::logical_expr::{Distinct, LogicalPlan};
@@ -65,7 +65,8 @@ fn snapshots_of(stage: &Stage, output: usize) -> Option<usize> {
 }
 
 fn lower(graph: &mut Graph, plan: &LogicalPlan, inputs: &[NodeId], told: Told) -> Result<NodeId> {
-    match (plan, inputs) {
+    let plan = arithmetic::of_step(plan.clone())?.data;
+    match (&plan, inputs) {
         (LogicalPlan::Filter(plan), [input]) => rows::filter(graph, plan, *input),
         (LogicalPlan::Projection(plan), [input]) => rows::project(graph, plan, *input),
         (LogicalPlan::Unnest(plan), [input]) => rows::unnest(graph, plan, *input),
@@ -76,10 +77,10 @@ fn lower(graph: &mut Graph, plan: &LogicalPlan, inputs: &[NodeId], told: Told) -
         // Only the names of columns differ, and operators do not look at names.
         (LogicalPlan::SubqueryAlias(_), [input]) => Ok(*input),
         (LogicalPlan::Window(plan), [input]) => window::window(graph, plan, *input),
-        (LogicalPlan::Sort(_) | LogicalPlan::Limit(_), [input]) => order::first(graph, plan, *input),
+        (LogicalPlan::Sort(_) | LogicalPlan::Limit(_), [input]) => order::first(graph, &plan, *input),
         (LogicalPlan::Aggregate(plan), [input]) => aggregate::aggregate(graph, plan, *input, told),
         (LogicalPlan::Join(plan), [left, right]) => join::join(graph, plan, *left, *right),
-        (LogicalPlan::Extension(_), inputs) => match nodes::node(plan) {
+        (LogicalPlan::Extension(_), inputs) => match nodes::node(&plan) {
             Some(node) => lifetime::node(graph, node, inputs),
             None => internal_err!("an unknown node in a plan: {}", plan.display()),
         },

@@ -1,6 +1,7 @@
 //! Window functions over a relation that changes: DataFusion's, of each partition anew when a row of it comes or goes.
 
 use super::express::{columns, keyed, relabel};
+use super::sliding::moving;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{DFSchema, Result, internal_err};
@@ -60,7 +61,8 @@ fn order(order_by: &[Sort], schema: &DFSchema) -> Result<Vec<PhysicalSortExpr>> 
 }
 
 fn function(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn WindowExpr>> {
-    create_window_expr(expr, schema, &ExecutionProps::new(), &PhysicalPlanningContext::default())
+    let expr = moving(expr.clone())?.data;
+    create_window_expr(&expr, schema, &ExecutionProps::new(), &PhysicalPlanningContext::default())
 }
 
 /// The rows of a partition with the values of the functions; the functions see the first columns.

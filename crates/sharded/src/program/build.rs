@@ -9,7 +9,7 @@ use super::{ChannelProgram, Entry, RelationalProgram, TemporalProgram};
 use crate::analyze::Moved;
 use crate::dataset::dataset;
 use crate::exchange::Reach;
-use crate::lower::{Fragment, graph, session};
+use crate::lower::{Fragment, graph};
 use crate::merge::Gather;
 use crate::options::{Options, Output};
 use crate::stage::{
@@ -105,7 +105,13 @@ impl Programs {
         if let Some(fragment) = &self.fragments[stage] {
             let outputs = self.stages.stages[stage].outputs.len();
             let memory = self.memory.clone();
-            return Ok(Box::new(RelationalProgram::new(fragment, session(), memory, &lanes, outputs)?));
+            return Ok(Box::new(RelationalProgram::new(
+                fragment,
+                fragment.session(),
+                memory,
+                &lanes,
+                outputs,
+            )?));
         }
         let entry = |(input, &lanes): (&Input, &usize)| Ok((self.entry(input, lanes, index)?, lanes));
         let entries = inputs.iter().zip(&lanes).map(entry).collect::<Result<_>>()?;

@@ -3,11 +3,16 @@
 //! - `sum(a) filter (a > 1)` becomes `sum(a) filter (where a > 1)`;
 //! - `with t as materialized (…)` becomes `with t as (…)`: what is computed once is the planner's choice;
 //! - `table t` becomes `from t`;
+//! - `a in ()` is in a list of one name of ours, `a in [1, 2]` in a list; `a in t` in a table; `a is 1` becomes `a is not distinct from 1`;
+//! - `a glob 'x*'` becomes `a ~ '^x.*$'`; `@(a)` becomes `abs(a)`;
 //! - `0xff`, `1_000` and `2 ** 3` become `255`, `1000` and `2 ^ 3`.
 
 use super::is_word;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
+
+/// The only value of a list that has none.
+pub(crate) const NOTHING: &str = "__nothing";
 
 /// Puts the clauses into words that the parser knows.
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -36,6 +41,34 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             }
             Token::Word(word) if word.keyword == Keyword::TABLE && out.is_empty() => {
                 out.push(TokenWithSpan { token: Token::make_keyword("from"), span: token.span });
+            }
+            Token::Word(word) if word.keyword == Keyword::IN => {
+                let operand =
+                    !matches!(out.first(), Some(first) if is_word(&first.token, "show")) && !position(&out);
+                out.push(token.clone());
+                rest = if operand { listed(after, &mut out) } else { after };
+            }
+            Token::Word(word) if word.keyword == Keyword::IS => {
+                rest = compared(token, after, &mut out);
+            }
+            Token::Word(word) if word.value.eq_ignore_ascii_case("glob") && word.quote_style.is_none() => {
+                match after.first().map(|next| &next.token) {
+                    Some(Token::SingleQuotedString(pattern)) => {
+                        let pattern = Token::SingleQuotedString(glob(pattern));
+                        out.push(TokenWithSpan { token: Token::Tilde, span: token.span });
+                        out.push(TokenWithSpan { token: pattern, span: after[0].span });
+                        rest = &after[1..];
+                    }
+                    _ => out.push(token.clone()),
+                }
+            }
+            Token::Word(word)
+                if word.value == "@" && after.first().is_some_and(|next| next.token == Token::LParen) =>
+            {
+                out.push(TokenWithSpan { token: Token::make_word("abs", None), span: token.span });
+            }
+            Token::AtSign if after.first().is_some_and(|next| next.token == Token::LParen) => {
+                out.push(TokenWithSpan { token: Token::make_word("abs", None), span: token.span });
             }
             Token::Word(word) if word.keyword == Keyword::AS => {
                 out.push(token.clone());
@@ -94,4 +127,116 @@ fn materialized(after: &[TokenWithSpan]) -> usize {
         return 1;
     }
     if word(0, "not") && word(1, "materialized") && opens(2) { 2 } else { 0 }
+}
+
+/// A list behind `in` that is empty, or in square brackets; what follows it.
+fn listed<'a>(after: &'a [TokenWithSpan], out: &mut Vec<TokenWithSpan>) -> &'a [TokenWithSpan] {
+    let put = |token: Token, at: &TokenWithSpan| TokenWithSpan { token, span: at.span };
+    match after {
+        [open, close, rest @ ..] if open.token == Token::LParen && close.token == Token::RParen => {
+            out.extend([open.clone(), put(Token::make_word(NOTHING, None), close), close.clone()]);
+            rest
+        }
+        [table, rest @ ..] if is_table(&table.token, rest.first()) => {
+            let query =
+                [Token::LParen, Token::make_keyword("select"), Token::Mul, Token::make_keyword("from")];
+            out.extend(query.map(|token| put(token, table)));
+            out.extend([table.clone(), put(Token::RParen, table)]);
+            rest
+        }
+        [open, rest @ ..] if open.token == Token::LBracket => match closing(rest) {
+            Some(end) => {
+                out.push(put(Token::LParen, open));
+                out.extend(known(rest[..end].to_vec()));
+                out.push(put(Token::RParen, &rest[end]));
+                &rest[end + 1..]
+            }
+            None => after,
+        },
+        _ => after,
+    }
+}
+
+/// Whether this is the name of a table, `a in t`.
+fn is_table(name: &Token, after: Option<&TokenWithSpan>) -> bool {
+    let goes_on = after.is_some_and(|t| matches!(t.token, Token::LParen | Token::Period));
+    matches!(name, Token::Word(word) if word.keyword == Keyword::NoKeyword) && !goes_on
+}
+
+/// Whether what was read last is `position(…`, whose `in` is another one.
+fn position(out: &[TokenWithSpan]) -> bool {
+    let mut depth = 0;
+    let open = out.iter().rposition(|t| {
+        match t.token {
+            Token::RParen => depth += 1,
+            Token::LParen => depth -= 1,
+            _ => {}
+        }
+        depth < 0
+    });
+    open.and_then(|at| out.get(at.checked_sub(1)?)).is_some_and(|t| is_word(&t.token, "position"))
+}
+
+/// Where the square bracket closes that was opened before.
+fn closing(tokens: &[TokenWithSpan]) -> Option<usize> {
+    let mut depth = 1;
+    tokens.iter().position(|t| {
+        match t.token {
+            Token::LBracket => depth += 1,
+            Token::RBracket => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })
+}
+
+/// `is` before a value; what follows it.
+fn compared<'a>(
+    is: &TokenWithSpan,
+    after: &'a [TokenWithSpan],
+    out: &mut Vec<TokenWithSpan>,
+) -> &'a [TokenWithSpan] {
+    let (negated, value) = match after.split_first() {
+        Some((not, rest)) if is_word(&not.token, "not") => (true, rest),
+        _ => (false, after),
+    };
+    let known =
+        ["null", "true", "false", "unknown", "distinct", "normalized", "nfc", "nfd", "nfkc", "nfkd", "json"];
+    let begins = value.first().is_some_and(|next| match &next.token {
+        Token::Word(_) => !known.iter().any(|word| is_word(&next.token, word)),
+        Token::Number(..) | Token::SingleQuotedString(_) | Token::LParen | Token::Minus => true,
+        _ => false,
+    });
+    out.push(is.clone());
+    if !begins {
+        return after;
+    }
+    let words: &[&str] = if negated { &["distinct", "from"] } else { &["not", "distinct", "from"] };
+    out.extend(words.iter().map(|word| TokenWithSpan { token: Token::make_keyword(word), span: is.span }));
+    value
+}
+
+/// The regular expression that a pattern of a shell is.
+fn glob(pattern: &str) -> String {
+    let mut out = String::from("^");
+    let mut inside = false;
+    for c in pattern.chars() {
+        match c {
+            '*' if !inside => out.push_str("(?s:.*)"),
+            '?' if !inside => out.push_str("(?s:.)"),
+            '[' if !inside => {
+                inside = true;
+                out.push('[');
+            }
+            '!' if inside && out.ends_with('[') => out.push('^'),
+            ']' if inside => {
+                inside = false;
+                out.push(']');
+            }
+            c if inside || c.is_alphanumeric() || c == '_' || c == ' ' => out.push(c),
+            c => out.extend(['\\', c]),
+        }
+    }
+    out.push('$');
+    out
 }

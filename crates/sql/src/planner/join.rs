@@ -105,7 +105,9 @@ impl Planner<'_> {
         let key = key(join);
         Ok(match strategy {
             Strategy::OneShard => {
-                vec![self.joined(plan, self.gathered(left())?, self.gathered(right())?, Spread::One)?]
+                let joined =
+                    self.joined(plan, self.gathered(left())?, self.gathered(right())?, Spread::One)?;
+                vec![Placed { plan: matching(joined.plan)?, ..joined }]
             }
             Strategy::Broadcast => {
                 let sides = [Side::Left, Side::Right].into_iter().filter(|side| may_be_copied(join, *side));
@@ -150,7 +152,7 @@ impl Planner<'_> {
         let other = if side == Side::Left { right.estimate.rows } else { left.estimate.rows };
         let work = self.work(full, other / self.shards as f64);
         let joined = self.over(plan, vec![left, right], kept(join, spread))?;
-        Ok(Some(Placed { cost: joined.cost + work, ..joined }))
+        Ok(Some(Placed { cost: joined.cost + work, plan: matching(joined.plan)?, ..joined }))
     }
 
     /// Rows of both sides to the shards of their keys.

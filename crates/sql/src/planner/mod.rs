@@ -215,8 +215,7 @@ impl Planner<'_> {
             let spread = input.spread.clone();
             input = self.over(plan, vec![input], spread)?;
         }
-        let input = self.gathered(input)?;
-        self.over(plan, vec![input], Spread::One)
+        self.over(plan, vec![self.all_together(input)?], Spread::One)
     }
 
     fn limit(&self, plan: &LogicalPlan, limit: &Limit) -> Result<Placed> {
@@ -230,8 +229,7 @@ impl Planner<'_> {
             let spread = input.spread.clone();
             input = self.over(&LogicalPlan::Limit(own), vec![input], spread)?;
         }
-        let input = self.gathered(input)?;
-        self.over(plan, vec![input], Spread::One)
+        self.over(plan, vec![self.all_together(input)?], Spread::One)
     }
 
     /// A window function sees the rows of its partition: they have to be together.
@@ -241,10 +239,20 @@ impl Planner<'_> {
         let key = partition_of_all(&window.window_expr);
         let input = match key.is_empty() {
             true => self.gathered(input)?,
-            false => self.brought_together(input, key)?,
+            false => self.brought_together(input, key.clone())?,
         };
+        let input = Placed { plan: together::equal(input.plan, &key)?, ..input };
         let spread = input.spread.clone();
         self.over(plan, vec![input], spread)
+    }
+
+    /// All rows in one shard, on which what follows relies.
+    fn all_together(&self, input: Placed) -> Result<Placed> {
+        if input.spread == Spread::One {
+            return Ok(input);
+        }
+        let input = self.gathered(input)?;
+        Ok(Placed { plan: together::equal(input.plan, &[])?, ..input })
     }
 
     /// All rows in one shard.

@@ -1,21 +1,28 @@
 //! `insert`, `delete`, `update`, `truncate`: changes of tables in memory, each a query whose rows the table
-//! gets.
+//! gets. What follows them is in `conflict`.
 
-use super::{only_table, plan};
+use super::conflict::{Target, conflict, returning};
+use super::{only_table, query_plan};
 use crate::catalog::{Memory, TableKind, find};
-use crate::dialect::{self, Spelling};
+use crate::dialect;
 use crate::emit::Emit;
 use crate::error::unknown_table;
 use crate::names;
+use crate::optimize::plain;
 use crate::planned::{Planned, Store, StoreMode};
 use crate::session::Session;
 use datafusion::arrow::datatypes::Schema;
-use datafusion::common::{Result, internal_err, plan_err};
-use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast::{
-    AssignmentTarget, Delete, Expr, FromTable, Ident, Insert, ObjectName, SetExpr, Statement as Sql,
-    TableObject, Truncate, Update, Values,
+use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
+use datafusion::logical_expr::{
+    Expr as Expression, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast, ident, lit, when,
 };
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, Insert, ObjectName, Query, SelectItem,
+    SetExpr, Statement as Sql, TableObject, TableWithJoins, Truncate, Update, UpdateTableFromKind, Values,
+    Visit, Visitor,
+};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The name of a table that can be written into, as the session knows it.
@@ -38,20 +45,54 @@ pub(super) fn insert(session: &Session, mut insert: Insert) -> Result<Planned> {
         return plan_err!("insert into what? give the name of a table");
     };
     let table = writable(session, given)?;
-    if insert.returning.is_some() || insert.on.is_some() {
-        return plan_err!("insert into {table}: returning and on conflict are not there; leave them out");
-    }
+    let alias = insert.table_alias.take().map(|alias| alias.alias);
+    let target = Target { table: table.clone(), given: given.clone(), alias };
+    let mode = if insert.overwrite { StoreMode::Replace } else { StoreMode::Append };
+    let store = Store {
+        conflict: conflict(session, &target, &mut insert)?,
+        returning: returning(session, &target, insert.returning.take())?,
+        ..Store::new(table.clone(), mode)
+    };
     leave_out_defaults(&mut insert, session.tables[&table].stream.schema())?;
     if let Some(query) = &mut insert.source {
         names::prepare(query);
+        if by_name(&insert.columns) {
+            let columns = query_plan(session, query.as_ref().clone(), Emit::Final)?.schema().columns();
+            insert.columns = columns.iter().map(|column| quoted(&column.name)).collect();
+        }
     }
-    let mode = if insert.overwrite { StoreMode::Replace } else { StoreMode::Append };
-    let planned = session.planner(Emit::Final, |p, _| p.sql_statement_to_plan(Sql::Insert(insert)))?;
-    let LogicalPlan::Dml(dml) = planned else {
-        return internal_err!("insert was planned as {}", planned.display());
+    let rows = match insert.source {
+        None => defaults(session, &table)?,
+        Some(_) => {
+            let planned =
+                session.planner(Emit::Final, |p, _| p.sql_statement_to_plan(Sql::Insert(insert)))?;
+            let LogicalPlan::Dml(dml) = planned else {
+                return internal_err!("insert was planned as {}", planned.display());
+            };
+            Arc::unwrap_or_clone(dml.input)
+        }
     };
-    let stream = session.stream(Arc::unwrap_or_clone(dml.input))?;
-    Ok(Planned::Store { stream, store: Store { table, mode } })
+    Ok(Planned::Store { stream: session.stream(rows)?, store: Box::new(store) })
+}
+
+/// Whether the columns of an insert are those that its query has: `insert into t by name select …`.
+fn by_name(columns: &[ObjectName]) -> bool {
+    matches!(columns, [only] if only.to_string() == dialect::BY_NAME)
+}
+
+fn quoted(column: &str) -> ObjectName {
+    ObjectName::from(vec![Ident::with_quote('"', column)])
+}
+
+/// One row of the defaults of a table.
+fn defaults(session: &Session, table: &str) -> Result<LogicalPlan> {
+    let defaults = &session.memory(table)?.defaults;
+    let schema = session.tables[table].stream.schema();
+    let values = schema.fields().iter().map(|field| {
+        let value = defaults.get(field.name()).cloned().unwrap_or_else(|| lit(ScalarValue::Null));
+        cast(value, field.data_type().clone()).alias(field.name())
+    });
+    LogicalPlanBuilder::empty(true).project(values.collect::<Vec<_>>())?.build()
 }
 
 /// `values (1, default)` leaves out the column, which the table gives its default.
@@ -60,7 +101,6 @@ fn leave_out_defaults(insert: &mut Insert, schema: &Schema) -> Result<()> {
     else {
         return Ok(());
     };
-    let is_default = |value: &Expr| matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"));
     let width = rows.first().map_or(0, |row| row.content.len());
     for at in (0..width).rev() {
         let defaults = rows.iter().filter(|row| row.content.get(at).is_some_and(is_default)).count();
@@ -75,48 +115,122 @@ fn leave_out_defaults(insert: &mut Insert, schema: &Schema) -> Result<()> {
         }
         if insert.columns.is_empty() {
             let names = schema.fields().iter().take(width);
-            insert.columns =
-                names.map(|f| ObjectName::from(vec![Ident::with_quote('"', f.name())])).collect();
+            insert.columns = names.map(|f| quoted(f.name())).collect();
         }
         if at < insert.columns.len() {
             insert.columns.remove(at);
         }
         rows.iter_mut().for_each(|row| drop(row.content.remove(at)));
     }
-    match width > 0 && rows.iter().all(|row| row.content.is_empty()) {
-        true => plan_err!("insert: every value is default; give one of them"),
-        false => Ok(()),
+    if width > 0 && rows.iter().all(|row| row.content.is_empty()) {
+        if rows.len() > 1 {
+            return plan_err!("insert: every value is default; insert such rows one by one");
+        }
+        insert.source = None;
     }
+    Ok(())
 }
 
-pub(super) fn delete(session: &mut Session, delete: &Delete) -> Result<Planned> {
+/// The column of a rewritten table that says which rows are meant.
+const MARK: &str = "__changed";
+
+pub(super) fn delete(session: &mut Session, with: &str, delete: Delete) -> Result<Planned> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
-    if delete.returning.is_some() || delete.limit.is_some() {
-        return plan_err!("delete takes a table and a condition; leave out returning and limit");
+    if delete.limit.is_some() {
+        return plan_err!("delete takes a table and a condition; leave out limit");
     }
     let (given, relation) = only_table(from)?;
-    let table = writable(session, given)?;
+    let target = Target::of(session, given, relation)?;
     let condition = delete.selection.as_ref().map_or("true".to_string(), Expr::to_string);
-    let kept = match &delete.using {
+    let rows = match &delete.using {
         Some(using) => {
-            let using: Vec<String> = using.iter().map(ToString::to_string).collect();
-            format!("not exists (select 1 from {} where {condition})", using.join(", "))
+            let using = listed(using);
+            format!(
+                "{with} select *, false as {MARK} from {relation} where not exists (select 1 from {using} where {condition}) \
+                 union all select *, true from {relation} where exists (select 1 from {using} where {condition})"
+            )
         }
-        None => format!("({condition}) is not true"),
+        None if delete.selection.as_ref().is_some_and(asks) => format!(
+            "{with} select *, false as {MARK} from {relation} where ({condition}) is not true \
+             union all select *, true from {relation} where {condition}"
+        ),
+        None => format!("{with} select *, ({condition}) is true as {MARK} from {relation}"),
     };
-    rewritten(session, &table, &format!("insert into {given} select * from {relation} where {kept}"))
+    rewritten(session, &target, StoreMode::Delete, delete.returning.clone(), &rows, &[])
 }
 
-pub(super) fn update(session: &mut Session, update: &Update) -> Result<Planned> {
-    if update.from.is_some() || update.returning.is_some() || update.limit.is_some() {
-        return plan_err!(
-            "update takes a table, values and a condition; leave out from, returning and limit"
-        );
+fn listed(tables: &[TableWithJoins]) -> String {
+    tables.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether there is a query in an expression.
+fn asks(expr: &Expr) -> bool {
+    struct Queries;
+    impl Visitor for Queries {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    expr.visit(&mut Queries).is_break()
+}
+
+pub(super) fn update(session: &mut Session, with: &str, update: Update) -> Result<Planned> {
+    if update.limit.is_some() || update.or.is_some() {
+        return plan_err!("update takes a table, values and a condition; leave out limit and or");
     }
     let (given, relation) = only_table(std::slice::from_ref(&update.table))?;
-    let table = writable(session, given)?;
+    let target = Target::of(session, given, relation)?;
+    let values = assignments(&target.table, &update.assignments)?;
+    let schema = session.tables[&target.table].stream.schema().clone();
+    if let Some((unknown, _)) = values.iter().find(|(c, _)| schema.field_with_name(c).is_err()) {
+        let known: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+        return Err(whimbrel_plan::names::unknown_column(unknown, &known));
+    }
+    let mut set = HashSet::new();
+    if let Some((twice, _)) = values.iter().find(|(column, _)| !set.insert(column)) {
+        return plan_err!("update {}: column {twice:?} is set twice", target.table);
+    }
+    let defaults: Vec<&str> =
+        values.iter().filter(|(_, value)| is_default(value)).map(|(column, _)| column.as_str()).collect();
+    let table = target.qualifier();
+    let given = |name: &str| values.iter().find(|(c, value)| c == name && !is_default(value));
+    let columns = |condition: Option<&Expr>| {
+        let columns = schema.fields().iter().map(|field| {
+            let name = Ident::with_quote('"', field.name());
+            match (given(field.name()), condition) {
+                (None, _) => format!("{table}.{name}"),
+                (Some((_, value)), None) => format!("{value} as {name}"),
+                (Some((_, value)), Some(only)) => {
+                    format!("case when {only} then {value} else {table}.{name} end as {name}")
+                }
+            }
+        });
+        columns.collect::<Vec<_>>().join(", ")
+    };
+    let rows = match (&update.from, &update.selection) {
+        (None, None) => format!("{with} select {}, true as {MARK} from {relation}", columns(None)),
+        (None, Some(only)) => {
+            format!("{with} select {}, ({only}) is true as {MARK} from {relation}", columns(Some(only)))
+        }
+        (Some(UpdateTableFromKind::AfterSet(from) | UpdateTableFromKind::BeforeSet(from)), only) => {
+            let from = listed(from);
+            let only = only.as_ref().map_or("true".to_string(), Expr::to_string);
+            format!(
+                "{with} select {}, true as {MARK} from {relation}, {from} where {only} \
+                 union all select *, false from {relation} where not exists (select 1 from {from} where {only})",
+                columns(None)
+            )
+        }
+    };
+    rewritten(session, &target, StoreMode::Update, update.returning.clone(), &rows, &defaults)
+}
+
+/// Which columns are given which values.
+pub(super) fn assignments<'a>(table: &str, assignments: &'a [Assignment]) -> Result<Vec<(String, &'a Expr)>> {
     let mut values: Vec<(String, &Expr)> = Vec::new();
-    for assignment in &update.assignments {
+    for assignment in assignments {
         match (&assignment.target, &assignment.value) {
             (AssignmentTarget::ColumnName(column), value) => values.push((assigned(column)?, value)),
             (AssignmentTarget::Tuple(columns), Expr::Tuple(each)) if columns.len() == each.len() => {
@@ -131,23 +245,12 @@ pub(super) fn update(session: &mut Session, update: &Update) -> Result<Planned> 
             }
         }
     }
-    let schema = session.tables[&table].stream.schema().clone();
-    if let Some((unknown, _)) = values.iter().find(|(c, _)| schema.field_with_name(c).is_err()) {
-        let known: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        return Err(whimbrel_plan::names::unknown_column(unknown, &known));
-    }
-    let columns = schema.fields().iter().map(|field| {
-        let name = Ident::with_quote('"', field.name());
-        match (values.iter().find(|(c, _)| c == field.name()), &update.selection) {
-            (None, _) => name.to_string(),
-            (Some((_, value)), None) => format!("{value} as {name}"),
-            (Some((_, value)), Some(only)) => {
-                format!("case when {only} then {value} else {name} end as {name}")
-            }
-        }
-    });
-    let columns = columns.collect::<Vec<_>>().join(", ");
-    rewritten(session, &table, &format!("insert into {given} select {columns} from {relation}"))
+    Ok(values)
+}
+
+/// Whether a value is the default of its column.
+fn is_default(value: &Expr) -> bool {
+    matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
 }
 
 /// The column that is given a value; it may stand behind the name of its table.
@@ -168,13 +271,33 @@ pub(super) fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Pla
     Ok(Planned::Done("truncated".to_string()))
 }
 
-/// The insert that gives the table all rows it shall have, in place of those it has.
-fn rewritten(session: &mut Session, table: &str, insert: &str) -> Result<Planned> {
-    match plan(session, dialect::parse(insert, &Spelling::default())?)? {
-        Planned::Store { stream, .. } => {
-            let store = Store { table: table.to_string(), mode: StoreMode::Replace };
-            Ok(Planned::Store { stream, store })
+/// All rows that a table had, changed or not, as a query gives them; which are meant stands in a last column. Of these,
+/// some columns get their defaults.
+fn rewritten(
+    session: &Session,
+    target: &Target,
+    mode: StoreMode,
+    asked: Option<Vec<SelectItem>>,
+    rows: &str,
+    reset: &[&str],
+) -> Result<Planned> {
+    let table = &target.table;
+    let store =
+        Store { returning: returning(session, target, asked)?, ..Store::new(table.to_string(), mode) };
+    let rows = plain(query_plan(session, dialect::parse_query(rows)?, Emit::Final)?)?;
+    let defaults = &session.memory(table)?.defaults;
+    let columns = rows.schema().columns();
+    let schema = session.tables[table].stream.schema();
+    let mut values = Vec::new();
+    for (column, field) in columns.iter().zip(schema.fields()) {
+        let mut value = Expression::Column(column.clone());
+        if reset.contains(&field.name().as_str()) {
+            let default = defaults.get(field.name()).cloned().unwrap_or_else(|| lit(ScalarValue::Null));
+            value = when(ident(MARK), cast(default, field.data_type().clone())).otherwise(value)?;
         }
-        _ => internal_err!("an insert was planned as something else"),
+        values.push(value.cast_to(field.data_type(), rows.schema())?.alias(field.name()));
     }
+    values.push(ident(MARK));
+    let stream = session.stream(LogicalPlanBuilder::from(rows).project(values)?.build()?)?;
+    Ok(Planned::Store { stream, store: Box::new(store) })
 }

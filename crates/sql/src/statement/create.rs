@@ -1,6 +1,7 @@
 //! `create view`, `create table`, `drop`.
 
-use super::query_plan;
+use super::change::writable;
+use super::{of_query, query_plan};
 use crate::catalog::{Memory, Table, TableKind, find};
 use crate::constraints::{Check, Constraints, Key};
 use crate::emit::Emit;
@@ -8,13 +9,17 @@ use crate::error::unknown_table;
 use crate::names;
 use crate::optimize::plain;
 use crate::planned::{Planned, Store, StoreMode};
+use crate::references::{Reference, referring};
 use crate::session::Session;
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{Constraint, Constraints as Keys, DFSchema, Result, internal_err, plan_err};
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    self, ColumnOption, CreateTable, CreateView, ObjectName, ObjectType, Statement as Sql, TableConstraint,
+    self, ColumnOption, CreateTable, CreateView, ForeignKeyConstraint, ObjectName, ObjectType,
+    ReferentialAction, Statement as Sql, TableConstraint, ViewColumnDef,
 };
 use std::sync::Arc;
+use whimbrel_plan::names::unknown_column;
 
 /// What is to be done where there may be a table of that name already.
 enum There {
@@ -43,19 +48,32 @@ pub(super) fn view(session: &mut Session, view: CreateView) -> Result<Planned> {
     if let There::Keep = there(session, &name, view.if_not_exists, view.or_replace)? {
         return Ok(Planned::Done(format!("{name} is there already")));
     }
-    let mut plan = plain(query_plan(session, *view.query, Emit::Final)?)?;
-    if !view.columns.is_empty() {
-        let width = plan.schema().fields().len();
-        if view.columns.len() != width {
-            return plan_err!("view {name}: {} names for {width} columns", view.columns.len());
-        }
-        let columns = plan.schema().columns().into_iter().zip(&view.columns);
-        let exprs: Vec<Expr> = columns.map(|(c, n)| Expr::Column(c).alias(names::ident(&n.name))).collect();
-        plan = LogicalPlanBuilder::from(plan).project(exprs)?.build()?;
-    }
-    let stream = session.stream(plan.clone())?;
-    session.tables.insert(name.clone(), Table { stream, plan, kind: TableKind::View });
+    let query = *view.query;
+    let rows = |plan| named(&name, &view.columns, plain(plan)?);
+    let (plan, stream) = of_query(session, query.clone(), Emit::Final, |plan| {
+        let plan = rows(plan)?;
+        Ok((plan.clone(), session.stream(plan)?))
+    })?;
+    let over_tables = match stream.properties().time {
+        Some(_) => query_plan(session, query, Emit::Changes).and_then(rows).ok(),
+        None => None,
+    };
+    session.tables.insert(name.clone(), Table { stream, plan, kind: TableKind::View { over_tables } });
     Ok(Planned::Done(format!("view {name} created")))
+}
+
+/// The rows of a view under the names that it gives its columns, if it does.
+fn named(view: &str, columns: &[ViewColumnDef], plan: LogicalPlan) -> Result<LogicalPlan> {
+    if columns.is_empty() {
+        return Ok(plan);
+    }
+    let width = plan.schema().fields().len();
+    if columns.len() != width {
+        return plan_err!("view {view}: {} names for {width} columns", columns.len());
+    }
+    let exprs = plan.schema().columns().into_iter().zip(columns);
+    let exprs: Vec<Expr> = exprs.map(|(c, n)| Expr::Column(c).alias(names::ident(&n.name))).collect();
+    LogicalPlanBuilder::from(plan).project(exprs)?.build()
 }
 
 /// An empty table, or one of the rows of a query.
@@ -69,6 +87,17 @@ pub(super) fn table(session: &mut Session, mut table: CreateTable) -> Result<Pla
     }
     // The tables of a session are gone with it, and so are those that are called temporary.
     table.temporary = false;
+    let generated = |option: &ColumnOption| {
+        matches!(option, ColumnOption::Generated { .. } | ColumnOption::Materialized(_))
+    };
+    if let Some(column) =
+        table.columns.iter().find(|column| column.options.iter().any(|option| generated(&option.option)))
+    {
+        return plan_err!(
+            "table {name}: column {} is computed of others, which tables here do not do; make a view that computes it",
+            column.name
+        );
+    }
     let told = Told::take(&mut table);
     let rows = table.query.is_some();
     let planned = session.planner(Emit::Final, |p, _| p.sql_statement_to_plan(Sql::CreateTable(table)))?;
@@ -83,9 +112,15 @@ pub(super) fn table(session: &mut Session, mut table: CreateTable) -> Result<Pla
     let input = Arc::unwrap_or_clone(create.input);
     if rows {
         let stream = session.stream(input)?;
-        return Ok(Planned::Store { stream, store: Store { table: name, mode: StoreMode::Create } });
+        return Ok(Planned::Store { stream, store: Box::new(Store::new(name, StoreMode::Create)) });
     }
-    let constraints = told.constraints(session, input.schema(), &create.constraints)?;
+    if input.schema().fields().is_empty() {
+        return plan_err!("table {name} has no column; give it one");
+    }
+    if create.constraints.iter().filter(|key| matches!(key, Constraint::PrimaryKey(_))).count() > 1 {
+        return plan_err!("table {name} has two primary keys; make one of them unique, or one key of both");
+    }
+    let constraints = told.constraints(session, &name, input.schema(), &create.constraints)?;
     let defaults = create.column_defaults.into_iter().collect();
     let empty = Memory { rows: vec![], defaults, constraints };
     session.keep(&name, input.schema().inner().clone(), empty)?;
@@ -96,14 +131,19 @@ pub(super) fn table(session: &mut Session, mut table: CreateTable) -> Result<Pla
 struct Told {
     checks: Vec<ast::Expr>,
     indexes: Vec<String>,
+    references: Vec<ast::ForeignKeyConstraint>,
 }
 
 impl Told {
     fn take(table: &mut CreateTable) -> Told {
-        let mut told = Told { checks: vec![], indexes: vec![] };
+        let mut told = Told { checks: vec![], indexes: vec![], references: vec![] };
         table.constraints.retain(|constraint| match constraint {
             TableConstraint::Check(check) => {
                 told.checks.push(check.expr.as_ref().clone());
+                false
+            }
+            TableConstraint::ForeignKey(reference) => {
+                told.references.push(reference.clone());
                 false
             }
             TableConstraint::Index(index) => {
@@ -113,7 +153,13 @@ impl Told {
             _ => true,
         });
         for column in &mut table.columns {
+            let name = column.name.clone();
             column.options.retain(|option| match &option.option {
+                ColumnOption::ForeignKey(reference) => {
+                    told.references
+                        .push(ForeignKeyConstraint { columns: vec![name.clone()], ..reference.clone() });
+                    false
+                }
                 ColumnOption::Check(check) => {
                     told.checks.push(check.expr.as_ref().clone());
                     false
@@ -124,7 +170,13 @@ impl Told {
         told
     }
 
-    fn constraints(self, session: &Session, schema: &DFSchema, keys: &Keys) -> Result<Constraints> {
+    fn constraints(
+        self,
+        session: &Session,
+        table: &str,
+        schema: &DFSchema,
+        keys: &Keys,
+    ) -> Result<Constraints> {
         let keys = keys.iter().map(|key| match key {
             Constraint::PrimaryKey(columns) => Key { index: None, columns: columns.clone(), primary: true },
             Constraint::Unique(columns) => Key { index: None, columns: columns.clone(), primary: false },
@@ -135,11 +187,61 @@ impl Told {
                 session.planner(Emit::Final, |p, _| p.sql_to_expr(check, schema, &mut Default::default()))?;
             Ok(Check { text, condition })
         });
+        let references = self.references.iter().map(|told| reference(session, table, schema, told));
+        let references = references.collect::<Result<_>>()?;
         Ok(Constraints {
             keys: keys.collect(),
             checks: checks.collect::<Result<_>>()?,
+            references,
             indexes: self.indexes,
         })
+    }
+}
+
+/// What a foreign key refers to.
+fn reference(
+    session: &Session,
+    table: &str,
+    schema: &DFSchema,
+    told: &ForeignKeyConstraint,
+) -> Result<Reference> {
+    let acts = |action: &Option<ReferentialAction>| {
+        !matches!(action, None | Some(ReferentialAction::NoAction | ReferentialAction::Restrict))
+    };
+    if acts(&told.on_delete) || acts(&told.on_update) {
+        return plan_err!(
+            "table {table}: a foreign key cannot change other rows; leave out on delete and on update"
+        );
+    }
+    let position = |schema: &Schema, column: &ast::Ident| {
+        let name = names::ident(column);
+        schema.index_of(&name).map_err(|_| {
+            let known: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+            unknown_column(&name, &known)
+        })
+    };
+    let positions = |schema: &Schema, columns: &[ast::Ident]| {
+        columns.iter().map(|column| position(schema, column)).collect::<Result<Vec<_>>>()
+    };
+    let columns = positions(schema.as_arrow(), &told.columns)?;
+    let other = names::table(&told.foreign_table)?;
+    if other == table {
+        let key = positions(schema.as_arrow(), &told.referred_columns)?;
+        return Ok(Reference { columns, table: other, key });
+    }
+    let other = writable(session, &told.foreign_table)?;
+    let keys = &session.memory(&other)?.constraints.keys;
+    let key = match told.referred_columns.as_slice() {
+        [] => keys.iter().find(|key| key.primary).map(|key| key.columns.clone()).unwrap_or_default(),
+        named => positions(session.tables[&other].stream.schema(), named)?,
+    };
+    let same =
+        |known: &Key| known.columns.len() == key.len() && key.iter().all(|at| known.columns.contains(at));
+    match columns.len() == key.len() && keys.iter().any(same) {
+        true => Ok(Reference { columns, table: other, key }),
+        false => plan_err!(
+            "table {table}: a foreign key refers to the primary key of {other}, or to columns that are unique in it"
+        ),
     }
 }
 
@@ -160,7 +262,10 @@ pub(super) fn drop(
             let known: Vec<&str> = session.tables.keys().map(String::as_str).collect();
             return Err(unknown_table(&name, &known));
         };
-        let view = matches!(table.kind, TableKind::View);
+        let view = matches!(table.kind, TableKind::View { .. });
+        if let Some(other) = referring(&session.tables, key) {
+            return plan_err!("{key:?} cannot be dropped: table {other} refers to it; drop that first");
+        }
         match what {
             ObjectType::View if !view => return plan_err!("{key:?} is a table: drop table {key}"),
             ObjectType::Table if view => return plan_err!("{key:?} is a view: drop view {key}"),

@@ -23,6 +23,13 @@ pub(super) fn create(session: &mut Session, index: &CreateIndex) -> Result<Plann
             false => plan_err!("there is an index {name:?} already; drop it first"),
         };
     }
+    for column in &index.columns {
+        if let Ok(name) = column_name(column)
+            && schema.index_of(&name).is_err()
+        {
+            return plan_err!("table {table} has no column {name:?}");
+        }
+    }
     if index.unique {
         if index.predicate.is_some() {
             return plan_err!("index {name}: a unique index is of all rows; leave out where");

@@ -1,11 +1,14 @@
 //! A statement to what is to be done about it. One family of statements, one file.
 
+mod accepted;
 mod alter;
 mod change;
+mod conflict;
 mod create;
 mod external;
 mod index;
 mod prepared;
+mod sequence;
 mod settings;
 mod show;
 mod summary;
@@ -21,14 +24,16 @@ use crate::names;
 use crate::planned::Planned;
 use crate::planner::Candidate;
 use crate::session::Session;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::{
-    DescribeAlias, ObjectName, ObjectType, Query, Statement as Sql, TableFactor, TableWithJoins, Value,
+    DescribeAlias, ObjectName, ObjectType, Query, SetExpr, Statement as Sql, TableFactor, TableWithJoins,
+    Value, With,
 };
 use std::collections::BTreeMap;
-use whimbrel_plan::Stream;
+use whimbrel_plan::{Stream, source_of};
 
 /// What is to be done about a statement.
 pub(crate) fn plan(session: &mut Session, Parsed { statement, emit, summarized }: Parsed) -> Result<Planned> {
@@ -52,7 +57,7 @@ fn planned(session: &mut Session, statement: Statement, emit: Emit) -> Result<Pl
 pub(crate) fn candidates(session: &mut Session, statement: Statement, emit: Emit) -> Result<Vec<Candidate>> {
     match statement {
         Statement::Statement(statement) => match *statement {
-            Sql::Query(query) => session.ways(query_plan(session, *query, emit)?),
+            Sql::Query(query) => of_query(session, *query, emit, |plan| session.ways(plan)),
             Sql::Explain { statement, .. } => candidates(session, Statement::Statement(statement), emit),
             _ => plan_err!("only a query can be run in several ways"),
         },
@@ -63,7 +68,10 @@ pub(crate) fn candidates(session: &mut Session, statement: Statement, emit: Emit
 
 fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
     match statement {
-        Sql::Query(query) => Ok(Planned::Query(query_stream(session, *query, emit)?)),
+        Sql::Query(query) => match *query {
+            Query { with: Some(with), body, .. } if changes(&body) => change_with(session, &with, *body),
+            query => Ok(Planned::Query(query_stream(session, query, emit)?)),
+        },
         Sql::ExplainTable {
             describe_alias: DescribeAlias::Describe | DescribeAlias::Desc,
             table_name,
@@ -90,12 +98,18 @@ fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
         Sql::Drop { object_type: ObjectType::Index, if_exists, names, .. } => {
             index::drop(session, if_exists, &names)
         }
+        Sql::Drop { object_type: ObjectType::Sequence, if_exists, names, .. } => {
+            sequence::drop(session, &names, if_exists)
+        }
+        Sql::Drop { object_type: ObjectType::Schema, if_exists, names, cascade, .. } => {
+            accepted::drop_schema(session, &names, if_exists, cascade)
+        }
         Sql::Drop { object_type, if_exists, names, .. } => {
             create::drop(session, object_type, if_exists, &names)
         }
         Sql::Insert(insert) => change::insert(session, insert),
-        Sql::Delete(delete) => change::delete(session, &delete),
-        Sql::Update(update) => change::update(session, &update),
+        Sql::Delete(delete) => change::delete(session, "", delete),
+        Sql::Update(update) => change::update(session, "", update),
         Sql::Truncate(truncate) => change::truncate(session, &truncate),
         Sql::StartTransaction { .. } => transaction::begin(session),
         Sql::Commit { .. } => transaction::commit(session),
@@ -108,9 +122,51 @@ fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
             sql(session, statement, emit)
         }
         Sql::Deallocate { name, .. } => prepared::deallocate(session, &name),
-        Sql::Pragma { name, value: Some(value), .. } => {
-            settings::assign(session, &text(&name).to_ascii_lowercase(), &value_text(&value.value))
+        Sql::Pragma { name, value, .. } => {
+            let name = text(&name).to_ascii_lowercase();
+            let value = value.map(|value| value_text(&value.value));
+            match (accepted::as_query(&name, value.as_deref()), value) {
+                (Some(query), _) => {
+                    Ok(Planned::Query(query_stream(session, crate::dialect::parse_query(&query)?, emit)?))
+                }
+                (None, Some(value)) => settings::assign(session, &name, &value),
+                (None, None) => plan_err!("there is no pragma {name:?} without a value"),
+            }
         }
+        Sql::ShowDatabases { .. } => {
+            let query = crate::dialect::parse_query("select 'memory' as database_name")?;
+            Ok(Planned::Query(query_stream(session, query, emit)?))
+        }
+        Sql::Analyze(_) | Sql::Vacuum(_) => accepted::nothing(),
+        Sql::CreateSequence { name, if_not_exists, sequence_options, .. } => {
+            sequence::create(session, &name, &sequence_options, if_not_exists)
+        }
+        Sql::CreateSchema { schema_name, if_not_exists, .. } => {
+            accepted::create_schema(session, &schema_name, if_not_exists)
+        }
+        other => plan_err!("{} is not a statement of this engine", first_words(&other.to_string())),
+    }
+}
+
+/// Whether what stands behind `with` changes a table.
+fn changes(body: &SetExpr) -> bool {
+    matches!(body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_))
+}
+
+/// `with … insert`, and so on: the queries belong to the one that gives the rows.
+fn change_with(session: &mut Session, with: &With, body: SetExpr) -> Result<Planned> {
+    match body {
+        SetExpr::Insert(Sql::Insert(mut insert)) => {
+            if let Some(rows) = &mut insert.source {
+                match &mut rows.with {
+                    Some(own) => own.cte_tables.splice(0..0, with.cte_tables.iter().cloned()).for_each(drop),
+                    None => rows.with = Some(with.clone()),
+                }
+            }
+            change::insert(session, insert)
+        }
+        SetExpr::Update(Sql::Update(update)) => change::update(session, &with.to_string(), update),
+        SetExpr::Delete(Sql::Delete(delete)) => change::delete(session, &with.to_string(), delete),
         other => plan_err!("{} is not a statement of this engine", first_words(&other.to_string())),
     }
 }
@@ -122,8 +178,42 @@ fn first_words(statement: &str) -> String {
 
 /// The stream that a query is.
 fn query_stream(session: &Session, query: Query, emit: Emit) -> Result<Stream> {
-    let plan = query_plan(session, query, emit)?;
-    session.stream(plan)
+    of_query(session, query, emit, |plan| session.stream(plan))
+}
+
+/// What is made of a query's plan. Streams that end are also tables: a query that cannot be said of them over time is made
+/// over the tables of their rows.
+fn of_query<T>(
+    session: &Session,
+    query: Query,
+    emit: Emit,
+    make: impl Fn(LogicalPlan) -> Result<T>,
+) -> Result<T> {
+    let over_time = query_plan(session, query.clone(), emit).and_then(&make);
+    if over_time.is_ok() || emit == Emit::Changes {
+        return over_time;
+    }
+    let over_tables = || {
+        let plan = query_plan(session, query, Emit::Changes)?;
+        match ends(&plan)? {
+            true => make(plan),
+            false => plan_err!("rows are still coming"),
+        }
+    };
+    // What was asked for was over time, and so is what is wrong with it.
+    over_tables().or(over_time)
+}
+
+/// Whether all that a plan reads ends.
+fn ends(plan: &LogicalPlan) -> Result<bool> {
+    let mut ends = true;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            ends &= source_of(scan).is_none_or(|source| source.info().bounded);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(ends)
 }
 
 /// A query as DataFusion plans it, not yet optimized.

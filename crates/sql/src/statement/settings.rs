@@ -26,6 +26,9 @@ const NULL_ORDERS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn set(session: &mut Session, set: &Set) -> Result<Planned> {
+    if let Set::SetTimeZone { value, .. } = set {
+        return assign(session, "timezone", value.to_string().trim_matches('\''));
+    }
     let Set::SingleAssignment { variable, values, .. } = set else {
         return plan_err!("set takes a name and a value, set {SHARDS} = 4");
     };
@@ -72,6 +75,10 @@ fn assigned(session: &mut Session, name: &str, value: &str) -> Result<()> {
             session.state.config_mut().options_mut().sql_parser.default_null_ordering = order.to_string();
             Ok(())
         }
+        "timezone" if value.eq_ignore_ascii_case("utc") => Ok(()),
+        "timezone" => plan_err!("timezone = {value}: instants are read and written in UTC"),
+        // Said where the session runs, not here.
+        "threads" | "worker_threads" | "memory_limit" | "max_memory" | "temp_directory" => Ok(()),
         name if name.starts_with("datafusion.") => session.state.config_mut().options_mut().set(name, value),
         name => Err(unknown(session, name)),
     }

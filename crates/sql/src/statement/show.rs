@@ -32,8 +32,8 @@ pub(super) fn tables(session: &Session, options: &ShowStatementOptions) -> Resul
     let wanted = filter(options)?;
     let tables: Vec<_> = session.tables.iter().filter(|(name, _)| wanted.matches(name)).collect();
     let kinds = tables.iter().map(|(_, table)| match (&table.kind, &table.stream.properties().time) {
-        (TableKind::View, None) => "view".to_string(),
-        (TableKind::View, Some(_)) => "view, timed".to_string(),
+        (TableKind::View { .. }, None) => "view".to_string(),
+        (TableKind::View { .. }, Some(_)) => "view, timed".to_string(),
         (_, None) => "table".to_string(),
         (_, Some(_)) => "stream".to_string(),
     });

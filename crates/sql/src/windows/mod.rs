@@ -2,7 +2,8 @@
 //!
 //! `from tumble(clicks, time, interval '5 minutes')` gives every row of `clicks` with the columns `window_start`
 //! and `window_end` of the window that it is in, once for every such window. A query that groups by them
-//! aggregates windows.
+//! aggregates windows. Flink's names of arguments are known, `tumble(data => table clicks, timecol => descriptor(time), size
+//! => …)`, and its `session(table clicks partition by item, …)`.
 //!
 //! Over a table that is what a relation can say, row by row (`table`). Over a stream with time it is said by the
 //! nodes that the fluent builder uses (`stream`): a row lives from the end of its window on, when what is said
@@ -13,6 +14,7 @@ mod stream;
 mod table;
 
 pub(crate) use result::told_once;
+pub(crate) use stream::{is_cumulate, is_session};
 
 use crate::optimize::plain;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
@@ -32,7 +34,7 @@ pub(crate) const NAMES: [&str; 4] = ["tumble", "hop", "session", "cumulate"];
 const START: &str = "window_start";
 
 /// The first instant after it.
-const END: &str = "window_end";
+pub(crate) const END: &str = "window_end";
 
 /// A window as it was asked for.
 #[derive(Debug, Clone)]
@@ -82,21 +84,13 @@ fn windowed(
     args: Vec<FunctionArg>,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
-    let usage = match name {
-        "tumble" => "tumble(table, time, size)",
-        "hop" => "hop(table, time, slide, size)",
-        "cumulate" => "cumulate(table, time, step, size)",
-        _ => "session(table, time, gap, key…)",
+    let (usage, names): (&str, &[&str]) = match name {
+        "tumble" => ("tumble(table, time, size)", &["data", "timecol", "size"]),
+        "hop" => ("hop(table, time, slide, size)", &["data", "timecol", "slide", "size"]),
+        "cumulate" => ("cumulate(table, time, step, size)", &["data", "timecol", "step", "size"]),
+        _ => ("session(table, time, gap, key…)", &["data", "timecol", "gap"]),
     };
-    let mut given = Vec::with_capacity(args.len());
-    for arg in args {
-        match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => given.push(expr),
-            FunctionArg::Named { arg: FunctionArgExpr::Expr(expr), .. }
-            | FunctionArg::ExprNamed { arg: FunctionArgExpr::Expr(expr), .. } => given.push(expr),
-            other => return plan_err!("{name}: {other} is no argument; write {usage}"),
-        }
-    }
+    let given = in_places(name, args, names, usage)?;
     let [relation, time, rest @ ..] = given.as_slice() else {
         return plan_err!("{name}: an argument is missing; write {usage}");
     };
@@ -124,6 +118,37 @@ fn windowed(
     match properties(&input)?.time {
         Some(_) => stream::windowed(input, &time, &window),
         None => table::windowed(input, &time, &window),
+    }
+}
+
+/// The arguments in the places that their names say, Flink's; those without a name follow what is before them.
+fn in_places(function: &str, args: Vec<FunctionArg>, names: &[&str], usage: &str) -> Result<Vec<ast::Expr>> {
+    let mut places: Vec<Option<ast::Expr>> = Vec::new();
+    for arg in args {
+        let (place, expr) = match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => (places.len(), expr),
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } => {
+                let known = names.iter().position(|known| name.value.eq_ignore_ascii_case(known));
+                let Some(place) = known else {
+                    return plan_err!(
+                        "{function}: there is no argument {name}; write {usage}, or with the names {}",
+                        names.join(", ")
+                    );
+                };
+                (place, expr)
+            }
+            other => return plan_err!("{function}: {other} is no argument; write {usage}"),
+        };
+        if places.len() <= place {
+            places.resize(place + 1, None);
+        }
+        if places[place].replace(expr).is_some() {
+            return plan_err!("{function}: {} is given twice; write {usage}", names[place]);
+        }
+    }
+    match places.into_iter().collect() {
+        Some(places) => Ok(places),
+        None => plan_err!("{function}: an argument is missing; write {usage}"),
     }
 }
 
@@ -169,7 +194,7 @@ fn column(
 ) -> Result<String> {
     match context.sql_to_expr(arg.clone(), input.schema())? {
         Expr::Column(column) => Ok(column.name),
-        other => plan_err!("{name}: {other} is no column of the table"),
+        _ => plan_err!("{name}: {arg} is no column of the table"),
     }
 }
 

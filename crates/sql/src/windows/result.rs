@@ -5,7 +5,7 @@
 //! `tumbling("5m").aggregate(…)` or `hopping("10m", "5m").aggregate(…).chop("5m")`, under a projection that names the
 //! columns.
 
-use super::stream::CUMULATE;
+use super::stream::is_cumulate;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, Result, TableReference};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection};
@@ -89,8 +89,7 @@ impl<'a> Windowed<'a> {
 
     /// Whether rows come and go at beats only, and one window is alive between two of them.
     fn on_grid(&self) -> Result<bool> {
-        let cumulates =
-            matches!(node(self.rows), Some(Node::AlterLifetime(alter)) if alter.label.starts_with(CUMULATE));
+        let cumulates = matches!(node(self.rows), Some(Node::AlterLifetime(alter)) if is_cumulate(alter));
         Ok(match (properties(self.rows)?.lifetimes, self.chop) {
             (Lifetimes::Hop { size, hop, .. }, None) => size == hop,
             (Lifetimes::Hop { size, hop, offset }, Some(chop)) => {

@@ -4,15 +4,16 @@
 //! what is alive at an instant is one window, and an aggregate speaks of exactly that.
 
 use super::{END, START, Window, fits};
+use crate::moments::{Alive, alive};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
-use datafusion::logical_expr::{Expr, LogicalPlan, cast, lit};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, cast, lit};
 use whimbrel_plan::nodes::{AlterLifetime, extension};
 use whimbrel_plan::{Agg, AggFunction, Duration, JoinKind, Stream, column};
 use whimbrel_temporal::{Closed, DurationRule, StartRule};
 
 /// How the lifetimes of `cumulate` are labelled.
-pub(super) const CUMULATE: &str = "cumulate ";
+const CUMULATE: &str = "cumulate ";
 
 /// When a row came.
 const CAME: &str = "__window_time";
@@ -32,17 +33,50 @@ pub(super) fn windowed(input: LogicalPlan, time: &str, window: &Window) -> Resul
     Ok(windowed.plan().clone())
 }
 
-/// The column has to be of the type of the stream's time; that it is that very column is the user's word.
+/// The column has to be the stream's time. Of a stream whose lifetimes were not made here only their type is known, and
+/// that it is that very column is the user's word.
 fn check(stream: &Stream, time: &str, clock: &DataType) -> Result<()> {
     let field = stream.schema().field_with_name(time)?;
-    match field.data_type() == clock {
-        true => Ok(()),
-        false => plan_err!(
+    if field.data_type() != clock {
+        return plan_err!(
             "column {time:?} is {}, the time of the stream {}; name the column that the stream gets its time from",
             whimbrel_plan::names::type_name(field.data_type()),
             whimbrel_plan::names::type_name(clock)
+        );
+    }
+    let Alive::From(moments) = alive(stream.plan())? else { return Ok(()) };
+    if moments.are(stream.schema().index_of(time)?) {
+        return Ok(());
+    }
+    let columns = stream.schema().fields().iter().enumerate();
+    let times: Vec<String> =
+        columns.filter(|(place, _)| moments.are(*place)).map(|(_, f)| format!("{:?}", f.name())).collect();
+    match times.as_slice() {
+        [] => plan_err!(
+            "{time:?} is not the time at which these rows come, and no other column is: keep the column that the stream \
+             was read with as its time, and compute with it afterwards"
+        ),
+        times => plan_err!(
+            "{time:?} is not the time at which these rows come, {} is: make windows of that, or read the source with \
+             time=\"{time}\"",
+            times.join(" or ")
         ),
     }
+}
+
+/// Whether these are the lifetimes of `cumulate`.
+pub(crate) fn is_cumulate(alter: &AlterLifetime) -> bool {
+    alter.label.starts_with(CUMULATE)
+}
+
+/// Whether a join puts the first instant of each session beside its rows.
+pub(crate) fn is_session(join: &Join) -> bool {
+    let mut first = join.right.as_ref();
+    while let LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) = first {
+        first = first.inputs()[0];
+    }
+    let LogicalPlan::Aggregate(aggregate) = first else { return false };
+    aggregate.aggr_expr.iter().any(|call| call.column_refs().iter().any(|column| column.name == CAME))
 }
 
 fn tumble(stream: &Stream, size: &Duration, clock: &DataType) -> Result<Stream> {

@@ -3,13 +3,15 @@
 use super::{call, lambdas, nested, text};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, Ident, ObjectName, OrderByExpr, OrderByOptions, Value,
+    FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByExpr, OrderByOptions, Query, SelectItem,
+    SetExpr, Value,
 };
 use std::ops::ControlFlow;
 
 /// Names that others have for a function, and its name here.
 const NAMES: &[(&str, &str)] = &[
     ("approx_count_distinct", "approx_distinct"),
+    ("approx_quantile", "approx_percentile_cont"),
     ("arbitrary", "any_value"),
     ("ceiling", "ceil"),
     ("first", "first_value"),
@@ -21,6 +23,8 @@ const NAMES: &[(&str, &str)] = &[
     ("len", "length"),
     ("list", "array_agg"),
     ("list_value", "make_array"),
+    ("list_max", "array_max"),
+    ("list_min", "array_min"),
     ("listagg", "string_agg"),
     ("ord", "ascii"),
     ("pg_typeof", "typeof"),
@@ -32,6 +36,7 @@ const NAMES: &[(&str, &str)] = &[
     ("string_split", "string_to_array"),
     ("strftime", "to_char"),
     ("strlen", "octet_length"),
+    ("strptime", "to_timestamp"),
     ("struct_extract", "get_field"),
     ("suffix", "ends_with"),
     ("ucase", "upper"),
@@ -56,12 +61,26 @@ const PARTS: &[(&str, &str)] = &[
     ("minute", "minute"),
     ("second", "second"),
     ("epoch", "epoch"),
+    ("isoyear", "isoyear"),
+    ("millisecond", "millisecond"),
+    ("microsecond", "microsecond"),
+];
+
+/// Aggregates that are a function of the list of their values.
+const OF_LISTS: &[(&str, &str)] = &[
+    ("kurtosis", "list_kurtosis"),
+    ("mode", "list_mode"),
+    ("product", "list_product"),
+    ("quantile", "list_quantile_disc"),
+    ("quantile_disc", "list_quantile_disc"),
+    ("skewness", "list_skewness"),
 ];
 
 /// Says it with functions that are there.
 pub(super) fn plain(expr: &mut Expr) -> ControlFlow<String> {
     let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
     lambdas::plain(call);
+    nulls(call);
     let [name] = call.name.0.as_slice() else { return ControlFlow::Continue(()) };
     let name = name.to_string().to_ascii_lowercase();
     if let Some((_, known)) = NAMES.iter().find(|(other, _)| *other == name) {
@@ -76,10 +95,37 @@ pub(super) fn plain(expr: &mut Expr) -> ControlFlow<String> {
     if matches!(name.as_str(), "arg_min" | "argmin" | "min_by" | "arg_max" | "argmax" | "max_by") {
         at_extreme(call, name.contains("max"));
     }
-    if let Some(said) = in_operators(&name, call) {
+    if let ("array", FunctionArguments::Subquery(query)) = (name.as_str(), &call.args) {
+        if let Some(said) = array_of(query) {
+            *expr = said;
+        }
+        return ControlFlow::Continue(());
+    }
+    if let Some((_, reduction)) = OF_LISTS.iter().find(|(other, _)| *other == name) {
+        if let Some(said) = of_list(reduction, call) {
+            *expr = said;
+        }
+        return ControlFlow::Continue(());
+    }
+    if name == "struct_pack" {
+        packed(call);
+        return ControlFlow::Continue(());
+    }
+    if let Some(said) = in_operators(&name, call).or_else(|| in_other_calls(&name, call)) {
         *expr = said;
     }
     ControlFlow::Continue(())
+}
+
+/// `last(f(x) ignore nulls)`: the parser takes `ignore nulls` for a part of `f(x)`.
+fn nulls(call: &mut Function) {
+    if let FunctionArguments::List(list) = &mut call.args
+        && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(last)))) = list.args.last_mut()
+        && last.over.is_none()
+        && call.null_treatment.is_none()
+    {
+        call.null_treatment = last.null_treatment.take();
+    }
 }
 
 /// Functions that are other expressions here.
@@ -111,6 +157,157 @@ fn in_operators(name: &str, function: &Function) -> Option<Expr> {
     }
 }
 
+/// `array(select x from t order by y)` as `(select array_agg(x order by y) from t)`; of no rows it is empty.
+fn array_of(query: &Query) -> Option<Expr> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let [SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }] =
+        select.projection.as_slice()
+    else {
+        return None;
+    };
+    if query.limit_clause.is_some() || select.distinct.is_some() {
+        return None;
+    }
+    let order = query.order_by.as_ref().map_or(String::new(), |order| format!(" {order}"));
+    let aggregate = format!("array_agg({value}{order})");
+    let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
+    if grouped || query.with.is_some() {
+        return None;
+    }
+    let mut aggregated = select.as_ref().clone();
+    aggregated.projection = vec![SelectItem::UnnamedExpr(parsed(&aggregate)?)];
+    parsed(&format!("coalesce(({aggregated}), [])"))
+}
+
+/// Functions that are calls of others.
+fn in_other_calls(name: &str, function: &Function) -> Option<Expr> {
+    let args = arguments(function)?;
+    let said = match (name, args.as_slice()) {
+        ("regexp_extract", [text, pattern]) => extracted(text, pattern, "0"),
+        ("regexp_extract", [text, pattern, group]) => extracted(text, pattern, &group.to_string()),
+        ("regexp_full_match", [text, pattern]) => {
+            format!("regexp_like({text}, concat('^(?:', {pattern}, ')$'))")
+        }
+        ("epoch_ns", [instant]) => format!("cast(cast({instant} as timestamp) as bigint)"),
+        ("epoch_us", [instant]) => format!("(cast(cast({instant} as timestamp) as bigint) / 1000)"),
+        ("epoch_ms", [instant]) => match instant {
+            Expr::Value(_) => format!("cast(to_timestamp_millis({instant}) as timestamp)"),
+            _ => format!("(cast(cast({instant} as timestamp) as bigint) / 1000000)"),
+        },
+        ("make_timestamp", [year, month, day, hour, minute, second]) => format!(
+            "(cast(make_date({year}, {month}, {day}) as timestamp) + to_hours({hour}) + to_minutes({minute}) + to_seconds({second}))"
+        ),
+        ("make_timestamp", [micros]) => format!("cast(to_timestamp_micros({micros}) as timestamp)"),
+        ("time_bucket", [width, instant]) => {
+            let days = ["month", "quarter", "year", "decade", "centur"];
+            let text = width.to_string().to_ascii_lowercase();
+            let origin =
+                if days.iter().any(|unit| text.contains(unit)) { "2000-01-01" } else { "2000-01-03" };
+            format!("date_bin({width}, {instant}, timestamp '{origin}')")
+        }
+        ("time_bucket", [width, instant, origin]) => format!("date_bin({width}, {instant}, {origin})"),
+        ("isinf", [number]) => {
+            format!("coalesce(abs({number}) = cast('inf' as double), {number} is null and null)")
+        }
+        ("isfinite", [number]) => format!("(not isnan({number}) and abs({number}) <> cast('inf' as double))"),
+        ("hex", [Expr::Value(value)]) if matches!(value.value, Value::Number(..)) => {
+            format!("upper(to_hex({value}))")
+        }
+        ("hex" | "to_hex", [text]) if super::text(text).is_some() => format!("upper(encode({text}, 'hex'))"),
+        ("unhex" | "from_hex", [text]) => format!("decode({text}, 'hex')"),
+        ("age", [instant]) => format!("age(cast(current_date() as timestamp), {instant})"),
+        ("datesub", [unit, from, to]) => format!("date_sub({unit}, {from}, {to})"),
+        ("yearweek", [instant]) => {
+            format!("(date_part('isoyear', {instant}) * 100 + date_part('week', {instant}))")
+        }
+        ("list_reverse_sort" | "array_reverse_sort", [list]) => {
+            format!("array_sort({list}, 'DESC', 'NULLS FIRST')")
+        }
+        ("list_aggregate" | "list_aggr" | "array_aggregate", [list, aggregate]) => {
+            return aggregated_list(text(aggregate)?, list);
+        }
+        ("current_schema", []) => "'main'".to_string(),
+        ("current_database" | "current_catalog", []) => "'memory'".to_string(),
+        ("date_part" | "datepart", [part, instant]) => {
+            return part_of_year(&text(part)?.to_ascii_lowercase(), instant);
+        }
+        (part, [instant]) => return part_of_year(part, instant),
+        _ => return None,
+    };
+    parsed(&said)
+}
+
+/// What a group of a regular expression matched; group 0 is all of it. Nothing is an empty text.
+fn extracted(text: &Expr, pattern: &Expr, group: &str) -> String {
+    format!(
+        "case when {text} is null then null \
+         else coalesce(array_element(regexp_match({text}, concat('(', {pattern}, ')')), ({group}) + 1), '') end"
+    )
+}
+
+/// Parts of an instant that are counted from its year.
+pub(super) fn part_of_year(part: &str, instant: &Expr) -> Option<Expr> {
+    let year = format!("date_part('year', {instant})");
+    let said = match part {
+        "century" | "centuries" => format!("(({year} + 99) / 100)"),
+        "decade" | "decades" => format!("({year} / 10)"),
+        "millennium" | "millenium" | "millennia" => format!("(({year} + 999) / 1000)"),
+        "era" => format!("(case when {year} > 0 then 1 when {year} <= 0 then 0 end)"),
+        "yearweek" => {
+            return parsed(&format!(
+                "(date_part('isoyear', {instant}) * 100 + date_part('week', {instant}))"
+            ));
+        }
+        _ => return None,
+    };
+    parsed(&said)
+}
+
+/// An aggregate of the values of a list.
+fn aggregated_list(aggregate: &str, list: &Expr) -> Option<Expr> {
+    let function = match aggregate.to_ascii_lowercase().as_str() {
+        "min" => "array_min".to_string(),
+        "max" => "array_max".to_string(),
+        "mean" => "list_avg".to_string(),
+        "first" => return parsed(&format!("array_element({list}, 1)")),
+        "last" => return parsed(&format!("array_element({list}, -1)")),
+        "string_agg" | "group_concat" => return parsed(&format!("array_to_string({list}, ',')")),
+        other => format!("list_{other}"),
+    };
+    Some(call(&function, vec![list.clone()]))
+}
+
+/// `mode(x)` as `list_mode(array_agg(x))`; what stands behind the first argument is one of the function of lists.
+fn of_list(reduction: &str, function: &mut Function) -> Option<Expr> {
+    let mut args = arguments(function)?;
+    if args.is_empty() {
+        return None;
+    }
+    let rest = args.split_off(1);
+    let FunctionArguments::List(list) = &mut function.args else { return None };
+    list.args.truncate(1);
+    function.name = ObjectName::from(vec![Ident::new("array_agg")]);
+    let values = Expr::Function(function.clone());
+    Some(call(reduction, [values].into_iter().chain(rest).collect()))
+}
+
+/// `struct_pack(a := 1)` as `named_struct('a', 1)`.
+fn packed(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    let mut args = Vec::new();
+    for arg in list.args.drain(..) {
+        match arg {
+            FunctionArg::Named { name, arg, .. } => {
+                args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(literal(&crate::names::ident(&name)))));
+                args.push(FunctionArg::Unnamed(arg));
+            }
+            other => args.push(other),
+        }
+    }
+    list.args = args;
+    function.name = ObjectName::from(vec![Ident::new("named_struct")]);
+}
+
 /// How many boundaries of a unit lie between two instants.
 fn difference(unit: &str, from: &Expr, to: &Expr) -> Option<Expr> {
     let year = |instant: &Expr| format!("date_part('year', {instant})");
@@ -129,6 +326,9 @@ fn difference(unit: &str, from: &Expr, to: &Expr) -> Option<Expr> {
             year(from)
         ),
         "day" => format!("(cast({to} as date) - cast({from} as date))"),
+        // The distance, as in DuckDB: Mondays between do not count.
+        "week" => format!("((cast({to} as date) - cast({from} as date)) / 7)"),
+        "decade" => format!("({} / 10 - {} / 10)", year(to), year(from)),
         "hour" => between(3600),
         "minute" => between(60),
         "second" => between(1),
@@ -198,6 +398,6 @@ fn literal(text: &str) -> Expr {
 }
 
 /// An expression that was written here, of ones that were parsed before; it is read back only to have it as a tree.
-fn parsed(text: &str) -> Option<Expr> {
+pub(super) fn parsed(text: &str) -> Option<Expr> {
     super::first_value(&crate::dialect::parse_query(&format!("select {text}")).ok()?)
 }

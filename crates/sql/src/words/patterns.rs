@@ -7,8 +7,9 @@ use std::ops::ControlFlow;
 /// What the planner takes for the escape character.
 const ESCAPE: char = '\\';
 
-/// Writes a pattern as the planner reads it.
-pub(super) fn plain(expr: &mut Expr) -> ControlFlow<String> {
+/// Writes a pattern as the planner reads it: `like` with an escape character of its own, and `similar to`. It breaks off with
+/// what cannot be written so.
+pub fn plain(expr: &mut Expr) -> ControlFlow<String> {
     match expr {
         Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
             escaped(pattern, escape_char)

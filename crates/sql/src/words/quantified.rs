@@ -1,8 +1,8 @@
 //! `any` and `all` of a subquery.
 //!
-//! `x = any (q)` is `x in (q)`, `x <> all (q)` is `x not in (q)`. Of the others `any` is
-//! `exists (select 1 from (q) as t (v) where x < v)`, and `all` says that nothing of `q` speaks against it. `(a, b) in (q)`
-//! is said in the same way.
+//! `x = any (q)` is `x in (q)`, `x <> all (q)` is `x not in (q)`. Of the others `x < any (q)` is
+//! `exists (select 1 from (q) as t (v) where x < v)`, or null if that is null of a row, and `all` says that nothing of `q`
+//! speaks against it. `(a, b) in (q)` is said in the same way.
 
 use super::nested;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query};
@@ -11,28 +11,16 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query};
 const TABLE: &str = "__quantified";
 const COLUMN: &str = "__quantified_value";
 
-/// Says it with `in` and `exists`. What is not about a subquery stays as it is.
+/// Says it with `in`, where it is that.
 pub(super) fn plain(expr: &mut Expr) {
-    let (left, op, right, any) = match &*expr {
-        Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, true),
-        Expr::AllOp { left, compare_op, right } => (left, compare_op, right, false),
-        _ => return,
+    let (left, right, negated) = match &*expr {
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
+        _ => return rows(expr),
     };
-    let Some(subquery) = subquery(right) else { return };
-    let said = match (op, any) {
-        (BinaryOperator::Eq, true) => Some(Expr::InSubquery {
-            expr: left.clone(),
-            subquery: Box::new(subquery.clone()),
-            negated: false,
-        }),
-        (BinaryOperator::NotEq, false) => {
-            Some(Expr::InSubquery { expr: left.clone(), subquery: Box::new(subquery.clone()), negated: true })
-        }
-        _ => exists(left, op, subquery, any),
-    };
-    if let Some(said) = said {
-        *expr = Expr::Nested(Box::new(said));
-    }
+    let Some(query) = subquery(right) else { return };
+    let subquery = Box::new(query.clone());
+    *expr = Expr::Nested(Box::new(Expr::InSubquery { expr: left.clone(), subquery, negated }));
 }
 
 fn subquery(expr: &Expr) -> Option<&Query> {
@@ -43,23 +31,11 @@ fn subquery(expr: &Expr) -> Option<&Query> {
     }
 }
 
-fn exists(left: &Expr, op: &BinaryOperator, subquery: &Query, any: bool) -> Option<Expr> {
-    let left = nested(left.clone());
-    let compared = format!("{left} {op} {TABLE}.{COLUMN}");
-    let (negated, condition) =
-        if any { ("", compared) } else { ("not ", format!("({compared}) is not true")) };
-    let text = format!(
-        "select {negated}exists (select 1 from ({subquery}) as {TABLE} ({COLUMN}) where {condition})"
-    );
-    // The text is made of what was parsed before; it is read back only to have it as a tree.
-    super::first_value(&crate::dialect::parse_query(&text).ok()?)
-}
-
-/// Says `(a, b) in (q)` with `exists`: true if one row is the same, null if one may be, and else false.
+/// Says it with `exists`: true if it is true of a row, null if it is null of one, and else false.
 pub(super) fn rows(expr: &mut Expr) {
-    let Some(Rows { same, any, negated }) = Rows::of(expr) else { return };
-    let maybe = any(&format!("({same}) is null"));
-    let text = format!("({} or case when {maybe} then null else false end)", any(&same));
+    let Some(Rows { holds, any, negated }) = Rows::of(expr) else { return };
+    let maybe = any(&format!("({holds}) is null"));
+    let text = format!("({} or case when {maybe} then null else false end)", any(&holds));
     *expr = read(expr, &if negated { format!("not {text}") } else { text });
 }
 
@@ -72,39 +48,58 @@ pub(super) fn rows_in_condition(condition: &mut Expr) {
         }
         Expr::Nested(inner) => rows_in_condition(inner),
         expr => {
-            let Some(Rows { same, any, negated }) = Rows::of(expr) else { return };
+            let Some(Rows { holds, any, negated }) = Rows::of(expr) else { return };
             let text = match negated {
-                false => any(&same),
-                true => format!("not {}", any(&format!("({same}) is not false"))),
+                false => any(&holds),
+                true => format!("not {}", any(&format!("({holds}) is not false"))),
             };
             *expr = read(expr, &text);
         }
     }
 }
 
-/// What is asked by `(a, b) in (q)`.
+/// What is asked of the rows of a subquery `q`.
 struct Rows<F> {
-    /// That a row of `q` is the same.
-    same: String,
+    /// What may hold of a row.
+    holds: String,
     /// That there is a row of `q` of which something holds.
     any: F,
+    /// Whether it is to hold of none.
     negated: bool,
 }
 
 impl Rows<()> {
+    /// What `(a, b) in (q)`, `x < any (q)` and `x < all (q)` ask.
     fn of(expr: &Expr) -> Option<Rows<impl Fn(&str) -> String + use<>>> {
-        let Expr::InSubquery { expr: left, subquery, negated } = expr else { return None };
-        let Expr::Tuple(values) = left.as_ref() else { return None };
-        let columns: Vec<String> = (0..values.len()).map(|at| format!("{COLUMN}_{at}")).collect();
-        let same = values
-            .iter()
-            .zip(&columns)
-            .map(|(value, column)| format!("{} = {TABLE}.{column}", nested(value.clone())));
-        let same = same.collect::<Vec<_>>().join(" and ");
-        let rows = format!("({subquery}) as {TABLE} ({})", columns.join(", "));
+        let (holds, query, width, negated) = match expr {
+            Expr::InSubquery { expr: left, subquery, negated } => {
+                let Expr::Tuple(values) = left.as_ref() else { return None };
+                let same = values.iter().enumerate();
+                let same = same.map(|(at, value)| format!("{} = {}", nested(value.clone()), column(at)));
+                (same.collect::<Vec<_>>().join(" and "), subquery.as_ref(), values.len(), *negated)
+            }
+            // These are said by `in`.
+            Expr::AnyOp { compare_op: BinaryOperator::Eq, .. }
+            | Expr::AllOp { compare_op: BinaryOperator::NotEq, .. } => return None,
+            Expr::AnyOp { left, compare_op, right, .. } => {
+                let compared = format!("{} {compare_op} {}", nested(left.as_ref().clone()), column(0));
+                (compared, subquery(right)?, 1, false)
+            }
+            Expr::AllOp { left, compare_op, right } => {
+                let compared = format!("{} {compare_op} {}", nested(left.as_ref().clone()), column(0));
+                (format!("not ({compared})"), subquery(right)?, 1, true)
+            }
+            _ => return None,
+        };
+        let columns: Vec<String> = (0..width).map(|at| format!("{COLUMN}_{at}")).collect();
+        let rows = format!("({query}) as {TABLE} ({})", columns.join(", "));
         let any = move |condition: &str| format!("exists (select 1 from {rows} where {condition})");
-        Some(Rows { same, any, negated: *negated })
+        Some(Rows { holds, any, negated })
     }
+}
+
+fn column(at: usize) -> String {
+    format!("{TABLE}.{COLUMN}_{at}")
 }
 
 /// The text as a tree; what cannot be read back stays as it was.

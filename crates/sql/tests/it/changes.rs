@@ -16,11 +16,12 @@ fn tables_are_made_and_filled() {
 fn rows_are_deleted_and_updated() {
     let mut session =
         with("create table t as select * from (values (1, 'x'), (2, null), (null, 'z')) as t(a, b)");
-    execute(&mut session, "delete from t where a > 1");
+    assert_eq!(execute(&mut session, "delete from t where a > 1"), "1 row");
     check(&mut session, "select a, b from t order by b", &["1 x", "null z"]);
-    execute(&mut session, "update t set b = b || '!', a = 7 where a is null");
+    assert_eq!(execute(&mut session, "update t set b = b || '!', a = 7 where a is null"), "1 row");
     check(&mut session, "select a, b from t order by b", &["1 x", "7 z!"]);
-    execute(&mut session, "update t set a = a + 1");
+    assert_eq!(execute(&mut session, "update t set a = a + 1"), "2 rows");
+    assert!(wrong(&mut session, "update t set a = 1, a = 2").contains("twice"));
     check(&mut session, "select a from t order by a", &["2", "8"]);
     execute(&mut session, "truncate table t");
     check(&mut session, "select count(*) from t", &["0"]);

@@ -223,7 +223,7 @@ fn lists_are_unnested() {
     let mut shop = shop();
     check(&mut shop, "select unnest([1, 2, 3])", &["1", "2", "3"]);
     check(&mut shop, "select * from generate_series(1, 3)", &["1", "2", "3"]);
-    check(&mut shop, "select sum(value) from range(1, 10, 3)", &["12"]);
+    check(&mut shop, "select sum(range) from range(1, 10, 3)", &["12"]);
     check(
         &mut shop,
         "select id, unnest([id, id * 10]) as u from item where id < 2 order by u",

@@ -66,7 +66,11 @@ pub fn execute(session: &mut Session, sql: &str) -> String {
     match plan(session, sql) {
         Planned::Store { stream, store } => {
             let table = collected(&stream, RuntimeKind::Library, sql);
-            session.store(&store, table.schema, table.batches).unwrap()
+            let stored = session.store(&store, table.schema, table.batches).unwrap();
+            match &stored.returned {
+                Some(rows) => texts(std::slice::from_ref(rows)).join("\n"),
+                None => stored.done(),
+            }
         }
         Planned::Done(text) => text,
         Planned::Query(_) => run(session, sql).join("\n"),

@@ -186,13 +186,13 @@ impl States {
         self.each().try_for_each(|a| a.failure())
     }
     pub fn save(&self) -> Result<Vec<Vec<u8>>> {
-        self.0.iter().flatten().map(|a| a.save()).collect()
+        self.0.iter().map(|a| a.as_ref().map_or(Ok(Vec::new()), |a| a.save())).collect()
     }
     pub fn restore(&mut self, saved: &[Vec<u8>]) -> Result<()> {
-        let states = self.each().count();
-        if saved.len() != states {
-            return exec_err!("the checkpoint has {} columns of states, this query {states}", saved.len());
+        if saved.len() != self.0.len() {
+            return exec_err!("the checkpoint has {} aggregates, this query {}", saved.len(), self.0.len());
         }
-        self.each().zip(saved).try_for_each(|(a, bytes)| a.restore(bytes))
+        let mut states = self.0.iter_mut().zip(saved).filter_map(|(a, bytes)| Some((a.as_mut()?, bytes)));
+        states.try_for_each(|(a, bytes)| a.restore(bytes))
     }
 }

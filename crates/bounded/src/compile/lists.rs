@@ -1,0 +1,51 @@
+//! Lists of values that a chain begins with: `id in (1, 2)` as a join with a relation of two rows.
+
+use super::block::{Block, Rows, of_relation};
+use super::equalities::Member;
+use super::predicates::{Predicate, Says, column_type};
+use super::search::Search;
+use crate::plan::List;
+use datafusion::common::Column;
+use datafusion::logical_expr::Expr;
+
+/// Lists that can be where a chain begins: more are checked row by row.
+pub(super) const MOST_LISTS: usize = 3;
+
+/// The column of a list that a chain can begin with.
+pub(super) fn list_column<'p>(predicate: &'p Predicate, block: &Block) -> Option<(&'p Column, &'p [Expr])> {
+    let Says::In(column, values) = &predicate.says else { return None };
+    let alias = column.relation.as_ref()?.table();
+    let relation = block.relations.iter().find(|relation| relation.alias == alias)?;
+    (relation.outer.is_none() && matches!(relation.rows, Rows::Stored(_))).then_some((column, values))
+}
+
+impl Search<'_> {
+    /// Puts the lists in place of their predicates.
+    pub(super) fn lists(&mut self, chosen: Vec<usize>) -> Vec<List> {
+        let mut lists = Vec::new();
+        for at in chosen {
+            let Says::In(column, values) = self.predicates[at].says.clone() else { continue };
+            let Some(of) = column_type(&column, self.block) else { continue };
+            let alias = self.list_alias(&lists);
+            let most = self.compiler.list_length(&values);
+            let value = of_relation(&alias, "value");
+            let predicate = &mut self.predicates[at];
+            predicate.relations.insert(alias.clone());
+            predicate.expr = Expr::Column(column.clone()).eq(Expr::Column(value.clone()));
+            predicate.says = Says::Equal(Member::Column(column), Member::Column(value));
+            lists.push(List { alias, of, values, most });
+        }
+        lists
+    }
+
+    /// `list1`, or the next that no relation has.
+    fn list_alias(&self, lists: &[List]) -> String {
+        let taken = |name: &String| {
+            let relations = self.block.relations.iter().map(|relation| &relation.alias);
+            relations.chain(lists.iter().map(|list| &list.alias)).any(|known| known == name)
+        };
+        let mut names = (1..).map(|n| format!("list{n}"));
+        // There are more numbers than names.
+        names.find(|name| !taken(name)).unwrap_or_default()
+    }
+}

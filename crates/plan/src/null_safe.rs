@@ -1,0 +1,83 @@
+//! Rules of DataFusion's that forget of a join that it takes nulls for equal.
+//!
+//! Whether it does is said once for all columns that a join compares. A rule that adds `a = b` to those of a join for
+//! `is not distinct from`, or puts such a join and others into one, makes `a = b` true of nulls. Here these rules pass over
+//! such joins.
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{JoinType, NullEquality, Result};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
+use std::sync::Arc;
+
+/// The rules of DataFusion's optimizer, in their order, with these kept from such joins. Wherever a plan is optimized, it is by
+/// them.
+pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    Optimizer::new().rules.into_iter().map(guarded).collect()
+}
+
+fn guarded(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
+    match rule.name() {
+        "extract_equijoin_predicate" => Arc::new(Extract(rule)),
+        "eliminate_cross_join" => Arc::new(Flatten(rule)),
+        _ => rule,
+    }
+}
+
+/// Takes `a = b` from a join's conditions to the columns that it compares.
+#[derive(Debug)]
+struct Extract(Arc<dyn OptimizerRule + Send + Sync>);
+
+impl OptimizerRule for Extract {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match takes_nulls(&plan) {
+            true => Ok(Transformed::no(plan)),
+            false => self.0.rewrite(plan, config),
+        }
+    }
+}
+
+/// Puts inner joins into another order. It goes down a plan by itself.
+#[derive(Debug)]
+struct Flatten(Arc<dyn OptimizerRule + Send + Sync>);
+
+impl OptimizerRule for Flatten {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let inner = |plan: &LogicalPlan| {
+            Ok(takes_nulls(plan) && matches!(plan, LogicalPlan::Join(j) if j.join_type == JoinType::Inner))
+        };
+        if !plan.exists(inner)? {
+            return self.0.rewrite(plan, config);
+        }
+        let rewritten = plan.map_children(|child| self.rewrite(child, config))?;
+        match rewritten.transformed {
+            true => rewritten.map_data(LogicalPlan::recompute_schema),
+            false => Ok(rewritten),
+        }
+    }
+}
+
+/// Whether this is a join that takes nulls for equal.
+pub fn takes_nulls(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Join(join) if join.null_equality == NullEquality::NullEqualsNull && !join.on.is_empty())
+}

@@ -1,0 +1,100 @@
+//! Functions of values that DataFusion does not have, by DuckDB's names. One family, one file.
+//!
+//! A program (`to_python`) has no word for them.
+
+mod bits;
+mod calendar;
+mod lengths;
+mod reductions;
+mod sequences;
+mod templates;
+mod text;
+
+pub(crate) use lengths::{comparable, times};
+pub(crate) use sequences::{Sequence, Sequences, of as of_sequences};
+pub(crate) use text::{has_own as has_own_text, text};
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// All of them.
+pub(crate) fn all() -> Vec<Arc<ScalarUDF>> {
+    let families = [lengths::all(), calendar::all(), reductions::all(), bits::all(), templates::all()];
+    families.into_iter().flatten().collect()
+}
+
+/// A function that is computed from whole arrays, a row at a time.
+#[derive(Debug)]
+struct Mapped {
+    name: &'static str,
+    signature: Signature,
+    returns: fn(&[DataType]) -> Result<DataType>,
+    compute: fn(&[ArrayRef]) -> Result<ArrayRef>,
+}
+
+/// There is one function of a name.
+impl PartialEq for Mapped {
+    fn eq(&self, other: &Mapped) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Mapped {}
+
+impl Hash for Mapped {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl Mapped {
+    fn function(
+        name: &'static str,
+        signature: Signature,
+        returns: fn(&[DataType]) -> Result<DataType>,
+        compute: fn(&[ArrayRef]) -> Result<ArrayRef>,
+    ) -> Arc<ScalarUDF> {
+        Arc::new(ScalarUDF::from(Mapped { name, signature, returns, compute }))
+    }
+
+    /// A function of arguments of these types.
+    fn exact(
+        name: &'static str,
+        arguments: Vec<DataType>,
+        returns: fn(&[DataType]) -> Result<DataType>,
+        compute: fn(&[ArrayRef]) -> Result<ArrayRef>,
+    ) -> Arc<ScalarUDF> {
+        Mapped::function(name, Signature::exact(arguments, Volatility::Immutable), returns, compute)
+    }
+}
+
+impl ScalarUDFImpl for Mapped {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        (self.returns)(arguments)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if scalar { 1 } else { args.number_rows };
+        let arrays = args.args.into_iter().map(|arg| arg.into_array(rows));
+        let computed = (self.compute)(&arrays.collect::<Result<Vec<_>>>()?)?;
+        Ok(match scalar {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&computed, 0)?),
+            false => ColumnarValue::Array(computed),
+        })
+    }
+}

@@ -1,0 +1,164 @@
+//! A list to one value: `list_sum`, `list_mode`, … An aggregate that DataFusion does not have is one of these over the list
+//! of its values (`words`). Nulls do not count, and a list without values gives null.
+
+use super::Mapped;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, UInt64Array};
+use datafusion::arrow::compute::{SortOptions, cast, sort_to_indices, take};
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
+use datafusion::common::{HashMap, Result, ScalarValue, plan_err};
+use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
+use std::sync::Arc;
+
+pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
+    let one = || Signature::any(1, Volatility::Immutable);
+    let float = |_: &[DataType]| Ok(DataType::Float64);
+    let whole = |_: &[DataType]| Ok(DataType::Int64);
+    vec![
+        Mapped::function("list_sum", one(), sum_type, sum),
+        Mapped::function("list_avg", one(), float, |lists| numbers(lists, mean)),
+        Mapped::function("list_product", one(), float, |lists| numbers(lists, |v| v.iter().product())),
+        Mapped::function("list_skewness", one(), float, |lists| optional(lists, skewness)),
+        Mapped::function("list_kurtosis", one(), float, |lists| optional(lists, kurtosis)),
+        Mapped::function("list_count", one(), whole, |lists| counted(lists, |values| values.len())),
+        Mapped::function("list_unique", one(), whole, |lists| {
+            counted(lists, |values| values.iter().collect::<std::collections::HashSet<_>>().len())
+        }),
+        Mapped::function("list_mode", one(), element, mode),
+        Mapped::function("list_quantile_disc", Signature::any(2, Volatility::Immutable), element, quantile),
+    ]
+}
+
+/// The type of a list's values.
+fn element(arguments: &[DataType]) -> Result<DataType> {
+    match arguments.first() {
+        Some(DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _)) => {
+            Ok(field.data_type().clone())
+        }
+        Some(DataType::Null) => Ok(DataType::Null),
+        _ => plan_err!("this function takes a list"),
+    }
+}
+
+fn sum_type(arguments: &[DataType]) -> Result<DataType> {
+    match element(arguments)? {
+        kind if kind.is_integer() => Ok(DataType::Int64),
+        _ => Ok(DataType::Float64),
+    }
+}
+
+/// The values of each list that are not null; none for a list that is.
+fn lists(lists: &ArrayRef) -> Result<Vec<Option<ArrayRef>>> {
+    let values = |at: usize| -> Result<Option<ArrayRef>> {
+        let values = match lists.data_type() {
+            _ if lists.is_null(at) => return Ok(None),
+            DataType::List(_) => lists.as_list::<i32>().value(at),
+            DataType::LargeList(_) => lists.as_list::<i64>().value(at),
+            DataType::FixedSizeList(..) => lists.as_fixed_size_list().value(at),
+            _ => return plan_err!("this function takes a list"),
+        };
+        let valid = (0..values.len() as u64).filter(|at| values.is_valid(*at as usize));
+        Ok(Some(take(&values, &UInt64Array::from_iter_values(valid), None)?))
+    };
+    (0..lists.len()).map(values).collect()
+}
+
+fn optional(arrays: &[ArrayRef], reduce: impl Fn(&[f64]) -> Option<f64>) -> Result<ArrayRef> {
+    let reduced = lists(&arrays[0])?.into_iter().map(|values| {
+        let Some(values) = values.filter(|values| !values.is_empty()) else { return Ok(None) };
+        let values = cast(&values, &DataType::Float64)?;
+        Ok(reduce(values.as_primitive::<Float64Type>().values()))
+    });
+    Ok(Arc::new(reduced.collect::<Result<Float64Array>>()?))
+}
+
+fn numbers(arrays: &[ArrayRef], reduce: impl Fn(&[f64]) -> f64) -> Result<ArrayRef> {
+    optional(arrays, |values| Some(reduce(values)))
+}
+
+fn sum(arrays: &[ArrayRef]) -> Result<ArrayRef> {
+    if sum_type(&[arrays[0].data_type().clone()])? == DataType::Float64 {
+        return numbers(arrays, |values| values.iter().sum());
+    }
+    let sums = lists(&arrays[0])?.into_iter().map(|values| {
+        let Some(values) = values.filter(|values| !values.is_empty()) else { return Ok(None) };
+        let values = cast(&values, &DataType::Int64)?;
+        Ok(Some(values.as_primitive::<Int64Type>().values().iter().sum::<i64>()))
+    });
+    Ok(Arc::new(sums.collect::<Result<Int64Array>>()?))
+}
+
+fn counted(arrays: &[ArrayRef], count: impl Fn(&[ScalarValue]) -> usize) -> Result<ArrayRef> {
+    let counts = lists(&arrays[0])?
+        .into_iter()
+        .map(|values| values.map(|values| Ok(count(&scalars(&values)?) as i64)).transpose());
+    Ok(Arc::new(counts.collect::<Result<Int64Array>>()?))
+}
+
+fn scalars(values: &ArrayRef) -> Result<Vec<ScalarValue>> {
+    (0..values.len()).map(|at| ScalarValue::try_from_array(values, at)).collect()
+}
+
+/// One value of each list.
+fn chosen(arrays: &[ArrayRef], choose: impl Fn(usize, &ArrayRef) -> Result<ScalarValue>) -> Result<ArrayRef> {
+    let null = ScalarValue::try_from(element(&[arrays[0].data_type().clone()])?)?;
+    let values = lists(&arrays[0])?.into_iter().enumerate().map(|(row, values)| match values {
+        Some(values) if !values.is_empty() => choose(row, &values),
+        _ => Ok(null.clone()),
+    });
+    ScalarValue::iter_to_array(values.collect::<Result<Vec<_>>>()?)
+}
+
+/// The value that is there most often; of several, the first.
+fn mode(arrays: &[ArrayRef]) -> Result<ArrayRef> {
+    chosen(arrays, |_, values| {
+        let values = scalars(values)?;
+        let mut counts: HashMap<&ScalarValue, usize> = HashMap::new();
+        values.iter().for_each(|value| *counts.entry(value).or_default() += 1);
+        let most = counts.values().max().copied().unwrap_or_default();
+        let first = values.iter().position(|value| counts[value] == most).unwrap_or_default();
+        Ok(values[first].clone())
+    })
+}
+
+/// The least value that so much of the values is not greater than.
+fn quantile(arrays: &[ArrayRef]) -> Result<ArrayRef> {
+    let shares = cast(&arrays[1], &DataType::Float64)?;
+    let shares = shares.as_primitive::<Float64Type>();
+    chosen(arrays, |row, values| {
+        let share = shares.value(row);
+        if shares.is_null(row) || !(0.0..=1.0).contains(&share) {
+            return plan_err!("a quantile is of a share from 0 to 1");
+        }
+        let order = sort_to_indices(values, Some(SortOptions::default()), None)?;
+        let place = (share * values.len() as f64).ceil().max(1.0) as usize - 1;
+        ScalarValue::try_from_array(values, order.value(place) as usize)
+    })
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The mean of the powers of what values are off their mean.
+fn moment(values: &[f64], power: i32) -> f64 {
+    let mean = mean(values);
+    values.iter().map(|value| (value - mean).powi(power)).sum::<f64>() / values.len() as f64
+}
+
+/// The skewness of a sample, with the correction for its size.
+fn skewness(values: &[f64]) -> Option<f64> {
+    let n = values.len() as f64;
+    let variance = moment(values, 2);
+    (n > 2.0 && variance > 0.0)
+        .then(|| (n * (n - 1.0)).sqrt() / (n - 2.0) * moment(values, 3) / variance.powf(1.5))
+}
+
+/// The excess kurtosis of a sample, with the correction for its size.
+fn kurtosis(values: &[f64]) -> Option<f64> {
+    let n = values.len() as f64;
+    let variance = moment(values, 2);
+    (n > 3.0 && variance > 0.0).then(|| {
+        let excess = moment(values, 4) / (variance * variance) - 3.0;
+        (n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * excess + 6.0)
+    })
+}

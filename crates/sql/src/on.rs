@@ -1,0 +1,98 @@
+//! Subqueries in the condition of a join: DataFusion's optimizer has joins for those in filters and projections.
+//!
+//! Of an inner join they are a filter above it. Of an outer join each is computed before, as a column of the side whose rows it
+//! reads.
+
+use crate::single::asks;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, JoinType, Result, plan_err};
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder, Subquery, ident, lit};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Makes the names of columns unique.
+static COLUMNS: AtomicU64 = AtomicU64::new(0);
+
+/// The same plan, in which no join has a subquery in its condition.
+pub(crate) fn computed(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|plan| match plan {
+        LogicalPlan::Join(join) if join.filter.as_ref().is_some_and(asks) => {
+            Ok(Transformed::yes(apart(join)?))
+        }
+        _ => Ok(Transformed::no(plan)),
+    })
+    .data()
+}
+
+fn apart(join: Join) -> Result<LogicalPlan> {
+    let terms = join.filter.clone().map(split_conjunction_owned).unwrap_or_default();
+    let (asking, mut plain): (Vec<Expr>, Vec<Expr>) = terms.into_iter().partition(asks);
+    if join.join_type == JoinType::Inner {
+        let joined = LogicalPlan::Join(Join { filter: conjunction(plain), ..join });
+        let asked = asking.into_iter().reduce(Expr::and).unwrap_or_else(|| lit(true));
+        return Ok(LogicalPlan::Filter(Filter::try_new(asked, Arc::new(joined))?));
+    }
+    let wanted: Vec<Expr> = join.schema.columns().into_iter().map(Expr::Column).collect();
+    let (mut left, mut right) = (vec![], vec![]);
+    for term in asking {
+        let reads = reads(&term);
+        let name = format!("__on_{}", COLUMNS.fetch_add(1, Ordering::Relaxed));
+        let only = |side: &LogicalPlan| reads.iter().all(|column| side.schema().has_column(column));
+        match (only(&join.left), only(&join.right)) {
+            (true, _) => left.push(term.alias(&name)),
+            (false, true) => right.push(term.alias(&name)),
+            (false, false) => {
+                return plan_err!(
+                    "a subquery in the condition of an outer join reads columns of both of its sides; compute its value on one \
+                     of them before"
+                );
+            }
+        }
+        plain.push(ident(name));
+    }
+    let joined = Join::try_new(
+        with_columns(&join.left, left)?,
+        with_columns(&join.right, right)?,
+        join.on,
+        conjunction(plain),
+        join.join_type,
+        join.join_constraint,
+        join.null_equality,
+        join.null_aware,
+    )?;
+    LogicalPlanBuilder::from(LogicalPlan::Join(joined)).project(wanted)?.build()
+}
+
+/// The rows with more columns.
+fn with_columns(rows: &Arc<LogicalPlan>, more: Vec<Expr>) -> Result<Arc<LogicalPlan>> {
+    if more.is_empty() {
+        return Ok(Arc::clone(rows));
+    }
+    let columns: Vec<Expr> = rows.schema().columns().into_iter().map(Expr::Column).chain(more).collect();
+    Ok(Arc::new(LogicalPlanBuilder::from(rows.as_ref().clone()).project(columns)?.build()?))
+}
+
+/// The columns of the join that an expression reads, its subqueries included.
+fn reads(expr: &Expr) -> Vec<Column> {
+    let mut columns = Vec::new();
+    // The closure never fails.
+    let _ = expr.apply(|e| {
+        match e {
+            Expr::Column(column) => columns.push(column.clone()),
+            Expr::ScalarSubquery(Subquery { subquery, .. })
+            | Expr::Exists(Exists { subquery: Subquery { subquery, .. }, .. })
+            | Expr::InSubquery(InSubquery { subquery: Subquery { subquery, .. }, .. }) => {
+                let read = subquery.all_out_ref_exprs();
+                columns.extend(read.into_iter().filter_map(|e| match e {
+                    Expr::OuterReferenceColumn(_, column) => Some(column),
+                    _ => None,
+                }));
+            }
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    columns
+}
