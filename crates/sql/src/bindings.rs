@@ -9,7 +9,7 @@
 //! Invariants: `each(q)` has the keys first, and behind them the columns of `q`, by the same names and in their order.
 //! An aggregate without groups has one row for every binding, even where it has no rows to aggregate.
 
-use crate::single;
+use crate::{fresh, single};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{
     Column, DFSchema, JoinConstraint, JoinType, NullEquality, Result, not_impl_err, plan_err,
@@ -23,10 +23,6 @@ use datafusion::logical_expr::{
     ident, lit,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Makes the names of keys unique.
-static BINDINGS: AtomicU64 = AtomicU64::new(0);
 
 /// The columns that a plan reads from outside. What subqueries in its expressions read is theirs.
 pub(crate) fn outside(plan: &LogicalPlan) -> Vec<Column> {
@@ -397,5 +393,5 @@ fn join(
 
 /// So many names that nothing else has.
 fn names(count: usize) -> Vec<String> {
-    (0..count).map(|_| format!("__binding_{}", BINDINGS.fetch_add(1, Ordering::Relaxed))).collect()
+    (0..count).map(|_| fresh::name("binding")).collect()
 }

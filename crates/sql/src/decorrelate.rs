@@ -10,7 +10,7 @@
 //! the number of rows stays.
 
 use crate::bindings::{Bindings, outside};
-use crate::membership;
+use crate::{fresh, membership};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, JoinType, Result};
 use datafusion::logical_expr::expr::InSubquery;
@@ -21,10 +21,6 @@ use datafusion::logical_expr::{
     is_not_null, is_null, lit,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Makes the names of values unique.
-static VALUES: AtomicU64 = AtomicU64::new(0);
 
 /// The same plan, these subqueries as joins.
 pub(crate) fn joined(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -105,7 +101,7 @@ fn subqueries(plan: &LogicalPlan, schema: &DFSchema) -> Result<Vec<Expr>> {
 fn value(input: &LogicalPlan, rows: LogicalPlan, query: &LogicalPlan) -> Result<(LogicalPlan, Expr)> {
     let bindings = Bindings::of(input, query)?;
     let answers = bindings.each(query)?;
-    let name = format!("__scalar_{}", VALUES.fetch_add(1, Ordering::Relaxed));
+    let name = fresh::name("scalar");
     // The columns of the bindings come first.
     let value = answers.schema().columns().into_iter().nth(bindings.width());
     let value = value.map(|column| Expr::Column(column).alias(&name));
@@ -123,7 +119,7 @@ fn existence(
     negated: bool,
 ) -> Result<(LogicalPlan, Expr)> {
     let bindings = Bindings::of(input, query)?;
-    let name = format!("__exists_{}", VALUES.fetch_add(1, Ordering::Relaxed));
+    let name = fresh::name("exists");
     let found = lit(true).alias(&name);
     let answers = LogicalPlanBuilder::from(bindings.each(query)?)
         .project(bindings.keys().into_iter().chain([found]))?

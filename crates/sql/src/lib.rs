@@ -34,6 +34,7 @@ mod emit;
 mod error;
 mod files;
 mod floats;
+mod fresh;
 mod functions;
 mod information;
 mod interval;

@@ -6,6 +6,7 @@
 //! - both outside of a filter, and inside of one under anything but `and` and `or`, where null and false are not
 //!   the same: as counts, which are scalar subqueries.
 
+use crate::fresh;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::functions_aggregate::count::count_udaf;
@@ -17,10 +18,6 @@ use datafusion::logical_expr::{
     is_not_false, is_null, lit, not_exists, scalar_subquery, when,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Makes the names of values unique.
-static MEMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// The same plan, in words that the optimizer has joins for.
 pub(crate) fn plain(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -49,9 +46,8 @@ fn separated(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
     let inputs = plan.inputs();
     let ([input], false) = (inputs.as_slice(), found.is_empty()) else { return Ok(Transformed::no(plan)) };
-    let first = MEMBERS.fetch_add(found.len() as u64, Ordering::Relaxed);
-    let name = |i: usize| format!("__asked_{}", first + i as u64);
-    let asked = found.iter().enumerate().map(|(i, expr)| expr.clone().alias(name(i)));
+    let called: Vec<String> = found.iter().map(|_| fresh::name("asked")).collect();
+    let asked = found.iter().zip(&called).map(|(expr, name)| expr.clone().alias(name));
     let columns = input.schema().columns().into_iter().map(Expr::Column);
     let before =
         LogicalPlanBuilder::from((*input).clone()).project(columns.chain(asked).collect::<Vec<_>>())?;
@@ -60,7 +56,7 @@ fn separated(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let exprs = plan.expressions().into_iter().map(|expr| {
         let saved = names.save(&expr);
         let replaced = expr.transform_down(|e| match found.iter().position(|known| *known == e) {
-            Some(i) => Ok(Transformed::new(ident(name(i)), true, TreeNodeRecursion::Jump)),
+            Some(i) => Ok(Transformed::new(ident(&called[i]), true, TreeNodeRecursion::Jump)),
             None => Ok(Transformed::no(e)),
         });
         Ok(saved.restore(replaced?.data))
@@ -128,7 +124,7 @@ fn named(member: InSubquery) -> Result<InSubquery> {
     {
         return Ok(member);
     }
-    let name = format!("__member_{}", MEMBERS.fetch_add(1, Ordering::Relaxed));
+    let name = fresh::name("member");
     let value = Expr::from(plan.schema().qualified_field(0)).alias(name);
     let plan = LogicalPlanBuilder::from(plan.clone()).project([value])?.build()?;
     Ok(InSubquery { subquery: member.subquery.with_plan(Arc::new(plan)), ..member })
@@ -250,7 +246,7 @@ fn value(member: &InSubquery) -> Result<(Expr, LogicalPlan)> {
     {
         return Ok((value.clone().unalias(), input.as_ref().clone()));
     }
-    let name = format!("__member_{}", MEMBERS.fetch_add(1, Ordering::Relaxed));
+    let name = fresh::name("member");
     let value = Expr::from(plan.schema().qualified_field(0)).alias(&name);
     Ok((ident(name), LogicalPlanBuilder::from(plan.clone()).project([value])?.build()?))
 }

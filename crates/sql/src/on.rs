@@ -3,6 +3,7 @@
 //! Of an inner join they are a filter above it. Of an outer join each is computed before, as a column of the side whose rows it
 //! reads.
 
+use crate::fresh;
 use crate::single::asks;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, Result, plan_err};
@@ -10,10 +11,6 @@ use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder, Subquery, ident, lit};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Makes the names of columns unique.
-static COLUMNS: AtomicU64 = AtomicU64::new(0);
 
 /// The same plan, in which no join has a subquery in its condition.
 pub(crate) fn computed(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -38,7 +35,7 @@ fn apart(join: Join) -> Result<LogicalPlan> {
     let (mut left, mut right) = (vec![], vec![]);
     for term in asking {
         let reads = reads(&term);
-        let name = format!("__on_{}", COLUMNS.fetch_add(1, Ordering::Relaxed));
+        let name = fresh::name("on");
         let only = |side: &LogicalPlan| reads.iter().all(|column| side.schema().has_column(column));
         match (only(&join.left), only(&join.right)) {
             (true, _) => left.push(term.alias(&name)),

@@ -5,6 +5,7 @@
 //! - DataFusion's optimizer has joins for those in a `select` and a `where` only. Where one stands in an order, an
 //!   aggregate or a window, it is computed as a column before.
 
+use crate::fresh;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::functions_aggregate::first_last::first_value_udaf;
@@ -14,11 +15,7 @@ use datafusion::logical_expr::{
     ident,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use whimbrel_plan::single_value;
-
-/// Makes the names of columns unique.
-static COLUMNS: AtomicU64 = AtomicU64::new(0);
 
 /// The same plan, in which every query that stands for a value gives at most one row, or fails.
 pub(crate) fn checked(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -55,13 +52,13 @@ fn of_one_row(expr: Expr) -> Result<Transformed<Expr>> {
         }
     };
     let value = Expr::Column(one.schema().columns().swap_remove(0));
-    let named = one.project([value.alias(new_name())])?.build()?;
+    let named = one.project([value.alias(fresh::name("value"))])?.build()?;
     Ok(Transformed::yes(Expr::ScalarSubquery(query.with_plan(Arc::new(named)))))
 }
 
 /// The columns that a query is correlated by will stand beside its value, and may have the name that it has.
 fn new_name() -> String {
-    format!("__value_{}", COLUMNS.fetch_add(1, Ordering::Relaxed))
+    fresh::name("value")
 }
 
 /// A correlated query with `limit 1` as an aggregate.
@@ -89,7 +86,7 @@ fn first(query: &Subquery) -> Result<Option<LogicalPlan>> {
     let first = first_value_udaf().call(vec![value]).order_by(order).build()?;
     let aggregated = LogicalPlanBuilder::from(rows.clone()).aggregate(Vec::<Expr>::new(), [first])?;
     let value = Expr::Column(aggregated.schema().columns().swap_remove(0));
-    Ok(Some(aggregated.project([value.alias(new_name())])?.build()?))
+    Ok(Some(aggregated.project([value.alias(fresh::name("value"))])?.build()?))
 }
 
 /// Whether a query cannot give a second row.

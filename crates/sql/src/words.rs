@@ -28,6 +28,7 @@ mod fields;
 mod functions;
 mod lambdas;
 mod order;
+mod own;
 mod patterns;
 mod power;
 mod quantified;

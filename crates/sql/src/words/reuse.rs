@@ -3,10 +3,10 @@
 //! A column of that name comes first, so an alias is put in place only where the planner found no column: places in the text, given
 //! by their ends.
 
-use super::nested;
+use super::{nested, own};
 use crate::names;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Query, Select, SelectItem, Statement, Visit, VisitMut, Visitor, VisitorMut,
+    Expr, Ident, Select, SelectItem, Statement, Visit, VisitMut, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::tokenizer::Location;
 use std::collections::{BTreeSet, HashMap};
@@ -28,51 +28,21 @@ impl VisitorMut for Selects<'_> {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        let mut aliases = Aliases { places: self.places, known: HashMap::new(), depth: 0 };
+        let mut known: HashMap<String, Expr> = HashMap::new();
+        let value = |name: &Ident, known: &HashMap<String, Expr>| match self.places.contains(&name.span.end) {
+            true => known.get(&names::ident(name)).cloned(),
+            false => None,
+        };
         for item in &mut select.projection {
-            VisitMut::visit(item, &mut aliases)?;
+            own::replaced(item, |name| value(name, &known));
             if let SelectItem::ExprWithAlias { expr, alias } = item {
-                aliases.known.insert(names::ident(alias), nested(expr.clone()));
+                known.insert(names::ident(alias), nested(expr.clone()));
             }
         }
-        if !aliases.known.is_empty() {
-            VisitMut::visit(&mut select.selection, &mut aliases)?;
-            VisitMut::visit(&mut select.group_by, &mut aliases)?;
-            VisitMut::visit(&mut select.having, &mut aliases)?;
-            VisitMut::visit(&mut select.qualify, &mut aliases)?;
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-struct Aliases<'a> {
-    places: &'a BTreeSet<Location>,
-    known: HashMap<String, Expr>,
-    /// In how many queries inside of this one.
-    depth: usize,
-}
-
-impl VisitorMut for Aliases<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::Identifier(name) = expr
-            && self.depth == 0
-            && self.places.contains(&name.span.end)
-            && let Some(value) = self.known.get(&names::ident(name))
-        {
-            *expr = value.clone();
-        }
+        own::replaced(&mut select.selection, |name| value(name, &known));
+        own::replaced(&mut select.group_by, |name| value(name, &known));
+        own::replaced(&mut select.having, |name| value(name, &known));
+        own::replaced(&mut select.qualify, |name| value(name, &known));
         ControlFlow::Continue(())
     }
 }

@@ -8,15 +8,13 @@
 //!
 //! Invariant: columns of subqueries are not touched; `l.a` and `r.a` stay what they are.
 
-use super::{call, constraint, is_natural, selects};
+use super::{call, constraint, is_natural, own, selects};
 use crate::names;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
     OrderByKind, Query, ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
-    WildcardAdditionalOptions,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, WildcardAdditionalOptions,
 };
-use std::ops::ControlFlow;
 
 /// Says what the columns are that joins share. A select with natural joins is left for when their columns are known.
 pub(super) fn plain(query: &mut Query) {
@@ -27,15 +25,15 @@ pub(super) fn plain(query: &mut Query) {
         // Where the column is selected, the order speaks of what is selected.
         let hidden = |shared: &Shared| !select.projection.iter().any(|item| gives(item, &shared.name));
         let shared = shared(select).into_iter().filter(|shared| shared.is_said && hidden(shared));
-        // The visitor never breaks off.
-        let _: ControlFlow<()> = exprs.visit(&mut Columns { shared: shared.collect(), depth: 0 });
+        let shared: Vec<Shared> = shared.collect();
+        own::replaced(exprs, |name| value(&shared, name));
     }
     selects(&mut query.body, &mut |select| {
         let shared = shared(select);
         if !shared.is_empty() && !select.from.iter().any(is_natural) {
             stars(select);
-            let shared = shared.into_iter().filter(|shared| shared.is_said).collect();
-            rewritten(select, &mut Columns { shared, depth: 0 });
+            let shared: Vec<Shared> = shared.into_iter().filter(|shared| shared.is_said).collect();
+            rewritten(select, &shared);
             select.from.iter_mut().for_each(with_on);
         }
     });
@@ -205,61 +203,30 @@ fn gives(item: &SelectItem, name: &str) -> bool {
     }
 }
 
-fn rewritten(select: &mut Select, columns: &mut Columns) {
+fn rewritten(select: &mut Select, columns: &[Shared]) {
+    let value = |name: &Ident| value(columns, name);
     for item in &mut select.projection {
         match item {
             SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
-                if let Some(value) = columns.value(name) {
-                    *item = SelectItem::ExprWithAlias { expr: value, alias: name.clone() };
+                if let Some(expr) = value(name) {
+                    *item = SelectItem::ExprWithAlias { expr, alias: name.clone() };
                 }
             }
             SelectItem::Wildcard(options) => {
                 let replace = options.opt_replace.get_or_insert(ReplaceSelectItem { items: vec![] });
-                replace.items.extend(columns.shared.iter().map(element));
+                replace.items.extend(columns.iter().map(element));
             }
-            item => {
-                let _: ControlFlow<()> = item.visit(columns);
-            }
+            item => own::replaced(item, value),
         }
     }
-    let _: ControlFlow<()> = select.selection.visit(columns);
-    let _: ControlFlow<()> = select.group_by.visit(columns);
-    let _: ControlFlow<()> = select.having.visit(columns);
-    let _: ControlFlow<()> = select.qualify.visit(columns);
+    own::replaced(&mut select.selection, value);
+    own::replaced(&mut select.group_by, value);
+    own::replaced(&mut select.having, value);
+    own::replaced(&mut select.qualify, value);
 }
 
-/// Says what a column is, outside of subqueries.
-struct Columns {
-    shared: Vec<Shared>,
-    depth: usize,
-}
-
-impl Columns {
-    fn value(&self, name: &Ident) -> Option<Expr> {
-        let name = names::ident(name);
-        self.shared.iter().find(|shared| shared.name == name).map(Shared::value)
-    }
-}
-
-impl VisitorMut for Columns {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let (Expr::Identifier(name), 0) = (&*expr, self.depth)
-            && let Some(value) = self.value(name)
-        {
-            *expr = value;
-        }
-        ControlFlow::Continue(())
-    }
+/// What a column is that joins share.
+fn value(columns: &[Shared], name: &Ident) -> Option<Expr> {
+    let name = names::ident(name);
+    columns.iter().find(|shared| shared.name == name).map(Shared::value)
 }
