@@ -4,13 +4,14 @@
 //! [--workloads SCADr,TPC-W] [--intervals n] [--samples n] [--calls n] [--out results.json]`
 //!
 //! Intervals in which the store is measured and intervals in which queries are run take turns, so the two never share one.
+//! One model answers for both workloads.
 //! Fan-outs of 50, which many of the queries have, are not on the grid. One interval in twelve is twice as slow, in both
 //! series by chances of their own. In the end the store is measured again, as it was and 1.4 times slower: the second has
 //! to be flagged, the first not.
 //!
 //! Beside each error stands how far the measured percentile itself may be off, as one standard error over its intervals, and
-//! the error of the median, which shows what is wrong with the model apart from its tail. A control run, without any waiting
-//! of the store's, says how much of the measured times is the machine's.
+//! the error of the median, which shows what is wrong with the model apart from its tail. A control in each interval, without
+//! any waiting of the store's, says how much of the measured times is the machine's.
 //!
 //! - `simulated`: log-normal times around 20 ms with a heavy tail for each request, on a clock that is a number: the
 //!   arithmetic without the machine. Our own part costs nothing there.
@@ -99,12 +100,6 @@ fn slowness(seed: usize) -> f64 {
     if chance(seed) < 1.0 / 12.0 { 2.0 } else { 1.0 }
 }
 
-fn controlled(bench: &Bench, queries: &[(&Query, Prepared)], calls: usize) -> Duration {
-    (bench.slow)(0.0);
-    let seen = run(bench, queries, calls, 0);
-    Histogram::of(seen.into_iter().flatten()).distribution().quantile(QUANTILE)
-}
-
 /// The latencies of the calls of each query in one interval.
 fn run(bench: &Bench, queries: &[(&Query, Prepared)], calls: usize, seed: usize) -> Vec<Vec<u64>> {
     let mut turns: Vec<(usize, usize)> = (0..queries.len())
@@ -174,15 +169,39 @@ fn drift(bench: &Bench, model: &Model, effort: &Effort, times: f64) -> Drift {
     model.drift(&bench.store, &options).expect("a measurement")
 }
 
-fn compare(name: &str, workload: &Workload, effort: &Effort) -> Value {
-    let bench = bench(name);
-    let db = Database::open(bench.store.clone()).expect("a database");
-    script(&db, workload.schema);
-    (workload.fill)(&db);
-    let queries: Vec<(&Query, Prepared)> =
-        workload.queries.iter().map(|query| (query, db.prepare(query.sql).expect("a plan"))).collect();
+/// A workload in a store, and what was seen of its queries.
+struct Trial {
+    workload: &'static Workload,
+    queries: Vec<(&'static Query, Prepared)>,
+    /// For each interval, the latencies of each query.
+    intervals: Vec<Vec<Histogram>>,
+    /// The same without the store's waiting, of all queries and intervals together.
+    control: Vec<u64>,
+}
+
+impl Trial {
+    fn new(workload: &'static Workload, db: &Database) -> Trial {
+        script(db, workload.schema);
+        (workload.fill)(db);
+        let prepared = |query: &'static Query| (query, db.prepare(query.sql).expect("a plan"));
+        let queries = workload.queries.iter().map(prepared).collect();
+        Trial { workload, queries, intervals: Vec::new(), control: Vec::new() }
+    }
+
+    /// One more interval, in which the store is so many times slower; and the control.
+    fn interval(&mut self, bench: &Bench, times: f64, calls: usize) {
+        (bench.slow)(times);
+        let at = self.intervals.len();
+        let seen = run(bench, &self.queries, calls, at);
+        self.intervals.push(seen.into_iter().map(Histogram::of).collect());
+        (bench.slow)(0.0);
+        self.control.extend(run(bench, &self.queries, calls / 50 + 1, at).into_iter().flatten());
+    }
+}
+
+/// The store is measured and the queries run, interval by interval.
+fn alternate(bench: &Bench, trials: &mut [Trial], effort: &Effort) -> Model {
     let mut model: Option<Model> = None;
-    let mut intervals: Vec<Vec<Histogram>> = Vec::new();
     for at in 0..effort.intervals {
         (bench.slow)(slowness(2 * at));
         let (grid, clock) = (effort.grid.clone(), bench.clock.clone());
@@ -200,12 +219,40 @@ fn compare(name: &str, workload: &Workload, effort: &Effort) -> Value {
             Some(model) => model.extend(measured).expect("the same grid"),
             None => model = Some(measured),
         }
-        (bench.slow)(slowness(2 * at + 1));
-        let seen = run(&bench, &queries, effort.calls, at);
-        intervals.push(seen.into_iter().map(Histogram::of).collect());
+        let times = slowness(2 * at + 1);
+        trials.iter_mut().for_each(|trial| trial.interval(bench, times, effort.calls));
     }
-    let model = model.expect("an interval");
-    let control = controlled(&bench, &queries, effort.calls / 10 + 1);
+    model.expect("an interval")
+}
+
+fn compare(name: &str, workloads: &[&'static Workload], effort: &Effort) -> Vec<Value> {
+    let bench = bench(name);
+    let db = Database::open(bench.store.clone()).expect("a database");
+    let mut trials: Vec<Trial> = workloads.iter().map(|workload| Trial::new(workload, &db)).collect();
+    let model = alternate(&bench, &mut trials, effort);
+    let results = trials.into_iter().map(|trial| judged(name, trial, &model, effort)).collect();
+    let same = drift(&bench, &model, effort, 1.0);
+    println!("\n{name} as it was: {same}");
+    let drifted = bench.can_drift.then(|| drift(&bench, &model, effort, 1.4));
+    if let Some(drifted) = &drifted {
+        println!("{name} 1.4 times slower: {drifted}");
+    }
+    if let Some(file) = &bench.file {
+        std::fs::remove_file(file).expect("the file was there");
+    }
+    let told = |drift: &Drift| json!({"slower": drift.slower, "p": drift.p_value, "usual": drift.usual, "flagged": drift.flagged});
+    let with_drift = |mut result: Value| {
+        result["same_store"] = told(&same);
+        result["drifted_store"] = drifted.as_ref().map(told).into();
+        result
+    };
+    Vec::into_iter(results).map(with_drift).collect()
+}
+
+/// Predictions beside what was seen.
+fn judged(name: &str, trial: Trial, model: &Model, effort: &Effort) -> Value {
+    let Trial { workload, queries, intervals, control } = trial;
+    let control = Histogram::of(control).distribution().quantile(QUANTILE);
     println!(
         "\n{} on {name}; without waiting, {:.0} % within {:.3} ms",
         workload.name,
@@ -216,32 +263,19 @@ fn compare(name: &str, workload: &Workload, effort: &Effort) -> Value {
         "{:34}{:>10}{:>22}{:>10}{:>8}{:>8}{:>8}",
         "query", "predicted", "(band)", "measured", "±", "error", "median"
     );
-    let rows: Vec<Value> = queries
-        .iter()
-        .enumerate()
-        .map(|(at, (query, prepared))| {
-            let [prediction, half] = [QUANTILE, 0.5].map(|quantile| {
-                let slo = Slo::new(quantile, Duration::from_millis(100)).expect("a promise");
-                prepared.predict(&model, slo).expect("a prediction")
-            });
-            let seen = |quantile| -> Vec<Duration> {
-                intervals.iter().map(|all| all[at].distribution().quantile(quantile)).collect()
-            };
-            row(query, &prediction, seen(QUANTILE), error(&half, typical(seen(0.5))))
-        })
-        .collect();
+    let rows = queries.iter().enumerate().map(|(at, (query, prepared))| {
+        let [prediction, half] = [QUANTILE, 0.5].map(|quantile| {
+            let slo = Slo::new(quantile, Duration::from_millis(100)).expect("a promise");
+            prepared.predict(model, slo).expect("a prediction")
+        });
+        let seen = |quantile| -> Vec<Duration> {
+            intervals.iter().map(|all| all[at].distribution().quantile(quantile)).collect()
+        };
+        row(query, &prediction, seen(QUANTILE), error(&half, typical(seen(0.5))))
+    });
+    let rows: Vec<Value> = rows.collect();
     let passed = rows.iter().filter(|row| row["passed"] == true).count();
     println!("{passed} of {} within -5 % and +15 %; dependence {:.2}", rows.len(), model.dependence());
-    let same = drift(&bench, &model, effort, 1.0);
-    println!("as it was: {same}");
-    let drifted = bench.can_drift.then(|| drift(&bench, &model, effort, 1.4));
-    if let Some(drifted) = &drifted {
-        println!("1.4 times slower: {drifted}");
-    }
-    if let Some(file) = &bench.file {
-        std::fs::remove_file(file).expect("the file was there");
-    }
-    let told = |drift: &Drift| json!({"slower": drift.slower, "p": drift.p_value, "usual": drift.usual, "flagged": drift.flagged});
     json!({
         "workload": workload.name,
         "store": name,
@@ -251,8 +285,6 @@ fn compare(name: &str, workload: &Workload, effort: &Effort) -> Value {
         "control_ms": ms(control),
         "dependence": model.dependence(),
         "queries": rows,
-        "same_store": told(&same),
-        "drifted_store": drifted.as_ref().map(told),
     })
 }
 
@@ -307,23 +339,24 @@ pub fn measure(arguments: &Arguments) -> Value {
     let number = |name, short_one, long_one| arguments.number(name, if short { short_one } else { long_one });
     let stores =
         arguments.text("--stores").unwrap_or(if short { "simulated" } else { "simulated,embedded,distant" });
-    let workloads = arguments.text("--workloads").unwrap_or("SCADr,TPC-W");
+    let named = arguments.text("--workloads").unwrap_or("SCADr,TPC-W");
+    let named = |workload: &&Workload| named.split(',').any(|name| name == workload.name);
+    let workloads: Vec<&Workload> = [&scadr::WORKLOAD, &tpcw::WORKLOAD].into_iter().filter(named).collect();
     let (requests, tuples): (&[u64], &[u64]) =
         if short { (&[1, 10, 100], &[1, 20, 100]) } else { (&[1, 3, 10, 30, 100], &[1, 10, 30, 100]) };
     let mut results = Vec::new();
     for store in stores.split(',') {
         // Of what is far away only the number of requests and tuples counts.
         let bytes: &[u64] = if store == "embedded" { &[64, 256] } else { &[256] };
+        // Where nobody waits there is time to see the tail well.
+        let often = if store == "simulated" { 20_000 } else { 5_000 };
         let effort = Effort {
             intervals: number("--intervals", 3, 12),
-            samples: number("--samples", 300, 5000),
-            calls: number("--calls", 300, 5000),
+            samples: number("--samples", 300, often),
+            calls: number("--calls", 300, often),
             grid: Grid::new(requests, tuples, bytes).expect("a grid"),
         };
-        let chosen = |workload: &&Workload| workloads.split(',').any(|name| name == workload.name);
-        for workload in [&scadr::WORKLOAD, &tpcw::WORKLOAD].into_iter().filter(chosen) {
-            results.push(compare(store, workload, &effort));
-        }
+        results.extend(compare(store, &workloads, &effort));
     }
     json!({"quantile": QUANTILE, "allowed_error": [ERROR.start(), ERROR.end()], "runs": results})
 }

@@ -2,7 +2,7 @@
 //! planned by whimbrel-sql and run by whimbrel-sharded; bounds are found by whimbrel-bounded.
 //!
 //! Layers, bottom up:
-//! 1. [`failure`]: why it ends, and with which exit code; `interrupt`: Ctrl-C;
+//! 1. [`allocator`]; [`failure`]: why it ends, and with which exit code; `interrupt`: Ctrl-C;
 //! 2. `output`: rows as a table, CSV, JSON and so on, and where they go;
 //! 3. `files`: opens what a statement names; `live`: standard input as a table; `query`: runs one plan, with `progress`;
 //! 4. `client`: a session, and statements one by one; `script`: a text cut into them;
@@ -14,6 +14,7 @@
 //!
 //! It is a library because the Python package brings the command too: both call [`run`].
 
+pub mod allocator;
 mod arguments;
 mod client;
 mod command;

@@ -33,11 +33,6 @@ mod values;
 
 use pyo3::prelude::*;
 
-/// Batches come and go by the megabyte; this allocator keeps their pages instead of handing them back to the
-/// system and faulting them in again, which costs as much as the aggregation itself.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// The native half of `whimbrel`.
 #[pymodule]
 mod _whimbrel {
@@ -82,6 +77,12 @@ mod _whimbrel {
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_init]
+    fn keep_pages(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        whimbrel_cli::allocator::keep_pages();
+        Ok(())
+    }
 }
 
 /// The names of all functions that an expression may call.

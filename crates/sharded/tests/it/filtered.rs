@@ -3,7 +3,8 @@
 
 use crate::data::*;
 use crate::files::{Folder, scan, write_parquet};
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::array::{ArrayRef, Decimal128Array, Int64Array, RecordBatch, StringArray};
+use datafusion::common::ScalarValue;
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::{Expr, lit};
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use whimbrel_sharded::dataset::MemoryDataset;
 const ROWS: i64 = 5000;
 const GROUP: usize = 1000;
 
-/// `id` in order, `v` in none, with nulls, `name` long, `kind` one of a few, with nulls.
+/// `id` in order, `v` in none, with nulls, `name` long, `kind` one of a few, with nulls; `price` and `sum` decimals that take
+/// 8 and 16 bytes in a file, on both sides of zero, with nulls.
 fn table() -> RecordBatch {
     let id: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
     let v: ArrayRef =
@@ -25,7 +27,13 @@ fn table() -> RecordBatch {
     let kind: ArrayRef = Arc::new(StringArray::from_iter(
         (0..ROWS).map(|i| (i % 5 != 0).then_some(["plain", "10", "rare"][(i * 31 % 7 % 3) as usize])),
     ));
-    RecordBatch::try_from_iter([("id", id), ("v", v), ("name", name), ("kind", kind)]).unwrap()
+    let decimals = |precision| -> ArrayRef {
+        let values = (0..ROWS).map(|i| (i % 11 != 4).then_some(i128::from(i * 7717 % 2000 - 1000)));
+        Arc::new(Decimal128Array::from_iter(values).with_precision_and_scale(precision, 2).unwrap())
+    };
+    let (price, sum) = (decimals(15), decimals(30));
+    let columns = [("id", id), ("v", v), ("name", name), ("kind", kind), ("price", price), ("sum", sum)];
+    RecordBatch::try_from_iter(columns).unwrap()
 }
 
 fn memory() -> Stream {
@@ -93,6 +101,27 @@ fn conditions_on_strings_hold_for_every_row() {
         kind().eq(lit("plain")).and(column("name").like(lit("%7"))),
     ] {
         for columns in [&["id", "v", "name", "kind"][..], &["kind", "id"], &["name"], &["kind"]] {
+            same(&folder, few(predicate.clone(), columns));
+        }
+    }
+}
+
+/// Decimals are read as narrow as a file has them, and come out as they were written.
+#[test]
+fn conditions_on_decimals_hold_for_every_row() {
+    let folder = Folder::new();
+    let price = || column("price");
+    let cents = |cents| lit(ScalarValue::Decimal128(Some(cents), 15, 2));
+    for predicate in [
+        price().gt(cents(990)),
+        price().lt(cents(900)),
+        price().is_null(),
+        price().gt_eq(cents(-100)).and(price().lt(cents(100))).and(column("id").gt(lit(100_i64))),
+        price().eq(column("sum")).and(column("v").lt(lit(100_i64))),
+        column("v").lt(lit(500_i64)).and(price().not_eq(cents(0))),
+        column("id").lt(lit(50_i64)),
+    ] {
+        for columns in [&["id", "price", "sum"][..], &["price"], &["sum", "name"], &["id"]] {
             same(&folder, few(predicate.clone(), columns));
         }
     }

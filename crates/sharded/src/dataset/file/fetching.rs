@@ -11,8 +11,8 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a store's answers are made of.
-type Bytes = <PutPayload as IntoIterator>::Item;
+/// What a store's answers are made of, and what the reader of pages works on.
+pub(super) type Bytes = <PutPayload as IntoIterator>::Item;
 
 /// How much of the end of a file is asked for at first: most footers are smaller.
 const FOOTER: usize = 64 << 10;

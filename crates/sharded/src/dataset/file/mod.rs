@@ -6,6 +6,7 @@
 //! names. Where the number of rows is known beforehand (Parquet) shards are cut evenly between rows, or by ranges of a
 //! column, else between files or batches. Every error names its file.
 
+mod chunks;
 mod csv;
 mod fetching;
 mod filtered;

@@ -1,5 +1,6 @@
 //! Parquet files. Of one in an object store, only the columns and row groups are fetched that are read.
 
+use super::chunks::Chunks;
 use super::fetching::Fetching;
 use super::filtered::Span;
 use super::location::{Input, Location, Object};
@@ -156,6 +157,7 @@ pub(super) fn read(
     let (location, order) = (file.location.clone(), order(projection));
     match file.location.open_here()? {
         Some(input) => {
+            let input = Chunks::new(input, &file.metadata, &groups).map_err(|e| in_place(&location, e))?;
             let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(input, file.metadata.clone())
                 .with_row_groups(groups)
                 .with_batch_size(batch_rows)

@@ -1,16 +1,18 @@
 //! Parquet rows of which only those are wanted that satisfy a predicate, row group by row group.
 //!
 //! A row group is left out if its statistics say that none of its rows is wanted. Of another, the columns of the
-//! predicate are read first, strings as the dictionaries that the file has; of the other columns only the rows that
-//! passed, if those are few, so most pages are not even unpacked. A hint that hardly any row fails is not asked again.
+//! predicate are read first, as the file has them ([`stored`]); of the other columns only the rows that passed, if those
+//! are few, so most pages are not even unpacked. A hint that hardly any row fails is not asked again.
 //!
 //! Invariant: what comes out depends on the file and on the predicate alone.
 
 mod pruning;
+mod sieve;
+mod stored;
 mod terms;
 
+use super::chunks::Chunks;
 use super::parquet::{File, order};
-use crate::dataset::predicate::map_columns;
 use crate::dataset::{Predicate, Reader};
 use crate::error::in_place;
 use datafusion::arrow::array::{
@@ -18,21 +20,21 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::{concat_batches, filter_record_batch};
-use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::common::{Result, exec_err};
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column as Place;
 use datafusion::physical_expr::utils::collect_columns;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
-    RowSelection, RowSelector,
+    ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
 };
-use parquet::basic::Encoding;
 use pruning::Pruning;
+use sieve::Sieve;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use terms::{Term, cheapest_first, narrowed, plain};
+use stored::plain;
+use terms::{Term, steps};
 
 /// Rows are picked while their columns are unpacked if fewer than one in so many are wanted.
 const FEW: usize = 5;
@@ -53,6 +55,8 @@ pub(super) struct Span {
 /// The wanted rows of some spans of a file.
 pub(super) struct Filtered {
     file: Arc<File>,
+    /// Reads decimals as narrow as they are in the file.
+    narrow: ArrowReaderMetadata,
     spans: VecDeque<Span>,
     /// The columns that come out, as places in the file, and their order if they are not in that of the file.
     columns: Vec<usize>,
@@ -72,7 +76,7 @@ pub(super) struct Filtered {
 /// Rows on their way out, with the columns in the order of the file.
 type Rows = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// The rows of a batch that passed, and the columns of those that were looked at.
+/// The rows of a batch that passed, and the columns of those that were looked at and come out.
 struct Looked {
     passed: BooleanBuffer,
     rows: RecordBatch,
@@ -92,9 +96,9 @@ impl Filtered {
             None => (0..schema.fields().len()).collect(),
         };
         let place = |i: usize| columns.get(i).map(|c| Place::new(schema.field(*c).name(), *c));
-        let mut terms = predicate.map_columns(place)?;
-        cheapest_first(&mut terms.required, schema);
+        let terms = predicate.map_columns(place)?;
         Ok(Filtered {
+            narrow: stored::narrow(file)?,
             file: Arc::clone(file),
             spans: spans.into(),
             order: order(projection),
@@ -129,48 +133,56 @@ impl Filtered {
         }
         let looked_at = places(self.terms.required.iter().chain(&self.terms.hints));
         if looked_at.is_empty() {
-            return Ok(Some(self.open(span, &self.columns, None)?));
+            return Ok(Some(self.open_as(self.file.metadata.clone(), span, &self.columns, None)?));
         }
-        let looked = self.look(span, &looked_at)?;
+        let first: Vec<usize> =
+            looked_at.iter().copied().filter(|c| self.columns.binary_search(c).is_ok()).collect();
+        let looked = self.look(span, &looked_at, &first)?;
+        let whole = Whole::new(self.file.metadata.schema(), &self.columns, &first)?;
         let kept: usize = looked.iter().map(|batch| batch.rows.num_rows()).sum();
         match kept * FEW < span.length {
             _ if kept == 0 => Ok(None),
-            true => self.few(span, &looked_at, looked).map(Some),
-            false => self.many(span, &looked_at, looked).map(Some),
+            true => self.few(span, whole, looked).map(Some),
+            false => self.many(span, whole, looked).map(Some),
         }
     }
 
-    /// Holds the terms against the rows of a span.
-    fn look(&mut self, span: &Span, columns: &[usize]) -> Result<Vec<Looked>> {
+    /// Holds the terms against the rows of a span. `first`: those of the columns that come out.
+    fn look(&mut self, span: &Span, columns: &[usize], first: &[usize]) -> Result<Vec<Looked>> {
         let file = self.file.metadata.schema();
-        let schema = Arc::new(file.project(columns)?);
+        let schema = file.project(columns)?;
         let place = |c: usize| columns.binary_search(&c).ok().map(|at| Place::new(file.field(c).name(), at));
-        let term = |term: &Arc<dyn PhysicalExpr>| Term::new(map_columns(term, place)?, &schema);
-        let mut required = self.terms.required.iter().map(term).collect::<Result<Vec<_>>>()?;
-        let mut hints = self.terms.hints.iter().map(term).collect::<Result<Vec<_>>>()?;
-        let alone: BTreeSet<usize> =
-            required.iter().chain(&hints).filter_map(|term| Some(columns[term.alone()?])).collect();
-        let all: Vec<usize> = (0..columns.len()).collect();
+        let terms = self.terms.map_columns(place)?;
+        let steps = |terms: &[Arc<dyn PhysicalExpr>]| {
+            terms.iter().map(|term| Term::new(term, &schema)).collect::<Result<Vec<_>>>().map(steps)
+        };
+        let (required, hints) = (steps(&terms.required)?, steps(&terms.hints)?);
+        let comes_out: Vec<bool> = columns.iter().map(|c| first.binary_search(c).is_ok()).collect();
+        let (mut hints, comes_out) = with_wanted(hints, comes_out);
+        let (mut required, _) = with_wanted(required, comes_out);
+        let alone = required.iter().chain(&hints).flat_map(|step| &step.terms).filter_map(Term::alone);
+        let metadata = self.encoded(span.group, &alone.map(|at| columns[at]).collect())?;
+        let places: Vec<usize> = first.iter().filter_map(|c| columns.binary_search(c).ok()).collect();
+        let schema = Arc::new(schema.project(&places)?);
         let mut looked = Vec::new();
-        for rows in self.open_as(self.encoded(span.group, &alone)?, span, columns, None)? {
-            let mut rows = rows?;
-            let mut passed = BooleanBuffer::new_set(rows.num_rows());
-            for term in &mut required {
-                rows = narrowed(rows, &mut passed, term, &schema)?;
+        for rows in self.open_as(metadata, span, columns, None)? {
+            let mut sieve = Sieve::new(&rows?);
+            for step in &mut required {
+                sieve.narrow(&mut step.terms, &step.wanted)?;
             }
-            self.asked += rows.num_rows();
-            for term in &mut hints {
-                rows = narrowed(rows, &mut passed, term, &schema)?;
+            self.asked += sieve.rows();
+            for step in &mut hints {
+                sieve.narrow(&mut step.terms, &step.wanted)?;
             }
-            self.passed += rows.num_rows();
-            looked.push(Looked { passed, rows: plain(&rows, &all, &schema)? });
+            self.passed += sieve.rows();
+            let (passed, rows) = sieve.finish(&places, &schema)?;
+            looked.push(Looked { passed, rows });
         }
         Ok(looked)
     }
 
     /// Many rows passed: the other columns are read whole.
-    fn many(&self, span: &Span, looked_at: &[usize], looked: Vec<Looked>) -> Result<Rows> {
-        let whole = Whole::new(self.file.metadata.schema(), &self.columns, looked_at)?;
+    fn many(&self, span: &Span, whole: Whole, looked: Vec<Looked>) -> Result<Rows> {
         if whole.others.is_empty() {
             return Ok(Box::new(looked.into_iter().map(move |batch| whole.of(&batch.rows, None))));
         }
@@ -182,11 +194,10 @@ impl Filtered {
     }
 
     /// Few rows passed: of the other columns only those are read.
-    fn few(&self, span: &Span, looked_at: &[usize], looked: Vec<Looked>) -> Result<Rows> {
-        let whole = Whole::new(self.file.metadata.schema(), &self.columns, looked_at)?;
+    fn few(&self, span: &Span, whole: Whole, looked: Vec<Looked>) -> Result<Rows> {
+        let Some(first) = looked.first() else { return Ok(Box::new(std::iter::empty())) };
         let picked = picked(span, &looked);
-        let schema = Arc::new(self.file.metadata.schema().project(looked_at)?);
-        let looked = concat_batches(&schema, looked.iter().map(|batch| &batch.rows))?;
+        let looked = concat_batches(&first.rows.schema(), looked.iter().map(|batch| &batch.rows))?;
         let (kept, most) = (looked.num_rows(), self.batch_rows);
         if whole.others.is_empty() {
             let slice = move |at| whole.of(&looked.slice(at, most.min(kept - at)), None);
@@ -202,31 +213,14 @@ impl Filtered {
         })))
     }
 
-    /// The file, read with those of these columns as dictionaries that it has as such throughout a row group.
+    /// The columns as the file has them, those of these that are strings as dictionaries if they can be.
     fn encoded(&self, group: usize, columns: &BTreeSet<usize>) -> Result<ArrowReaderMetadata> {
-        let (metadata, schema) = (&self.file.metadata, self.file.metadata.schema());
-        let columns: Vec<usize> = columns
-            .iter()
-            .copied()
-            .filter(|c| schema.field(*c).data_type().is_string())
-            .filter(|c| only_dictionary(metadata, group, *c))
-            .collect();
-        if columns.is_empty() {
-            return Ok(metadata.clone());
-        }
-        let mut fields = schema.fields().to_vec();
-        for column in columns {
-            let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-            fields[column] = Arc::new(fields[column].as_ref().clone().with_data_type(encoded));
-        }
-        let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
-        let options = ArrowReaderOptions::new().with_schema(schema);
-        ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options)
-            .map_err(|e| in_place(&self.file.location, e))
+        stored::encoded(&self.file, &self.narrow, group, columns)
     }
 
+    /// Columns as the file has them.
     fn open(&self, span: &Span, columns: &[usize], selection: Option<RowSelection>) -> Result<Rows> {
-        self.open_as(self.file.metadata.clone(), span, columns, selection)
+        self.open_as(self.narrow.clone(), span, columns, selection)
     }
 
     fn open_as(
@@ -240,6 +234,7 @@ impl Filtered {
         let Some(input) = location.open_here()? else {
             return exec_err!("`{location}` is not a file of this machine");
         };
+        let input = Chunks::new(input, &metadata, &[span.group]).map_err(|e| in_place(&location, e))?;
         let mask = ProjectionMask::roots(metadata.parquet_schema(), columns.iter().copied());
         let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, metadata)
             .with_row_groups(vec![span.group])
@@ -272,28 +267,46 @@ impl Reader for Filtered {
     }
 }
 
+/// Terms that are asked of the same rows, and which of the columns that are looked at are wanted after them.
+struct Step {
+    terms: Vec<Term>,
+    wanted: Vec<bool>,
+}
+
+/// Says of each step which columns are wanted after it, if these are after the last; and which before the first.
+fn with_wanted(steps: Vec<Vec<Term>>, mut wanted: Vec<bool>) -> (Vec<Step>, Vec<bool>) {
+    let mut all = Vec::with_capacity(steps.len());
+    for terms in steps.into_iter().rev() {
+        let after = wanted.clone();
+        terms.iter().flat_map(Term::columns).for_each(|column| wanted[*column] = true);
+        all.push(Step { terms, wanted: after });
+    }
+    all.reverse();
+    (all, wanted)
+}
+
 /// Puts columns together that were read in two steps.
 struct Whole {
     schema: SchemaRef,
     /// The columns that are read second, as places in the file.
     others: Vec<usize>,
-    places: Vec<Step>,
+    places: Vec<From>,
 }
 
 /// In which step a column was read, and its place there.
-enum Step {
+enum From {
     First(usize),
     Second(usize),
 }
 
 impl Whole {
-    fn new(file: &Schema, columns: &[usize], looked_at: &[usize]) -> Result<Whole> {
+    fn new(file: &Schema, columns: &[usize], first: &[usize]) -> Result<Whole> {
         let mut others = Vec::new();
-        let place = |c: &usize| match looked_at.binary_search(c) {
-            Ok(at) => Step::First(at),
+        let place = |c: &usize| match first.binary_search(c) {
+            Ok(at) => From::First(at),
             Err(_) => {
                 others.push(*c);
-                Step::Second(others.len() - 1)
+                From::Second(others.len() - 1)
             }
         };
         let places = columns.iter().map(place).collect();
@@ -301,42 +314,26 @@ impl Whole {
     }
 
     fn of(&self, first: &RecordBatch, second: Option<&RecordBatch>) -> Result<RecordBatch> {
-        let column = |step: &Step| match step {
-            Step::First(at) => Some(Arc::clone(first.column(*at))),
-            Step::Second(at) => Some(Arc::clone(second?.column(*at))),
+        let column = |(from, field): (&From, &FieldRef)| match (from, second) {
+            (From::First(at), _) => Ok(Arc::clone(first.column(*at))),
+            (From::Second(at), Some(second)) => plain(second.column(*at), field.data_type()),
+            (From::Second(_), None) => {
+                internal_err!("the column `{}` was lost while rows were filtered", field.name())
+            }
         };
-        let Some(columns) = self.places.iter().map(column).collect::<Option<Vec<ArrayRef>>>() else {
-            return exec_err!("a column was lost while rows were filtered");
-        };
+        let columns = self.places.iter().zip(self.schema.fields()).map(column);
+        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(first.num_rows()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 }
 
-/// Whether all pages of a column are encoded by a dictionary in this row group.
-fn only_dictionary(metadata: &ArrowReaderMetadata, group: usize, column: usize) -> bool {
-    let group = metadata.metadata().row_group(group);
-    let leaf =
-        (0..group.num_columns()).find(|leaf| metadata.parquet_schema().get_column_root_idx(*leaf) == column);
-    let encodings = leaf.and_then(|leaf| group.column(leaf).page_encoding_stats_mask());
-    encodings.is_some_and(|e| e.is_only(Encoding::RLE_DICTIONARY) || e.is_only(Encoding::PLAIN_DICTIONARY))
-}
-
 /// The rows that passed, counted from the beginning of the row group.
 fn picked(span: &Span, looked: &[Looked]) -> RowSelection {
-    let mut mask = BooleanBufferBuilder::new(span.length);
+    let mut mask = BooleanBufferBuilder::new(span.offset + span.length);
+    mask.append_n(span.offset, false);
     looked.iter().for_each(|batch| mask.append_buffer(&batch.passed));
-    let mut selectors = Vec::new();
-    let mut end = 0;
-    for (from, to) in mask.finish().set_slices() {
-        let skipped = if end == 0 { span.offset + from } else { from - end };
-        if skipped > 0 {
-            selectors.push(RowSelector::skip(skipped));
-        }
-        selectors.push(RowSelector::select(to - from));
-        end = to;
-    }
-    selectors.into()
+    RowSelection::from_boolean_buffer(mask.finish())
 }
 
 /// The columns of these terms, in the order of the file.

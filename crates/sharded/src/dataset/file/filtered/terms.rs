@@ -1,31 +1,34 @@
 //! Terms of a predicate, held against batches one after the other.
 //!
-//! Comparisons that cost little and cannot fail come first, whatever the order they were written in. A term over one
-//! column that is kept as a dictionary is asked of each of its values once, not of each row.
+//! Comparisons that cost little and cannot fail come first, whatever the order they were written in; those of one column
+//! are asked together. A term over one column that is kept as a dictionary is asked of each of its values once, not of
+//! each row.
 
+use super::stored::plain;
 use crate::dataset::predicate::map_columns;
 use datafusion::arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchOptions,
-    new_null_array,
+    Array, ArrayData, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array,
 };
 use datafusion::arrow::buffer::BooleanBuffer;
-use datafusion::arrow::compute::{cast, filter, prep_null_mask_filter};
+use datafusion::arrow::compute::prep_null_mask_filter;
 use datafusion::arrow::datatypes::{Int32Type, Schema, SchemaRef};
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
 use datafusion::physical_expr::utils::collect_columns;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A term over the columns that are looked at.
+/// A term, over a batch of nothing but its own columns.
 pub(super) struct Term {
     expr: Arc<dyn PhysicalExpr>,
+    /// Where these are among the columns that are looked at, and their types as the term knows them.
     columns: Vec<usize>,
-    /// If it is over one column alone: that, and the term over a batch of nothing else.
-    alone: Option<(usize, Arc<dyn PhysicalExpr>)>,
+    schema: SchemaRef,
+    effort: Effort,
     /// What it said of the dictionary that was there last.
     known: Option<Verdicts>,
 }
@@ -33,50 +36,63 @@ pub(super) struct Term {
 /// What a term says of the values of a dictionary.
 struct Verdicts {
     dictionary: ArrayData,
-    of_values: BooleanArray,
+    of_values: BooleanBuffer,
     of_null: bool,
 }
 
 impl Term {
     /// A term over columns of this schema.
-    pub fn new(expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Term> {
-        let columns: Vec<usize> = collect_columns(&expr).iter().map(Column::index).collect();
-        let alone = match columns[..] {
-            [column] => {
-                let name = schema.field(column).name();
-                Some((column, map_columns(&expr, |_| Some(Column::new(name, 0)))?))
-            }
-            _ => None,
-        };
-        Ok(Term { expr, columns, alone, known: None })
+    pub fn new(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Term> {
+        let columns: BTreeSet<usize> = collect_columns(expr).iter().map(Column::index).collect();
+        let columns: Vec<usize> = columns.into_iter().collect();
+        let place =
+            |c: usize| columns.binary_search(&c).ok().map(|at| Column::new(schema.field(c).name(), at));
+        Ok(Term {
+            expr: map_columns(expr, place)?,
+            schema: Arc::new(schema.project(&columns)?),
+            effort: effort(expr, schema),
+            columns,
+            known: None,
+        })
+    }
+
+    /// The columns it is over.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
     }
 
     /// The only column it is over.
     pub fn alone(&self) -> Option<usize> {
-        self.alone.as_ref().map(|(column, _)| *column)
+        if let [column] = self.columns[..] { Some(column) } else { None }
     }
 
-    /// For each row whether it is wanted. `schema` has the types of the columns as the term knows them; in `rows`
-    /// strings may be dictionaries.
-    fn holds(&mut self, rows: &RecordBatch, schema: &SchemaRef) -> Result<BooleanArray> {
-        if let Some(holds) = self.by_dictionary(rows, schema) {
+    /// For each row whether it is wanted. Strings may be dictionaries, and decimals narrow.
+    pub fn holds(&mut self, columns: &[Option<ArrayRef>], rows: usize) -> Result<BooleanBuffer> {
+        let Some(columns) = self.columns.iter().map(|c| columns[*c].as_ref()).collect::<Option<Vec<_>>>()
+        else {
+            return internal_err!("a column of `{}` was taken out before its time", self.expr);
+        };
+        if let [column] = columns[..]
+            && let Some(holds) = self.by_dictionary(column)
+        {
             return Ok(holds);
         }
-        let rows = plain(rows, &self.columns, schema)?;
-        let holds = self.expr.evaluate(&rows)?.into_array(rows.num_rows())?;
-        Ok(without_nulls(holds.as_boolean()))
+        let columns = columns.iter().zip(self.schema.fields()).map(|(c, field)| plain(c, field.data_type()));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let columns = columns.collect::<Result<_>>()?;
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        Ok(without_nulls(self.expr.evaluate(&batch)?.into_array(rows)?.as_boolean()))
     }
 
     /// None: there is no dictionary, or it has a value that the term fails on, which may be in no row.
-    fn by_dictionary(&mut self, rows: &RecordBatch, schema: &SchemaRef) -> Option<BooleanArray> {
-        let (column, term) = self.alone.as_ref()?;
-        let rows = rows.column(*column).as_dictionary_opt::<Int32Type>()?;
+    fn by_dictionary(&mut self, column: &ArrayRef) -> Option<BooleanBuffer> {
+        let rows = column.as_dictionary_opt::<Int32Type>()?;
         let known = self.known.take().filter(|known| known.dictionary.ptr_eq(&rows.values().to_data()));
         let verdicts = match known {
             Some(known) => known,
-            None => Verdicts::new(rows.values(), term, &schema.project(&[*column]).ok()?)?,
+            None => Verdicts::new(rows.values(), &self.expr, &self.schema)?,
         };
-        let of_row = |key: &i32| verdicts.of_values.values().value(*key as usize);
+        let of_row = |key: &i32| verdicts.of_values.value(*key as usize);
         let holds: BooleanBuffer = match rows.nulls() {
             None => rows.keys().values().iter().map(of_row).collect(),
             Some(_) => {
@@ -84,15 +100,14 @@ impl Term {
             }
         };
         self.known = Some(verdicts);
-        Some(BooleanArray::new(holds, None))
+        Some(holds)
     }
 }
 
 impl Verdicts {
     fn new(dictionary: &ArrayRef, term: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Verdicts> {
-        let schema = Arc::new(schema.clone());
         let of = |values: ArrayRef| {
-            let values = cast(&values, schema.field(0).data_type()).ok()?;
+            let values = plain(&values, schema.field(0).data_type()).ok()?;
             let length = values.len();
             // A null may be asked of a column that has none in any row.
             let nullable = schema.field(0).clone().with_nullable(true);
@@ -106,15 +121,29 @@ impl Verdicts {
     }
 }
 
-/// Puts the terms in the order in which they are asked.
-pub(super) fn cheapest_first(terms: &mut [Arc<dyn PhysicalExpr>], schema: &Schema) {
-    terms.sort_by_key(|term| effort(term, schema));
+/// The terms in the order in which they are asked, together those that are asked of the same rows.
+pub(super) fn steps(mut terms: Vec<Term>) -> Vec<Vec<Term>> {
+    terms.sort_by_key(|term| term.effort);
+    let mut steps: Vec<Vec<Term>> = Vec::new();
+    for term in terms {
+        let together = |step: &&mut Vec<Term>| {
+            let first = &step[0];
+            term.effort < Effort::Strings && first.effort == term.effort && first.columns == term.columns
+        };
+        match steps.iter_mut().find(together) {
+            Some(step) => step.push(term),
+            None => steps.push(vec![term]),
+        }
+    }
+    steps
 }
 
 /// What a term costs a row, and whether it can fail: one that can stays behind those that were before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Effort {
     Numbers,
+    /// Of 16 bytes.
+    Wide,
     Strings,
     Anything,
 }
@@ -122,9 +151,10 @@ enum Effort {
 fn effort(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Effort {
     let children = || expr.children().into_iter().map(|e| effort(e, schema)).max().unwrap_or(Effort::Numbers);
     if let Some(column) = expr.downcast_ref::<Column>() {
-        match schema.field(column.index()).data_type().is_primitive() {
-            true => Effort::Numbers,
-            false => Effort::Strings,
+        match schema.field(column.index()).data_type().primitive_width() {
+            Some(..=8) => Effort::Numbers,
+            Some(_) => Effort::Wide,
+            None => Effort::Strings,
         }
     } else if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
         let harmless = matches!(
@@ -150,56 +180,9 @@ fn effort(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Effort {
     }
 }
 
-/// The rows that satisfy one more term; of `passed`, which says of the first rows which are these, the others are
-/// taken out.
-pub(super) fn narrowed(
-    rows: RecordBatch,
-    passed: &mut BooleanBuffer,
-    term: &mut Term,
-    schema: &SchemaRef,
-) -> Result<RecordBatch> {
-    if rows.num_rows() == 0 {
-        return Ok(rows);
-    }
-    let holds = term.holds(&rows, schema)?;
-    let kept = holds.true_count();
-    if kept == rows.num_rows() {
-        return Ok(rows);
-    }
-    *passed = match passed.count_set_bits() == passed.len() {
-        true => holds.values().clone(),
-        false => {
-            let mut both = BooleanBufferBuilder::new(passed.len());
-            both.append_n(passed.len(), false);
-            let still = passed.set_indices().zip(holds.values().iter()).filter(|(_, holds)| *holds);
-            still.for_each(|(row, _)| both.set_bit(row, true));
-            both.finish()
-        }
-    };
-    let columns = rows.columns().iter().map(|c| filter(c, &holds)).collect::<Result<Vec<_>, _>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(kept));
-    Ok(RecordBatch::try_new_with_options(rows.schema(), columns, &options)?)
-}
-
-/// The rows with these columns as the schema has them.
-pub(super) fn plain(rows: &RecordBatch, columns: &[usize], schema: &SchemaRef) -> Result<RecordBatch> {
-    let same = |c: &usize| rows.column(*c).data_type() == schema.field(*c).data_type();
-    if columns.iter().all(same) {
-        return Ok(rows.clone());
-    }
-    let mut fields = rows.schema().fields().to_vec();
-    let mut arrays = rows.columns().to_vec();
-    for &column in columns {
-        fields[column] = Arc::clone(&schema.fields()[column]);
-        arrays[column] = cast(&arrays[column], schema.field(column).data_type())?;
-    }
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?)
-}
-
-fn without_nulls(holds: &BooleanArray) -> BooleanArray {
+fn without_nulls(holds: &BooleanArray) -> BooleanBuffer {
     match holds.null_count() {
-        0 => holds.clone(),
-        _ => prep_null_mask_filter(holds),
+        0 => holds.values().clone(),
+        _ => prep_null_mask_filter(holds).values().clone(),
     }
 }
