@@ -6,6 +6,7 @@
 //!
 //! Invariant: what comes out depends on the file and on the predicate alone.
 
+mod numbers;
 mod pruning;
 mod sieve;
 mod stored;
@@ -25,6 +26,7 @@ use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column as Place;
 use datafusion::physical_expr::utils::collect_columns;
+use numbers::Numbers;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
@@ -64,8 +66,9 @@ pub(super) struct Filtered {
     batch_rows: usize,
     /// Over the places of the file's columns.
     terms: Predicate,
-    /// Made when the first rows are asked for: hints have no values before.
+    /// Made when the first rows are asked for: hints have no values before. The second: what each hint says of numbers.
     pruning: Option<Pruning>,
+    numbers: Option<Vec<Option<Arc<Numbers>>>>,
     /// How many rows were held against the hints, and how many passed.
     asked: usize,
     passed: usize,
@@ -106,6 +109,7 @@ impl Filtered {
             batch_rows,
             terms,
             pruning: None,
+            numbers: None,
             asked: 0,
             passed: 0,
             begun: None,
@@ -153,10 +157,11 @@ impl Filtered {
         let schema = file.project(columns)?;
         let place = |c: usize| columns.binary_search(&c).ok().map(|at| Place::new(file.field(c).name(), at));
         let terms = self.terms.map_columns(place)?;
-        let steps = |terms: &[Arc<dyn PhysicalExpr>]| {
-            terms.iter().map(|term| Term::new(term, &schema)).collect::<Result<Vec<_>>>().map(steps)
+        let each = |terms: &[Arc<dyn PhysicalExpr>]| {
+            terms.iter().map(|term| Term::new(term, &schema)).collect::<Result<Vec<_>>>()
         };
-        let (required, hints) = (steps(&terms.required)?, steps(&terms.hints)?);
+        let (required, hints) =
+            (steps(each(&terms.required)?), steps(self.by_number(span, each(&terms.hints)?)));
         let comes_out: Vec<bool> = columns.iter().map(|c| first.binary_search(c).is_ok()).collect();
         let (mut hints, comes_out) = with_wanted(hints, comes_out);
         let (mut required, _) = with_wanted(required, comes_out);
@@ -179,6 +184,17 @@ impl Filtered {
             looked.push(Looked { passed, rows });
         }
         Ok(looked)
+    }
+
+    /// Hints with what they say of the numbers in this span and those behind it.
+    fn by_number(&mut self, span: &Span, hints: Vec<Term>) -> Vec<Term> {
+        let numbers = self.numbers.get_or_insert_with(|| {
+            let spans = || std::iter::once(span).chain(&self.spans);
+            let groups: Vec<usize> = spans().map(|span| span.group).collect();
+            let rows = spans().map(|span| span.length).sum();
+            hints.iter().map(|hint| hint.ask_numbers(&self.file, &groups, rows)).collect()
+        });
+        hints.into_iter().zip(numbers).map(|(hint, numbers)| hint.with_numbers(numbers.clone())).collect()
     }
 
     /// Many rows passed: the other columns are read whole.

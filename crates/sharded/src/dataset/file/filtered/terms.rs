@@ -4,6 +4,8 @@
 //! are asked together. A term over one column that is kept as a dictionary is asked of each of its values once, not of
 //! each row.
 
+use super::super::parquet::File;
+use super::numbers::Numbers;
 use super::stored::plain;
 use crate::dataset::predicate::map_columns;
 use datafusion::arrow::array::{
@@ -29,6 +31,8 @@ pub(super) struct Term {
     columns: Vec<usize>,
     schema: SchemaRef,
     effort: Effort,
+    /// What it says of the numbers of its only column.
+    numbers: Option<Arc<Numbers>>,
     /// What it said of the dictionary that was there last.
     known: Option<Verdicts>,
 }
@@ -52,8 +56,20 @@ impl Term {
             schema: Arc::new(schema.project(&columns)?),
             effort: effort(expr, schema),
             columns,
+            numbers: None,
             known: None,
         })
+    }
+
+    /// What it says of the numbers that its only column has in some row groups, of so many rows.
+    pub fn ask_numbers(&self, file: &File, groups: &[usize], rows: usize) -> Option<Arc<Numbers>> {
+        self.alone()?;
+        Numbers::of(&self.expr, &self.schema, file, groups, rows).map(Arc::new)
+    }
+
+    /// The term, with that.
+    pub fn with_numbers(self, numbers: Option<Arc<Numbers>>) -> Term {
+        Term { numbers, ..self }
     }
 
     /// The columns it is over.
@@ -72,10 +88,11 @@ impl Term {
         else {
             return internal_err!("a column of `{}` was taken out before its time", self.expr);
         };
-        if let [column] = columns[..]
-            && let Some(holds) = self.by_dictionary(column)
-        {
-            return Ok(holds);
+        if let [column] = columns[..] {
+            let by_number = self.numbers.as_ref().and_then(|numbers| numbers.hold(column));
+            if let Some(holds) = by_number.or_else(|| self.by_dictionary(column)) {
+                return Ok(holds);
+            }
         }
         let columns = columns.iter().zip(self.schema.fields()).map(|(c, field)| plain(c, field.data_type()));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
