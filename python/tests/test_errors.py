@@ -19,6 +19,7 @@ import whimbrel as wb
         lambda q: q.where(wb.col("itme") == "a"),
         lambda q: q.select("itme"),
         lambda q: q.drop("itme"),
+        lambda q: q.rename({"itme": "what"}),
         lambda q: q.aggregate(n=wb.sum("itme")),
         lambda q: q.group_apply("itme", lambda g: g.aggregate(n=wb.count())),
         lambda q: q.join(q, on="itme"),

@@ -41,6 +41,18 @@ def test_columns_are_added_replaced_and_dropped(clicks: wb.ShardedStream) -> Non
     assert run(stream, lambda q: q)[0] == (1, 2, "a", 2.0, 2)
 
 
+def test_columns_are_renamed(clicks: wb.ShardedStream) -> None:
+    stream = clicks.query(lambda q: q.rename({"price": "item", "item": "price"}))
+    assert stream.columns == ["time", "price", "item"]
+    assert run(stream, lambda q: q)[0] == (1, 2, 1, "a", 1.0)
+    keyed = clicks.rekey("item").query(lambda q: q.rename({"price": "cost"}))
+    assert (keyed.key, keyed.columns) == (["item"], ["time", "item", "cost"])
+    with pytest.raises(wb.InvalidError, match='"item" is part of the key; rename it before rekey'):
+        clicks.rekey("item").query(lambda q: q.rename({"item": "what"}))
+    with pytest.raises(wb.InvalidError, match='two columns named "item"'):
+        clicks.query(lambda q: q.rename({"price": "item"}))
+
+
 def test_windows(clicks: wb.ShardedStream) -> None:
     count = {"n": wb.count()}
     assert run(clicks, lambda q: q.tumbling(10).aggregate(**count)) == [(10, 20, 3), (20, 30, 2), (30, 40, 1)]

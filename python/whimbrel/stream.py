@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from . import _whimbrel as native
@@ -207,6 +207,41 @@ class Stream:
         [Row(item='a')]
         """
         return Stream(self._plan.drop(list(columns)))
+
+    def rename(self, names: Mapping[str, str], /) -> Stream:
+        """
+        Give columns other names. Lifetimes stay.
+
+        Parameters
+        ----------
+        names
+            The new name of each column that gets one, by its present name.
+
+        Returns
+        -------
+        Stream
+            Shape ``(n, k)``, in the same order.
+
+        Raises
+        ------
+        InvalidError
+            If a column does not exist, two have one name afterwards, or a column of the key would be renamed.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a", "price": 1}])
+        >>> clicks.query(lambda q: q.rename({"price": "cost"})).to_rows()
+        [Row(item='a', cost=1)]
+        """
+        keys = [name for name in names if name in self.key]
+        if keys:
+            raise InvalidError(f'column "{keys[0]}" is part of the key; rename it before rekey')
+        renamed = {
+            name: Expr(native.Expr.column(name, self._schema).alias(new)) for name, new in names.items()
+        }
+        # A column that is not there stays at the end, and select says so.
+        return self.select(*({name: name for name in self.columns} | renamed).values())
 
     def select_many(
         self,

@@ -22,7 +22,12 @@ impl ExprPlanner for Division {
             expr.op = BinaryOperator::Divide;
         }
         let decimal = |side: &Expr| side.get_type(schema).is_ok_and(|kind| kind.is_decimal());
-        if expr.op == BinaryOperator::Divide && (decimal(&expr.left) || decimal(&expr.right)) {
+        let length =
+            |side: &Expr| side.get_type(schema).is_ok_and(|kind| matches!(kind, DataType::Interval(_)));
+        if expr.op == BinaryOperator::Divide
+            && (decimal(&expr.left) || decimal(&expr.right))
+            && !length(&expr.left)
+        {
             expr.left = cast(expr.left, DataType::Float64);
             expr.right = cast(expr.right, DataType::Float64);
             return Ok(PlannerResult::Planned(expr.left / expr.right));

@@ -104,16 +104,35 @@ fn plain(text: &str) -> String {
 fn arguments(text: &str) -> Option<String> {
     let (before, after) = text.split_once("' failed to match any signature")?;
     let function = before.rsplit_once("Function '")?.1;
-    let mut takes: Vec<&str> =
-        after.split("' requires ").skip(1).filter_map(|t| t.split(',').next()).collect();
-    takes.dedup();
+    let takes = after.split("' requires ").skip(1).filter_map(|t| t.split(',').next());
+    let mut known: Vec<&str> = Vec::new();
+    takes.map(in_words).for_each(|kind| {
+        if !known.contains(&kind) {
+            known.push(kind)
+        }
+    });
+    let takes = known;
     let got = after.split("(DataType: ").nth(1).and_then(|t| t.split(").").next());
     Some(match (takes.as_slice(), got) {
         ([], _) | (_, None) => format!("{function} does not take these arguments"),
         (takes, Some(got)) => {
-            format!("{function} takes {}, and not {got}; cast the argument", takes.join(" or "))
+            format!("{function} takes {}, and not {}; cast the argument", takes.join(" or "), in_words(got))
         }
     })
+}
+
+/// A type of DataFusion's, or what it calls types alike, as people say it.
+fn in_words(kind: &str) -> &str {
+    match kind {
+        "Utf8" | "LargeUtf8" | "Utf8View" | "String" => "a text",
+        "Boolean" => "a condition",
+        "Decimal" | "Float16" | "Float32" | "Float64" | "Integer" | "Numeric" => "a number",
+        "Int8" | "Int16" | "Int32" | "Int64" | "UInt8" | "UInt16" | "UInt32" | "UInt64" => "a number",
+        "Date" | "Date32" | "Date64" => "a date",
+        "Timestamp" => "a timestamp",
+        "Interval" | "Duration" => "an interval",
+        other => other,
+    }
 }
 
 /// What a text says before it shows the parser's tree.

@@ -1,12 +1,14 @@
-//! `s[1]` and `s[2:3]` of texts: characters, counted from one; from the end if they are negative.
+//! `s[1]` and `s[2:3]` of texts: characters, counted from one; from the end if they are negative. `m[k]` of maps: the value of a key
+//! that is computed.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result};
 use datafusion::functions::unicode::expr_fn::{character_length, substring};
+use datafusion::functions_nested::expr_fn::{array_element, map_extract};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, cast, lit, when};
 
-/// Plans subscripts of texts.
+/// Plans subscripts of texts and maps.
 #[derive(Debug)]
 pub(crate) struct Slices;
 
@@ -16,7 +18,11 @@ impl ExprPlanner for Slices {
         access: RawFieldAccessExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
-        if !access.expr.get_type(schema).is_ok_and(|kind| kind.is_string()) {
+        let kind = access.expr.get_type(schema);
+        if matches!(kind, Ok(DataType::Map(..))) {
+            return Ok(of_map(access));
+        }
+        if !kind.is_ok_and(|kind| kind.is_string()) {
             return Ok(PlannerResult::Original(access));
         }
         let RawFieldAccessExpr { field_access, expr } = access;
@@ -34,6 +40,16 @@ impl ExprPlanner for Slices {
             }
             field_access => PlannerResult::Original(RawFieldAccessExpr { field_access, expr }),
         })
+    }
+}
+
+/// DataFusion takes keys that are literals only.
+fn of_map(access: RawFieldAccessExpr) -> PlannerResult<RawFieldAccessExpr> {
+    match access.field_access {
+        GetFieldAccess::ListIndex { key } => {
+            PlannerResult::Planned(array_element(map_extract(access.expr, *key), lit(1_i64)))
+        }
+        _ => PlannerResult::Original(access),
     }
 }
 

@@ -1,7 +1,7 @@
-//! Arithmetic with lengths of time that DataFusion does not have: `interval '1 day' * 2`; and a date plus a length that is
+//! Arithmetic with lengths of time that DataFusion does not have: `interval '1 day' * 2`, `interval '1 day' / 2`; and a date plus a length that is
 //! not of whole days is a timestamp, as in DuckDB and PostgreSQL: the date alone would lose the hours.
 
-use crate::functions::times;
+use crate::functions::{parts, times};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
@@ -31,6 +31,9 @@ impl ExprPlanner for Times {
             }
             BinaryOperator::Multiply if left.is_numeric() && length(&right) => {
                 return Ok(PlannerResult::Planned(times().call(vec![expr.right, expr.left])));
+            }
+            BinaryOperator::Divide if length(&left) && (right.is_numeric() || right.is_null()) => {
+                return Ok(PlannerResult::Planned(parts().call(vec![expr.left, expr.right])));
             }
             BinaryOperator::Plus | BinaryOperator::Minus
                 if date(&left) && length(&right) && !of_days(&expr.right) =>

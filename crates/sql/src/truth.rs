@@ -1,7 +1,8 @@
 //! Numbers as conditions, and conditions as numbers: `where x`, `not 1`, `true = 1`, `sum(a > b)`.
 //!
 //! A number is true unless it is 0; true is 1. The types are not known in the parser's tree, so a condition that may be a
-//! number becomes `x and true` there, and what `and` makes of its sides is said where types are known.
+//! number becomes `x and true` there, and what `and` makes of its sides is said where types are known. In the same way, `sum(x)` of a
+//! column that may be a condition becomes `sum(x counted true)`, with an operator of ours.
 
 use crate::words;
 use datafusion::arrow::datatypes::DataType;
@@ -13,6 +14,9 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArgExpr, FunctionArguments, JoinConstraint, JoinOperator, Select, UnaryOperator, Value,
     ValueWithSpan,
 };
+
+/// The operator that makes a number of a condition on its left, and leaves everything else as it is.
+const COUNTED: &str = "counted";
 
 /// The conditions of a select.
 pub(crate) fn conditions(select: &mut Select) {
@@ -64,7 +68,23 @@ fn aggregated(call: &mut Function) {
         number(value);
         if is_null(value) {
             *value = cast_to(value.clone(), Type::Double(ExactNumberInfo::None));
+        } else if may_be_condition(value) {
+            *value = counted(value.clone());
         }
+    }
+}
+
+fn counted(value: Expr) -> Expr {
+    let right = Box::new(Expr::Value(Value::Boolean(true).into()));
+    Expr::BinaryOp { left: Box::new(value), op: BinaryOperator::Custom(COUNTED.to_string()), right }
+}
+
+fn may_be_condition(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => may_be_condition(inner),
+        Expr::Cast { data_type, .. } => matches!(data_type, Type::Boolean | Type::Bool),
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_) | Expr::Case { .. } => true,
+        _ => false,
     }
 }
 
@@ -135,6 +155,12 @@ impl ExprPlanner for Truth {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         use BinaryOperator as B;
+        if matches!(&expr.op, B::Custom(name) if name == COUNTED) {
+            return Ok(PlannerResult::Planned(match expr.left.get_type(schema) {
+                Ok(DataType::Boolean) => cast(expr.left, DataType::Int64),
+                _ => expr.left,
+            }));
+        }
         // A column that is not there is told with its place, later.
         let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(expr));

@@ -76,6 +76,13 @@ pub(crate) fn name(kind: &DataType) -> String {
             let fields = fields.iter().map(|field| format!("{} {}", field.name(), name(field.data_type())));
             format!("STRUCT({})", fields.collect::<Vec<_>>().join(", "))
         }
+        DataType::Map(entry, _) => match entry.data_type() {
+            DataType::Struct(fields) => {
+                let parts: Vec<String> = fields.iter().map(|field| name(field.data_type())).collect();
+                format!("MAP({})", parts.join(", "))
+            }
+            other => other.to_string(),
+        },
         DataType::Dictionary(_, values) => name(values),
         other => other.to_string(),
     }

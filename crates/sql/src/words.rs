@@ -10,7 +10,8 @@
 //! - `intersect all` and `except all` as relations that are planned by themselves (`multisets`);
 //! - `over (w rows …)` with what `w` stands for; `+a` as `a`;
 //! - slices, methods, computed lengths (`terms`); aliases that are used beside their definition (`reuse`);
-//! - `a ^ b` as `power(a, b)`; `~a` as `-1 - a`; `x -> x + 1` as a function; names of types and functions that others use.
+//! - `a ^ b` as `power(a, b)`; `~a` as `-1 - a`; names of types and functions that others use;
+//! - `x -> x + 1` as a function, where one is wanted as an argument, and `j -> 'a'` as a place in JSON elsewhere (`lambdas`, `json`).
 
 use crate::multisets;
 use datafusion::common::{Result, plan_err};
@@ -26,7 +27,9 @@ use std::ops::ControlFlow;
 mod clock;
 mod fields;
 mod functions;
+mod json;
 mod lambdas;
+mod maps;
 mod order;
 mod own;
 mod patterns;
@@ -84,6 +87,15 @@ impl VisitorMut for Words {
         ControlFlow::Continue(())
     }
 
+    /// What is a function is known before its arrow is taken for JSON's.
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        if let Expr::Function(call) = expr {
+            lambdas::plain(call);
+        }
+        json::bound(expr);
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
         if let Expr::BinaryOp { op: BinaryOperator::BitwiseXor, .. } = expr {
             power::plain(expr);
@@ -96,6 +108,7 @@ impl VisitorMut for Words {
             | Expr::BinaryOp { .. } => {
                 begins_with(expr);
                 bound(expr);
+                json::arrow(expr);
             }
             Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } => {
                 let operand = std::mem::replace(inner.as_mut(), Expr::Identifier(Ident::new("")));
@@ -107,9 +120,12 @@ impl VisitorMut for Words {
             }
             Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. } => patterns::plain(expr)?,
             Expr::AnyOp { .. } | Expr::AllOp { .. } => quantified::plain(expr),
-            Expr::Cast { data_type, .. } => {
-                type_name(data_type);
-                terms::plain(expr);
+            Expr::Cast { .. } => {
+                json::cast(expr);
+                if let Expr::Cast { data_type, .. } = expr {
+                    type_name(data_type);
+                    terms::plain(expr);
+                }
             }
             Expr::Interval(interval) => {
                 clock::plain(&mut interval.value);
@@ -424,7 +440,7 @@ fn type_name(data_type: &mut DataType) {
         DataType::UBigInt | DataType::UInt64 => DataType::BigIntUnsigned(None),
         DataType::HugeInt | DataType::Int128 => DataType::Decimal(ExactNumberInfo::PrecisionAndScale(38, 0)),
         // As a text: it is compared and ordered as one, too.
-        DataType::Uuid => DataType::Text,
+        DataType::Uuid | DataType::JSON | DataType::JSONB => DataType::Text,
         DataType::Dec(size) => DataType::Decimal(*size),
         DataType::Datetime(_) => DataType::Timestamp(None, TimezoneInfo::None),
         DataType::Blob(_) | DataType::Varbinary(_) | DataType::Binary(_) => DataType::Bytea,

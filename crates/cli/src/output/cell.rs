@@ -97,6 +97,13 @@ pub fn type_name(data_type: &DataType) -> String {
             let fields = fields.iter().map(|f| format!("{} {}", f.name(), type_name(f.data_type())));
             format!("struct({})", fields.collect::<Vec<_>>().join(", "))
         }
+        D::Map(entry, _) => match entry.data_type() {
+            D::Struct(fields) => {
+                let parts: Vec<String> = fields.iter().map(|f| type_name(f.data_type())).collect();
+                format!("map({})", parts.join(", "))
+            }
+            other => type_name(other),
+        },
         D::Dictionary(_, values) => type_name(values),
         other => other.to_string().to_lowercase(),
     }

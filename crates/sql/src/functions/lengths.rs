@@ -1,4 +1,4 @@
-//! Lengths of time: `to_days(n)` and its like, products of them, and what they are compared by.
+//! Lengths of time: `to_days(n)` and its like, products and parts of them, and what they are compared by.
 //!
 //! For comparing, a month has 30 days and a day 24 hours, as in DuckDB and PostgreSQL.
 
@@ -7,7 +7,7 @@ use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, IntervalMonthDayNa
 use datafusion::arrow::datatypes::{
     DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
 };
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::logical_expr::ScalarUDF;
 use std::sync::{Arc, LazyLock};
 
@@ -37,6 +37,14 @@ pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
 pub(crate) fn times() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         Mapped::exact("interval_times", vec![LENGTH, DataType::Float64], |_| Ok(LENGTH), multiplied)
+    });
+    Arc::clone(&FUNCTION)
+}
+
+/// `interval / number`
+pub(crate) fn parts() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        Mapped::exact("interval_part", vec![LENGTH, DataType::Float64], |_| Ok(LENGTH), divided)
     });
     Arc::clone(&FUNCTION)
 }
@@ -94,16 +102,28 @@ fn seconds(numbers: &[ArrayRef], size: f64) -> Result<ArrayRef> {
     Ok(Arc::new(lengths))
 }
 
-/// Each part by itself; what is left of a month goes to the days, and what is left of a day to the time.
 fn multiplied(args: &[ArrayRef]) -> Result<ArrayRef> {
+    scaled(args, |part, factor| part * factor)
+}
+
+/// A product with `1 / 49` would not give whole days of 49.
+fn divided(args: &[ArrayRef]) -> Result<ArrayRef> {
+    if args[1].as_primitive::<Float64Type>().iter().flatten().any(|divisor| divisor == 0.0) {
+        return exec_err!("a length of time cannot be divided by zero");
+    }
+    scaled(args, |part, divisor| part / divisor)
+}
+
+/// Each part by itself; what is left of a month goes to the days, and what is left of a day to the time.
+fn scaled(args: &[ArrayRef], by: impl Fn(f64, f64) -> f64) -> Result<ArrayRef> {
     let lengths = args[0].as_primitive::<IntervalMonthDayNanoType>();
-    let factors = args[1].as_primitive::<Float64Type>();
-    let product = |(length, factor): (Option<IntervalMonthDayNano>, Option<f64>)| {
-        let (length, factor) = length.zip(factor)?;
-        let months = f64::from(length.months) * factor;
-        let days = f64::from(length.days) * factor + months.fract() * 30.0;
-        let nanoseconds = length.nanoseconds as f64 * factor + days.fract() * DAY as f64 * 1_000.0;
+    let numbers = args[1].as_primitive::<Float64Type>();
+    let scaled = |(length, number): (Option<IntervalMonthDayNano>, Option<f64>)| {
+        let (length, number) = length.zip(number)?;
+        let months = by(f64::from(length.months), number);
+        let days = by(f64::from(length.days), number) + months.fract() * 30.0;
+        let nanoseconds = by(length.nanoseconds as f64, number) + days.fract() * DAY as f64 * 1_000.0;
         Some(IntervalMonthDayNano::new(months as i32, days as i32, nanoseconds.round() as i64))
     };
-    Ok(Arc::new(lengths.iter().zip(factors).map(product).collect::<IntervalMonthDayNanoArray>()))
+    Ok(Arc::new(lengths.iter().zip(numbers).map(scaled).collect::<IntervalMonthDayNanoArray>()))
 }

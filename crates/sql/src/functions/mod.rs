@@ -4,13 +4,17 @@
 
 mod bits;
 mod calendar;
+mod histogram;
+pub(crate) mod json;
 mod lengths;
+mod matches;
 mod reductions;
 mod sequences;
+mod sizes;
 mod templates;
 mod text;
 
-pub(crate) use lengths::{comparable, times};
+pub(crate) use lengths::{comparable, parts, times};
 pub(crate) use sequences::{Sequence, Sequences, of as of_sequences};
 pub(crate) use text::{has_own as has_own_text, text};
 
@@ -25,7 +29,17 @@ use std::sync::Arc;
 
 /// All of them.
 pub(crate) fn all() -> Vec<Arc<ScalarUDF>> {
-    let families = [lengths::all(), calendar::all(), reductions::all(), bits::all(), templates::all()];
+    let families = [
+        lengths::all(),
+        calendar::all(),
+        reductions::all(),
+        histogram::all(),
+        bits::all(),
+        sizes::all(),
+        templates::all(),
+        matches::all(),
+        json::all(),
+    ];
     families.into_iter().flatten().collect()
 }
 

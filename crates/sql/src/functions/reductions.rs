@@ -19,6 +19,16 @@ pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
         Mapped::function("list_product", one(), float, |lists| numbers(lists, |v| v.iter().product())),
         Mapped::function("list_skewness", one(), float, |lists| optional(lists, skewness)),
         Mapped::function("list_kurtosis", one(), float, |lists| optional(lists, kurtosis)),
+        Mapped::function("list_kurtosis_pop", one(), float, |lists| optional(lists, excess)),
+        Mapped::function("list_geomean", one(), float, |lists| {
+            numbers(lists, |v| (v.iter().map(|value| value.ln()).sum::<f64>() / v.len() as f64).exp())
+        }),
+        Mapped::function("list_mad", one(), float, |lists| numbers(lists, deviation)),
+        Mapped::function("list_median", one(), float, |lists| numbers(lists, |v| median(v.to_vec()))),
+        Mapped::function("list_sem", one(), float, |lists| {
+            numbers(lists, |v| (moment(v, 2) / v.len() as f64).sqrt())
+        }),
+        Mapped::function("list_entropy", one(), float, entropy),
         Mapped::function("list_count", one(), whole, |lists| counted(lists, |values| values.len())),
         Mapped::function("list_unique", one(), whole, |lists| {
             counted(lists, |values| values.iter().collect::<std::collections::HashSet<_>>().len())
@@ -29,7 +39,7 @@ pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
 }
 
 /// The type of a list's values.
-fn element(arguments: &[DataType]) -> Result<DataType> {
+pub(super) fn element(arguments: &[DataType]) -> Result<DataType> {
     match arguments.first() {
         Some(DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _)) => {
             Ok(field.data_type().clone())
@@ -47,7 +57,7 @@ fn sum_type(arguments: &[DataType]) -> Result<DataType> {
 }
 
 /// The values of each list that are not null; none for a list that is.
-fn lists(lists: &ArrayRef) -> Result<Vec<Option<ArrayRef>>> {
+pub(super) fn lists(lists: &ArrayRef) -> Result<Vec<Option<ArrayRef>>> {
     let values = |at: usize| -> Result<Option<ArrayRef>> {
         let values = match lists.data_type() {
             _ if lists.is_null(at) => return Ok(None),
@@ -135,6 +145,34 @@ fn quantile(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     })
 }
 
+/// How much a value says, in bits: 0 if all are the same.
+fn entropy(arrays: &[ArrayRef]) -> Result<ArrayRef> {
+    let entropies = lists(&arrays[0])?.into_iter().map(|values| {
+        let Some(values) = values else { return Ok(None) };
+        let values = scalars(&values)?;
+        let mut counts: HashMap<&ScalarValue, usize> = HashMap::new();
+        values.iter().for_each(|value| *counts.entry(value).or_default() += 1);
+        // In an order, so that the sum is the same every time.
+        let mut counts: Vec<usize> = counts.into_values().collect();
+        counts.sort_unstable();
+        let shares = counts.into_iter().map(|count| count as f64 / values.len() as f64);
+        Ok(Some(shares.map(|share| -share * share.log2()).sum::<f64>() + 0.0))
+    });
+    Ok(Arc::new(entropies.collect::<Result<Float64Array>>()?))
+}
+
+/// The value in the middle, or the mean of the two that are.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
+}
+
+/// The median of how far values are off their median.
+fn deviation(values: &[f64]) -> f64 {
+    let middle = median(values.to_vec());
+    median(values.iter().map(|value| (value - middle).abs()).collect())
+}
+
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
@@ -153,12 +191,15 @@ fn skewness(values: &[f64]) -> Option<f64> {
         .then(|| (n * (n - 1.0)).sqrt() / (n - 2.0) * moment(values, 3) / variance.powf(1.5))
 }
 
+/// The excess kurtosis of all values there are.
+fn excess(values: &[f64]) -> Option<f64> {
+    let variance = moment(values, 2);
+    (values.len() > 1 && variance > 0.0).then(|| moment(values, 4) / (variance * variance) - 3.0)
+}
+
 /// The excess kurtosis of a sample, with the correction for its size.
 fn kurtosis(values: &[f64]) -> Option<f64> {
     let n = values.len() as f64;
-    let variance = moment(values, 2);
-    (n > 3.0 && variance > 0.0).then(|| {
-        let excess = moment(values, 4) / (variance * variance) - 3.0;
-        (n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * excess + 6.0)
-    })
+    let excess = excess(values).filter(|_| n > 3.0)?;
+    Some((n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * excess + 6.0))
 }

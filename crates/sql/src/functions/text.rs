@@ -1,5 +1,5 @@
 //! Values as texts, where DataFusion writes them otherwise than DuckDB and PostgreSQL: `2020-01-01 10:00:00`, `1 day 01:30:00`,
-//! `[1, NULL]`.
+//! `[1, NULL]`, `{a=1}`.
 
 use super::Mapped;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray};
@@ -40,7 +40,10 @@ pub(crate) fn text() -> Arc<ScalarUDF> {
 /// Whether values of a type have a text of ours.
 pub(crate) fn has_own(kind: &DataType) -> bool {
     matches!(kind, DataType::Timestamp(..) | DataType::Interval(IntervalUnit::MonthDayNano))
-        || matches!(kind, DataType::List(_) | DataType::LargeList(_) | DataType::Struct(_))
+        || matches!(
+            kind,
+            DataType::List(_) | DataType::LargeList(_) | DataType::Struct(_) | DataType::Map(..)
+        )
 }
 
 /// The text of one value.
@@ -59,6 +62,12 @@ pub(super) fn value(values: &ArrayRef, at: usize) -> Result<String> {
             let parts =
                 columns.map(|(field, column)| Ok(format!("'{}': {}", field.name(), value(column, at)?)));
             Ok(format!("{{{}}}", parts.collect::<Result<Vec<_>>>()?.join(", ")))
+        }
+        DataType::Map(..) => {
+            let entries = values.as_map().value(at);
+            let (keys, values) = (entries.column(0), entries.column(1));
+            let entry = |at| Ok(format!("{}={}", value(keys, at)?, value(values, at)?));
+            Ok(format!("{{{}}}", (0..entries.len()).map(entry).collect::<Result<Vec<_>>>()?.join(", ")))
         }
         DataType::Timestamp(_, zone) => {
             let text = ArrayFormatter::try_new(values, &FORMAT)?.value(at).to_string();

@@ -1,6 +1,6 @@
 //! Functions by the names, and with the arguments, that others have for them.
 
-use super::{call, lambdas, nested, text};
+use super::{call, json, maps, nested, text};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByExpr, OrderByOptions, Query, SelectItem,
@@ -18,10 +18,13 @@ const NAMES: &[(&str, &str)] = &[
     ("gen_random_uuid", "uuid"),
     ("group_concat", "string_agg"),
     ("grouping_id", "grouping"),
+    ("apply", "array_transform"),
+    ("array_apply", "array_transform"),
     ("last", "last_value"),
     ("lcase", "lower"),
     ("len", "length"),
     ("list", "array_agg"),
+    ("list_apply", "array_transform"),
     ("list_value", "make_array"),
     ("list_max", "array_max"),
     ("list_min", "array_min"),
@@ -30,9 +33,11 @@ const NAMES: &[(&str, &str)] = &[
     ("pg_typeof", "typeof"),
     ("prefix", "starts_with"),
     ("regexp_matches", "regexp_like"),
+    ("regexp_split_to_array", "string_split_regex"),
     ("sign", "signum"),
     ("split", "string_to_array"),
     ("str_split", "string_to_array"),
+    ("str_split_regex", "string_split_regex"),
     ("string_split", "string_to_array"),
     ("strftime", "to_char"),
     ("strlen", "octet_length"),
@@ -68,22 +73,28 @@ const PARTS: &[(&str, &str)] = &[
 
 /// Aggregates that are a function of the list of their values.
 const OF_LISTS: &[(&str, &str)] = &[
+    ("entropy", "list_entropy"),
+    ("geomean", "list_geomean"),
+    ("geometric_mean", "list_geomean"),
+    ("histogram", "list_histogram"),
     ("kurtosis", "list_kurtosis"),
+    ("kurtosis_pop", "list_kurtosis_pop"),
+    ("mad", "list_mad"),
     ("mode", "list_mode"),
     ("product", "list_product"),
     ("quantile", "list_quantile_disc"),
     ("quantile_disc", "list_quantile_disc"),
+    ("sem", "list_sem"),
     ("skewness", "list_skewness"),
 ];
 
 /// Says it with functions that are there.
 pub(super) fn plain(expr: &mut Expr) -> ControlFlow<String> {
     let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
-    lambdas::plain(call);
     nulls(call);
     let [name] = call.name.0.as_slice() else { return ControlFlow::Continue(()) };
     let name = name.to_string().to_ascii_lowercase();
-    if let Some((_, known)) = NAMES.iter().find(|(other, _)| *other == name) {
+    if let Some((_, known)) = NAMES.iter().chain(json::NAMES).find(|(other, _)| *other == name) {
         call.name = ObjectName::from(vec![Ident::new(*known)]);
     }
     if name == "count_star" || name == "count" && arguments(call).is_some_and(|args| args.is_empty()) {
@@ -95,6 +106,10 @@ pub(super) fn plain(expr: &mut Expr) -> ControlFlow<String> {
     if matches!(name.as_str(), "arg_min" | "argmin" | "min_by" | "arg_max" | "argmax" | "max_by") {
         at_extreme(call, name.contains("max"));
     }
+    if let Some(said) = several_shares(&name, call).or_else(|| several_extremes(&name, call)) {
+        *expr = said;
+        return ControlFlow::Continue(());
+    }
     if let ("array", FunctionArguments::Subquery(query)) = (name.as_str(), &call.args) {
         if let Some(said) = array_of(query) {
             *expr = said;
@@ -103,7 +118,8 @@ pub(super) fn plain(expr: &mut Expr) -> ControlFlow<String> {
     }
     if let Some((_, reduction)) = OF_LISTS.iter().find(|(other, _)| *other == name) {
         if let Some(said) = of_list(reduction, call) {
-            *expr = said;
+            // There is no surprise in no values; the exponent makes a float of the number.
+            *expr = if name == "entropy" { self::call("coalesce", vec![said, number("0e0")]) } else { said };
         }
         return ControlFlow::Continue(());
     }
@@ -111,7 +127,9 @@ pub(super) fn plain(expr: &mut Expr) -> ControlFlow<String> {
         packed(call);
         return ControlFlow::Continue(());
     }
-    if let Some(said) = in_operators(&name, call).or_else(|| in_other_calls(&name, call)) {
+    let known = call.name.to_string();
+    let said = json::plain(&known, call).or_else(|| maps::plain(&name, call));
+    if let Some(said) = said.or_else(|| in_operators(&name, call)).or_else(|| in_other_calls(&name, call)) {
         *expr = said;
     }
     ControlFlow::Continue(())
@@ -185,6 +203,12 @@ fn in_other_calls(name: &str, function: &Function) -> Option<Expr> {
     let said = match (name, args.as_slice()) {
         ("regexp_extract", [text, pattern]) => extracted(text, pattern, "0"),
         ("regexp_extract", [text, pattern, group]) => extracted(text, pattern, &group.to_string()),
+        // The word says by itself that the length is wrong, and DataFusion's says that it has a fault.
+        ("array_resize" | "list_resize", [list, length, value @ ..]) => {
+            let length = call("list_size", vec![length.clone()]);
+            let args = [list.clone(), length].into_iter().chain(value.iter().cloned());
+            return Some(call("array_resize", args.collect()));
+        }
         ("regexp_full_match", [text, pattern]) => {
             format!("regexp_like({text}, concat('^(?:', {pattern}, ')$'))")
         }
@@ -278,7 +302,7 @@ fn aggregated_list(aggregate: &str, list: &Expr) -> Option<Expr> {
 }
 
 /// `mode(x)` as `list_mode(array_agg(x))`; what stands behind the first argument is one of the function of lists.
-fn of_list(reduction: &str, function: &mut Function) -> Option<Expr> {
+pub(super) fn of_list(reduction: &str, function: &mut Function) -> Option<Expr> {
     let mut args = arguments(function)?;
     if args.is_empty() {
         return None;
@@ -383,14 +407,54 @@ fn at_extreme(function: &mut Function, greatest: bool) {
     function.name = ObjectName::from(vec![Ident::new("first_value")]);
 }
 
+/// `arg_max(x, y, 3)`, `max(x, 3)`: as many values as that, from those with the greatest `y`, or the greatest themselves.
+fn several_extremes(name: &str, function: &mut Function) -> Option<Expr> {
+    let args = arguments(function)?;
+    let (value, by, count, greatest) = match (name, args.as_slice()) {
+        ("arg_min" | "argmin" | "min_by", [value, by, count]) => (value, by, count, false),
+        ("arg_max" | "argmax" | "max_by", [value, by, count]) => (value, by, count, true),
+        ("min", [value, count]) => (value, value, count, false),
+        ("max", [value, count]) => (value, value, count, true),
+        _ => return None,
+    };
+    let FunctionArguments::List(list) = &mut function.args else { return None };
+    list.args = [value, by].map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg.clone()))).to_vec();
+    at_extreme(function, greatest);
+    function.name = ObjectName::from(vec![Ident::new("array_agg")]);
+    Some(call("array_slice", vec![Expr::Function(function.clone()), number("1"), count.clone()]))
+}
+
+/// `quantile_cont(x, [0.25, 0.5])`: a list of one quantile for each share, or null of no values.
+fn several_shares(name: &str, function: &mut Function) -> Option<Expr> {
+    if !matches!(name, "quantile" | "quantile_disc" | "quantile_cont" | "percentile_cont") {
+        return None;
+    }
+    let args = arguments(function)?;
+    let [value, Expr::Array(shares)] = args.as_slice() else { return None };
+    let mut aggregate = |name: &str, args: &[&Expr]| {
+        let FunctionArguments::List(list) = &mut function.args else { return String::new() };
+        let plain = |arg: &&Expr| FunctionArg::Unnamed(FunctionArgExpr::Expr((*arg).clone()));
+        list.args = args.iter().map(plain).collect();
+        function.name = ObjectName::from(vec![Ident::new(name)]);
+        function.to_string()
+    };
+    let counted = aggregate("count", &[value]);
+    let quantiles: Vec<String> = shares.elem.iter().map(|share| aggregate(name, &[value, share])).collect();
+    parsed(&format!("case when {counted} > 0 then [{}] end", quantiles.join(", ")))
+}
+
 /// The arguments, if all of them are plain expressions.
-fn arguments(function: &Function) -> Option<Vec<Expr>> {
+pub(super) fn arguments(function: &Function) -> Option<Vec<Expr>> {
     let FunctionArguments::List(list) = &function.args else { return None };
     let plain = list.args.iter().map(|arg| match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
         _ => None,
     });
     plain.collect()
+}
+
+pub(super) fn number(digits: &str) -> Expr {
+    Expr::Value(Value::Number(digits.to_string(), false).into())
 }
 
 fn literal(text: &str) -> Expr {
