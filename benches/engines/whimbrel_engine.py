@@ -77,8 +77,7 @@ def fold_scan(result: pa.Table) -> Answer:
 
 
 def fold_windows(hop: int, result: pa.Table) -> Answer:
-    """Add up counts and sums, once for each window that a row stands for: one begins every hop."""
+    """Add up counts and sums, once for each window of a row, which lives whole hops."""
     lives = pc.call_function("subtract", [result["end"], result["start"]])
-    windows = pc.call_function("divide", [lives, pa.scalar(hop)])
-    products = [pc.call_function("multiply", [windows, result[name]]) for name in ("n", "s")]
-    return Answer(total(windows), *map(total, products))
+    products = [pc.call_function("multiply", [lives, result[name]]) for name in ("n", "s")]
+    return Answer(*(total(column) // hop for column in (lives, *products)))

@@ -13,6 +13,7 @@
 
 mod changes;
 mod clauses;
+mod refused;
 
 pub(crate) use changes::{BY_NAME, LIKE};
 pub(crate) use clauses::NOTHING;
@@ -84,6 +85,7 @@ pub(crate) fn parse(sql: &str, spelling: &Spelling) -> Result<Parsed> {
         Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().map_err(|e| syntax(e.into()))?;
     let tokens = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
     let (tokens, emit) = emit::taken(tokens.map(|token| spelled(token, spelling)).collect());
+    refused::none(&tokens)?;
     let (tokens, summarized) = summary(tokens);
     let tokens = clauses::known(changes::known(tokens));
     let tokens = options(structs(lambdas(windows(crate::asof::tokens(tokens)))));

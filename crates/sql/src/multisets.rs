@@ -133,7 +133,7 @@ fn derived(body: SetExpr) -> Result<TableFactor> {
 }
 
 /// The query in parentheses.
-fn of_query(query: Query) -> Result<TableFactor> {
+pub(crate) fn of_query(query: Query) -> Result<TableFactor> {
     let mut outer = crate::dialect::parse_query("select * from (select 1) as __rows")?;
     let SetExpr::Select(select) = outer.body.as_mut() else { return internal_err!("no select") };
     let Some(mut from) = select.from.pop() else { return internal_err!("no relation") };

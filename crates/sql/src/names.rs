@@ -8,7 +8,7 @@ use crate::casts;
 use crate::catalog::table_name;
 use crate::truth;
 use crate::words;
-use datafusion::common::Result;
+use datafusion::common::{Column, Result};
 use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Ident, ObjectName, Query, Select, SelectItem, Value,
@@ -25,6 +25,17 @@ pub(crate) fn ident(name: &Ident) -> String {
 /// The name of a table as the session knows it.
 pub(crate) fn table(name: &ObjectName) -> Result<String> {
     Ok(table_name(&object_name_to_table_reference(name.clone(), true)?))
+}
+
+/// A column as the parser has it.
+pub(crate) fn column(column: Column) -> Expr {
+    let quoted = |part: String| Ident::with_quote('"', part);
+    let mut parts: Vec<Ident> = column.relation.iter().flat_map(|table| table.to_vec()).map(quoted).collect();
+    parts.push(quoted(column.name));
+    match <[Ident; 1]>::try_from(parts) {
+        Ok([only]) => Expr::Identifier(only),
+        Err(parts) => Expr::CompoundIdentifier(parts),
+    }
 }
 
 /// Gives the columns of a query, and of those inside of it, different names.

@@ -1,15 +1,17 @@
 //! `natural join`: `using` with the columns that both sides have. Which these are only the session knows, which knows the
-//! tables; DataFusion's planner would take such a join for one `on` equal columns, and not merge them.
+//! tables; DataFusion's planner would take such a join for one `on` equal columns, and not merge them. What else only the
+//! session knows is said on the same way: the columns of a star that has a `rename`.
 
 use crate::emit::Emit;
 use crate::names;
+use crate::renames;
 use crate::session::Session;
 use crate::words;
-use datafusion::common::Result;
+use datafusion::common::{Column, Result};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
 use datafusion::sql::sqlparser::ast::{
-    Ident, JoinConstraint, ObjectName, Query, SetExpr, Statement as Sql, TableFactor, TableWithJoins,
-    VisitMut, VisitorMut, With,
+    Ident, JoinConstraint, ObjectName, Query, SelectItem, SetExpr, Statement as Sql, TableFactor,
+    TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions, With,
 };
 use std::ops::ControlFlow;
 
@@ -47,6 +49,9 @@ impl VisitorMut for Natural<'_> {
         if found {
             words::merged(query);
         }
+        words::selects(&mut query.body, &mut |select| {
+            renames::said(select, |star, from| self.columns(star, from));
+        });
         ControlFlow::Continue(())
     }
 
@@ -62,9 +67,9 @@ impl Natural<'_> {
         if !words::is_natural(from) {
             return false;
         }
-        let Ok(mut known) = self.columns(&from.relation) else { return true };
+        let Ok(mut known) = self.names(&from.relation) else { return true };
         for join in &mut from.joins {
-            let Ok(own) = self.columns(&join.relation) else { return true };
+            let Ok(own) = self.names(&join.relation) else { return true };
             if let Some(constraint) = words::constraint(&mut join.join_operator)
                 && *constraint == JoinConstraint::Natural
             {
@@ -81,12 +86,18 @@ impl Natural<'_> {
     }
 
     /// The names of the columns of a relation.
-    fn columns(&self, relation: &TableFactor) -> Result<Vec<String>> {
+    fn names(&self, relation: &TableFactor) -> Result<Vec<String>> {
+        let from = TableWithJoins { relation: relation.clone(), joins: vec![] };
+        let columns = self.columns(SelectItem::Wildcard(WildcardAdditionalOptions::default()), &[from])?;
+        Ok(columns.into_iter().map(|column| column.name).collect())
+    }
+
+    /// The columns of a star over tables.
+    fn columns(&self, star: SelectItem, from: &[TableWithJoins]) -> Result<Vec<Column>> {
         let mut query = crate::dialect::parse_query("select * from t")?;
-        if let SetExpr::Select(select) = query.body.as_mut()
-            && let [from] = select.from.as_mut_slice()
-        {
-            from.relation = relation.clone();
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            select.projection = vec![star];
+            select.from = from.to_vec();
         }
         for with in self.with.iter().rev().flatten() {
             match &mut query.with {
@@ -98,6 +109,6 @@ impl Natural<'_> {
         let plan = self
             .session
             .planner(Emit::Final, |planner, _| planner.sql_statement_to_plan(Sql::Query(Box::new(query))))?;
-        Ok(plan.schema().fields().iter().map(|field| field.name().clone()).collect())
+        Ok(plan.schema().columns())
     }
 }

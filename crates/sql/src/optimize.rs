@@ -1,7 +1,7 @@
 //! From DataFusion's plan of a query to a stream: names, analyzer, optimizer.
 
 use crate::planner::{self, Candidate, Policy, Shards};
-use crate::{beside, decorrelate, floats, interval, membership, moments, on, single, windows};
+use crate::{beside, decorrelate, floats, interval, limits, membership, moments, on, single, windows};
 use datafusion::common::{Column, Result};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
@@ -21,6 +21,7 @@ pub(crate) fn candidates(state: &SessionState, plan: LogicalPlan, shards: Shards
 }
 
 fn optimized(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = limits::by_number(state, plan)?;
     let plan = single::checked(on::computed(beside::unnested(floats::compared(plan)?)?)?)?;
     let plan = state.optimize(&plain(decorrelate::joined(membership::plain(plan)?)?)?)?;
     interval::stretched(windows::told_once(moments::checked(plan)?)?)

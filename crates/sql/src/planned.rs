@@ -77,6 +77,21 @@ pub enum StoreMode {
     Update,
     /// They come again; a last column says which of them go.
     Delete,
+    /// They come again, and others with them; a last column says what becomes of each.
+    Merge,
+}
+
+/// What a `merge` does with a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// It stays as it is.
+    Keep = 0,
+    /// It has been changed.
+    Update = 1,
+    /// It goes.
+    Delete = 2,
+    /// It is new.
+    Insert = 3,
 }
 
 /// What was done when a table got rows.

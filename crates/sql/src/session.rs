@@ -13,6 +13,7 @@ use crate::multisets::Multisets;
 use crate::natural;
 use crate::optimize;
 use crate::overflow::Overflow;
+use crate::pivots::Pivots;
 use crate::planned::{Planned, Store, Stored};
 use crate::planner::{Candidate, ROWS_OF_A_SHARD, Shards};
 use crate::references;
@@ -237,6 +238,7 @@ fn state(sequences: &Arc<Sequences>) -> SessionState {
             Arc::new(Windows),
             Arc::new(AsOf),
             Arc::new(Multisets),
+            Arc::new(Pivots),
             Arc::new(Aliases),
         ])
         .with_analyzer_rules(analyzer())

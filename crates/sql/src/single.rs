@@ -44,7 +44,9 @@ fn of_one_row(expr: Expr) -> Result<Transformed<Expr>> {
         return Ok(Transformed::yes(Expr::ScalarSubquery(query.with_plan(Arc::new(first)))));
     }
     let rows = LogicalPlanBuilder::from(query.subquery.as_ref().clone());
-    let one = match at_most_one(&query.subquery) {
+    // Without a row the value is null, which a column that says it never is would not become.
+    let told = exactly_one(&query.subquery) || query.subquery.schema().field(0).is_nullable();
+    let one = match told && at_most_one(&query.subquery) {
         true => rows,
         false => {
             let column = Expr::from(query.subquery.schema().qualified_field(0));
@@ -104,6 +106,21 @@ fn at_most_one(plan: &LogicalPlan) -> bool {
         }
         LogicalPlan::EmptyRelation(_) => true,
         LogicalPlan::Values(values) => values.values.len() <= 1,
+        _ => false,
+    }
+}
+
+/// Whether a query always gives a row, and no second one.
+fn exactly_one(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Window(_)
+        | LogicalPlan::Distinct(_) => exactly_one(plan.inputs()[0]),
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+        LogicalPlan::Values(values) => values.values.len() == 1,
         _ => false,
     }
 }

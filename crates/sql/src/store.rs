@@ -5,13 +5,13 @@
 
 use crate::catalog::{Memory, Table, TableKind, find};
 use crate::constraints::Key;
-use crate::planned::{Store, StoreMode, Stored};
+use crate::planned::{Action, Store, StoreMode, Stored};
 use crate::session::Session;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
 use datafusion::arrow::compute::{
     cast, concat_batches, filter_record_batch, interleave_record_batch, not, take_record_batch,
 };
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::{DFSchemaRef, HashMap, Result, exec_err, plan_err};
@@ -74,6 +74,7 @@ pub(crate) fn put(
     let (schema, old) = (stream.schema().clone(), old.clone());
     let change = match store.mode {
         StoreMode::Update | StoreMode::Delete => marked(store, &schema, &old, &rows)?,
+        StoreMode::Merge => merged(store, &schema, &old, &rows)?,
         _ => {
             let rows = rows.iter().map(|batch| of(&schema, batch)).collect::<Result<Vec<_>>>()?;
             match (&store.mode, &store.conflict) {
@@ -145,6 +146,30 @@ fn marked(store: &Store, schema: &SchemaRef, old: &Memory, rows: &[RecordBatch])
             StoreMode::Delete => filter_record_batch(&batch, &not(marks)?)?,
             _ => batch,
         });
+    }
+    Ok(change)
+}
+
+/// All rows of a table and new ones, of which a last column says what becomes of them.
+fn merged(store: &Store, schema: &SchemaRef, old: &Memory, rows: &[RecordBatch]) -> Result<Change> {
+    let mut change = Change { rows: vec![], written: vec![] };
+    let mut there = 0;
+    for batch in rows {
+        let actions = cast(batch.column(schema.fields().len()), &DataType::Int64)?;
+        let actions = actions.as_primitive::<Int64Type>().values();
+        let batch = of(schema, batch)?;
+        let those = |meant: &dyn Fn(i64) -> bool| {
+            filter_record_batch(&batch, &actions.iter().map(|action| Some(meant(*action))).collect())
+        };
+        there += actions.iter().filter(|action| **action != Action::Insert as i64).count();
+        change.rows.push(those(&|action| action != Action::Delete as i64)?);
+        change.written.push(those(&|action| action != Action::Keep as i64)?);
+    }
+    if there != old.rows.iter().map(RecordBatch::num_rows).sum::<usize>() {
+        return exec_err!(
+            "merge into {}: several rows of the other table match one row; say in on which of them is meant",
+            store.table
+        );
     }
     Ok(change)
 }

@@ -7,6 +7,7 @@
 //! - `fetch first n rows only` as `limit`; `from t` as `select * from t`; `lateral unnest(…)` as `unnest(…)`;
 //! - `(a, b) in (select …)` by `exists`; `semi join` as `left semi join`; `order by all` as numbers of columns;
 //! - the columns of joins `using (a)` as what they are;
+//! - `rollup ((a, b), c)` as `grouping sets`; `pivot` and `unpivot`;
 //! - `intersect all` and `except all` as relations that are planned by themselves (`multisets`);
 //! - `over (w rows …)` with what `w` stands for; `+a` as `a`;
 //! - slices, methods, computed lengths (`terms`); aliases that are used beside their definition (`reuse`);
@@ -14,19 +15,21 @@
 //! - `x -> x + 1` as a function, where one is wanted as an argument, and `j -> 'a'` as a place in JSON elsewhere (`lambdas`, `json`).
 
 use crate::multisets;
+use crate::pivots;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, DataType, ExactNumberInfo, Expr, Fetch, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, Join, JoinConstraint,
     JoinOperator, LimitClause, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement,
-    TableAlias, TableFactor, TableWithJoins, TimezoneInfo, UnaryOperator, Value, ValueWithSpan, VisitMut,
-    VisitorMut, WildcardAdditionalOptions,
+    TableAlias, TableFactor, TableWithJoins, TimezoneInfo, UnaryOperator, Value, ValueWithSpan, Visit,
+    VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
 mod clock;
 mod fields;
 mod functions;
+mod groups;
 mod json;
 mod lambdas;
 mod maps;
@@ -37,6 +40,7 @@ mod power;
 mod quantified;
 mod reuse;
 mod terms;
+mod unpivot;
 mod using;
 mod windows;
 
@@ -84,7 +88,8 @@ impl VisitorMut for Words {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<String> {
         unnest(factor);
         named_options(factor);
-        ControlFlow::Continue(())
+        pivots::marked(factor)?;
+        unpivot::plain(factor)
     }
 
     /// What is a function is known before its arrow is taken for JSON's.
@@ -300,6 +305,7 @@ fn joins(body: &mut SetExpr) {
     having_of_values(select);
     every_column(select);
     series(select);
+    groups::plain(select);
     if let Some(condition) = &mut select.selection {
         quantified::rows_in_condition(condition);
     }
@@ -499,6 +505,19 @@ fn first_value(query: &Query) -> Option<Expr> {
         SelectItem::UnnamedExpr(expr) => Some(expr.clone()),
         _ => None,
     }
+}
+
+/// Whether there is a query in an expression.
+pub(crate) fn asks(expr: &Expr) -> bool {
+    struct Queries;
+    impl Visitor for Queries {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    expr.visit(&mut Queries).is_break()
 }
 
 /// The text of a literal.

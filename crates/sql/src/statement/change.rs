@@ -11,18 +11,17 @@ use crate::names;
 use crate::optimize::plain;
 use crate::planned::{Planned, Store, StoreMode};
 use crate::session::Session;
+use crate::words;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::{
     Expr as Expression, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast, ident, lit, when,
 };
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, Insert, ObjectName, Query, SelectItem,
-    SetExpr, Statement as Sql, TableObject, TableWithJoins, Truncate, Update, UpdateTableFromKind, Values,
-    Visit, Visitor,
+    Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, Insert, ObjectName, SelectItem, SetExpr,
+    Statement as Sql, TableObject, TableWithJoins, Truncate, Update, UpdateTableFromKind, Values,
 };
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The name of a table that can be written into, as the session knows it.
@@ -150,7 +149,7 @@ pub(super) fn delete(session: &mut Session, with: &str, delete: Delete) -> Resul
                  union all select *, true from {relation} where exists (select 1 from {using} where {condition})"
             )
         }
-        None if delete.selection.as_ref().is_some_and(asks) => format!(
+        None if delete.selection.as_ref().is_some_and(words::asks) => format!(
             "{with} select *, false as {MARK} from {relation} where ({condition}) is not true \
              union all select *, true from {relation} where {condition}"
         ),
@@ -161,19 +160,6 @@ pub(super) fn delete(session: &mut Session, with: &str, delete: Delete) -> Resul
 
 fn listed(tables: &[TableWithJoins]) -> String {
     tables.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// Whether there is a query in an expression.
-fn asks(expr: &Expr) -> bool {
-    struct Queries;
-    impl Visitor for Queries {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            ControlFlow::Break(())
-        }
-    }
-    expr.visit(&mut Queries).is_break()
 }
 
 pub(super) fn update(session: &mut Session, with: &str, update: Update) -> Result<Planned> {
@@ -249,12 +235,12 @@ pub(super) fn assignments<'a>(table: &str, assignments: &'a [Assignment]) -> Res
 }
 
 /// Whether a value is the default of its column.
-fn is_default(value: &Expr) -> bool {
+pub(super) fn is_default(value: &Expr) -> bool {
     matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
 }
 
 /// The column that is given a value; it may stand behind the name of its table.
-fn assigned(column: &ObjectName) -> Result<String> {
+pub(super) fn assigned(column: &ObjectName) -> Result<String> {
     match column.0.last().and_then(|part| part.as_ident()) {
         Some(name) => Ok(names::ident(name)),
         None => names::table(column),

@@ -126,9 +126,9 @@ fn merge(session: &Session, target: &Target, key: Vec<usize>, mut update: DoUpda
     Ok(Merge { key, assigned, only, columns: Arc::new(columns) })
 }
 
-/// Columns without the name of a table are those of the row that is there.
-struct Bare {
-    table: Ident,
+/// Columns without the name of a table are those of this one.
+pub(super) struct Bare {
+    pub table: Ident,
 }
 
 impl VisitorMut for Bare {

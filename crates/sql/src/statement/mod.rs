@@ -7,6 +7,7 @@ mod conflict;
 mod create;
 mod external;
 mod index;
+mod merge;
 mod prepared;
 mod sequence;
 mod settings;
@@ -110,6 +111,7 @@ fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
         Sql::Insert(insert) => change::insert(session, insert),
         Sql::Delete(delete) => change::delete(session, "", delete),
         Sql::Update(update) => change::update(session, "", update),
+        Sql::Merge(merge) => merge::merge(session, "", merge),
         Sql::Truncate(truncate) => change::truncate(session, &truncate),
         Sql::StartTransaction { .. } => transaction::begin(session),
         Sql::Commit { .. } => transaction::commit(session),
@@ -150,7 +152,7 @@ fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
 
 /// Whether what stands behind `with` changes a table.
 fn changes(body: &SetExpr) -> bool {
-    matches!(body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_))
+    matches!(body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_))
 }
 
 /// `with … insert`, and so on: the queries belong to the one that gives the rows.
@@ -166,6 +168,7 @@ fn change_with(session: &mut Session, with: &With, body: SetExpr) -> Result<Plan
             change::insert(session, insert)
         }
         SetExpr::Update(Sql::Update(update)) => change::update(session, &with.to_string(), update),
+        SetExpr::Merge(Sql::Merge(merge)) => merge::merge(session, &with.to_string(), merge),
         SetExpr::Delete(Sql::Delete(delete)) => change::delete(session, &with.to_string(), delete),
         other => plan_err!("{} is not a statement of this engine", first_words(&other.to_string())),
     }

@@ -13,10 +13,10 @@ use crate::groups::Groups;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
-use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::{cast, concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, SchemaRef};
-use arrow::row::{RowConverter, Rows, SortField};
+use arrow::row::{RowConverter, SortField};
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalSortExpr;
 use hashbrown::HashMap;
@@ -86,17 +86,23 @@ impl WholeGroups {
         Ok(RowConverter::new(fields)?)
     }
 
-    fn encoded(&self, rows: &RecordBatch) -> Result<Rows> {
+    fn encoded(&self, rows: &RecordBatch) -> Result<Vec<Row>> {
         let order = self.order.iter().map(|by| by.expr.evaluate(rows)?.into_array(rows.num_rows()));
         let mut columns: Vec<ArrayRef> = order.collect::<Result<_>>()?;
         columns.extend(rows.columns().iter().cloned());
-        Ok(self.converter()?.convert_columns(&columns)?)
+        if columns.is_empty() {
+            // The converter takes rows without columns for no rows.
+            return Ok(vec![Row::default(); rows.num_rows()]);
+        }
+        let encoded = self.converter()?.convert_columns(&columns)?;
+        Ok(encoded.iter().map(|row| row.as_ref().into()).collect())
     }
 
     /// The rows of a group in their order.
     fn decoded(&self, alive: &Alive) -> Result<RecordBatch> {
         let converter = self.converter()?;
         let parser = converter.parser();
+        let count = alive.values().map(|n| *n.max(&0) as usize).sum();
         let rows = alive.iter().flat_map(|(bytes, &n)| std::iter::repeat_n(bytes, n.max(0) as usize));
         let columns = converter.convert_rows(rows.map(|bytes| parser.parse(bytes)))?;
         let own = columns.into_iter().skip(self.order.len()).zip(self.input.fields());
@@ -105,7 +111,9 @@ impl WholeGroups {
             true => Ok(column),
             false => Ok(cast(&column, field.data_type())?),
         });
-        Ok(RecordBatch::try_new(self.input.clone(), typed.collect::<Result<_>>()?)?)
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        let columns = typed.collect::<Result<_>>()?;
+        Ok(RecordBatch::try_new_with_options(self.input.clone(), columns, &options)?)
     }
 
     fn batch(&mut self, batch: Batch) -> Result<()> {
@@ -123,7 +131,7 @@ impl WholeGroups {
             self.rows.resize_with(capacity, Alive::new);
             self.told.resize_with(capacity, || None);
             for (row, group) in run.zip(numbers) {
-                let bytes: Row = encoded.row(row).as_ref().into();
+                let bytes = encoded[row].clone();
                 let kind = batch.kind_at(row);
                 if kind == Kind::Interval {
                     self.ends.entry(batch.other_at(row)).or_default().push((group, bytes.clone()));
