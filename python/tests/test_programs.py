@@ -84,8 +84,8 @@ def queries(path: Path) -> Iterator[wb.ShardedStream]:
             yield wb.ShardedStream(plan)
 
 
-# What a program cannot write, and says so: constants and values that are maps or structs; what a session counts,
-# which is no function of a row.
+# What a program cannot write, and says so: constants and values that are maps or structs; what a session
+# counts, which is no function of a row.
 REFUSED = r"no way to write the (constant|value) \[?\{|gives another value every time"
 
 
