@@ -76,7 +76,7 @@ enum Given {
     Own,
     /// Its default.
     Default,
-    Value(Expr),
+    Value(Box<Expr>),
 }
 
 /// A `when`.
@@ -147,7 +147,8 @@ impl Sides {
             if std::mem::replace(&mut set[at], true) {
                 return plan_err!("merge into {table}: column {column:?} gets two values");
             }
-            values[at] = if is_default(&value) { Given::Default } else { Given::Value(qualified(&value)) };
+            values[at] =
+                if is_default(&value) { Given::Default } else { Given::Value(Box::new(qualified(&value))) };
         }
         Ok(Clause { condition, action, values })
     }

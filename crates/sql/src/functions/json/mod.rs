@@ -143,7 +143,7 @@ fn truth(arguments: &[DataType]) -> Result<DataType> {
 
 /// Names, which are texts, and values in turn.
 fn pairs(arguments: &[DataType]) -> Result<DataType> {
-    if arguments.len() % 2 != 0 {
+    if !arguments.len().is_multiple_of(2) {
         return plan_err!("json_object takes names and values in turn: json_object('a', 1, 'b', 2)");
     }
     match arguments.iter().step_by(2).find(|name| !name.is_string()) {
