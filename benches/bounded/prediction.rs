@@ -230,7 +230,7 @@ fn compare(name: &str, workloads: &[&'static Workload], effort: &Effort) -> Vec<
     let db = Database::open(bench.store.clone()).expect("a database");
     let mut trials: Vec<Trial> = workloads.iter().map(|workload| Trial::new(workload, &db)).collect();
     let model = alternate(&bench, &mut trials, effort);
-    let results = trials.into_iter().map(|trial| judged(name, trial, &model, effort)).collect();
+    let results: Vec<Value> = trials.into_iter().map(|trial| judged(name, trial, &model, effort)).collect();
     let same = drift(&bench, &model, effort, 1.0);
     println!("\n{name} as it was: {same}");
     let drifted = bench.can_drift.then(|| drift(&bench, &model, effort, 1.4));
@@ -246,7 +246,7 @@ fn compare(name: &str, workloads: &[&'static Workload], effort: &Effort) -> Vec<
         result["drifted_store"] = drifted.as_ref().map(told).into();
         result
     };
-    Vec::into_iter(results).map(with_drift).collect()
+    results.into_iter().map(with_drift).collect()
 }
 
 /// Predictions beside what was seen.

@@ -48,7 +48,7 @@ impl Chunks {
     }
 
     /// What there is from `start` on, at least so much if the column goes on for as long.
-    fn from(&self, start: u64, least: u64) -> Result<Bytes> {
+    fn starting(&self, start: u64, least: u64) -> Result<Bytes> {
         let chunk = self.chunks.partition_point(|(range, _)| range.start <= start).checked_sub(1);
         let chunk = chunk.map(|at| &self.chunks[at]).filter(|(range, _)| start < range.end);
         let end = chunk.map_or(self.length, |(range, _)| range.end.min(self.length));
@@ -87,11 +87,11 @@ impl ChunkReader for Chunks {
     type T = Cursor<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Cursor<Bytes>> {
-        self.from(start, HEADER).map(Cursor::new)
+        self.starting(start, HEADER).map(Cursor::new)
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        let found = self.from(start, length as u64)?;
+        let found = self.starting(start, length as u64)?;
         match found.len() {
             enough if enough >= length => Ok(found.slice(..length)),
             less => {

@@ -166,7 +166,8 @@ impl Filtered {
         let (mut hints, comes_out) = with_wanted(hints, comes_out);
         let (mut required, _) = with_wanted(required, comes_out);
         let alone = required.iter().chain(&hints).flat_map(|step| &step.terms).filter_map(Term::alone);
-        let metadata = self.encoded(span.group, &alone.map(|at| columns[at]).collect())?;
+        let alone = alone.map(|at| columns[at]).collect();
+        let metadata = stored::encoded(&self.file, &self.narrow, span.group, &alone)?;
         let places: Vec<usize> = first.iter().filter_map(|c| columns.binary_search(c).ok()).collect();
         let schema = Arc::new(schema.project(&places)?);
         let mut looked = Vec::new();
@@ -227,11 +228,6 @@ impl Filtered {
             at += rest.num_rows();
             whole.of(&these, Some(&rest))
         })))
-    }
-
-    /// The columns as the file has them, those of these that are strings as dictionaries if they can be.
-    fn encoded(&self, group: usize, columns: &BTreeSet<usize>) -> Result<ArrowReaderMetadata> {
-        stored::encoded(&self.file, &self.narrow, group, columns)
     }
 
     /// Columns as the file has them.
@@ -306,11 +302,11 @@ struct Whole {
     schema: SchemaRef,
     /// The columns that are read second, as places in the file.
     others: Vec<usize>,
-    places: Vec<From>,
+    places: Vec<Origin>,
 }
 
 /// In which step a column was read, and its place there.
-enum From {
+enum Origin {
     First(usize),
     Second(usize),
 }
@@ -319,10 +315,10 @@ impl Whole {
     fn new(file: &Schema, columns: &[usize], first: &[usize]) -> Result<Whole> {
         let mut others = Vec::new();
         let place = |c: &usize| match first.binary_search(c) {
-            Ok(at) => From::First(at),
+            Ok(at) => Origin::First(at),
             Err(_) => {
                 others.push(*c);
-                From::Second(others.len() - 1)
+                Origin::Second(others.len() - 1)
             }
         };
         let places = columns.iter().map(place).collect();
@@ -330,10 +326,10 @@ impl Whole {
     }
 
     fn of(&self, first: &RecordBatch, second: Option<&RecordBatch>) -> Result<RecordBatch> {
-        let column = |(from, field): (&From, &FieldRef)| match (from, second) {
-            (From::First(at), _) => Ok(Arc::clone(first.column(*at))),
-            (From::Second(at), Some(second)) => plain(second.column(*at), field.data_type()),
-            (From::Second(_), None) => {
+        let column = |(from, field): (&Origin, &FieldRef)| match (from, second) {
+            (Origin::First(at), _) => Ok(Arc::clone(first.column(*at))),
+            (Origin::Second(at), Some(second)) => plain(second.column(*at), field.data_type()),
+            (Origin::Second(_), None) => {
                 internal_err!("the column `{}` was lost while rows were filtered", field.name())
             }
         };
