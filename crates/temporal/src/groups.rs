@@ -15,6 +15,18 @@ use std::ops::Range;
 
 const NONE: u32 = u32::MAX;
 
+/// What a slot holds.
+#[inline(always)]
+fn slot(hash: u32, group: u32) -> u64 {
+    (hash as u64) << 32 | (group as u64 + 1)
+}
+
+/// The group in a slot that is not empty.
+#[inline(always)]
+fn group_of(slot: u64) -> u32 {
+    slot as u32 - 1
+}
+
 /// Slots of a table that is in the nearest cache anyway.
 const NEAR: usize = 2048;
 /// How many slots of a larger one are fetched at once.
@@ -222,9 +234,9 @@ impl Groups {
         ((hash as u64 * self.slots.len() as u64) >> 32) as usize
     }
 
-    fn insert(&mut self, hash: u32, slot: usize) -> Result<u32> {
+    fn insert(&mut self, hash: u32, at: usize) -> Result<u32> {
         let group = self.number()?;
-        self.slots[slot] = (hash as u64) << 32 | (group as u64 + 1);
+        self.slots[at] = slot(hash, group);
         self.used += 1;
         if self.used * 2 > self.slots.len() {
             self.grow();
@@ -262,32 +274,38 @@ impl Groups {
         self.slots[at & mask] = slot;
     }
 
-    /// Forgets the groups for which `gone` is true, in one pass over the table: cheaper than one by one if they are many.
+    /// Forgets the groups for which `gone` is true, in one pass: cheaper than one by one if they are many. It has to be
+    /// true for numbers that are not in use, too.
     pub fn remove_all(&mut self, gone: &[bool]) {
+        let all = self.capacity;
+        let is_gone = |group: &u32| gone[*group as usize];
         match &mut self.keys {
-            Keys::Unit if gone.first() == Some(&true) => self.capacity = 0,
-            Keys::Words { null, .. } if *null != NONE && gone[*null as usize] => {
-                self.free.push(*null);
-                *null = NONE;
+            Keys::Unit if all > 0 && gone[0] => self.capacity = 0,
+            Keys::Unit => {}
+            Keys::Words { words, null } => {
+                if *null != NONE && is_gone(null) {
+                    *null = NONE;
+                }
+                let (null, words) = (*null, std::mem::take(words));
+                self.slots.fill(0);
+                let kept = (0..all).filter(|group| !is_gone(group) && *group != null);
+                self.used =
+                    kept.map(|group| self.place(slot(hash_word(words[group as usize]), group))).count();
+                // The lowest are given out first: what comes together then lies together.
+                self.free = (0..all).rev().filter(is_gone).collect();
+                self.keys = Keys::Words { words, null };
             }
-            _ => {}
+            Keys::Bytes { .. } => self.remove_all_bytes(gone),
         }
-        // Sorted out without a branch for each slot: which of them are gone is nothing a processor can foresee.
-        let mut kept = vec![0; self.used + 1];
-        let mut lost = vec![0; self.used + 1];
-        let (mut keeps, mut losses) = (0, 0);
-        let Some(last) = gone.len().checked_sub(1) else { return };
-        for &slot in &self.slots {
-            let group = (slot as u32).wrapping_sub(1);
-            let (used, is_gone) = (slot != 0, gone[last.min(group as usize)]);
-            kept[keeps] = slot;
-            keeps += (used & !is_gone) as usize;
-            lost[losses] = group;
-            losses += (used & is_gone) as usize;
-        }
-        lost[..losses].iter().for_each(|&group| self.release(group));
+    }
+
+    /// The hash of bytes is dear: it is taken from the slots.
+    fn remove_all_bytes(&mut self, gone: &[bool]) {
+        let (lost, kept): (Vec<u64>, Vec<u64>) =
+            self.slots.iter().filter(|slot| **slot != 0).partition(|slot| gone[group_of(**slot) as usize]);
+        lost.into_iter().for_each(|slot| self.release(group_of(slot)));
         self.slots.fill(0);
-        kept[..keeps].iter().for_each(|&slot| self.place(slot));
+        kept.into_iter().for_each(|slot| self.place(slot));
         self.collect_garbage();
     }
 

@@ -22,6 +22,17 @@ static SESSION: LazyLock<SessionState> = LazyLock::new(|| deterministic(true));
 /// The same, whose joins say nothing of their probe sides.
 static NULL_SAFE: LazyLock<SessionState> = LazyLock::new(|| deterministic(false));
 
+/// Physical rules that never find anything to do: there is one partition, nothing is known for sure of a fragment's
+/// inputs, these take no order and no limit, and what other settings switch off. Each of them walks every plan.
+const IDLE_RULES: [&str; 6] = [
+    "aggregate_statistics",
+    "CombinePartialFinalAggregate",
+    "LimitAggregation",
+    "HashJoinBuffering",
+    "TopKRepartition",
+    "PushdownSort",
+];
+
 /// The session all fragments are optimized in.
 pub(crate) fn session() -> &'static SessionState {
     &SESSION
@@ -51,6 +62,7 @@ fn deterministic(joins_tell: bool) -> SessionState {
     options.optimizer.enable_topk_dynamic_filter_pushdown = false;
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     let mut rules = PhysicalOptimizer::new().rules;
+    rules.retain(|rule| !IDLE_RULES.contains(&rule.name()));
     rules.insert(0, Arc::new(BranchesInOrder));
     SessionStateBuilder::new()
         .with_config(config)

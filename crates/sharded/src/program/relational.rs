@@ -113,10 +113,11 @@ fn task_context(session: &SessionState, memory: Arc<RuntimeEnv>, feed: Arc<Feed>
         None,
         session.session_id().to_string(),
         session.config().clone().with_extension(feed),
-        session.scalar_functions().clone(),
-        session.higher_order_functions().clone(),
-        session.aggregate_functions().clone(),
-        session.window_functions().clone(),
+        // A planned expression has its functions, and asks for none by name.
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
         memory,
     ))
 }

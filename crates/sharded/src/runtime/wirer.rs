@@ -4,10 +4,12 @@
 use super::wiring::{Channel, Lane, Outlet, Queue, Route, Wiring};
 use crate::dataset::{Shard, dataset};
 use crate::exchange::spread;
-use crate::options::Options;
-use crate::program::Programs;
+use crate::options::{Options, RuntimeKind};
+use crate::program::{ChannelProgram, Programs};
 use crate::stage::{Input, Kind, Origin};
 use datafusion::common::{Result, internal_err};
+use std::panic::resume_unwind;
+use std::thread::available_parallelism;
 use whimbrel_temporal::Lifetimes;
 
 /// The most rows that are read at once where DataFusion's operators work on them, which keep the columns that they
@@ -18,6 +20,8 @@ const RELATIONAL_ROWS: usize = 16_384;
 pub(super) struct Wirer<'a> {
     programs: &'a Programs,
     options: &'a Options,
+    /// Those of the channels that are not wired yet, in order.
+    made: std::vec::IntoIter<Box<dyn ChannelProgram>>,
     first_channels: Vec<usize>,
     channels: Vec<Channel>,
     queues: Vec<Queue>,
@@ -25,17 +29,23 @@ pub(super) struct Wirer<'a> {
 }
 
 impl<'a> Wirer<'a> {
-    pub fn new(programs: &'a Programs, options: &'a Options) -> Wirer<'a> {
+    /// # Errors
+    /// `Plan` if a channel cannot have a program.
+    pub fn new(programs: &'a Programs, options: &'a Options) -> Result<Wirer<'a>> {
         let channels = programs.stages().stages.iter().map(|s| s.channels);
         let first_channels = channels.scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n))).collect();
-        Wirer { programs, options, first_channels, channels: vec![], queues: vec![], rows_total: Some(0) }
+        let made = made(programs, options)?.into_iter();
+        let (channels, queues, rows_total) = (vec![], vec![], Some(0));
+        Ok(Wirer { programs, options, made, first_channels, channels, queues, rows_total })
     }
 
     /// Makes the channels of a stage and connects them to those of earlier stages.
     pub fn stage(&mut self, number: usize) -> Result<()> {
         let stage = &self.programs.stages().stages[number];
         for index in 0..stage.channels {
-            let program = self.programs.channel(number, index)?;
+            let Some(program) = self.made.next() else {
+                return internal_err!("stage {number} has no program for channel {index}");
+            };
             let outlets = stage.outputs.iter().map(|_| Outlet::default()).collect();
             let name = format!("stage {number} channel {index}");
             self.channels.push(Channel { name, program, lanes: vec![], outlets, late: 0 });
@@ -104,4 +114,32 @@ impl<'a> Wirer<'a> {
     pub fn finish(self) -> Wiring {
         Wiring { channels: self.channels, queues: self.queues, rows_total: self.rows_total }
     }
+}
+
+/// The programs of all channels, stage after stage. Planning takes longer than many a query runs, so where threads may be
+/// used it is shared out among them.
+fn made(programs: &Programs, options: &Options) -> Result<Vec<Box<dyn ChannelProgram>>> {
+    let stages = programs.stages().stages.iter().enumerate();
+    let channels: Vec<(usize, usize)> =
+        stages.flat_map(|(stage, s)| (0..s.channels).map(move |index| (stage, index))).collect();
+    let make = |&(stage, index): &(usize, usize)| programs.channel(stage, index);
+    let threads = match options.runtime {
+        RuntimeKind::Library => 1,
+        RuntimeKind::Local => available_parallelism().map_or(1, usize::from).min(channels.len()),
+    };
+    if threads == 1 {
+        return channels.iter().map(make).collect();
+    }
+    // Neighbours are of one stage and so alike: each thread gets its share of each stage.
+    let share = |thread: usize| channels.iter().skip(thread).step_by(threads).map(make).collect();
+    let shares: Vec<Result<Vec<_>>> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || share(thread))).collect();
+        let own = share(0);
+        let joined =
+            others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        std::iter::once(own).chain(joined).collect()
+    });
+    let mut shares = shares.into_iter().map(|share| Ok(share?.into_iter())).collect::<Result<Vec<_>>>()?;
+    let in_turns = (0..channels.len()).filter_map(|channel| shares[channel % threads].next());
+    Ok(in_turns.collect())
 }

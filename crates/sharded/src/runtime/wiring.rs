@@ -144,7 +144,7 @@ impl Wiring {
                 sinks.len()
             );
         }
-        let mut wirer = Wirer::new(programs, options);
+        let mut wirer = Wirer::new(programs, options)?;
         (0..stages.stages.len()).try_for_each(|stage| wirer.stage(stage))?;
         let mut wiring = wirer.finish();
         let first = wiring.first_channel(stages, stages.result.0);

@@ -13,6 +13,7 @@
 //! that our operators maintain. What they do not maintain (`unmaintained`), and the order in which a result is
 //! shown, is computed of the last snapshots.
 
+use super::equal::Equal;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchemaRef, Result, internal_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, TableScan};
@@ -90,7 +91,7 @@ impl Dag {
     pub fn of(plan: &LogicalPlan) -> Result<Dag> {
         let mut builder = Builder {
             nodes: Vec::new(),
-            known: HashMap::new(),
+            known: Equal::within(plan)?,
             relays: HashMap::new(),
             live: HashMap::new(),
             events: Vec::new(),
@@ -110,7 +111,7 @@ impl Dag {
 
 struct Builder<'a> {
     nodes: Vec<Node>,
-    known: HashMap<&'a LogicalPlan, usize>,
+    known: Equal<'a>,
     /// The relay above a boundary.
     relays: HashMap<usize, usize>,
     /// The scans of live sources, by their address.
@@ -124,7 +125,7 @@ struct Builder<'a> {
 impl<'a> Builder<'a> {
     fn add(&mut self, plan: &'a LogicalPlan) -> Result<usize> {
         if let Some(node) = self.known.get(plan) {
-            return Ok(*node);
+            return Ok(node);
         }
         let node = self.add_new(plan)?;
         if !reads_work_table(plan)? && !is_rows_of_table(plan) {

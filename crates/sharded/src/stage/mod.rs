@@ -9,6 +9,7 @@ mod arrivals;
 mod combine;
 mod cut;
 mod dag;
+mod equal;
 mod prune;
 mod requirements;
 

@@ -4,13 +4,14 @@
 //! each in its own way, and be computed twice. Here what all readers of a node need is put together first,
 //! then every node is rebuilt once, so what was equal stays equal.
 
+use super::equal::Equal;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{DFSchema, JoinType, Result};
 use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, Extension, Join, LogicalPlan, Projection, SubqueryAlias, TableScanBuilder,
     Union,
 };
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use whimbrel_plan::nodes::{Clip, Exchange};
 
@@ -20,7 +21,7 @@ type Columns = BTreeSet<usize>;
 /// The plan with the same result that reads and moves as few columns as it can.
 pub(crate) fn prune(plan: &LogicalPlan) -> Result<LogicalPlan> {
     let mut nodes = Vec::new();
-    number(plan, &mut nodes, &mut HashMap::new())?;
+    number(plan, &mut nodes, &mut Equal::within(plan)?)?;
     let root = nodes.len() - 1;
     let mut needed = vec![Columns::new(); nodes.len()];
     needed[root] = all(plan);
@@ -48,10 +49,10 @@ pub(crate) fn prune(plan: &LogicalPlan) -> Result<LogicalPlan> {
 fn number<'a>(
     plan: &'a LogicalPlan,
     nodes: &mut Vec<(&'a LogicalPlan, Vec<usize>)>,
-    known: &mut HashMap<&'a LogicalPlan, usize>,
+    known: &mut Equal<'a>,
 ) -> Result<usize> {
     if let Some(node) = known.get(plan) {
-        return Ok(*node);
+        return Ok(node);
     }
     let inputs = plan.inputs().into_iter().map(|p| number(p, nodes, known)).collect::<Result<Vec<_>>>()?;
     nodes.push((plan, inputs));

@@ -71,7 +71,7 @@ fn fewer_groups<'a>(
     join: &'a Join,
 ) -> Result<Option<Arc<LogicalPlan>>> {
     let estimator = Estimator::default();
-    let rows = |plan: &LogicalPlan| estimator.estimate(plan).rows;
+    let rows = |plan| estimator.estimate(plan).rows;
     let at_most = rows(side) / TIMES;
     let pairs: Vec<(&Column, &Column)> = join
         .on
@@ -82,10 +82,20 @@ fn fewer_groups<'a>(
     if pairs.is_empty() || rows(few) > at_most {
         return Ok(None);
     }
-    let columns = pairs.iter().map(|(_, other)| (*other).clone()).collect();
-    let (few, columns) = narrowest(few, columns, &rows, at_most);
-    let pairs: Vec<(&Column, &Column)> = pairs.iter().map(|(own, _)| *own).zip(&columns).collect();
-    Ok(inside(side, &pairs, few)?.map(Arc::new))
+    Ok(inside(side, &pairs, &Few { plan: few, at_most })?.map(Arc::new))
+}
+
+/// The other side of the join, and how many rows count as few.
+struct Few<'a> {
+    plan: &'a LogicalPlan,
+    at_most: f64,
+}
+
+impl<'a> Few<'a> {
+    /// The smallest part of it that has all values of these columns, with the names of the columns there.
+    fn narrowest(&self, columns: Vec<Column>) -> (&'a LogicalPlan, Vec<Column>) {
+        narrowest(self.plan, columns, &Estimator::default(), self.at_most)
+    }
 }
 
 /// The smallest part of a plan that has all values of these columns, and few rows; with the names of the columns
@@ -93,9 +103,10 @@ fn fewer_groups<'a>(
 fn narrowest<'a>(
     plan: &'a LogicalPlan,
     columns: Vec<Column>,
-    rows: &impl Fn(&LogicalPlan) -> f64,
+    estimator: &Estimator,
     few: f64,
 ) -> (&'a LogicalPlan, Vec<Column>) {
+    let rows = |plan| estimator.estimate(plan).rows;
     let below = match plan {
         LogicalPlan::Projection(projection) => {
             let place = |c: &Column| projection.schema.maybe_index_of_column(c);
@@ -109,7 +120,7 @@ fn narrowest<'a>(
         _ => None,
     };
     match below {
-        Some((input, names)) if rows(input) <= few => narrowest(input, names, rows, few),
+        Some((input, names)) if rows(input) <= few => narrowest(input, names, estimator, few),
         _ => (plan, columns),
     }
 }
@@ -139,11 +150,7 @@ fn name_in(side: &LogicalPlan, column: &Column, join: &Join) -> Option<Column> {
 }
 
 /// Looks for an aggregate below what only passes columns on or filters.
-fn inside(
-    plan: &LogicalPlan,
-    pairs: &[(&Column, &Column)],
-    few: &LogicalPlan,
-) -> Result<Option<LogicalPlan>> {
+fn inside(plan: &LogicalPlan, pairs: &[(&Column, &Column)], few: &Few) -> Result<Option<LogicalPlan>> {
     match plan {
         LogicalPlan::Aggregate(aggregate) => below(aggregate, pairs, few),
         LogicalPlan::Filter(filter) => {
@@ -173,7 +180,7 @@ fn through(
     input: &LogicalPlan,
     pairs: &[(&Column, &Column)],
     renamed: impl Fn(&Column) -> Option<Column>,
-    few: &LogicalPlan,
+    few: &Few,
 ) -> Result<Option<LogicalPlan>> {
     let names: Vec<(Column, &Column)> =
         pairs.iter().filter_map(|(own, other)| Some((renamed(own)?, *other))).collect();
@@ -183,21 +190,17 @@ fn through(
 }
 
 /// The aggregate over only the rows whose groups are asked for.
-fn below(
-    aggregate: &Aggregate,
-    pairs: &[(&Column, &Column)],
-    few: &LogicalPlan,
-) -> Result<Option<LogicalPlan>> {
+fn below(aggregate: &Aggregate, pairs: &[(&Column, &Column)], few: &Few) -> Result<Option<LogicalPlan>> {
     let grouped = |own: &Column| aggregate.group_expr.iter().any(|e| e.try_as_col() == Some(own));
     let pairs: Vec<_> = pairs.iter().filter(|(own, _)| grouped(own)).collect();
     if pairs.is_empty() {
         return Ok(None);
     }
+    let (few, columns) = few.narrowest(pairs.iter().map(|(_, other)| (*other).clone()).collect());
     // Its columns get names that the rows have not.
     let names: Vec<String> = (0..pairs.len()).map(|i| format!("__wanted_{i}")).collect();
-    let columns = pairs.iter().zip(&names);
-    let columns = columns.map(|((_, other), name)| Expr::Column((*other).clone()).alias(name)).collect();
-    let keys = LogicalPlan::Projection(Projection::try_new(columns, Arc::new(few.clone()))?);
+    let columns = columns.into_iter().zip(&names).map(|(column, name)| Expr::Column(column).alias(name));
+    let keys = LogicalPlan::Projection(Projection::try_new(columns.collect(), Arc::new(few.clone()))?);
     let on = pairs.iter().zip(&names);
     let on = on.map(|((own, _), name)| (Expr::Column((*own).clone()), Expr::Column(Column::from_name(name))));
     let rows = Join::try_new(

@@ -5,7 +5,8 @@
 //! counts (all filtered out, all null) there is one, with a count of 0 and nulls.
 //!
 //! How rows leave decides the variant (trill.txt §5.3): [`tumbling`] if all rows alive together started together,
-//! [`windowed`] if every row lives equally long, [`general`] otherwise.
+//! [`windowed`] if every row lives equally long, or [`flat`] if besides all aggregates are vectors of words, [`general`]
+//! otherwise.
 
 mod accumulator;
 mod calls;
@@ -13,6 +14,7 @@ mod combine;
 mod emit;
 mod ends;
 mod extremes;
+mod flat;
 mod function;
 mod general;
 mod held;
@@ -20,6 +22,7 @@ mod live;
 mod sums;
 mod tell;
 mod tumbling;
+mod vectors;
 mod windowed;
 
 pub use accumulator::{Accumulator, Rows, same};
@@ -33,10 +36,12 @@ use crate::rules::Lifetimes;
 use arrow::datatypes::SchemaRef;
 use calls::Plan;
 use datafusion::common::Result;
+use flat::{Flat, MOST_WORDS};
 use function::Leaving;
 use general::General;
 use tell::Tell;
 use tumbling::Tumbling;
+use vectors::Vectors;
 use windowed::Windowed;
 
 /// Aggregates per key and instant.
@@ -79,8 +84,7 @@ impl Aggregate {
         let variant: Box<dyn Operator> = match lifetimes {
             Lifetimes::Points => Box::new(Tumbling::new(plan, 1)?),
             Lifetimes::Hop { size, hop, .. } if size == hop => Box::new(Tumbling::new(plan, size)?),
-            Lifetimes::Hop { size, .. } => Box::new(Windowed::new(plan, size, tell)?),
-            Lifetimes::Constant(size) => Box::new(Windowed::new(plan, size, tell)?),
+            Lifetimes::Hop { size, .. } | Lifetimes::Constant(size) => windowed(plan, size, tell)?,
             Lifetimes::StartEdges => Box::new(General::new(plan, Leaving::Never, tell)?),
             Lifetimes::Intervals | Lifetimes::Any => Box::new(General::new(plan, Leaving::AnyOrder, tell)?),
         };
@@ -100,6 +104,19 @@ impl Aggregate {
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
+}
+
+/// The variant for rows that live `size` ticks each that fits what is asked of them.
+fn windowed(plan: Plan, size: i64, tell: Tell) -> Result<Box<dyn Operator>> {
+    let keyed = !plan.key.is_empty() && !plan.calls.is_empty();
+    let vectors = Vectors::of(&plan).filter(|vectors| keyed && vectors.words <= MOST_WORDS);
+    let Some(vectors) = vectors else { return Ok(Box::new(Windowed::new(plan, size, tell)?)) };
+    Ok(match vectors.words {
+        0 | 1 => Box::new(Flat::<1>::new(plan, vectors, size, tell)),
+        2 => Box::new(Flat::<2>::new(plan, vectors, size, tell)),
+        3 | 4 => Box::new(Flat::<4>::new(plan, vectors, size, tell)),
+        _ => Box::new(Flat::<MOST_WORDS>::new(plan, vectors, size, tell)),
+    })
 }
 
 impl Operator for Aggregate {

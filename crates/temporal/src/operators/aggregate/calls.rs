@@ -1,6 +1,7 @@
 //! The aggregates of one operator: evaluated once a batch, accumulated together.
 
 use super::accumulator::{Accumulator, Rows};
+use super::emit::Results;
 use super::function::{AggregateFunction, Leaving};
 use crate::batch::Batch;
 use crate::time::Time;
@@ -34,13 +35,21 @@ impl AggregateCall {
     }
 }
 
+/// What an aggregate computes over.
+#[derive(Debug, Clone)]
+pub(super) struct Argument {
+    pub data_type: DataType,
+    /// Whether a row may have none.
+    pub nullable: bool,
+}
+
 /// What an aggregate operator computes, checked against its input.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub key: Vec<usize>,
     pub key_types: Vec<DataType>,
     pub calls: Vec<AggregateCall>,
-    arguments: Vec<Option<DataType>>,
+    arguments: Vec<Option<Argument>>,
     /// The key's columns, then one for each call.
     pub schema: SchemaRef,
     /// Whether an aggregate asks in which order rows started.
@@ -53,10 +62,14 @@ impl Plan {
         let key_types = fields.iter().map(|f| f.data_type().clone()).collect();
         let mut arguments = Vec::new();
         for call in &calls {
-            let argument = call.argument.as_ref().map(|a| a.data_type(&input)).transpose()?;
+            let of = |a: &Arc<dyn PhysicalExpr>| -> Result<Argument> {
+                Ok(Argument { data_type: a.data_type(&input)?, nullable: a.nullable(&input)? })
+            };
+            let argument = call.argument.as_ref().map(of).transpose()?;
+            let data_type = call.function.return_type(argument.as_ref().map(|a| &a.data_type))?;
             let nullable =
                 !matches!(call.function, AggregateFunction::Count | AggregateFunction::CountDistinct);
-            fields.push(Field::new(&call.name, call.function.return_type(argument.as_ref())?, nullable));
+            fields.push(Field::new(&call.name, data_type, nullable));
             arguments.push(argument);
         }
         let ordered = calls.iter().any(|c| {
@@ -66,6 +79,11 @@ impl Plan {
             )
         });
         Ok(Plan { key, key_types, calls, arguments, schema: Arc::new(Schema::new(fields)), ordered })
+    }
+
+    /// Each call with what it computes over; none: over rows.
+    pub fn calls_by_argument(&self) -> impl Iterator<Item = (&AggregateCall, Option<&Argument>)> {
+        self.calls.iter().zip(self.arguments.iter().map(Option::as_ref))
     }
 
     /// A column of states for each call.
@@ -79,10 +97,11 @@ impl Plan {
     }
 
     fn states_of(&self, leaving: Leaving, kept: fn(&AggregateCall) -> bool) -> Result<States> {
-        let make = |(call, argument): (&AggregateCall, &Option<DataType>)| {
-            kept(call).then(|| call.function.accumulator(argument.as_ref(), leaving)).transpose()
+        let make = |(call, argument): (&AggregateCall, Option<&Argument>)| {
+            let data_type = argument.map(|argument| &argument.data_type);
+            kept(call).then(|| call.function.accumulator(data_type, leaving)).transpose()
         };
-        Ok(States(self.calls.iter().zip(&self.arguments).map(make).collect::<Result<_>>()?))
+        Ok(States(self.calls_by_argument().map(make).collect::<Result<_>>()?))
     }
 
     /// The empty columns of the results.
@@ -173,14 +192,9 @@ impl States {
         self.pairs(other).for_each(|(a, o)| a.difference(to, o, from, end));
     }
 
-    /// Appends the results of these states; `rows`: of how many rows each is, for the calls that ask only that.
-    pub fn result(&self, states: &[u32], rows: &[i64], out: &mut [Column]) {
-        for (a, column) in self.0.iter().zip(out) {
-            match a {
-                Some(a) => a.result(states, column),
-                None => column.extend(rows.iter().copied()),
-            }
-        }
+    /// The results of these states; `rows`: of how many rows each is, for the calls that ask only that.
+    pub fn results<'a>(&'a self, states: &'a [u32], rows: &'a [i64]) -> ResultsOf<'a> {
+        ResultsOf { all: self, states, rows }
     }
     pub fn failure(&mut self) -> Result<()> {
         self.each().try_for_each(|a| a.failure())
@@ -194,5 +208,23 @@ impl States {
         }
         let mut states = self.0.iter_mut().zip(saved).filter_map(|(a, bytes)| Some((a.as_mut()?, bytes)));
         states.try_for_each(|(a, bytes)| a.restore(bytes))
+    }
+}
+
+/// The results of some states.
+pub(super) struct ResultsOf<'a> {
+    all: &'a States,
+    states: &'a [u32],
+    rows: &'a [i64],
+}
+
+impl Results for ResultsOf<'_> {
+    fn append(&self, columns: &mut [Column]) {
+        for (a, column) in self.all.0.iter().zip(columns) {
+            match a {
+                Some(a) => a.result(self.states, column),
+                None => column.extend(self.rows.iter().copied()),
+            }
+        }
     }
 }

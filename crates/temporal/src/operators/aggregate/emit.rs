@@ -3,7 +3,7 @@
 //! Invariant: between two pushes nothing waits here. A result is handed out as soon as it is known, and a checkpoint has
 //! no half-built batches; large inputs make large batches all the same.
 
-use super::calls::{Plan, States};
+use super::calls::Plan;
 use crate::batch::{Batch, Message, Other};
 use crate::groups::{Groups, KeyColumns};
 use crate::rules::BATCH_ROWS;
@@ -20,10 +20,14 @@ pub(super) type Taken = (ScalarBuffer<i64>, Vec<Time>, RecordBatch);
 /// Some groups, as they are at one instant.
 pub(super) struct Snapshots<'a> {
     pub keys: &'a Groups,
-    pub states: &'a States,
     pub groups: &'a [u32],
-    /// Of how many rows each of `groups` is; empty where every call has states.
-    pub rows: &'a [i64],
+    pub results: &'a dyn Results,
+}
+
+/// What the aggregates of some groups come to.
+pub(super) trait Results {
+    /// Appends it to the columns, one for each aggregate.
+    fn append(&self, columns: &mut [Column]);
 }
 
 /// The batch that is being built.
@@ -57,7 +61,7 @@ impl Emit {
     pub fn rows(&mut self, sync: Time, of: Snapshots) -> &mut Vec<Time> {
         self.sync.resize(self.sync.len() + of.groups.len(), sync);
         of.keys.append(of.groups, &mut self.keys);
-        of.states.result(of.groups, of.rows, &mut self.values);
+        of.results.append(&mut self.values);
         &mut self.other
     }
 

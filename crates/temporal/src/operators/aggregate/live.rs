@@ -45,7 +45,7 @@ pub(super) struct Live {
     /// Snapshots without values: an unchanged one is not told again.
     bare: bool,
     tell: Tell,
-    /// The groups, their numbers of rows and the tickets of snapshots that end, or begin.
+    /// The groups and their numbers of rows of snapshots that end, or begin, and the tickets of those that end.
     chosen: Vec<u32>,
     rows: Vec<i64>,
     tickets: Vec<Ticket>,
@@ -103,8 +103,9 @@ impl Live {
         }
         touched.truncate(touches);
         let Live { groups: keys, states, .. } = self;
-        let of = Snapshots { keys, states, groups: &self.chosen[..ends], rows: &self.rows[..ends] };
-        self.tell.end(now, of, &self.tickets[..ends]);
+        let groups = &self.chosen[..ends];
+        let results = &states.results(groups, &self.rows[..ends]);
+        self.tell.end(now, Snapshots { keys, groups, results }, &self.tickets[..ends]);
     }
 
     /// Time passes `now`: what was touched is told, or is dead if nothing is alive any more.
@@ -136,11 +137,12 @@ impl Live {
             self.end_lost(now);
         }
         self.states.reset(&self.lost);
-        self.tickets.clear();
+        let tickets = self.tell.tickets(now);
         let Live { groups: keys, states, chosen: groups, rows, .. } = self;
-        self.tell.begin(now, Snapshots { keys, states, groups, rows }, &mut self.tickets);
-        for (&group, &ticket) in self.chosen.iter().zip(&self.tickets) {
-            self.lives[group as usize].told = ticket;
+        let results = &states.results(groups, rows);
+        self.tell.begin(now, Snapshots { keys, groups, results });
+        for (begun, &group) in self.chosen.iter().enumerate() {
+            self.lives[group as usize].told = tickets.nth(begun);
         }
         self.bury();
         self.tell.flush_full(out)
@@ -152,8 +154,8 @@ impl Live {
         let told = |&group: &u32| std::mem::replace(&mut self.lives[group as usize].told, UNTOLD);
         let tickets: Vec<Ticket> = self.lost.iter().map(told).collect();
         // There are no values, so nobody asks of how many rows they were.
-        let of = Snapshots { keys: &self.groups, states: &self.states, groups: &self.lost, rows: &[] };
-        self.tell.end(now, of, &tickets);
+        let results = &self.states.results(&self.lost, &[]);
+        self.tell.end(now, Snapshots { keys: &self.groups, groups: &self.lost, results }, &tickets);
     }
 
     /// Forgets the dead groups once they outnumber the living.
@@ -161,7 +163,7 @@ impl Live {
         if self.dead < 1024 || self.dead * 2 < self.groups.len() {
             return;
         }
-        let dead: Vec<bool> = self.lives.iter().map(|life| life.dead).collect();
+        let dead: Vec<bool> = self.lives.iter().map(|life| life.rows <= 0).collect();
         self.groups.remove_all(&dead);
         self.lives.iter_mut().for_each(|life| life.dead = false);
         self.dead = 0;

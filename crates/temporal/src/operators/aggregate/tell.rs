@@ -24,6 +24,20 @@ pub(super) type Ticket = i64;
 /// No snapshot is told. (A start is never at the end of time, nor are there so many rows.)
 pub(super) const UNTOLD: Ticket = INFINITY;
 
+/// The tickets of some snapshots, in their order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tickets {
+    first: Ticket,
+    step: Ticket,
+}
+
+impl Tickets {
+    #[inline(always)]
+    pub fn nth(self, snapshot: usize) -> Ticket {
+        self.first + self.step * snapshot as Ticket
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) enum Tell {
@@ -64,23 +78,27 @@ impl Tell {
         Tell::Intervals(Intervals { emit, sealed: VecDeque::new(), next: 0, open: 0 })
     }
 
-    /// These snapshots begin; their tickets are appended.
-    pub fn begin(&mut self, now: Time, of: Snapshots, tickets: &mut Vec<Ticket>) {
+    /// The tickets of the snapshots that begin next, at `now`.
+    pub fn tickets(&mut self, now: Time) -> Tickets {
+        match self {
+            Tell::Edges(_) => Tickets { first: now, step: 0 },
+            Tell::Intervals(waiting) => {
+                Tickets { first: waiting.next + waiting.emit.others().len() as Ticket, step: 1 }
+            }
+        }
+    }
+
+    /// These snapshots begin.
+    pub fn begin(&mut self, now: Time, of: Snapshots) {
         let begun = of.groups.len();
         if begun == 0 {
             return;
         }
         let others = match self {
-            Tell::Edges(emit) => {
-                tickets.resize(tickets.len() + begun, now);
-                emit.rows(now, of)
-            }
+            Tell::Edges(emit) => emit.rows(now, of),
             Tell::Intervals(waiting) => {
-                let others = waiting.emit.rows(now, of);
-                let first = waiting.next + others.len() as Ticket;
-                tickets.extend(first..first + begun as Ticket);
                 waiting.open += begun;
-                others
+                waiting.emit.rows(now, of)
             }
         };
         others.resize(others.len() + begun, INFINITY);

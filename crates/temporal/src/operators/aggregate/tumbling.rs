@@ -54,7 +54,9 @@ impl Tumbling {
         self.groups.clear();
         self.groups.extend(0..count);
         let Held { groups: keys, states, .. } = &self.held;
-        self.emit.rows(self.now, Snapshots { keys, states, groups: &self.groups, rows: &[] });
+        let groups = &self.groups;
+        let results = &states.results(groups, &[]);
+        self.emit.rows(self.now, Snapshots { keys, groups, results });
         self.held.clear(&self.groups);
         self.emit.flush_full(out)
     }

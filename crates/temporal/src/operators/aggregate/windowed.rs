@@ -73,16 +73,15 @@ impl Windowed {
         let loaded = self.held.load(&self.plan, batch)?;
         // Both are told of every batch, because both number rows by arrival.
         self.panes.load(&loaded.rows)?;
-        let apart = loaded.key.as_ref().filter(|_| self.apart > 0);
-        if apart.is_some() {
-            self.settle()?;
-            self.apart = self.apart.saturating_sub(loaded.batch.len());
-        }
         for run in runs(&loaded.batch.sync) {
             self.advance(loaded.batch.sync[run.start], out)?;
-            match apart {
-                Some(key) => self.add_each(key, run)?,
-                None => self.held.add(&loaded, run)?,
+            match &loaded.key {
+                Some(key) if self.apart > 0 => {
+                    self.settle()?;
+                    self.apart = self.apart.saturating_sub(run.len());
+                    self.add_each(key, run)?;
+                }
+                _ => self.held.add(&loaded, run)?,
             }
         }
         self.live.flush(out)
