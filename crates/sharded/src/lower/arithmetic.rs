@@ -1,7 +1,8 @@
 //! Arithmetic that is not the library's: of decimals because ours is faster, of whole numbers because ours fails where a
 //! result is too large, and does not hand out another number.
 
-use super::{decimal, integer};
+use super::decimal;
+use super::integer::{self, Formula};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result, internal_err};
@@ -43,71 +44,110 @@ pub(super) fn of_step(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return Ok(Transformed::no(expr)) };
     let types = (left.get_type(schema)?, right.get_type(schema)?);
-    Ok(match function(op, &types) {
-        Some(function) => {
-            let args = vec![*left, *right];
-            Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args)))
+    let known = matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply);
+    Ok(match () {
+        () if known && decimal::is_possible(&types) => {
+            Transformed::yes(call(&DECIMALS[place(op)], vec![*left, *right]))
         }
-        None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+        () if known && integer::is_possible(&types) => Transformed::yes(formula(op, *left, *right)),
+        () => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
     })
 }
 
-/// The function that an operation on these types is, if it is done here.
-fn function(op: Operator, types: &(DataType, DataType)) -> Option<&'static Arc<ScalarUDF>> {
-    let [plus, minus, times] = match Numbers::of(types)? {
-        Numbers::Decimals => &*DECIMALS,
-        Numbers::Integers => &*INTEGERS,
-    };
+fn call(function: &Arc<ScalarUDF>, args: Vec<Expr>) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args))
+}
+
+/// An operation on whole numbers; what its sides compute becomes a part of it.
+fn formula(op: Operator, left: Expr, right: Expr) -> Expr {
+    let mut args = Vec::new();
+    let left = Box::new(side(left, &mut args));
+    let right = Box::new(side(right, &mut args));
+    let formula = Formula::Operation(op, left, right);
+    // Formulas are told apart by their names.
+    let name = format!("integer {formula}");
+    let signature = Signature::variadic_any(Volatility::Immutable);
+    call(&Arc::new(ScalarUDF::new_from_impl(Integers { name, formula, signature })), args)
+}
+
+fn side(expr: Expr, args: &mut Vec<Expr>) -> Formula {
+    let first = args.len();
+    if let Expr::ScalarFunction(call) = &expr
+        && let Some(integers) = call.func.inner().downcast_ref::<Integers>()
+    {
+        args.extend_from_slice(&call.args);
+        return integers.formula.clone().after(first);
+    }
+    args.push(expr);
+    Formula::Argument(first)
+}
+
+static DECIMALS: LazyLock<[Arc<ScalarUDF>; 3]> = LazyLock::new(|| {
+    let named = [("plus", Operator::Plus), ("minus", Operator::Minus), ("times", Operator::Multiply)];
+    named.map(|(name, op)| {
+        let signature = Signature::any(2, Volatility::Immutable);
+        Arc::new(ScalarUDF::new_from_impl(Decimals { name: format!("decimal_{name}"), op, signature }))
+    })
+});
+
+/// Where an operation is among the three.
+fn place(op: Operator) -> usize {
     match op {
-        Operator::Plus => Some(plus),
-        Operator::Minus => Some(minus),
-        Operator::Multiply => Some(times),
-        _ => None,
+        Operator::Plus => 0,
+        Operator::Minus => 1,
+        _ => 2,
     }
 }
 
-static DECIMALS: LazyLock<[Arc<ScalarUDF>; 3]> =
-    LazyLock::new(|| Operation::all(Numbers::Decimals, "decimal"));
-static INTEGERS: LazyLock<[Arc<ScalarUDF>; 3]> =
-    LazyLock::new(|| Operation::all(Numbers::Integers, "integer"));
-
-/// What is added, subtracted or multiplied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Numbers {
-    Decimals,
-    Integers,
-}
-
-impl Numbers {
-    fn of(types: &(DataType, DataType)) -> Option<Numbers> {
-        if decimal::is_possible(types) {
-            return Some(Numbers::Decimals);
-        }
-        integer::is_possible(types).then_some(Numbers::Integers)
-    }
-}
-
-/// An operation on two numbers.
+/// A formula of whole numbers of one type.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Operation {
+struct Integers {
     name: String,
-    op: Operator,
-    numbers: Numbers,
+    formula: Formula,
     signature: Signature,
 }
 
-impl Operation {
-    fn all(numbers: Numbers, kind: &str) -> [Arc<ScalarUDF>; 3] {
-        let named = [("plus", Operator::Plus), ("minus", Operator::Minus), ("times", Operator::Multiply)];
-        named.map(|(name, op)| {
-            let signature = Signature::any(2, Volatility::Immutable);
-            let name = format!("{kind}_{name}");
-            Arc::new(ScalarUDF::new_from_impl(Operation { name, op, numbers, signature }))
-        })
+impl ScalarUDFImpl for Integers {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types.first() {
+            Some(first) => Ok(first.clone()),
+            None => internal_err!("a formula has arguments"),
+        }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        returned(self, args)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        integer::compute(&self.formula, &args.args)
     }
 }
 
-impl ScalarUDFImpl for Operation {
+/// What a function returns has a null where one of its arguments has.
+fn returned(function: &dyn ScalarUDFImpl, args: ReturnFieldArgs) -> Result<FieldRef> {
+    let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+    let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+    Ok(Arc::new(Field::new(function.name(), function.return_type(&types)?, nullable)))
+}
+
+/// An operation on two decimals.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Decimals {
+    name: String,
+    op: Operator,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Decimals {
     fn name(&self) -> &str {
         &self.name
     }
@@ -118,25 +158,17 @@ impl ScalarUDFImpl for Operation {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         let [left, right] = types else { return internal_err!("{} has two arguments", self.name) };
-        match self.numbers {
-            Numbers::Decimals => decimal::result_type(self.op, left, right),
-            Numbers::Integers => Ok(left.clone()),
-        }
+        decimal::result_type(self.op, left, right)
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
-        Ok(Arc::new(Field::new(&self.name, self.return_type(&types)?, nullable)))
+        returned(self, args)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [left, right] = args.args.as_slice() else {
             return internal_err!("{} has two arguments", self.name);
         };
-        match self.numbers {
-            Numbers::Decimals => decimal::compute(self.op, left, right, args.number_rows, args.return_type()),
-            Numbers::Integers => integer::compute(self.op, left, right),
-        }
+        decimal::compute(self.op, left, right, args.number_rows, args.return_type())
     }
 }

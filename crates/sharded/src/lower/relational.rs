@@ -24,14 +24,8 @@ static NULL_SAFE: LazyLock<SessionState> = LazyLock::new(|| deterministic(false)
 
 /// Physical rules that never find anything to do: there is one partition, nothing is known for sure of a fragment's
 /// inputs, these take no order and no limit, and what other settings switch off. Each of them walks every plan.
-const IDLE_RULES: [&str; 6] = [
-    "aggregate_statistics",
-    "CombinePartialFinalAggregate",
-    "LimitAggregation",
-    "HashJoinBuffering",
-    "TopKRepartition",
-    "PushdownSort",
-];
+const IDLE_RULES: [&str; 5] =
+    ["aggregate_statistics", "LimitAggregation", "HashJoinBuffering", "TopKRepartition", "PushdownSort"];
 
 /// The session all fragments are optimized in.
 pub(crate) fn session() -> &'static SessionState {

@@ -40,7 +40,7 @@ impl fmt::Display for Strategy {
 
 /// One of the two inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+pub(super) enum Side {
     Left,
     Right,
 }
@@ -101,19 +101,16 @@ impl Planner<'_> {
         left: &Placed,
         right: &Placed,
     ) -> Result<Vec<Placed>> {
-        let (left, right) = (|| left.clone(), || right.clone());
         let key = key(join);
+        if strategy == Strategy::Broadcast {
+            return self.broadcasts(plan, join, &key, left, right);
+        }
+        let (left, right) = (|| left.clone(), || right.clone());
         Ok(match strategy {
             Strategy::OneShard => {
                 let joined =
                     self.joined(plan, self.gathered(left())?, self.gathered(right())?, Spread::One)?;
                 vec![Placed { plan: matching(joined.plan)?, ..joined }]
-            }
-            Strategy::Broadcast => {
-                let sides = [Side::Left, Side::Right].into_iter().filter(|side| may_be_copied(join, *side));
-                let ways =
-                    sides.filter_map(|side| self.broadcast(plan, join, side, left(), right()).transpose());
-                ways.collect::<Result<_>>()?
             }
             Strategy::Redistribute if !key.is_empty() => {
                 vec![self.redistribute(plan, join, &key, left(), right())?]
@@ -126,6 +123,29 @@ impl Planner<'_> {
             }
             _ => vec![],
         })
+    }
+
+    /// The rows of either side to all shards: all of them, or those that have a partner.
+    fn broadcasts(
+        &self,
+        plan: &LogicalPlan,
+        join: &Join,
+        key: &[(Column, Column)],
+        left: &Placed,
+        right: &Placed,
+    ) -> Result<Vec<Placed>> {
+        let mut ways = Vec::new();
+        for side in [Side::Left, Side::Right].into_iter().filter(|side| may_be_copied(join, *side)) {
+            ways.extend(self.broadcast(plan, join, side, left.clone(), right.clone())?);
+            let (own, other) = if side == Side::Left { (left, right) } else { (right, left) };
+            let Some(few) = self.with_partners(join, key, side, own, other)? else { continue };
+            let (left, right) = match side {
+                Side::Left => (few, right.clone()),
+                Side::Right => (left.clone(), few),
+            };
+            ways.extend(self.broadcast(plan, join, side, left, right)?);
+        }
+        Ok(ways)
     }
 
     /// The rows of one side to all shards; the other has to be in many.
@@ -242,7 +262,7 @@ impl Planner<'_> {
     }
 
     /// The smaller side is built, the larger one looked up.
-    fn work(&self, one: f64, other: f64) -> f64 {
+    pub(super) fn work(&self, one: f64, other: f64) -> f64 {
         self.costs.join(one.min(other), one.max(other))
     }
 }

@@ -10,8 +10,8 @@
 //! rows of a plan that is spread by a key are in one shard if they agree in the key; the result is in one shard.
 //!
 //! Layers, bottom up: `cost`, `placed` (a plan and where its rows are); `ranges` (tables that lie together); `leaf`,
-//! `aggregate` with `split`, `join`, one family of nodes each; `candidates` (all ways to run a query). Before that,
-//! `join_order` and `reduce` turn the plan into one with less work, whatever the number of shards.
+//! `aggregate` with `split`, `join` with `partners`, one family of nodes each; `candidates` (all ways to run a query).
+//! Before that, `join_order`, `reduce`, `prefilter` and `share` turn the plan into one with less work, whatever the number of shards.
 
 mod aggregate;
 mod candidates;
@@ -19,9 +19,12 @@ mod cost;
 mod join;
 mod join_order;
 mod leaf;
+mod partners;
 mod placed;
+mod prefilter;
 mod ranges;
 mod reduce;
+mod share;
 mod split;
 mod together;
 
@@ -70,11 +73,11 @@ pub(crate) fn simplified(state: &SessionState, plan: LogicalPlan) -> Result<Logi
         return Ok(plan);
     }
     let ordered = join_order::ordered(plan)?;
-    let reduced = reduce::reduced(ordered)?;
+    let reduced = prefilter::prefiltered(reduce::reduced(ordered)?)?;
     // Columns that were needed only for the old order are dropped.
     let narrow = Optimizer::with_rules(vec![Arc::new(OptimizeProjections::new())]);
     let context = OptimizerContext::new_with_config_options(Arc::clone(state.config_options()));
-    narrow.optimize(reduced, &context, |_, _| {})
+    share::shared(narrow.optimize(reduced, &context, |_, _| {})?)
 }
 
 /// The plan in shards, its result in one.

@@ -100,7 +100,7 @@ impl<'a> Few<'a> {
 
 /// The smallest part of a plan that has all values of these columns, and few rows; with the names of the columns
 /// there.
-fn narrowest<'a>(
+pub(super) fn narrowest<'a>(
     plan: &'a LogicalPlan,
     columns: Vec<Column>,
     estimator: &Estimator,

@@ -5,7 +5,7 @@ use datafusion::arrow::array::{ArrayRef, Int64Array, StringArray};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use std::sync::Arc;
 use whimbrel_plan::Stream;
-use whimbrel_sharded::{Options, action};
+use whimbrel_sharded::{Options, action, analyze};
 use whimbrel_sql::{Candidate, Session};
 
 const ROWS: i64 = 120_000;
@@ -164,4 +164,36 @@ fn every_way_has_the_same_answer() {
     ] {
         all_agree(&session.candidates(sql).unwrap_or_else(|error| panic!("{sql}: {error}")));
     }
+}
+
+#[test]
+fn a_copied_side_has_only_rows_with_partners() {
+    let sql =
+        "select a.id from facts a where a.x = 7 and not exists (select 1 from facts b where b.g = a.id)";
+    let mut session = facts(ROWS);
+    let plan = chosen(&mut session, sql);
+    assert!(plan.contains("__partner_0"), "{plan}");
+    all_agree(&session.candidates(sql).unwrap());
+}
+
+#[test]
+fn of_two_columns_one_is_asked_first() {
+    let sql = "select count(*) as n from facts a join (select id, g from facts where x = 7) b \
+               on a.id = b.id and a.g = b.g";
+    let mut session = facts(10);
+    let plan = chosen(&mut session, sql);
+    assert!(plan.contains("__first_0"), "{plan}");
+    assert!(rows(&query(&mut session, sql)).concat().contains("1200"));
+}
+
+#[test]
+fn joins_that_differ_in_their_columns_are_one() {
+    let joined = "from facts join names on g = names.id where name <> 'name 3'";
+    let sql = format!(
+        "select g, sum(x) as s {joined} group by g having sum(x) > (select avg(facts.id) - 100000 {joined})"
+    );
+    let mut session = facts(10);
+    let plan = analyze::explain(&query(&mut session, &sql), &Options::default()).unwrap().text(false);
+    assert_eq!(plan.matches("join on").count(), 1, "{plan}");
+    all_agree(&session.candidates(&sql).unwrap());
 }

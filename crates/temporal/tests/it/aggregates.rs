@@ -65,6 +65,21 @@ fn unordered() -> impl Strategy<Value = Call> {
     })
 }
 
+/// Counts, sums and averages of whole numbers.
+fn whole() -> impl Strategy<Value = Call> {
+    let functions = prop_oneof![Just(F::Sum), Just(F::Average), Just(F::Count)];
+    let call = prop_oneof![
+        1 => Just((F::Count, None)),
+        4 => functions.prop_map(|function| (function, Some(Formula::column(NUMBER)))),
+        1 => Just((F::Count, Some(Formula::column(TEXT)))),
+    ];
+    (call, prop::option::weighted(0.3, conditions())).prop_map(|((function, argument), filter)| Call {
+        function,
+        argument,
+        filter,
+    })
+}
+
 /// First and last, of any column.
 fn ordered() -> impl Strategy<Value = Call> {
     let function = prop_oneof![Just(F::First), Just(F::Last)];
@@ -110,6 +125,22 @@ proptest! {
         calls in prop::collection::vec(unordered(), 1..5), dice in dice(),
     ) {
         aggregate(key, calls, Variant::Any, inexact(stream), &dice);
+    }
+
+    #[test]
+    fn sums_of_whole_numbers(
+        stream in streams(Kinds::Any, 40), key in keys(), calls in prop::collection::vec(whole(), 1..5),
+        variant in variants(), dice in dice(),
+    ) {
+        aggregate(key, calls, variant, stream, &dice);
+    }
+
+    #[test]
+    fn sums_over_constant_durations(
+        stream in streams(Kinds::Constant, 40), key in keys(), calls in prop::collection::vec(whole(), 1..5),
+        dice in dice(),
+    ) {
+        aggregate(key, calls, Variant::Any, stream, &dice);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::calls::Plan;
 use super::emit::Snapshots;
 use super::tell::{Tell, Ticket, UNTOLD};
 use super::vectors::{Change, Totals, Vectors};
+use super::windowed::rows_apart;
 use crate::batch::{Batch, Message};
 use crate::groups::Groups;
 use crate::key::Key;
@@ -24,10 +25,6 @@ use std::ops::Range;
 pub(super) const MOST_WORDS: usize = 8;
 /// How many rows are taken in at once: their changes stay in the nearest cache.
 const PIECE: usize = 1024;
-/// Rows that a pane has to have to tell whether its rows share keys.
-const TELLING: usize = 8;
-/// For how many times its rows a pane without shared keys speaks: keys may change.
-const HOLDS: usize = 32;
 
 /// A group, beside its key. It is as small as it can be, for groups lie all over the memory.
 #[derive(Debug, Clone, Copy)]
@@ -173,10 +170,8 @@ impl<const W: usize> Flat<W> {
         self.changes.clear();
         self.changes.append(&mut self.held_states);
         self.held.clear();
-        let (parts, rows) = (self.changes.len(), self.changes.iter().map(|c| c.rows).sum::<i64>() as usize);
-        if rows >= TELLING && parts * 2 > rows {
-            self.apart = rows * HOLDS;
-        }
+        let rows = self.changes.iter().map(|change| change.rows).sum::<i64>() as usize;
+        self.apart = rows_apart(self.changes.len(), rows);
         self.add();
         Ok(())
     }

@@ -30,6 +30,11 @@ const TELLING: usize = 8;
 /// For how many times its rows a pane without shared keys speaks: keys may change.
 const HOLDS: usize = 32;
 
+/// How many of the next rows are better not summed up by key first, by a pane of so many parts and rows.
+pub(super) fn rows_apart(parts: usize, rows: usize) -> usize {
+    if rows >= TELLING && parts * 2 > rows { rows * HOLDS } else { 0 }
+}
+
 /// See the module.
 pub(super) struct Windowed {
     plan: Plan,
@@ -139,18 +144,11 @@ impl Windowed {
         self.live.states.combine(&self.groups, &self.held.states, &all, end);
         self.occupy(count);
         self.panes.combine(&self.slots, &self.held.states, &all, end);
-        self.judge(count, rows.iter().sum::<i64>() as usize);
+        self.apart = rows_apart(count, rows.iter().sum::<i64>() as usize);
         self.enqueue(end, rows.iter().copied());
         self.held.rows = Some(rows);
         self.held.clear(&all);
         Ok(())
-    }
-
-    /// Decides, by a pane of so many parts and rows, whether the next rows are summed up by key first.
-    fn judge(&mut self, parts: usize, rows: usize) {
-        if rows >= TELLING && parts * 2 > rows {
-            self.apart = rows * HOLDS;
-        }
     }
 
     /// Finds places for the states of so many parts: `slots`.
