@@ -6,6 +6,7 @@
 //!
 //! A channel that fails stops all others before it leaves its queues, so nobody takes its silence for an end.
 
+use super::pool;
 use super::queues::{Item, Queues, Stopped};
 use super::wiring::{Channel, Lane, QueueId};
 use super::{Control, Execution, Progress, Runtime, Wiring};
@@ -17,7 +18,6 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Instant;
 use whimbrel_temporal::Message;
 
@@ -35,27 +35,21 @@ impl Runtime for Local {
         let stop = queues.clone();
         control.on_stop(Box::new(move || stop.stop()));
         let (running, ended) = bounded(0);
-        let mut threads = Vec::new();
         for (number, channel) in wiring.channels.into_iter().enumerate() {
             let worker = Worker::new(number, channel, queues.clone(), control.clone());
-            let thread = std::thread::Builder::new().name(worker.channel.name.clone());
             let running = running.clone();
-            match thread.spawn(move || worker.run(running)) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    let error = format!("no thread for channel {number} of the query: {error}");
-                    control.fail(DataFusionError::ResourcesExhausted(error));
-                    break;
-                }
+            if let Err(error) = pool::spawn(move || worker.run(running)) {
+                let error = format!("no thread for channel {number} of the query: {error}");
+                control.fail(DataFusionError::ResourcesExhausted(error));
+                break;
             }
         }
-        Ok(Box::new(Threads { threads, ended, control }))
+        Ok(Box::new(Threads { ended, control }))
     }
 }
 
 /// The threads of a job.
 struct Threads {
-    threads: Vec<JoinHandle<()>>,
     /// Disconnected once all of them are done.
     ended: Receiver<Infallible>,
     control: Arc<Control>,
@@ -70,10 +64,7 @@ impl Execution for Threads {
         if !ended {
             return Ok(false);
         }
-        for thread in self.threads.drain(..) {
-            // A panic was caught where it happened and is the job's error.
-            let _ = thread.join();
-        }
+        // A panic was caught where it happened and is the job's error.
         match self.control.take_error() {
             Some(error) => Err(error),
             None => Ok(true),

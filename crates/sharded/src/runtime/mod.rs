@@ -7,6 +7,7 @@ mod control;
 mod job;
 mod library;
 mod local;
+mod pool;
 mod queues;
 mod wirer;
 mod wiring;
