@@ -274,35 +274,36 @@ impl Groups {
         self.slots[at & mask] = slot;
     }
 
-    /// Forgets the groups for which `gone` is true, in one pass: cheaper than one by one if they are many. It has to be
-    /// true for numbers that are not in use, too.
-    pub fn remove_all(&mut self, gone: &[bool]) {
+    /// Forgets the groups that are gone, in one pass: cheaper than one by one if they are many. Numbers that are not in
+    /// use have to be gone, too.
+    pub fn remove_all(&mut self, is_gone: impl Fn(u32) -> bool) {
         let all = self.capacity;
-        let is_gone = |group: &u32| gone[*group as usize];
         match &mut self.keys {
-            Keys::Unit if all > 0 && gone[0] => self.capacity = 0,
+            Keys::Unit if all > 0 && is_gone(0) => self.capacity = 0,
             Keys::Unit => {}
             Keys::Words { words, null } => {
-                if *null != NONE && is_gone(null) {
+                if *null != NONE && is_gone(*null) {
                     *null = NONE;
                 }
                 let (null, words) = (*null, std::mem::take(words));
+                let (mut gone, kept) = partition(all, is_gone);
+                // The lowest are given out first: what comes together then lies together.
+                gone.reverse();
+                self.free = gone;
                 self.slots.fill(0);
-                let kept = (0..all).filter(|group| !is_gone(group) && *group != null);
+                let kept = kept.into_iter().filter(|group| *group != null);
                 self.used =
                     kept.map(|group| self.place(slot(hash_word(words[group as usize]), group))).count();
-                // The lowest are given out first: what comes together then lies together.
-                self.free = (0..all).rev().filter(is_gone).collect();
                 self.keys = Keys::Words { words, null };
             }
-            Keys::Bytes { .. } => self.remove_all_bytes(gone),
+            Keys::Bytes { .. } => self.remove_all_bytes(is_gone),
         }
     }
 
     /// The hash of bytes is dear: it is taken from the slots.
-    fn remove_all_bytes(&mut self, gone: &[bool]) {
+    fn remove_all_bytes(&mut self, is_gone: impl Fn(u32) -> bool) {
         let (lost, kept): (Vec<u64>, Vec<u64>) =
-            self.slots.iter().filter(|slot| **slot != 0).partition(|slot| gone[group_of(**slot) as usize]);
+            self.slots.iter().filter(|slot| **slot != 0).partition(|slot| is_gone(group_of(**slot)));
         lost.into_iter().for_each(|slot| self.release(group_of(slot)));
         self.slots.fill(0);
         kept.into_iter().for_each(|slot| self.place(slot));
@@ -465,6 +466,23 @@ impl KeyColumns {
 #[inline]
 fn span(arena: &[u8], (start, len): (u64, u32)) -> &[u8] {
     &arena[start as usize..start as usize + len as usize]
+}
+
+/// The numbers below `all` that are gone, and those that are not. Each is written to both lists and counts in one: what
+/// comes next is not to be foreseen.
+fn partition(all: u32, is_gone: impl Fn(u32) -> bool) -> (Vec<u32>, Vec<u32>) {
+    let (mut gone, mut kept) = (vec![0; all as usize], vec![0; all as usize]);
+    let (mut next_gone, mut next_kept) = (0, 0);
+    for number in 0..all {
+        let is_gone = is_gone(number);
+        gone[next_gone] = number;
+        kept[next_kept] = number;
+        next_gone += is_gone as usize;
+        next_kept += !is_gone as usize;
+    }
+    gone.truncate(next_gone);
+    kept.truncate(next_kept);
+    (gone, kept)
 }
 
 /// `column[group] = value`, for a group that is new or was used before.

@@ -3,8 +3,8 @@
 //! A formula of them is computed at once, a block of rows after the other, so that what lies between two operations stays
 //! in the nearest cache.
 //!
-//! Invariant: whether a block is computed without a check does not change an answer. It is if the largest of its numbers
-//! cannot make a result that is too large; else the library's checked kernels compute the batch, and say which numbers do.
+//! Invariant: what is computed without a check is the answer only if the largest numbers that were read cannot make a
+//! result that is too large; else the library's checked kernels compute the batch, and say which numbers do.
 
 use datafusion::arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, AsArray, PrimitiveArray};
 use datafusion::arrow::buffer::NullBuffer;
@@ -17,11 +17,12 @@ use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr_common::datum::apply;
 use std::fmt;
+use std::iter::repeat_n;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How many rows are computed at once.
-const BLOCK: usize = 1024;
+/// How many bytes of a column are computed at once.
+const BLOCK: usize = 2048;
 
 /// What is computed of the arguments of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -43,14 +44,11 @@ impl Formula {
         }
     }
 
-    /// How many results lie between two operations at most.
-    fn depth(&self) -> usize {
+    /// How many operations it has.
+    fn operations(&self) -> usize {
         match self {
             Formula::Argument(_) => 0,
-            Formula::Operation(_, left, right) => match right.as_ref() {
-                Formula::Argument(_) => left.depth(),
-                operation => left.depth().max(1 + operation.depth()),
-            },
+            Formula::Operation(_, left, right) => 1 + left.operations() + right.operations(),
         }
     }
 }
@@ -106,33 +104,40 @@ trait Whole: ArrowNativeTypeOp {
     const DIGITS: u32;
     const SIGNED: bool;
     /// The digits without the sign: a negative number has those of the one that it is the complement of.
-    fn digits(self) -> u64;
+    fn digits(self) -> Self;
+    fn or(self, other: Self) -> Self;
+    /// How many digits a number without a sign has.
+    fn count(self) -> u32;
 }
 
 macro_rules! whole {
+    ($number:ty, $signed:literal, $digits:expr) => {
+        impl Whole for $number {
+            const DIGITS: u32 = <$number>::BITS - $signed as u32;
+            const SIGNED: bool = $signed;
+            #[inline(always)]
+            fn digits(self) -> Self {
+                $digits(self)
+            }
+            #[inline(always)]
+            fn or(self, other: Self) -> Self {
+                self | other
+            }
+            fn count(self) -> u32 {
+                Self::BITS - self.leading_zeros()
+            }
+        }
+    };
     ($($signed:ty, $unsigned:ty;)*) => {$(
-        impl Whole for $signed {
-            const DIGITS: u32 = <$signed>::BITS - 1;
-            const SIGNED: bool = true;
-            #[inline(always)]
-            fn digits(self) -> u64 {
-                (self as i64 ^ (self as i64 >> 63)) as u64
-            }
-        }
-        impl Whole for $unsigned {
-            const DIGITS: u32 = <$unsigned>::BITS;
-            const SIGNED: bool = false;
-            #[inline(always)]
-            fn digits(self) -> u64 {
-                self as u64
-            }
-        }
+        whole!($signed, true, |number: $signed| number ^ (number >> (<$signed>::BITS - 1)));
+        whole!($unsigned, false, std::convert::identity);
     )*};
 }
 
 whole! { i8, u8; i16, u16; i32, u32; i64, u64; }
 
-/// The numbers of an argument.
+/// The numbers of an argument, or of what was computed of some.
+#[derive(Clone, Copy)]
 enum Numbers<'a, N> {
     Column(&'a [N]),
     Same(N),
@@ -143,6 +148,7 @@ fn unchecked<P>(formula: &Formula, arguments: &[ColumnarValue]) -> Result<Option
 where
     P: ArrowPrimitiveType<Native: Whole>,
 {
+    let Formula::Operation(op, left, right) = formula else { return Ok(None) };
     let (mut numbers, mut nulls, mut rows) = (Vec::new(), None, None);
     for argument in arguments {
         match argument {
@@ -159,95 +165,78 @@ where
     }
     let Some(rows) = rows else { return Ok(None) };
     let mut result = Vec::with_capacity(rows);
-    let mut block = vec![P::Native::default(); BLOCK.min(rows)];
-    let mut between = vec![block.clone(); formula.depth()];
-    for first in (0..rows).step_by(BLOCK) {
-        let rows = first..rows.min(first + BLOCK);
-        let largest: Vec<u32> = numbers.iter().map(|numbers| numbers.largest(rows.clone())).collect();
-        if largest_of::<P::Native>(formula, &largest).is_none() {
+    let mut between = vec![Vec::new(); left.operations() + right.operations()];
+    let most = BLOCK / size_of::<P::Native>();
+    for first in (0..rows).step_by(most) {
+        let rows = first..rows.min(first + most);
+        if !append(*op, (left, right), &numbers, rows, &mut result, &mut between) {
             return Ok(None);
         }
-        let out = &mut block[..rows.len()];
-        block_of(formula, &numbers, rows, out, &mut between);
-        result.extend_from_slice(out);
     }
     Ok(Some(Arc::new(PrimitiveArray::<P>::new(result.into(), nulls))))
 }
 
-impl<N: Whole> Numbers<'_, N> {
-    /// How many digits the number with the most of them has. What stands under a null counts, which at worst makes a
-    /// batch be computed with checks.
-    fn largest(&self, rows: Range<usize>) -> u32 {
-        let digits = match self {
-            Numbers::Column(values) => values[rows].iter().fold(0, |all, value| all | value.digits()),
-            Numbers::Same(value) => value.digits(),
-        };
-        u64::BITS - digits.leading_zeros()
-    }
-}
-
-/// How many digits the results have at most; none if that may be too many.
-fn largest_of<N: Whole>(formula: &Formula, largest: &[u32]) -> Option<u32> {
-    let Formula::Operation(op, left, right) = formula else {
-        let Formula::Argument(number) = formula else { return None };
-        return Some(largest[*number]);
-    };
-    let (left, right) = (largest_of::<N>(left, largest)?, largest_of::<N>(right, largest)?);
-    let digits = match op {
-        // The least number of so many digits is one further from zero than the largest.
-        Operator::Multiply => left + right + N::SIGNED as u32,
-        Operator::Minus if !N::SIGNED => return None,
-        _ => left.max(right) + 1,
-    };
-    (digits <= N::DIGITS).then_some(digits)
-}
-
-/// Computes some rows; `between`: memory for what lies between two operations.
-fn block_of<N: Whole>(
-    formula: &Formula,
+/// Appends the results of an operation, if none of some rows can be too large. `between`: memory for each of the
+/// operations that come before it.
+fn append<N: Whole>(
+    op: Operator,
+    (left, right): (&Formula, &Formula),
     numbers: &[Numbers<N>],
     rows: Range<usize>,
-    out: &mut [N],
+    out: &mut Vec<N>,
     between: &mut [Vec<N>],
-) {
-    let (op, left, right) = match formula {
-        Formula::Operation(op, left, right) => (op, left, right),
-        Formula::Argument(number) => {
-            return match &numbers[*number] {
-                Numbers::Column(values) => out.copy_from_slice(&values[rows]),
-                Numbers::Same(value) => out.fill(*value),
-            };
-        }
-    };
-    block_of(left, numbers, rows.clone(), out, between);
-    match right.as_ref() {
-        Formula::Argument(number) => match &numbers[*number] {
-            Numbers::Column(values) => with_each(*op, out, &values[rows]),
-            Numbers::Same(value) => with_one(*op, out, *value),
-        },
-        operation => {
-            let Some((own, between)) = between.split_first_mut() else { return };
-            let own = &mut own[..rows.len()];
-            block_of(operation, numbers, rows, own, between);
-            with_each(*op, out, own);
+) -> bool {
+    let (of_left, of_right) = between.split_at_mut(left.operations());
+    let Some(left) = side(left, numbers, rows.clone(), of_left) else { return false };
+    let Some(right) = side(right, numbers, rows.clone(), of_right) else { return false };
+    use Numbers::{Column, Same};
+    match (left, right) {
+        (Column(left), Column(right)) => each(op, left.iter().copied().zip(right.iter().copied()), out),
+        (Column(left), Same(right)) => each(op, left.iter().map(|&left| (left, right)), out),
+        (Same(left), Column(right)) => each(op, right.iter().map(|&right| (left, right)), out),
+        (Same(left), Same(right)) => each(op, repeat_n((left, right), rows.len()), out),
+    }
+}
+
+/// One side of an operation; none if a number of it may be too large.
+fn side<'a, N: Whole>(
+    formula: &Formula,
+    numbers: &'a [Numbers<N>],
+    rows: Range<usize>,
+    between: &'a mut [Vec<N>],
+) -> Option<Numbers<'a, N>> {
+    match formula {
+        Formula::Argument(number) => Some(match numbers[*number] {
+            Numbers::Column(values) => Numbers::Column(&values[rows]),
+            same => same,
+        }),
+        Formula::Operation(op, left, right) => {
+            let (out, between) = between.split_first_mut()?;
+            out.clear();
+            append(*op, (left, right), numbers, rows, out, between).then_some(Numbers::Column(out))
         }
     }
 }
 
-fn with_each<N: Whole>(op: Operator, left: &mut [N], right: &[N]) {
-    let pairs = left.iter_mut().zip(right);
+/// Appends what comes of each pair, and says whether none can be too large: digits are counted while numbers are read.
+fn each<N: Whole>(op: Operator, pairs: impl Iterator<Item = (N, N)>, out: &mut Vec<N>) -> bool {
+    let (mut all_left, mut all_right) = (N::ZERO, N::ZERO);
+    let pairs = pairs.map(|(left, right)| {
+        all_left = all_left.or(left.digits());
+        all_right = all_right.or(right.digits());
+        (left, right)
+    });
     match op {
-        Operator::Plus => pairs.for_each(|(left, right)| *left = left.add_wrapping(*right)),
-        Operator::Minus => pairs.for_each(|(left, right)| *left = left.sub_wrapping(*right)),
-        _ => pairs.for_each(|(left, right)| *left = left.mul_wrapping(*right)),
+        Operator::Plus => out.extend(pairs.map(|(left, right)| left.add_wrapping(right))),
+        Operator::Minus => out.extend(pairs.map(|(left, right)| left.sub_wrapping(right))),
+        _ => out.extend(pairs.map(|(left, right)| left.mul_wrapping(right))),
     }
-}
-
-fn with_one<N: Whole>(op: Operator, left: &mut [N], right: N) {
+    let (left, right) = (all_left.count(), all_right.count());
     match op {
-        Operator::Plus => left.iter_mut().for_each(|left| *left = left.add_wrapping(right)),
-        Operator::Minus => left.iter_mut().for_each(|left| *left = left.sub_wrapping(right)),
-        _ => left.iter_mut().for_each(|left| *left = left.mul_wrapping(right)),
+        // The least number of so many digits is one further from zero than the largest.
+        Operator::Multiply => left + right + N::SIGNED as u32 <= N::DIGITS,
+        Operator::Minus => N::SIGNED && left.max(right) < N::DIGITS,
+        _ => left.max(right) < N::DIGITS,
     }
 }
 

@@ -1,10 +1,14 @@
-//! Threads that are kept from query to query: a short query has more channels than milliseconds, and a thread that has
-//! run one knows its memory already.
+//! Threads that are kept from query to query: a short query has more channels than milliseconds.
+//!
+//! Of the threads that are idle the oldest is asked first. So a query that runs again has its channels on the same
+//! threads, each of which has the memory that its channel needs; were they dealt out as they come, each would in time
+//! have what the hungriest needs.
 //!
 //! Invariants: a thread is among the idle ones only while it waits for work. A process that was forked has none of its
 //! parent's threads.
 
 use crossbeam_channel::{Receiver, SendError, Sender, bounded};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,15 +22,24 @@ type Work = Box<dyn FnOnce() + Send>;
 
 struct Pool {
     process: u32,
-    idle: Vec<Sender<Work>>,
+    /// By age.
+    idle: BTreeMap<usize, Sender<Work>>,
+    /// How many threads there have been.
+    begun: usize,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { process: 0, idle: Vec::new() });
+impl Pool {
+    const fn of(process: u32) -> Pool {
+        Pool { process, idle: BTreeMap::new(), begun: 0 }
+    }
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool::of(0));
 
 fn pool() -> MutexGuard<'static, Pool> {
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
     if pool.process != std::process::id() {
-        *pool = Pool { process: std::process::id(), idle: Vec::new() };
+        *pool = Pool::of(std::process::id());
     }
     pool
 }
@@ -38,7 +51,7 @@ fn pool() -> MutexGuard<'static, Pool> {
 pub(super) fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let mut work: Work = Box::new(work);
     loop {
-        let Some(idle) = pool().idle.pop() else { break };
+        let Some((_, idle)) = pool().idle.pop_first() else { break };
         match idle.send(work) {
             Ok(()) => return Ok(()),
             // It has just ended.
@@ -46,28 +59,33 @@ pub(super) fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         }
     }
     let (sender, receiver) = bounded(1);
+    let age = {
+        let mut pool = pool();
+        pool.begun += 1;
+        pool.begun
+    };
     let thread = std::thread::Builder::new().name("whimbrel channel".into());
     thread.spawn(move || {
         let mut next = Some(work);
         while let Some(work) = next {
             work();
-            next = wait(&sender, &receiver);
+            next = wait(age, &sender, &receiver);
         }
     })?;
     Ok(())
 }
 
 /// The next work of a thread, if any comes.
-fn wait(own: &Sender<Work>, work: &Receiver<Work>) -> Option<Work> {
+fn wait(age: usize, own: &Sender<Work>, work: &Receiver<Work>) -> Option<Work> {
     {
         let mut pool = pool();
         if pool.idle.len() >= MOST {
             return None;
         }
-        pool.idle.push(own.clone());
+        pool.idle.insert(age, own.clone());
     }
     work.recv_timeout(PATIENCE).ok().or_else(|| {
-        pool().idle.retain(|idle| !idle.same_channel(own));
+        pool().idle.remove(&age);
         // Somebody may have been faster.
         work.try_recv().ok()
     })

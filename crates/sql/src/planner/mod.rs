@@ -11,8 +11,8 @@
 //!
 //! Layers, bottom up: `cost`, `placed` (a plan and where its rows are); `ranges` (tables that lie together); `leaf`,
 //! `aggregate` with `split`, `join` with `partners`, one family of nodes each; `candidates` (all ways to run a query).
-//! Before that, `join_order`, `reduce`, `prefilter` and `share` turn the plan into one with less work, whatever the number
-//! of shards.
+//! Before that, `join_order`, `reduce`, `prefilter` (by `semi` joins) and `share` turn the plan into one with less work,
+//! whatever the number of shards.
 
 mod aggregate;
 mod candidates;
@@ -25,6 +25,7 @@ mod placed;
 mod prefilter;
 mod ranges;
 mod reduce;
+mod semi;
 mod share;
 mod split;
 mod together;

@@ -5,9 +5,10 @@
 use super::Planner;
 use super::join::Side;
 use super::placed::{Placed, Spread};
+use super::semi::{partners, semi};
 use super::together::matching;
-use datafusion::common::{Column, JoinConstraint, JoinType, Result};
-use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection};
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::Join;
 use std::sync::Arc;
 use whimbrel_plan::nodes::{Movement, Scope};
 
@@ -31,35 +32,20 @@ impl Planner<'_> {
             Side::Left => (&join.left, &join.right),
             Side::Right => (&join.right, &join.left),
         };
-        let pairs = key.iter().map(|(left, right)| match side {
+        let pairs = key.iter().cloned().map(|(left, right)| match side {
             Side::Left => (left, right),
             Side::Right => (right, left),
         });
-        // The partners' columns get names that the rows have not.
-        let (mut columns, mut on) = (Vec::new(), Vec::new());
-        for (i, (own, other)) in pairs.enumerate() {
-            let name = format!("__partner_{i}");
-            on.push((Expr::Column(own.clone()), Expr::Column(Column::from_name(&name))));
-            columns.push(Expr::Column(other.clone()).alias(name));
-        }
-        let partners = LogicalPlan::Projection(Projection::try_new(columns, Arc::clone(others))?);
-        let semi = Join::try_new(
-            Arc::clone(all),
-            Arc::new(partners.clone()),
-            on,
-            None,
-            JoinType::LeftSemi,
-            JoinConstraint::On,
-            join.null_equality,
-            false,
-        )?;
+        let (own_columns, others_columns): (Vec<Column>, Vec<Column>) = pairs.unzip();
+        let partners = partners(Arc::clone(others), others_columns)?;
+        let semi = semi(Arc::clone(all), own_columns, partners.clone(), join.null_equality)?;
         // What they cost is paid by the join itself.
         let known = Placed { bytes: 0.0, cost: 0.0, ..other.clone() };
         let partners = self.over(&partners, vec![known], Spread::anyhow())?;
         let partners =
             self.moved(partners, Movement::Broadcast, Scope::Global, self.shards, Spread::anyhow())?;
         let work = self.work(partners.estimate.rows, own.estimate.rows / self.shards as f64);
-        let rows = self.over(&LogicalPlan::Join(semi), vec![own.clone(), partners], own.spread.clone())?;
+        let rows = self.over(&semi, vec![own.clone(), partners], own.spread.clone())?;
         Ok(Some(Placed { cost: rows.cost + work, plan: matching(rows.plan)?, ..rows }))
     }
 }

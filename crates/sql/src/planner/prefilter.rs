@@ -6,9 +6,10 @@
 
 use super::leaf::is_whole;
 use super::reduce::narrowest;
+use super::semi::{pairs, partners, semi};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Column, JoinConstraint, JoinType, NullEquality, Result};
-use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection};
+use datafusion::common::{Column, JoinType, NullEquality, Result};
+use datafusion::logical_expr::{Join, LogicalPlan};
 use std::sync::Arc;
 use whimbrel_plan::estimate::Estimator;
 use whimbrel_plan::node;
@@ -38,8 +39,7 @@ fn asked_first(join: &Join) -> Result<Option<[LogicalPlan; 2]>> {
         return Ok(None);
     }
     let (left, right) = (join.left.as_ref(), join.right.as_ref());
-    let pairs: Vec<(&Column, &Column)> =
-        join.on.iter().filter_map(|(l, r)| Some((l.try_as_col()?, r.try_as_col()?))).collect();
+    let pairs: Vec<(&Column, &Column)> = pairs(join).collect();
     if let Some(left) = left_out(left, right, &pairs)? {
         return Ok(Some([left, right.clone()]));
     }
@@ -76,22 +76,9 @@ fn left_out(
         }
     }
     let Some((_, own, part, name)) = best else { return Ok(None) };
-    let wanted = Expr::Column(name).alias(WANTED);
-    let wanted = Projection::try_new(vec![wanted], Arc::new(part.clone()))?;
-    Ok(Some(LogicalPlan::Join(Join::try_new(
-        Arc::new(many.clone()),
-        Arc::new(LogicalPlan::Projection(wanted)),
-        vec![(Expr::Column(own.clone()), Expr::Column(Column::from_name(WANTED)))],
-        None,
-        JoinType::LeftSemi,
-        JoinConstraint::On,
-        NullEquality::NullEqualsNothing,
-        false,
-    )?)))
+    let wanted = partners(Arc::new(part.clone()), [name])?;
+    semi(Arc::new(many.clone()), [own.clone()], wanted, NullEquality::NullEqualsNothing).map(Some)
 }
-
-/// A name that the rows have not.
-const WANTED: &str = "__first_0";
 
 /// Whether these are rows as they are read, which are left out while they are.
 fn is_read(plan: &LogicalPlan) -> bool {

@@ -4,9 +4,10 @@
 //! (select k from few) group by k)`: of the rows of `many` only those of wanted groups are aggregated. What a magic set
 //! is to a recursive query (Mumick et al. 1990), `few` is to this one. It is computed once: both uses are equal.
 
+use super::semi::{pairs, partners, semi};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Column, JoinConstraint, JoinType, NullEquality, Result};
-use datafusion::logical_expr::{Aggregate, Expr, Join, LogicalPlan, Projection};
+use datafusion::common::{Column, JoinType, NullEquality, Result};
+use datafusion::logical_expr::{Aggregate, Join, LogicalPlan};
 use std::sync::Arc;
 use whimbrel_plan::estimate::Estimator;
 
@@ -67,18 +68,13 @@ fn over(join: &Join, left: Arc<LogicalPlan>, right: Arc<LogicalPlan>) -> Result<
 fn fewer_groups<'a>(
     side: &Arc<LogicalPlan>,
     few: &LogicalPlan,
-    sides: impl Fn(&'a (Expr, Expr)) -> (&'a Expr, &'a Expr),
+    sides: impl Fn((&'a Column, &'a Column)) -> (&'a Column, &'a Column),
     join: &'a Join,
 ) -> Result<Option<Arc<LogicalPlan>>> {
     let estimator = Estimator::default();
     let rows = |plan| estimator.estimate(plan).rows;
     let at_most = rows(side) / TIMES;
-    let pairs: Vec<(&Column, &Column)> = join
-        .on
-        .iter()
-        .map(sides)
-        .filter_map(|(own, other)| Some((own.try_as_col()?, other.try_as_col()?)))
-        .collect();
+    let pairs: Vec<(&Column, &Column)> = pairs(join).map(sides).collect();
     if pairs.is_empty() || rows(few) > at_most {
         return Ok(None);
     }
@@ -144,8 +140,7 @@ fn name_in(side: &LogicalPlan, column: &Column, join: &Join) -> Option<Column> {
     if own(column) {
         return Some(column.clone());
     }
-    let pairs = join.on.iter().filter_map(|(l, r)| Some((l.try_as_col()?, r.try_as_col()?)));
-    let mut equal = pairs.flat_map(|(l, r)| [(l, r), (r, l)]).filter(|(c, _)| *c == column);
+    let mut equal = pairs(join).flat_map(|(l, r)| [(l, r), (r, l)]).filter(|(c, _)| *c == column);
     equal.find_map(|(_, other)| own(other).then(|| other.clone()))
 }
 
@@ -197,23 +192,10 @@ fn below(aggregate: &Aggregate, pairs: &[(&Column, &Column)], few: &Few) -> Resu
         return Ok(None);
     }
     let (few, columns) = few.narrowest(pairs.iter().map(|(_, other)| (*other).clone()).collect());
-    // Its columns get names that the rows have not.
-    let names: Vec<String> = (0..pairs.len()).map(|i| format!("__wanted_{i}")).collect();
-    let columns = columns.into_iter().zip(&names).map(|(column, name)| Expr::Column(column).alias(name));
-    let keys = LogicalPlan::Projection(Projection::try_new(columns.collect(), Arc::new(few.clone()))?);
-    let on = pairs.iter().zip(&names);
-    let on = on.map(|((own, _), name)| (Expr::Column((*own).clone()), Expr::Column(Column::from_name(name))));
-    let rows = Join::try_new(
-        Arc::clone(&aggregate.input),
-        Arc::new(keys),
-        on.collect(),
-        None,
-        JoinType::LeftSemi,
-        JoinConstraint::On,
-        NullEquality::NullEqualsNothing,
-        false,
-    )?;
+    let wanted = partners(Arc::new(few.clone()), columns)?;
+    let own = pairs.iter().map(|(own, _)| (*own).clone());
+    let rows = semi(Arc::clone(&aggregate.input), own, wanted, NullEquality::NullEqualsNothing)?;
     let (group, calls) = (aggregate.group_expr.clone(), aggregate.aggr_expr.clone());
-    let narrow = Aggregate::try_new(Arc::new(LogicalPlan::Join(rows)), group, calls)?;
+    let narrow = Aggregate::try_new(Arc::new(rows), group, calls)?;
     Ok(Some(LogicalPlan::Aggregate(narrow)))
 }

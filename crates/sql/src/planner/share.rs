@@ -93,9 +93,9 @@ fn is_rows(plan: &LogicalPlan) -> bool {
         LogicalPlan::TableScan(scan) => scan.fetch.is_none(),
         LogicalPlan::Extension(_) => whole_table(plan).is_some_and(|exchange| is_rows(&exchange.input)),
         LogicalPlan::Projection(projection) => keeps(projection) && is_rows(&projection.input),
-        LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Join(_) => {
-            plan.inputs().into_iter().all(is_rows)
-        }
+        // Rows that were left out by chance would be left out once for all who share them.
+        LogicalPlan::Filter(filter) => !filter.predicate.is_volatile() && is_rows(&filter.input),
+        LogicalPlan::SubqueryAlias(_) | LogicalPlan::Join(_) => plan.inputs().into_iter().all(is_rows),
         _ => false,
     }
 }

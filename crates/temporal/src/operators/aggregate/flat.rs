@@ -1,7 +1,7 @@
 //! The windowed aggregate over groups that are flat rows: all that is known of a group lies together, and what comes and
 //! what goes are the same kind of change. It does what [`windowed`](super::windowed) does, for keyed aggregates that are
-//! [vectors of words](super::vectors), at about half the cost: there a group is looked up in a column for each thing
-//! that is known of it, here once.
+//! [vectors of words](super::vectors): there a group is looked up in a column for each thing that is known of it, here
+//! once.
 //!
 //! Invariants: those of [`windowed`](super::windowed) and of [`live`](super::live). A group is alive if it has rows or is
 //! touched; the dead keep their numbers until they outnumber the living. `panes` are in the order of their ends.
@@ -57,11 +57,12 @@ impl<const W: usize> Group<W> {
     }
 }
 
-/// What starts at one instant, and ends at one.
-#[derive(Debug)]
+/// What starts at one instant, and ends at one: parts of groups.
+#[derive(Debug, Default)]
 struct Pane<const W: usize> {
     end: Time,
-    parts: Vec<(u32, Change<W>)>,
+    numbers: Vec<u32>,
+    changes: Vec<Change<W>>,
 }
 
 /// See the module.
@@ -79,7 +80,7 @@ pub(super) struct Flat<const W: usize> {
     alive: usize,
     panes: VecDeque<Pane<W>>,
     /// The memory of panes that are over.
-    spare: Vec<Vec<(u32, Change<W>)>>,
+    spare: Vec<Pane<W>>,
     /// How many rows are still taken in without being summed up first.
     apart: usize,
     tell: Tell,
@@ -180,47 +181,53 @@ impl<const W: usize> Flat<W> {
     fn add(&mut self) {
         self.groups.resize(self.keys.capacity().max(self.groups.len()), Group::UNBORN);
         let end = end_after(self.now, self.size);
-        if self.panes.back().is_none_or(|pane| pane.end != end) {
-            let parts = self.spare.pop().unwrap_or_default();
-            self.panes.push_back(Pane { end, parts });
-        }
-        let Some(mut pane) = self.panes.pop_back() else { return };
-        let first = pane.parts.len();
-        pane.parts.extend(self.numbers.iter().copied().zip(self.changes.iter().copied()));
-        self.alter(&pane.parts[first..], Change::clone, self.now);
+        let begun = self.panes.pop_back_if(|pane| pane.end == end);
+        let mut pane = begun.or_else(|| self.spare.pop()).unwrap_or_default();
+        pane.end = end;
+        let first = pane.numbers.len();
+        pane.numbers.extend_from_slice(&self.numbers);
+        pane.changes.extend_from_slice(&self.changes);
+        self.alter(&pane.numbers[first..], &pane.changes[first..], Change::clone, self.now);
         self.panes.push_back(pane);
     }
 
     /// What is told of these groups ends at `now`, and their states change.
-    fn alter(&mut self, parts: &[(u32, Change<W>)], change: impl Fn(&Change<W>) -> Change<W>, now: Time) {
+    fn alter(
+        &mut self,
+        numbers: &[u32],
+        changes: &[Change<W>],
+        change: impl Fn(&Change<W>) -> Change<W>,
+        now: Time,
+    ) {
         match self.tell {
-            Tell::Edges(_) => self.alter_telling::<true>(parts, change, now),
-            Tell::Intervals(_) => self.alter_telling::<false>(parts, change, now),
+            Tell::Edges(_) => self.alter_telling::<true>(numbers, changes, change, now),
+            Tell::Intervals(_) => self.alter_telling::<false>(numbers, changes, change, now),
         }
     }
 
     /// `STATES`: who tells has to know in which states the groups were.
     fn alter_telling<const STATES: bool>(
         &mut self,
-        parts: &[(u32, Change<W>)],
+        numbers: &[u32],
+        changes: &[Change<W>],
         change: impl Fn(&Change<W>) -> Change<W>,
         now: Time,
     ) {
         let Flat { groups, touched, chosen, states, tickets, .. } = self;
         let known = touched.len();
-        touched.resize(known + parts.len(), 0);
-        tickets.resize(parts.len(), UNTOLD);
-        chosen.resize(if STATES { parts.len() } else { 0 }, 0);
+        touched.resize(known + numbers.len(), 0);
+        tickets.resize(numbers.len(), UNTOLD);
+        chosen.resize(if STATES { numbers.len() } else { 0 }, 0);
         states.resize(chosen.len(), Change::NONE);
         let (mut touches, mut ends, mut born) = (known, 0, 0);
-        for (number, by) in parts {
-            let group = &mut groups[*number as usize];
-            touched[touches] = *number;
+        for (&number, by) in numbers.iter().zip(changes) {
+            let group = &mut groups[number as usize];
+            touched[touches] = number;
             touches += !group.is_touched() as usize;
             born += (group.rows == 0) as usize;
             tickets[ends] = group.told;
             if STATES {
-                chosen[ends] = *number;
+                chosen[ends] = number;
                 states[ends] = group.state();
             }
             ends += (group.told != UNTOLD) as usize;
@@ -266,8 +273,8 @@ impl<const W: usize> Flat<W> {
     fn bury(&mut self) {
         let dead = self.keys.len() - self.alive;
         if dead >= 1024 && dead > self.alive {
-            let dead: Vec<bool> = self.groups.iter().map(|group| group.rows == 0).collect();
-            self.keys.remove_all(&dead);
+            let groups = &self.groups;
+            self.keys.remove_all(|group| groups[group as usize].rows == 0);
         }
     }
 
@@ -278,11 +285,12 @@ impl<const W: usize> Flat<W> {
         }
         self.settle()?;
         self.commit(self.now, out)?;
-        while let Some(pane) = self.panes.pop_front_if(|pane| pane.end <= time && pane.end < INFINITY) {
-            let Pane { end, mut parts } = pane;
-            self.alter(&parts, Change::negated, end);
-            parts.clear();
-            self.spare.push(parts);
+        while let Some(mut pane) = self.panes.pop_front_if(|pane| pane.end <= time && pane.end < INFINITY) {
+            let end = pane.end;
+            self.alter(&pane.numbers, &pane.changes, Change::negated, end);
+            pane.numbers.clear();
+            pane.changes.clear();
+            self.spare.push(pane);
             if end < time {
                 self.commit(end, out)?;
             }
@@ -320,10 +328,7 @@ impl<const W: usize> Operator for Flat<W> {
         let held = (&self.held, saved(self.held_states.iter().copied()));
         let told: Vec<Ticket> = self.groups.iter().map(|group| group.told).collect();
         let groups = (&self.keys, told, saved(self.groups.iter().map(Group::state)));
-        let pane = |pane: &Pane<W>| {
-            let numbers: Vec<u32> = pane.parts.iter().map(|(number, _)| *number).collect();
-            (pane.end, numbers, saved(pane.parts.iter().map(|(_, change)| *change)))
-        };
+        let pane = |pane: &Pane<W>| (pane.end, pane.numbers.clone(), saved(pane.changes.iter().copied()));
         let panes: Vec<_> = self.panes.iter().map(pane).collect();
         encode(&(self.now, self.apart, held, groups, &self.touched, self.alive, panes, self.tell.save()?))
     }
@@ -349,7 +354,8 @@ impl<const W: usize> Operator for Flat<W> {
         self.touched.iter().for_each(|&touched| self.groups[touched as usize].rows |= 1);
         let pane = |(end, numbers, changes): (Time, Vec<u32>, SavedChanges)| Pane {
             end,
-            parts: numbers.into_iter().zip(restored(changes)).collect(),
+            numbers,
+            changes: restored(changes),
         };
         self.panes = panes.into_iter().map(pane).collect();
         self.tell.restore(&tell)

@@ -163,8 +163,8 @@ impl Live {
         if self.dead < 1024 || self.dead * 2 < self.groups.len() {
             return;
         }
-        let dead: Vec<bool> = self.lives.iter().map(|life| life.rows <= 0).collect();
-        self.groups.remove_all(&dead);
+        let lives = &self.lives;
+        self.groups.remove_all(|group| lives[group as usize].rows <= 0);
         self.lives.iter_mut().for_each(|life| life.dead = false);
         self.dead = 0;
     }

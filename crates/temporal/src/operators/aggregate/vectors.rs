@@ -9,7 +9,7 @@ use super::emit::Results;
 use super::function::AggregateFunction;
 use super::sums::counted;
 use crate::key::words_of;
-use crate::values::{Column, Form};
+use crate::values::{Column, Form, Value};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use datafusion::common::Result;
 use std::ops::Range;
@@ -85,7 +85,7 @@ pub(super) struct Vectors {
 }
 
 /// What an aggregate sees of a batch.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Loaded {
     values: Option<ScalarBuffer<u64>>,
     take: Option<BooleanBuffer>,
@@ -201,7 +201,7 @@ impl<const W: usize> Totals<'_, W> {
     }
 
     /// Appends what `result` says; null where no value was counted.
-    fn where_present<V: crate::values::Value>(
+    fn where_present<V: Value>(
         &self,
         present: Option<usize>,
         column: &mut Column,

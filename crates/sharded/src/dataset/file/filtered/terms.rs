@@ -40,7 +40,7 @@ pub(super) struct Term {
 /// What a term says of the values of a dictionary.
 struct Verdicts {
     dictionary: ArrayData,
-    of_values: BooleanBuffer,
+    of_values: Vec<bool>,
     of_null: bool,
 }
 
@@ -109,12 +109,13 @@ impl Term {
             Some(known) => known,
             None => Verdicts::new(rows.values(), &self.expr, &self.schema)?,
         };
-        let of_row = |key: &i32| verdicts.of_values.value(*key as usize);
-        let holds: BooleanBuffer = match rows.nulls() {
-            None => rows.keys().values().iter().map(of_row).collect(),
-            Some(_) => {
-                rows.keys().iter().map(|key| key.map_or(verdicts.of_null, |key| of_row(&key))).collect()
-            }
+        let of_row = |row: usize| verdicts.of_values[rows.keys().values()[row] as usize];
+        let holds = match rows.nulls() {
+            None => BooleanBuffer::collect_bool(rows.len(), of_row),
+            Some(nulls) => BooleanBuffer::collect_bool(rows.len(), |row| match nulls.is_valid(row) {
+                true => of_row(row),
+                false => verdicts.of_null,
+            }),
         };
         self.known = Some(verdicts);
         Some(holds)
@@ -130,10 +131,10 @@ impl Verdicts {
             let nullable = schema.field(0).clone().with_nullable(true);
             let values = RecordBatch::try_new(Arc::new(Schema::new(vec![nullable])), vec![values]).ok()?;
             let holds = term.evaluate(&values).ok()?.into_array(length).ok()?;
-            Some(without_nulls(holds.as_boolean()))
+            Some(without_nulls(holds.as_boolean()).iter().collect::<Vec<bool>>())
         };
         let of_values = of(Arc::clone(dictionary))?;
-        let of_null = of(new_null_array(dictionary.data_type(), 1))?.value(0);
+        let of_null = *of(new_null_array(dictionary.data_type(), 1))?.first()?;
         Some(Verdicts { dictionary: dictionary.to_data(), of_values, of_null })
     }
 }

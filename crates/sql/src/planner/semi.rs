@@ -1,0 +1,47 @@
+//! Semi joins that planning puts in: the rows of one plan that have a partner in another.
+//!
+//! The partners' columns get names that no row has, so that a plan may be its own partner.
+
+use datafusion::common::{Column, JoinConstraint, JoinType, NullEquality, Result};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection};
+use std::sync::Arc;
+
+/// The columns that the two sides of a join have to agree in; what is computed there is left out.
+pub(super) fn pairs(join: &Join) -> impl Iterator<Item = (&Column, &Column)> {
+    join.on.iter().filter_map(|(left, right)| Some((left.try_as_col()?, right.try_as_col()?)))
+}
+
+/// These columns of a plan, with which [`semi`] looks for partners.
+pub(super) fn partners(
+    plan: Arc<LogicalPlan>,
+    columns: impl IntoIterator<Item = Column>,
+) -> Result<LogicalPlan> {
+    let named = |(i, column)| Expr::Column(column).alias(name(i));
+    let columns = columns.into_iter().enumerate().map(named).collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, plan)?))
+}
+
+/// The rows that agree in `columns`, in their order, with one of the [`partners`].
+pub(super) fn semi(
+    rows: Arc<LogicalPlan>,
+    columns: impl IntoIterator<Item = Column>,
+    partners: LogicalPlan,
+    null_equality: NullEquality,
+) -> Result<LogicalPlan> {
+    let pair = |(i, column)| (Expr::Column(column), Expr::Column(Column::from_name(name(i))));
+    let on = columns.into_iter().enumerate().map(pair).collect();
+    Ok(LogicalPlan::Join(Join::try_new(
+        rows,
+        Arc::new(partners),
+        on,
+        None,
+        JoinType::LeftSemi,
+        JoinConstraint::On,
+        null_equality,
+        false,
+    )?))
+}
+
+fn name(i: usize) -> String {
+    format!("__partner_{i}")
+}
