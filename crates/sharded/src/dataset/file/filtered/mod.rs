@@ -160,14 +160,14 @@ impl Filtered {
         let each = |terms: &[Arc<dyn PhysicalExpr>]| {
             terms.iter().map(|term| Term::new(term, &schema)).collect::<Result<Vec<_>>>()
         };
-        let (required, hints) =
-            (steps(each(&terms.required)?), steps(self.by_number(span, each(&terms.hints)?)));
-        let comes_out: Vec<bool> = columns.iter().map(|c| first.binary_search(c).is_ok()).collect();
-        let (mut hints, comes_out) = with_wanted(hints, comes_out);
-        let (mut required, _) = with_wanted(required, comes_out);
-        let alone = required.iter().chain(&hints).flat_map(|step| &step.terms).filter_map(Term::alone);
-        let alone = alone.map(|at| columns[at]).collect();
+        let (required, hints) = (each(&terms.required)?, self.by_number(span, each(&terms.hints)?));
+        let alone = required.iter().chain(&hints).filter_map(Term::alone).map(|at| columns[at]).collect();
         let metadata = stored::encoded(&self.file, &self.narrow, span.group, &alone)?;
+        let read = metadata.schema().project(columns)?;
+        let in_steps = |terms: Vec<Term>| steps(terms.into_iter().map(|term| term.over(&read)).collect());
+        let comes_out: Vec<bool> = columns.iter().map(|c| first.binary_search(c).is_ok()).collect();
+        let (mut hints, comes_out) = with_wanted(in_steps(hints), comes_out);
+        let (mut required, _) = with_wanted(in_steps(required), comes_out);
         let places: Vec<usize> = first.iter().filter_map(|c| columns.binary_search(c).ok()).collect();
         let schema = Arc::new(schema.project(&places)?);
         let mut looked = Vec::new();

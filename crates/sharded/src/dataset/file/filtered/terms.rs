@@ -2,7 +2,7 @@
 //!
 //! Comparisons that cost little and cannot fail come first, whatever the order they were written in; those of one column
 //! are asked together. A term over one column that is kept as a dictionary is asked of each of its values once, not of
-//! each row.
+//! each row; all such terms are asked together.
 
 use super::super::parquet::File;
 use super::numbers::Numbers;
@@ -13,7 +13,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::prep_null_mask_filter;
-use datafusion::arrow::datatypes::{Int32Type, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Int32Type, Schema, SchemaRef};
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
@@ -70,6 +70,14 @@ impl Term {
     /// The term, with that.
     pub fn with_numbers(self, numbers: Option<Arc<Numbers>>) -> Term {
         Term { numbers, ..self }
+    }
+
+    /// The term, over columns that are read as these: where strings are dictionaries, to ask costs less.
+    pub fn over(self, read: &Schema) -> Term {
+        let encoded =
+            self.alone().is_some_and(|at| matches!(read.field(at).data_type(), DataType::Dictionary(..)));
+        let effort = if encoded && self.effort == Effort::Strings { Effort::Encoded } else { self.effort };
+        Term { effort, ..self }
     }
 
     /// The columns it is over.
@@ -146,7 +154,8 @@ pub(super) fn steps(mut terms: Vec<Term>) -> Vec<Vec<Term>> {
     for term in terms {
         let together = |step: &&mut Vec<Term>| {
             let first = &step[0];
-            term.effort < Effort::Strings && first.effort == term.effort && first.columns == term.columns
+            let alike = first.columns == term.columns && term.effort < Effort::Strings;
+            first.effort == term.effort && (alike || term.effort == Effort::Encoded)
         };
         match steps.iter_mut().find(together) {
             Some(step) => step.push(term),
@@ -160,6 +169,8 @@ pub(super) fn steps(mut terms: Vec<Term>) -> Vec<Vec<Term>> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Effort {
     Numbers,
+    /// Strings that are dictionaries. It costs less to ask of all rows than to move those that passed together.
+    Encoded,
     /// Of 16 bytes.
     Wide,
     Strings,
