@@ -21,7 +21,7 @@ use std::iter::repeat_n;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How many bytes of a column are computed at once.
+/// How many bytes of a column are computed at once: of all that a formula reads, a part of the nearest cache.
 const BLOCK: usize = 2048;
 
 /// What is computed of the arguments of a call.
@@ -219,6 +219,7 @@ fn side<'a, N: Whole>(
 }
 
 /// Appends what comes of each pair, and says whether none can be too large: digits are counted while numbers are read.
+/// What stands under a null counts too, which at worst makes a batch be computed with checks.
 fn each<N: Whole>(op: Operator, pairs: impl Iterator<Item = (N, N)>, out: &mut Vec<N>) -> bool {
     let (mut all_left, mut all_right) = (N::ZERO, N::ZERO);
     let pairs = pairs.map(|(left, right)| {
