@@ -10,6 +10,7 @@ mod branches;
 mod decimal;
 mod express;
 mod grouping;
+mod groups;
 mod integer;
 mod join;
 mod lifetime;

@@ -2,6 +2,7 @@
 //! depend on nothing but the order of the inputs (the design's page on distribution, §2.3).
 
 use super::branches::BranchesInOrder;
+use super::groups::NumbersByPlace;
 use super::sliding::computed_anew;
 use crate::analyze::observed;
 use crate::dataset::dataset;
@@ -58,6 +59,7 @@ fn deterministic(joins_tell: bool) -> SessionState {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.retain(|rule| !IDLE_RULES.contains(&rule.name()));
     rules.insert(0, Arc::new(BranchesInOrder));
+    rules.push(Arc::new(NumbersByPlace));
     SessionStateBuilder::new()
         .with_config(config)
         .with_default_features()

@@ -8,7 +8,7 @@ use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection};
 use std::fmt;
 use std::sync::Arc;
-use whimbrel_plan::estimate::drawn;
+use whimbrel_plan::estimate::{Estimate, drawn};
 use whimbrel_plan::nodes::{Movement, Scope};
 
 /// How a grouped aggregate is computed in shards.
@@ -135,9 +135,9 @@ impl Planner<'_> {
 
     /// The cost of the aggregate itself is added, which makes so many groups a shard.
     fn worked(&self, mut placed: Placed, aggregate: &Aggregate, groups: f64) -> Placed {
-        let rows = self.estimator.estimate(&aggregate.input).rows;
-        let each = if placed.spread == Spread::One { rows } else { rows / self.shards as f64 };
-        placed.cost += self.costs.aggregate(each, groups);
+        let known = self.estimator.estimate(&aggregate.input);
+        let each = if placed.spread == Spread::One { known.rows } else { known.rows / self.shards as f64 };
+        placed.cost += self.costs.aggregate(each, groups, numbers(aggregate, &known));
         placed
     }
 
@@ -167,8 +167,9 @@ impl Planner<'_> {
             Strategy::MachineFirst => groups / shards,
             _ => drawn(groups, rows / shards),
         };
+        let work = self.costs.aggregate(rows / shards, each, numbers(&parts, &input.estimate));
         let mut placed = self.step(input, parts, each * shards);
-        placed.cost += self.costs.aggregate(rows / shards, each);
+        placed.cost += work;
         let key: Vec<Column> =
             placed.plan.schema().columns().into_iter().take(aggregate.group_expr.len()).collect();
         if strategy == Strategy::LocalThenMachine {
@@ -192,9 +193,10 @@ impl Planner<'_> {
         let rows = if last { equal(parts.plan.clone(), key)? } else { parts.plan.clone() };
         let aggregate = Aggregate::try_new(Arc::new(rows), group, split.together.clone())?;
         let shards = if parts.spread == Spread::One { 1.0 } else { self.shards as f64 };
-        let rows = parts.estimate.rows;
+        let known = numbers(&aggregate, &parts.estimate);
+        let work = self.costs.aggregate(parts.estimate.rows / shards, groups / shards, known);
         let mut placed = self.step(parts, aggregate, groups);
-        placed.cost += self.costs.aggregate(rows / shards, groups / shards);
+        placed.cost += work;
         Ok(placed)
     }
 
@@ -202,7 +204,7 @@ impl Planner<'_> {
     fn step(&self, input: Placed, aggregate: Aggregate, rows: f64) -> Placed {
         let plan = LogicalPlan::Aggregate(aggregate);
         let estimate = self.estimator.of_inputs(&plan, vec![input.estimate]);
-        let estimate = whimbrel_plan::estimate::Estimate { rows, ..estimate }.with_rows(rows);
+        let estimate = Estimate { rows, ..estimate }.with_rows(rows);
         Placed { plan, spread: input.spread, estimate, bytes: input.bytes, cost: input.cost }
     }
 
@@ -216,4 +218,12 @@ impl Planner<'_> {
         let estimate = self.estimator.of_inputs(&whole, vec![estimate]);
         Ok(Placed { plan: whole, spread: placed.spread, estimate, bytes: placed.bytes, cost: placed.cost })
     }
+}
+
+/// Between which numbers the key of an aggregate over such rows is, if it is one whole number.
+fn numbers(aggregate: &Aggregate, rows: &Estimate) -> Option<(f64, f64)> {
+    let [key] = aggregate.group_expr.as_slice() else { return None };
+    let at = aggregate.input.schema().maybe_index_of_column(key.try_as_col()?)?;
+    let is_whole = aggregate.input.schema().field(at).data_type().is_integer();
+    rows.columns.get(at)?.range.filter(|_| is_whole)
 }

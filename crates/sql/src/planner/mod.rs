@@ -11,12 +11,13 @@
 //!
 //! Layers, bottom up: `cost`, `placed` (a plan and where its rows are); `ranges` (tables that lie together); `leaf`,
 //! `aggregate` with `split`, `join` with `partners`, one family of nodes each; `candidates` (all ways to run a query).
-//! Before that, `join_order`, `reduce`, `prefilter` (by `semi` joins) and `share` turn the plan into one with less work,
-//! whatever the number of shards.
+//! Before that, `join_order`, `reduce`, `reuse` and `prefilter` (by `semi` joins), `eager` and `share` turn the plan into one
+//! with less work, whatever the number of shards.
 
 mod aggregate;
 mod candidates;
 mod cost;
+mod eager;
 mod join;
 mod join_order;
 mod leaf;
@@ -25,6 +26,7 @@ mod placed;
 mod prefilter;
 mod ranges;
 mod reduce;
+mod reuse;
 mod semi;
 mod share;
 mod split;
@@ -75,7 +77,8 @@ pub(crate) fn simplified(state: &SessionState, plan: LogicalPlan) -> Result<Logi
         return Ok(plan);
     }
     let ordered = join_order::ordered(plan)?;
-    let reduced = prefilter::prefiltered(reduce::reduced(ordered)?)?;
+    let reduced = reuse::reused(reduce::reduced(ordered)?)?;
+    let reduced = eager::summed(prefilter::prefiltered(reduced)?)?;
     // Columns that were needed only for the old order are dropped.
     let narrow = Optimizer::with_rules(vec![Arc::new(OptimizeProjections::new())]);
     let context = OptimizerContext::new_with_config_options(Arc::clone(state.config_options()));

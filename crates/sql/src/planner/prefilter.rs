@@ -81,7 +81,7 @@ fn left_out(
 }
 
 /// Whether these are rows as they are read, which are left out while they are.
-fn is_read(plan: &LogicalPlan) -> bool {
+pub(super) fn is_read(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::TableScan(_) => true,
         LogicalPlan::Extension(_) => match node(plan) {

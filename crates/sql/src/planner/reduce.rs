@@ -50,7 +50,8 @@ fn narrower(join: &Join) -> Result<Option<Join>> {
     Ok(None)
 }
 
-fn over(join: &Join, left: Arc<LogicalPlan>, right: Arc<LogicalPlan>) -> Result<Join> {
+/// The same join of other inputs.
+pub(super) fn over(join: &Join, left: Arc<LogicalPlan>, right: Arc<LogicalPlan>) -> Result<Join> {
     let (on, filter) = (join.on.clone(), join.filter.clone());
     Join::try_new(
         left,

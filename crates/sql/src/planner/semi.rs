@@ -42,6 +42,17 @@ pub(super) fn semi(
     )?))
 }
 
+/// The plan that the partners of a [`semi`] join are of, if they are told by one column, and that column.
+pub(super) fn partner(join: &Join) -> Option<(&LogicalPlan, &Column)> {
+    let (LogicalPlan::Projection(partners), JoinType::LeftSemi) = (join.right.as_ref(), join.join_type) else {
+        return None;
+    };
+    match partners.expr.as_slice() {
+        [Expr::Alias(alias)] if alias.name == name(0) => Some((&partners.input, alias.expr.try_as_col()?)),
+        _ => None,
+    }
+}
+
 fn name(i: usize) -> String {
     format!("__partner_{i}")
 }

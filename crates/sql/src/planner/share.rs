@@ -4,6 +4,7 @@
 //! join, of which each keeps what it needs. Here both keep what either needs, and drop the rest above it.
 
 use super::leaf::is_whole;
+use super::semi::partner;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{
@@ -14,11 +15,17 @@ use std::sync::Arc;
 use whimbrel_plan::node;
 use whimbrel_plan::nodes::{Exchange, Node, extension};
 
-/// The plan in which joins are equal that can be.
+/// The plan in which joins are equal that can be: rows that were picked by their partners wherever they are, other joins
+/// where they are not a part of a larger one.
 pub(super) fn shared(plan: LogicalPlan) -> Result<LogicalPlan> {
+    equal(equal(plan, is_picked)?, is_join_of_rows)
+}
+
+/// The plan in which these joins are equal that can be.
+fn equal(plan: LogicalPlan, is_one: impl Fn(&LogicalPlan) -> bool) -> Result<LogicalPlan> {
     let mut joins = Vec::new();
     plan.apply(|plan| {
-        Ok(match is_join_of_rows(plan) {
+        Ok(match is_one(plan) {
             true => {
                 joins.push(plan);
                 TreeNodeRecursion::Jump
@@ -47,7 +54,7 @@ pub(super) fn shared(plan: LogicalPlan) -> Result<LogicalPlan> {
     // The walk meets the same joins in the same order.
     let mut kind_of = kind_of.into_iter();
     plan.transform_down(|plan| {
-        if !is_join_of_rows(&plan) {
+        if !is_one(&plan) {
             return Ok(Transformed::no(plan));
         }
         let kind = kind_of.next().and_then(|kind| kinds.get(kind)).filter(|(_, times)| *times > 1);
@@ -75,6 +82,10 @@ fn only(plan: &LogicalPlan, columns: &DFSchema) -> Result<LogicalPlan> {
     }
     let columns = columns.columns().into_iter().map(Expr::Column).collect();
     Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(plan.clone()))?))
+}
+
+fn is_picked(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Join(join) if partner(join).is_some()) && is_join_of_rows(plan)
 }
 
 /// Whether a plan joins rows of tables and computes nothing of them.
@@ -117,7 +128,7 @@ fn keeps(projection: &Projection) -> bool {
 }
 
 /// The plan that keeps the columns of both, if they are the same but for these.
-fn both(one: &LogicalPlan, other: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+pub(super) fn both(one: &LogicalPlan, other: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     use LogicalPlan as P;
     let of_inputs =
         |one: &LogicalPlan, other: &LogicalPlan| -> Result<_> { Ok(both(one, other)?.map(Arc::new)) };
@@ -174,7 +185,7 @@ fn alike(one: &Join, other: &Join) -> bool {
 }
 
 /// Whether columns keep their names.
-fn drops(projection: &Projection) -> bool {
+pub(super) fn drops(projection: &Projection) -> bool {
     projection.expr.iter().all(|expr| expr.try_as_col().is_some())
 }
 

@@ -5,7 +5,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::functions_aggregate::sum::sum_udaf;
-use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
+use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::utils::COUNT_STAR_EXPANSION;
 use datafusion::logical_expr::{Aggregate, AggregateUDF, Expr, ExprSchemable, cast};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Split {
             return Ok(None);
         }
         let whole = match call.func.name() {
-            "count" => self.part(place, "n", call.clone(), sum_udaf()),
+            "count" => self.part(place, "n", of_rows(call, input)?, sum_udaf()),
             "sum" => self.part(place, "sum", call.clone(), sum_udaf()),
             "min" | "max" | "bool_and" | "bool_or" | "bit_and" | "bit_or" | "bit_xor" => {
                 self.part(place, "part", call.clone(), Arc::clone(&call.func))
@@ -66,16 +66,8 @@ impl Split {
                 };
                 let sum = AggregateFunction { func: sum_udaf(), params: params.clone() };
                 let sum = self.part(place, "sum", sum, sum_udaf());
-                // Values that cannot be null are as many as there are rows, and rows are counted once.
-                let counted = if of.nullable(input)? {
-                    params.args.clone()
-                } else {
-                    vec![Expr::Literal(COUNT_STAR_EXPANSION, None)]
-                };
-                let counted = AggregateFunction {
-                    func: count_udaf(),
-                    params: AggregateFunctionParams { args: counted, ..params.clone() },
-                };
+                let counted = AggregateFunction { func: count_udaf(), params: params.clone() };
+                let counted = of_rows(&counted, input)?;
                 let n = self.part(place, "n", counted, sum_udaf());
                 return Ok(Some(cast(sum / cast(n, exact), wanted.clone())));
             }
@@ -107,4 +99,14 @@ impl Split {
         self.together.push(Expr::AggregateFunction(sum).alias(&name));
         column
     }
+}
+
+/// What counts values that cannot be null counts rows, and rows are counted once.
+fn of_rows(count: &AggregateFunction, input: &DFSchema) -> Result<AggregateFunction> {
+    let mut count = count.clone();
+    let nullable = count.params.args.iter().map(|of| of.nullable(input));
+    if !nullable.collect::<Result<Vec<_>>>()?.contains(&true) {
+        count.params.args = vec![Expr::Literal(COUNT_STAR_EXPANSION, None)];
+    }
+    Ok(count)
 }

@@ -123,7 +123,7 @@ fn how_few_rows_stay_is_a_setting() {
 
 #[test]
 fn the_candidates_have_the_strategies_of_the_paper() {
-    let sql = "select name, count(*) as n, min(x) as least, avg(x * 1.5) as mean
+    let sql = "select name, count(*) as n, min(x + names.id) as least, avg(x * 1.5) as mean
                from facts join names on g = names.id group by name";
     let ways = facts(10).candidates(sql).unwrap();
     assert!(ways[0].chosen && ways[1..].iter().all(|way| !way.chosen));
@@ -196,4 +196,74 @@ fn joins_that_differ_in_their_columns_are_one() {
     let plan = analyze::explain(&query(&mut session, &sql), &Options::default()).unwrap().text(false);
     assert_eq!(plan.matches("join on").count(), 1, "{plan}");
     all_agree(&session.candidates(&sql).unwrap());
+}
+
+/// Rows of two tables: `few` keys, which are whole numbers from 0 on, and `many` rows with such keys and values.
+fn few_and_many(few: i64, keys: i64) -> Session {
+    let mut session = session();
+    session.set_shards(Some(3));
+    let column = |rows: i64, of: &dyn Fn(i64) -> Option<i64>| -> ArrayRef {
+        Arc::new(Int64Array::from_iter((0..rows).map(of)))
+    };
+    let kind = |i: i64| Some(i % 3);
+    let few = vec![("k", column(few, &|i| Some(i))), ("kind", column(few, &kind))];
+    let value = |i: i64| (i % 7 != 0).then_some(i % 1000);
+    let many = vec![("mk", column(ROWS, &|i| Some(i * 7919 % keys))), ("x", column(ROWS, &value))];
+    session.register("few", memory(few)).unwrap();
+    session.register("many", memory(many)).unwrap();
+    session
+}
+
+#[test]
+fn rows_are_summed_up_before_they_are_joined() {
+    let calls = "count(x) as n, sum(x) as s, min(x) as least, avg(x * 1.5) as mean";
+    for (kind, sql) in [
+        ("left join", format!("select k, {calls} from few left join many on k = mk group by k")),
+        ("join", format!("select k, count(*) as lines, {calls} from many join few on k = mk group by k")),
+        ("join", format!("select kind, {calls} from few join many on k = mk group by kind")),
+        ("right join", format!("select k, {calls} from many right join few on k = mk group by k")),
+    ] {
+        // Half of the keys that the left join keeps have no rows.
+        let mut session = few_and_many(2_000, if kind == "join" { 2_000 } else { 1_000 });
+        let plan = chosen(&mut session, &sql);
+        let parts = plan.split(kind).last().unwrap();
+        assert!(parts.contains("aggregate by many.mk"), "{plan}");
+        all_agree(&session.candidates(&sql).unwrap());
+        let at_once = sql.replace("group by", "where k + coalesce(mk, 0) >= 0 group by");
+        assert_eq!(rows(&query(&mut session, &sql)), rows(&query(&mut session, &at_once)), "{sql}");
+    }
+}
+
+#[test]
+fn rows_are_joined_first_where_that_is_less_work() {
+    for (keys, sql) in [
+        // The join throws most rows away.
+        (20_000, "select k, sum(x) as s from few join many on k = mk group by k"),
+        // Hardly any rows go together.
+        (ROWS, "select k, sum(x) as s from few right join many on k = mk group by k"),
+        // Rows without a partner are counted, and what is of both sides is not of one.
+        (1_000, "select k, count(*) as n from few left join many on k = mk group by k"),
+        (1_000, "select k, sum(x + kind) as s from few left join many on k = mk group by k"),
+        (1_000, "select k, count(distinct x) as n from few left join many on k = mk group by k"),
+    ] {
+        let plan = chosen(&mut few_and_many(2_000, keys), sql);
+        assert!(!plan.contains("aggregate by many.mk"), "{plan}");
+    }
+}
+
+#[test]
+fn rows_that_were_picked_for_a_subquery_are_picked_once() {
+    let mut session = few_and_many(20_000, 20_000);
+    let sql = "select k, x from few join many on k = mk
+               where kind = 1 and k < 100 and x >= (select avg(x) from many where mk = k)";
+    let picks = |session: &mut Session, sql: &str| {
+        let plan = analyze::explain(&query(session, sql), &Options::default()).unwrap().text(false);
+        (plan.matches("where exists on __partner_0").count(), plan)
+    };
+    let (once, plan) = picks(&mut session, sql);
+    assert_eq!(once, 1, "{plan}");
+    all_agree(&session.candidates(sql).unwrap());
+    let other_rows = sql.replace("from many where mk = k", "from many where mk = k and x < 500");
+    let (_, plan) = picks(&mut session, &other_rows);
+    assert!(!plan.contains("again"), "{plan}");
 }

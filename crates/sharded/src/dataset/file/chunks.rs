@@ -3,11 +3,12 @@
 //! Invariant: of each column at most one block is held, that of the page which was read last.
 
 use super::fetching::Bytes;
+use super::memory::Block;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 use std::fs::File;
-use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::io::{Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -70,10 +71,18 @@ impl Reading {
     /// These bytes of the file, fewer if it ends before.
     fn read(&mut self, range: Range<u64>) -> Result<Bytes> {
         let wanted = range.end.saturating_sub(range.start);
-        let mut block = Vec::with_capacity(wanted as usize);
+        let mut block = Block::new(wanted as usize);
         self.file.seek(SeekFrom::Start(range.start))?;
-        (&self.file).take(wanted).read_to_end(&mut block)?;
-        Ok(block.into())
+        let mut read = 0;
+        while read < block.bytes().len() {
+            match self.file.read(&mut block.bytes()[read..]) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(block.share(read))
     }
 }
 

@@ -13,6 +13,8 @@ mod filtered;
 mod ipc;
 mod json;
 mod location;
+mod memory;
+mod pages;
 mod parquet;
 mod ranges;
 mod statistics;

@@ -4,6 +4,7 @@ use super::chunks::Chunks;
 use super::fetching::Fetching;
 use super::filtered::Span;
 use super::location::{Input, Location, Object};
+use super::pages::{Pages, rows};
 use super::waiting::{driver, wait_for};
 use super::{Opened, Unit};
 use crate::dataset::Reader;
@@ -13,9 +14,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, Statistics, exec_err};
 use futures::StreamExt;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
-};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -158,14 +157,8 @@ pub(super) fn read(
     match file.location.open_here()? {
         Some(input) => {
             let input = Chunks::new(input, &file.metadata, &groups).map_err(|e| in_place(&location, e))?;
-            let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(input, file.metadata.clone())
-                .with_row_groups(groups)
-                .with_batch_size(batch_rows)
-                .with_offset(offset)
-                .with_limit(limit)
-                .with_projection(mask)
-                .build()
-                .map_err(|e| in_place(&location, e))?;
+            let pages = Pages { metadata: &file.metadata, groups: &groups, columns: mask, batch_rows };
+            let batches = pages.read(input, rows(offset, limit)).map_err(|e| in_place(&location, e))?;
             Ok(Box::new(Batches { location, batches, order }))
         }
         None => {

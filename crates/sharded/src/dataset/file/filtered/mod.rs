@@ -13,6 +13,7 @@ mod stored;
 mod terms;
 
 use super::chunks::Chunks;
+use super::pages::{Pages, rows};
 use super::parquet::{File, order};
 use crate::dataset::{Predicate, Reader};
 use crate::error::in_place;
@@ -28,9 +29,7 @@ use datafusion::physical_expr::expressions::Column as Place;
 use datafusion::physical_expr::utils::collect_columns;
 use numbers::Numbers;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
-};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
 use pruning::Pruning;
 use sieve::Sieve;
 use std::collections::{BTreeSet, VecDeque};
@@ -247,16 +246,11 @@ impl Filtered {
             return exec_err!("`{location}` is not a file of this machine");
         };
         let input = Chunks::new(input, &metadata, &[span.group]).map_err(|e| in_place(&location, e))?;
-        let mask = ProjectionMask::roots(metadata.parquet_schema(), columns.iter().copied());
-        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, metadata)
-            .with_row_groups(vec![span.group])
-            .with_batch_size(self.batch_rows)
-            .with_projection(mask);
-        builder = match selection {
-            Some(selection) => builder.with_row_selection(selection),
-            None => builder.with_offset(span.offset).with_limit(span.length),
-        };
-        let reader: ParquetRecordBatchReader = builder.build().map_err(|e| in_place(&location, e))?;
+        let columns = ProjectionMask::roots(metadata.parquet_schema(), columns.iter().copied());
+        let pages =
+            Pages { metadata: &metadata, groups: &[span.group], columns, batch_rows: self.batch_rows };
+        let selection = selection.unwrap_or_else(|| rows(span.offset, span.length));
+        let reader = pages.read(input, selection).map_err(|e| in_place(&location, e))?;
         Ok(Box::new(reader.map(move |rows| rows.map_err(|e| in_place(&location, e)))))
     }
 }
