@@ -3,13 +3,14 @@
 //! `select a.k, count(b.x) from a left join b on a.k = b.k group by a.k` makes a part of each group of the rows of `b` that
 //! agree in what they are joined and grouped by, joins the parts, and puts them together (Yan and Larson 1995: eager
 //! aggregation). It does so if the join keeps about all rows and each part has several: rows that a join throws away are
-//! not worth a sum.
+//! not worth a sum. Of rows that are only asked whether they are there, each is there once.
 
 use super::reduce::over;
+use super::semi::partner;
 use super::share::{both, drops};
 use super::split::Split;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, JoinType, Result};
+use datafusion::common::{Column, ExprSchema, JoinType, Result};
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::{Aggregate, Expr, Join, LogicalPlan, Projection, lit};
 use std::sync::Arc;
@@ -35,9 +36,37 @@ pub(super) fn summed(plan: LogicalPlan) -> Result<LogicalPlan> {
             Some(plan) => Ok(Transformed::yes(plan)),
             None => Ok(Transformed::no(plan)),
         },
+        LogicalPlan::Join(join) => match once(join)? {
+            Some(join) => Ok(Transformed::yes(LogicalPlan::Join(join))),
+            None => Ok(Transformed::no(plan)),
+        },
         _ => Ok(Transformed::no(plan)),
     })
     .data()
+}
+
+/// A join that only asks whether there is a partner, of partners that are each there once. It is worth it for whole numbers,
+/// which are found by their places. Those that planning put in ask few rows.
+fn once(join: &Join) -> Result<Option<Join>> {
+    let side = match join.join_type {
+        JoinType::LeftSemi | JoinType::LeftAnti => Side::Right,
+        JoinType::RightSemi | JoinType::RightAnti => Side::Left,
+        _ => return Ok(None),
+    };
+    let many = side.of(join);
+    let asks = join.filter.is_none() && !join.null_aware && partner(join).is_none();
+    let key = side.keys(join).filter(|_| asks);
+    let Some([key]) = key.as_deref() else { return Ok(None) };
+    let field = many.schema().index_of_column(key).map(|at| many.schema().field(at))?;
+    if !field.data_type().is_integer() {
+        return Ok(None);
+    }
+    let keys = Aggregate::try_new(Arc::clone(many), vec![Expr::Column(key.clone())], vec![])?;
+    let keys = Arc::new(LogicalPlan::Aggregate(keys));
+    match is_fewer(&keys, many) {
+        true => side.replaced(join, keys).map(Some),
+        false => Ok(None),
+    }
 }
 
 /// The aggregate of a join as one of parts of the side that all of its calls are about.
@@ -64,9 +93,14 @@ fn is_wanted_again(join: &Join, joins: &[LogicalPlan]) -> Result<bool> {
 fn joined(plan: &LogicalPlan) -> Option<&Join> {
     match plan {
         LogicalPlan::Projection(projection) if drops(projection) => joined(&projection.input),
-        LogicalPlan::Join(join) if join.filter.is_none() && !join.null_aware => Some(join),
+        LogicalPlan::Join(join) if join.filter.is_none() && keeps_pairs(join.join_type) => Some(join),
         _ => None,
     }
+}
+
+/// Whether a join gives pairs of rows.
+fn keeps_pairs(kind: JoinType) -> bool {
+    matches!(kind, JoinType::Inner | JoinType::Left | JoinType::Right)
 }
 
 fn in_parts_of(
@@ -82,6 +116,12 @@ fn in_parts_of(
     key.extend(grouped.iter().filter(|column| many.schema().has_column(column)).map(|c| (*c).clone()));
     key.sort();
     key.dedup();
+    // A group of 0 and -0 is a group of one of them.
+    let is_float =
+        |column: &Column| many.schema().field_from_column(column).map(|f| f.data_type().is_floating());
+    if key.iter().map(is_float).collect::<Result<Vec<_>>>()?.contains(&true) {
+        return Ok(None);
+    }
     let key: Vec<Expr> = key.into_iter().map(Expr::Column).collect();
     let own = Aggregate::try_new(Arc::clone(many), key.clone(), aggregate.aggr_expr.clone())?;
     let Some(split) = Split::of(&own)? else { return Ok(None) };
@@ -90,18 +130,20 @@ fn in_parts_of(
     if !is_worth_it(join, many, &parts) {
         return Ok(None);
     }
-    let joined = match side {
-        Side::Left => over(join, parts, Arc::clone(&join.right))?,
-        Side::Right => over(join, Arc::clone(&join.left), parts)?,
-    };
+    let joined = side.replaced(join, parts)?;
     together(aggregate, joined, split, side.may_be_missing(join)).map(Some)
 }
 
 fn is_worth_it(join: &Join, many: &LogicalPlan, parts: &LogicalPlan) -> bool {
     let estimator = Estimator::default();
-    let rows = |plan| estimator.estimate(plan).rows;
-    let whole = LogicalPlan::Join(join.clone());
-    rows(&whole) >= KEPT * rows(many) && rows(parts) * ROWS <= rows(many)
+    let joined = estimator.estimate(&LogicalPlan::Join(join.clone())).rows;
+    joined >= KEPT * estimator.estimate(many).rows && is_fewer(parts, many)
+}
+
+/// Whether each part has several rows.
+fn is_fewer(parts: &LogicalPlan, many: &LogicalPlan) -> bool {
+    let estimator = Estimator::default();
+    estimator.estimate(parts).rows * ROWS <= estimator.estimate(many).rows
 }
 
 /// The groups, of parts that were joined.
@@ -139,6 +181,14 @@ impl Side {
         }
     }
 
+    /// The join of other rows on this side.
+    fn replaced(self, join: &Join, rows: Arc<LogicalPlan>) -> Result<Join> {
+        match self {
+            Side::Left => over(join, rows, Arc::clone(&join.right)),
+            Side::Right => over(join, Arc::clone(&join.left), rows),
+        }
+    }
+
     /// Whether rows of the other side come out of the join without one of this side.
     fn may_be_missing(self, join: &Join) -> bool {
         match self {
@@ -149,9 +199,6 @@ impl Side {
 
     /// Its columns that the other side's have to equal; none if something is computed of them.
     fn keys(self, join: &Join) -> Option<Vec<Column>> {
-        if !matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right) {
-            return None;
-        }
         let own = join.on.iter().map(|(left, right)| match self {
             Side::Left => left,
             Side::Right => right,
@@ -159,12 +206,31 @@ impl Side {
         own.map(|key| key.try_as_col().cloned()).collect()
     }
 
-    /// Whether a call is about nothing but rows of this side.
+    /// Whether a call is about nothing but rows of this side, and takes no notice of a row that is missing.
     fn serves(self, call: &Expr, join: &Join) -> bool {
-        let columns = call.column_refs();
         let own = self.of(join).schema();
-        // A row that has no partner counts as a row.
-        let counts_all = columns.is_empty() && self.may_be_missing(join);
-        !counts_all && !call.is_volatile() && columns.into_iter().all(|column| own.has_column(column))
+        let is_own = call.column_refs().into_iter().all(|column| own.has_column(column));
+        is_own && !call.is_volatile() && !(self.may_be_missing(join) && notices_nulls(call))
+    }
+}
+
+/// Whether a call may be something else for one more row whose columns are all null.
+fn notices_nulls(call: &Expr) -> bool {
+    match call.clone().unalias() {
+        Expr::AggregateFunction(call) => !call.params.args.iter().any(is_null_of_nulls),
+        _ => true,
+    }
+}
+
+/// Whether an expression is null wherever its columns are.
+fn is_null_of_nulls(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(_) => true,
+        Expr::Cast(cast) => is_null_of_nulls(&cast.expr),
+        Expr::Negative(of) => is_null_of_nulls(of),
+        Expr::BinaryExpr(binary) if binary.op.is_numerical_operators() => {
+            is_null_of_nulls(&binary.left) || is_null_of_nulls(&binary.right)
+        }
+        _ => false,
     }
 }

@@ -5,7 +5,7 @@
 use super::Planner;
 use super::join::Side;
 use super::placed::{Placed, Spread};
-use super::semi::{partners, semi};
+use super::semi::{is_by_chance, partners, semi};
 use super::together::matching;
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::Join;
@@ -32,6 +32,9 @@ impl Planner<'_> {
             Side::Left => (&join.left, &join.right),
             Side::Right => (&join.right, &join.left),
         };
+        if is_by_chance(others)? {
+            return Ok(None);
+        }
         let pairs = key.iter().cloned().map(|(left, right)| match side {
             Side::Left => (left, right),
             Side::Right => (right, left),

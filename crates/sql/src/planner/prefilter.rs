@@ -6,7 +6,7 @@
 
 use super::leaf::is_whole;
 use super::reduce::narrowest;
-use super::semi::{pairs, partners, semi};
+use super::semi::{is_by_chance, pairs, partners, semi};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, JoinType, NullEquality, Result};
 use datafusion::logical_expr::{Join, LogicalPlan};
@@ -53,7 +53,7 @@ fn left_out(
     few: &LogicalPlan,
     pairs: &[(&Column, &Column)],
 ) -> Result<Option<LogicalPlan>> {
-    if !is_read(many) {
+    if !is_read(many) || is_by_chance(few)? {
         return Ok(None);
     }
     let estimator = Estimator::default();

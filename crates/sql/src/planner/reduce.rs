@@ -4,7 +4,7 @@
 //! (select k from few) group by k)`: of the rows of `many` only those of wanted groups are aggregated. What a magic set
 //! is to a recursive query (Mumick et al. 1990), `few` is to this one. It is computed once: both uses are equal.
 
-use super::semi::{pairs, partners, semi};
+use super::semi::{is_by_chance, pairs, partners, semi};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, JoinType, NullEquality, Result};
 use datafusion::logical_expr::{Aggregate, Join, LogicalPlan};
@@ -76,7 +76,7 @@ fn fewer_groups<'a>(
     let rows = |plan| estimator.estimate(plan).rows;
     let at_most = rows(side) / TIMES;
     let pairs: Vec<(&Column, &Column)> = pairs(join).map(sides).collect();
-    if pairs.is_empty() || rows(few) > at_most {
+    if pairs.is_empty() || rows(few) > at_most || is_by_chance(few)? {
         return Ok(None);
     }
     Ok(inside(side, &pairs, &Few { plan: few, at_most })?.map(Arc::new))

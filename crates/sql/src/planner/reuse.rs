@@ -93,7 +93,8 @@ impl Picked {
             if plan == self.few {
                 return Ok(Transformed::new(plan, false, TreeNodeRecursion::Jump));
             }
-            if is_read(&plan) && plan.schema().has_column(&self.column) && both(&self.table, &plan)?.is_some() {
+            if is_read(&plan) && plan.schema().has_column(&self.column) && both(&self.table, &plan)?.is_some()
+            {
                 let column = [self.column.clone()];
                 let nulls = NullEquality::NullEqualsNothing;
                 let picked = semi(Arc::new(plan), column, self.partners.clone(), nulls)?;

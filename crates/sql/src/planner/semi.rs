@@ -2,6 +2,7 @@
 //!
 //! The partners' columns get names that no row has, so that a plan may be its own partner.
 
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, JoinConstraint, JoinType, NullEquality, Result};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection};
 use std::sync::Arc;
@@ -9,6 +10,11 @@ use std::sync::Arc;
 /// The columns that the two sides of a join have to agree in; what is computed there is left out.
 pub(super) fn pairs(join: &Join) -> impl Iterator<Item = (&Column, &Column)> {
     join.on.iter().filter_map(|(left, right)| Some((left.try_as_col()?, right.try_as_col()?)))
+}
+
+/// Whether a plan may give other rows when it is asked again: it cannot be asked for partners beside its other use.
+pub(super) fn is_by_chance(plan: &LogicalPlan) -> Result<bool> {
+    plan.exists(|plan| Ok(plan.expressions().iter().any(Expr::is_volatile)))
 }
 
 /// These columns of a plan, with which [`semi`] looks for partners.
@@ -44,7 +50,8 @@ pub(super) fn semi(
 
 /// The plan that the partners of a [`semi`] join are of, if they are told by one column, and that column.
 pub(super) fn partner(join: &Join) -> Option<(&LogicalPlan, &Column)> {
-    let (LogicalPlan::Projection(partners), JoinType::LeftSemi) = (join.right.as_ref(), join.join_type) else {
+    let (LogicalPlan::Projection(partners), JoinType::LeftSemi) = (join.right.as_ref(), join.join_type)
+    else {
         return None;
     };
     match partners.expr.as_slice() {

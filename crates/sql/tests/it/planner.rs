@@ -245,9 +245,43 @@ fn rows_are_joined_first_where_that_is_less_work() {
         (1_000, "select k, count(*) as n from few left join many on k = mk group by k"),
         (1_000, "select k, sum(x + kind) as s from few left join many on k = mk group by k"),
         (1_000, "select k, count(distinct x) as n from few left join many on k = mk group by k"),
+        // A row that is missing adds to the sum.
+        (1_000, "select k, sum(coalesce(x, 1)) as s from few left join many on k = mk group by k"),
+        (1_000, "select k, bool_or(x is null) as s from few left join many on k = mk group by k"),
     ] {
         let plan = chosen(&mut few_and_many(2_000, keys), sql);
         assert!(!plan.contains("aggregate by many.mk"), "{plan}");
+    }
+}
+
+#[test]
+fn rows_by_chance_are_nobodys_partners() {
+    for sql in [
+        "select k, s from (select k from few where random() < 0.5 and k < 50) f
+         join (select mk, sum(x) as s from many group by mk) m on k = mk",
+        "select x from (select k, kind from few where random() < 0.5 and k < 50) f
+         join many on k = mk and kind = x",
+        "select k from few where kind > random() * 2 and k < 50 and not exists (select 1 from many where mk = k)",
+    ] {
+        let mut session = few_and_many(20_000, 20_000);
+        let plan = chosen(&mut session, sql);
+        assert!(!plan.contains("__partner_"), "{plan}");
+    }
+}
+
+#[test]
+fn partners_are_asked_for_once() {
+    for (keys, sql, once) in [
+        (1_000, "select k from few where not exists (select 1 from many where mk = k)", true),
+        (1_000, "select k from few where k in (select mk from many)", true),
+        // Hardly any partner is there twice, and here each row counts.
+        (ROWS, "select k from few where not exists (select 1 from many where mk = k)", false),
+        (1_000, "select k from few where not exists (select 1 from many where mk = k and x > kind)", false),
+    ] {
+        let mut session = few_and_many(2_000, keys);
+        let plan = chosen(&mut session, sql);
+        assert_eq!(plan.contains("aggregate by"), once, "{plan}");
+        all_agree(&session.candidates(sql).unwrap());
     }
 }
 

@@ -120,7 +120,9 @@ impl Unpacked {
         let length = decompress_len(packed).map_err(failed)?;
         if length > packed.len().saturating_mul(MOST_FROM_A_BYTE) {
             let of = packed.len();
-            return Err(ParquetError::General(format!("a page of {of} bytes cannot be unpacked to {length}")));
+            return Err(ParquetError::General(format!(
+                "a page of {of} bytes cannot be unpacked to {length}"
+            )));
         }
         let mut block = Block::new(plain.len() + length);
         let (levels, values) = block.bytes().split_at_mut(plain.len());

@@ -240,7 +240,8 @@ mod tests {
         let far = [vec![Some(1), None, Some(4)], some([i64::MAX, 4]), vec![None, Some(i64::MIN), Some(1)]];
         check(DataType::Int64, &far, false);
         check(DataType::UInt32, &[some([u32::MAX.into(), 9]), some([9])], false);
-        let more_places_with_more_rows: Vec<_> = (0..9).map(|at| some((0..70_000).map(|i| at * 70_000 + i))).collect();
+        let more_places_with_more_rows: Vec<_> =
+            (0..9).map(|at| some((0..70_000).map(|i| at * 70_000 + i))).collect();
         check(DataType::Int32, &more_places_with_more_rows, true);
     }
 }
