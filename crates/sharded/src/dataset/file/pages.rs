@@ -170,3 +170,86 @@ impl Iterator for Unpacked {
         self.get_next_page().transpose()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+    use datafusion::arrow::compute::concat_batches;
+    use parquet::arrow::ArrowWriter;
+    use parquet::arrow::arrow_reader::ArrowReaderOptions;
+    use parquet::file::properties::{WriterProperties, WriterVersion};
+    use std::fs::File;
+
+    const ROWS: i64 = 50_000;
+
+    fn table() -> RecordBatch {
+        let numbers = Int64Array::from_iter((0..ROWS).map(|i| (i % 5 != 0).then_some(i * i)));
+        let words = StringArray::from_iter_values((0..ROWS).map(|i| format!("word {}", i % 100)));
+        let texts = StringArray::from_iter((0..ROWS).map(|i| (i % 3 != 0).then(|| format!("text {i}"))));
+        let nulls = Int64Array::from_iter((0..ROWS).map(|_| None));
+        let columns: [(&str, ArrayRef); 4] = [
+            ("numbers", Arc::new(numbers)),
+            ("words", Arc::new(words)),
+            ("texts", Arc::new(texts)),
+            ("nulls", Arc::new(nulls)),
+        ];
+        RecordBatch::try_from_iter(columns).unwrap()
+    }
+
+    /// A table as a file; the bytes of its pages changed.
+    fn written(table: &RecordBatch, properties: WriterProperties, change: impl Fn(&mut [u8])) -> File {
+        let mut bytes = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut bytes, table.schema(), Some(properties)).unwrap();
+        writer.write(table).unwrap();
+        let first = writer.close().unwrap().row_group(0).column(0).byte_range();
+        change(&mut bytes[first.0 as usize..(first.0 + first.1) as usize]);
+        let name = format!("whimbrel-pages-{}-{:?}", std::process::id(), std::thread::current().id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, &bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file
+    }
+
+    fn read(file: File, offset: usize, length: usize) -> Result<RecordBatch> {
+        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())?;
+        let groups: Vec<usize> = (0..metadata.metadata().num_row_groups()).collect();
+        let pages =
+            Pages { metadata: &metadata, groups: &groups, columns: ProjectionMask::all(), batch_rows: 7_000 };
+        let chunks = Chunks::new(file, &metadata, &groups)?;
+        let batches =
+            pages.read(chunks, rows(offset, length))?.collect::<std::result::Result<Vec<_>, _>>()?;
+        Ok(concat_batches(metadata.schema(), &batches)?)
+    }
+
+    #[test]
+    fn what_was_written_comes_out() {
+        let table = table();
+        for compression in [Compression::SNAPPY, Compression::UNCOMPRESSED] {
+            for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+                for (offset, length) in [(0, ROWS as usize), (12_345, 20_000)] {
+                    let properties = WriterProperties::builder()
+                        .set_compression(compression)
+                        .set_writer_version(version)
+                        .set_data_page_row_count_limit(3_000)
+                        .set_max_row_group_row_count(Some(20_000))
+                        .build();
+                    let file = written(&table, properties, |_| ());
+                    assert_eq!(read(file, offset, length).unwrap(), table.slice(offset, length));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_page_is_an_error() {
+        let table = table();
+        let properties = || WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let damaged = |bytes: &mut [u8]| {
+            let middle = bytes.len() / 2;
+            bytes[middle..middle + 64].fill(0xff);
+        };
+        assert!(read(written(&table, properties(), damaged), 0, ROWS as usize).is_err());
+    }
+}
