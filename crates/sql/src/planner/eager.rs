@@ -5,6 +5,7 @@
 //! aggregation). It does so if the join keeps about all rows and each part has several: rows that a join throws away are
 //! not worth a sum. Of rows that are only asked whether they are there, each is there once.
 
+use super::join::Side;
 use super::reduce::over;
 use super::semi::partner;
 use super::share::{both, drops};
@@ -165,12 +166,6 @@ fn is_count(call: &Expr) -> bool {
 fn or_none(count: Expr) -> Expr {
     let name = count.schema_name().to_string();
     coalesce(vec![count.unalias(), lit(0_i64)]).alias(name)
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Left,
-    Right,
 }
 
 impl Side {

@@ -1,13 +1,13 @@
 //! Memory for what is read and unpacked, used again and again.
 //!
 //! A page of a column lives for as long as its values are taken from it, and the next one is about as large. So a few blocks
-//! are passed on from page to page, query to query and thread to thread; fresh memory would be touched for the first time,
-//! which costs more than to read a page into it, and be set to zero before it is written.
+//! are passed on from page to page, query to query and thread to thread; fresh memory would be touched for the first time, and
+//! be set to zero before it is written.
 //!
 //! Invariant: blocks that nobody uses take [`KEPT`] bytes at most.
 
 use super::fetching::Bytes;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many bytes of blocks are kept for later.
 const KEPT: usize = 32 << 20;
@@ -58,7 +58,10 @@ pub(super) struct Block {
 impl Block {
     /// So many bytes of any value.
     pub fn new(length: usize) -> Block {
-        let spare = (length >= LEAST).then(|| lock().take(length)).flatten();
+        if length < LEAST {
+            return Block { bytes: vec![0; length], length };
+        }
+        let spare = lock().take(length);
         let bytes = spare.unwrap_or_else(|| vec![0; length.next_multiple_of(LEAST)]);
         Block { bytes, length }
     }
@@ -91,7 +94,7 @@ impl Drop for Block {
     }
 }
 
-fn lock() -> std::sync::MutexGuard<'static, Spare> {
+fn lock() -> MutexGuard<'static, Spare> {
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
