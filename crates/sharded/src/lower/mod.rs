@@ -7,6 +7,7 @@
 mod aggregate;
 mod arithmetic;
 mod branches;
+mod buffers;
 mod decimal;
 mod express;
 mod grouping;

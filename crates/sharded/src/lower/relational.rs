@@ -2,6 +2,7 @@
 //! depend on nothing but the order of the inputs (the design's page on distribution, §2.3).
 
 use super::branches::BranchesInOrder;
+use super::buffers::FewBuffers;
 use super::groups::NumbersByPlace;
 use super::sliding::computed_anew;
 use crate::analyze::observed;
@@ -60,6 +61,7 @@ fn deterministic(joins_tell: bool) -> SessionState {
     rules.retain(|rule| !IDLE_RULES.contains(&rule.name()));
     rules.insert(0, Arc::new(BranchesInOrder));
     rules.push(Arc::new(NumbersByPlace));
+    rules.push(Arc::new(FewBuffers));
     SessionStateBuilder::new()
         .with_config(config)
         .with_default_features()

@@ -18,8 +18,8 @@ const ROW_GROUPED: f64 = 20.0;
 const GROUP_MADE: f64 = 60.0;
 const ROW_PLACED: f64 = 5.0;
 const GROUP_PLACED: f64 = 15.0;
-/// Whole numbers lie near each other if there are so many between the least and the largest for each row, or so many at all.
-const NEAR_FOR_EACH_ROW: f64 = 4.0;
+/// Whole numbers lie near each other if there are so many between the least and the largest for each group, or so many at all.
+const NEAR_FOR_EACH_GROUP: f64 = 16.0;
 const NEAR: f64 = 262_144.0;
 /// To start another stage.
 const STAGE: f64 = 50_000.0;
@@ -65,7 +65,7 @@ impl Costs {
 
     /// An aggregate of so many rows to so many groups a shard. `numbers`: between which whole numbers the key is, if it is one.
     pub fn aggregate(&self, rows: f64, groups: f64, numbers: Option<(f64, f64)>) -> f64 {
-        let near = |(least, largest): (f64, f64)| largest - least < (rows * NEAR_FOR_EACH_ROW).max(NEAR);
+        let near = |(least, largest): (f64, f64)| largest - least < (groups * NEAR_FOR_EACH_GROUP).max(NEAR);
         match numbers.is_some_and(near) {
             true => rows * ROW_PLACED + groups * GROUP_PLACED,
             false => rows * ROW_GROUPED + groups * GROUP_MADE,

@@ -1,7 +1,8 @@
 //! Whole numbers and the groups that they are the keys of, counted in the order in which they come.
 //!
 //! Invariants: `places` has the numbers from `first` on, in turn; a place has 1 + the number of its group, or 0. There are a
-//! few places at most for each row that came: once the numbers lie too far apart, they are found by their hashes.
+//! few places at most for each group: while the numbers lie further apart, they are found by their hashes. Numbers that come in
+//! any order lie far apart at first and near each other once many of them are there: then they go back to places.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use datafusion::arrow::buffer::NullBuffer;
@@ -13,8 +14,8 @@ use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 use std::sync::Arc;
 
-/// How many places there may be for each row that came: as much memory as a table of hashes takes for each group.
-const FOR_EACH_ROW: usize = 4;
+/// How many places there may be for each group: they take about twice what a table of hashes does.
+const FOR_EACH_GROUP: usize = 16;
 
 /// So many places there may always be.
 const ALWAYS: usize = 1 << 18;
@@ -28,6 +29,8 @@ pub(super) fn serve(key: &DataType) -> bool {
 /// See the module.
 pub(super) struct Numbers {
     kind: DataType,
+    /// The least number that came, and the largest.
+    range: Option<(i64, i64)>,
     found: Found,
 }
 
@@ -39,7 +42,7 @@ enum Found {
 impl Numbers {
     /// None yet; of a type that is served.
     pub fn new(kind: DataType) -> Numbers {
-        Numbers { kind, found: Found::ByPlace(Places::default()) }
+        Numbers { kind, range: None, found: Found::ByPlace(Places::default()) }
     }
 
     /// How many groups there are.
@@ -52,20 +55,32 @@ impl Numbers {
 
     /// The group of each key.
     pub fn groups(&mut self, keys: &ArrayRef, groups: &mut Vec<usize>) -> Result<()> {
-        if let Found::ByPlace(places) = &mut self.found {
-            let numbers = cast(keys, &DataType::Int64)?;
-            let numbers = numbers.as_primitive();
-            if places.cover(numbers) {
-                places.groups(numbers, groups);
-                return Ok(());
+        let numbers = cast(keys, &DataType::Int64)?;
+        let numbers = numbers.as_primitive();
+        self.range = range(self.range, numbers);
+        let groups_at_most = self.len() + numbers.len();
+        let fit = |times| fit(self.range, times, groups_at_most);
+        // Who comes back finds twice the room, so as not to leave again soon.
+        let (fit, fit_well) = (fit(1), fit(2));
+        match &mut self.found {
+            Found::ByPlace(places) if !fit => {
+                let mut hashes = by_hash(&self.kind)?;
+                hashes.intern(&[std::mem::take(places).finish(&self.kind)?], groups)?;
+                self.found = Found::ByHash(hashes);
             }
-            let mut hashes = by_hash(&self.kind)?;
-            hashes.intern(&[std::mem::take(places).finish(&self.kind)?], groups)?;
-            self.found = Found::ByHash(hashes);
+            Found::ByHash(hashes) if fit_well => {
+                let keys = cast(&all_keys(hashes.as_mut())?, &DataType::Int64)?;
+                self.found = Found::ByPlace(Places::of(keys.as_primitive(), self.range));
+            }
+            _ => {}
         }
         match &mut self.found {
             Found::ByHash(hashes) => hashes.intern(&[Arc::clone(keys)], groups),
-            Found::ByPlace(_) => internal_err!("keys without a place are found by their hashes"),
+            Found::ByPlace(places) => {
+                places.cover(self.range);
+                places.groups(numbers, groups);
+                Ok(())
+            }
         }
     }
 
@@ -73,11 +88,29 @@ impl Numbers {
     pub fn finish(self) -> Result<ArrayRef> {
         match self.found {
             Found::ByPlace(places) => places.finish(&self.kind),
-            Found::ByHash(mut hashes) => match hashes.emit(EmitTo::All)?.pop() {
-                Some(keys) => Ok(keys),
-                None => internal_err!("groups by a key have lost it"),
-            },
+            Found::ByHash(mut hashes) => all_keys(hashes.as_mut()),
         }
+    }
+}
+
+/// The range that has these numbers too.
+fn range(known: Option<(i64, i64)>, numbers: &Int64Array) -> Option<(i64, i64)> {
+    let Some(added) = min(numbers).zip(max(numbers)) else { return known };
+    let (low, high) = known.unwrap_or(added);
+    Some((low.min(added.0), high.max(added.1)))
+}
+
+/// Whether there may be a place for each number of a range, and so many `times` as many, where there are so many groups.
+fn fit(range: Option<(i64, i64)>, times: usize, groups: usize) -> bool {
+    let (low, high) = range.unwrap_or_default();
+    let places = (high.abs_diff(low) as usize).saturating_mul(times);
+    places < (groups * FOR_EACH_GROUP).max(ALWAYS).min(u32::MAX as usize - 1)
+}
+
+fn all_keys(hashes: &mut dyn GroupValues) -> Result<ArrayRef> {
+    match hashes.emit(EmitTo::All)?.pop() {
+        Some(keys) => Ok(keys),
+        None => internal_err!("groups by a key have lost it"),
     }
 }
 
@@ -90,35 +123,30 @@ fn by_hash(kind: &DataType) -> Result<Box<dyn GroupValues>> {
 struct Places {
     first: i64,
     places: Vec<u32>,
-    /// The least and the largest number that came.
-    range: Option<(i64, i64)>,
     /// The key of each group; anything for the group of null.
     keys: Vec<i64>,
     null: Option<usize>,
-    /// How many rows came.
-    rows: usize,
 }
 
 impl Places {
-    /// Makes places for all of these numbers; false if they would be too many.
-    fn cover(&mut self, numbers: &Int64Array) -> bool {
-        self.rows += numbers.len();
-        let (Some(least), Some(largest)) = (min(numbers), max(numbers)) else { return true };
-        let (low, high) = self.range.unwrap_or((least, largest));
-        let (low, high) = (low.min(least), high.max(largest));
-        let count = high.abs_diff(low) as usize;
-        let most = (self.rows * FOR_EACH_ROW).max(ALWAYS);
-        if count >= most || self.keys.len() + numbers.len() >= u32::MAX as usize {
-            return false;
-        }
-        match self.range.replace((low, high)) {
-            None => self.first = low,
-            Some(_) if low < self.first => self.lengthen_below(low, count),
-            Some(_) => {}
+    /// The places of groups with these keys, all of which are different.
+    fn of(keys: &Int64Array, range: Option<(i64, i64)>) -> Places {
+        let mut places = Places::default();
+        places.cover(range);
+        places.groups(keys, &mut vec![]);
+        places
+    }
+
+    /// Makes places for all numbers of a range.
+    fn cover(&mut self, range: Option<(i64, i64)>) {
+        let Some((low, high)) = range else { return };
+        if self.places.is_empty() {
+            self.first = low;
+        } else if low < self.first {
+            self.lengthen_below(low, high.abs_diff(low) as usize);
         }
         let places = self.places.len().max(high.abs_diff(self.first) as usize + 1);
         self.places.resize(places, 0);
-        true
     }
 
     /// Makes places down to a number and, where there is room, `more` of them: numbers that come in falling order would
@@ -233,6 +261,19 @@ mod tests {
         let to_the_limit = [some([100]), some([99]), some([99 + ALWAYS as i64 - 1])];
         check(DataType::Int64, &to_the_limit, true);
         check(DataType::Int64, &[to_the_limit.concat(), some([98])], false);
+    }
+
+    #[test]
+    fn numbers_in_any_order_are_found_by_place_once_they_lie_near_each_other() {
+        let scattered = |at: i64| some((0..8_192).map(move |i| (at * 8_192 + i) * 7_919 % 1_000_003));
+        let batches: Vec<_> = (0..30).map(scattered).collect();
+        check(DataType::Int64, &batches[..10], false);
+        check(DataType::Int64, &batches, true);
+        let with_nulls: Vec<_> =
+            batches.iter().map(|batch| [&[None], batch.as_slice(), &[None]].concat()).collect();
+        check(DataType::Int32, &with_nulls, true);
+        let far: Vec<_> = [&batches[..20], &[some([1 << 40])], &batches[20..]].concat();
+        check(DataType::Int64, &far, false);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 mod numbers;
 mod pruning;
+mod runs;
 mod sieve;
 mod stored;
 mod terms;

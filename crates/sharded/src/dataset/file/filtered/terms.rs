@@ -2,10 +2,11 @@
 //!
 //! Comparisons that cost little and cannot fail come first, whatever the order they were written in; those of one column
 //! are asked together. A term over one column that is kept as a dictionary is asked of each of its values once, not of
-//! each row; all such terms are asked together.
+//! each row; all such terms are asked together. What costs more than a comparison is asked once for each run of a value.
 
 use super::super::parquet::File;
 use super::numbers::Numbers;
+use super::runs::Runs;
 use super::stored::plain;
 use crate::dataset::predicate::map_columns;
 use datafusion::arrow::array::{
@@ -35,6 +36,8 @@ pub(super) struct Term {
     numbers: Option<Arc<Numbers>>,
     /// What it said of the dictionary that was there last.
     known: Option<Verdicts>,
+    /// Whether the values of its only column may follow themselves.
+    in_runs: bool,
 }
 
 /// What a term says of the values of a dictionary.
@@ -51,10 +54,12 @@ impl Term {
         let columns: Vec<usize> = columns.into_iter().collect();
         let place =
             |c: usize| columns.binary_search(&c).ok().map(|at| Column::new(schema.field(c).name(), at));
+        let effort = effort(expr, schema);
         Ok(Term {
             expr: map_columns(expr, place)?,
             schema: Arc::new(schema.project(&columns)?),
-            effort: effort(expr, schema),
+            effort,
+            in_runs: columns.len() == 1 && effort == Effort::Anything,
             columns,
             numbers: None,
             known: None,
@@ -103,8 +108,20 @@ impl Term {
             }
         }
         let columns = columns.iter().zip(self.schema.fields()).map(|(c, field)| plain(c, field.data_type()));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        if let ([column], true) = (columns.as_slice(), self.in_runs) {
+            if let Some(runs) = Runs::of(column)? {
+                let of_values = self.ask(vec![Arc::clone(&runs.values)], runs.values.len())?;
+                return Ok(runs.each(&of_values));
+            }
+            self.in_runs = false;
+        }
+        self.ask(columns, rows)
+    }
+
+    /// What it says of each row of its columns.
+    fn ask(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<BooleanBuffer> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let columns = columns.collect::<Result<_>>()?;
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
         Ok(without_nulls(self.expr.evaluate(&batch)?.into_array(rows)?.as_boolean()))
     }
