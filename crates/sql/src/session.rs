@@ -31,13 +31,13 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, plan_err};
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::execution::{SessionState, SessionStateDefaults};
+use datafusion::execution::{FunctionRegistry, SessionState, SessionStateDefaults};
 use datafusion::logical_expr::{AggregateUDF, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule, OptimizerRule};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::SqlToRel;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use whimbrel_plan::{Stream, optimizer_rules, single_value};
 
 /// Names, views and settings; plans statements one by one.
@@ -220,8 +220,20 @@ pub(crate) fn config() -> SessionConfig {
     config
 }
 
-/// DataFusion's functions, analyzer and optimizer.
+/// What all sessions begin with: to put it together takes as long as to plan a small query.
+static COMMON: LazyLock<SessionState> = LazyLock::new(common);
+
+/// DataFusion's functions, analyzer and optimizer, and the functions of a session's own sequences.
 fn state(sequences: &Arc<Sequences>) -> SessionState {
+    let mut state = COMMON.clone();
+    for function in functions::of_sequences(sequences) {
+        // A session state takes every function.
+        state.register_udf(function).ok();
+    }
+    state
+}
+
+fn common() -> SessionState {
     SessionStateBuilder::new()
         .with_config(config())
         .with_expr_planners(vec![
@@ -232,7 +244,7 @@ fn state(sequences: &Arc<Sequences>) -> SessionState {
             Arc::new(Slices),
         ])
         .with_default_features()
-        .with_scalar_functions(scalars(sequences))
+        .with_scalar_functions(scalars())
         .with_aggregate_functions(aggregates())
         .with_relation_planners(vec![
             Arc::new(Windows),
@@ -254,12 +266,11 @@ fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 }
 
 /// DataFusion's functions of values, and ours.
-fn scalars(sequences: &Arc<Sequences>) -> Vec<Arc<ScalarUDF>> {
+fn scalars() -> Vec<Arc<ScalarUDF>> {
     let mut all = SessionStateDefaults::default_scalar_functions();
     all.push(type_of());
     all.push(length());
     all.extend(functions::all());
-    all.extend(functions::of_sequences(sequences));
     all
 }
 

@@ -9,6 +9,7 @@ use crate::program::{ChannelProgram, Programs};
 use crate::stage::{Input, Kind, Origin};
 use datafusion::common::{Result, internal_err};
 use std::panic::resume_unwind;
+use std::sync::LazyLock;
 use std::thread::available_parallelism;
 use whimbrel_temporal::Lifetimes;
 
@@ -116,6 +117,9 @@ impl<'a> Wirer<'a> {
     }
 }
 
+/// To ask takes as long as to plan a small stage.
+static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
+
 /// The programs of all channels, stage after stage. Planning takes longer than many a query runs, so where threads may be
 /// used it is shared out among them.
 fn made(programs: &Programs, options: &Options) -> Result<Vec<Box<dyn ChannelProgram>>> {
@@ -125,7 +129,7 @@ fn made(programs: &Programs, options: &Options) -> Result<Vec<Box<dyn ChannelPro
     let make = |&(stage, index): &(usize, usize)| programs.channel(stage, index);
     let threads = match options.runtime {
         RuntimeKind::Library => 1,
-        RuntimeKind::Local => available_parallelism().map_or(1, usize::from).min(channels.len()),
+        RuntimeKind::Local => CORES.min(channels.len()),
     };
     if threads == 1 {
         return channels.iter().map(make).collect();
