@@ -6,7 +6,8 @@
 //! chosen beforehand can promise (two ways of different lengths from a source to a join; a skewed exchange).
 //! So whoever is about to wait looks whether that closes a circle, and if it does, a full queue of the circle
 //! gets room for one more message (T. Parks, Bounded Scheduling of Process Networks, 1995). All others stay
-//! as they are.
+//! as they are. Who waits for one of several queues will want something of each that is empty, so a circle
+//! through any of them counts: the room is given before everybody has come to a stop.
 //!
 //! Invariants: a channel waits for one queue to have something, or for all of some queues to have room; an
 //! entry in `waits` is taken out by the one who waits and by nobody else; no cycle of waits lasts. What flows
@@ -36,6 +37,8 @@ pub(super) struct Queues {
 
 struct State {
     queues: Vec<Queue>,
+    /// Those that each channel reads.
+    reads: Vec<Vec<QueueId>>,
     /// What each channel waits for.
     waits: Vec<Wait>,
     stopped: bool,
@@ -72,9 +75,13 @@ impl Queues {
             capacity,
             gone: false,
         };
+        let mut reads = vec![vec![]; channels];
+        for (number, queue) in ends.iter().enumerate() {
+            reads[queue.consumer].push(number);
+        }
         let queues = ends.iter().map(queue).collect();
         let waits = (0..channels).map(|_| Wait::Nothing).collect();
-        let state = Mutex::new(State { queues, waits, stopped: false });
+        let state = Mutex::new(State { queues, reads, waits, stopped: false });
         Queues { state, wake: (0..channels).map(|_| Condvar::new()).collect() }
     }
 
@@ -225,9 +232,10 @@ impl State {
     fn search(&self, from: usize, target: usize, seen: &mut [bool], path: &mut Vec<QueueId>) -> bool {
         let full = match &self.waits[from] {
             Wait::Nothing => return false,
-            Wait::Something(queue) => {
-                let empty = self.queues[*queue].items.is_empty();
-                return empty && self.leads(self.queues[*queue].producer, target, seen, path);
+            Wait::Something(queue) if !self.queues[*queue].items.is_empty() => return false,
+            Wait::Something(_) => {
+                let mut empty = self.reads[from].iter().filter(|q| self.queues[**q].items.is_empty());
+                return empty.any(|queue| self.leads(self.queues[*queue].producer, target, seen, path));
             }
             Wait::Room(queues) => queues,
         };
@@ -291,6 +299,27 @@ mod tests {
     }
 
     #[test]
+    fn a_circle_through_what_is_wanted_later_is_broken_too() {
+        // 2 wants something of 0 and then of 1; 3 wants something of 2 before it takes anything from 1, which sends to
+        // 3 first.
+        let queues = queues(&[(0, 2), (1, 2), (2, 3), (1, 3)], 4);
+        let (first, second, last) = (queues.clone(), queues.clone(), queues.clone());
+        let between = spawn(move || {
+            assert_eq!(taken(&first, 0, 1) + taken(&first, 1, 1), 2);
+            assert!(first.send(2, &mut [(2, some(1))]).is_ok());
+        });
+        let end = spawn(move || assert_eq!(taken(&last, 2, 1) + taken(&last, 3, 20), 21));
+        let source = spawn(move || {
+            assert!(second.send(1, &mut [(3, some(20))]).is_ok());
+            assert!(second.send(1, &mut [(1, some(1))]).is_ok());
+        });
+        source.join().unwrap();
+        assert!(queues.send(0, &mut [(0, some(1))]).is_ok(), "the slow one has sent nothing before");
+        between.join().unwrap();
+        end.join().unwrap();
+    }
+
+    #[test]
     fn a_bound_holds_where_nobody_waits_in_a_circle() {
         let queues = queues(&[(0, 1)], 2);
         let sender = queues.clone();
@@ -300,6 +329,20 @@ mod tests {
             assert!(queues.lock().queues[0].items.len() <= 1);
         }
         source.join().unwrap();
+    }
+
+    #[test]
+    fn a_bound_holds_where_a_reader_waits_for_a_slower_one() {
+        let queues = queues(&[(0, 2), (1, 2)], 3);
+        let (fast, reader) = (queues.clone(), queues.clone());
+        let source = spawn(move || assert!(fast.send(1, &mut [(1, some(20))]).is_ok()));
+        let turns = spawn(move || (0..20).all(|_| taken(&reader, 0, 1) + taken(&reader, 1, 1) == 2));
+        for _ in 0..20 {
+            assert!(queues.send(0, &mut [(0, some(1))]).is_ok());
+            assert!(queues.lock().queues[1].items.len() <= 1);
+        }
+        source.join().unwrap();
+        assert!(turns.join().unwrap());
     }
 
     #[test]
