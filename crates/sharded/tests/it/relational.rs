@@ -1,8 +1,8 @@
 //! Tables: bounded and without time, so every stage is DataFusion's.
 
 use crate::data::*;
-use datafusion::arrow::array::{Array, ArrayRef, Decimal128Array};
-use datafusion::arrow::datatypes::Field;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, StringViewArray};
+use datafusion::arrow::datatypes::{Field, Int64Type};
 use datafusion::common::ScalarValue;
 use datafusion::prelude::{Expr, lit};
 use std::sync::Arc;
@@ -130,6 +130,34 @@ fn a_join_over_a_union_does_not_wait_for_branches_that_are_not_read_yet() {
     let on = vec![(column("k"), column("k"))];
     let query = few.join(&union, on, JoinKind::Inner, "_right").unwrap();
     check(&query, &["a 10 1", "a 10 1", "a 10 1", "a 10 3", "a 10 3", "a 10 3"]);
+}
+
+/// A name for each `id`, and two tables of more rows, each of which refers to the one before.
+#[test]
+fn texts_of_joins_over_joins_stay_in_few_buffers() {
+    let name =
+        |id: i64| if id % 20 == 0 { format!("a name that is not short {id}") } else { format!("{id}") };
+    let names: StringViewArray = (0..1_000).map(|id| Some(name(id))).collect();
+    let names: (Field, ArrayRef) = (Field::new("name", names.data_type().clone(), true), Arc::new(names));
+    let first = relation(&table(vec![ints("id", 0..1_000), names]), 1, 1);
+    let next = |rows: i64, of: &str, id: &str| {
+        relation(&table(vec![ints(of, (0..rows).map(|row| row / 20)), ints(id, 0..rows)]), 1, 1)
+    };
+    let on = |id: &str, of: &str| vec![(column(id), column(of))];
+    let both = first.join(&next(20_000, "of_id", "second"), on("id", "of_id"), JoinKind::Inner, "_right");
+    let all = both.unwrap().join(
+        &next(400_000, "of_second", "third"),
+        on("second", "of_second"),
+        JoinKind::Inner,
+        "_right",
+    );
+    let result = collect(&all.unwrap(), &library()).unwrap().wait().unwrap();
+    assert_eq!(result.batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 400_000);
+    for batch in &result.batches {
+        let (names, ids) = (batch["name"].as_string_view(), batch["id"].as_primitive::<Int64Type>());
+        assert!((0..batch.num_rows()).all(|row| names.value(row) == name(ids.value(row))));
+        assert!(names.data_buffers().len() < 10, "{} buffers", names.data_buffers().len());
+    }
 }
 
 #[test]
