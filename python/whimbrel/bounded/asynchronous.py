@@ -3,20 +3,23 @@ The same for asyncio, on threads that wait in place of the event loop.
 
 A call that is cancelled before its turn is never made. One that has begun ends by itself, and soon, for it is
 bounded; its answer is thrown away, and what it writes is written.
+
+Half of the time that `import whimbrel` would take goes into asyncio: only who calls something here loads it.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._whimbrel import Bound, LatencyChart, Prediction
 from ..errors import InvalidError
 from .database import Database, Query, Repaired, open
 from .page import AsyncPage, Page
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 _T = TypeVar("_T")
 
@@ -70,6 +73,8 @@ class Opening(Awaitable["AsyncDatabase"]):
         return self._opened().__await__()
 
     async def _opened(self) -> AsyncDatabase:
+        from concurrent.futures import ThreadPoolExecutor
+
         pool = ThreadPoolExecutor(self._threads, thread_name_prefix="whimbrel-bounded")
         try:
             return AsyncDatabase(await _run(pool, self._open), pool)
@@ -139,6 +144,8 @@ class AsyncDatabase:
 
     async def close(self) -> None:
         """Close the store, after the calls that are at work; those that wait for their turn are refused."""
+        import asyncio
+
         await asyncio.to_thread(self._database.close)
         self._pool.shutdown(wait=False)
 
@@ -190,6 +197,8 @@ class AsyncQuery:
 
 
 async def _run(pool: ThreadPoolExecutor, call: Callable[[], _T]) -> _T:
+    import asyncio
+
     loop = asyncio.get_running_loop()
     try:
         answer = loop.run_in_executor(pool, call)
