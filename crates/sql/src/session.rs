@@ -220,7 +220,7 @@ pub(crate) fn config() -> SessionConfig {
     config
 }
 
-/// What all sessions begin with: to put it together takes as long as to plan a small query.
+/// What all sessions begin with, put together once.
 static COMMON: LazyLock<SessionState> = LazyLock::new(common);
 
 /// DataFusion's functions, analyzer and optimizer, and the functions of a session's own sequences.

@@ -4,7 +4,7 @@ The same for asyncio, on threads that wait in place of the event loop.
 A call that is cancelled before its turn is never made. One that has begun ends by itself, and soon, for it is
 bounded; its answer is thrown away, and what it writes is written.
 
-Half of the time that `import whimbrel` would take goes into asyncio: only who calls something here loads it.
+asyncio is large, and the whole package imports this module: only who calls something here loads it.
 """
 
 from __future__ import annotations

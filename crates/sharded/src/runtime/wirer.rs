@@ -117,7 +117,7 @@ impl<'a> Wirer<'a> {
     }
 }
 
-/// To ask takes as long as to plan a small stage.
+/// Asked for once: the answer is in files.
 static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
 
 /// The programs of all channels, stage after stage. Planning takes longer than many a query runs, so where threads may be

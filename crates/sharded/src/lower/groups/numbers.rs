@@ -14,7 +14,7 @@ use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 use std::sync::Arc;
 
-/// How many places there may be for each group: they take about twice what a table of hashes does.
+/// How many places of four bytes there may be for each group.
 const FOR_EACH_GROUP: usize = 16;
 
 /// So many places there may always be.
@@ -59,9 +59,8 @@ impl Numbers {
         let numbers = numbers.as_primitive();
         self.range = range(self.range, numbers);
         let groups_at_most = self.len() + numbers.len();
-        let fit = |times| fit(self.range, times, groups_at_most);
         // Who comes back finds twice the room, so as not to leave again soon.
-        let (fit, fit_well) = (fit(1), fit(2));
+        let (fit, fit_well) = (fits(self.range, 1, groups_at_most), fits(self.range, 2, groups_at_most));
         match &mut self.found {
             Found::ByPlace(places) if !fit => {
                 let mut hashes = by_hash(&self.kind)?;
@@ -101,7 +100,7 @@ fn range(known: Option<(i64, i64)>, numbers: &Int64Array) -> Option<(i64, i64)> 
 }
 
 /// Whether there may be a place for each number of a range, and so many `times` as many, where there are so many groups.
-fn fit(range: Option<(i64, i64)>, times: usize, groups: usize) -> bool {
+fn fits(range: Option<(i64, i64)>, times: usize, groups: usize) -> bool {
     let (low, high) = range.unwrap_or_default();
     let places = (high.abs_diff(low) as usize).saturating_mul(times);
     places < (groups * FOR_EACH_GROUP).max(ALWAYS).min(u32::MAX as usize - 1)
