@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 import whimbrel as wb
+from whimbrel import _whimbrel
 from whimbrel.bounded import AsyncPage, Database, Page
 
 SCHEMA = """
@@ -299,7 +300,7 @@ def test_refusals_have_fixes_that_a_program_can_use(db: Database) -> None:
         assert fix.title in str(error) and str(fix.bound) in str(error) and fix.title in repr(fix)
         with wb.bounded.open("memory:") as trial:
             trial.execute(SCHEMA)
-            *changes, rest = wb._whimbrel.statements(fix.paste)
+            *changes, rest = _whimbrel.statements(fix.paste)
             if fix.changes_schema and not rest.startswith("select"):
                 changes, rest = [*changes, rest], query
             for change in changes:

@@ -7,6 +7,8 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,21 @@ def test_all_names_exist_and_are_documented() -> None:
     for name in wb.__all__:
         if name not in ("INFINITY", "__version__"):
             assert inspect.getdoc(getattr(wb, name)), name
+
+
+def test_names_are_loaded_when_one_is_used() -> None:
+    program = """
+import sys
+import whimbrel.__main__ as command
+assert "whimbrel.api" not in sys.modules
+import whimbrel
+assert {"sql", "bounded", "__version__"} <= set(dir(whimbrel))
+assert not hasattr(whimbrel, "sequel")
+assert "whimbrel.api" not in sys.modules
+from whimbrel import *
+assert sql is whimbrel.sql and bounded is whimbrel.bounded
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize(

@@ -29,51 +29,6 @@ A query is a plan over a `ShardedStream`; sources make such streams, actions run
 
 from __future__ import annotations
 
-from . import bounded
-from ._whimbrel import Row, __version__
-from .aggregate_functions import AggregateFunction, aggregate_function
-from .aggregates import (
-    Aggregate,
-    Over,
-    avg,
-    count,
-    count_distinct,
-    count_non_null,
-    first,
-    last,
-    max,
-    mean,
-    min,
-    sum,
-)
-from .errors import (
-    DataError,
-    InternalError,
-    InvalidError,
-    ResourceExhaustedError,
-    UnavailableError,
-    UnboundedError,
-    UntracedLambdaWarning,
-    WhimbrelError,
-)
-from .events import INFINITY, Event, end_edge, interval, punctuation, start_edge
-from .expressions import Expr, col, lit, when
-from .functions import fn
-from .live_stream import LiveStream, live, live_events
-from .program import Program
-from .query import Candidate, Query
-from .relational import GroupingSets, agg, cube, grouping_sets, rollup
-from .schema import Schema
-from .settings import config
-from .sharded import ShardedStream
-from .sources import from_arrow, from_events, from_pandas, from_polars, from_rows, read, values
-from .sql import sql
-from .stream import Stream
-from .subscription import Subscription
-from .table import Table
-from .tracing import udf
-from .view import View
-
 __all__ = [
     "INFINITY",
     "Aggregate",
@@ -139,3 +94,23 @@ __all__ = [
     "values",
     "when",
 ]
+
+# Known to type checkers by this name; to load `typing` for it takes longer than all of this file.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .api import *
+    from .api import __version__
+else:
+
+    def __getattr__(name: str) -> object:
+        """Load all names when one is used (PEP 562): the command starts without them, in half the time."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import whimbrel.api as api
+
+        globals().update({known: getattr(api, known) for known in __all__})
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        """List all names, loaded or not."""
+        return sorted({*globals(), *__all__})

@@ -1,0 +1,49 @@
+"""The names that `whimbrel` offers, each from the module that has it."""
+
+from __future__ import annotations
+
+import whimbrel.bounded as bounded
+
+from ._whimbrel import Row, __version__
+from .aggregate_functions import AggregateFunction, aggregate_function
+from .aggregates import (
+    Aggregate,
+    Over,
+    avg,
+    count,
+    count_distinct,
+    count_non_null,
+    first,
+    last,
+    max,
+    mean,
+    min,
+    sum,
+)
+from .errors import (
+    DataError,
+    InternalError,
+    InvalidError,
+    ResourceExhaustedError,
+    UnavailableError,
+    UnboundedError,
+    UntracedLambdaWarning,
+    WhimbrelError,
+)
+from .events import INFINITY, Event, end_edge, interval, punctuation, start_edge
+from .expressions import Expr, col, lit, when
+from .functions import fn
+from .live_stream import LiveStream, live, live_events
+from .program import Program
+from .query import Candidate, Query
+from .relational import GroupingSets, agg, cube, grouping_sets, rollup
+from .schema import Schema
+from .settings import config
+from .sharded import ShardedStream
+from .sources import from_arrow, from_events, from_pandas, from_polars, from_rows, read, values
+from .statements import sql
+from .stream import Stream
+from .subscription import Subscription
+from .table import Table
+from .tracing import udf
+from .view import View
