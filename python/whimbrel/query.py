@@ -28,7 +28,7 @@ class Candidate:
     bytes_moved
         How many bytes are expected to move between shards.
     cost
-        What it is expected to take: nanoseconds of the busiest shard, roughly; for comparison only.
+        What it is expected to take: nanoseconds of the busiest core, roughly; for comparison only.
     chosen
         Whether it is the one that the query runs.
     """

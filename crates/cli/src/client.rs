@@ -41,8 +41,10 @@ impl Client {
         let stdin: Arc<StandardInput> = Arc::default();
         let mut session = Session::new(Arc::new(Datasets { stdin: Some(stdin.clone()) }));
         session.set_shards(settings.shards());
+        let options = settings.options();
+        session.set_cores(options.runtime.cores());
         let interrupts = Interrupts::listen();
-        let runner = Runner { options: settings.options(), progress: settings.progress(), interrupts };
+        let runner = Runner { options, progress: settings.progress(), interrupts };
         Client {
             session,
             stdin,

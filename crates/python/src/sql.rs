@@ -4,6 +4,7 @@ use datafusion::error::DataFusionError;
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use whimbrel_cli::files::Datasets;
+use whimbrel_sharded::RuntimeKind;
 use whimbrel_sql::{Format, Planned, Session, Store, render};
 
 use crate::error::{OrRaise, raise_with};
@@ -32,6 +33,7 @@ impl NativeSession {
     fn new(shards: Option<usize>) -> NativeSession {
         let mut session = Session::new(Arc::new(Datasets::default()));
         session.set_shards(shards);
+        session.set_cores(RuntimeKind::Local.cores());
         NativeSession { session: Mutex::new(session) }
     }
 

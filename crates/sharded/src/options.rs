@@ -2,7 +2,8 @@
 
 use datafusion::arrow::record_batch::RecordBatch;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::thread::available_parallelism;
 use whimbrel_temporal::BATCH_ROWS;
 
 /// Where a query runs.
@@ -12,6 +13,19 @@ pub enum RuntimeKind {
     Library,
     /// On all cores: a thread a channel.
     Local,
+}
+
+/// Asked for once: the answer is in files.
+static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
+
+impl RuntimeKind {
+    /// How many shards of a query work at the same time.
+    pub fn cores(self) -> usize {
+        match self {
+            RuntimeKind::Library => 1,
+            RuntimeKind::Local => *CORES,
+        }
+    }
 }
 
 /// What form a stream's result has.

@@ -52,6 +52,7 @@ pub struct Session {
     pub(crate) prepared: BTreeMap<String, Prepared>,
     pub(crate) shards: Option<usize>,
     pub(crate) shard_rows: usize,
+    cores: Option<usize>,
     pub(crate) state: SessionState,
 }
 
@@ -69,6 +70,7 @@ impl Session {
             prepared: BTreeMap::new(),
             shards: None,
             shard_rows: ROWS_OF_A_SHARD,
+            cores: None,
         }
     }
 
@@ -89,6 +91,11 @@ impl Session {
     /// How many rows a table has at least to be cut into shards; with fewer it stays in one.
     pub fn set_shard_rows(&mut self, rows: usize) {
         self.shard_rows = rows;
+    }
+
+    /// How many shards work at the same time where plans will run; all of them, if nobody says so.
+    pub fn set_cores(&mut self, cores: usize) {
+        self.cores = Some(cores);
     }
 
     /// All tables and views, by name.
@@ -193,7 +200,8 @@ impl Session {
     }
 
     fn in_shards(&self) -> Shards {
-        Shards { count: self.shards.unwrap_or(1), rows: self.shard_rows }
+        let count = self.shards.unwrap_or(1);
+        Shards { count, rows: self.shard_rows, cores: self.cores.unwrap_or(count) }
     }
 
     /// All ways to run a planned query.

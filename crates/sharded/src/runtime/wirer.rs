@@ -4,13 +4,11 @@
 use super::wiring::{Channel, Lane, Outlet, Queue, Route, Wiring};
 use crate::dataset::{Shard, dataset};
 use crate::exchange::spread;
-use crate::options::{Options, RuntimeKind};
+use crate::options::Options;
 use crate::program::{ChannelProgram, Programs};
 use crate::stage::{Input, Kind, Origin};
 use datafusion::common::{Result, internal_err};
 use std::panic::resume_unwind;
-use std::sync::LazyLock;
-use std::thread::available_parallelism;
 use whimbrel_temporal::Lifetimes;
 
 /// The most rows that are read at once where DataFusion's operators work on them, which keep the columns that they
@@ -117,9 +115,6 @@ impl<'a> Wirer<'a> {
     }
 }
 
-/// Asked for once: the answer is in files.
-static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
-
 /// The programs of all channels, stage after stage. Planning takes longer than many a query runs, so where threads may be
 /// used it is shared out among them.
 fn made(programs: &Programs, options: &Options) -> Result<Vec<Box<dyn ChannelProgram>>> {
@@ -127,10 +122,7 @@ fn made(programs: &Programs, options: &Options) -> Result<Vec<Box<dyn ChannelPro
     let channels: Vec<(usize, usize)> =
         stages.flat_map(|(stage, s)| (0..s.channels).map(move |index| (stage, index))).collect();
     let make = |&(stage, index): &(usize, usize)| programs.channel(stage, index);
-    let threads = match options.runtime {
-        RuntimeKind::Library => 1,
-        RuntimeKind::Local => CORES.min(channels.len()),
-    };
+    let threads = options.runtime.cores().min(channels.len());
     if threads == 1 {
         return channels.iter().map(make).collect();
     }

@@ -137,7 +137,8 @@ impl Planner<'_> {
     fn worked(&self, mut placed: Placed, aggregate: &Aggregate, groups: f64) -> Placed {
         let known = self.estimator.estimate(&aggregate.input);
         let each = if placed.spread == Spread::One { known.rows } else { known.rows / self.shards as f64 };
-        placed.cost += self.costs.aggregate(each, groups, numbers(aggregate, &known));
+        let work = self.costs.aggregate(each, groups, numbers(aggregate, &known));
+        placed.cost += self.costs.work(&placed.spread, work);
         placed
     }
 
@@ -169,7 +170,7 @@ impl Planner<'_> {
         };
         let work = self.costs.aggregate(rows / shards, each, numbers(&parts, &input.estimate));
         let mut placed = self.step(input, parts, each * shards);
-        placed.cost += work;
+        placed.cost += self.costs.work(&placed.spread, work);
         let key: Vec<Column> =
             placed.plan.schema().columns().into_iter().take(aggregate.group_expr.len()).collect();
         if strategy == Strategy::LocalThenMachine {
@@ -196,7 +197,7 @@ impl Planner<'_> {
         let known = numbers(&aggregate, &parts.estimate);
         let work = self.costs.aggregate(parts.estimate.rows / shards, groups / shards, known);
         let mut placed = self.step(parts, aggregate, groups);
-        placed.cost += work;
+        placed.cost += self.costs.work(&placed.spread, work);
         Ok(placed)
     }
 

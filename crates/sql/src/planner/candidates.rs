@@ -18,7 +18,7 @@ pub struct Candidate {
     pub rows: f64,
     /// How many bytes are expected to move between shards.
     pub bytes_moved: f64,
-    /// What it is expected to take: nanoseconds of the busiest shard, roughly.
+    /// What it is expected to take: nanoseconds of the busiest core, roughly.
     pub cost: f64,
     /// Whether it is the one that is run.
     pub chosen: bool,

@@ -75,7 +75,7 @@ impl Planner<'_> {
     pub(super) fn join(&self, plan: &LogicalPlan, join: &Join) -> Result<Placed> {
         let (left, right) = (self.place(&join.left)?, self.place(&join.right)?);
         if left.spread == Spread::One && right.spread == Spread::One {
-            return self.joined(plan, left, right, Spread::One);
+            return self.joined(plan, left, right);
         }
         let mut ways: Vec<(Strategy, Placed)> = Vec::new();
         for strategy in Strategy::ALL {
@@ -88,7 +88,7 @@ impl Planner<'_> {
         let best = allowed.map(|(_, way)| way).min_by(|a, b| a.cost.total_cmp(&b.cost));
         match best {
             Some(best) => Ok(best),
-            None => self.joined(plan, self.gathered(left)?, self.gathered(right)?, Spread::One),
+            None => self.joined(plan, self.gathered(left)?, self.gathered(right)?),
         }
     }
 
@@ -108,8 +108,7 @@ impl Planner<'_> {
         let (left, right) = (|| left.clone(), || right.clone());
         Ok(match strategy {
             Strategy::OneShard => {
-                let joined =
-                    self.joined(plan, self.gathered(left())?, self.gathered(right())?, Spread::One)?;
+                let joined = self.joined(plan, self.gathered(left())?, self.gathered(right())?)?;
                 vec![Placed { plan: matching(joined.plan)?, ..joined }]
             }
             Strategy::Redistribute if !key.is_empty() => {
@@ -170,7 +169,7 @@ impl Planner<'_> {
             Side::Right => (left, copied(right)?),
         };
         let other = if side == Side::Left { right.estimate.rows } else { left.estimate.rows };
-        let work = self.work(full, other / self.shards as f64);
+        let work = self.work(&spread, full, other / self.shards as f64);
         let joined = self.over(plan, vec![left, right], kept(join, spread))?;
         Ok(Some(Placed { cost: joined.cost + work, plan: matching(joined.plan)?, ..joined }))
     }
@@ -194,8 +193,8 @@ impl Planner<'_> {
             }
         };
         let shards = self.shards as f64;
-        let work = self.work(left.estimate.rows / shards, right.estimate.rows / shards);
         let spread = both_keys(join, left_key, right_key);
+        let work = self.work(&spread, left.estimate.rows / shards, right.estimate.rows / shards);
         let joined = self.over(plan, vec![left, right], spread)?;
         Ok(Placed { cost: joined.cost + work, plan: matching(joined.plan)?, ..joined })
     }
@@ -247,23 +246,25 @@ impl Planner<'_> {
         };
         let each = self.shards as f64 / machines as f64;
         let (l, r) = (left.estimate.rows, right.estimate.rows);
+        let spread = Spread::anyhow();
         let work = match side {
-            Side::Left => self.work(l / each, r / self.shards as f64),
-            Side::Right => self.work(l / self.shards as f64, r / each),
+            Side::Left => self.work(&spread, l / each, r / self.shards as f64),
+            Side::Right => self.work(&spread, l / self.shards as f64, r / each),
         };
-        let joined = self.over(plan, vec![left, right], Spread::anyhow())?;
+        let joined = self.over(plan, vec![left, right], spread)?;
         Ok(Some(Placed { cost: joined.cost + work, ..joined }))
     }
 
-    fn joined(&self, plan: &LogicalPlan, left: Placed, right: Placed, spread: Spread) -> Result<Placed> {
-        let work = self.work(left.estimate.rows, right.estimate.rows);
-        let joined = self.over(plan, vec![left, right], spread)?;
+    /// In the one shard that has the rows of both sides.
+    fn joined(&self, plan: &LogicalPlan, left: Placed, right: Placed) -> Result<Placed> {
+        let work = self.work(&Spread::One, left.estimate.rows, right.estimate.rows);
+        let joined = self.over(plan, vec![left, right], Spread::One)?;
         Ok(Placed { cost: joined.cost + work, ..joined })
     }
 
-    /// The smaller side is built, the larger one looked up.
-    pub(super) fn work(&self, one: f64, other: f64) -> f64 {
-        self.costs.join(one.min(other), one.max(other))
+    /// So many rows in a shard: the smaller side is built, the larger one looked up.
+    pub(super) fn work(&self, spread: &Spread, one: f64, other: f64) -> f64 {
+        self.costs.work(spread, self.costs.join(one.min(other), one.max(other)))
     }
 }
 

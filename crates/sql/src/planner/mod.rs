@@ -3,7 +3,7 @@
 //! What comes in says what is asked: its sources are each brought to one shard, and everything above happens
 //! there. What goes out has the same answer: sources stay in their shards, and rows move where an operator needs
 //! them together. The planner knows the strategies of quill.txt, Fig. 1 (aggregates) and Fig. 4 (joins), and takes at
-//! every node the one that is expected to cost least, by bytes moved and by work on the busiest shard. What it does
+//! every node the one that is expected to cost least, by bytes moved and by work on the busiest core. What it does
 //! not know how to split it brings to one shard: slow, and right.
 //!
 //! Invariants: the rows of a [`Placed`] plan, over all its shards, are those of the plan it was made of, each once;
@@ -65,6 +65,8 @@ pub(crate) struct Shards {
     pub count: usize,
     /// A table of fewer rows stays in one.
     pub rows: usize,
+    /// How many of them work at the same time, if there are as many.
+    pub cores: usize,
 }
 
 /// Fewer rows are not worth a thread.
@@ -87,8 +89,8 @@ pub(crate) fn simplified(state: &SessionState, plan: LogicalPlan) -> Result<Logi
 
 /// The plan in shards, its result in one.
 pub(crate) fn sharded(plan: LogicalPlan, shards: Shards, policy: Policy) -> Result<Placed> {
+    let (costs, estimator) = (Costs::of(shards.count, shards.cores), Estimator::default());
     let (few_rows, shards) = (shards.rows as f64, shards.count);
-    let (costs, estimator) = (Costs::of(shards), Estimator::default());
     let cuts = Cuts::default();
     let mut planner = Planner { shards, few_rows, policy, costs, cuts, estimator };
     if is_opaque(&plan)? {

@@ -47,7 +47,7 @@ impl Planner<'_> {
         let partners = self.over(&partners, vec![known], Spread::anyhow())?;
         let partners =
             self.moved(partners, Movement::Broadcast, Scope::Global, self.shards, Spread::anyhow())?;
-        let work = self.work(partners.estimate.rows, own.estimate.rows / self.shards as f64);
+        let work = self.work(&own.spread, partners.estimate.rows, own.estimate.rows / self.shards as f64);
         let rows = self.over(&semi, vec![own.clone(), partners], own.spread.clone())?;
         Ok(Some(Placed { cost: rows.cost + work, plan: matching(rows.plan)?, ..rows }))
     }

@@ -94,7 +94,7 @@ pub(crate) struct Placed {
     pub estimate: Estimate,
     /// How many bytes move between shards, so far.
     pub bytes: f64,
-    /// What it costs so far: nanoseconds of the busiest shard, roughly.
+    /// What it costs so far: nanoseconds of the busiest core, roughly.
     pub cost: f64,
 }
 

@@ -61,6 +61,17 @@ fn rows_that_are_groups_of_their_own_move_as_they_are() {
 }
 
 #[test]
+fn rows_do_not_move_for_cores_that_are_not_there() {
+    let sql = "select id, sum(x) as s from facts group by id";
+    let mut session = facts(ROWS);
+    session.set_cores(1);
+    let plan = chosen(&mut session, sql);
+    assert!(!plan.contains("redistribute by"), "{plan}");
+    session.set_cores(3);
+    assert!(chosen(&mut session, sql).contains("redistribute by"));
+}
+
+#[test]
 fn what_cannot_be_put_together_from_parts_is_not_split() {
     let plan = chosen(&mut facts(10), "select g, median(x) as m from facts group by g");
     assert_eq!(plan.matches("aggregate by").count(), 1, "{plan}");
