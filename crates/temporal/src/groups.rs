@@ -31,6 +31,12 @@ fn group_of(slot: u64) -> u32 {
 const NEAR: usize = 2048;
 /// How many slots of a larger one are fetched at once.
 const AHEAD: usize = 32;
+/// The most places by which words are found: they stay in the nearest cache.
+const PLACES: usize = 4096;
+/// How often a word comes at least, on an average, to be worth a place.
+const TIMES: usize = 4;
+/// Fewer words are not worth places.
+const MANY: usize = 64;
 
 /// Keys by group number.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -127,6 +133,9 @@ impl Groups {
     }
 
     fn intern_words(&mut self, wanted: &[u64], groups: &mut Vec<u32>) -> Result<()> {
+        if let Some(places) = places(wanted) {
+            return self.intern_by_place(places, wanted, groups);
+        }
         if self.slots.len() <= NEAR {
             return self.intern_near(wanted, groups);
         }
@@ -141,6 +150,20 @@ impl Groups {
                 let found = matches!(&self.keys, Keys::Words { words, .. } if words.get(likely as usize) == Some(&word));
                 groups.push(if found { likely } else { self.word(word)? });
             }
+        }
+        Ok(())
+    }
+
+    /// Of words that agree in all but some lower bits: each looks at the place that these bits name, instead of at a slot
+    /// and at the key of its group.
+    fn intern_by_place(&mut self, places: usize, wanted: &[u64], groups: &mut Vec<u32>) -> Result<()> {
+        let mut found = vec![NONE; places];
+        for &word in wanted {
+            let group = &mut found[word as usize & (places - 1)];
+            if *group == NONE {
+                *group = self.word(word)?;
+            }
+            groups.push(*group);
         }
         Ok(())
     }
@@ -463,6 +486,19 @@ impl KeyColumns {
     }
 }
 
+/// How many places it takes to find words by the lower bits in which they differ, if that is worth it.
+fn places(words: &[u64]) -> Option<usize> {
+    let most = PLACES.min(words.len() / TIMES);
+    let places = |words: &[u64]| {
+        let differing = words.iter().fold(0, |all, word| all | (word ^ words[0]));
+        let places = 1usize.checked_shl(u64::BITS - differing.leading_zeros());
+        places.filter(|places| *places <= most)
+    };
+    // Where words differ much, the first of them say so.
+    places(words.get(..MANY)?)?;
+    places(words)
+}
+
 #[inline]
 fn span(arena: &[u8], (start, len): (u64, u32)) -> &[u8] {
     &arena[start as usize..start as usize + len as usize]
@@ -490,5 +526,42 @@ fn put<T: Clone>(column: &mut Vec<T>, group: u32, value: T) {
     match column.get_mut(group as usize) {
         Some(place) => *place = value,
         None => column.push(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words get the numbers that they had before, and new ones in the order in which they come.
+    fn check(runs: &[Vec<u64>]) {
+        let mut groups = Groups::new(&[DataType::UInt64]);
+        let mut known: Vec<u64> = vec![];
+        for run in runs {
+            let mut found = vec![];
+            groups.intern_words(run, &mut found).unwrap();
+            for (word, group) in run.iter().zip(&found) {
+                if !known.contains(word) {
+                    known.push(*word);
+                }
+                assert_eq!(known[*group as usize], *word);
+            }
+            assert_eq!((found.len(), groups.len()), (run.len(), known.len()));
+        }
+    }
+
+    #[test]
+    fn words_that_differ_in_lower_bits_are_found_by_place() {
+        let run = |first: u64, step: u64, words: u64| -> Vec<u64> {
+            (0..900).map(|i| first.wrapping_add(i * 7 % words * step)).collect()
+        };
+        assert_eq!(places(&run(1000, 1, 10)), Some(32));
+        assert_eq!(places(&[9; 64]), Some(1));
+        assert_eq!(places(&[9; 63]), None);
+        assert_eq!(places(&run(0, 1, 900)), None);
+        assert_eq!(places(&run(0, 1 << 40, 2)), None);
+        assert_eq!(places(&run(u64::MAX - 1, 1, 3)), None);
+        // By place, by hash, and what both know.
+        check(&[run(5, 1, 20), run(u64::MAX - 1, 1, 3), run(0, 1, 30), vec![3], run(0, 1 << 40, 7), vec![]]);
     }
 }

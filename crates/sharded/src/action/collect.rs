@@ -7,6 +7,7 @@ use crate::dataset::MemoryDataset;
 use crate::merge::Gather;
 use crate::options::{Options, Output};
 use crate::runtime::{Order, Sink, start};
+use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
@@ -14,6 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use whimbrel_plan::nodes::TimeSpec;
 use whimbrel_plan::{Stream, column};
 use whimbrel_temporal::{INFINITY, IngressOptions, Message};
+
+/// So many rows of a table are a batch that needs no others.
+const ENOUGH: usize = 8192;
 
 /// A result in one piece.
 #[derive(Debug, Clone)]
@@ -52,7 +56,10 @@ pub fn collect(stream: &Stream, options: &Options) -> Result<Action<Table>> {
         let shards = taken(&kept);
         let messages =
             if timed { merge(shards, batch_rows)? } else { shards.into_iter().flatten().collect() };
-        Ok(Table { schema: form.schema(), batches: tables(&form, &messages)? })
+        let batches = tables(&form, &messages)?;
+        // What cannot be put together stays as it is.
+        let batches = put_together(form.schema(), &batches).unwrap_or(batches);
+        Ok(Table { schema: form.schema(), batches })
     }))
 }
 
@@ -121,4 +128,20 @@ fn merge(shards: Vec<Vec<Message>>, batch_rows: usize) -> Result<Vec<Message>> {
 
 fn tables(form: &Form, messages: &[Message]) -> Result<Vec<RecordBatch>> {
     messages.iter().filter_map(|message| form.table(message).transpose()).collect()
+}
+
+/// The same rows, small batches put together: every batch costs those who read the table.
+///
+/// # Errors
+/// If columns of their types cannot be put together.
+fn put_together(schema: SchemaRef, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
+    if batches.len() < 2 {
+        return Ok(batches.to_vec());
+    }
+    let mut rows = BatchCoalescer::new(schema, ENOUGH).with_biggest_coalesce_batch_size(Some(ENOUGH / 2));
+    for batch in batches {
+        rows.push_batch(batch.clone())?;
+    }
+    rows.finish_buffered_batch()?;
+    Ok(std::iter::from_fn(|| rows.next_completed_batch()).collect())
 }

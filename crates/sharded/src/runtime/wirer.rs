@@ -115,15 +115,16 @@ impl<'a> Wirer<'a> {
     }
 }
 
-/// The programs of all channels, stage after stage. Planning takes longer than many a query runs, so where threads may be
-/// used it is shared out among them.
+/// The programs of all channels, stage after stage. To plan DataFusion's operators takes longer than many a query runs, so
+/// where threads may be used it is shared out among them; our own are made in less time than a thread.
 fn made(programs: &Programs, options: &Options) -> Result<Vec<Box<dyn ChannelProgram>>> {
     let stages = programs.stages().stages.iter().enumerate();
     let channels: Vec<(usize, usize)> =
         stages.flat_map(|(stage, s)| (0..s.channels).map(move |index| (stage, index))).collect();
     let make = |&(stage, index): &(usize, usize)| programs.channel(stage, index);
-    let threads = options.runtime.cores().min(channels.len());
-    if threads == 1 {
+    let relational = programs.stages().stages.iter().filter(|stage| stage.kind == Kind::Relational);
+    let threads = options.runtime.cores().min(relational.map(|stage| stage.channels).sum());
+    if threads <= 1 {
         return channels.iter().map(make).collect();
     }
     // Neighbours are of one stage and so alike: each thread gets its share of each stage.

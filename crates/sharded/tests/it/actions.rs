@@ -3,13 +3,16 @@
 use crate::data::*;
 use crate::files::Folder;
 use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::Int64Type;
 use datafusion::arrow::ipc::reader::StreamReader;
 use datafusion::prelude::lit;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use whimbrel_plan::nodes::{Scope, TimeSpec};
 use whimbrel_plan::{Stream, column};
-use whimbrel_sharded::action::{Existing, schema, subscribe, to_binary_stream, to_memory, to_storage};
+use whimbrel_sharded::action::{
+    Existing, collect, schema, subscribe, to_binary_stream, to_memory, to_storage,
+};
 use whimbrel_sharded::dataset::FileDataset;
 use whimbrel_sharded::error::ErrorKind;
 use whimbrel_sharded::{Options, Output, run};
@@ -35,6 +38,17 @@ fn what_is_kept_in_memory_is_the_same_stream() {
         assert_eq!(changes(&again, &options), changes(&expected, &options));
         let table = to_memory(&relation(&clicks(10), 2, 1), &options).unwrap().wait().unwrap();
         assert_eq!(rows(&table.stream, &options), rows(&relation(&clicks(10), 1, 1), &options));
+    }
+}
+
+#[test]
+fn a_table_has_few_batches() {
+    for options in [library(), local()] {
+        let table = collect(&windows(3), &options).unwrap().wait().unwrap();
+        let rows = rows_in_order(&windows(1), &options);
+        assert_eq!((table.batches.len(), table.num_rows()), (1, rows.len()));
+        let starts = table.batches[0]["start"].as_primitive::<Int64Type>();
+        assert!(starts.values().is_sorted());
     }
 }
 
