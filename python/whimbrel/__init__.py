@@ -95,7 +95,7 @@ __all__ = [
     "when",
 ]
 
-# Known to type checkers by this name; to load `typing` for it takes longer than all of this file.
+# Type checkers know it by this name; it is not taken from `typing`, which would have to be loaded for it.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .api import *
@@ -103,7 +103,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """Load all names when one is used (PEP 562): the command starts without them, in half the time."""
+        """Load all names when one is used (PEP 562); the command starts without them."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import whimbrel.api as api
