@@ -51,7 +51,7 @@ def programs(line: Line, events: pa.Table, threads: int) -> Programs:
         fold = partial(fold_windows, HOP if line.query == "hopping" else WINDOW)
 
     def answer() -> Answer:
-        return fold(plan.to_arrow(runtime=runtime, progress=False))
+        return fold(plan.collect(runtime=runtime, progress=False))
 
     return {runtime: timed(answer)}
 
@@ -71,13 +71,14 @@ def total(column: pa.ChunkedArray) -> int:
     return pc.call_function("sum", [column]).as_py() or 0
 
 
-def fold_scan(result: pa.Table) -> Answer:
-    """Add up the shards' counts and sums."""
-    return Answer(1, total(result["n"]), total(result["s"]))
+def fold_scan(table: wb.Table) -> Answer:
+    """Add up the counts and sums of the shards, a row each."""
+    return Answer(1, sum(table["n"]), sum(table["s"]))
 
 
-def fold_windows(hop: int, result: pa.Table) -> Answer:
+def fold_windows(hop: int, table: wb.Table) -> Answer:
     """Add up counts and sums, once for each window of a row, which lives whole hops."""
+    result = table.to_arrow()
     lives = pc.call_function("subtract", [result["end"], result["start"]])
     products = [pc.call_function("multiply", [lives, result[name]]) for name in ("n", "s")]
     return Answer(*(total(column) // hop for column in (lives, *products)))

@@ -7,7 +7,7 @@
 //!
 //! Layers, bottom up:
 //! 1. [`time`], [`rules`]: instants, kinds of row, the words in which queries speak of windows;
-//! 2. [`Batch`], [`Key`], [`places`]: columns; group numbers and [`TimeMerge`];
+//! 2. [`Batch`], [`Key`], [`places`], [`formula`]: columns and what is computed of them; group numbers and [`TimeMerge`];
 //! 3. [`operators`]: one file each; `operators/aggregate` is the snapshot aggregate with its accumulators;
 //! 4. [`Ingress`], [`egress`]: tables to streams and back;
 //! 5. [`Graph`]: operators wired together;
@@ -23,6 +23,7 @@ pub mod time;
 mod batch;
 pub mod checkpoint;
 pub mod egress;
+pub mod formula;
 mod graph;
 mod groups;
 mod ingress;

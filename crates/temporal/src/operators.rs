@@ -22,7 +22,8 @@ mod where_;
 mod whole_groups;
 
 pub use aggregate::{
-    Accumulator, Aggregate, AggregateCall, AggregateFunction, Combine, Rows, UserAggregate, same,
+    Accumulator, AddBlock, Aggregate, AggregateCall, AggregateFunction, Block, Combine, Formulas, Operand,
+    Picked, Rows, UserAggregate, same,
 };
 pub use alter_lifetime::AlterLifetime;
 pub use changes::Changes;

@@ -2,14 +2,14 @@
 
 use super::split::contiguous;
 use super::{Dataset, Reader, Shard};
-use datafusion::arrow::array::Array;
+use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::stats::Precision;
 use datafusion::common::{Result, Statistics, plan_err};
 use datafusion::physical_plan::common::compute_record_batch_statistics;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use whimbrel_plan::{Source, SourceInfo};
 use whimbrel_temporal::{Key, KnownOrder};
@@ -18,7 +18,8 @@ use whimbrel_temporal::{Key, KnownOrder};
 #[derive(Clone)]
 pub struct MemoryDataset {
     schema: SchemaRef,
-    shards: Vec<Vec<RecordBatch>>,
+    shards: Vec<Arc<[RecordBatch]>>,
+    rows: usize,
     groups: usize,
     /// What is known of the order of each shard by each column that somebody asked about.
     orders: Arc<Mutex<HashMap<(usize, usize), KnownOrder>>>,
@@ -35,8 +36,18 @@ impl MemoryDataset {
         for batch in shards.iter().flatten() {
             check_types(&schema, batch)?;
         }
-        let (orders, statistics) = (Arc::default(), Arc::default());
-        Ok(MemoryDataset { schema, shards, groups: 1, orders, statistics })
+        Ok(MemoryDataset::of(schema, shards, 1, Arc::default()))
+    }
+
+    fn of(
+        schema: SchemaRef,
+        shards: Vec<Vec<RecordBatch>>,
+        groups: usize,
+        statistics: Arc<OnceLock<Arc<Statistics>>>,
+    ) -> MemoryDataset {
+        let rows = shards.iter().flatten().map(RecordBatch::num_rows).sum();
+        let shards = shards.into_iter().map(Arc::from).collect();
+        MemoryDataset { schema, shards, rows, groups, orders: Arc::default(), statistics }
     }
 
     /// The same rows in the same order, in so many contiguous shards. Nothing is copied.
@@ -44,15 +55,14 @@ impl MemoryDataset {
         if shards == 0 {
             return plan_err!("a dataset has at least one shard");
         }
-        let batches: Vec<&RecordBatch> = self.shards.iter().flatten().collect();
+        let batches: Vec<&RecordBatch> = self.batches().collect();
         let lengths: Vec<usize> = batches.iter().map(|b| b.num_rows()).collect();
         let shards = contiguous(&lengths, shards)
             .into_iter()
             .map(|run| run.into_iter().map(|p| batches[p.piece].slice(p.offset, p.length)).collect())
             .collect();
-        let (schema, groups) = (self.schema.clone(), self.groups);
         let statistics = Arc::clone(&self.statistics);
-        Ok(MemoryDataset { schema, shards, groups, orders: Arc::default(), statistics })
+        Ok(MemoryDataset::of(self.schema.clone(), shards, self.groups, statistics))
     }
 
     /// The same shards as those of so many machines, for movements of local scope.
@@ -70,18 +80,18 @@ impl MemoryDataset {
     }
 
     /// The shards.
-    pub fn shards(&self) -> &[Vec<RecordBatch>] {
+    pub fn shards(&self) -> &[Arc<[RecordBatch]>] {
         &self.shards
     }
 
     /// All rows, shard after shard.
     pub fn batches(&self) -> impl Iterator<Item = &RecordBatch> {
-        self.shards.iter().flatten()
+        self.shards.iter().flat_map(|shard| shard.iter())
     }
 
     /// How many rows there are.
     pub fn num_rows(&self) -> usize {
-        self.batches().map(|b| b.num_rows()).sum()
+        self.rows
     }
 }
 
@@ -187,43 +197,59 @@ impl Dataset for MemoryDataset {
     }
 
     fn open(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Shard> {
-        let schema = super::project(&self.schema, projection)?;
-        let batches = self.shards[shard]
-            .iter()
-            .map(|batch| {
-                let columns = match projection {
-                    Some(columns) => batch.project(columns)?,
-                    None => batch.clone(),
-                };
-                super::conform(columns, &schema)
-            })
-            .collect::<Result<VecDeque<_>>>()?;
-        Ok(Shard::Reader(Box::new(MemoryReader { batches, offset: 0, batch_rows })))
+        Ok(Shard::Reader(Box::new(MemoryReader {
+            schema: super::project(&self.schema, projection)?,
+            batches: Arc::clone(&self.shards[shard]),
+            columns: projection.map(<[usize]>::to_vec),
+            next: 0,
+            offset: 0,
+            batch_rows,
+        })))
     }
 }
 
 /// Hands out slices.
 struct MemoryReader {
-    batches: VecDeque<RecordBatch>,
-    /// How many rows of the first batch have been handed out.
+    schema: SchemaRef,
+    batches: Arc<[RecordBatch]>,
+    /// Those that are wanted; none: all.
+    columns: Option<Vec<usize>>,
+    /// Which batch rows are taken from.
+    next: usize,
+    /// How many of its rows have been handed out.
     offset: usize,
     batch_rows: usize,
 }
 
 impl Reader for MemoryReader {
     fn next(&mut self) -> Result<Option<RecordBatch>> {
-        while let Some(batch) = self.batches.front() {
-            let length = (batch.num_rows() - self.offset).min(self.batch_rows);
-            let slice = batch.slice(self.offset, length);
+        while let Some(batch) = self.batches.get(self.next) {
+            let offset = self.offset;
+            let length = (batch.num_rows() - offset).min(self.batch_rows);
             self.offset += length;
             if self.offset == batch.num_rows() {
-                self.batches.pop_front();
-                self.offset = 0;
+                (self.next, self.offset) = (self.next + 1, 0);
             }
             if length > 0 {
-                return Ok(Some(slice));
+                return Ok(Some(self.slice(batch, offset, length)?));
             }
         }
         Ok(None)
+    }
+}
+
+impl MemoryReader {
+    /// Rows of a batch, under a schema that may differ from its own in what it says of nulls and in metadata.
+    fn slice(&self, batch: &RecordBatch, offset: usize, length: usize) -> Result<RecordBatch> {
+        let slice = |column: &ArrayRef| match length == batch.num_rows() {
+            true => Arc::clone(column),
+            false => column.slice(offset, length),
+        };
+        let columns = match &self.columns {
+            Some(columns) => columns.iter().map(|place| slice(batch.column(*place))).collect(),
+            None => batch.columns().iter().map(slice).collect(),
+        };
+        let rows = RecordBatchOptions::new().with_row_count(Some(length));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &rows)?)
     }
 }

@@ -1,6 +1,7 @@
 //! Snapshot aggregates.
 
 use super::express::{columns, keyed};
+use super::fold::Fold;
 use super::{grouping, replay};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, SchemaRef};
@@ -59,6 +60,14 @@ pub(super) fn aggregate(graph: &mut Graph, plan: &Aggregate, input: NodeId, told
         None if plan.group_expr.is_empty() => or_nothing(graph, plan, vec![], node),
         None => Ok(node),
     }
+}
+
+/// An aggregate that does the steps below it.
+pub(super) fn folded(graph: &mut Graph, plan: &Aggregate, fold: Fold, input: NodeId) -> Result<NodeId> {
+    let operator = fold.operator()?;
+    let computed = operator.schema().clone();
+    let node = graph.add(Box::new(operator), &[input]);
+    Ok(as_planned(graph, node, &computed, plan.schema.inner()))
 }
 
 /// What the aggregates say of no rows, while there are none: over a relation an aggregate without a key has a row where
@@ -124,7 +133,7 @@ pub(super) fn combine(graph: &mut Graph, plan: &Combine, input: NodeId) -> Resul
     Ok(as_planned(graph, node, &computed, plan.schema().inner()))
 }
 
-fn call(expr: &Expr, schema: &DFSchema) -> Result<AggregateCall> {
+pub(super) fn call(expr: &Expr, schema: &DFSchema) -> Result<AggregateCall> {
     let Ok((name, aggregate)) = aggregate_of(expr) else { return replay::call(expr, schema) };
     let physical = |e: &Expr| whimbrel_plan::physical(e, schema);
     Ok(AggregateCall {
@@ -135,7 +144,7 @@ fn call(expr: &Expr, schema: &DFSchema) -> Result<AggregateCall> {
     })
 }
 
-fn function(function: &AggFunction) -> AggregateFunction {
+pub(super) fn function(function: &AggFunction) -> AggregateFunction {
     match function {
         AggFunction::Count => AggregateFunction::Count,
         AggFunction::Sum => AggregateFunction::Sum,

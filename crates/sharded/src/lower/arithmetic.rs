@@ -2,7 +2,7 @@
 //! result is too large, and does not hand out another number.
 
 use super::decimal;
-use super::integer::{self, Formula};
+use super::integer;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result, internal_err};
@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::sync::{Arc, LazyLock};
+use whimbrel_temporal::formula::Formula;
 
 /// The plan with its arithmetic done here.
 pub(crate) fn ours(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -41,6 +42,11 @@ pub(super) fn of_step(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
+/// An expression over such columns with its arithmetic done here.
+pub(super) fn expression(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    expr.transform_up(|expr| rewritten(expr, schema)).data()
+}
+
 fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return Ok(Transformed::no(expr)) };
     let types = (left.get_type(schema)?, right.get_type(schema)?);
@@ -61,9 +67,8 @@ fn call(function: &Arc<ScalarUDF>, args: Vec<Expr>) -> Expr {
 /// An operation on whole numbers; what its sides compute becomes a part of it.
 fn formula(op: Operator, left: Expr, right: Expr) -> Expr {
     let mut args = Vec::new();
-    let left = Box::new(side(left, &mut args));
-    let right = Box::new(side(right, &mut args));
-    let formula = Formula::Operation(op, left, right);
+    let left = side(left, &mut args);
+    let formula = Formula::of(op, left, side(right, &mut args));
     // Formulas are told apart by their names.
     let name = format!("integer {formula}");
     let signature = Signature::variadic_any(Volatility::Immutable);

@@ -10,6 +10,7 @@ mod branches;
 mod buffers;
 mod decimal;
 mod express;
+mod fold;
 mod grouping;
 mod groups;
 mod integer;

@@ -1,7 +1,7 @@
 //! A temporal fragment as a graph of operators.
 
 use super::aggregate::{self, Told};
-use super::{arithmetic, join, lifetime, order, rows, window};
+use super::{arithmetic, fold, join, lifetime, order, rows, window};
 use crate::stage::{Form, Node, Operand, Stage};
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::logical_expr::{Distinct, LogicalPlan};
@@ -25,8 +25,17 @@ pub(crate) fn graph(stage: &Stage, coalesce: Option<(usize, CoalesceOrder)>) -> 
         CoalesceOrder::Start => snapshots_of(stage, output),
         CoalesceOrder::Known => None,
     });
+    let (mut folds, done) = fold::folds(stage)?;
     for (number, Node { plan, inputs }) in stage.nodes.iter().enumerate() {
         let inputs: Vec<NodeId> = inputs.iter().map(|i| find(i, &nodes)).collect();
+        if done.contains(&number) {
+            nodes.push(inputs[0]);
+            continue;
+        }
+        if let (Some(fold), LogicalPlan::Aggregate(plan)) = (folds.remove(&number), plan) {
+            nodes.push(aggregate::folded(&mut graph, plan, fold, inputs[0])?);
+            continue;
+        }
         let told = if whole == Some(number) { Told::Whole } else { Told::AtOnce };
         let node = lower(&mut graph, plan, &inputs, told)?;
         nodes.push(node);

@@ -166,13 +166,20 @@ fn rebuild(plan: &LogicalPlan, mut inputs: Vec<LogicalPlan>, own: &Columns) -> R
             let exprs = own.iter().map(|i| p.expr[*i].clone()).collect();
             LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(inputs.swap_remove(0)))?)
         }
+        LogicalPlan::Filter(p) => {
+            let mut filter = p.clone();
+            filter.input = Arc::new(inputs.swap_remove(0));
+            LogicalPlan::Filter(filter)
+        }
         LogicalPlan::SubqueryAlias(p) => LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(
             Arc::new(inputs.swap_remove(0)),
             p.alias.clone(),
         )?),
         LogicalPlan::Aggregate(p) => {
             let (group, calls) = (p.group_expr.clone(), p.aggr_expr.clone());
-            LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(inputs.swap_remove(0)), group, calls)?)
+            // What it reads is still there, so its result is the same; to work the columns out again takes long.
+            let (input, schema) = (Arc::new(inputs.swap_remove(0)), Arc::clone(&p.schema));
+            LogicalPlan::Aggregate(Aggregate::try_new_with_schema(input, group, calls, schema)?)
         }
         LogicalPlan::Join(p) => {
             let right = Arc::new(inputs.swap_remove(1));

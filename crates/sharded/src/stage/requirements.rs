@@ -7,6 +7,10 @@ use whimbrel_plan::{Node, node};
 
 /// The plan with the same result that requires nothing.
 pub(crate) fn without_requirements(plan: LogicalPlan) -> Result<LogicalPlan> {
+    // To look is cheaper than to rebuild.
+    if !plan.exists(|plan| Ok(matches!(node(plan), Some(Node::Colocated(_)))))? {
+        return Ok(plan);
+    }
     let rewrite = |plan: LogicalPlan| match node(&plan) {
         Some(Node::Colocated(colocated)) => Ok(Transformed::yes(colocated.input.clone())),
         _ => Ok(Transformed::no(plan)),

@@ -7,6 +7,7 @@ mod failures;
 mod figures;
 mod files;
 mod filtered;
+mod folded;
 mod live;
 mod live_shards;
 mod maintained;

@@ -15,6 +15,7 @@ mod emit;
 mod ends;
 mod extremes;
 mod flat;
+mod formulas;
 mod function;
 mod general;
 mod held;
@@ -28,6 +29,7 @@ mod windowed;
 pub use accumulator::{Accumulator, Rows, same};
 pub use calls::AggregateCall;
 pub use combine::Combine;
+pub use formulas::{AddBlock, Block, Formulas, Operand, Picked};
 pub use function::{AggregateFunction, UserAggregate};
 
 use crate::batch::Message;
@@ -77,6 +79,23 @@ impl Aggregate {
         lifetimes: Lifetimes,
     ) -> Result<Aggregate> {
         Aggregate::telling(Tell::intervals, Plan::new(input, key, calls)?, lifetimes)
+    }
+
+    /// Aggregates rows without a key that live in tumbling windows of `size` ticks, and are picked and computed by
+    /// formulas. The calls' arguments compute what formulas do not.
+    ///
+    /// # Errors
+    /// As [`new`](Aggregate::new); `Internal` if an aggregate does not take in blocks of whole numbers, see
+    /// [`AggregateFunction::takes_blocks`].
+    pub fn of_formulas(
+        input: SchemaRef,
+        calls: Vec<AggregateCall>,
+        formulas: Formulas,
+        size: i64,
+    ) -> Result<Aggregate> {
+        let plan = Plan::new(input, Vec::new(), calls)?;
+        let schema = plan.schema.clone();
+        Ok(Aggregate { variant: Box::new(Tumbling::of_formulas(plan, size, formulas)?), schema })
     }
 
     fn telling(tell: fn(&Plan) -> Tell, plan: Plan, lifetimes: Lifetimes) -> Result<Aggregate> {

@@ -2,8 +2,7 @@
 
 use crate::batch::Message;
 use crate::operator::Operator;
-use arrow::array::AsArray;
-use datafusion::common::{Result, exec_err};
+use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use std::sync::Arc;
 
@@ -25,12 +24,7 @@ impl Operator for Where {
             out.push(message);
             return Ok(());
         };
-        let mut batch = batch.compact()?;
-        let verdict = self.predicate.evaluate(&batch.rows)?.into_array(batch.len())?;
-        match verdict.as_boolean_opt() {
-            Some(keep) => batch.retain(keep),
-            None => return exec_err!("the condition {} is not a truth value", self.predicate),
-        }
+        let batch = batch.compact()?.picked(&self.predicate)?;
         if batch.present().is_none_or(|p| p.count_set_bits() > 0) {
             out.push(Message::Batch(batch));
         }

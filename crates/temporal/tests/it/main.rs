@@ -15,6 +15,7 @@ mod chains;
 mod checkpoints;
 mod combine;
 mod equal;
+mod folded;
 mod groups;
 mod ingress;
 mod ingress_edges;

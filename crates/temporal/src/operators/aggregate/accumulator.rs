@@ -7,6 +7,7 @@
 //! Invariants: states are numbered; a state is a function of the multiset of rows that it holds, whatever the order in
 //! which they came and went, except where the aggregate is about that order (first, last).
 
+use super::formulas::AddBlock;
 use crate::time::Time;
 use crate::values::Column;
 use arrow::array::{ArrayRef, BooleanArray};
@@ -60,6 +61,11 @@ pub trait Accumulator: Send + Debug {
                 .set_slices()
                 .for_each(|(start, end)| add(rows.start + start..rows.start + end)),
         }
+    }
+
+    /// The column where it takes in blocks of whole numbers.
+    fn blocks(&mut self) -> Option<&mut dyn AddBlock> {
+        None
     }
 
     /// Takes the same rows out again: they were added when their start edges came.

@@ -2,6 +2,7 @@
 
 use super::accumulator::{Accumulator, Rows};
 use super::emit::Results;
+use super::formulas::Block;
 use super::function::{AggregateFunction, Leaving};
 use crate::batch::Batch;
 use crate::time::Time;
@@ -181,6 +182,16 @@ impl States {
     }
     pub fn accumulate_run(&mut self, state: u32, rows: Range<usize>, present: Option<&BooleanBuffer>) {
         self.each().for_each(|a| a.accumulate_run(state, rows.clone(), present));
+    }
+    /// Whether all of them take in blocks.
+    pub fn take_blocks(&mut self) -> bool {
+        self.0.iter_mut().all(|a| a.as_mut().is_some_and(|a| a.blocks().is_some()))
+    }
+    /// Adds a block to a state of one call.
+    pub fn accumulate_block(&mut self, call: usize, state: u32, block: &Block) {
+        if let Some(states) = self.0[call].as_mut().and_then(|a| a.blocks()) {
+            states.add_block(state, block);
+        }
     }
     pub fn deaccumulate(&mut self, states: &[u32], first: usize) {
         self.each().for_each(|a| a.deaccumulate(states, first));

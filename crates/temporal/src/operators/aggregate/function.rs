@@ -87,6 +87,11 @@ impl AggregateFunction {
         }
     }
 
+    /// Whether it takes in blocks of whole numbers, where its rows never leave one by one.
+    pub fn takes_blocks(&self) -> bool {
+        matches!(self, AggregateFunction::Count | AggregateFunction::Sum | AggregateFunction::Average)
+    }
+
     /// A column of states that can undo what this stream asks for.
     pub(super) fn accumulator(
         &self,

@@ -6,8 +6,10 @@
 
 use super::accumulator::Rows;
 use super::calls::{Plan, States};
+use super::formulas::Blocks;
 use super::function::Leaving;
 use crate::batch::Batch;
+use crate::formula::Numbers;
 use crate::groups::Groups;
 use crate::key::Key;
 use crate::operator::{decode, encode};
@@ -89,6 +91,20 @@ impl Held {
             }
             self.states.accumulate_run(group, run, present);
         }
+    }
+
+    /// Takes in a block of rows, without a key; whether it could: a number of it may be too large for formulas.
+    pub fn add_block(&mut self, blocks: &mut Blocks, numbers: &[Numbers<i64>], rows: Range<usize>) -> bool {
+        let Some(computed) = blocks.compute(numbers, rows) else { return false };
+        if !computed.is_empty() {
+            let known = self.len() > 0;
+            let group = self.groups.only();
+            if !known {
+                self.grow();
+            }
+            computed.add_to(&mut self.states, group);
+        }
+        true
     }
 
     fn grow(&mut self) {

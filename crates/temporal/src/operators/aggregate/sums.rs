@@ -1,6 +1,8 @@
 //! Count, sum and average: states from which rows can be taken out again by subtraction.
 
 use super::accumulator::{Accumulator, Rows, same};
+use super::formulas::{AddBlock, Block};
+use crate::formula::Numbers;
 use crate::operator::{decode, encode};
 use crate::time::Time;
 use crate::values::{Column, Value};
@@ -80,6 +82,9 @@ impl Accumulator for Count {
         let taken = taken(&rows, present, self.take.as_ref());
         self.counts[state as usize] += taken.map_or(rows.len(), |t| t.count_set_bits()) as i64;
     }
+    fn blocks(&mut self) -> Option<&mut dyn AddBlock> {
+        Some(self)
+    }
     fn deaccumulate(&mut self, states: &[u32], first: usize) {
         self.add(states, first, -1);
     }
@@ -106,11 +111,19 @@ impl Accumulator for Count {
     }
 }
 
+impl AddBlock for Count {
+    fn add_block(&mut self, state: u32, block: &Block) {
+        self.counts[state as usize] += block.count as i64;
+    }
+}
+
 /// A sum to and from which values are added and taken.
 pub(super) trait Total:
     Copy + Default + Debug + Send + Serialize + DeserializeOwned + 'static
 {
     type Value: Value;
+    /// How the numbers of a block are added up, where they are whole ones.
+    const ADD_BLOCK: Option<fn(&mut Self, Numbers<i64>, &Block)> = None;
     fn add(&mut self, value: &Self::Value);
     fn remove(&mut self, value: &Self::Value);
     fn merge(&mut self, other: Self);
@@ -132,9 +145,10 @@ pub(super) trait Total:
 }
 
 macro_rules! wrapping_total {
-    ($total:ty, $value:ty, $arrow:ty) => {
+    ($total:ty, $value:ty, $arrow:ty, $add_block:expr) => {
         impl Total for $total {
             type Value = $value;
+            const ADD_BLOCK: Option<fn(&mut Self, Numbers<i64>, &Block)> = $add_block;
             #[inline(always)]
             fn add(&mut self, value: &$value) {
                 *self = self.wrapping_add(*value as $total);
@@ -162,9 +176,21 @@ macro_rules! wrapping_total {
     };
 }
 
-wrapping_total!(i64, i64, Int64Type);
-wrapping_total!(u64, u64, UInt64Type);
-wrapping_total!(i128, i128, Decimal128Type);
+wrapping_total!(i64, i64, Int64Type, Some(|total, numbers, block| total.merge(sum_of(numbers, block))));
+wrapping_total!(u64, u64, UInt64Type, None);
+wrapping_total!(i128, i128, Decimal128Type, None);
+
+/// The sum of the numbers that count.
+fn sum_of(numbers: Numbers<i64>, block: &Block) -> i64 {
+    let sum = |sum: i64, number| sum.wrapping_add(number);
+    match (numbers, block.taken) {
+        (Numbers::Column(numbers), None) => numbers.iter().fold(0, |total, n| sum(total, *n)),
+        (Numbers::Column(numbers), Some(taken)) => {
+            numbers.iter().zip(taken).fold(0, |total, (n, taken)| sum(total, n & taken))
+        }
+        (Numbers::Same(number), _) => number.wrapping_mul(block.count as i64),
+    }
+}
 
 /// An integer sum that cannot overflow, for averages.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -174,9 +200,10 @@ pub(super) struct Wide(i128);
 pub(super) struct WideUnsigned(i128);
 
 macro_rules! wide_total {
-    ($total:ty, $value:ty) => {
+    ($total:ty, $value:ty, $add_block:expr) => {
         impl Total for $total {
             type Value = $value;
+            const ADD_BLOCK: Option<fn(&mut Self, Numbers<i64>, &Block)> = $add_block;
             #[inline(always)]
             fn add(&mut self, value: &$value) {
                 self.0 += *value as i128;
@@ -194,8 +221,24 @@ macro_rules! wide_total {
     };
 }
 
-wide_total!(Wide, i64);
-wide_total!(WideUnsigned, u64);
+wide_total!(Wide, i64, Some(|total, numbers, block| total.0 += wide_sum_of(numbers, block)));
+wide_total!(WideUnsigned, u64, None);
+
+/// The sum of the numbers that count, which cannot overflow: upper and lower halves are added up apart.
+fn wide_sum_of(numbers: Numbers<i64>, block: &Block) -> i128 {
+    const HALF: u32 = i64::BITS / 2;
+    let halves = |(high, low): (i64, i64), number: i64| {
+        (high + (number >> HALF), low + (number & i64::from(u32::MAX)))
+    };
+    let (high, low) = match (numbers, block.taken) {
+        (Numbers::Column(numbers), None) => numbers.iter().fold((0, 0), |sums, n| halves(sums, *n)),
+        (Numbers::Column(numbers), Some(taken)) => {
+            numbers.iter().zip(taken).fold((0, 0), |sums, (n, taken)| halves(sums, n & taken))
+        }
+        (Numbers::Same(number), _) => return i128::from(number) * block.count as i128,
+    };
+    (i128::from(high) << HALF) + i128::from(low)
+}
 
 /// A sum of floats in twice the precision, so that taking values out again leaves no residue that shows, and with the
 /// values that are not finite counted apart, so that an infinity can leave again.
@@ -355,6 +398,12 @@ impl<T: Total, F: Finish<T>> Accumulator for Sum<T, F> {
         *count += (rows.len() - taken.as_ref().map_or(0, |t| t.null_count())) as i64;
         total.add_run(&self.column, rows, taken.as_ref());
     }
+    fn blocks(&mut self) -> Option<&mut dyn AddBlock> {
+        match T::ADD_BLOCK {
+            Some(_) => Some(self),
+            None => None,
+        }
+    }
     fn deaccumulate(&mut self, states: &[u32], first: usize) {
         self.each(states, first, T::remove, -1);
     }
@@ -396,5 +445,15 @@ impl<T: Total, F: Finish<T>> Accumulator for Sum<T, F> {
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         self.states = decode(bytes)?;
         Ok(())
+    }
+}
+
+impl<T: Total, F: Finish<T>> AddBlock for Sum<T, F> {
+    fn add_block(&mut self, state: u32, block: &Block) {
+        let (total, count) = &mut self.states[state as usize];
+        if let (Some(add), Some(numbers)) = (T::ADD_BLOCK, block.numbers) {
+            add(total, numbers, block);
+            *count += block.count as i64;
+        }
     }
 }

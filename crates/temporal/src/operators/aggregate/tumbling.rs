@@ -5,13 +5,15 @@
 
 use super::calls::Plan;
 use super::emit::{Emit, Snapshots};
+use super::formulas::{Blocks, Formulas, ROWS};
 use super::function::Leaving;
 use super::held::Held;
 use crate::batch::{Batch, Message};
+use crate::formula::Numbers;
 use crate::operator::{Operator, decode, encode};
 use crate::operators::runs::runs;
 use crate::time::{BEGINNING, Time};
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 
 /// See the module.
 pub(super) struct Tumbling {
@@ -20,6 +22,8 @@ pub(super) struct Tumbling {
     held: Held,
     emit: Emit,
     groups: Vec<u32>,
+    /// What rows are computed by, if it is formulas.
+    blocks: Option<Blocks>,
 }
 
 impl Tumbling {
@@ -30,8 +34,19 @@ impl Tumbling {
             held: Held::new(&plan, Leaving::Never, false)?,
             emit: Emit::new(&plan, Some(size)),
             groups: Vec::new(),
+            blocks: None,
             plan,
         })
+    }
+
+    /// The same without a key over rows that are picked and computed by formulas.
+    pub fn of_formulas(plan: Plan, size: i64, formulas: Formulas) -> Result<Tumbling> {
+        let mut tumbling = Tumbling::new(plan, size)?;
+        if !tumbling.plan.key.is_empty() || !tumbling.held.states.take_blocks() {
+            return internal_err!("formulas are for sums and counts without a key");
+        }
+        tumbling.blocks = Some(Blocks::new(formulas));
+        Ok(tumbling)
     }
 
     /// How many groups are held.
@@ -61,17 +76,54 @@ impl Tumbling {
         self.emit.flush_full(out)
     }
 
+    /// The rows that follow live at `time`.
+    fn pass(&mut self, time: Time, out: &mut Vec<Message>) -> Result<()> {
+        if time > self.now {
+            self.close(out)?;
+            self.now = time;
+        }
+        Ok(())
+    }
+
     fn batch(&mut self, batch: Batch, out: &mut Vec<Message>) -> Result<()> {
-        let loaded = self.held.load(&self.plan, batch)?;
-        for run in runs(&loaded.batch.sync) {
-            let time = loaded.batch.sync[run.start];
-            if time > self.now {
-                self.close(out)?;
-                self.now = time;
-            }
-            self.held.add(&loaded, run)?;
+        match self.blocks.as_ref().and_then(|blocks| blocks.numbers(&batch)) {
+            Some(numbers) => self.add_in_blocks(&batch, &numbers, out)?,
+            None => self.add(batch, out)?,
         }
         self.emit.flush(out)
+    }
+
+    fn add(&mut self, batch: Batch, out: &mut Vec<Message>) -> Result<()> {
+        let batch = match &self.blocks {
+            Some(blocks) => blocks.pick(batch)?,
+            None => batch,
+        };
+        let loaded = self.held.load(&self.plan, batch)?;
+        for run in runs(&loaded.batch.sync) {
+            self.pass(loaded.batch.sync[run.start], out)?;
+            self.held.add(&loaded, run)?;
+        }
+        Ok(())
+    }
+
+    fn add_in_blocks(
+        &mut self,
+        batch: &Batch,
+        numbers: &[Numbers<i64>],
+        out: &mut Vec<Message>,
+    ) -> Result<()> {
+        for run in runs(&batch.sync) {
+            self.pass(batch.sync[run.start], out)?;
+            for first in run.clone().step_by(ROWS) {
+                let rows = first..run.end.min(first + ROWS);
+                let Tumbling { held, blocks, .. } = self;
+                let added = |blocks| held.add_block(blocks, numbers, rows.clone());
+                if !blocks.as_mut().is_some_and(added) {
+                    self.add(batch.slice(first, rows.len()), out)?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
