@@ -12,6 +12,8 @@ from pathlib import Path
 from workloads import Line
 
 REPEAT_WITHIN_SECONDS = 60
+# Short programs run more often than they are asked to: the best of three of them is a matter of luck.
+REPEAT_FOR_SECONDS = 1
 PRESSURE = Path("/proc/pressure/cpu")
 
 
@@ -32,7 +34,7 @@ def measure(engine: str, line: Line, threads: int, repeats: int) -> dict:
     answers = set()
     for name, program in programs.items():
         runs = []
-        while len(runs) < repeats and sum(runs) < REPEAT_WITHIN_SECONDS:
+        while sum(runs) < (REPEAT_WITHIN_SECONDS if len(runs) < repeats else REPEAT_FOR_SECONDS):
             run = program()
             runs.append(run.seconds)
             answers.add(run.answer)

@@ -99,7 +99,7 @@ def arguments_of_command() -> argparse.Namespace:
     )
     parser.add_argument("--rows", type=int, default=20_000_000, help="events (default: 20 million)")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--repeats", type=int, default=3, help="the best of so many runs counts")
+    parser.add_argument("--repeats", type=int, default=3, help="how often, or for a second: the best counts")
     parser.add_argument("--query", nargs="+", default=["filter", "projection", "tumbling", "hopping"])
     parser.add_argument("--out", type=Path, default=HERE / "results.json")
     return parser.parse_args()
