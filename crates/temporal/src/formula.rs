@@ -173,7 +173,7 @@ macro_rules! whole {
 
 whole! { i8, u8; i16, u16; i32, u32; i64, u64; }
 
-/// Writes what comes of each pair. All of that together, or none if a number may be too large.
+/// Writes what comes of each pair; all of it together, or none if a number may be too large.
 fn each<N: Whole>(op: Operator, left: Numbers<N>, right: Numbers<N>, out: &mut [N]) -> Option<N> {
     match op {
         Operator::Lt => Some(added(left, right, out, |left, right| N::truth(left.is_lt(right)))),
@@ -198,6 +198,7 @@ fn each<N: Whole>(op: Operator, left: Numbers<N>, right: Numbers<N>, out: &mut [
     }
 }
 
+/// Writes what comes of each pair, which is not larger than they are; all of it together.
 #[inline(always)]
 fn added<N: Whole>(left: Numbers<N>, right: Numbers<N>, out: &mut [N], of: impl Fn(N, N) -> N + Copy) -> N {
     folded(left, right, out, N::ZERO, move |total, left, right| {

@@ -63,7 +63,7 @@ pub trait Accumulator: Send + Debug {
         }
     }
 
-    /// The column where it takes in blocks of whole numbers.
+    /// This column, if it takes in whole numbers a block at a time.
     fn blocks(&mut self) -> Option<&mut dyn AddBlock> {
         None
     }
