@@ -1,6 +1,6 @@
 //! Streams to tables and to single events, for those who read the result.
 
-use crate::batch::{Batch, Message};
+use crate::batch::{Batch, Message, Other};
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::compute::cast;
@@ -33,7 +33,9 @@ pub fn beside(taken: &[&str], payload: &Schema) -> Vec<Field> {
 /// `Execution` if there are end edges: coalesce first.
 pub fn to_table(batch: &Batch, time: &DataType) -> Result<RecordBatch> {
     let batch = batch.clone().compact()?;
-    if (0..batch.len()).any(|i| batch.kind_at(i) == Kind::End) {
+    // Lifetimes of one length are whole.
+    let edges = matches!(batch.other, Other::Column(_));
+    if edges && (0..batch.len()).any(|i| batch.kind_at(i) == Kind::End) {
         return exec_err!("a table has whole lifetimes; coalesce the edges first");
     }
     let ends = batch.other_column();
@@ -45,7 +47,8 @@ pub fn to_table(batch: &Batch, time: &DataType) -> Result<RecordBatch> {
 /// Instants as a column; the beginning and the end of time are null.
 fn instants(times: &arrow::buffer::ScalarBuffer<i64>, to: &DataType) -> Result<ArrayRef> {
     let known = |t: Time| t != BEGINNING && t != INFINITY;
-    let column = match times.iter().all(|&t| known(t)) {
+    // All are looked at, which is several at a time.
+    let column = match times.iter().fold(true, |all, &t| all & known(t)) {
         true => Int64Array::new(times.clone(), None),
         false => times.iter().map(|&t| known(t).then_some(t)).collect(),
     };

@@ -158,12 +158,14 @@ impl Groups {
     /// and at the key of its group.
     fn intern_by_place(&mut self, places: usize, wanted: &[u64], groups: &mut Vec<u32>) -> Result<()> {
         let mut found = vec![NONE; places];
-        for &word in wanted {
-            let group = &mut found[word as usize & (places - 1)];
-            if *group == NONE {
-                *group = self.word(word)?;
+        let first = groups.len();
+        groups.resize(first + wanted.len(), NONE);
+        for (group, &word) in groups[first..].iter_mut().zip(wanted) {
+            let found = &mut found[word as usize & (places - 1)];
+            if *found == NONE {
+                *found = self.word(word)?;
             }
-            groups.push(*group);
+            *group = *found;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 use crate::batch::{Batch, Message, Other};
 use crate::operator::{Operator, decode, encode};
+use crate::operators::runs::leading;
 use crate::rules::{Closed, DurationRule, StartRule, shift};
 use crate::time::{BEGINNING, INFINITY, Instant, Kind, Time, end_after, next_on_grid};
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
@@ -228,18 +229,12 @@ impl AlterLifetime {
 fn snap(times: &[Time], hop: i64, offset: i64, closed: Closed) -> ScalarBuffer<i64> {
     let inclusive = closed == Closed::Right;
     let mut snapped = Vec::with_capacity(times.len());
-    let mut at = 0;
-    while at < times.len() {
-        let to = next_on_grid(times[at], hop, offset, inclusive);
-        let past = |&t: &Time| if inclusive { t <= to } else { t < to };
-        let mut step = 1;
-        while at + step < times.len() && past(&times[at + step]) {
-            step *= 2;
-        }
-        let (low, high) = (at + step / 2, (at + step).min(times.len()));
-        let end = (low + times[low..high].partition_point(past)).max(at + 1);
-        snapped.resize(end, to);
-        at = end;
+    let mut rows = 1;
+    while let Some(&first) = times.get(snapped.len()) {
+        let to = next_on_grid(first, hop, offset, inclusive);
+        let before = |&t: &Time| if inclusive { t <= to } else { t < to };
+        rows = leading(&times[snapped.len()..], rows, before).max(1);
+        snapped.resize(snapped.len() + rows, to);
     }
     snapped.into()
 }

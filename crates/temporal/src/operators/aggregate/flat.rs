@@ -145,10 +145,7 @@ impl<const W: usize> Flat<W> {
         self.numbers.clear();
         self.held.intern(key, rows.clone(), &mut self.numbers)?;
         self.held_states.resize(self.held.capacity(), Change::NONE);
-        self.vectors.changes(rows, &mut self.changes);
-        for (&held, change) in self.numbers.iter().zip(&self.changes) {
-            self.held_states[held as usize].add(change);
-        }
+        self.vectors.add(rows, &self.numbers, &mut self.held_states);
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use crate::key::words_of;
 use crate::values::{Column, Form, Value};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use datafusion::common::Result;
+use std::iter::repeat;
 use std::ops::Range;
 
 /// What some rows of a group add to it: how many they are, and the words of all aggregates.
@@ -24,12 +25,6 @@ pub(super) struct Change<const W: usize> {
 impl<const W: usize> Change<W> {
     /// What no rows add.
     pub const NONE: Change<W> = Change { rows: 0, words: [0; W] };
-
-    #[inline(always)]
-    pub fn add(&mut self, other: &Change<W>) {
-        self.rows += other.rows;
-        self.words.iter_mut().zip(other.words).for_each(|(word, by)| *word = word.wrapping_add(by));
-    }
 
     /// What takes it back.
     #[inline(always)]
@@ -55,24 +50,6 @@ enum Place {
         present: Option<usize>,
         unsigned: bool,
     },
-}
-
-impl Place {
-    fn present(self) -> Option<usize> {
-        match self {
-            Place::Rows => None,
-            Place::Present(present) => Some(present),
-            Place::Sum { present, .. } | Place::Average { present, .. } => present,
-        }
-    }
-
-    fn words(self) -> [Option<usize>; 3] {
-        match self {
-            Place::Rows | Place::Present(_) => [self.present(), None, None],
-            Place::Sum { sum, present, .. } => [Some(sum), present, None],
-            Place::Average { high, low, present, .. } => [Some(high), Some(low), present],
-        }
-    }
 }
 
 /// The words of all aggregates of an operator.
@@ -136,36 +113,104 @@ impl Vectors {
     pub fn changes<const W: usize>(&self, rows: Range<usize>, out: &mut Vec<Change<W>>) {
         out.clear();
         out.resize(rows.len(), Change { rows: 1, words: [0; W] });
+        self.give(rows, &mut Each(out));
+    }
+
+    /// Adds what these rows add to the states of their groups.
+    pub fn add<const W: usize>(&self, rows: Range<usize>, groups: &[u32], states: &mut [Change<W>]) {
+        let mut summed = Summed { groups, states, counted: false };
+        self.give(rows, &mut summed);
+        if !summed.counted {
+            summed.put([], repeat([]));
+        }
+    }
+
+    /// Gives the words of these rows, an aggregate after the other.
+    fn give(&self, rows: Range<usize>, to: &mut impl Target) {
         for (&place, loaded) in self.places.iter().zip(&self.loaded) {
-            let values = loaded.values.as_ref().map_or(&[][..], |values| &values[rows.clone()]);
+            let values = loaded.values.as_ref().map_or(&[][..], |values| &values[rows.clone()]).iter();
+            let counts = loaded.take.as_ref();
+            let mut to = Counting { counts, first: rows.start, to };
             match place {
-                Place::Rows | Place::Present(_) => {}
-                Place::Sum { sum, .. } => put(out, sum, values.iter().map(|&value| value as i64)),
-                Place::Average { high, low, unsigned, .. } => {
-                    match unsigned {
-                        true => put(out, high, values.iter().map(|&value| (value >> 32) as i64)),
-                        false => put(out, high, values.iter().map(|&value| value as i64 >> 32)),
-                    }
-                    put(out, low, values.iter().map(|&value| (value & u32::MAX as u64) as i64));
+                Place::Rows => {}
+                Place::Present(present) => to.put([present], repeat([1])),
+                Place::Sum { sum, present: None, .. } => to.put([sum], values.map(|&value| [value as i64])),
+                Place::Sum { sum, present: Some(present), .. } => {
+                    to.put([sum, present], values.map(|&value| [value as i64, 1]));
                 }
-            }
-            if let Some(present) = place.present() {
-                put(out, present, std::iter::repeat(1));
-            }
-            if let Some(take) = &loaded.take {
-                let taken = |i: usize| take.value(rows.start + i) as i64;
-                for word in place.words().into_iter().flatten() {
-                    out.iter_mut().enumerate().for_each(|(i, change)| change.words[word] *= taken(i));
+                Place::Average { high, low, present, unsigned } => {
+                    let upper = |value: u64| if unsigned { (value >> 32) as i64 } else { value as i64 >> 32 };
+                    let lower = |value: u64| (value & u32::MAX as u64) as i64;
+                    to.put([high, low], values.map(|&value| [upper(value), lower(value)]));
+                    if let Some(present) = present {
+                        to.put([present], repeat([1]));
+                    }
                 }
             }
         }
     }
 }
 
-/// Sets one word of each change.
-#[inline(always)]
-fn put<const W: usize>(changes: &mut [Change<W>], word: usize, values: impl Iterator<Item = i64>) {
-    changes.iter_mut().zip(values).for_each(|(change, value)| change.words[word] = value);
+/// What some words of each row are put into.
+trait Target {
+    fn put<const N: usize>(&mut self, words: [usize; N], values: impl Iterator<Item = [i64; N]>);
+}
+
+/// A change for each row, in which the words are set.
+struct Each<'a, const W: usize>(&'a mut [Change<W>]);
+
+impl<const W: usize> Target for Each<'_, W> {
+    #[inline(always)]
+    fn put<const N: usize>(&mut self, words: [usize; N], values: impl Iterator<Item = [i64; N]>) {
+        for (change, values) in self.0.iter_mut().zip(values) {
+            words.iter().zip(values).for_each(|(&word, value)| change.words[word] = value);
+        }
+    }
+}
+
+/// The states of the rows' groups, to which the words are added. The rows are counted with the first of them, for the
+/// next change of a state waits for the one before.
+struct Summed<'a, const W: usize> {
+    groups: &'a [u32],
+    states: &'a mut [Change<W>],
+    counted: bool,
+}
+
+impl<const W: usize> Target for Summed<'_, W> {
+    #[inline(always)]
+    fn put<const N: usize>(&mut self, words: [usize; N], values: impl Iterator<Item = [i64; N]>) {
+        let rows = !std::mem::replace(&mut self.counted, true) as i64;
+        for (&group, values) in self.groups.iter().zip(values) {
+            let state = &mut self.states[group as usize];
+            state.rows += rows;
+            for (&word, value) in words.iter().zip(values) {
+                state.words[word] = state.words[word].wrapping_add(value);
+            }
+        }
+    }
+}
+
+/// The rows from `first` on, of which those count whose bit is set; none: all.
+struct Counting<'a, T> {
+    counts: Option<&'a BooleanBuffer>,
+    first: usize,
+    to: &'a mut T,
+}
+
+impl<T: Target> Target for Counting<'_, T> {
+    #[inline(always)]
+    fn put<const N: usize>(&mut self, words: [usize; N], values: impl Iterator<Item = [i64; N]>) {
+        match self.counts {
+            None => self.to.put(words, values),
+            Some(counts) => {
+                let counted = |(row, values): (usize, [i64; N])| {
+                    let by = counts.value(row) as i64;
+                    values.map(|value| value * by)
+                };
+                self.to.put(words, (self.first..).zip(values).map(counted));
+            }
+        }
+    }
 }
 
 /// The results of some groups, of which `states` is all that was added to them.
