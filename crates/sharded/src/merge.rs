@@ -2,13 +2,17 @@
 //!
 //! Invariants: rows come out in the order of (sync, lane, place in lane), so the order depends on what the
 //! lanes hold and not on when it came; a row comes out as soon as no lane can bring one before it or at the
-//! same instant. Where lanes do not overlap, batches are passed on as they are; where they do, their rows are
-//! merged into full batches (quill.txt §4.2: a union that swings pointers where it can).
+//! same instant. Where lanes do not overlap, batches are passed on as they are, and long runs of one lane as parts
+//! of them; where they do, their rows are merged into full batches (quill.txt §4.2: a union that swings pointers
+//! where it can).
+
+mod interleave;
 
 use datafusion::common::{Result, exec_err};
+use interleave::Interleave;
 use std::collections::VecDeque;
 use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode, open, seal};
-use whimbrel_temporal::{BEGINNING, Batch, INFINITY, Message, Other, Time, places};
+use whimbrel_temporal::{BEGINNING, Batch, INFINITY, Message, Time};
 
 /// Merges lanes by time.
 pub struct Gather {
@@ -199,111 +203,13 @@ fn in_sequence(pieces: &mut [Vec<Batch>]) -> Option<Vec<Batch>> {
     follows.then(|| order.iter().map(|&(_, _, lane, i)| pieces[lane][i].clone()).collect())
 }
 
-/// A merge of rows: finds runs, then copies each column once.
-struct Interleave {
-    batches: Vec<Batch>,
-    /// The batches of each lane, as numbers; the first is the current one.
-    lanes: Vec<VecDeque<usize>>,
-    /// The next row of each lane's current batch.
-    rows: Vec<usize>,
-    picks: Vec<(usize, usize)>,
-}
-
-impl Interleave {
-    fn new(pieces: Vec<Vec<Batch>>) -> Interleave {
-        let mut batches = Vec::new();
-        let mut lanes = Vec::new();
-        for lane in pieces {
-            lanes.push((batches.len()..batches.len() + lane.len()).collect());
-            batches.extend(lane);
-        }
-        Interleave { rows: vec![0; lanes.len()], batches, lanes, picks: Vec::new() }
-    }
-
-    fn run(mut self, batch_rows: usize, out: &mut VecDeque<Message>) -> Result<()> {
-        while let Some(lane) = self.first() {
-            let (batch, start) = (self.lanes[lane][0], self.rows[lane]);
-            let end = self.run_end(lane, batch, start).min(start + batch_rows - self.picks.len());
-            self.picks.extend((start..end).map(|row| (batch, row)));
-            self.rows[lane] = end;
-            if end == self.batches[batch].len() {
-                self.lanes[lane].pop_front();
-                self.rows[lane] = 0;
-            }
-            if self.picks.len() == batch_rows {
-                self.flush(out)?;
-            }
-        }
-        self.flush(out)
-    }
-
-    fn head(&self, lane: usize) -> Option<Time> {
-        self.lanes[lane].front().map(|&batch| self.batches[batch].sync[self.rows[lane]])
-    }
-
-    /// The lane with the earliest row, the first of several.
-    fn first(&self) -> Option<usize> {
-        let heads = (0..self.lanes.len()).filter_map(|lane| Some((self.head(lane)?, lane)));
-        heads.min().map(|(_, lane)| lane)
-    }
-
-    /// Where the rows of this lane end that come before the next row of any other.
-    fn run_end(&self, lane: usize, batch: usize, start: usize) -> usize {
-        let sync = &self.batches[batch].sync;
-        let mut end = sync.len();
-        for other in (0..self.lanes.len()).filter(|other| *other != lane) {
-            if let Some(head) = self.head(other) {
-                // Ties go to the lower lane.
-                let before = |t: Time| t < head || t == head && lane < other;
-                end = end.min(start + run_length(&sync[start..end.max(start)], before));
-            }
-        }
-        end.max(start + 1)
-    }
-
-    fn flush(&mut self, out: &mut VecDeque<Message>) -> Result<()> {
-        if self.picks.is_empty() {
-            return Ok(());
-        }
-        let rows: Vec<_> = self.batches.iter().map(|b| &b.rows).collect();
-        let rows = places::interleave(&rows, &self.picks)?;
-        let sync: Vec<Time> = self.picks.iter().map(|&(b, i)| self.batches[b].sync[i]).collect();
-        out.push_back(Message::Batch(Batch::new(sync.into(), self.other(), rows)));
-        self.picks.clear();
-        Ok(())
-    }
-
-    /// The other times of the picked rows: one number for all where it is the same everywhere.
-    fn other(&self) -> Other {
-        let first = &self.batches[0].other;
-        let same = |b: &Batch| match (&b.other, first) {
-            (Other::Open, Other::Open) => true,
-            (Other::After(a), Other::After(b)) => a == b,
-            _ => false,
-        };
-        if self.batches.iter().all(same) {
-            return first.clone();
-        }
-        Other::Column(self.picks.iter().map(|&(b, i)| self.batches[b].other_at(i)).collect::<Vec<_>>().into())
-    }
-}
-
-/// How many of the first times are `before`; they are few as a rule, so the search gallops.
-fn run_length(times: &[Time], before: impl Fn(Time) -> bool) -> usize {
-    let mut step = 1;
-    while step < times.len() && before(times[step]) {
-        step *= 2;
-    }
-    let (low, high) = (step / 2, times.len().min(step));
-    low + times[low..high].partition_point(|&t| before(t))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use datafusion::arrow::array::{Int64Array, RecordBatch};
     use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
     use std::sync::Arc;
+    use whimbrel_temporal::Other;
 
     fn batch(lane: i64, times: &[i64]) -> Message {
         let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, false)]));
@@ -355,16 +261,34 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_found() {
-        for n in 0..20 {
-            for k in 0..=n {
-                let times: Vec<i64> = (0..n).collect();
-                // The first is always before.
-                let expected = if k == 0 && n > 0 { None } else { Some(k as usize) };
-                if let Some(expected) = expected {
-                    assert_eq!(run_length(&times, |t| t < k), expected, "{n} {k}");
-                }
-            }
+    fn runs_are_copied_whole_or_row_by_row() {
+        let times =
+            |run: i64, from: i64| -> Vec<i64> { (0..2000).filter(|t| (t / run) % 2 == from).collect() };
+        for run in [1, 3, 100] {
+            let mut gather = Gather::new(2, 300);
+            gather.push(0, batch(0, &times(run, 0))).unwrap();
+            gather.push(1, batch(1, &times(run, 1))).unwrap();
+            gather.push(0, Message::Punctuation(INFINITY)).unwrap();
+            gather.push(1, Message::Punctuation(INFINITY)).unwrap();
+            let expected: Vec<i64> = (0..2000).map(|t| t * 10 + (t / run) % 2).collect();
+            assert_eq!(drain(&mut gather), expected);
         }
+    }
+
+    #[test]
+    fn long_runs_are_not_copied() {
+        let long = batch(1, &[1; interleave::LONG]);
+        let Message::Batch(original) = long.clone() else { unreachable!() };
+        let mut gather = Gather::new(2, 100_000);
+        gather.push(0, batch(0, &[0, 0, 1, 2])).unwrap();
+        gather.push(1, long).unwrap();
+        for lane in 0..2 {
+            gather.push(lane, Message::Punctuation(INFINITY)).unwrap();
+        }
+        let same = |message: Message| match message {
+            Message::Batch(batch) => batch.sync.as_ptr() == original.sync.as_ptr(),
+            Message::Punctuation(_) => false,
+        };
+        assert!(gather.any(same));
     }
 }

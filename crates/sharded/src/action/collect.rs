@@ -2,22 +2,18 @@
 //! with.
 
 use super::Action;
+use super::finish::{Finish, tables};
 use super::form::Form;
 use crate::dataset::MemoryDataset;
-use crate::merge::Gather;
 use crate::options::{Options, Output};
-use crate::runtime::{Order, Sink, start};
-use datafusion::arrow::compute::BatchCoalescer;
+use crate::runtime::{Order, Sink, share_out, start};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 use whimbrel_plan::nodes::TimeSpec;
 use whimbrel_plan::{Stream, column};
-use whimbrel_temporal::{INFINITY, IngressOptions, Message};
-
-/// So many rows of a table are a batch that needs no others.
-const ENOUGH: usize = 8192;
+use whimbrel_temporal::{IngressOptions, Message};
 
 /// A result in one piece.
 #[derive(Debug, Clone)]
@@ -48,17 +44,22 @@ pub struct Materialized {
 /// relation shard after shard.
 pub fn collect(stream: &Stream, options: &Options) -> Result<Action<Table>> {
     let form = Form::of(stream, options);
-    let timed = stream.properties().time.is_some();
+    let finish = match (&stream.properties().time, options.output) {
+        (None, _) => Finish::InTurn,
+        (Some(_), Output::Intervals) => Finish::Merged,
+        (Some(_), Output::Events) => Finish::MergedWithPunctuations,
+    };
     let (kept, sinks) = keep(stream.properties().shards);
     let job = start(stream, options, Order::Start, sinks)?;
-    let batch_rows = options.batch_rows;
+    let (batch_rows, cores) = (options.batch_rows, options.runtime.cores());
     Ok(Action::new(job, move || {
-        let shards = taken(&kept);
-        let messages =
-            if timed { merge(shards, batch_rows)? } else { shards.into_iter().flatten().collect() };
-        let batches = tables(&form, &messages)?;
-        // What cannot be put together stays as it is.
-        let batches = put_together(form.schema(), &batches).unwrap_or(batches);
+        let parts = finish.parts(taken(&kept), cores);
+        let table = |shards: Vec<Vec<Message>>| {
+            let form = form.clone();
+            move || finish.tables(&form, shards, batch_rows)
+        };
+        let tables = share_out(parts.into_iter().map(table))?;
+        let batches = tables.into_iter().collect::<Result<Vec<_>>>()?.concat();
         Ok(Table { schema: form.schema(), batches })
     }))
 }
@@ -110,38 +111,4 @@ fn taken(kept: &Kept) -> Vec<Vec<Message>> {
     kept.iter()
         .map(|shard| std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner)))
         .collect()
-}
-
-fn merge(shards: Vec<Vec<Message>>, batch_rows: usize) -> Result<Vec<Message>> {
-    let mut gather = Gather::new(shards.len(), batch_rows);
-    let lanes = shards.len();
-    for (lane, messages) in shards.into_iter().enumerate() {
-        for message in messages {
-            gather.push(lane, message)?;
-        }
-    }
-    for lane in 0..lanes {
-        gather.push(lane, Message::Punctuation(INFINITY))?;
-    }
-    Ok(gather.collect())
-}
-
-fn tables(form: &Form, messages: &[Message]) -> Result<Vec<RecordBatch>> {
-    messages.iter().filter_map(|message| form.table(message).transpose()).collect()
-}
-
-/// The same rows, small batches put together: every batch costs those who read the table.
-///
-/// # Errors
-/// If columns of their types cannot be put together.
-fn put_together(schema: SchemaRef, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
-    if batches.len() < 2 {
-        return Ok(batches.to_vec());
-    }
-    let mut rows = BatchCoalescer::new(schema, ENOUGH).with_biggest_coalesce_batch_size(Some(ENOUGH / 2));
-    for batch in batches {
-        rows.push_batch(batch.clone())?;
-    }
-    rows.finish_buffered_batch()?;
-    Ok(std::iter::from_fn(|| rows.next_completed_batch()).collect())
 }

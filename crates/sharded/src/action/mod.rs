@@ -6,6 +6,7 @@
 //! that never came.
 
 mod collect;
+mod finish;
 mod form;
 mod storage;
 mod stream;

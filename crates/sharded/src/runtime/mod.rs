@@ -18,6 +18,7 @@ pub use local::Local;
 pub use wiring::Wiring;
 
 pub(crate) use control::Control;
+pub(crate) use pool::share_out;
 pub(crate) use wiring::Sink;
 
 use crate::options::{Options, RuntimeKind};

@@ -10,6 +10,7 @@
 use crossbeam_channel::{Receiver, SendError, Sender, bounded};
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -89,6 +90,30 @@ fn wait(age: usize, own: &Sender<Work>, work: &Receiver<Work>) -> Option<Work> {
         // Somebody may have been faster.
         work.try_recv().ok()
     })
+}
+
+/// What comes of each work, in their order: the first is done on this thread, each of the others on its own at the same
+/// time.
+///
+/// # Errors
+/// If a thread cannot be had.
+pub(crate) fn share_out<T: Send + 'static>(
+    mut works: impl Iterator<Item = impl FnOnce() -> T + Send + 'static>,
+) -> io::Result<Vec<T>> {
+    let own = works.next();
+    let begin = |work| -> io::Result<Receiver<std::thread::Result<T>>> {
+        let (done, result) = bounded(1);
+        spawn(move || done.send(catch_unwind(AssertUnwindSafe(work))).unwrap_or_default())?;
+        Ok(result)
+    };
+    let others = works.map(begin).collect::<io::Result<Vec<_>>>()?;
+    let own = own.map(|work| work());
+    let result = |other: Receiver<std::thread::Result<T>>| match other.recv() {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(ended) => Err(io::Error::other(ended)),
+    };
+    own.map(Ok).into_iter().chain(others.into_iter().map(result)).collect()
 }
 
 #[cfg(test)]
