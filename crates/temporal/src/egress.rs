@@ -33,9 +33,13 @@ pub fn beside(taken: &[&str], payload: &Schema) -> Vec<Field> {
 /// `Execution` if there are end edges: coalesce first.
 pub fn to_table(batch: &Batch, time: &DataType) -> Result<RecordBatch> {
     let batch = batch.clone().compact()?;
-    // Lifetimes of one length are whole.
-    let edges = matches!(batch.other, Other::Column(_));
-    if edges && (0..batch.len()).any(|i| batch.kind_at(i) == Kind::End) {
+    // Lifetimes of one length are whole. Of others all are looked at, which is several at a time.
+    let is_end = |(&sync, &other)| Kind::of(sync, other) == Kind::End;
+    let ends = match &batch.other {
+        Other::Column(other) => batch.sync.iter().zip(other).fold(false, |any, row| any | is_end(row)),
+        _ => false,
+    };
+    if ends {
         return exec_err!("a table has whole lifetimes; coalesce the edges first");
     }
     let ends = batch.other_column();
@@ -47,7 +51,6 @@ pub fn to_table(batch: &Batch, time: &DataType) -> Result<RecordBatch> {
 /// Instants as a column; the beginning and the end of time are null.
 fn instants(times: &arrow::buffer::ScalarBuffer<i64>, to: &DataType) -> Result<ArrayRef> {
     let known = |t: Time| t != BEGINNING && t != INFINITY;
-    // All are looked at, which is several at a time.
     let column = match times.iter().fold(true, |all, &t| all & known(t)) {
         true => Int64Array::new(times.clone(), None),
         false => times.iter().map(|&t| known(t).then_some(t)).collect(),

@@ -85,8 +85,7 @@ pub(super) struct Flat<const W: usize> {
     apart: usize,
     tell: Tell,
     numbers: Vec<u32>,
-    changes: Vec<Change<W>>,
-    /// The groups, their states and the tickets of snapshots that end, or begin.
+    /// Room for the groups, their states and the tickets of snapshots that end, or begin.
     chosen: Vec<u32>,
     states: Vec<Change<W>>,
     tickets: Vec<Ticket>,
@@ -109,7 +108,6 @@ impl<const W: usize> Flat<W> {
             apart: 0,
             tell,
             numbers: Vec::new(),
-            changes: Vec::new(),
             chosen: Vec::new(),
             states: Vec::new(),
             tickets: Vec::new(),
@@ -151,10 +149,10 @@ impl<const W: usize> Flat<W> {
 
     /// Takes in rows that start now, each as a part of its pane by itself.
     fn add_each(&mut self, key: &Key, rows: Range<usize>) -> Result<()> {
-        self.numbers.clear();
-        self.keys.intern(key, rows.clone(), &mut self.numbers)?;
-        self.vectors.changes(rows, &mut self.changes);
-        self.add();
+        let (mut pane, first) = self.pane();
+        self.keys.intern(key, rows.clone(), &mut pane.numbers)?;
+        self.vectors.changes(rows, &mut pane.changes);
+        self.add(pane, first);
         Ok(())
     }
 
@@ -163,27 +161,30 @@ impl<const W: usize> Flat<W> {
         if self.held_states.is_empty() {
             return Ok(());
         }
-        self.numbers.clear();
-        self.keys.adopt(&self.held, &mut self.numbers)?;
-        self.changes.clear();
-        self.changes.append(&mut self.held_states);
+        let (mut pane, first) = self.pane();
+        self.keys.adopt(&self.held, &mut pane.numbers)?;
+        pane.changes.append(&mut self.held_states);
         self.held.clear();
-        let rows = self.changes.iter().map(|change| change.rows).sum::<i64>() as usize;
-        self.apart = rows_apart(self.changes.len(), rows);
-        self.add();
+        let parts = &pane.changes[first..];
+        let rows = parts.iter().map(|part| part.rows).sum::<i64>() as usize;
+        self.apart = rows_apart(parts.len(), rows);
+        self.add(pane, first);
         Ok(())
     }
 
-    /// Adds `changes` to the groups `numbers`, and queues them for their end.
-    fn add(&mut self) {
-        self.groups.resize(self.keys.capacity().max(self.groups.len()), Group::UNBORN);
+    /// The pane of what starts now, and how many parts it has.
+    fn pane(&mut self) -> (Pane<W>, usize) {
         let end = end_after(self.now, self.size);
         let begun = self.panes.pop_back_if(|pane| pane.end == end);
         let mut pane = begun.or_else(|| self.spare.pop()).unwrap_or_default();
         pane.end = end;
-        let first = pane.numbers.len();
-        pane.numbers.extend_from_slice(&self.numbers);
-        pane.changes.extend_from_slice(&self.changes);
+        let parts = pane.numbers.len();
+        (pane, parts)
+    }
+
+    /// Adds the parts of a pane from `first` on to their groups, and queues it for its end.
+    fn add(&mut self, pane: Pane<W>, first: usize) {
+        self.groups.resize(self.keys.capacity().max(self.groups.len()), Group::UNBORN);
         self.alter(&pane.numbers[first..], &pane.changes[first..], Change::clone, self.now);
         self.panes.push_back(pane);
     }
@@ -213,9 +214,11 @@ impl<const W: usize> Flat<W> {
         let Flat { groups, touched, chosen, states, tickets, .. } = self;
         let known = touched.len();
         touched.resize(known + numbers.len(), 0);
-        tickets.resize(numbers.len(), UNTOLD);
-        chosen.resize(if STATES { numbers.len() } else { 0 }, 0);
-        states.resize(chosen.len(), Change::NONE);
+        grow(tickets, numbers.len(), UNTOLD);
+        if STATES {
+            grow(chosen, numbers.len(), 0);
+            grow(states, numbers.len(), Change::NONE);
+        }
         let (mut touches, mut ends, mut born) = (known, 0, 0);
         for (&number, by) in numbers.iter().zip(changes) {
             let group = &mut groups[number as usize];
@@ -231,11 +234,10 @@ impl<const W: usize> Flat<W> {
             group.touch(&change(by));
         }
         touched.truncate(touches);
-        chosen.truncate(ends);
-        states.truncate(ends);
         self.alive += born;
-        let results = &Totals { vectors: &self.vectors, states: &self.states };
-        let of = Snapshots { keys: &self.keys, groups: &self.chosen, results };
+        let known = if STATES { ends } else { 0 };
+        let results = &Totals { vectors: &self.vectors, states: &self.states[..known] };
+        let of = Snapshots { keys: &self.keys, groups: &self.chosen[..known], results };
         self.tell.end(now, of, &self.tickets[..ends]);
     }
 
@@ -245,8 +247,8 @@ impl<const W: usize> Flat<W> {
             return Ok(());
         }
         let Flat { groups, touched, chosen, states, .. } = self;
-        chosen.resize(touched.len(), 0);
-        states.resize(touched.len(), Change::NONE);
+        grow(chosen, touched.len(), 0);
+        grow(states, touched.len(), Change::NONE);
         let tickets = self.tell.tickets(now);
         let mut begins = 0;
         for &number in touched.iter() {
@@ -295,6 +297,11 @@ impl<const W: usize> Flat<W> {
         self.now = time;
         Ok(())
     }
+}
+
+/// Room for so many. What is there already stays, to be written over.
+fn grow<T: Clone>(room: &mut Vec<T>, len: usize, with: T) {
+    room.resize(room.len().max(len), with);
 }
 
 type SavedChanges = (Vec<i64>, Vec<i64>);

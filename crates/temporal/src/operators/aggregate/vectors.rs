@@ -109,11 +109,11 @@ impl Vectors {
         Ok(())
     }
 
-    /// What each of these rows adds to its group.
+    /// Appends what each of these rows adds to its group.
     pub fn changes<const W: usize>(&self, rows: Range<usize>, out: &mut Vec<Change<W>>) {
-        out.clear();
-        out.resize(rows.len(), Change { rows: 1, words: [0; W] });
-        self.give(rows, &mut Each(out));
+        let known = out.len();
+        out.resize(known + rows.len(), Change { rows: 1, words: [0; W] });
+        self.give(rows, &mut Each(&mut out[known..]));
     }
 
     /// Adds what these rows add to the states of their groups.
