@@ -53,9 +53,10 @@ scadr: build ## serve a microblog whose pages have a bound, at http://localhost:
 test: build $(TPCDS) ## every test: Rust, Python, conformance, doctests, documents
 	tests/servers bash -c 'cargo test --release --workspace --locked --quiet && $(RUN) -m pytest --quiet python/tests tests'
 
-bench: build ## measure against Polars, DuckDB and differential dataflow; writes benches/results.json
+bench: build ## measure against Polars, DuckDB and differential dataflow; writes benches/results.json and hopping_cost_results.json
 	CARGO_TARGET_DIR=$(PEER_TARGET) cargo build --release --locked --quiet --manifest-path $(PEER)/Cargo.toml
 	DIFFERENTIAL_PEER=$(PEER_TARGET)/release/differential-peer $(RUN) benches/run.py
+	$(RUN) benches/hopping_cost.py
 
 fmt: $(LINTERS) ## format all code
 	cargo fmt
