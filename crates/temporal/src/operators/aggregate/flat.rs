@@ -235,9 +235,9 @@ impl<const W: usize> Flat<W> {
         }
         touched.truncate(touches);
         self.alive += born;
-        let known = if STATES { ends } else { 0 };
-        let results = &Totals { vectors: &self.vectors, states: &self.states[..known] };
-        let of = Snapshots { keys: &self.keys, groups: &self.chosen[..known], results };
+        let kept = if STATES { ends } else { 0 };
+        let results = &Totals { vectors: &self.vectors, states: &self.states[..kept] };
+        let of = Snapshots { keys: &self.keys, groups: &self.chosen[..kept], results };
         self.tell.end(now, of, &self.tickets[..ends]);
     }
 
