@@ -33,13 +33,14 @@ pub fn beside(taken: &[&str], payload: &Schema) -> Vec<Field> {
 /// `Execution` if there are end edges: coalesce first.
 pub fn to_table(batch: &Batch, time: &DataType) -> Result<RecordBatch> {
     let batch = batch.clone().compact()?;
-    // Lifetimes of one length are whole. Of others all are looked at, which is several at a time.
+    // Of lifetimes that differ all are looked at, which is several at a time.
     let is_end = |(&sync, &other)| Kind::of(sync, other) == Kind::End;
-    let ends = match &batch.other {
+    let any_end = match &batch.other {
+        Other::Open => false,
+        Other::After(ticks) => *ticks <= 0 && !batch.is_empty(),
         Other::Column(other) => batch.sync.iter().zip(other).fold(false, |any, row| any | is_end(row)),
-        _ => false,
     };
-    if ends {
+    if any_end {
         return exec_err!("a table has whole lifetimes; coalesce the edges first");
     }
     let ends = batch.other_column();
