@@ -7,11 +7,13 @@ instant, in seconds, the value holds until the next; `None` is a gap.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import wraps
 from html import escape
 from pathlib import Path
+from typing import Any
 
 Series = list[tuple[float, float | None]]
 
@@ -59,6 +61,13 @@ def nice(value: float) -> float:
 # ------------------------------------------------------------------------------------------------- charts
 
 
+# How wide charts are drawn, each for screens of about that many pixels: letters have one size in all.
+WIDTHS = {"wide": 960, "narrow": 400}
+
+# How much room a letter of a label takes.
+LETTER = 6.6
+
+
 @dataclass(frozen=True)
 class Axes:
     """A plot's rectangle: instants from left to right, values from 0 (or `bottom`) up to `top`."""
@@ -67,7 +76,7 @@ class Axes:
     end: float
     top: float
     bottom: float = 0.0
-    width: int = 960
+    width: int = WIDTHS["wide"]
     height: int = 280
     left: int = 46
     right: int = 74
@@ -99,12 +108,16 @@ class Axes:
         return "".join(parts)
 
     def dates(self, instants: Iterable[float], form: str) -> str:
-        """Write dates under the plot, each beginning at its instant."""
-        parts = []
+        """Write dates under the plot, each beginning at its instant; those for which there is room."""
+        parts, free = [], 0.0
         for instant in instants:
             x, y = self.x(instant), self.height - self.below
             parts.append(f'<line class="axis" x1="{x}" x2="{x}" y1="{y}" y2="{y + 5}"/>')
-            parts.append(f'<text class="tick" x="{x + 4}" y="{y + 17}">{day_of(instant, form)}</text>')
+            text = day_of(instant, form)
+            if x < free or x + 4 + LETTER * len(text) > self.width:
+                continue
+            free = x + LETTER * (len(text) + 1)
+            parts.append(f'<text class="tick" x="{x + 4}" y="{y + 17}">{text}</text>')
         return "".join(parts)
 
     def svg(self, inside: str, told: str) -> str:
@@ -146,14 +159,30 @@ def names_beside(axes: Axes, wanted: list[tuple[float, str, str]]) -> str:
     )
 
 
-def line_chart(named: dict[str, Series], ticks: Sequence[float], form: str, told: str) -> str:
+def of_all_widths(chart: Callable[..., str]) -> Callable[..., str]:
+    """Draw a chart once for each width; the page shows the one that fits."""
+
+    @wraps(chart)
+    def draw(*arguments: Any, **named: Any) -> str:
+        return "".join(
+            f'<div class="{name}">{chart(*arguments, **named, width=width)}</div>'
+            for name, width in WIDTHS.items()
+        )
+
+    return draw
+
+
+@of_all_widths
+def line_chart(
+    named: dict[str, Series], ticks: Sequence[float], form: str, told: str, width: int = WIDTHS["wide"]
+) -> str:
     """Draw step lines, each with its name where it ends."""
     every = [(instant, value) for series in named.values() for instant, value in series if value is not None]
     values = [value for _, value in every]
     top, lowest = nice(max(*values, 1)), min(values)
     # Below zero go as many of the scale's quarters as are needed.
     bottom = -top / 4 * math.ceil(-lowest / (top / 4)) if lowest < 0 else 0.0
-    axes = Axes(min(t for t, _ in every), max(t for t, _ in every), top, bottom)
+    axes = Axes(min(t for t, _ in every), max(t for t, _ in every), top, bottom, width)
     parts, ends = [axes.grid(), axes.dates(ticks, form)], []
     for (name, series), colour in zip(named.items(), COLOURS, strict=False):
         parts.append(f'<path d="{steps(axes, series)}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
@@ -161,13 +190,16 @@ def line_chart(named: dict[str, Series], ticks: Sequence[float], form: str, told
     return axes.svg("".join([*parts, names_beside(axes, ends)]), told)
 
 
-def stack_chart(named: dict[str, Series], ticks: Sequence[float], form: str, told: str) -> str:
+@of_all_widths
+def stack_chart(
+    named: dict[str, Series], ticks: Sequence[float], form: str, told: str, width: int = WIDTHS["wide"]
+) -> str:
     """Draw areas one upon another; all series have the same instants, and a gap counts as 0."""
     instants = [instant for instant, _ in next(iter(named.values()))]
     levels = [[0.0] * len(instants)]
     for series in named.values():
         levels.append([base + (value or 0) for base, (_, value) in zip(levels[-1], series, strict=True)])
-    axes = Axes(instants[0], instants[-1], nice(max(levels[-1])), height=320)
+    axes = Axes(instants[0], instants[-1], nice(max(levels[-1])), width=width, height=320)
     widest = max(range(len(instants)), key=levels[-1].__getitem__)
     parts, names = [axes.grid()], []
     for name, colour, below, above in zip(named, COLOURS, levels, levels[1:], strict=False):
@@ -179,24 +211,29 @@ def stack_chart(named: dict[str, Series], ticks: Sequence[float], form: str, tol
     return axes.svg("".join([*parts, axes.dates(ticks, form), names_beside(axes, names)]), told)
 
 
+@of_all_widths
 def heat_chart(
-    named: dict[str, Series], ticks: Sequence[float], form: str, told: str, levels: int = 8
+    named: dict[str, Series],
+    ticks: Sequence[float],
+    form: str,
+    told: str,
+    levels: int = 8,
+    width: int = WIDTHS["wide"],
 ) -> str:
-    """Draw a row of cells a series: the darker, the nearer to the row's highest value, shown at its end."""
+    """Draw a row of cells a series: the more colour, the nearer to its highest value, shown at its end."""
     instants = sorted({instant for series in named.values() for instant, _ in series})
     pitch, wide = 20, instants[-1] - instants[0]
     step = wide / max(1, len(instants) - 1)
-    axes = Axes(instants[0], instants[-1] + step, 1, height=pitch * len(named) + 32, above=6, right=54)
-    width = axes.x(instants[0] + step) - axes.x(instants[0])
+    height = pitch * len(named) + 32
+    axes = Axes(instants[0], instants[-1] + step, 1, width=width, height=height, above=6, right=54)
+    cell = step / (axes.end - axes.start) * (axes.width - axes.left - axes.right)
     parts = [axes.dates(ticks, form)]
     for row, (name, series) in enumerate(named.items()):
         y, top = axes.above + row * pitch, max((value or 0 for _, value in series), default=0) or 1
         cells: dict[int, list[str]] = {}
         for instant, value in series:
             level = math.ceil((value or 0) / top * levels)
-            cells.setdefault(level, []).append(
-                f"M{axes.x(instant)} {y}h{width:.2f}v{pitch - 3}h-{width:.2f}z"
-            )
+            cells.setdefault(level, []).append(f"M{axes.x(instant)} {y}h{cell:.2f}v{pitch - 3}h-{cell:.2f}z")
         for level, paths in cells.items():
             shade = f'fill="var(--heat)" fill-opacity="{(level / levels) ** 1.6:.3f}"'
             parts.append(f'<path d="{"".join(paths)}" {shade}/>')
@@ -214,6 +251,7 @@ STYLE = """
         --ink: #1d2129; --soft: #667085; --line: #e4e7ec; --paper: #fdfdfc; --heat: #0072b2; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e8eaed; --soft: #98a2b3; --line: #30353d; --paper: #16191e; --heat: #56b4e9; }
+  .name { filter: brightness(1.35); }
 }
 body { margin: 0 auto; max-width: 62rem; padding: 2.5rem 1.5rem 4rem; color: var(--ink);
        background: var(--paper); font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
@@ -221,6 +259,11 @@ h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .4rem; letter-spacing: -.0
 h2 { font-size: 1.15rem; margin: 2.8rem 0 .2rem; }
 p { margin: .2rem 0 .8rem; color: var(--soft); max-width: 46rem; }
 svg { display: block; width: 100%; height: auto; }
+.narrow { display: none; }
+@media (max-width: 40rem) {
+  body { padding: 1.5rem 1rem 3rem; }
+  .narrow { display: block; } .wide { display: none; }
+}
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { text-align: right; padding: .3rem .7rem; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; }
@@ -245,7 +288,7 @@ class Page:
     def write(self, path: Path) -> None:
         """Write the page."""
         title = escape(self.title)
-        meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         body = f"<h1>{title}</h1><p>{escape(self.summary)}</p>{''.join(self.sections)}"
         head = f"<head>{meta}<title>{title}</title><style>{STYLE}</style></head>"
         path.write_text(

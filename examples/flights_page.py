@@ -100,8 +100,8 @@ def write_page(path: Path, results: Results, flights: int, live: str) -> None:
     )
     page.section(
         "The busiest moment of each day",
-        "Each carrier's highest count of aircraft in the air, day by day; the darkest is its highest of the "
-        "year, which stands at the right.",
+        "Each carrier's highest count of aircraft in the air, day by day: the more colour, the nearer to its "
+        "highest of the year, which stands at the right.",
         heat_chart(
             peaks(results, carriers), MONTHS, "%b", "Daily peak of aircraft in the air by carrier, 2013"
         ),

@@ -175,7 +175,7 @@ pub mod tpcw {
                 bound: (1, 1),
                 arguments: item,
             },
-            Query { name: "new products", sql: NEW_PRODUCTS, bound: (101, 3), arguments: subject },
+            Query { name: "new products", sql: NEW_PRODUCTS, bound: (51, 2), arguments: subject },
             Query {
                 name: "product detail",
                 sql: "select * from item, author where a_id = i_a_id and i_id = ?",
@@ -194,7 +194,7 @@ pub mod tpcw {
                 bound: (51, 2),
                 arguments: |_| vec!["the".into()],
             },
-            Query { name: "search by subject", sql: BY_SUBJECT, bound: (101, 3), arguments: subject },
+            Query { name: "search by subject", sql: BY_SUBJECT, bound: (51, 2), arguments: subject },
             Query { name: "shopping cart", sql: CART, bound: (101, 2), arguments: customer },
             Query {
                 name: "buy request",

@@ -1,9 +1,9 @@
 """Random tables and random queries over them, in the SQL that Whimbrel and DuckDB share.
 
-Everything follows from a seed. What the two understand differently is not generated, because it is a matter
-of taste and not of being right: division of whole numbers, overflow, nulls in an order by that does not say
-where they go, and the two zeros of floats. Floats are multiples of a quarter, so that sums do not depend on
-an order.
+Everything follows from a seed. What the two understand differently is not generated, because it is a
+matter of taste and not of being right: division of whole numbers, overflow, and nulls in an order by that
+does not say where they go. Floats are multiples of a quarter, infinite or no numbers, so that sums do not
+depend on an order. Some values of each type are near its limits.
 """
 
 from __future__ import annotations
@@ -28,6 +28,16 @@ TYPES: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
 }
 
+# Rare values: they are drawn now and then. Sums of the numbers are still exact.
+EXTREMES: dict[str, list[object]] = {
+    "int": [2**31, -(2**31), 2**53 + 1, -(2**53) - 1],
+    "float": [0.0, -0.0, float("nan"), -float("nan"), float("inf"), float("-inf"), -0.25],
+    "decimal": [Decimal("99999999.99"), Decimal("-99999999.99"), Decimal("0.00")],
+    "text": ["", " ", "NaN", "null", "\u00e9", "e\u0301", "a" * 100],
+    "date": [datetime.date(1, 1, 1), datetime.date(1582, 10, 15), datetime.date(9999, 12, 30)],
+    "bool": [True, False],
+}
+
 COLUMNS = {
     "id": "int",
     "k": "int",
@@ -50,6 +60,8 @@ class Column:
 
 def value(random: Random, kind: str) -> object:
     """Draw a value, from few: equal ones, and ones that meet in joins, have to be common."""
+    if random.random() < 0.06:
+        return random.choice(EXTREMES[kind])
     draws: dict[str, Callable[[], object]] = {
         "int": lambda: random.randint(-3, 6),
         "float": lambda: float("nan") if random.random() < 0.1 else random.randint(1, 12) / 4,
@@ -369,3 +381,121 @@ PATTERNS = ["a%", "%b%", "_", "", "%", "a_c", "%ï"]
 def queries(seed: int, names: list[str], count: int) -> list[str]:
     """Draw queries over these tables."""
     return [Query(Random(f"query {seed} {i}"), names).whole() for i in range(count)]
+
+
+def limited(seed: int, names: list[str], count: int) -> list[tuple[str, int, int, str]]:
+    """Draw queries, each with a limit, an offset, and the query with both but without an order.
+
+    Which rows come is not said, but how many, and that they are rows of the query.
+    """
+    random = Random(f"limited {seed}")
+    drawn = []
+    for _ in range(count):
+        query = Query(random, names)
+        kinds = query.kinds()
+        parts = [query.body(1, kinds)[0] for _ in range(random.choice([1, 2, 2, 3]))]
+        sql = " union all ".join(parts)
+        limit, offset = random.randint(0, 12), random.choice([0, 0, random.randint(1, 9)])
+        cut = f"{sql} limit {limit}" + (f" offset {offset}" if offset else "")
+        name = query.alias()
+        cut = random.choice(
+            [
+                cut,
+                f"select * from ({cut}) as {name}",
+                f"with {name} as ({cut}) select * from {name}",
+                f"select * from ({cut}) as {name} where true",
+            ]
+        )
+        drawn.append((sql, limit, offset, cut))
+    return drawn
+
+
+def wide(seed: int, names: list[str]) -> list[str]:
+    """Draw queries that are long or deep: hundreds of terms, operands, values, columns, unions, levels."""
+    random = Random(f"wide {seed}")
+    query = Query(random, names)
+    alias = query.alias()
+    columns = [Column(f"{alias}.{column}", kind) for column, kind in COLUMNS.items()]
+    table = f"{random.choice(names)} as {alias}"
+
+    def many(least: int, most: int, draw: Callable[[], str], glue: str) -> str:
+        return glue.join(draw() for _ in range(random.randint(least, most)))
+
+    def condition() -> str:
+        return query.condition(columns, 1)
+
+    def number() -> str:
+        return query.leaf(columns, "int")
+
+    nested = number()
+    for _ in range(random.randint(20, 60)):
+        nested = f"({nested} {random.choice('+-')} {number()})"
+    terms = many(100, 400, condition, random.choice([" and ", " or "]))
+    rows = many(100, 300, lambda: f"({random.randint(-9, 9)}, '{random.choice(TEXTS)}')", ", ")
+    listed = many(300, 900, lambda: str(random.randint(-99, 99)), ", ")
+    return [
+        f"select count(*) from {table} where {terms}",
+        f"select {many(100, 300, number, ' + ')} as c0 from {table}",
+        f"select {nested} as c0 from {table}",
+        f"select {alias}.id from {table} where {alias}.i in ({listed})",
+        f"select {alias}.id from {table} where {alias}.i not in ({listed})",
+        f"select a, b, count(*) from (values {rows}) as v (a, b) group by a, b",
+        "select " + ", ".join(f"sum({number()} + {i}) as c{i}" for i in range(100)) + f" from {table}",
+        many(20, 60, lambda: f"select {number()} from {table}", " union all ") + " limit 17",
+    ]
+
+
+# Clauses of a query, by where they stand: nothing, or one of those that a parser knows.
+CLAUSES: dict[str, list[str]] = {
+    "distinct": ["", "distinct ", "distinct on (k) ", "all ", "top 2 "],
+    "star": [
+        "*",
+        "* exclude (x)",
+        "* replace (1 as i)",
+        "* replace (1 as nowhere)",
+        "* rename (i as j)",
+        "* ilike 'i%'",
+        "t1.*",
+        "id, k",
+    ],
+    "table": [
+        "t1",
+        "t1 tablesample 50 percent",
+        "t1 using sample 3",
+        "t1 with ordinality",
+        "t1 for update",
+        "t1 natural join t2",
+        "t1 positional join t2",
+        "t1 join t2",
+        "t1 semi join t2 using (id)",
+        "t1 left join t2 using (id)",
+    ],
+    "where": ["", " where i > 0"],
+    "end": [
+        "",
+        " limit 3",
+        " fetch first 3 rows only",
+        " fetch first 3 rows with ties",
+        " order by id limit 3",
+        " order by all",
+        " limit 3 by k",
+        " qualify row_number() over (order by id) = 1",
+        " for share",
+        " format json",
+        " settings a = 1",
+    ],
+}
+
+
+def clauses(seed: int, count: int) -> list[str]:
+    """Draw queries with few kinds of clauses each, so that one is tested at a time."""
+    random = Random(f"clauses {seed}")
+
+    def drawn(kind: str) -> str:
+        first, *others = CLAUSES[kind]
+        return random.choice(others) if random.random() < 0.4 else first
+
+    return [
+        f"select {drawn('distinct')}{drawn('star')} from {drawn('table')}{drawn('where')}{drawn('end')}"
+        for _ in range(count)
+    ]

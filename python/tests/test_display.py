@@ -27,7 +27,7 @@ def test_reprs_show_schema_and_plan_and_run_nothing() -> None:
     assert "2 shards" in text and "item: string, price: float64" in text
     assert "redistribute by item" in text and "where" in text
     html = stream._repr_html_()
-    assert "<td>item</td>" in html and "redistribute by item" in html and "<pre>" in html
+    assert "<td>item</td>" in html and "redistribute by item" in html and "monospace" in html
 
 
 def test_explain_is_deterministic(clicks: wb.ShardedStream) -> None:

@@ -12,6 +12,13 @@ import pytest
 import whimbrel as wb
 
 
+def inside(clicks: wb.ShardedStream) -> Any:
+    """Give the stream that a query works on."""
+    found: list[Any] = []
+    clicks.query(lambda q: found.append(q) or q)
+    return found[0]
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -203,6 +210,7 @@ def test_the_kinds_of_errors() -> None:
         wb.DataError,
         wb.ResourceExhaustedError,
         wb.UnavailableError,
+        wb.ConflictError,
         wb.InternalError,
     ):
         assert issubclass(kind, wb.WhimbrelError)
@@ -227,3 +235,40 @@ def test_messages_show_dates_where_time_is_a_timestamp() -> None:
         backwards.to_rows()
     with pytest.raises(wb.DataError, match="its time is 1, after the time 2"):
         wb.from_rows([{"t": 2}, {"t": 1}], time="t").to_rows()
+
+
+@pytest.mark.parametrize(
+    ("thing", "name", "message"),
+    [
+        (lambda s: s, "filter", r"use .query\(lambda q: q.where"),
+        (lambda s: s, "where", r"use .query\(lambda q: q.where"),
+        (lambda s: s, "group_by", r"use .rekey\(key\).query\(lambda q: q.aggregate"),
+        (lambda s: s, "collet", r"did you mean .collect\?"),
+        (lambda s: s, "order_by", r"use .query\(lambda q: q.sort"),
+        (inside, "filter", r"use .where\(lambda e"),
+        (inside, "group_by", r"use .group_apply\(key, lambda g"),
+        (inside, "to_rows", r"it is what the lambda of .query\(…\) works on"),
+        (inside, "agregate", r"did you mean .aggregate\?"),
+        (lambda s: s.collect(), "item", r"use table\['item'\]"),
+        (lambda s: s.collect(), "to_list", r"use .to_rows\(\)"),
+        (lambda s: s.collect(), "num_row", r"did you mean .num_rows\?"),
+        (lambda s: wb.col("x"), "is_in", r"use .isin\("),
+        (lambda s: wb.col("x"), "sqrt", r"use the function wb.fn.sqrt"),
+        (lambda s: wb.col("x"), "strip", r"use wb.fn.btrim"),
+        (lambda s: wb.col("x"), "is_nul", r"did you mean .is_null\?"),
+        (lambda s: wb, "read_csv", r"use wb.read\(path\)"),
+        (lambda s: wb, "from_row", r"did you mean wb.from_rows\?"),
+        (lambda s: wb, "averge", r"did you mean wb.a"),
+    ],
+)
+def test_a_wrong_attribute_gets_the_right_one(
+    clicks: wb.ShardedStream, thing: Callable[[Any], Any], name: str, message: str
+) -> None:
+    with pytest.raises(AttributeError, match=message):
+        getattr(thing(clicks), name)
+
+
+def test_attributes_that_libraries_look_for_are_not_there(clicks: wb.ShardedStream) -> None:
+    for thing in (clicks, inside(clicks), clicks.collect(), wb.col("x"), wb):
+        for name in ("_ipython_display_", "__array__", "__dataframe__", "_repr_png_"):
+            assert not hasattr(thing, name), (thing, name)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from decimal import Decimal
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
-from random_queries import queries, tables
+from random_queries import clauses, limited, queries, tables, wide
 
 import whimbrel as wb
 
@@ -49,13 +50,18 @@ def answer(sql: str, inputs: dict[str, pa.Table], shards: int) -> list[Row]:
     return list(zip(*columns, strict=True))
 
 
-@pytest.mark.parametrize("seed", range(FIRST, LAST))
-def test_random_queries(seed: int) -> None:
-    inputs = tables(seed)
+def duckdb_with(inputs: dict[str, pa.Table]) -> duckdb.DuckDBPyConnection:
     peer = duckdb.connect()
     for name, table in inputs.items():
         peer.register(f"{name}_arrow", table)
         peer.execute(f"create table {name} as select * from {name}_arrow")
+    return peer
+
+
+@pytest.mark.parametrize("seed", range(FIRST, LAST))
+def test_random_queries(seed: int) -> None:
+    inputs = tables(seed)
+    peer = duckdb_with(inputs)
     failures, refused = [], 0
     for i, sql in enumerate(queries(seed, list(inputs), QUERIES)):
         try:
@@ -78,3 +84,64 @@ def test_random_queries(seed: int) -> None:
     told = "\n\n".join(failures[:10])
     assert not failures, f"tables {seed}, {len(failures)} of {QUERIES} queries:\n{told}"
     assert refused <= QUERIES // 5, "DuckDB has to understand most of what is generated"
+
+
+@pytest.mark.parametrize("seed", range(FIRST, LAST))
+def test_a_limit_without_an_order_takes_as_many_rows_of_the_query(seed: int) -> None:
+    inputs = tables(seed)
+    peer = duckdb_with(inputs)
+    failures = []
+    for i, (sql, limit, offset, cut) in enumerate(limited(seed, list(inputs), QUERIES)):
+        try:
+            whole = Counter(multiset(peer.execute(sql).fetchall()))
+            rows = Counter(multiset(answer(cut, inputs, 1 + (seed + i) % 3)))
+        except duckdb.Error:
+            continue
+        except wb.WhimbrelError as error:
+            if REFUSED not in str(error):
+                failures.append(f"{cut}\n  {error}")
+            continue
+        expected = min(limit, max(0, whole.total() - offset))
+        if rows.total() != expected or rows - whole:
+            failures.append(f"{cut}\n  {rows.total()} rows, not {expected}; not of the query: {rows - whole}")
+    assert not failures, f"tables {seed}:\n" + "\n\n".join(failures[:10])
+
+
+@pytest.mark.parametrize("seed", range(FIRST, LAST, 4))
+def test_wide_and_deep_queries(seed: int) -> None:
+    inputs = tables(seed)
+    peer = duckdb_with(inputs)
+    for i, sql in enumerate(wide(seed, list(inputs))):
+        try:
+            theirs = multiset(peer.execute(sql).fetchall())
+        except duckdb.Error:
+            continue
+        ours = multiset(answer(sql, inputs, 1 + (seed + i) % 3))
+        if " limit " in sql:
+            assert len(ours) == len(theirs), sql
+        else:
+            assert ours == theirs, sql
+
+
+@pytest.mark.parametrize("seed", range(FIRST, LAST))
+def test_a_clause_works_or_is_refused(seed: int) -> None:
+    inputs = tables(seed)
+    peer = duckdb_with(inputs)
+    failures = []
+    for i, sql in enumerate(clauses(seed, QUERIES)):
+        try:
+            ours = answer(sql, inputs, 1 + (seed + i) % 3)
+        except wb.InvalidError:
+            continue
+        try:
+            theirs = peer.execute(sql).fetchall()
+        except duckdb.Error as error:
+            failures.append(f"{sql}\n  DuckDB: {error}")
+            continue
+        open_choice = "limit" in sql or "fetch" in sql or "distinct on" in sql
+        same = len(ours) == len(theirs) if open_choice else multiset(ours) == multiset(theirs)
+        if not same:
+            failures.append(
+                f"{sql}\n  ours   {ours[:5]} ({len(ours)})\n  theirs {theirs[:5]} ({len(theirs)})"
+            )
+    assert not failures, f"tables {seed}:\n" + "\n\n".join(failures[:10])

@@ -6,6 +6,8 @@ import functools
 import http.server
 import threading
 from collections.abc import Iterator
+from datetime import date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +232,92 @@ def test_what_is_no_table(wrong: object) -> None:
 def test_shards_have_to_be_some() -> None:
     with pytest.raises(wb.InvalidError, match="shards"):
         wb.sql("select 1", shards=0)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (1, "int64"),
+        (-(2**63) + 1, "int64"),
+        (2**64 - 1, "uint64"),
+        (1.5, "float64"),
+        (float("inf"), "float64"),
+        (1e-300, "float64"),
+        (True, "bool"),
+        ("it's; -- $1 ?", "string"),
+        ("", "string"),
+        (b"\x00'\xff", "binary"),
+        (Decimal("-1.50"), "decimal"),
+        (date(2024, 2, 29), "date"),
+        (datetime(2024, 2, 29, 1, 2, 3, 456789), "timestamp"),
+        (time(1, 2, 3, 4), "time"),
+        ([1, 2, 3], "list[int64]"),
+        (["a", "b'"], "list[string]"),
+        ([], "list"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("text", "wrap"),
+    [
+        ("select $1 as v", lambda v: [v]),
+        ("select ? as v", lambda v: [v]),
+        ("select $v as v", lambda v: {"v": v}),
+        ("select :v as v", lambda v: {"v": v}),
+    ],
+)
+def test_parameters_are_values(value: Any, kind: str, text: str, wrap: Any) -> None:
+    query = wb.sql(text, parameters=wrap(value))
+    assert query.schema["v"].startswith(kind)
+    found = query.to_rows()[0].v
+    assert found == value and isinstance(found, type(value))
+
+
+def test_a_parameter_may_be_null() -> None:
+    assert wb.sql("select $1 is null as n, coalesce($1, 5) as v", parameters=[None]).to_rows() == [
+        {"n": True, "v": 5}
+    ]
+
+
+def test_parameters_in_all_places() -> None:
+    clicks = [{"item": "a", "price": n} for n in range(10)]
+    text = """
+        create table dear as select * from clicks where price >= ?;
+        select item, price + ? as more from dear where item in (?, 'b') order by price limit ?
+    """
+    assert [row.more for row in wb.sql(text, parameters=[3, 100, "a", 2], clicks=clicks).to_rows()] == [
+        103,
+        104,
+    ]
+    query = wb.sql(
+        "select count(*) as n from clicks where price < :most and price <> :most - 1",
+        parameters={"most": 5},
+        clicks=clicks,
+    )
+    assert query.to_rows()[0].n == 4
+    assert [way.stream.to_rows()[0].n for way in query.candidates()] == [4] * len(query.candidates())
+    listed = "select ? < any([1, null]) as less, ? = any(?) as among, ? > all(?) as greater"
+    rows = wb.sql(listed, parameters=[0, 2, [1, 2], 3, [1, 2]]).to_rows()
+    assert rows == [{"less": True, "among": True, "greater": True}]
+    prepared = "prepare p as select $1 + 1 as n; execute p($1)"
+    assert wb.sql(prepared, parameters=[41]).to_rows() == [{"n": 42}]
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "message"),
+    [
+        ("select $2", [1], "there is no parameter 2; 1 were given"),
+        ("select ?, ?", [1], "there is no parameter 2; 1 were given"),
+        ("select $x", {"y": 1}, "there is no parameter x; there are: y"),
+        ("select 1", [1], "no place for the parameter 1"),
+        ("select $a", {"a": 1, "b": 2}, "no place for the parameter b"),
+        ("select $1", {1}, "parameters is a list of values"),
+        ("select $1", "x", "parameters is a list of values"),
+        ("select $1", [{"a": 1}], "a parameter cannot be a"),
+        ("select $1", [object()], "object"),
+    ],
+)
+def test_parameters_without_a_place_and_places_without_a_value(
+    text: str, parameters: Any, message: str
+) -> None:
+    with pytest.raises(wb.InvalidError, match=message):
+        wb.sql(text, parameters=parameters)

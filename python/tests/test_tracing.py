@@ -134,7 +134,7 @@ def test_rows_offer_attributes_items_and_dict() -> None:
         return True
 
     wb.from_rows(ROWS[:1]).query(lambda q: q.where(wb.udf(look))).collect()
-    assert seen == [(1, 2.5, "x", ROWS[0], ["a", "b", "s"], True, 3)]
+    assert seen == [(1, 2.5, "x", ROWS[0], [1, 2.5, "x"], True, 3)]
 
 
 def test_traced_rows_offer_dict_too() -> None:

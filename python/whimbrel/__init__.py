@@ -33,6 +33,7 @@ __all__ = [
     "INFINITY",
     "Aggregate",
     "AggregateFunction",
+    "ConflictError",
     "DataError",
     "Event",
     "Expr",
@@ -95,6 +96,12 @@ __all__ = [
     "when",
 ]
 
+from . import interpreters
+
+# Now, and not when a name is used first: that may be in any thread.
+with interpreters.main_only():
+    from . import _whimbrel as _whimbrel
+
 # Type checkers know it by this name; it is not taken from `typing`, which would have to be loaded for it.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +112,11 @@ else:
     def __getattr__(name: str) -> object:
         """Load all names when one is used (PEP 562); the command starts without them."""
         if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            if name.startswith("_"):
+                raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            from .names import of_module
+
+            raise AttributeError(of_module(name, __all__))
         import whimbrel.api as api
 
         globals().update({known: getattr(api, known) for known in __all__})

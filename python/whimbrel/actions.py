@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _whimbrel as native
-from . import feeds
+from . import endings, feeds
 from .display import text_table
 from .errors import InvalidError
 from .events import Event
 from .settings import Runtime, with_changes
-from .subscription import Subscription, each_event, each_row
+from .subscription import Subscription, calls_of, each_event, each_row
 from .table import Table
 from .view import Rows, View
 
@@ -29,6 +29,16 @@ class Actions:
     __slots__ = ("_plan",)
 
     _plan: native.Plan
+
+    def __reduce__(self) -> Any:
+        # Says what to do instead.
+        return self._plan.__reduce__()
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self
 
     def collect(
         self, *, runtime: Runtime | None = None, progress: bool | None = None, batch_rows: int | None = None
@@ -321,14 +331,18 @@ class Actions:
                 stacklevel=2,
             )
         settings = self._options(runtime, False, batch_rows)
-        on_late = None if late is None else lambda table: late(Table(table))
+        query = object()
+        on_late = None if late is None else calls_of(query, lambda table: late(Table(table)))
         if form == "events":
-            job = native.subscribe_events(self._plan, settings, each_event(callback), on_late)
+            job = native.subscribe_events(
+                self._plan, settings, calls_of(query, each_event(callback)), on_late
+            )
         else:
             on_table = each_row(callback) if form == "rows" else lambda table: callback(Table(table))
-            job = native.subscribe(self._plan, settings, on_table, on_late)
+            job = native.subscribe(self._plan, settings, calls_of(query, on_table), on_late)
         feeds.reads(self._plan, job)
-        return Subscription(job, feeds.start(self._plan))
+        endings.remember(self._plan, job)
+        return Subscription(job, feeds.start(self._plan), query)
 
     def maintain(
         self,
@@ -375,10 +389,13 @@ class Actions:
         # What changes in several shards at one instant is told as one change.
         whole = self._plan if self._plan.properties()["shards"] == 1 else self._plan.reshard(1, "global")
         plan = whole.changes()
-        rows = Rows(callback)
-        job = native.subscribe(plan, self._options(runtime, False, batch_rows), rows.change, None)
+        rows, query = Rows(callback), object()
+        change = calls_of(query, rows.change)
+        job = native.subscribe(plan, self._options(runtime, False, batch_rows), change, None)
         feeds.reads(plan, job)
-        return View(rows, job, feeds.start(plan))
+        if callback is not None:
+            endings.remember(plan, job)
+        return View(rows, job, feeds.start(plan), query)
 
     def _options(
         self, runtime: Runtime | None = None, progress: bool | None = None, batch_rows: int | None = None

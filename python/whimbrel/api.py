@@ -21,6 +21,7 @@ from .aggregates import (
     sum,
 )
 from .errors import (
+    ConflictError,
     DataError,
     InternalError,
     InvalidError,

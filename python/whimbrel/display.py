@@ -98,6 +98,10 @@ def html_table(table: native.Table, note: str) -> str:
     return f"{table_html}<small>{html.escape(note)}</small>"
 
 
+# Notebooks have fonts of their own for what they show; a drawing needs letters of one width.
+_DRAWING = "font-family: ui-monospace, Menlo, Consolas, monospace; white-space: pre; overflow-x: auto"
+
+
 def html_plan(title: str, schema: native.Schema, plan: str) -> str:
     """Write what is known of a stream before it runs, for a notebook."""
     pairs = zip(schema.names(), schema.types(), strict=True)
@@ -107,5 +111,5 @@ def html_plan(title: str, schema: native.Schema, plan: str) -> str:
     return (
         f"<div><b>{html.escape(title)}</b><table><thead><tr><th>column</th><th>type</th></tr></thead>"
         f"<tbody>{rows}</tbody></table><details open><summary>plan</summary>"
-        f"<pre>{html.escape(plan)}</pre></details></div>"
+        f'<pre style="{_DRAWING}">{html.escape(plan)}</pre></details></div>'
     )

@@ -92,7 +92,17 @@ class ResourceExhaustedError(WhimbrelError):
 
 
 class UnavailableError(WhimbrelError):
-    """A service did not answer: try again."""
+    """A service did not answer: try again. Of a write nobody knows whether it was made."""
+
+
+class ConflictError(WhimbrelError):
+    """
+    Others wrote the same all the time: try again later.
+
+    Raised when that went on for longer than the ``conflict_timeout`` of `whimbrel.bounded.open`. What the
+    call would write was not written; of a statement for several rows, on a store that writes key by key, the
+    message says how many were.
+    """
 
 
 class InternalError(WhimbrelError):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
 from . import _whimbrel as native
+from .errors import InvalidError
 
 Instant = int | datetime
 """A time: a number of ticks on a logical clock, else a datetime."""
@@ -30,13 +31,13 @@ class Event:
     end
         The end of the lifetime; `None` if it is not known (start edges) or there is none (punctuations).
     row
-        The payload, by name of column.
+        The payload, by name of column; a tuple of values if it was made of one.
     """
 
     kind: Literal["interval", "start", "end", "punctuation"]
     start: Instant
     end: Instant | None
-    row: Mapping[str, Any] | None
+    row: Any
 
 
 def interval(start: Instant, end: Instant, row: Any) -> Event:
@@ -48,7 +49,8 @@ def interval(start: Instant, end: Instant, row: Any) -> Event:
     start, end
         The lifetime, ``[start, end)``.
     row
-        The payload: a dict, or one value, for the column ``value``.
+        The payload: a dict; a tuple of the values of all columns, in their order; or one value, for the
+        column ``value`` or the only one that there is.
 
     Examples
     --------
@@ -68,7 +70,7 @@ def start_edge(start: Instant, row: Any) -> Event:
     start
         The start of its lifetime.
     row
-        The payload: a dict, or one value, for the column ``value``.
+        The payload, as in `interval`.
 
     Examples
     --------
@@ -117,18 +119,45 @@ def punctuation(time: Instant) -> Event:
     return Event("punctuation", time, None, None)
 
 
-def _payload(row: Any) -> Mapping[str, Any]:
+def _payload(row: Any) -> Mapping[str, Any] | tuple[Any, ...]:
     if isinstance(row, native.Row):
         return dict(row)
-    return row if isinstance(row, Mapping) else {"value": row}
+    names = getattr(row, "_fields", None)
+    if isinstance(row, tuple) and names is not None:
+        return dict(zip(names, row, strict=True))
+    return row if isinstance(row, Mapping | tuple) else {VALUE: row}
 
 
 # Columns that carry what is not payload; names that no payload has.
 START, END, KIND = "__start", "__end", "__kind"
 
+VALUE = "value"
+"""The column of a payload that is one value."""
 
-def flat(event: Event) -> dict[str, Any]:
-    """Make the row of a table that stands for an event."""
-    row = dict(event.row) if event.row is not None else {}
+
+def flat(event: Event, columns: Sequence[str]) -> dict[str, Any]:
+    """Make the row of a table that stands for an event whose payload has these columns."""
+    row = {} if event.row is None else _by_name(event.row, columns)
     end = None if event.kind == "punctuation" else event.end
     return {START: event.start, END: end, KIND: event.kind, **row}
+
+
+def _by_name(row: Mapping[str, Any] | tuple[Any, ...], columns: Sequence[str]) -> dict[str, Any]:
+    """Give the values of a payload their names; each has to have one."""
+    if isinstance(row, tuple):
+        if len(row) != len(columns):
+            raise InvalidError(
+                f"the payload {row!r} has {len(row)} values, and there are {len(columns)} columns: "
+                f"{', '.join(columns) or 'give them with schema='}; one value that is a list is written [...]"
+            )
+        return dict(zip(columns, row, strict=True))
+    # What a query has reported has rows of ours.
+    given = dict(row)
+    if list(given) == [VALUE] and VALUE not in columns and len(columns) == 1:
+        return {columns[0]: given[VALUE]}
+    for name in given:
+        if name not in columns:
+            raise InvalidError(
+                f'the payload has a value for column "{name}", which is none of: {", ".join(columns)}'
+            )
+    return given

@@ -11,6 +11,7 @@ from threading import local
 from typing import Any, NoReturn
 
 from . import _whimbrel as native
+from . import names
 from .errors import InvalidError
 
 Value = Any
@@ -189,8 +190,7 @@ class Expr:
         if name in self._native.fields():
             return Expr(self._native.field(name))
         raise _refusal(
-            f"the attribute .{name}",
-            f"look for the function among wb.fn, e.g. wb.fn.{_FUNCTION_FOR.get(name, name)}",
+            f"the attribute .{name}", names.for_expression(name, dir(Expr), native.function_names())
         )
 
     # What Python asks an object itself, and an expression cannot answer.
@@ -560,15 +560,6 @@ class Expr:
     def second(self) -> Expr:
         """The whole second of a timestamp, 0 to 59."""
         return self._date_part("second")
-
-
-_FUNCTION_FOR = {
-    "strip": "btrim",
-    "lstrip": "ltrim",
-    "rstrip": "rtrim",
-    "title": "initcap",
-    "split": "split_part",
-}
 
 
 def _refusal(what: str, instead: str) -> Untraceable:

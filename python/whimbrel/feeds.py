@@ -6,7 +6,6 @@ of its own; what its iterable raises is raised to whoever waits for the query.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import threading
 import weakref
@@ -15,9 +14,6 @@ from typing import Any
 
 from . import _whimbrel as native
 from .errors import DataError
-
-# Threads of the engine that call Python are to be out of it before it ends.
-atexit.register(native.leave)
 
 _waiting: dict[int, Feed] = {}
 _readers: dict[int, weakref.WeakSet[native.Job]] = {}
@@ -96,6 +92,11 @@ def raise_failure(source: int) -> None:
     for job in _readers.get(source, ()):
         if job.done():
             job.wait(0, None)
+
+
+def forget() -> None:
+    """Forget the readers, which are in the process that this one is a fork of."""
+    _readers.clear()
 
 
 def check(feeds: list[Feed]) -> None:

@@ -81,7 +81,9 @@ def _single(
     except Untraceable as reason:
         warn_untraced(spec, reason)
         return row_black_box(spec, schema, extra, returns)[0]
-    if isinstance(result, RowTracer | Mapping):
+    if isinstance(result, RowTracer):
+        return list(result._names)
+    if isinstance(result, Mapping):
         return list(result)
     return result if isinstance(result, list | tuple) else to_native(result)
 
@@ -153,7 +155,7 @@ def _one(
 
 def _traced(schema: native.Schema, result: Any, name_by_text: bool) -> list[native.Expr]:
     if isinstance(result, RowTracer):
-        return [native.Expr.column(name, schema) for name in result]
+        return [native.Expr.column(name, schema) for name in result._names]
     if isinstance(result, Mapping):
         return [_leaf(value).alias(name) for name, value in result.items()]
     if isinstance(result, (list, tuple)):

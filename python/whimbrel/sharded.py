@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _whimbrel as native
-from . import feeds
+from . import feeds, names
 from ._types import Key, RowFunction
 from .actions import Actions
 from .display import html_plan
@@ -141,6 +141,13 @@ class ShardedStream(Actions):
 
     def _repr_html_(self) -> str:
         return html_plan(self._title(), self._plan.schema(), self.explain())
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}")
+            raise AttributeError(names.of_sharded_stream(name, dir(type(self)), dir(Stream)))
 
     def _title(self) -> str:
         properties = self._plan.properties()

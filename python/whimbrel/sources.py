@@ -12,7 +12,7 @@ from ._types import ArrowStream
 from .errors import InvalidError
 from .events import Event
 from .ingress import Ingress, checked, shard_count
-from .rows import table_of_rows
+from .rows import table_of_arrow, table_of_rows
 from .schema import columns_of
 from .sharded import ShardedStream
 
@@ -136,7 +136,7 @@ def from_arrow(
             f"a {type(table).__name__} is no Arrow table; give an object with __arrow_c_stream__ "
             "(pyarrow, polars, pandas, DuckDB), or rows to wb.from_rows"
         )
-    return _memory(native.Table.from_arrow(table), Ingress(time, end, **checked(ingress)), shards)
+    return _memory(table_of_arrow(table), Ingress(time, end, **checked(ingress)), shards)
 
 
 def from_polars(
@@ -171,10 +171,8 @@ def from_polars(
     """
     if hasattr(frame, "collect"):
         frame = frame.collect()
-    # What polars exports of a column without a type is no Arrow.
-    untyped = [name for name, dtype in zip(frame.columns, frame.dtypes, strict=True) if str(dtype) == "Null"]
-    if untyped:
-        raise InvalidError(f'column "{untyped[0]}" has no type, only nulls; cast it in polars first')
+    if not hasattr(frame, "columns") or not hasattr(frame, "dtypes"):
+        raise InvalidError(f"a {type(frame).__name__} is no polars data frame")
     return from_arrow(frame, time=time, end=end, shards=shards, **ingress)
 
 
@@ -208,10 +206,12 @@ def from_pandas(
     >>> wb.from_pandas(pd.DataFrame({"item": ["a"]})).to_rows()
     [Row(item='a')]
     """
+    if not hasattr(frame, "index") or not hasattr(frame, "reset_index"):
+        raise InvalidError(f"a {type(frame).__name__} is no pandas data frame")
     named = any(name is not None for name in frame.index.names)
     frame = frame.reset_index(drop=not named)
     try:
-        table = native.Table.from_arrow(frame)
+        table = table_of_arrow(frame)
     except ImportError:
         # pandas exports itself by means of pyarrow; without it, values are converted one by one.
         missing = frame.isna()
@@ -323,7 +323,7 @@ def from_events(
     Raises
     ------
     InvalidError
-        If something is no event, or a value does not fit its column.
+        If something is no event, or a value has no column or does not fit it.
 
     Examples
     --------
@@ -331,11 +331,14 @@ def from_events(
     >>> moods = wb.from_events([wb.start_edge(1, {"mood": "glad"}), wb.end_edge(1, 4, {"mood": "glad"})])
     >>> moods.to_rows()
     [Row(start=1, end=4, mood='glad')]
+    >>> wb.from_events([wb.interval(1, 3, (1, 5))], schema=["v", "w"]).to_rows()
+    [Row(start=1, end=3, v=1, w=5)]
     """
     listed = list(given)
     columns = _event_columns(listed, schema)
     names, types = [name for name, _ in columns], [dtype for _, dtype in columns]
-    table = native.Table.from_rows([events.flat(event) for event in listed], names, types)
+    payload = names[3:]
+    table = native.Table.from_rows([events.flat(event, payload) for event in listed], names, types)
     return _memory(table, Ingress(events.START, events.END, events.KIND, **checked(ingress)), shards)
 
 
@@ -353,7 +356,9 @@ def _event_columns(listed: list[Event], schema: Any) -> list[tuple[str, Any]]:
     if schema is None:
         names: dict[str, None] = {}
         for event in listed:
-            names.update(dict.fromkeys(event.row.keys() if event.row is not None else ()))
+            if isinstance(event.row, tuple):
+                raise InvalidError('tuples have no names; give them with schema=["v", "w"]')
+            names.update(dict.fromkeys(() if event.row is None else event.row.keys()))
         schema = list(names)
     # Punctuations at the end of time are integers on any clock.
     times = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _whimbrel as native
@@ -14,7 +14,13 @@ from .sharded import ShardedStream
 from .sources import from_arrow, from_pandas, from_polars, from_rows, read
 
 
-def sql(text: str, *, shards: int | None = None, **tables: Any) -> Query:
+def sql(
+    text: str,
+    *,
+    parameters: Sequence[Any] | Mapping[str, Any] | None = None,
+    shards: int | None = None,
+    **tables: Any,
+) -> Query:
     """
     Plan a query in SQL.
 
@@ -25,6 +31,9 @@ def sql(text: str, *, shards: int | None = None, **tables: Any) -> Query:
         ended by a semicolon, prepare it: ``create view``, ``create table``, ``create external table``, …
         ``emit changes`` after it asks for the changes of its result, see `ShardedStream.changes`;
         ``emit final``, the default, for rows that nothing changes any more.
+    parameters
+        Values for places in the text, which no value can turn into SQL: a list for ``$1``, ``$2`` or ``?``, a
+        dict for ``$name`` or ``:name``.
     shards
         In how many shards to run it: to read files and to keep up to date what depends on live sources.
     **tables
@@ -39,7 +48,7 @@ def sql(text: str, *, shards: int | None = None, **tables: Any) -> Query:
     Raises
     ------
     InvalidError
-        If the text is wrong; the message shows the place.
+        If the text is wrong; the message shows the place. If a place has no value, or a value no place.
     DataError
         If there is no such file, or one is broken.
 
@@ -56,14 +65,35 @@ def sql(text: str, *, shards: int | None = None, **tables: Any) -> Query:
     │ a      │     4 │
     │ b      │     2 │
     └────────┴───────┘
+    >>> dear = "select item from clicks where price > :price"
+    >>> wb.sql(dear, parameters={"price": 2}, clicks=clicks).to_rows()
+    [Row(item='a')]
     """
+    values = _values(parameters)
     session = native.Session(shard_count(shards))
     for name, table in tables.items():
         session.register(name, stream_of(table, name, shards)._plan)
     *preparations, query = native.statements(text) or [""]
     for statement in preparations:
-        _prepare(session, statement)
-    return _result(session, query)
+        _prepare(session, statement, values)
+    result = _result(session, query, values)
+    if values is not None:
+        values.all_read()
+    return result
+
+
+def _values(parameters: Sequence[Any] | Mapping[str, Any] | None) -> native.Parameters | None:
+    """Make the values for the places of a text."""
+    if parameters is None:
+        return None
+    if isinstance(parameters, Mapping):
+        return native.Parameters([], list(parameters.items()))
+    if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
+        raise InvalidError(
+            "parameters is a list of values for $1, $2 or ?, or a dict for $name or :name, "
+            f"not {parameters!r:.60}"
+        )
+    return native.Parameters(list(parameters), [])
 
 
 def stream_of(table: Any, name: str = "this", shards: int | None = None) -> ShardedStream:
@@ -89,22 +119,23 @@ def stream_of(table: Any, name: str = "this", shards: int | None = None) -> Shar
     )
 
 
-def _prepare(session: native.Session, statement: str) -> None:
-    planned = session.plan(statement)
+def _prepare(session: native.Session, statement: str, values: native.Parameters | None) -> None:
+    planned = session.plan(statement, values)
     if planned.kind() == "store":
         _store(session, planned)
 
 
-def _result(session: native.Session, statement: str) -> Query:
+def _result(session: native.Session, statement: str, values: native.Parameters | None) -> Query:
     def known(rows: ShardedStream) -> Query:
         return Query(rows._plan, lambda: [("by cost", rows._plan, float("nan"), 0.0, 0.0, True)])
 
-    planned = session.plan(statement)
+    before = None if values is None else values.copy()
+    planned = session.plan(statement, values)
     match planned.kind():
         case "query":
             plan = planned.plan()
             assert plan is not None, "a query has a plan"
-            return Query(plan, lambda: session.candidates(statement))
+            return Query(plan, lambda: session.candidates(statement, before and before.copy()))
         case "explain":
             plan = planned.plan()
             assert plan is not None, "what is explained has a plan"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _whimbrel as native
+from . import names
 from ._types import Duration, Key, RowFunction
 from .aggregates import Aggregate, Over, for_each
 from .errors import InvalidError
@@ -67,6 +68,13 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"Stream\n{self.explain()}"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(f"a Stream has no attribute {name!r}")
+            raise AttributeError(names.of_stream(name, dir(Stream)))
 
     # Rows and columns.
 
@@ -310,7 +318,8 @@ class Stream:
             both in ticks; by default it stays. New starts have to keep the order of the old ones.
         duration
             The new length (`Duration`), ``math.inf`` for ever, or a lambda of the start, or of the start and
-            the end, in ticks; by default it stays. It has to be positive.
+            the end, in ticks; by default it stays. It has to be positive; a row for which one of the start
+            and the end is not vanishes. Such a row is told once its end is known.
 
         Returns
         -------

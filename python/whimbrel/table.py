@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _whimbrel as native
+from . import names
 from .display import html_table, text_table
 from .errors import InvalidError
 from .schema import Schema
@@ -74,6 +75,13 @@ class Table:
             raise InvalidError(native.missing_column(name, self.columns))
         return self._native.column(name)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(f"a Table has no attribute {name!r}")
+            raise AttributeError(names.of_table(name, dir(Table), self.columns))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):
             return NotImplemented
@@ -126,7 +134,7 @@ class Table:
             import pyarrow
         except ImportError:
             return pandas.DataFrame(self.to_dict(), columns=self.columns)
-        return pyarrow.table(self).to_pandas()
+        return _with_categories(pyarrow.table(self)).to_pandas()
 
     def __repr__(self) -> str:
         return f"{text_table(self._native.slice(0, _PREVIEW), more=len(self) > _PREVIEW)}\n{self._size()}"
@@ -138,6 +146,20 @@ class Table:
     def _size(self) -> str:
         rows, columns = len(self), len(self.columns)
         return f"{rows:,} row{'' if rows == 1 else 's'}, {columns} column{'' if columns == 1 else 's'}"
+
+
+def _with_categories(table: pyarrow.Table) -> pyarrow.Table:
+    """Write the dictionaries anew that are no categories of pandas: with a value twice, or with a null."""
+    import pyarrow
+
+    for position, column in enumerate(table.columns):
+        if not pyarrow.types.is_dictionary(column.type):
+            continue
+        dictionaries = [chunk.dictionary for chunk in column.chunks]
+        if any(each.null_count or len(each.unique()) < len(each) for each in dictionaries):
+            values = pyarrow.chunked_array([chunk.dictionary_decode() for chunk in column.chunks])
+            table = table.set_column(position, table.field(position).name, values.dictionary_encode())
+    return table
 
 
 def _needed(library: str) -> Any:

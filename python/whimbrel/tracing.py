@@ -61,8 +61,8 @@ class RowTracer:
     def __contains__(self, name: str) -> bool:
         return name in self._names
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+    def __iter__(self) -> Iterator[Expr]:
+        return (self[name] for name in self._names)
 
     def __len__(self) -> int:
         return len(self._names)

@@ -22,8 +22,8 @@ class View(Subscription):
 
     __slots__ = ("_rows",)
 
-    def __init__(self, rows: Rows, job: native.Job, running: list[feeds.Feed]) -> None:
-        super().__init__(job, running)
+    def __init__(self, rows: Rows, job: native.Job, running: list[feeds.Feed], query: object) -> None:
+        super().__init__(job, running, query)
         self._rows = rows
 
     def __enter__(self) -> View:

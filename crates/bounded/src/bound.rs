@@ -76,7 +76,8 @@ impl Bound {
 
     fn then_fetch(&mut self, fetch: &Fetch) {
         let keys = self.rows;
-        let found = keys.saturating_mul(fetch.most);
+        let entries = keys.saturating_mul(fetch.most);
+        let found = entries.min(fetch.first.unwrap_or(u64::MAX));
         let record = fetch.table.record_bytes();
         match &fetch.access {
             Access::Record => self.add(keys, keys, record, 1),
@@ -88,7 +89,7 @@ impl Bound {
                 let primary = index.id == fetch.table.primary().id;
                 let entry = if primary { record.clone() } else { fetch.table.entry_bytes(index) };
                 // Each partition has to be asked for as many as are wanted.
-                self.add(keys.saturating_mul(*partitions), found.saturating_mul(*partitions), entry, 1);
+                self.add(keys.saturating_mul(*partitions), entries.saturating_mul(*partitions), entry, 1);
                 if *dereference {
                     self.add(found, found, record, 1);
                 }

@@ -4,10 +4,12 @@
 //! conditional on it, so a server that has not heard of a new index reads the schema again before it writes.
 
 use crate::compile::{Compiler, Planner, Stuck, stored_alone};
+use crate::contention::Contention;
 use crate::cursor::Owner;
 use crate::dialect::Dialect;
 use crate::error::{Error, Result};
 use crate::execute::{Argument, Executor, Page};
+use crate::lint;
 use crate::numbers::Number;
 use crate::plan::{Chain, Plan};
 use crate::predict::Explain;
@@ -36,8 +38,9 @@ pub struct Options {
     pub most_requests: u64,
     /// What cursors are signed with; without it, a key that the store keeps.
     pub cursor_key: Option<[u8; 32]>,
-    /// How often a write is tried again if somebody else changed the same row.
-    pub tries: usize,
+    /// How long a statement is tried again while others change the same rows, or the schema, before it is a
+    /// [`Conflict`](Error::Conflict).
+    pub conflict_timeout: Duration,
 }
 
 impl Default for Options {
@@ -47,7 +50,7 @@ impl Default for Options {
             make_indexes: true,
             most_requests: 10_000,
             cursor_key: None,
-            tries: 16,
+            conflict_timeout: Duration::from_secs(5),
         }
     }
 }
@@ -204,8 +207,10 @@ impl Database {
         self.inner.refresh()
     }
 
-    /// Runs a statement once: a change of the schema, a view, a write or a query. `explain` before it shows the plan instead,
-    /// and `explain slo '99% under 50ms'` says whether that will hold on this store; see [`predict`](crate::predict).
+    /// Runs a statement once: a change of the schema, a view, a write or a query. `explain` before it shows the plan
+    /// instead, and `explain slo '99% under 50ms'` says whether that will hold on this store; see
+    /// [`predict`](crate::predict). Several statements, with semicolons between them, are run one after the other; the
+    /// values are for the last one, and so is the answer.
     ///
     /// # Errors
     /// As [`prepare`](Database::prepare) and [`Prepared::call`].
@@ -221,6 +226,16 @@ impl Database {
     /// # Ok::<(), whimbrel_bounded::Error>(())
     /// ```
     pub fn execute(&self, sql: &str, arguments: &[Argument]) -> Result<Option<Page>> {
+        let statements = lint::statements(sql);
+        let Some((last, before)) = statements.split_last() else {
+            return Err(Error::invalid("there is no statement"));
+        };
+        before.iter().try_for_each(|statement| self.one(statement, &[]).map(drop))?;
+        // Alone it is as it was written, so that an error names its place in the text.
+        self.one(if before.is_empty() { sql } else { last }, arguments)
+    }
+
+    fn one(&self, sql: &str, arguments: &[Argument]) -> Result<Option<Page>> {
         if let Some(explain) = Explain::of(sql)? {
             return self.inner.explain(&explain).map(Some);
         }
@@ -237,8 +252,8 @@ impl Database {
         }
     }
 
-    /// Whether a statement is called with values, and can be prepared: a query or a write. A change of the schema and an
-    /// `explain` are executed.
+    /// Whether a statement is called with values, and can be prepared: a query or a write. A change of the schema and
+    /// an `explain` are executed.
     ///
     /// # Errors
     /// `Invalid` if it cannot be read.
@@ -278,8 +293,9 @@ impl Database {
         self.inner.store.close();
     }
 
-    /// Builds what a crash left half built, and takes away what it left in the indexes. `writes_take` is longer than any write that is at work takes: what
-    /// looks broken is looked at again after that time.
+    /// Builds what a crash left half built, takes away what it left in the indexes, and looks for rows that have the
+    /// same unique key. `writes_take` is longer than any write that is at work takes: what looks broken is looked at
+    /// again after that time.
     ///
     /// # Errors
     /// `Unavailable` if the store does not answer; then some was repaired, and the rest can be later.
@@ -340,28 +356,60 @@ impl Inner {
     /// Changes the schema, and builds what is new on rows that are there.
     pub fn change(&self, change: &Change) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let schema = self.schema();
-        if change.is_made(&schema)? {
-            return self.build(&change.table()?);
+        self.without_conflict(|| {
+            let schema = self.schema();
+            if change.is_made(&schema)? {
+                return self.build(&change.table()?);
+            }
+            let (next, table) = change.apply(&schema)?;
+            if matches!(change, Change::SetNullable { .. }) {
+                views::still_kept(&next, self.store.capabilities())?;
+            }
+            let without_nulls = change.without_nulls(&schema)?;
+            let looked =
+                |(column, _): &(usize, Change)| write::no_nulls(&self.store, schema.table(&table)?, *column);
+            without_nulls.as_ref().map_or(Ok(()), looked)?;
+            self.publish(next)?;
+            // Nobody can write a null any more, but one may have come between the look and the change.
+            if let Some((column, back)) = &without_nulls
+                && let Err(error) = write::no_nulls(&self.store, schema.table(&table)?, *column)
+            {
+                self.without_conflict(|| self.publish(back.apply(&self.schema())?.0))?;
+                return Err(error);
+            }
+            self.build(&table)
+        })
+    }
+
+    /// Tries a change of the schema again, over the schema of then, as long as others change it first.
+    pub fn without_conflict(&self, change: impl Fn() -> Result<()>) -> Result<()> {
+        let mut contention = Contention::new(self.options.conflict_timeout);
+        loop {
+            match change() {
+                Err(Error::Conflict(says)) => {
+                    contention.pause(|| says)?;
+                    self.refresh()?;
+                }
+                done => return done,
+            }
         }
-        let (next, table) = change.apply(&schema)?;
-        self.publish(next)?;
-        self.build(&table)
     }
 
     /// Changes the schema to one without some tables or indexes, and takes their keys away.
     pub fn remove(&self, removal: &Removal) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Removed { schema, indexes }) = removal.apply(&self.schema())? else { return Ok(()) };
-        views::still_kept(&schema, self.store.capabilities())?;
-        self.publish(schema)?;
-        write::erase(&self.store, &indexes)
+        self.without_conflict(|| {
+            let Some(Removed { schema, indexes }) = removal.apply(&self.schema())? else { return Ok(()) };
+            views::still_kept(&schema, self.store.capabilities())?;
+            self.publish(schema)?;
+            write::erase(&self.store, &indexes)
+        })
     }
 
     /// Builds what was left unready on a table.
     fn finish(&self, table: &str) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.build(table)
+        self.without_conflict(|| self.build(table))
     }
 
     fn build(&self, table: &str) -> Result<()> {
@@ -372,7 +420,7 @@ impl Inner {
         }
         match write::build(&self.store, changed) {
             Ok(()) => self.publish(schema.with_ready(table)?),
-            Err(error @ Error::Unavailable(_)) => Err(error),
+            Err(error @ (Error::Unavailable(_) | Error::Conflict(_))) => Err(error),
             Err(error) => {
                 self.publish(schema.without_unready(table)?)?;
                 Err(error)
@@ -399,9 +447,7 @@ impl Inner {
             Outcome::Done => self.hold(next),
             Outcome::Failed(_) => {
                 self.refresh()?;
-                return Err(Error::Unavailable(
-                    "somebody else changed the schema meanwhile: try again".to_string(),
-                ));
+                return Err(Error::Conflict("others changed the schema meanwhile".to_string()));
             }
         }
         Ok(())
@@ -481,9 +527,9 @@ impl Inner {
         }
     }
 
-    fn suggestions<'a>(&self, sql: &'a str, schema: &'a Schema) -> Suggestions<'a> {
+    fn suggestions<'a>(&'a self, sql: &'a str, schema: &'a Schema) -> Suggestions<'a> {
         let (capabilities, most_requests) = (self.store.capabilities(), self.options.most_requests);
-        Suggestions { sql, schema, capabilities, most_requests, dialect: self.dialect }
+        Suggestions { sql, schema, capabilities, most_requests, dialect: &self.dialect }
     }
 
     /// The views that a statement has to keep.

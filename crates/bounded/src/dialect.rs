@@ -1,7 +1,8 @@
 //! Whose SQL a statement is: ours, or an ordinary PostgreSQL application's, which is read to be checked and never run.
 //!
 //! Of PostgreSQL's, what is another value in every call (`now()`) counts as a parameter, as do sqlc's `@name` and
-//! `sqlc.arg(name)`; types become ours, and what says nothing about bounds (`returning`, `for update`, schemas) is left out.
+//! `sqlc.arg(name)`; types become ours, and what says nothing about bounds (`returning`, `for update`, schemas) is
+//! left out.
 
 use crate::compile::parameter_number;
 use crate::error::{Error, Result};
@@ -9,16 +10,86 @@ use crate::text::{self, Parameter, Parsed};
 use crate::unsupported;
 use crate::words::HAS_TOKEN;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Function, FunctionArguments,
-    ObjectName, Query, Statement as Sql, TableObject, TimezoneInfo, Value, VisitMut, VisitorMut,
+    BinaryOperator, CastKind, CharacterLength, CreateView, Cte, DataType, ExactNumberInfo, Expr, Function,
+    FunctionArguments, ObjectName, Query, Statement as Sql, TableObject, TimezoneInfo, Value, VisitorMut,
+    With, helpers::attached_token::AttachedToken,
 };
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use whimbrel_sql::walk::{change_relations, walk_mut, walk_relations};
 
 /// PostgreSQL's instants, and ours.
 const MICROSECONDS: DataType = DataType::Timestamp(Some(6), TimezoneInfo::None);
 
+/// Views that are what they stand for in a query that asks them, in the order in which they were made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Views(Vec<(String, Cte)>);
+
+impl Views {
+    /// One more; it takes the place of another of the same name.
+    pub fn add(&mut self, view: &CreateView) {
+        let name = last(&view.name);
+        self.remove(&name);
+        let columns: Vec<String> = view.columns.iter().map(|column| column.name.to_string()).collect();
+        let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
+        let text = format!("with {}{columns} as ({}) select 1", bare(&view.name), view.query);
+        let parsed = Parser::parse_sql(&PostgreSqlDialect {}, &text);
+        if let Ok([Sql::Query(query)]) = parsed.as_deref()
+            && let Some([cte]) = query.with.as_ref().map(|with| with.cte_tables.as_slice())
+        {
+            self.0.push((name, cte.clone()));
+        }
+    }
+
+    /// One less.
+    pub fn remove(&mut self, name: &str) {
+        self.0.retain(|(known, _)| known != name);
+    }
+
+    /// Puts the views that a query asks in front of it.
+    fn put_before(&self, query: &mut Query) {
+        let mut asked = BTreeSet::new();
+        let own = query.with.iter().flat_map(|with| &with.cte_tables);
+        let own: Vec<String> = own.map(|cte| cte.alias.name.value.clone()).collect();
+        let mut names = |name: &ObjectName| {
+            asked.insert(last(name));
+            ControlFlow::<()>::Continue(())
+        };
+        // The visitors never break off.
+        let _ = walk_relations(&*query, &mut names);
+        for (name, cte) in self.0.iter().rev() {
+            if asked.contains(name) {
+                let _ = walk_relations(cte, |name| {
+                    asked.insert(last(name));
+                    ControlFlow::<()>::Continue(())
+                });
+            }
+        }
+        let needed = self.0.iter().filter(|(name, _)| asked.contains(name) && !own.contains(name));
+        let needed: Vec<Cte> = needed.map(|(_, cte)| cte.clone()).collect();
+        if needed.is_empty() {
+            return;
+        }
+        let mut with = query.with.take().unwrap_or_else(|| With {
+            with_token: AttachedToken::empty(),
+            recursive: false,
+            cte_tables: vec![],
+        });
+        with.cte_tables = [needed, with.cte_tables].concat();
+        query.with = Some(with);
+        change_relations(query, |name| {
+            if self.0.iter().any(|(view, _)| *view == last(name)) {
+                *name = bare(name);
+            }
+        });
+    }
+}
+
 /// Whose SQL it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// With all that `text` takes.
     Whimbrel,
@@ -26,21 +97,23 @@ pub(crate) enum Dialect {
     PostgreSql {
         /// How many values an array that is given with a call can have, if that was promised.
         most_values: Option<u64>,
+        /// Views that are no tables.
+        views: Arc<Views>,
     },
 }
 
 impl Dialect {
     /// Reads one statement.
-    pub fn parse(self, sql: &str) -> Result<Parsed> {
+    pub fn parse(&self, sql: &str) -> Result<Parsed> {
         match self {
             Dialect::Whimbrel => text::parse(sql),
-            Dialect::PostgreSql { most_values } => postgresql(sql, most_values),
+            Dialect::PostgreSql { most_values, views } => postgresql(sql, *most_values, views),
         }
     }
 
     /// Whether what only we have (pages, words, views that are kept) can be written in it.
-    pub fn is_ours(self) -> bool {
-        self == Dialect::Whimbrel
+    pub fn is_ours(&self) -> bool {
+        *self == Dialect::Whimbrel
     }
 }
 
@@ -92,11 +165,14 @@ pub(crate) fn plain_type(declared: &DataType) -> DataType {
 }
 
 /// Reads a query of PostgreSQL's.
-fn postgresql(sql: &str, most_values: Option<u64>) -> Result<Parsed> {
+fn postgresql(sql: &str, most_values: Option<u64>, views: &Views) -> Result<Parsed> {
     let mut parsed = text::read(sql)?;
     parsed.returning = None;
     if let Some(ours) = only_ours(&parsed) {
         return Err(Error::invalid(format!("PostgreSQL has no {ours}")));
+    }
+    if let Sql::Query(query) = &mut parsed.statement {
+        views.put_before(query);
     }
     if let Sql::Insert(insert) = &mut parsed.statement {
         // What a conflict does is a write of the same row.
@@ -106,7 +182,7 @@ fn postgresql(sql: &str, most_values: Option<u64>) -> Result<Parsed> {
         }
     }
     let mut tame = Tame { parameters: &mut parsed.parameters, most_values };
-    match parsed.statement.visit(&mut tame) {
+    match walk_mut(&mut parsed.statement, &mut tame) {
         ControlFlow::Continue(()) => unsupported::check(&parsed.statement).map(|()| parsed),
         ControlFlow::Break(refused) => Err(Error::invalid(refused)),
     }
@@ -176,7 +252,7 @@ impl Tame<'_> {
     fn parameter(&mut self, name: Option<String>) -> Expr {
         let known = self.parameters.iter().position(|known| name.is_some() && known.name == name);
         let at = known.unwrap_or_else(|| {
-            self.parameters.push(Parameter { name, list: None });
+            self.parameters.push(Parameter { name, ..Parameter::default() });
             self.parameters.len() - 1
         });
         Expr::Value(Value::Placeholder(format!("${}", at + 1)).with_empty_span())

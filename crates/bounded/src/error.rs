@@ -16,8 +16,11 @@ pub enum Error {
     Data(String),
     /// Rewrite the query or add what the refusal names: it has no bound.
     Unbounded(Box<Refusal>),
-    /// Try again: the store is away, or somebody else changed the same row meanwhile.
+    /// Try again: the store is away. Of a write nobody knows whether it was made.
     Unavailable(String),
+    /// Try again later: others wrote the same all the time, and what this call would write was not written; of several
+    /// rows on a store that writes key by key, the message says how many were.
+    Conflict(String),
     /// Our bug, or a store that was damaged.
     Internal(String),
 }
@@ -51,7 +54,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Invalid(error) => write!(f, "{}", whimbrel_sql::render(error, "")),
-            Error::Data(text) | Error::Unavailable(text) | Error::Internal(text) => f.write_str(text),
+            Error::Data(text) | Error::Unavailable(text) | Error::Conflict(text) | Error::Internal(text) => {
+                f.write_str(text)
+            }
             Error::Unbounded(refusal) => write!(f, "{refusal}"),
         }
     }

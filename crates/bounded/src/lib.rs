@@ -1,18 +1,19 @@
 //! Bounded queries: SQL over a key/value store, and what a query can cost at most is proven before it runs.
 //!
-//! This is PIQL (Armbrust et al., *PIQL: Success-Tolerant Query Processing in the Cloud*, VLDB 2011). A query is compiled
-//! to requests to an ordered key/value store. One whose number of requests has no greatest value is refused, with
-//! what to change; every other costs the same with a thousand rows as with a billion.
+//! This is PIQL (Armbrust et al., *PIQL: Success-Tolerant Query Processing in the Cloud*, VLDB 2011). A query is
+//! compiled to requests to an ordered key/value store. One whose number of requests has no greatest value is refused,
+//! with what to change; every other costs the same with a thousand rows as with a billion.
 //!
 //! Layers, bottom up:
 //! 1. [`datum`], [`keys`], [`rows`]: values as bytes;
 //! 2. [`store`]: the trait that a store has to fill: the embedded one, PostgreSQL, Redis Cluster, one in memory, one
 //!    that fails on command;
 //! 3. [`schema`]: tables, indexes, limits, `create table`;
-//! 4. `text`, `dialect`, `unsupported`, `compile`, [`plan`], [`bound`], [`refusal`]: from a statement to a plan with a bound, or to
-//!    a refusal;
+//! 4. `text`, `dialect`, `unsupported`, `compile`, [`plan`], [`bound`], [`refusal`]: from a statement to a plan with a
+//!    bound, or to a refusal;
 //! 5. `execute`, [`cursor`], `parameters`: plans run in rounds; pages;
-//! 6. `write`: rows in and out, indexes kept, limits held, repair;
+//! 6. `write`, `contention`: rows in and out, indexes kept, limits held, repair; what is done while others write the
+//!    same;
 //! 7. `views`: what has no bound kept up to date by each write;
 //! 8. [`predict`]: how long a plan takes on a store that was measured, and whether a promise holds;
 //! 9. [`Database`], [`Prepared`]: what an application uses;
@@ -41,6 +42,7 @@
 pub mod bound;
 mod clock;
 mod compile;
+mod contention;
 pub mod cursor;
 mod database;
 pub mod datum;

@@ -1,5 +1,6 @@
 //! A statement that is ready: compiled and lowered once, called many times, from any number of threads.
 
+use crate::contention::Contention;
 use crate::cursor::{self, Cursor, Place};
 use crate::database::{Compiled, Inner};
 use crate::error::{Error, Result};
@@ -9,7 +10,8 @@ use crate::plan::{ParameterType, Plan};
 use crate::store::Metered;
 use crate::target::Target;
 use crate::write::{self, Kind, Written};
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
+use datafusion::arrow::datatypes::Int64Type;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// A statement that is ready to be called.
@@ -38,8 +40,8 @@ impl Prepared {
         Ok(Prepared { database, sql: sql.to_string(), ready })
     }
 
-    /// The plan, with its bound. For a write it is that of the query for the rows that change, and what writing them can
-    /// cost at most is beside it, views included.
+    /// The plan, with its bound. For a write it is that of the query for the rows that change, and what writing them
+    /// can cost at most is beside it, views included.
     pub fn plan(&self) -> Plan {
         self.held().compiled.plan.clone()
     }
@@ -52,8 +54,9 @@ impl Prepared {
     /// Calls it with these values. A query with pages returns the first; a write returns how many rows it wrote.
     ///
     /// # Errors
-    /// `Invalid` if the values do not fit, `Data` if a row violates a constraint, `Unavailable` if the store is away or
-    /// the same row was changed again and again by others.
+    /// `Invalid` if the values do not fit, `Data` if a row violates a constraint, `Unavailable` if the store is away,
+    /// `Conflict` if others changed the same rows for longer than
+    /// [`Options::conflict_timeout`](crate::database::Options).
     pub fn call(&self, arguments: &[Argument]) -> Result<Page> {
         self.page(arguments, None)
     }
@@ -89,8 +92,8 @@ impl Prepared {
         }
     }
 
-    /// The page that begins at this cursor, with the values that the cursor carries. Who has a cursor of a query that is
-    /// for one user alone can so read on in that user's name: where that matters, give the values to
+    /// The page that begins at this cursor, with the values that the cursor carries. Who has a cursor of a query that
+    /// is for one user alone can so read on in that user's name: where that matters, give the values to
     /// [`page`](Prepared::page), and a cursor of somebody else is refused.
     ///
     /// # Errors
@@ -119,7 +122,8 @@ impl Prepared {
 
     fn run(&self, arguments: &[Argument]) -> Result<Page> {
         let metered = Metered::new(&self.database.store);
-        for _ in 0..self.database.options.tries {
+        let mut contention = Contention::new(self.database.options.conflict_timeout);
+        loop {
             let ready = self.ready_for(arguments)?;
             let compiled = &ready.compiled;
             let page = self.read(&ready, &metered, arguments, None)?;
@@ -128,7 +132,8 @@ impl Prepared {
             if schema.version != compiled.version {
                 continue;
             }
-            match write::write(&metered, &schema, &self.database.versions, target, &page.batch)? {
+            let versions = &self.database.versions;
+            match write::write(&metered, &schema, versions, target, &page.batch, &mut contention)? {
                 Written::Rows(rows) => {
                     let batch = match &ready.returning {
                         None => counted(rows)?,
@@ -143,8 +148,13 @@ impl Prepared {
                 Written::OtherSchema => self.database.refresh()?,
                 Written::Again => {}
             }
+            contention.pause(|| {
+                format!(
+                    "nothing was written: others wrote to the same rows of {} again and again",
+                    target.table.name
+                )
+            })?;
         }
-        Err(Error::Unavailable("others changed the same row again and again: try again later".to_string()))
     }
 
     /// The rows of the query, or of the query for the rows that a write changes.
@@ -157,7 +167,11 @@ impl Prepared {
     ) -> Result<Page> {
         let (plan, owner) = (&ready.compiled.plan, &ready.compiled.owner);
         let call = self.called(ready, metered, arguments, place)?;
-        let answer = execute::run(&ready.program, &call)?;
+        let mut answer = execute::run(&ready.program, &call)?;
+        if let Some((at, most)) = plan.rows {
+            let rows = rows_given(&call.values[at], most)?;
+            answer.batch = answer.batch.slice(0, rows.min(answer.batch.num_rows()));
+        }
         let sign =
             |place| cursor::sign(&place, owner, &plan.parameters, arguments, &self.database.cursor_key);
         Ok(Page {
@@ -182,8 +196,8 @@ impl Prepared {
         self.ready.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ready for these values. A number that no row can have is not rounded where it is compared: the statement is compiled
-    /// with it, as if it had been written there.
+    /// Ready for these values. A number that no row can have is not rounded where it is compared: the statement is
+    /// compiled with it, as if it had been written there.
     fn ready_for(&self, arguments: &[Argument]) -> Result<Arc<Ready>> {
         let ready = self.current()?;
         let Compiled { plan, stored, .. } = &ready.compiled;
@@ -214,7 +228,8 @@ impl Prepared {
 
 /// Compiles a statement, with numbers in place of some parameters.
 fn make_ready(database: &Inner, sql: &str, numbers: &[(usize, Number)]) -> Result<Ready> {
-    for _ in 0..database.options.tries {
+    let mut contention = Contention::new(database.options.conflict_timeout);
+    loop {
         let compiled = database.compile_with(sql, numbers)?;
         if compiled.plan.new_indexes.is_empty() {
             let parameters = &compiled.plan.parameters;
@@ -225,11 +240,22 @@ fn make_ready(database: &Inner, sql: &str, numbers: &[(usize, Number)]) -> Resul
         }
         match database.make_indexes(&compiled) {
             // Somebody else changed the schema: it was read again, and the plan is looked for in it.
-            Err(Error::Unavailable(_)) if database.schema().version != compiled.version => {}
+            Err(Error::Conflict(says)) if database.schema().version != compiled.version => {
+                contention.pause(|| says)?;
+            }
             made => made?,
         }
     }
-    Err(Error::Unavailable("others change the schema all the time: try again later".to_string()))
+}
+
+/// How many rows are wanted, as it was given.
+fn rows_given(value: &ArrayRef, most: u64) -> Result<usize> {
+    let given = value.as_primitive_opt::<Int64Type>().filter(|value| value.is_valid(0));
+    let given = given.and_then(|value| u64::try_from(value.value(0)).ok()).filter(|rows| *rows <= most);
+    match given {
+        Some(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
+        None => Err(Error::invalid(format!("limit takes a whole number of rows here, 0 to {most}"))),
+    }
 }
 
 /// How many rows were written, as a table.

@@ -3,6 +3,7 @@
 //! - `… paginate 10`, `… allow unbounded 'reason'` at the end of a query;
 //! - `cardinality limit 100 (owner)` among the constraints of a table, `alter table t add cardinality limit …`;
 //! - `title like [token] ?`, `(first, last) like [token] ?`: read as `@@`, then as `has_token(word, columns…)`;
+//! - `limit ? at most 50`: how many rows are wanted is given with the call, and the most that it can be;
 //! - `owner in (? limit 50)`: a list that is given with the call, and its greatest length;
 //! - `?` and `:name` as `$1`, `$2`, …; `upsert into` as `insert into`.
 //!
@@ -16,8 +17,7 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Delete, Expr, FromTable, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, Ident, ObjectName, Query, SelectItem, Statement, TableFactor,
-    TableWithJoins, TimezoneInfo, UnaryOperator, Value, VisitMut, VisitorMut, visit_expressions_mut,
-    visit_relations,
+    TableWithJoins, TimezoneInfo, UnaryOperator, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::{
@@ -27,6 +27,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
 use std::borrow::Cow;
 use std::ops::ControlFlow;
+use whimbrel_sql::walk::{change_expressions, walk_mut, walk_relations};
 
 /// How deeply expressions and queries may be nested.
 const DEPTH: usize = 100;
@@ -57,12 +58,14 @@ pub(crate) struct Returning {
 }
 
 /// A parameter, in the order of the call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Parameter {
     /// `:name`
     pub name: Option<String>,
     /// It is a list of at most so many values.
     pub list: Option<u64>,
+    /// It says how many rows are wanted, at most so many.
+    pub most_rows: Option<u64>,
 }
 
 /// `cardinality limit n (columns)`, as written.
@@ -88,7 +91,8 @@ pub(crate) fn read(sql: &str) -> Result<Parsed> {
     let paginate = take_paginate(&mut tokens)?;
     let upsert = take_upsert(&mut tokens);
     token_search(&mut tokens);
-    let parameters = parameters(&mut tokens)?;
+    let mut parameters = parameters(&mut tokens)?;
+    take_most_rows(&mut tokens, &mut parameters)?;
     let statement = match alters_limits(&tokens, &limits) {
         // The parser knows no `alter table t add` without anything behind it.
         true => alter_nothing(tokens)?,
@@ -116,7 +120,7 @@ impl Parsed {
     /// The statement with numbers in place of some parameters.
     pub fn with_numbers(mut self, numbers: &[(usize, Number)]) -> Parsed {
         // The visitor never breaks off.
-        let _: ControlFlow<()> = VisitMut::visit(&mut self.statement, &mut Numbers(numbers));
+        let _: ControlFlow<()> = walk_mut(&mut self.statement, &mut Numbers(numbers));
         self
     }
 }
@@ -142,8 +146,8 @@ impl VisitorMut for Numbers<'_> {
     }
 }
 
-/// `delete from t as x where x.a = ?` with the table's own name: the planner knows no other of a delete. It stays as it is,
-/// and is refused, where the table is in a subquery too.
+/// `delete from t as x where x.a = ?` with the table's own name: the planner knows no other of a delete. It stays as
+/// it is, and is refused, where the table is in a subquery too.
 fn own_name(delete: &mut Delete) {
     let FromTable::WithFromKeyword(tables) = &mut delete.from else { return };
     let [TableWithJoins { relation: TableFactor::Table { name, alias, .. }, .. }] = tables.as_mut_slice()
@@ -154,7 +158,7 @@ fn own_name(delete: &mut Delete) {
         return;
     };
     let Some(own) = part.as_ident().cloned() else { return };
-    let asked = visit_relations(&delete.selection, |asked| match asked == name {
+    let asked = walk_relations(&delete.selection, |asked| match asked == name {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     });
@@ -164,7 +168,6 @@ fn own_name(delete: &mut Delete) {
     if let TableFactor::Table { alias, .. } = &mut tables[0].relation {
         *alias = None;
     }
-    // The visitors never break off.
     let mut renamed = |expr: &mut Expr| {
         if let Expr::CompoundIdentifier(parts) = expr
             && parts.len() == 2
@@ -172,10 +175,9 @@ fn own_name(delete: &mut Delete) {
         {
             parts[0] = own.clone();
         }
-        ControlFlow::<()>::Continue(())
     };
-    let _ = visit_expressions_mut(&mut delete.selection, &mut renamed);
-    let _ = visit_expressions_mut(&mut delete.returning, &mut renamed);
+    change_expressions(&mut delete.selection, &mut renamed);
+    change_expressions(&mut delete.returning, &mut renamed);
 }
 
 fn alias(table: &TableWithJoins) -> Option<Ident> {
@@ -264,7 +266,7 @@ fn statement(tokens: Vec<TokenWithSpan>) -> Result<Statement> {
             found.span.start
         ))));
     }
-    match statement.visit(&mut InOtherWords) {
+    match walk_mut(&mut statement, &mut InOtherWords) {
         ControlFlow::Continue(()) => Ok(statement),
         ControlFlow::Break(message) => Err(Error::invalid(message)),
     }
@@ -373,6 +375,27 @@ fn take_paginate(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<u64>> {
     Ok(Some(rows))
 }
 
+/// `limit ? at most 50` at the end, as `limit 50`.
+fn take_most_rows(tokens: &mut Vec<TokenWithSpan>, parameters: &mut [Parameter]) -> Result<()> {
+    let at = tokens.len().saturating_sub(5);
+    if !(is(tokens.get(at), "limit") && is(tokens.get(at + 2), "at") && is(tokens.get(at + 3), "most")) {
+        return Ok(());
+    }
+    let most = number(tokens.get(at + 4)).filter(|rows| *rows > 0);
+    let most = most
+        .ok_or_else(|| Error::invalid("limit ? at most takes a whole number of rows: limit ? at most 50"))?;
+    let parameter = match &tokens[at + 1].token {
+        Token::Placeholder(id) => parameter_number(id).and_then(|at| parameters.get_mut(at)),
+        _ => None,
+    };
+    let parameter = parameter.ok_or_else(|| {
+        Error::invalid("at most says how large a parameter can be: limit ? at most 50, or limit 50")
+    })?;
+    parameter.most_rows = Some(most);
+    tokens.drain(at + 1..at + 4);
+    Ok(())
+}
+
 fn take_upsert(tokens: &mut [TokenWithSpan]) -> bool {
     let upsert = is(tokens.first(), "upsert");
     if upsert {
@@ -410,6 +433,37 @@ fn moved_instant(expr: &mut Expr) {
     }
 }
 
+/// `(a, b) < (x, y)` as `a < x or a = x and b < y`, and `(a, b) = (x, y)` as `a = x and b = y`.
+fn row_by_row(expr: &mut Expr) {
+    let Expr::BinaryOp { left, op, right } = expr else { return };
+    let (Expr::Tuple(left), Expr::Tuple(right)) = (left.as_ref(), right.as_ref()) else { return };
+    let strict = match op {
+        BinaryOperator::Lt | BinaryOperator::LtEq => BinaryOperator::Lt,
+        BinaryOperator::Gt | BinaryOperator::GtEq => BinaryOperator::Gt,
+        BinaryOperator::Eq => BinaryOperator::Eq,
+        _ => return,
+    };
+    if left.len() != right.len() || left.is_empty() {
+        return;
+    }
+    let with = |left: &Expr, op: BinaryOperator, right: &Expr| Expr::BinaryOp {
+        left: Box::new(left.clone()),
+        op,
+        right: Box::new(right.clone()),
+    };
+    let mut pairs = left.iter().zip(right).rev();
+    let Some((last, value)) = pairs.next() else { return };
+    let mut all = with(last, op.clone(), value);
+    for (column, value) in pairs {
+        let same = with(&with(column, BinaryOperator::Eq, value), BinaryOperator::And, &all);
+        all = match strict {
+            BinaryOperator::Eq => same,
+            ref strict => with(&with(column, strict.clone(), value), BinaryOperator::Or, &same),
+        };
+    }
+    *expr = Expr::Nested(Box::new(all));
+}
+
 /// What the planner reads in other words: `a @@ word` as `has_token(word, a)`, `similar to`, `fetch first n rows only`.
 struct InOtherWords;
 
@@ -423,6 +477,7 @@ impl VisitorMut for InOtherWords {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
         whimbrel_sql::pattern(expr)?;
         moved_instant(expr);
+        row_by_row(expr);
         let Expr::BinaryOp { left, op: BinaryOperator::AtAt, right } = expr else {
             return ControlFlow::Continue(());
         };
@@ -505,7 +560,7 @@ fn place(found: &mut Vec<Parameter>, name: Option<String>) -> Result<usize> {
         ));
     }
     while found.len() <= place {
-        found.push(Parameter { name: None, list: None });
+        found.push(Parameter::default());
     }
     if number.is_none() {
         found[place].name = name;

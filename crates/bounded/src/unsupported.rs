@@ -4,13 +4,14 @@
 use crate::error::{Error, Result};
 use datafusion::sql::sqlparser::ast::{
     ColumnOption, CreateTable, ForeignKeyConstraint, Query, ReferentialAction, Statement, TableConstraint,
-    TableFactor, Visit, Visitor,
+    TableFactor, Visitor,
 };
 use std::ops::ControlFlow;
+use whimbrel_sql::walk::walk;
 
 /// Refuses what would be passed over.
 pub(crate) fn check(statement: &Statement) -> Result<()> {
-    match statement.visit(&mut PassedOver) {
+    match walk(statement, &mut PassedOver) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(message) => Err(Error::invalid(message)),
     }

@@ -55,8 +55,8 @@ pub enum Command {
         /// Print each query as a Python program that builds its plan, and do not run it.
         #[arg(long)]
         as_python: bool,
-        /// Read standard input, JSON lines or CSV, as the table `stdin`, which grows while the query runs: tail -f x.jsonl |
-        /// whimbrel sql --live "select … from stdin group by … emit changes".
+        /// Read standard input, JSON lines or CSV, as the table `stdin`, which grows while the query runs: tail -f
+        /// x.jsonl | whimbrel sql --live "select … from stdin group by … emit changes".
         #[arg(long, conflicts_with = "as_python")]
         live: bool,
     },
@@ -100,8 +100,8 @@ pub enum Command {
     },
     /// Check that the cost of every query of an application has a bound, from files alone.
     ///
-    /// A query is called by the comment before it, `-- name: thought_stream`, or else by file and line. Its parameters are
-    /// `?`, `$1` or `:name`.
+    /// A query is called by the comment before it, `-- name: thought_stream`, or else by file and line. Its parameters
+    /// are `?`, `$1` or `:name`.
     #[command(after_help = LINT_EXIT_CODES)]
     Lint(Lint),
     /// Measure a store of bounded queries, and predict latencies on it.
@@ -131,6 +131,10 @@ pub struct Lint {
     /// How many values an array parameter of PostgreSQL can have, as in `id = any($1)`; without it there is no bound.
     #[arg(long, value_name = "N", requires = "plain_sql")]
     pub most_values: Option<u64>,
+    /// How many rows a query of PostgreSQL can ask for where a parameter says it, as in `limit $1`; without it there
+    /// is no bound.
+    #[arg(long, value_name = "N", requires = "plain_sql")]
+    pub most_rows: Option<u64>,
     /// The store will be one that writes key by key: Redis Cluster, with its 64 partitions.
     #[arg(long, conflicts_with = "plain_sql")]
     pub key_by_key: bool,

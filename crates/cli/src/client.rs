@@ -10,10 +10,11 @@ use crate::query::Runner;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{DataFusionError, Result, plan_err};
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use whimbrel_plan::Stream;
+use whimbrel_plan::{Stream, interruptible};
 use whimbrel_sharded::analyze;
 use whimbrel_sql::{Format, Planned, Session, Store};
 
@@ -61,8 +62,10 @@ impl Client {
         let since = Instant::now();
         // A shell outlives every Ctrl-C; elsewhere one that comes while nothing runs yet ends the program.
         let _watch = self.chatty.then(|| self.runner.interrupts.watch());
-        let planned = self.plan(sql)?;
-        self.act(planned, sql)?;
+        // A shell goes on after a bug of ours; what the statement left half done is its own.
+        let done =
+            catch_unwind(AssertUnwindSafe(|| self.plan(sql).and_then(|planned| self.act(planned, sql))));
+        done.unwrap_or_else(|panic| Err(Failure::panicked(&*panic)))?;
         self.stdin.check()?;
         if self.time {
             say(&took(since.elapsed()));
@@ -94,12 +97,13 @@ impl Client {
         Look { format: self.look.format.or(came), ..self.look.clone() }
     }
 
-    /// Plans a statement. Ctrl-C is taken notice of once that is done.
+    /// Plans a statement. Ctrl-C ends that, too.
     pub fn plan(&mut self, sql: &str) -> Outcome<Planned> {
-        let planned = self.session.plan(sql).map_err(|error| Failure::of(&error, sql))?;
+        let interrupts = self.runner.interrupts.clone();
+        let planned = interruptible(move || interrupts.pressed(), || self.session.plan(sql));
         match self.runner.interrupts.pressed() {
             true => Err(Failure::Interrupted),
-            false => Ok(planned),
+            false => planned.map_err(|error| Failure::of(&error, sql)),
         }
     }
 

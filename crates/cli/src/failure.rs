@@ -1,6 +1,7 @@
 //! Why the command ends early, and with which exit code.
 
 use datafusion::common::DataFusionError;
+use std::any::Any;
 use std::fmt::Display;
 use std::io::Write;
 
@@ -45,6 +46,11 @@ impl Failure {
         }
     }
 
+    /// A panic: it is our bug.
+    pub fn panicked(panic: &(dyn Any + Send)) -> Failure {
+        Failure::Query(format!("{}. This is a bug in Whimbrel: please report it", said(panic)))
+    }
+
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self {
@@ -66,8 +72,31 @@ impl Failure {
     }
 }
 
+/// What a panic says.
+pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
+    let what = panic.downcast_ref::<String>().map(String::as_str);
+    let what = what.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    format!("the engine panicked: {what}")
+}
+
 /// A line on standard error.
 pub(crate) fn say(text: &str) {
     // If nobody hears it there is nobody to tell that.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::catch_unwind;
+
+    #[test]
+    fn a_panic_is_said_to_be_a_bug() {
+        for panic in [catch_unwind(|| panic!("at work")), catch_unwind(|| panic!("at {}", "work"))] {
+            let failure = Failure::panicked(&*panic.unwrap_err());
+            let Failure::Query(text) = &failure else { panic!("{failure:?}") };
+            assert_eq!(text, "the engine panicked: at work. This is a bug in Whimbrel: please report it");
+            assert_eq!(failure.code(), QUERY);
+        }
+    }
 }

@@ -4,6 +4,7 @@ use crate::live::{LOCATION, StandardInput};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, plan_err};
+use std::path::Path;
 use std::sync::Arc;
 use whimbrel_plan::Source;
 use whimbrel_sharded::dataset::{FileDataset, FileFormat, MemoryDataset, ReadOptions};
@@ -35,6 +36,10 @@ impl Files for Datasets {
             read.set(name, value)?;
         }
         Ok(Arc::new(FileDataset::open_as(&locations, &read)?))
+    }
+
+    fn is_folder(&self, location: &str) -> bool {
+        Path::new(location).is_dir()
     }
 
     fn table(&self, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<Arc<dyn Source>> {

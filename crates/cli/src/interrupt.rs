@@ -1,14 +1,68 @@
-//! Ctrl-C. While a query is watched for it, the first one asks the query to stop; a second one, or one while
-//! nothing is watched, ends the program at once.
+//! Ctrl-C. While a query is watched for it, the first one asks the query to stop; a second one, or one while nothing
+//! is watched, ends the program at once. Where the system asks the program to end (SIGTERM) it has a moment to stop
+//! its query and to remove the file that it writes.
 
 use crate::failure::{INTERRUPTED, say};
 use std::convert::Infallible;
-use std::future::ready;
+use std::future::{pending, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 use tokio::signal::ctrl_c;
+use whimbrel_sharded::action::remove_partial_files;
+
+/// How long a query has to stop before the program ends.
+const MOMENT: Duration = Duration::from_secs(2);
+
+/// The exit code of a program that was asked to end: 128 and the signal's number.
+const TERMINATED: i32 = 143;
+
+/// What a signal asks for.
+#[derive(PartialEq, Eq)]
+enum Wish {
+    /// That the query stops.
+    Stop,
+    /// That the program ends.
+    End,
+}
+
+/// The signals that are listened for.
+struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn new() -> std::io::Result<Signals> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals { terminate: signal(SignalKind::terminate())? })
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> std::io::Result<Signals> {
+        Ok(Signals {})
+    }
+
+    async fn next(&mut self) -> Wish {
+        let stop = async {
+            match ctrl_c().await {
+                Ok(()) => Wish::Stop,
+                // Ctrl-C cannot be listened for.
+                Err(_) => pending().await,
+            }
+        };
+        #[cfg(unix)]
+        return tokio::select! {
+            wish = stop => wish,
+            Some(()) = self.terminate.recv() => Wish::End,
+        };
+        #[cfg(not(unix))]
+        return stop.await;
+    }
+}
 
 /// Listens for Ctrl-C. Cheap to clone.
 #[derive(Clone, Default)]
@@ -25,21 +79,28 @@ struct Shared {
 impl Shared {
     /// Listens for ever; drops what it was given once it does.
     async fn listen(&self, told: Sender<Infallible>) {
-        let mut pressed = pin!(ctrl_c());
-        // The handler is installed when it is polled for the first time.
-        let at_once = tokio::select! {
-            biased;
-            _ = &mut pressed => true,
-            () = ready(()) => false,
+        let Ok(mut signals) = Signals::new() else { return };
+        let mut wish = {
+            let mut next = pin!(signals.next());
+            // The handler of Ctrl-C is installed when it is polled for the first time.
+            let at_once = tokio::select! {
+                biased;
+                wish = &mut next => Some(wish),
+                () = ready(()) => None,
+            };
+            drop(told);
+            match at_once {
+                Some(wish) => wish,
+                None => next.await,
+            }
         };
-        drop(told);
-        if at_once {
+        loop {
             self.press();
-            pressed.set(ctrl_c());
-        }
-        while pressed.as_mut().await.is_ok() {
-            self.press();
-            pressed.set(ctrl_c());
+            if wish == Wish::End {
+                std::thread::sleep(MOMENT);
+                end(TERMINATED);
+            }
+            wish = signals.next().await;
         }
     }
 
@@ -47,9 +108,15 @@ impl Shared {
         let asked_before = self.pressed.swap(true, Ordering::Relaxed);
         if asked_before || self.watchers.load(Ordering::Relaxed) == 0 {
             say("interrupted");
-            std::process::exit(INTERRUPTED.into());
+            end(INTERRUPTED.into());
         }
     }
+}
+
+/// Ends the program, which leaves no file half written.
+fn end(code: i32) -> ! {
+    remove_partial_files();
+    std::process::exit(code)
 }
 
 /// While it lives, somebody looks at [`Interrupts::pressed`].

@@ -1,13 +1,12 @@
 //! Runs one plan: rows go to whoever wants them as they come, the progress bar moves, and Ctrl-C stops it.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, said};
 use crate::interrupt::Interrupts;
 use crate::output::{Look, Shown, Target, Writing};
 use crate::progress::Bar;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, internal_err};
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -144,10 +143,4 @@ fn in_one_piece(stream: &Stream) -> Result<Stream> {
 fn guarded<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
     // What the panic left half done belongs to a job that is not used any more.
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| internal_err!("{}", said(&*panic)))
-}
-
-fn said(panic: &(dyn Any + Send)) -> String {
-    let what = panic.downcast_ref::<String>().map(String::as_str);
-    let what = what.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-    format!("the engine panicked: {what}")
 }

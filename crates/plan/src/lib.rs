@@ -8,13 +8,15 @@
 //!
 //! Layers, bottom up:
 //! 1. [`names`], [`duration`]: how people write columns, types and lengths of time; the nearest right name;
-//! 2. [`source`]: where rows come from, as far as a plan has to know;
+//!    [`depth`]: how deep expressions and plans may be;
+//! 2. [`source`]: where rows come from, as far as a plan has to know; [`Series`]: numbers at equal distances;
 //! 3. [`nodes`]: the extension nodes, one file each;
 //! 4. [`Properties`] and [`properties()`]: what is known of a result before it runs, [`Spread`]: how it lies over its
 //!    shards;
 //!    [`estimate`]: what is expected of it, from what the sources know of themselves;
 //! 5. [`unmaintained`]: what can be kept up to date over a live source;
 //!    [`physical()`]: from logical to executable expressions, the one way it is done; [`optimizer_rules()`];
+//!    [`with_room()`]: deep trees; [`interrupted()`]: plans that nobody waits for any more;
 //! 6. [`Stream`]: the fluent builder, one family of methods a file, which checks all that can be checked;
 //!    [`explain()`]: a plan as people read it; [`Program`]: a plan as a program that builds it again.
 //!
@@ -22,13 +24,18 @@
 //!
 //! Not here: executing anything (whimbrel-sharded), operators (whimbrel-temporal), SQL.
 
+pub mod depth;
 pub mod duration;
 pub mod estimate;
 pub mod names;
 pub mod nodes;
 pub mod source;
 
+mod average;
+mod canonical;
+mod conditions;
 mod explain;
+mod interrupt;
 mod maintained;
 mod null_safe;
 mod physical;
@@ -36,23 +43,31 @@ mod program;
 mod properties;
 mod ranges;
 mod resolve;
+mod series;
 mod single_value;
 mod spread;
+mod stack;
 mod stream;
 
+pub use average::avg_udaf;
+pub use canonical::{canonical, canonical_not_null};
+pub use conditions::{flat_conditions, has_long_conditions};
 pub use duration::Duration;
 pub use explain::{describe, explain};
+pub use interrupt::{interrupted, interruptible};
 pub use maintained::unmaintained;
 pub use names::column;
 pub use nodes::{Colocated, Exchange, Movement, Node, Scope, TimeSpec, Together, node};
-pub use null_safe::{optimizer_rules, takes_nulls};
+pub use null_safe::{optimizer_rules, takes_nulls, without_rules};
 pub use physical::physical;
 pub use program::{Program, compared, fitted};
 pub use properties::{Properties, properties};
 pub use ranges::Ranges;
+pub use series::Series;
 pub use single_value::single_value;
 pub use source::{Location, PlanSource, Source, SourceInfo, source_of};
 pub use spread::Spread;
+pub use stack::{with_room, with_room_for, with_room_if};
 pub use stream::{
     Agg, AggFunction, Call, GROUPING_ID, Groups, JoinHow, JoinKind, Stream, UserFunction, aggregate_of,
     is_work_table,

@@ -1,26 +1,71 @@
 //! Rules of DataFusion's that forget of a join that it takes nulls for equal.
 //!
 //! Whether it does is said once for all columns that a join compares. A rule that adds `a = b` to those of a join for
-//! `is not distinct from`, or puts such a join and others into one, makes `a = b` true of nulls. Here these rules pass over
-//! such joins.
+//! `is not distinct from`, or puts such a join and others into one, makes `a = b` true of nulls. Here these rules pass
+//! over such joins.
+//!
+//! All rules ask before each step whether the plan is still wanted (`interrupt`).
 
+use crate::conditions::{FlatConditions, PushDown};
+use crate::interrupt::interrupted;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{JoinType, NullEquality, Result};
+use datafusion::common::{DataFusionError, JoinType, NullEquality, Result};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// The rules of DataFusion's optimizer, in their order, with these kept from such joins. Wherever a plan is optimized, it is by
+/// The rules of DataFusion's optimizer, in their order, with these kept from such joins, and conditions where
+/// they have to be (`conditions`). Wherever a plan is optimized, it is by
 /// them.
 pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    Optimizer::new().rules.into_iter().map(guarded).collect()
+    let rules = Optimizer::new().rules.into_iter().flat_map(|rule| match rule.name() {
+        "push_down_filter" => vec![guarded(rule), Arc::new(FlatConditions)],
+        _ => vec![guarded(rule)],
+    });
+    rules.map(|rule| Arc::new(Asking(rule)) as _).collect()
+}
+
+/// The error without the names of the rules that it happened in, which say nothing to who wrote the query.
+pub fn without_rules(error: DataFusionError) -> DataFusionError {
+    match error {
+        DataFusionError::Context(context, inner)
+            if context.starts_with("Optimizer rule") || context.starts_with("Analyzer rule") =>
+        {
+            without_rules(*inner)
+        }
+        other => other,
+    }
 }
 
 fn guarded(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
     match rule.name() {
         "extract_equijoin_predicate" => Arc::new(Extract(rule)),
         "eliminate_cross_join" => Arc::new(Flatten(rule)),
+        "push_down_filter" => Arc::new(PushDown(rule)),
         _ => rule,
+    }
+}
+
+/// Asks before every step whether the plan is still wanted.
+#[derive(Debug)]
+struct Asking(Arc<dyn OptimizerRule + Send + Sync>);
+
+impl OptimizerRule for Asking {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        interrupted()?;
+        self.0.rewrite(plan, config)
     }
 }
 

@@ -376,7 +376,10 @@ fn of_node(ours: Node<'_>) -> Result<Known> {
 fn chopped(lifetimes: Lifetimes, period: i64, offset: i64) -> Lifetimes {
     match lifetimes {
         Lifetimes::Points => Lifetimes::Points,
-        Lifetimes::Hop { hop, offset: start, .. } if (hop, start) == (period, offset) => {
+        // The last piece is as long as the others only if no beat cuts it short.
+        Lifetimes::Hop { size, hop, offset: start }
+            if hop % period == 0 && size % period == 0 && start.rem_euclid(period) == offset =>
+        {
             Lifetimes::Hop { size: period, hop: period, offset }
         }
         lifetimes if lifetimes.edge_free() => Lifetimes::Intervals,

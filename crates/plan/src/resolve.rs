@@ -4,6 +4,7 @@
 //! An expression that has passed is coerced, so the type it says is the type that is computed; it keeps the
 //! name that it had before. `now()` becomes the moment at which the plan was built: all shards agree on it.
 
+use crate::depth::check_depth;
 use crate::names::{names, show, type_name, unknown_column};
 use crate::physical::simplifier;
 use arrow::datatypes::DataType;
@@ -14,6 +15,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, Volatility, lit};
 
 /// Checks an expression against the columns it may use. `verb` is the method it was given to.
 pub(crate) fn resolve(expr: Expr, schema: &DFSchema, verb: &str) -> Result<Expr> {
+    check_depth(&expr, verb)?;
     scalar(&expr, verb)?;
     let expr = known_columns(expr, schema)?;
     let expr = same_every_time(expr, schema, verb)?;
@@ -27,6 +29,7 @@ pub(crate) fn resolve(expr: Expr, schema: &DFSchema, verb: &str) -> Result<Expr>
 
 /// Checks a call of a function of several rows, whose arguments are functions of one each.
 pub(crate) fn resolve_call(expr: Expr, schema: &DFSchema, verb: &str) -> Result<Expr> {
+    check_depth(&expr, verb)?;
     let expr = same_every_time(known_columns(expr, schema)?, schema, verb)?;
     coerced(expr.clone(), schema)
         .map_err(|cause| plan_datafusion_err!("{verb}: {}: {}", show(&expr), cause.find_root().message()))
@@ -34,6 +37,7 @@ pub(crate) fn resolve_call(expr: Expr, schema: &DFSchema, verb: &str) -> Result<
 
 /// Checks a condition over two rows, whose columns are qualified by their sides.
 pub(crate) fn resolve_sides(expr: Expr, schema: &DFSchema, verb: &str) -> Result<Expr> {
+    check_depth(&expr, verb)?;
     scalar(&expr, verb)?;
     for column in expr.column_refs() {
         if schema.maybe_index_of_column(column).is_none() {

@@ -15,6 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::names::column_name;
 use crate::ranges::Ranges;
 
+mod redact;
+
+pub use redact::redacted;
+
 /// What a plan knows of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceInfo {

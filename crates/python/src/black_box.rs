@@ -88,7 +88,7 @@ pub fn black_box(
         },
     };
     let udf = Arc::new(ScalarUDF::from(black_box));
-    Ok(NativeExpr { expr: Expr::ScalarFunction(ScalarFunction::new_udf(udf, exprs(args))), schema })
+    NativeExpr::new(Expr::ScalarFunction(ScalarFunction::new_udf(udf, exprs(args))), schema)
 }
 
 impl ScalarUDFImpl for BlackBox {

@@ -10,14 +10,14 @@ use datafusion::logical_expr::{
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
-use whimbrel_plan::single_value;
+use whimbrel_plan::{avg_udaf, single_value};
 
 use crate::error::OrRaise;
 use crate::expr::{NativeExpr, exprs};
 
 static AGGREGATES: LazyLock<BTreeMap<String, Arc<AggregateUDF>>> = LazyLock::new(|| {
     let all = SessionStateDefaults::default_aggregate_functions();
-    let all = all.into_iter().chain([single_value()]);
+    let all = all.into_iter().chain([single_value(), avg_udaf()]);
     all.map(|function| (function.name().to_string(), function)).collect()
 });
 
@@ -53,7 +53,7 @@ pub fn aggregate_call(
 ) -> PyResult<NativeExpr> {
     let schema = args.iter().find_map(|a| a.schema.clone());
     let function = aggregate(name).or_raise()?;
-    let filter = filter.map(|f| Box::new(f.expr));
+    let filter = filter.map(|f| Box::new(f.expr()));
     let call = AggregateFunction::new_udf(
         function,
         exprs(args),
@@ -62,7 +62,7 @@ pub fn aggregate_call(
         orders(order_by),
         nulls(ignore_nulls),
     );
-    Ok(NativeExpr { expr: Expr::AggregateFunction(call), schema })
+    NativeExpr::new(Expr::AggregateFunction(call), schema)
 }
 
 /// A call of an aggregate or a window function over the rows around each row.
@@ -86,17 +86,17 @@ pub fn window_call(
         None => WindowFrame::new(ordered),
     };
     call.params.distinct = distinct;
-    call.params.filter = filter.map(|f| Box::new(f.expr));
+    call.params.filter = filter.map(|f| Box::new(f.expr()));
     call.params.null_treatment = nulls(ignore_nulls);
     call.params.partition_by = exprs(partition_by);
     call.params.order_by = orders(order_by);
-    Ok(NativeExpr { expr: Expr::WindowFunction(Box::new(call)), schema })
+    NativeExpr::new(Expr::WindowFunction(Box::new(call)), schema)
 }
 
 fn orders(order_by: Order) -> Vec<SortExpr> {
     order_by
         .into_iter()
-        .map(|(by, ascending, nulls_first)| SortExpr::new(by.expr, ascending, nulls_first))
+        .map(|(by, ascending, nulls_first)| SortExpr::new(by.expr(), ascending, nulls_first))
         .collect()
 }
 

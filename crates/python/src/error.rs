@@ -6,8 +6,10 @@
 
 use datafusion::error::DataFusionError;
 use pyo3::call::PyCallArgs;
-use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
+use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PySystemExit};
+use pyo3::panic::PanicException;
 use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyDict, PyTuple};
 use std::fmt;
 use whimbrel_sharded::error::ErrorKind;
 
@@ -84,6 +86,31 @@ where
         Ok(PyErr::from_value(class.call1(arguments)?))
     };
     Python::attach(|py| make(py).unwrap_or_else(|failure| failure))
+}
+
+/// Sees to it that a panic comes out of every function, method and property of this module as an `InternalError`.
+///
+/// PyO3 catches a panic where it would leave the module, and raises its `PanicException`, which is no `Exception`:
+/// nobody catches it. Python makes what is raised by calling the class, so that the class itself can give an error of
+/// ours.
+pub fn panics_are_internal_errors(py: Python<'_>) -> PyResult<()> {
+    let make = |arguments: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| -> PyResult<Py<PyAny>> {
+        let what = arguments.get_item(1).ok();
+        // Python may make the exception anew of the one that was made.
+        if let Some(made) = what.as_ref().filter(|what| what.is_instance_of::<PyException>()) {
+            return Ok(made.clone().unbind());
+        }
+        let what = what.map_or_else(String::new, |what| what.to_string());
+        let error = of_class("InternalError", (panicked(&what),));
+        Ok(error.into_value(arguments.py()).into_any())
+    };
+    let make = PyCFunction::new_closure(py, Some(c"__new__"), None, make)?;
+    py.get_type::<PanicException>().setattr("__new__", make)
+}
+
+/// What is said of a panic.
+fn panicked(what: &str) -> String {
+    format!("the engine panicked: {what}. This is a bug in Whimbrel: please report it")
 }
 
 fn reraise(py: Python<'_>, raised: &Raised) -> PyErr {

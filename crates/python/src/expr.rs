@@ -7,59 +7,92 @@
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue};
 use datafusion::functions::core::expr_fn::get_field;
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
     Between, Expr, ExprSchemable, Like, Operator, binary_expr, cast, in_list, try_cast, when,
 };
 use pyo3::prelude::*;
+use std::sync::Arc;
 use whimbrel_plan::{JoinHow, compared, fitted};
 
 use crate::error::{OrRaise, invalid};
 use crate::plan::NativePlan;
 use crate::table::NativeSchema;
+use crate::tree::Tree;
 use crate::{functions, text, types, values};
 
 /// An expression over the columns of a stream.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Expr", from_py_object)]
 #[derive(Debug, Clone)]
 pub struct NativeExpr {
-    /// The expression.
-    pub expr: Expr,
+    tree: Arc<Tree>,
     /// The columns that it speaks of, if they are known.
     pub schema: Option<DFSchemaRef>,
 }
 
 impl NativeExpr {
-    fn of(&self, expr: Expr) -> NativeExpr {
-        NativeExpr { expr, schema: self.schema.clone() }
+    /// An expression over these columns.
+    ///
+    /// # Errors
+    /// `InvalidError` if it is too deep.
+    pub fn new(expr: Expr, schema: Option<DFSchemaRef>) -> PyResult<NativeExpr> {
+        // Of other expressions it is asked when it matters: a function asks its arguments several times.
+        let kind = match (&expr, &schema) {
+            (Expr::Literal(value, _), _) => Some(value.data_type()),
+            (Expr::Column(_), Some(schema)) => expr.get_type(schema.as_ref()).ok(),
+            _ => None,
+        };
+        Ok(NativeExpr { tree: Tree::whole(expr, kind)?, schema })
     }
 
-    fn with(&self, other: &NativeExpr, expr: Expr) -> NativeExpr {
-        NativeExpr { expr, schema: self.schema.clone().or_else(|| other.schema.clone()) }
+    /// The expression itself.
+    pub fn expr(&self) -> Expr {
+        self.tree.expr()
+    }
+
+    fn of(&self, expr: Expr) -> PyResult<NativeExpr> {
+        NativeExpr::new(expr, self.schema.clone())
     }
 
     /// The type, if the columns are known and the expression has one.
     fn data_type(&self, schema: Option<&DFSchemaRef>) -> Option<DataType> {
+        if self.tree.kind.is_some() {
+            return self.tree.kind.clone();
+        }
         let empty = DFSchema::empty();
-        let schema = schema.or(self.schema.as_ref()).map_or(&empty, |s| s.as_ref());
-        self.expr.get_type(schema).ok()
+        let schema = schema.or(self.schema.as_ref()).map_or(&empty, |schema| schema.as_ref());
+        self.expr().get_type(schema).ok()
     }
 }
 
 /// The expressions of a list.
 pub fn exprs(list: Vec<NativeExpr>) -> Vec<Expr> {
-    list.into_iter().map(|e| e.expr).collect()
+    list.iter().map(NativeExpr::expr).collect()
 }
 
 #[pymethods]
 impl NativeExpr {
+    /// An expression is a value that nothing changes.
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
+
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(invalid("an expression cannot be pickled; send the function that makes it, and call it there"))
+    }
+
     /// A column by name; with the schema that it belongs to, an unknown name is an error.
     #[staticmethod]
     #[pyo3(signature = (name, schema = None))]
     fn column(name: &str, schema: Option<&NativeSchema>) -> PyResult<NativeExpr> {
         let expr = Expr::Column(Column::new_unqualified(name));
-        let Some(schema) = schema else { return Ok(NativeExpr { expr, schema: None }) };
+        let Some(schema) = schema else { return NativeExpr::new(expr, None) };
         let schema = DFSchema::try_from(schema.0.as_ref().clone()).or_raise()?;
-        Ok(NativeExpr { expr, schema: Some(schema.into()) })
+        NativeExpr::new(expr, Some(schema.into()))
     }
 
     /// A column of one of two rows that meet, by its side, `left` or `right`.
@@ -67,7 +100,7 @@ impl NativeExpr {
     fn column_of(side: &str, name: &str, left: &NativePlan, right: &NativePlan) -> PyResult<NativeExpr> {
         let schema = JoinHow::both(&left.stream, &right.stream).or_raise()?;
         let expr = Expr::Column(Column::new(Some(side), name));
-        Ok(NativeExpr { expr, schema: Some(schema.into()) })
+        NativeExpr::new(expr, Some(schema.into()))
     }
 
     /// A constant.
@@ -76,14 +109,14 @@ impl NativeExpr {
     fn literal(value: &Bound<'_, PyAny>, data_type: Option<&Bound<'_, PyAny>>) -> PyResult<NativeExpr> {
         let data_type = data_type.map(types::extract).transpose()?;
         let value = values::literal(value, data_type.as_ref())?;
-        Ok(NativeExpr { expr: Expr::Literal(value, None), schema: None })
+        NativeExpr::new(Expr::Literal(value, None), None)
     }
 
     /// A call of one of DataFusion's functions.
     #[staticmethod]
     fn call(name: &str, args: Vec<NativeExpr>) -> PyResult<NativeExpr> {
         let schema = args.iter().find_map(|a| a.schema.clone());
-        Ok(NativeExpr { expr: functions::call(name, exprs(args)).or_raise()?, schema })
+        NativeExpr::new(functions::call(name, exprs(args)).or_raise()?, schema)
     }
 
     /// `CASE WHEN … THEN … ELSE … END`.
@@ -96,15 +129,15 @@ impl NativeExpr {
         let Some((condition, value)) = branches.next() else {
             return Err(invalid("when(…) needs a condition"));
         };
-        let mut case = when(condition.expr, value.expr);
+        let mut case = when(condition.expr(), value.expr());
         for (condition, value) in branches {
-            case = case.when(condition.expr, value.expr);
+            case = case.when(condition.expr(), value.expr());
         }
         let expr = match otherwise {
-            Some(otherwise) => case.otherwise(otherwise.expr),
+            Some(otherwise) => case.otherwise(otherwise.expr()),
             None => case.end(),
         };
-        Ok(NativeExpr { expr: expr.or_raise()?, schema })
+        NativeExpr::new(expr.or_raise()?, schema)
     }
 
     /// A binary operator by its Python symbol.
@@ -112,73 +145,86 @@ impl NativeExpr {
         let schema = self.schema.as_ref().or(other.schema.as_ref());
         let types = (self.data_type(schema), other.data_type(schema));
         let meet = if COMPARISONS.contains(&symbol) { compared } else { fitted };
-        let left = fit(self.expr.clone(), &types.1, meet);
-        let right = fit(other.expr.clone(), &types.0, meet);
-        let expr = match symbol {
-            "%" => functions::floor_mod(left, right),
-            "//" => functions::floor_div(left, right),
-            "/" => divide(left, right, &types),
-            "**" => functions::call("power", vec![left, right]).or_raise()?,
-            _ => binary_expr(left, operator(symbol, &types)?, right),
-        };
-        Ok(self.with(other, expr))
-    }
-
-    /// `~`: not, of a boolean; the complement, of a whole number.
-    fn invert(&self) -> NativeExpr {
-        match self.data_type(None) {
-            Some(t) if t.is_integer() => {
-                let ones = Expr::Literal(ScalarValue::Int64(Some(-1)), None);
-                self.of(binary_expr(self.expr.clone(), Operator::BitwiseXor, ones))
+        let left = fitted_to(self, &types.1, meet)?;
+        let right = fitted_to(other, &types.0, meet)?;
+        let schema = schema.cloned();
+        match symbol {
+            "%" => NativeExpr::new(functions::floor_mod(left.expr(), right.expr()), schema),
+            "//" => NativeExpr::new(functions::floor_div(left.expr(), right.expr()), schema),
+            "/" => NativeExpr::new(divide(left.expr(), right.expr(), &types), schema),
+            "**" => {
+                NativeExpr::new(functions::call("power", vec![left.expr(), right.expr()]).or_raise()?, schema)
             }
-            _ => self.of(Expr::Not(Box::new(self.expr.clone()))),
+            _ => {
+                let operator = operator(symbol, &types)?;
+                let truth = COMPARISONS.contains(&symbol) || operator.is_logic_operator();
+                let kind = match (left.data_type(schema.as_ref()), right.data_type(schema.as_ref())) {
+                    _ if truth => Some(DataType::Boolean),
+                    (Some(left), Some(right)) => {
+                        BinaryTypeCoercer::new(&left, &operator, &right).get_result_type().ok()
+                    }
+                    _ => None,
+                };
+                Ok(NativeExpr { tree: Tree::binary(&left.tree, operator, &right.tree, kind)?, schema })
+            }
         }
     }
 
-    fn negative(&self) -> NativeExpr {
-        self.of(Expr::Negative(Box::new(self.expr.clone())))
+    /// `~`: not, of a boolean; the complement, of a whole number.
+    fn invert(&self) -> PyResult<NativeExpr> {
+        match self.data_type(None) {
+            Some(t) if t.is_integer() => {
+                let ones = Expr::Literal(ScalarValue::Int64(Some(-1)), None);
+                self.of(binary_expr(self.expr(), Operator::BitwiseXor, ones))
+            }
+            _ => self.of(Expr::Not(Box::new(self.expr()))),
+        }
     }
 
-    fn is_null(&self) -> NativeExpr {
-        self.of(Expr::IsNull(Box::new(self.expr.clone())))
+    fn negative(&self) -> PyResult<NativeExpr> {
+        self.of(Expr::Negative(Box::new(self.expr())))
     }
 
-    fn is_not_null(&self) -> NativeExpr {
-        self.of(Expr::IsNotNull(Box::new(self.expr.clone())))
+    fn is_null(&self) -> PyResult<NativeExpr> {
+        self.of(Expr::IsNull(Box::new(self.expr())))
+    }
+
+    fn is_not_null(&self) -> PyResult<NativeExpr> {
+        self.of(Expr::IsNotNull(Box::new(self.expr())))
     }
 
     #[pyo3(signature = (data_type, strict = true))]
     fn cast(&self, data_type: &Bound<'_, PyAny>, strict: bool) -> PyResult<NativeExpr> {
         let data_type = types::extract(data_type)?;
         let cast = if strict { cast } else { try_cast };
-        Ok(self.of(cast(self.expr.clone(), data_type)))
+        self.of(cast(self.expr(), data_type))
     }
 
-    fn isin(&self, list: Vec<NativeExpr>) -> NativeExpr {
+    fn isin(&self, list: Vec<NativeExpr>) -> PyResult<NativeExpr> {
         let met = self.data_type(None);
         let list = exprs(list).into_iter().map(|e| fit(e, &met, compared)).collect();
-        self.of(in_list(self.expr.clone(), list, false))
+        self.of(in_list(self.expr(), list, false))
     }
 
-    fn between(&self, low: NativeExpr, high: NativeExpr) -> NativeExpr {
+    fn between(&self, low: NativeExpr, high: NativeExpr) -> PyResult<NativeExpr> {
         let met = self.data_type(None);
-        let [low, high] = [low.expr, high.expr].map(|e| Box::new(fit(e, &met, compared)));
-        self.of(Expr::Between(Between { expr: Box::new(self.expr.clone()), negated: false, low, high }))
+        let [low, high] = [low.expr(), high.expr()].map(|e| Box::new(fit(e, &met, compared)));
+        self.of(Expr::Between(Between { expr: Box::new(self.expr()), negated: false, low, high }))
     }
 
     /// Whether a text has the form of an SQL pattern.
-    fn like(&self, pattern: NativeExpr, escape: Option<char>, any_case: bool) -> NativeExpr {
-        let [value, pattern] = [self.expr.clone(), pattern.expr].map(Box::new);
+    fn like(&self, pattern: NativeExpr, escape: Option<char>, any_case: bool) -> PyResult<NativeExpr> {
+        let [value, pattern] = [self.expr(), pattern.expr()].map(Box::new);
         self.of(Expr::Like(Like::new(false, value, pattern, escape, any_case)))
     }
 
     /// A field of a struct column.
-    fn field(&self, name: &str) -> NativeExpr {
-        self.of(get_field(self.expr.clone(), name))
+    fn field(&self, name: &str) -> PyResult<NativeExpr> {
+        self.of(get_field(self.expr(), name))
     }
 
-    fn alias(&self, name: &str) -> NativeExpr {
-        match self.expr.clone().unalias() {
+    fn alias(&self, name: &str) -> PyResult<NativeExpr> {
+        match self.expr().unalias() {
             // A column under its own name is the column, and nothing has to be computed for it.
             Expr::Column(column) if column.name == name => self.of(Expr::Column(column)),
             expr => self.of(expr.alias(name)),
@@ -187,7 +233,7 @@ impl NativeExpr {
 
     /// The name that the expression gives its column: its alias, or the column that it is; else none.
     fn name(&self) -> Option<String> {
-        match &self.expr {
+        match self.tree.named()? {
             Expr::Alias(alias) => Some(alias.name.clone()),
             Expr::Column(column) => Some(column.name.clone()),
             _ => None,
@@ -197,7 +243,7 @@ impl NativeExpr {
     /// The first column that the expression speaks of, reading from the left.
     fn root(&self) -> Option<String> {
         let mut found = None;
-        let _ = datafusion::common::tree_node::TreeNode::apply(&self.expr, |node| {
+        let _ = datafusion::common::tree_node::TreeNode::apply(&self.expr(), |node| {
             use datafusion::common::tree_node::TreeNodeRecursion::{Continue, Stop};
             if let Expr::Column(column) = node {
                 found = Some(column.name.clone());
@@ -227,7 +273,7 @@ impl NativeExpr {
     }
 
     fn text(&self) -> String {
-        text::text(&self.expr)
+        text::text(&self.expr())
     }
 }
 
@@ -292,6 +338,17 @@ type Meet = fn(&ScalarValue, &DataType) -> Option<ScalarValue>;
 
 /// A literal duration, instant or decimal takes the unit (zone, digits) of what it meets, and a whole number the type
 /// of what it is compared with, so that no column is cast for it.
+fn fitted_to(expr: &NativeExpr, other: &Option<DataType>, meet: Meet) -> PyResult<NativeExpr> {
+    match (expr.tree.literal(), other) {
+        (Some(value), Some(other)) => match meet(value, other) {
+            Some(value) => expr.of(Expr::Literal(value, None)),
+            None => Ok(expr.clone()),
+        },
+        _ => Ok(expr.clone()),
+    }
+}
+
+/// The same, of an expression by itself.
 fn fit(expr: Expr, other: &Option<DataType>, meet: Meet) -> Expr {
     match (&expr, other) {
         (Expr::Literal(value, _), Some(other)) => {

@@ -1,11 +1,11 @@
 //! The native module behind the Python package `whimbrel`: conversions between Python's world and the
 //! engine's, and nothing else.
 //!
-//! From below to above: `types` and `values` (names of types; objects to columns and back), `rows`, `table`
-//! and `events` (data as Python sees it), `expr`, `functions`, `black_box`, `aggregate`, `sample` and
-//! `text` (expressions), `plan`, `source` and `sql` (the builder, and plans from text), `run` and `subscribe`
-//! (actions); `bounded` (databases); `error` (exceptions) and `command` (the command `whimbrel`) beside them. What a user
-//! sees is `python/whimbrel`; start there.
+//! From below to above: `types`, `values` and `counts` (names of types; objects to columns and back), `rows`, `table`
+//! and `events` (data as Python sees it), `tree`, `expr`, `functions`, `black_box`, `aggregate`, `sample` and `text`
+//! (expressions), `plan`, `source` and `sql` (the builder, and plans from text), `run` and `subscribe` (actions);
+//! `bounded` (databases); `error` (exceptions) and `command` (the command `whimbrel`) beside them. What a user sees is
+//! `python/whimbrel`; start there.
 #![deny(missing_docs)]
 
 mod aggregate;
@@ -13,6 +13,7 @@ mod black_box;
 mod bounded;
 mod calls;
 mod command;
+mod counts;
 mod error;
 mod events;
 mod expr;
@@ -28,6 +29,7 @@ mod sql;
 mod subscribe;
 mod table;
 mod text;
+mod tree;
 mod types;
 mod values;
 
@@ -51,7 +53,7 @@ mod _whimbrel {
     #[pymodule_export]
     use crate::expr::NativeExpr;
     #[pymodule_export]
-    use crate::leave::{leave, leaving};
+    use crate::leave::{forked, leave, leaving};
     #[pymodule_export]
     use crate::plan::NativePlan;
     #[pymodule_export]
@@ -63,9 +65,9 @@ mod _whimbrel {
     #[pymodule_export]
     use crate::sample::{NativeDataType, infer_type, sample_rows};
     #[pymodule_export]
-    use crate::source::{NativeSender, files, ingress, literal_rows, live, live_sources, memory};
+    use crate::source::{NativeSender, files, ingress, literal_rows, live, live_sources, memory, will_end};
     #[pymodule_export]
-    use crate::sql::{NativePlanned, NativeSession, statements};
+    use crate::sql::{NativeParameters, NativePlanned, NativeSession, statements};
     #[pymodule_export]
     use crate::subscribe::{NativeJob, collect_events, head, subscribe, subscribe_events};
     #[pymodule_export]
@@ -79,9 +81,9 @@ mod _whimbrel {
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
     #[pymodule_init]
-    fn keep_pages(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+    fn begin(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         whimbrel_cli::allocator::keep_pages();
-        Ok(())
+        crate::error::panics_are_internal_errors(module.py())
     }
 }
 

@@ -2,18 +2,19 @@
 
 use datafusion::logical_expr::{Expr, GroupingSet, SortExpr};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDelta, PyDeltaAccess, PyDict, PyInt, PyString};
+use pyo3::types::{PyBool, PyDelta, PyDeltaAccess, PyDict, PyString};
 use whimbrel_plan::{
     Agg, AggFunction, Call as AggregateCall, Duration, Groups, JoinHow, JoinKind, Scope, Stream,
 };
 use whimbrel_temporal::{Closed, DurationRule, Lifetimes, StartRule};
 
 use crate::aggregate::NativeAggregate;
+use crate::counts::Count;
 use crate::error::{OrRaise, Raised, invalid};
 use crate::expr::{NativeExpr, exprs};
 use crate::program::NativeProgram;
 use crate::table::NativeSchema;
-use crate::types;
+use crate::{types, values};
 
 /// A sharded stream: a plan and what is known of it.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Plan")]
@@ -34,17 +35,51 @@ impl<'py> FromPyObject<'_, 'py> for Length {
         }
         if let Ok(delta) = object.cast::<PyDelta>() {
             let seconds = i128::from(delta.get_days()) * 86_400 + i128::from(delta.get_seconds());
-            return Ok(Length(Duration::Nanos(
-                (seconds * 1_000_000 + i128::from(delta.get_microseconds())) * 1_000,
-            )));
+            let micros = seconds * 1_000_000 + i128::from(delta.get_microseconds());
+            // pandas has timedeltas that are finer.
+            let nanos: i128 = object.getattr("nanoseconds").and_then(|n| n.extract()).unwrap_or_default();
+            return Ok(Length(Duration::Nanos(micros * 1_000 + nanos)));
         }
-        if object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>() {
-            return Ok(Length(Duration::Ticks(object.extract()?)));
+        if let Some(nanos) = numpy_duration(&object)? {
+            return Ok(Length(Duration::Nanos(nanos.into())));
+        }
+        if let Some(whole) = whole(&object)? {
+            return Ok(Length(Duration::Ticks(whole)));
         }
         Err(invalid(format!(
             "{} is no duration; write \"5m\" or a timedelta, or on a logical clock an integer",
-            object.repr()?
+            values::show(&object)
         )))
+    }
+}
+
+/// The nanoseconds of a `timedelta64`.
+fn numpy_duration(object: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+    if object.get_type().name()? != "timedelta64" {
+        return Ok(None);
+    }
+    let exact = |unit: &str| object.call_method1("astype", (unit,));
+    // What is longer than nanoseconds can count comes back as another length.
+    let nanos = exact("timedelta64[ns]").and_then(|nanos| {
+        let same = nanos.eq(object)?;
+        let count: i64 = nanos.call_method1("astype", ("int64",))?.extract()?;
+        Ok(same.then_some(count))
+    });
+    match nanos {
+        Ok(Some(count)) => Ok(Some(count)),
+        _ => Err(invalid(format!("{} is no duration of so many nanoseconds", values::show(object)))),
+    }
+}
+
+/// A whole number, of Python or of a library such as NumPy; a truth value is none.
+fn whole(object: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+    let truth = object.is_instance_of::<PyBool>() || object.get_type().name()?.to_cow()?.starts_with("bool");
+    if truth || !object.hasattr("__index__")? {
+        return Ok(None);
+    }
+    match object.extract() {
+        Ok(whole) => Ok(Some(whole)),
+        Err(_) => Err(invalid(format!("{} is too large a number for a duration", values::show(object)))),
     }
 }
 
@@ -54,7 +89,7 @@ type Call<'py> = (String, Bound<'py, PyAny>, Option<NativeExpr>, Option<NativeEx
 type Keys = Vec<(NativeExpr, NativeExpr)>;
 
 fn pairs(keys: Keys) -> Vec<(Expr, Expr)> {
-    keys.into_iter().map(|(left, right)| (left.expr, right.expr)).collect()
+    keys.into_iter().map(|(left, right)| (left.expr(), right.expr())).collect()
 }
 
 fn closed(side: &str) -> PyResult<Closed> {
@@ -108,11 +143,13 @@ fn call(
     argument: Option<NativeExpr>,
     filter: Option<NativeExpr>,
 ) -> PyResult<AggregateCall> {
-    if let Ok(NativeExpr { expr: Expr::AggregateFunction(call), .. }) = function.extract() {
+    if let Ok(expr) = function.extract::<NativeExpr>()
+        && let Expr::AggregateFunction(call) = expr.expr()
+    {
         return Ok(AggregateCall::Relational(Box::new(call)));
     }
     let function = aggregate_function(function)?;
-    Ok(Agg { function, argument: argument.map(|e| e.expr), filter: filter.map(|e| e.expr) }.into())
+    Ok(Agg { function, argument: argument.map(|e| e.expr()), filter: filter.map(|e| e.expr()) }.into())
 }
 
 fn grouping(kind: &str, sets: Vec<Vec<NativeExpr>>) -> GroupingSet {
@@ -142,7 +179,7 @@ impl NativePlan {
         match (kind, value) {
             ("keep", _) => Ok(StartRule::Keep),
             ("shift", Some(by)) => Ok(StartRule::Shift(self.ticks(&by.extract()?, "alter_lifetime: start")?)),
-            ("by", Some(expr)) => Ok(StartRule::By(expr.extract::<NativeExpr>()?.expr)),
+            ("by", Some(expr)) => Ok(StartRule::By(expr.extract::<NativeExpr>()?.expr())),
             (other, _) => Err(invalid(format!("there is no start rule \"{other}\""))),
         }
     }
@@ -154,8 +191,8 @@ impl NativePlan {
             ("constant", Some(length)) => {
                 Ok(DurationRule::Constant(self.ticks(&length.extract()?, "alter_lifetime: duration")?))
             }
-            ("by_start", Some(expr)) => Ok(DurationRule::ByStart(expr.extract::<NativeExpr>()?.expr)),
-            ("by_lifetime", Some(expr)) => Ok(DurationRule::ByLifetime(expr.extract::<NativeExpr>()?.expr)),
+            ("by_start", Some(expr)) => Ok(DurationRule::ByStart(expr.extract::<NativeExpr>()?.expr())),
+            ("by_lifetime", Some(expr)) => Ok(DurationRule::ByLifetime(expr.extract::<NativeExpr>()?.expr())),
             (other, _) => Err(invalid(format!("there is no duration rule \"{other}\""))),
         }
     }
@@ -163,6 +200,22 @@ impl NativePlan {
 
 #[pymethods]
 impl NativePlan {
+    /// A plan is a value that nothing changes.
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
+
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(invalid(
+            "a plan cannot be pickled: it holds sources and functions of this process. Send the function that builds it, \
+             or the text of stream.to_python(), and build it there; or send its rows, stream.to_arrow()",
+        ))
+    }
+
     fn schema(&self) -> NativeSchema {
         NativeSchema(self.stream.schema().clone())
     }
@@ -186,7 +239,7 @@ impl NativePlan {
     }
 
     fn where_(&self, predicate: NativeExpr) -> PyResult<NativePlan> {
-        NativePlan::wrap(self.stream.where_(predicate.expr))
+        NativePlan::wrap(self.stream.where_(predicate.expr()))
     }
 
     fn select(&self, columns: Vec<NativeExpr>) -> PyResult<NativePlan> {
@@ -204,8 +257,8 @@ impl NativePlan {
 
     fn select_many(&self, list: NativeExpr, name: &str, nulls: bool) -> PyResult<NativePlan> {
         NativePlan::wrap(match nulls {
-            true => self.stream.select_many_or_null(list.expr, name),
-            false => self.stream.select_many(list.expr, name),
+            true => self.stream.select_many_or_null(list.expr(), name),
+            false => self.stream.select_many(list.expr(), name),
         })
     }
 
@@ -280,7 +333,7 @@ impl NativePlan {
     }
 
     fn with_windows(&self, calls: Vec<(String, NativeExpr)>) -> PyResult<NativePlan> {
-        let calls = calls.into_iter().map(|(name, call)| (name, call.expr));
+        let calls = calls.into_iter().map(|(name, call)| (name, call.expr()));
         NativePlan::wrap(self.stream.with_windows(calls.collect()))
     }
 
@@ -323,7 +376,7 @@ impl NativePlan {
         null_aware: bool,
         colocated: bool,
     ) -> PyResult<NativePlan> {
-        let filter = filter.map(|f| f.expr);
+        let filter = filter.map(|f| f.expr());
         let how = JoinHow { kind: join_kind(how)?, suffix, filter, nulls_equal, null_aware, colocated };
         NativePlan::wrap(self.stream.join_as(&other.stream, pairs(on), &how))
     }
@@ -340,13 +393,13 @@ impl NativePlan {
     fn sort(&self, by: Vec<(NativeExpr, bool, bool)>) -> PyResult<NativePlan> {
         let by = by
             .into_iter()
-            .map(|(column, ascending, nulls_first)| SortExpr::new(column.expr, ascending, nulls_first));
+            .map(|(column, ascending, nulls_first)| SortExpr::new(column.expr(), ascending, nulls_first));
         NativePlan::wrap(self.stream.sort(by.collect()))
     }
 
     #[pyo3(signature = (skip, fetch))]
-    fn limit(&self, skip: usize, fetch: Option<usize>) -> PyResult<NativePlan> {
-        NativePlan::wrap(self.stream.limit(skip, fetch))
+    fn limit(&self, skip: Count, fetch: Option<Count>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.limit(skip.0, fetch.map(|count| count.0)))
     }
 
     fn recursive(&self, name: &str, step: &Bound<'_, PyAny>, distinct: bool) -> PyResult<NativePlan> {
@@ -365,19 +418,19 @@ impl NativePlan {
         NativePlan::wrap(self.stream.colocated(exprs(key)))
     }
 
-    fn redistribute(&self, shards: usize, among: &str) -> PyResult<NativePlan> {
-        NativePlan::wrap(self.stream.redistribute(Some(shards), scope(among)?))
+    fn redistribute(&self, shards: Count, among: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.redistribute(Some(shards.0), scope(among)?))
     }
 
-    fn reshard(&self, shards: usize, among: &str) -> PyResult<NativePlan> {
-        NativePlan::wrap(self.stream.reshard(Some(shards), scope(among)?))
+    fn reshard(&self, shards: Count, among: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.reshard(Some(shards.0), scope(among)?))
     }
 
-    fn broadcast(&self, shards: usize, among: &str) -> PyResult<NativePlan> {
-        NativePlan::wrap(self.stream.broadcast(Some(shards), scope(among)?))
+    fn broadcast(&self, shards: Count, among: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.broadcast(Some(shards.0), scope(among)?))
     }
 
-    fn multicast(&self, to: NativeExpr, shards: usize, among: &str) -> PyResult<NativePlan> {
-        NativePlan::wrap(self.stream.multicast(to.expr, Some(shards), scope(among)?))
+    fn multicast(&self, to: NativeExpr, shards: Count, among: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.multicast(to.expr(), Some(shards.0), scope(among)?))
     }
 }

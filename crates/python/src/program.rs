@@ -60,9 +60,9 @@ pub struct NativeFunction {
 #[pymethods]
 impl NativeFunction {
     /// A call of it.
-    fn call(&self, args: Vec<NativeExpr>) -> NativeExpr {
+    fn call(&self, args: Vec<NativeExpr>) -> PyResult<NativeExpr> {
         let schema = args.iter().find_map(|a| a.schema.clone());
         let call = ScalarFunction::new_udf(Arc::clone(&self.function), exprs(args));
-        NativeExpr { expr: Expr::ScalarFunction(call), schema }
+        NativeExpr::new(Expr::ScalarFunction(call), schema)
     }
 }

@@ -1,16 +1,18 @@
 //! Rows as Python objects: what black-box lambdas and subscribers get.
 //!
-//! A row is a position in a batch: making one copies nothing, and a cell becomes a Python object when it is
-//! asked for. Every attribute that does not begin with an underscore is a column; `keys` is a method where no
-//! column has that name, so that `dict(row)` works.
+//! A row is a position in a batch: making one copies nothing, and a cell becomes a Python object when it is asked for.
+//! Every attribute that does not begin with an underscore is a column; `keys` is a method where no column has that
+//! name, so that `dict(row)` works. As of a row of `sqlite3`, what is iterated are the values. A row that was pickled
+//! is made of its values.
 
 use arrow::array::{ArrayRef, RecordBatch};
 use pyo3::exceptions::{PyAttributeError, PyIndexError, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyDict, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyCFunction, PyDict, PyInt, PyList, PyString, PyTuple, PyType};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::error::invalid;
 use crate::values;
 
 /// The columns that rows point into.
@@ -18,14 +20,26 @@ use crate::values;
 pub struct Columns {
     names: Vec<String>,
     positions: HashMap<String, usize>,
-    arrays: Vec<ArrayRef>,
+    cells: Cells,
+}
+
+#[derive(Debug)]
+enum Cells {
+    /// Of many rows.
+    Batch(Vec<ArrayRef>),
+    /// Of the one row that there is.
+    Values(Vec<Py<PyAny>>),
 }
 
 impl Columns {
     /// The columns of a batch.
     pub fn new(names: Vec<String>, arrays: Vec<ArrayRef>) -> Arc<Columns> {
+        Columns::of(names, Cells::Batch(arrays))
+    }
+
+    fn of(names: Vec<String>, cells: Cells) -> Arc<Columns> {
         let positions = names.iter().enumerate().map(|(position, name)| (name.clone(), position)).collect();
-        Arc::new(Columns { names, positions, arrays })
+        Arc::new(Columns { names, positions, cells })
     }
 
     /// All rows of a batch as objects.
@@ -36,7 +50,11 @@ impl Columns {
     }
 }
 
-/// One row: `row.name`, `row["name"]` and `row[0]` give its values, `dict(row)` all of them.
+/// How a row is made again: its class, the names and the values.
+type Made<'py> = (Bound<'py, PyType>, (Vec<String>, Vec<Py<PyAny>>));
+
+/// One row: `row.name`, `row["name"]` and `row[0]` give its values, `dict(row)` all of them; `a, b = row` takes them
+/// apart.
 #[pyclass(frozen, module = "whimbrel")]
 #[derive(Debug, Clone)]
 pub struct Row {
@@ -51,7 +69,14 @@ impl Row {
     }
 
     fn cell(&self, py: Python<'_>, position: usize) -> PyResult<Py<PyAny>> {
-        values::cell(py, self.columns.arrays[position].as_ref(), self.index)
+        match &self.columns.cells {
+            Cells::Batch(arrays) => values::cell(py, arrays[position].as_ref(), self.index),
+            Cells::Values(values) => Ok(values[position].clone_ref(py)),
+        }
+    }
+
+    fn cells(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        (0..self.columns.names.len()).map(|position| self.cell(py, position)).collect()
     }
 
     fn missing(&self, name: &str) -> String {
@@ -62,6 +87,21 @@ impl Row {
 
 #[pymethods]
 impl Row {
+    /// A row of these values.
+    #[new]
+    fn of_values(names: Vec<String>, values: Vec<Py<PyAny>>) -> PyResult<Row> {
+        if names.len() != values.len() {
+            return Err(invalid(format!("{} values for the columns {}", values.len(), names.join(", "))));
+        }
+        Ok(Row { columns: Columns::of(names, Cells::Values(values)), index: 0 })
+    }
+
+    /// Pickled by value: the rest of its batch stays where it is.
+    fn __reduce__<'py>(slf: Bound<'py, Self>) -> PyResult<Made<'py>> {
+        let row = slf.get();
+        Ok((slf.get_type(), (row.columns.names.clone(), row.cells(slf.py())?)))
+    }
+
     fn __getattr__(slf: Bound<'_, Self>, name: &str) -> PyResult<Py<PyAny>> {
         let row = slf.get();
         if let Some(&position) = row.columns.positions.get(name) {
@@ -88,7 +128,8 @@ impl Row {
             };
         }
         if key.is_instance_of::<PyInt>() {
-            let (at, count) = (key.extract::<isize>()?, self.columns.arrays.len() as isize);
+            let (at, count) =
+                (key.extract::<isize>().unwrap_or(isize::MAX), self.columns.names.len() as isize);
             return match if at < 0 { at + count } else { at } {
                 position if (0..count).contains(&position) => self.cell(py, position as usize),
                 _ => Err(PyIndexError::new_err(format!("a row of {count} columns has no column {at}"))),
@@ -102,11 +143,11 @@ impl Row {
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        PyList::new(py, &self.columns.names)?.try_iter().map(Bound::into_any)
+        PyList::new(py, self.cells(py)?)?.try_iter().map(Bound::into_any)
     }
 
     fn __len__(&self) -> usize {
-        self.columns.arrays.len()
+        self.columns.names.len()
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -118,8 +159,7 @@ impl Row {
     }
 
     fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
-        let cells = (0..self.columns.arrays.len()).map(|p| self.cell(py, p)).collect::<PyResult<Vec<_>>>()?;
-        PyTuple::new(py, cells)?.hash()
+        PyTuple::new(py, self.cells(py)?)?.hash()
     }
 
     fn __dir__(&self) -> Vec<String> {

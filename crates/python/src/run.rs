@@ -13,6 +13,7 @@ use whimbrel_cli::progress::Bar;
 use whimbrel_sharded::action::{self, Action, Existing};
 use whimbrel_sharded::{Job, Options, Output, RuntimeKind, analyze};
 
+use crate::counts::Count;
 use crate::error::{OrRaise, Raised, invalid};
 use crate::leave::{self, Inside, attached};
 use crate::plan::NativePlan;
@@ -33,13 +34,16 @@ pub struct NativeOptions {
 #[pymethods]
 impl NativeOptions {
     #[new]
-    fn new(runtime: &str, batch_rows: usize, progress: Option<bool>) -> PyResult<NativeOptions> {
+    fn new(runtime: &str, batch_rows: Count, progress: Option<bool>) -> PyResult<NativeOptions> {
         let runtime = match runtime {
             "library" => RuntimeKind::Library,
             "local" => RuntimeKind::Local,
             other => return Err(invalid(format!("runtime is \"library\" or \"local\", not \"{other}\""))),
         };
-        Ok(NativeOptions { options: Options { runtime, batch_rows, ..Options::default() }, progress })
+        Ok(NativeOptions {
+            options: Options { runtime, batch_rows: batch_rows.0, ..Options::default() },
+            progress,
+        })
     }
 }
 

@@ -17,6 +17,7 @@ use whimbrel_sharded::dataset::{
 };
 use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 
+use crate::counts::Count;
 use crate::error::{OrRaise, Raised, invalid, raise, unavailable};
 use crate::leave::{self, Inside};
 use crate::plan::{Length, NativePlan};
@@ -33,13 +34,13 @@ fn scan(name: &str, source: Arc<dyn Source>) -> PyResult<NativePlan> {
 pub fn files(
     py: Python<'_>,
     paths: Vec<String>,
-    shards: Option<usize>,
+    shards: Option<Count>,
     format: Option<&str>,
     header: Option<bool>,
     delimiter: Option<&str>,
     ranges: Option<(String, Vec<i64>)>,
 ) -> PyResult<NativePlan> {
-    let mut options = ReadOptions { shards, header, ..ReadOptions::default() };
+    let mut options = ReadOptions { shards: shards.map(|count| count.0), header, ..ReadOptions::default() };
     if let Some(name) = format {
         options.format = FileFormat::named(name);
         if options.format.is_none() {
@@ -60,7 +61,8 @@ pub fn files(
 
 /// A table, cut into contiguous shards.
 #[pyfunction]
-pub fn memory(table: &NativeTable, shards: usize) -> PyResult<NativePlan> {
+pub fn memory(table: &NativeTable, shards: Count) -> PyResult<NativePlan> {
+    let shards = shards.0;
     let whole = MemoryDataset::new(table.schema.clone(), vec![table.batches.clone()]).or_raise()?;
     let dataset = if shards == 1 { whole } else { whole.with_shards(shards).or_raise()? };
     scan("memory", Arc::new(dataset))
@@ -87,8 +89,8 @@ pub fn literal_rows(table: Option<&NativeTable>) -> PyResult<NativePlan> {
 
 /// A live source and its senders, one for each shard.
 #[pyfunction]
-pub fn live(schema: &NativeSchema, shards: usize) -> PyResult<(NativePlan, Vec<NativeSender>)> {
-    let (dataset, senders) = LiveDataset::new(schema.0.clone(), shards).or_raise()?;
+pub fn live(schema: &NativeSchema, shards: Count) -> PyResult<(NativePlan, Vec<NativeSender>)> {
+    let (dataset, senders) = LiveDataset::new(schema.0.clone(), shards.0).or_raise()?;
     Ok((scan("live", dataset)?, senders.into_iter().map(|sender| NativeSender { sender }).collect()))
 }
 
@@ -103,9 +105,9 @@ pub fn ingress(
     disorder: &str,
     reorder_latency: Length,
     punctuate: Option<Length>,
-    punctuate_rows: Option<usize>,
+    punctuate_rows: Option<Count>,
     on_completed: &str,
-    batch_rows: Option<usize>,
+    batch_rows: Option<Count>,
 ) -> PyResult<NativePlan> {
     let schema = plan.stream.schema();
     let Ok(clock) = schema.field_with_name(&time) else {
@@ -123,7 +125,7 @@ pub fn ingress(
             _ => Disorder::Raise,
         },
         reorder_latency: latency,
-        punctuate: match (punctuate, punctuate_rows) {
+        punctuate: match (punctuate, punctuate_rows.map(|count| count.0)) {
             (None, None) => Punctuate::Never,
             (Some(every), None) => {
                 Punctuate::Every(every.0.positive_ticks(clock.data_type(), "punctuate").or_raise()?)
@@ -137,7 +139,7 @@ pub fn ingress(
             "nothing" => OnCompleted::Nothing,
             _ => OnCompleted::EndOfStream,
         },
-        batch_rows: match batch_rows {
+        batch_rows: match batch_rows.map(|count| count.0) {
             Some(0) => return Err(invalid("batch_rows: give at least 1")),
             Some(rows) => rows,
             None => IngressOptions::default().batch_rows,
@@ -151,17 +153,30 @@ pub fn ingress(
 #[pyfunction]
 pub fn live_sources(plan: &NativePlan) -> PyResult<Vec<usize>> {
     let mut found = Vec::new();
-    let visit = |node: &LogicalPlan| {
+    visit_live(plan, |live| found.push(std::ptr::from_ref(live) as usize))?;
+    Ok(found)
+}
+
+/// Whether the rows of this plan end by themselves: what is live has been closed.
+#[pyfunction]
+pub fn will_end(plan: &NativePlan) -> PyResult<bool> {
+    let mut closed = true;
+    visit_live(plan, |live| closed &= live.closed())?;
+    Ok(closed)
+}
+
+fn visit_live(plan: &NativePlan, mut visit: impl FnMut(&LiveDataset)) -> PyResult<()> {
+    let node = |node: &LogicalPlan| {
         if let LogicalPlan::TableScan(scan) = node
             && let Some(source) = source_of(scan)
             && let Some(live) = (source.as_ref() as &dyn Any).downcast_ref::<LiveDataset>()
         {
-            found.push(std::ptr::from_ref(live) as usize);
+            visit(live);
         }
         Ok(TreeNodeRecursion::Continue)
     };
-    plan.stream.plan().apply(visit).or_raise()?;
-    Ok(found)
+    plan.stream.plan().apply(node).or_raise()?;
+    Ok(())
 }
 
 /// The sending end of one shard of a live source.
@@ -201,7 +216,9 @@ impl NativeSender {
     /// Promises that no row before a time follows; an integer is a number of ticks of this type of time.
     fn advance(&self, py: Python<'_>, time: &Bound<'_, PyAny>, clock: &str) -> PyResult<()> {
         let ticks: i64 = match time.is_instance_of::<PyInt>() {
-            true => time.extract()?,
+            true => time
+                .extract()
+                .map_err(|_| invalid(format!("{} is after the end of time", values::show(time))))?,
             false => ticks(time, clock)?,
         };
         let _inside = Inside::enter().or_raise()?;

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use whimbrel_sharded::{Job, LateRows, Options, Progress, action, run};
 use whimbrel_temporal::Message;
 
-use crate::error::{OrRaise, Raised, raise};
+use crate::counts::Count;
+use crate::error::{OrRaise, Raised, invalid, raise};
 use crate::events;
 use crate::leave::{Inside, attached};
 use crate::plan::NativePlan;
@@ -24,6 +25,8 @@ use arrow::record_batch::RecordBatch;
 pub struct NativeJob {
     job: Arc<Job>,
     outcome: Arc<Outcome>,
+    /// The process that runs it: a fork has none of its threads.
+    process: u32,
 }
 
 /// What a shard has brought.
@@ -63,8 +66,11 @@ impl NativeJob {
         let (waiting, told) = (job.clone(), outcome.clone());
         std::thread::Builder::new()
             .name("whimbrel".into())
-            .spawn(move || told.publish(guarded(|| waiting.wait())))?;
-        Ok(NativeJob { job, outcome })
+            .spawn(move || told.publish(guarded(|| waiting.wait())))
+            .map_err(|error| {
+                raise(DataFusionError::ResourcesExhausted(format!("no thread for the query: {error}")))
+            })?;
+        Ok(NativeJob { job, outcome, process: std::process::id() })
     }
 }
 
@@ -73,8 +79,16 @@ impl NativeJob {
     /// Waits for the end, for at most so many seconds; whether it came.
     #[pyo3(signature = (seconds, poll))]
     fn wait(&self, py: Python<'_>, seconds: Option<f64>, poll: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+        if self.process != std::process::id() {
+            return Err(invalid(format!(
+                "this query runs in process {}, of which this one is a fork; wait for it there, or run it again here",
+                self.process
+            )));
+        }
         let _inside = Inside::enter().or_raise()?;
-        let until = seconds.map(|s| Instant::now() + Duration::from_secs_f64(s.clamp(0.0, 1e9)));
+        // What is no number of seconds is no time to wait.
+        let until = seconds.map(|s| Duration::try_from_secs_f64(s.clamp(0.0, 1e9)).unwrap_or_default());
+        let until = until.map(|wait| Instant::now() + wait);
         loop {
             let left = until.map_or(TICK, |until| until.saturating_duration_since(Instant::now()));
             let ended = py.detach(|| self.outcome.wait(left.min(TICK)));
@@ -186,10 +200,10 @@ pub fn head(
     py: Python<'_>,
     plan: &NativePlan,
     options: &NativeOptions,
-    rows: usize,
+    rows: Count,
     poll: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<NativeTable> {
-    let known = plan.stream.properties();
+    let (rows, known) = (rows.0, plan.stream.properties());
     let schema = action::schema(&plan.stream, &options.options);
     let heads: Arc<Mutex<Vec<Head>>> = Arc::new(Mutex::new(vec![Head::default(); known.shards]));
     let (progress, bounded, kept) = (Arc::new(OnceLock::<Progress>::new()), known.bounded, heads.clone());

@@ -7,7 +7,7 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::util::display::array_value_to_string;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PySchema, PyTable};
 use std::sync::Arc;
@@ -83,6 +83,8 @@ impl NativeTable {
         names: Vec<String>,
         types: Vec<Option<Bound<'_, PyAny>>>,
     ) -> PyResult<NativeTable> {
+        let known: Vec<&str> = names.iter().map(String::as_str).collect();
+        rows.iter().try_for_each(|row| check_names(row, &known))?;
         let (mut fields, mut columns): (Vec<Field>, Vec<ArrayRef>) = (Vec::new(), Vec::new());
         for (position, (name, given)) in names.iter().zip(&types).enumerate() {
             let cells = rows.iter().map(|row| part(row, name, position)).collect::<PyResult<Vec<_>>>()?;
@@ -102,7 +104,9 @@ impl NativeTable {
     /// A table of rows with the columns of a schema.
     #[staticmethod]
     fn from_rows_like(rows: Vec<Bound<'_, PyAny>>, schema: &NativeSchema) -> PyResult<NativeTable> {
-        rows.iter().try_for_each(|row| check_names(row, &schema.0))?;
+        let names = names(&schema.0);
+        let known: Vec<&str> = names.iter().map(String::as_str).collect();
+        rows.iter().try_for_each(|row| check_names(row, &known))?;
         let mut columns: Vec<ArrayRef> = Vec::new();
         for (position, field) in schema.0.fields().iter().enumerate() {
             let cells =
@@ -206,14 +210,15 @@ fn conform(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
         columns.push(exact(field.name(), column, field.data_type())?);
     }
     if let Some(extra) = known.iter().find(|name| schema.field_with_name(name).is_err()) {
-        return Err(no_such(extra, schema));
+        let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        return Err(no_such(extra, &known));
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options).or_raise()
 }
 
-fn no_such(extra: &str, schema: &SchemaRef) -> PyErr {
-    invalid(format!("column \"{extra}\" is none of the source's: {}", names(schema).join(", ")))
+fn no_such(extra: &str, known: &[&str]) -> PyErr {
+    invalid(format!("column \"{extra}\" is none of the source's: {}", known.join(", ")))
 }
 
 /// A column in another type, of which every value is the same. Floats are rounded to narrower ones.
@@ -239,25 +244,25 @@ fn exact(name: &str, column: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
     }
 }
 
-/// Refuses values that no column of a schema would take.
-fn check_names(row: &Bound<'_, PyAny>, schema: &SchemaRef) -> PyResult<()> {
+/// Refuses values that none of the columns would take.
+fn check_names(row: &Bound<'_, PyAny>, known: &[&str]) -> PyResult<()> {
     if let Ok(row) = row.cast::<PyDict>() {
         for key in row.keys() {
             let key: String = key.str()?.extract()?;
-            if schema.field_with_name(&key).is_err() {
-                return Err(no_such(&key, schema));
+            if !known.contains(&key.as_str()) {
+                return Err(no_such(&key, known));
             }
         }
-    } else if row.is_instance_of::<PyTuple>() && !row.hasattr("_fields")? {
-        let (given, wanted) = (row.len()?, schema.fields().len());
-        if given > wanted {
-            return Err(invalid(format!(
-                "a row of {given} values for {wanted} columns: {}",
-                names(schema).join(", ")
-            )));
-        }
+    } else if in_order(row) && !row.hasattr("_fields")? && row.len()? > known.len() {
+        let (given, wanted) = (row.len()?, known.len());
+        return Err(invalid(format!("a row of {given} values for {wanted} columns: {}", known.join(", "))));
     }
     Ok(())
+}
+
+/// Whether a row is the values of its columns, in their order.
+fn in_order(row: &Bound<'_, PyAny>) -> bool {
+    row.is_instance_of::<PyTuple>() || row.is_instance_of::<PyList>()
 }
 
 fn names(schema: &SchemaRef) -> Vec<String> {
@@ -267,7 +272,7 @@ fn names(schema: &SchemaRef) -> Vec<String> {
 /// The cell of a row that is a mapping (absent: null), a tuple or list, or an object with attributes.
 fn part<'py>(row: &Bound<'py, PyAny>, name: &str, position: usize) -> PyResult<Bound<'py, PyAny>> {
     let py = row.py();
-    if row.is_instance_of::<PyTuple>() || row.is_instance_of::<pyo3::types::PyList>() {
+    if in_order(row) {
         return row.get_item(position).map_err(|_| {
             invalid(format!(
                 "a row of {} values has no column \"{name}\" (number {})",
@@ -284,5 +289,10 @@ fn part<'py>(row: &Bound<'py, PyAny>, name: &str, position: usize) -> PyResult<B
             found => found,
         };
     }
-    row.getattr(name)
+    row.getattr(name).map_err(|_| {
+        invalid(format!(
+            "{} has no column \"{name}\": a row is a dict, a tuple, or has attributes",
+            values::show(row)
+        ))
+    })
 }

@@ -3,10 +3,13 @@
 //! The engine speaks in `DataFusionError`; its variants are the remedies, and [`ErrorKind::of`] reads them.
 
 use datafusion::arrow::error::ArrowError;
-use datafusion::error::DataFusionError;
+use datafusion::error::{DataFusionError, Result};
+use parquet::errors::ParquetError;
 use std::any::Any;
 use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use whimbrel_plan::source::redacted;
 
 /// What is to be done about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,19 +52,66 @@ fn of_arrow(error: &ArrowError) -> ErrorKind {
 
 /// The same error, with the file it happened in.
 pub(crate) fn in_file(path: &Path, error: impl Into<DataFusionError>) -> DataFusionError {
-    let error = error.into();
-    DataFusionError::Execution(format!("`{}`: {}", path.display(), error.strip_backtrace()))
+    in_place(&path.display(), error)
 }
 
 /// The same for a place that need not be on this machine.
 pub(crate) fn in_place(place: &impl Display, error: impl Into<DataFusionError>) -> DataFusionError {
     let error = error.into();
-    DataFusionError::Execution(format!("`{place}`: {}", error.strip_backtrace()))
+    DataFusionError::Execution(redacted(&format!("`{place}`: {}", root_message(&error))))
+}
+
+/// The message of an error, without the prefix that its library puts before it.
+fn root_message(error: &DataFusionError) -> String {
+    match error.find_root() {
+        DataFusionError::ArrowError(error, _) => match error.as_ref() {
+            ArrowError::CsvError(text)
+            | ArrowError::ParseError(text)
+            | ArrowError::JsonError(text)
+            | ArrowError::IpcError(text)
+            | ArrowError::ParquetError(text)
+            | ArrowError::InvalidArgumentError(text)
+            | ArrowError::IoError(text, _) => {
+                text.strip_prefix("Parquet error: ").unwrap_or(text).to_string()
+            }
+            other => other.to_string(),
+        },
+        DataFusionError::ParquetError(error) => match error.as_ref() {
+            ParquetError::General(text) | ParquetError::NYI(text) | ParquetError::EOF(text) => text.clone(),
+            ParquetError::External(error) => error.to_string(),
+            other => other.to_string(),
+        },
+        DataFusionError::IoError(error) => error.to_string(),
+        other => other.message().to_string(),
+    }
 }
 
 /// A panic as an error: it is our bug.
 pub(crate) fn panicked(what: &str, panic: Box<dyn Any + Send>) -> DataFusionError {
-    let message = panic.downcast_ref::<&str>().map(|s| s.to_string());
-    let message = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-    DataFusionError::Internal(format!("{what} panicked: {message}"))
+    DataFusionError::Internal(format!("{what} panicked: {}", message(&*panic)))
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let message = panic.downcast_ref::<&str>().copied();
+    message.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// Reads bytes that may be damaged. The libraries that read them panic on some damage: that is a fault of the data,
+/// not a bug of ours.
+pub(crate) fn untrusted<T>(place: &impl Display, read: impl FnOnce() -> Result<T>) -> Result<T> {
+    // After an error the reader is not used again.
+    match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(Err(error)) if ErrorKind::of(&error) == ErrorKind::Data && !names(&error, place) => {
+            Err(in_place(place, error))
+        }
+        Ok(read) => read,
+        Err(panic) => {
+            let how = message(&*panic);
+            Err(DataFusionError::Execution(format!("`{place}`: it is damaged, or cannot be read: {how}")))
+        }
+    }
+}
+
+fn names(error: &DataFusionError, place: &impl Display) -> bool {
+    error.to_string().contains(&place.to_string())
 }

@@ -2,9 +2,10 @@
 //! and does not take them side by side. The second becomes `sum(coalesce(a::bigint))`; the optimizer takes a `coalesce` of
 //! one value away.
 
+use crate::walk::{walk, walk_mut};
 use crate::words;
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Select, Visit, VisitMut, Visitor, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Select, Visitor, VisitorMut,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -13,9 +14,9 @@ use std::ops::ControlFlow;
 pub(crate) fn told_apart(select: &mut Select) {
     let mut seen = Casts(false);
     // The visitors never break off.
-    let _: ControlFlow<()> = Visit::visit(select, &mut seen);
+    let _: ControlFlow<()> = walk(select, &mut seen);
     if seen.0 {
-        let _: ControlFlow<()> = VisitMut::visit(select, &mut Calls::default());
+        let _: ControlFlow<()> = walk_mut(select, &mut Calls::default());
     }
 }
 
@@ -43,7 +44,7 @@ impl VisitorMut for Calls {
         let text = expr.to_string();
         let mut plain = expr.clone();
         let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
-        let _: ControlFlow<()> = VisitMut::visit(&mut plain, &mut Plain);
+        let _: ControlFlow<()> = walk_mut(&mut plain, &mut Plain);
         let alike = self.0.entry(plain.to_string()).or_default();
         let at = alike.iter().position(|known| *known == text).unwrap_or_else(|| {
             alike.push(text);

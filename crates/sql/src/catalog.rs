@@ -49,6 +49,8 @@ pub(crate) enum TableKind {
     View {
         /// What it is over tables of the rows of its streams, if it is over time and can be said so.
         over_tables: Option<LogicalPlan>,
+        /// The tables and views that it names, with the columns that they had.
+        reads: BTreeMap<String, SchemaRef>,
     },
     /// `create table`: the rows are here, and there can be more.
     Memory(Memory),
@@ -149,15 +151,20 @@ pub(crate) struct Catalog<'a> {
 impl Catalog<'_> {
     /// The plan that a name stands for.
     pub fn plan(&self, name: &str) -> Result<LogicalPlan> {
+        if let Some((name, _)) = find(self.tables, name) {
+            crate::views::check(self.tables, name)?;
+        }
         match find(self.tables, name) {
-            Some((_, Table { kind: TableKind::View { over_tables: Some(plan) }, .. }))
+            Some((_, Table { kind: TableKind::View { over_tables: Some(plan), .. }, .. }))
                 if self.emit == Emit::Changes =>
             {
                 Ok(plan.clone())
             }
             Some((_, table)) => self.emit.table(name, table.plan.clone()),
             None if let Some(plan) = crate::information::table(self, name)? => Ok(plan),
-            None if is_path(name) => Ok(whole(&self.file(name, FileOptions::default())?)?.plan().clone()),
+            None if is_path(name) || self.files.is_folder(name) => {
+                Ok(whole(&self.file(name, FileOptions::default())?)?.plan().clone())
+            }
             None => {
                 let known: Vec<&str> = self.tables.keys().map(String::as_str).collect();
                 Err(unknown_table(name, &known))

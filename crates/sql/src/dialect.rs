@@ -18,8 +18,10 @@ mod refused;
 pub(crate) use changes::{BY_NAME, LIKE};
 pub(crate) use clauses::NOTHING;
 
+use crate::depth;
 use crate::emit::{self, Emit};
 use crate::error::{self, syntax};
+use crate::grammar;
 use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::parser::{CopyToSource, DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{Query, Statement as Sql};
@@ -29,6 +31,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Toke
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 use std::vec::IntoIter;
+use whimbrel_plan::with_room_for;
 
 /// How deeply expressions and queries may be nested.
 const DEPTH: usize = 200;
@@ -84,22 +87,33 @@ pub(crate) fn parse(sql: &str, spelling: &Spelling) -> Result<Parsed> {
     let tokens =
         Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().map_err(|e| syntax(e.into()))?;
     let tokens = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
-    let (tokens, emit) = emit::taken(tokens.map(|token| spelled(token, spelling)).collect());
+    let (tokens, emit) = emit::taken(numbered(tokens).map(|token| spelled(token, spelling)).collect());
     refused::none(&tokens)?;
     let (tokens, summarized) = summary(tokens);
     let tokens = clauses::known(changes::known(tokens));
     let tokens = options(structs(lambdas(windows(crate::asof::tokens(tokens)))));
+    // A tree that is too deep may be as deep as there are words.
+    let levels = tokens.len();
+    with_room_for(levels, || {
+        let mut statement = only(tokens)?;
+        depth::flattened(&mut statement)?;
+        grammar::known(&statement)?;
+        reworded(&mut statement)?;
+        grammar::calls(&statement)?;
+        if let Statement::Statement(statement) = &mut statement {
+            crate::words::called(statement, &spelling.structs);
+            crate::words::aliases_in_place(statement, &spelling.aliases);
+        }
+        Ok(Parsed { statement, emit, summarized })
+    })
+}
+
+/// The only statement that there is.
+fn only(tokens: Vec<TokenWithSpan>) -> Result<Statement> {
     let mut parser = DFParserBuilder::new(tokens).with_recursion_limit(DEPTH).build()?;
     let mut statements = parser.parse_statements()?;
     match (statements.pop_front(), statements.is_empty()) {
-        (Some(mut statement), true) => {
-            reworded(&mut statement)?;
-            if let Statement::Statement(statement) = &mut statement {
-                crate::words::called(statement, &spelling.structs);
-                crate::words::aliases_in_place(statement, &spelling.aliases);
-            }
-            Ok(Parsed { statement, emit, summarized })
-        }
+        (Some(statement), true) => Ok(statement),
         (None, _) => plan_err!("there is no statement"),
         (Some(_), false) => plan_err!("there are several statements; give them one by one"),
     }
@@ -116,6 +130,20 @@ fn reworded(statement: &mut Statement) -> Result<()> {
         },
         Statement::CreateExternalTable(_) | Statement::Reset(_) => Ok(()),
     }
+}
+
+/// Each `?` with its number, written `?01`: words may say an expression twice, or in another order.
+fn numbered(tokens: impl Iterator<Item = TokenWithSpan>) -> impl Iterator<Item = TokenWithSpan> {
+    let mut number = 0;
+    tokens.map(move |mut token| {
+        if let Token::Placeholder(place) = &mut token.token
+            && place == "?"
+        {
+            number += 1;
+            *place = format!("?0{number}");
+        }
+        token
+    })
 }
 
 fn spelled(token: TokenWithSpan, spelling: &Spelling) -> TokenWithSpan {
@@ -233,8 +261,9 @@ fn lambdas(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut rest = tokens.as_slice();
     while let Some((token, after)) = rest.split_first() {
         rest = after;
-        match after.iter().position(|t| t.token == Token::Colon) {
-            Some(colon) if is_word(&token.token, "lambda") && are_names(&after[..colon]) => {
+        let opens = is_word(&token.token, "lambda");
+        match opens.then(|| after.iter().position(|t| t.token == Token::Colon)).flatten() {
+            Some(colon) if are_names(&after[..colon]) => {
                 let span = after[colon].span;
                 let put = |token, span| TokenWithSpan { token, span };
                 out.push(put(Token::LParen, token.span));

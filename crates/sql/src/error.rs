@@ -1,12 +1,17 @@
 //! Errors with their place in the text: DataFusion's diagnostics carry a line and a column, the parser's
 //! messages say them, and [`render`] shows the line with a caret under the place.
 
+mod wording;
+
 use crate::split::Lines;
+use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Column, DataFusionError, SchemaError, Span};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::ParserError;
-use datafusion::sql::sqlparser::tokenizer::Location;
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 use std::ops::Range;
 use whimbrel_plan::names::nearest;
+use whimbrel_plan::source::redacted;
 
 /// A parser's error as ours.
 pub(crate) fn syntax(error: ParserError) -> DataFusionError {
@@ -65,20 +70,21 @@ pub(crate) fn outer_struct(error: &DataFusionError) -> Option<String> {
 }
 
 /// The error as people read it: what is wrong, then the line of the statement with a caret under the place,
-/// if the place is known.
+/// if the place is known. Passwords and signatures in URLs are not shown.
 pub fn render(error: &DataFusionError, sql: &str) -> String {
     let message = message(error);
     let Some(place) = place(error, sql) else { return message };
     let line_start = sql[..place.start].rfind('\n').map_or(0, |at| at + 1);
     let line_end = sql[place.start..].find('\n').map_or(sql.len(), |at| place.start + at);
-    let line = &sql[line_start..line_end];
+    let end = place.end.clamp(place.start, line_end);
+    let [before, marked, after] =
+        [line_start..place.start, place.start..end, end..line_end].map(|part| redacted(&sql[part]));
     let number = sql[..line_start].matches('\n').count() + 1;
     let label = format!("line {number}: ");
-    let before = sql[line_start..place.start].chars();
     // Tabs stay tabs, so that the caret stands under its place on any terminal.
-    let indent: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-    let marked = sql[place.start..place.end.clamp(place.start, line_end)].chars().count().max(1);
-    format!("{message}\n{label}{line}\n{}{indent}{}", " ".repeat(label.len()), "^".repeat(marked))
+    let indent: String = before.chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+    let carets = "^".repeat(marked.chars().count().max(1));
+    format!("{message}\n{label}{before}{marked}{after}\n{}{indent}{carets}", " ".repeat(label.len()))
 }
 
 /// What is wrong, without the names of the engine's error variants.
@@ -96,56 +102,7 @@ fn message(error: &DataFusionError) -> String {
 }
 
 fn plain(text: &str) -> String {
-    let text = text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text).trim_end();
-    arguments(text).or_else(|| unknown_syntax(text)).unwrap_or_else(|| text.to_string())
-}
-
-/// What a function takes and what it got, if a text says that they do not fit.
-fn arguments(text: &str) -> Option<String> {
-    let (before, after) = text.split_once("' failed to match any signature")?;
-    let function = before.rsplit_once("Function '")?.1;
-    let takes = after.split("' requires ").skip(1).filter_map(|t| t.split(',').next());
-    let mut known: Vec<&str> = Vec::new();
-    takes.map(in_words).for_each(|kind| {
-        if !known.contains(&kind) {
-            known.push(kind)
-        }
-    });
-    let takes = known;
-    let got = after.split("(DataType: ").nth(1).and_then(|t| t.split(").").next());
-    Some(match (takes.as_slice(), got) {
-        ([], _) | (_, None) => format!("{function} does not take these arguments"),
-        (takes, Some(got)) => {
-            format!("{function} takes {}, and not {}; cast the argument", takes.join(" or "), in_words(got))
-        }
-    })
-}
-
-/// A type of DataFusion's, or what it calls types alike, as people say it.
-fn in_words(kind: &str) -> &str {
-    match kind {
-        "Utf8" | "LargeUtf8" | "Utf8View" | "String" => "a text",
-        "Boolean" => "a condition",
-        "Decimal" | "Float16" | "Float32" | "Float64" | "Integer" | "Numeric" => "a number",
-        "Int8" | "Int16" | "Int32" | "Int64" | "UInt8" | "UInt16" | "UInt32" | "UInt64" => "a number",
-        "Date" | "Date32" | "Date64" => "a date",
-        "Timestamp" => "a timestamp",
-        "Interval" | "Duration" => "an interval",
-        other => other,
-    }
-}
-
-/// What a text says before it shows the parser's tree.
-fn unknown_syntax(text: &str) -> Option<String> {
-    let tree = text.contains("Span(Location(").then(|| text.find([' ', '(']))??;
-    let shown = text.find(" { ").into_iter().chain(text.find('(')).min().unwrap_or(tree);
-    let said = text[..shown].trim_end_matches(|c: char| c.is_alphanumeric()).trim_end_matches([' ', ':']);
-    let node = text[..shown].rsplit(' ').next().unwrap_or_default();
-    let said = match said.starts_with("Unsupported ast node") {
-        true => "this part of a query is not there",
-        false => said,
-    };
-    Some(format!("{said}: {}", node.to_lowercase()))
+    wording::plain(text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text).trim_end())
 }
 
 fn parser_message(error: &ParserError) -> String {
@@ -203,9 +160,23 @@ pub fn place(error: &DataFusionError, sql: &str) -> Option<Range<usize>> {
     if text.contains("found: EOF") {
         return Some(sql.len()..sql.len());
     }
-    let (line, column) = said(&text)?;
+    let Some((line, column)) = said(&text) else { return literal(error, sql) };
     let start = lines.byte(line, column);
     Some(start..word_end(sql, start))
+}
+
+/// Where the text stands that could not be read as a value, if there is one such literal. Else it came from a row.
+fn literal(error: &DataFusionError, sql: &str) -> Option<Range<usize>> {
+    let DataFusionError::ArrowError(error, _) = root(error) else { return None };
+    let (ArrowError::CastError(text) | ArrowError::ParseError(text)) = error.as_ref() else { return None };
+    let lines = Lines::of(sql);
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().ok()?;
+    let mut found = tokens.into_iter().filter(|token| match &token.token {
+        Token::SingleQuotedString(literal) => text.contains(&format!("'{literal}'")),
+        _ => false,
+    });
+    let token = found.next().filter(|_| found.next().is_none())?;
+    Some(lines.offset(token.span.start)..lines.offset(token.span.end))
 }
 
 fn root(error: &DataFusionError) -> &DataFusionError {

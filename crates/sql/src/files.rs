@@ -19,6 +19,11 @@ pub trait Files: Send + Sync {
     /// broken; both name the location.
     fn open(&self, location: &str, options: &FileOptions) -> Result<Arc<dyn Source>>;
 
+    /// Whether this names a folder, whose files are read as one table.
+    fn is_folder(&self, _location: &str) -> bool {
+        false
+    }
+
     /// A table in memory of these rows.
     ///
     /// # Errors
@@ -66,14 +71,17 @@ impl Format {
         }
     }
 
-    /// What a file of this name is, by its suffix.
+    /// What a file of this name is, by its suffix; files of lines may be packed: `x.csv.gz`, `x.jsonl.zst`.
     pub fn of_path(path: &str) -> Option<Format> {
         let file = path.rsplit(['/', '\\']).next()?.to_ascii_lowercase();
-        let (_, suffix) = file.rsplit_once('.')?;
+        let unpacked =
+            [".gz", ".gzip", ".zst", ".zstd"].iter().find_map(|packing| file.strip_suffix(packing));
+        let (_, suffix) = unpacked.unwrap_or(&file).rsplit_once('.')?;
         match suffix {
-            "parquet" | "pq" => Some(Format::Parquet),
-            "csv" | "tsv" => Some(Format::Csv),
+            "csv" | "tsv" | "txt" => Some(Format::Csv),
             "json" | "jsonl" | "ndjson" => Some(Format::Json),
+            _ if unpacked.is_some() => None,
+            "parquet" | "pq" => Some(Format::Parquet),
             "arrow" | "arrows" | "ipc" | "feather" => Some(Format::Arrow),
             _ => None,
         }

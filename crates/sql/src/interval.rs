@@ -18,7 +18,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DataFusionError, JoinType, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, Join, LogicalPlan, LogicalPlanBuilder, Operator, Projection, lit,
+    BinaryExpr, Cast, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Projection, lit,
 };
 use std::sync::Arc;
 use whimbrel_plan::nodes::{AlterLifetime, Node, extension, node};
@@ -160,7 +160,7 @@ impl Times {
     fn sum(&self, join: &Join, expr: &Expr) -> Option<Sum> {
         match expr {
             Expr::Alias(alias) => self.sum(join, &alias.expr),
-            Expr::Cast(cast) if keeps_ticks(cast.field.data_type()) => self.sum(join, &cast.expr),
+            Expr::Cast(cast) if keeps_ticks(join, cast) => self.sum(join, &cast.expr),
             Expr::Column(column) => {
                 match (
                     join.left.schema().maybe_index_of_column(column),
@@ -188,14 +188,15 @@ impl Times {
     }
 }
 
-/// Whether a cast to this type loses nothing of an instant or a length.
-fn keeps_ticks(to: &DataType) -> bool {
-    matches!(
-        to,
-        DataType::Timestamp(TimeUnit::Nanosecond, _)
-            | DataType::Interval(IntervalUnit::MonthDayNano)
-            | DataType::Duration(TimeUnit::Nanosecond)
-    )
+/// Whether a cast loses nothing of an instant or a length.
+fn keeps_ticks(join: &Join, cast: &Cast) -> bool {
+    let of_side = |side: &LogicalPlan| cast.expr.get_type(side.schema()).ok();
+    match (of_side(&join.left).or_else(|| of_side(&join.right)), cast.field.data_type()) {
+        (_, DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Duration(TimeUnit::Nanosecond)) => true,
+        (_, DataType::Interval(IntervalUnit::MonthDayNano)) => true,
+        (Some(DataType::Timestamp(from, _)), DataType::Timestamp(to, _)) => from <= *to,
+        _ => false,
+    }
 }
 
 /// A length of time that stands in a query.

@@ -6,14 +6,15 @@
 //!
 //! Layers, bottom up:
 //! 1. [`Files`], [`Format`]: what a session asks of whoever can open a file;
-//! 2. [`split`](Session::split), `dialect`: text to statements and to the tokens that the parser understands;
+//! 2. [`split`](Session::split), `dialect`: text to statements and to the tokens that the parser understands; `grammar`: what
+//!    the parser takes and nothing else does is refused;
 //! 3. `catalog`, `information`, `windows`, `asof`, `multisets`: names, functions, relations, as DataFusion's planner asks for them;
-//!    `functions`: those that it does not have; `truth`, `times`, `slices`, `texts`: what depends on types; `emit`: when rows are
+//!    `functions`: those that it does not have; `truth`, `times`, `slices`, `texts`: what depends on types; `zone`: the session's time zone; `emit`: when rows are
 //!    handed out;
 //! 4. `optimize`: DataFusion's analyzer and optimizer, then columns with plain, unique names; before that, what these have
 //!    no join for (`single`, `beside`, `on`, `membership`, `decorrelate`); `moments`: whether a stream can say it; `interval`:
 //!    what joins say of times, in lifetimes; `planner`: the order of joins, and the query in shards;
-//! 5. [`Session`], `statement`: a statement to a [`Planned`]; `store`, `constraints`, `references`: rows into a table;
+//! 5. [`Parameters`]: values for the places of a statement; [`Session`], `statement`: a statement to a [`Planned`]; `store`, `constraints`, `references`: rows into a table;
 //! 6. [`render`]: an error with the place in the text that it is about.
 //!
 //! Start at [`Session::plan`].
@@ -28,6 +29,7 @@ mod casts;
 mod catalog;
 mod constraints;
 mod decorrelate;
+mod depth;
 mod dialect;
 mod division;
 mod emit;
@@ -36,6 +38,7 @@ mod files;
 mod floats;
 mod fresh;
 mod functions;
+mod grammar;
 mod information;
 mod interval;
 mod lengths;
@@ -49,11 +52,13 @@ mod natural;
 mod on;
 mod optimize;
 mod overflow;
+mod parameters;
 mod pivots;
 mod planned;
 mod planner;
 mod references;
 mod renames;
+mod schemas;
 mod series;
 mod session;
 mod single;
@@ -66,11 +71,14 @@ mod times;
 mod truth;
 mod type_names;
 mod views;
+pub mod walk;
 mod windows;
 mod words;
+mod zone;
 
 pub use error::{place, render};
 pub use files::{FileOptions, Files, Format};
+pub use parameters::Parameters;
 pub use planned::{Planned, Store, StoreMode, Stored};
 pub use planner::Candidate;
 pub use session::Session;

@@ -11,7 +11,7 @@
 
 use crate::interval::{self, Times};
 use crate::windows;
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, JoinType, Result, plan_err};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
@@ -164,8 +164,7 @@ fn after(expr: &Expr, input: &DFSchema, moments: &Moments) -> Option<i64> {
 fn keeps_ticks(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         (DataType::Int64, DataType::Timestamp(..)) | (DataType::Timestamp(..), DataType::Int64) => true,
-        (DataType::Timestamp(_, _), DataType::Timestamp(TimeUnit::Nanosecond, _)) => true,
-        (DataType::Timestamp(a, _), DataType::Timestamp(b, _)) => a == b,
+        (DataType::Timestamp(a, _), DataType::Timestamp(b, _)) => a <= b,
         _ => from == to,
     }
 }

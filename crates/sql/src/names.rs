@@ -6,13 +6,15 @@
 use crate::asof;
 use crate::casts;
 use crate::catalog::table_name;
+use crate::schemas;
 use crate::truth;
+use crate::walk::walk_mut;
 use crate::words;
 use datafusion::common::{Column, Result};
 use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Ident, ObjectName, Query, Select, SelectItem, Value,
-    ValueWithSpan, VisitMut, VisitorMut,
+    ValueWithSpan, VisitorMut,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -41,7 +43,7 @@ pub(crate) fn column(column: Column) -> Expr {
 /// Gives the columns of a query, and of those inside of it, different names.
 pub(crate) fn prepare(query: &mut Query) {
     // The visitor never breaks off.
-    let _: ControlFlow<()> = query.visit(&mut Unique);
+    let _: ControlFlow<()> = walk_mut(query, &mut Unique);
 }
 
 struct Unique;
@@ -50,6 +52,7 @@ impl VisitorMut for Unique {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        schemas::told_apart(query);
         words::selects(&mut query.body, &mut |select| {
             unique(select);
             casts::told_apart(select);

@@ -6,27 +6,34 @@ use crate::emit::Emit;
 use crate::names;
 use crate::renames;
 use crate::session::Session;
+use crate::walk::walk_mut;
 use crate::words;
-use datafusion::common::{Column, Result};
+use datafusion::common::{Column, DataFusionError, Diagnostic, Result, Span, plan_err};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
 use datafusion::sql::sqlparser::ast::{
-    Ident, JoinConstraint, ObjectName, Query, SelectItem, SetExpr, Statement as Sql, TableFactor,
-    TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions, With,
+    Ident, JoinConstraint, ObjectName, Query, SelectItem, SetExpr, Spanned, Statement as Sql, TableFactor,
+    TableWithJoins, VisitorMut, WildcardAdditionalOptions, With,
 };
 use std::ops::ControlFlow;
 
 /// Says natural joins with `using`, where the columns of the tables can be known.
-pub(crate) fn said(session: &Session, statement: &mut Statement) {
+///
+/// # Errors
+/// `Plan` if tables have no column to join on, or a star has not the column that is replaced.
+pub(crate) fn said(session: &Session, statement: &mut Statement) -> Result<()> {
     let mut natural = Natural { session, with: vec![] };
-    // The visitor never breaks off.
-    let _: ControlFlow<()> = match statement {
-        Statement::Statement(statement) => statement.visit(&mut natural),
+    let visited = match statement {
+        Statement::Statement(statement) => walk_mut(statement.as_mut(), &mut natural),
         Statement::Explain(explain) => return said(session, &mut explain.statement),
         Statement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => {
-            query.visit(&mut natural)
+            walk_mut(query.as_mut(), &mut natural)
         }
-        _ => return,
+        _ => return Ok(()),
     };
+    match visited {
+        ControlFlow::Break(error) => Err(*error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
 }
 
 struct Natural<'a> {
@@ -36,53 +43,65 @@ struct Natural<'a> {
 }
 
 impl VisitorMut for Natural<'_> {
-    type Break = ();
+    type Break = Box<DataFusionError>;
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Box<DataFusionError>> {
         self.with.push(query.with.clone());
-        let mut found = false;
-        words::selects(&mut query.body, &mut |select| {
-            for from in &mut select.from {
-                found |= self.named(from);
-            }
-        });
-        if found {
-            words::merged(query);
+        match self.rewritten(query) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(Box::new(error)),
         }
-        words::selects(&mut query.body, &mut |select| {
-            renames::said(select, |star, from| self.columns(star, from));
-        });
-        ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Box<DataFusionError>> {
         self.with.pop();
         ControlFlow::Continue(())
     }
 }
 
 impl Natural<'_> {
-    /// Names the columns of natural joins; whether there is one.
-    fn named(&self, from: &mut TableWithJoins) -> bool {
-        if !words::is_natural(from) {
-            return false;
+    fn rewritten(&self, query: &mut Query) -> Result<()> {
+        let mut found = Ok(false);
+        words::selects(&mut query.body, &mut |select| {
+            for from in &mut select.from {
+                if let Ok(before) = found {
+                    found = self.named(from).map(|natural| natural || before);
+                }
+            }
+        });
+        if found? {
+            words::merged(query);
         }
-        let Ok(mut known) = self.names(&from.relation) else { return true };
+        let mut done = Ok(());
+        words::selects(&mut query.body, &mut |select| {
+            if done.is_ok() {
+                done = renames::said(select, |star, from| self.columns(star, from));
+            }
+        });
+        done
+    }
+
+    /// Names the columns of natural joins; whether there is one.
+    fn named(&self, from: &mut TableWithJoins) -> Result<bool> {
+        if !words::is_natural(from) {
+            return Ok(false);
+        }
+        let Ok(mut known) = self.names(&from.relation) else { return Ok(true) };
         for join in &mut from.joins {
-            let Ok(own) = self.names(&join.relation) else { return true };
+            let Ok(own) = self.names(&join.relation) else { return Ok(true) };
             if let Some(constraint) = words::constraint(&mut join.join_operator)
                 && *constraint == JoinConstraint::Natural
             {
-                let shared = known.iter().filter(|name| own.contains(name));
-                let shared: Vec<ObjectName> =
-                    shared.map(|name| ObjectName::from(vec![Ident::with_quote('"', name)])).collect();
-                if !shared.is_empty() {
-                    *constraint = JoinConstraint::Using(shared);
-                }
+                let columns = shared(&known, &own).map_err(|error| {
+                    let span = Span::try_from_sqlparser_span(join.relation.span());
+                    let message = error.message().to_string();
+                    error.with_diagnostic(Diagnostic::new_error(message, span))
+                })?;
+                *constraint = JoinConstraint::Using(columns);
             }
             known.extend(own.into_iter().filter(|name| !known.contains(name)).collect::<Vec<_>>());
         }
-        true
+        Ok(true)
     }
 
     /// The names of the columns of a relation.
@@ -110,5 +129,28 @@ impl Natural<'_> {
             .session
             .planner(Emit::Final, |planner, _| planner.sql_statement_to_plan(Sql::Query(Box::new(query))))?;
         Ok(plan.schema().columns())
+    }
+}
+
+/// The columns that a natural join is on.
+fn shared(left: &[String], right: &[String]) -> Result<Vec<ObjectName>> {
+    let mut pairs = left.iter().flat_map(|left| right.iter().map(move |right| (left, right)));
+    let alike = pairs.find(|(left, right)| left != right && left.eq_ignore_ascii_case(right));
+    if let Some((left, right)) = alike {
+        return plan_err!(
+            "natural join: {left:?} and {right:?} are written in other letters; write join … on, or give one of them \
+             another name"
+        );
+    }
+    let columns: Vec<ObjectName> = left
+        .iter()
+        .filter(|name| right.contains(name))
+        .map(|name| ObjectName::from(vec![Ident::with_quote('"', name)]))
+        .collect();
+    match columns.is_empty() {
+        true => plan_err!(
+            "natural join: these tables have no column of the same name; all pairs of rows are a cross join"
+        ),
+        false => Ok(columns),
     }
 }

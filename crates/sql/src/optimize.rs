@@ -7,7 +7,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
 use std::collections::HashSet;
 use std::sync::Arc;
-use whimbrel_plan::Stream;
+use whimbrel_plan::{Stream, flat_conditions, without_rules};
 
 /// The stream that a planned query is, in these shards.
 pub(crate) fn stream(state: &SessionState, plan: LogicalPlan, shards: Shards) -> Result<Stream> {
@@ -23,7 +23,8 @@ pub(crate) fn candidates(state: &SessionState, plan: LogicalPlan, shards: Shards
 fn optimized(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = limits::by_number(state, plan)?;
     let plan = single::checked(on::computed(beside::unnested(floats::compared(plan)?)?)?)?;
-    let plan = state.optimize(&plain(decorrelate::joined(membership::plain(plan)?)?)?)?;
+    let plan = plain(decorrelate::joined(membership::plain(plan)?)?)?;
+    let plan = flat_conditions(state.optimize(&plan).map_err(without_rules)?)?;
     interval::stretched(windows::told_once(moments::checked(plan)?)?)
 }
 

@@ -1,6 +1,8 @@
 //! Whole numbers that are written in a query, and whose sum, difference or product is too large for its type: the optimizer
-//! would compute them without a look. Where there are columns, it is seen when the query runs.
+//! would compute them without a look. Where there are columns, it is seen when the query runs. Shifts are functions that look.
 
+use crate::functions::{shift_left, shift_right};
+use crate::type_names;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
@@ -8,7 +10,7 @@ use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-/// Refuses results that are too large; plans nothing itself.
+/// Refuses results that are too large; plans shifts only.
 #[derive(Debug)]
 pub(crate) struct Overflow;
 
@@ -18,6 +20,12 @@ impl ExprPlanner for Overflow {
             BinaryOperator::Plus => Operator::Plus,
             BinaryOperator::Minus => Operator::Minus,
             BinaryOperator::Multiply => Operator::Multiply,
+            BinaryOperator::PGBitwiseShiftLeft => {
+                return Ok(PlannerResult::Planned(shift_left().call(vec![expr.left, expr.right])));
+            }
+            BinaryOperator::PGBitwiseShiftRight => {
+                return Ok(PlannerResult::Planned(shift_right().call(vec![expr.left, expr.right])));
+            }
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let (Some(left), Some(right)) = (number(&expr.left), number(&expr.right)) else {
@@ -28,7 +36,8 @@ impl ExprPlanner for Overflow {
         match computed(left, op, right).zip(range(&kind)) {
             Some((value, (least, greatest))) if value < least || value > greatest => {
                 plan_err!(
-                    "{left} {op} {right} is too large for {kind}; cast one of them to a larger type, decimal(38, 0)"
+                    "{left} {op} {right} is too large for {}; cast one of them to a larger type, decimal(38, 0)",
+                    type_names::name(&kind)
                 )
             }
             _ => Ok(PlannerResult::Original(expr)),

@@ -7,12 +7,13 @@ use crate::dialect::{self, Parsed, Spelling};
 use crate::division::Division;
 use crate::emit::Emit;
 use crate::files::Files;
-use crate::functions::{self, Sequences};
+use crate::functions::{self, Sequences, zones};
 use crate::list_length::length;
 use crate::multisets::Multisets;
 use crate::natural;
 use crate::optimize;
 use crate::overflow::Overflow;
+use crate::parameters::Parameters;
 use crate::pivots::Pivots;
 use crate::planned::{Planned, Store, Stored};
 use crate::planner::{Candidate, ROWS_OF_A_SHARD, Shards};
@@ -27,6 +28,7 @@ use crate::truth::Truth;
 use crate::type_names::type_of;
 use crate::views;
 use crate::windows::Windows;
+use crate::zone;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, plan_err};
@@ -38,7 +40,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::SqlToRel;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex};
-use whimbrel_plan::{Stream, optimizer_rules, single_value};
+use whimbrel_plan::{Stream, avg_udaf, optimizer_rules, single_value, with_room};
 
 /// Names, views and settings; plans statements one by one.
 pub struct Session {
@@ -125,6 +127,39 @@ impl Session {
         self.respelled(sql, statement::plan)
     }
 
+    /// Plans one statement that has places for values: `$1`, `?`, `$name`, `:name`.
+    ///
+    /// # Errors
+    /// As `plan`; `Plan` if there is no value for a place.
+    pub fn plan_with(&mut self, sql: &str, parameters: &mut Parameters) -> Result<Planned> {
+        self.bound(sql, parameters, statement::plan)
+    }
+
+    /// All ways to run a query that has places for values.
+    ///
+    /// # Errors
+    /// As `candidates`, and as `plan_with`.
+    pub fn candidates_with(&mut self, sql: &str, parameters: &mut Parameters) -> Result<Vec<Candidate>> {
+        self.bound(sql, parameters, |session, parsed| {
+            statement::candidates(session, parsed.statement, parsed.emit)
+        })
+    }
+
+    fn bound<T>(
+        &mut self,
+        sql: &str,
+        parameters: &mut Parameters,
+        make: impl Fn(&mut Session, Parsed) -> Result<T>,
+    ) -> Result<T> {
+        let before = parameters.clone();
+        self.respelled(sql, |session, mut parsed| {
+            // A statement may be read several times until its names are known.
+            *parameters = before.clone();
+            parameters.bind(&mut parsed.statement)?;
+            make(session, parsed)
+        })
+    }
+
     /// All ways to run a query in shards that the planner knows, with their estimated costs; the first is the one
     /// that [`plan`](Session::plan) gives.
     ///
@@ -135,19 +170,24 @@ impl Session {
     }
 
     /// What is made of a statement, in which names may have been written in other letters.
-    fn respelled<T>(&mut self, sql: &str, make: impl Fn(&mut Session, Parsed) -> Result<T>) -> Result<T> {
+    fn respelled<T>(
+        &mut self,
+        sql: &str,
+        mut make: impl FnMut(&mut Session, Parsed) -> Result<T>,
+    ) -> Result<T> {
         self.state.mark_start_execution();
         let mut spelling = Spelling::default();
-        loop {
-            let mut parsed = dialect::parse(sql, &spelling)?;
-            natural::said(self, &mut parsed.statement);
-            let made = make(self, parsed);
-            let Err(error) = &made else { return made };
-            // Each round spells one name more: there are not more rounds than names.
-            if !spelling.learn(error) {
-                return made;
+        with_room(|| {
+            loop {
+                let mut parsed = dialect::parse(sql, &spelling)?;
+                let made = natural::said(self, &mut parsed.statement).and_then(|()| make(self, parsed));
+                let Err(error) = &made else { return made };
+                // Each round spells one name more: there are not more rounds than names.
+                if !spelling.learn(error) {
+                    return made;
+                }
             }
-        }
+        })
     }
 
     /// Puts the rows of a [`Planned::Store`] where they belong; says what was done.
@@ -241,8 +281,19 @@ fn state(sequences: &Arc<Sequences>) -> SessionState {
     state
 }
 
+/// The names of all functions but sequences, in order.
+pub(crate) fn functions() -> Vec<String> {
+    statement::function_names(&COMMON)
+}
+
+/// Whether a function is of the values of one row.
+pub(crate) fn is_of_one_row(function: &str) -> bool {
+    let higher_order = || COMMON.higher_order_functions().contains_key(function);
+    COMMON.scalar_functions().contains_key(function) || higher_order() || function == "unnest"
+}
+
 fn common() -> SessionState {
-    SessionStateBuilder::new()
+    let mut state = SessionStateBuilder::new()
         .with_config(config())
         .with_expr_planners(vec![
             Arc::new(Truth),
@@ -263,7 +314,10 @@ fn common() -> SessionState {
         ])
         .with_analyzer_rules(analyzer())
         .with_optimizer_rules(rules())
-        .build()
+        .build();
+    // The zone is one that there is.
+    zone::set(&mut state, zones::DEFAULT).ok();
+    state
 }
 
 /// DataFusion's analyzer, and what is to be said once types are known.
@@ -286,6 +340,7 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
 fn aggregates() -> Vec<Arc<AggregateUDF>> {
     let mut all = SessionStateDefaults::default_aggregate_functions();
     all.push(single_value());
+    all.push(avg_udaf());
     all
 }
 

@@ -3,7 +3,7 @@
 use crate::error::syntax;
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::ops::Range;
 
 /// A statement of a script.
@@ -20,21 +20,19 @@ pub(crate) fn split(script: &str) -> Result<Vec<Statement<'_>>> {
         Tokenizer::new(&GenericDialect {}, script).tokenize_with_location().map_err(|e| syntax(e.into()))?;
     let lines = Lines::of(script);
     let mut statements = Vec::new();
-    let mut first: Option<usize> = None;
-    let mut last = 0;
+    // To find a place costs a walk along its line, so only those of statements are looked for, and not of every token.
+    let mut words: Option<(&TokenWithSpan, &TokenWithSpan)> = None;
+    let bytes = |(first, last): (&TokenWithSpan, &TokenWithSpan)| {
+        lines.offset(first.span.start)..lines.offset(last.span.end)
+    };
     for token in &tokens {
         match token.token {
-            Token::SemiColon => {
-                statements.extend(first.take().map(|start| start..last));
-            }
+            Token::SemiColon => statements.extend(words.take().map(bytes)),
             Token::Whitespace(_) | Token::EOF => {}
-            _ => {
-                first.get_or_insert(lines.offset(token.span.start));
-                last = lines.offset(token.span.end);
-            }
+            _ => words = Some((words.map_or(token, |(first, _)| first), token)),
         }
     }
-    statements.extend(first.map(|start| start..last));
+    statements.extend(words.map(bytes));
     Ok(statements.into_iter().map(|span| Statement { text: &script[span.clone()], span }).collect())
 }
 

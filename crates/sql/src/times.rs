@@ -24,7 +24,7 @@ impl ExprPlanner for Times {
         };
         let date = |kind: &DataType| matches!(kind, DataType::Date32 | DataType::Date64);
         let length = |kind: &DataType| matches!(kind, DataType::Interval(_));
-        let instant = DataType::Timestamp(TimeUnit::Nanosecond, None);
+        let instant = DataType::Timestamp(TimeUnit::Microsecond, None);
         match expr.op {
             BinaryOperator::Multiply if length(&left) && right.is_numeric() => {
                 return Ok(PlannerResult::Planned(times().call(vec![expr.left, expr.right])));

@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArgExpr, FunctionArguments, JoinConstraint, JoinOperator, Select, UnaryOperator, Value,
     ValueWithSpan,
 };
+use whimbrel_plan::interrupted;
 
 /// The operator that makes a number of a condition on its left, and leaves everything else as it is.
 const COUNTED: &str = "counted";
@@ -155,6 +156,7 @@ impl ExprPlanner for Truth {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         use BinaryOperator as B;
+        interrupted()?;
         if matches!(&expr.op, B::Custom(name) if name == COUNTED) {
             return Ok(PlannerResult::Planned(match expr.left.get_type(schema) {
                 Ok(DataType::Boolean) => cast(expr.left, DataType::Int64),

@@ -16,16 +16,18 @@
 
 use crate::multisets;
 use crate::pivots;
+use crate::walk::{walk, walk_mut};
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, DataType, ExactNumberInfo, Expr, Fetch, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, Join, JoinConstraint,
     JoinOperator, LimitClause, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement,
-    TableAlias, TableFactor, TableWithJoins, TimezoneInfo, UnaryOperator, Value, ValueWithSpan, Visit,
-    VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions,
+    TableAlias, TableFactor, TableWithJoins, TimezoneInfo, UnaryOperator, Value, ValueWithSpan, Visitor,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
+mod aggregates;
 mod clock;
 mod fields;
 mod functions;
@@ -38,6 +40,7 @@ mod own;
 mod patterns;
 mod power;
 mod quantified;
+mod recursive;
 mod reuse;
 mod terms;
 mod unpivot;
@@ -53,12 +56,12 @@ pub(crate) use reuse::in_place as aliases_in_place;
 /// # Errors
 /// `Plan` if there are none, and the planner would not notice.
 pub(crate) fn known(statement: &mut Statement) -> Result<()> {
-    done(statement.visit(&mut Words))
+    done(walk_mut(statement, &mut Words))
 }
 
 /// The same for a query that stands in no statement of the parser's.
 pub(crate) fn known_query(query: &mut Query) -> Result<()> {
-    done(query.visit(&mut Words))
+    done(walk_mut(query, &mut Words))
 }
 
 fn done(visited: ControlFlow<String>) -> Result<()> {
@@ -76,6 +79,7 @@ impl VisitorMut for Words {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<String> {
         fetched(query)?;
+        recursive::plain(query);
         all_columns(&mut query.body);
         order::all(query);
         joins(&mut query.body);
@@ -136,7 +140,8 @@ impl VisitorMut for Words {
                 clock::plain(&mut interval.value);
                 terms::plain(expr);
             }
-            Expr::Function(_) => {
+            Expr::Function(call) => {
+                aggregates::plain(call);
                 terms::plain(expr);
                 functions::plain(expr)?;
             }
@@ -144,7 +149,10 @@ impl VisitorMut for Words {
                 type_name(&mut typed.data_type);
                 terms::plain(expr);
             }
-            Expr::InList { .. } | Expr::CompoundFieldAccess { .. } | Expr::Extract { .. } => {
+            Expr::InList { .. }
+            | Expr::CompoundFieldAccess { .. }
+            | Expr::Extract { .. }
+            | Expr::AtTimeZone { .. } => {
                 terms::plain(expr);
             }
             Expr::InSubquery { .. } => quantified::rows(expr),
@@ -321,11 +329,11 @@ fn joins(body: &mut SetExpr) {
 
 /// `select 1 having …`, of no table and without an aggregate, is `select 1 where …`.
 fn having_of_values(select: &mut Select) {
-    if select.from.is_empty() && select.selection.is_none() && !reuse::calls(select) {
+    if select.from.is_empty() && select.selection.is_none() && !reuse::sums_up(select) {
         select.selection = select.having.take();
     }
     let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
-    if select.having.is_some() && !select.from.is_empty() && !grouped && !reuse::calls(select) {
+    if select.having.is_some() && !select.from.is_empty() && !grouped && !reuse::sums_up(select) {
         one_group(select);
     }
 }
@@ -448,7 +456,9 @@ fn type_name(data_type: &mut DataType) {
         // As a text: it is compared and ordered as one, too.
         DataType::Uuid | DataType::JSON | DataType::JSONB => DataType::Text,
         DataType::Dec(size) => DataType::Decimal(*size),
-        DataType::Datetime(_) => DataType::Timestamp(None, TimezoneInfo::None),
+        // Microseconds, unless others are asked for: nanoseconds end in 2262.
+        DataType::Timestamp(None, zone) => DataType::Timestamp(Some(6), *zone),
+        DataType::Datetime(_) => DataType::Timestamp(Some(6), TimezoneInfo::None),
         DataType::Blob(_) | DataType::Varbinary(_) | DataType::Binary(_) => DataType::Bytea,
         DataType::Character(_)
         | DataType::CharacterVarying(_)
@@ -460,9 +470,10 @@ fn type_name(data_type: &mut DataType) {
             "long" => DataType::BigInt(None),
             "uinteger" => DataType::IntUnsigned(None),
             "bpchar" | "name" | "string" => DataType::Text,
-            "timestamp_s" | "timestamp_ms" | "timestamp_us" | "timestamp_ns" => {
-                DataType::Timestamp(None, TimezoneInfo::None)
-            }
+            "timestamp_s" => DataType::Timestamp(Some(0), TimezoneInfo::None),
+            "timestamp_ms" => DataType::Timestamp(Some(3), TimezoneInfo::None),
+            "timestamp_us" => DataType::Timestamp(Some(6), TimezoneInfo::None),
+            "timestamp_ns" => DataType::Timestamp(Some(9), TimezoneInfo::None),
             "hugeint" => DataType::Decimal(ExactNumberInfo::PrecisionAndScale(38, 0)),
             "logical" => DataType::Boolean,
             _ => return,
@@ -517,7 +528,7 @@ pub(crate) fn asks(expr: &Expr) -> bool {
             ControlFlow::Break(())
         }
     }
-    expr.visit(&mut Queries).is_break()
+    walk(expr, &mut Queries).is_break()
 }
 
 /// The text of a literal.

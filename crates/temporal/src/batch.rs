@@ -4,7 +4,7 @@
 //! `present` is 0) means nothing, whatever its values are, and operators that compute compact first, so an expression
 //! is never evaluated over a row that a filter has taken out.
 
-use crate::key::Key;
+use crate::key::{Key, has_floats};
 use crate::places;
 use crate::time::{INFINITY, Kind, Time};
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, UInt32Array};
@@ -127,7 +127,8 @@ impl Batch {
         });
     }
 
-    /// The rows for which a predicate over the payload is true; the others are marked absent. The batch must be compact.
+    /// The rows for which a predicate over the payload is true; the others are marked absent. The batch must be
+    /// compact.
     pub(crate) fn picked(mut self, predicate: &Arc<dyn PhysicalExpr>) -> Result<Batch> {
         let verdict = predicate.evaluate(&self.rows)?.into_array(self.len())?;
         match verdict.as_boolean_opt() {
@@ -173,6 +174,15 @@ impl Batch {
         let key = Arc::new(Key::of(&self.rows, columns)?);
         self.key = Some(key.clone());
         Ok(key)
+    }
+
+    /// All columns as a key by which a row is found again, see [`Key::exact`]. The batch must be compact.
+    pub(crate) fn identity(&mut self) -> Result<Arc<Key>> {
+        let all: Vec<usize> = (0..self.rows.num_columns()).collect();
+        match self.rows.columns().iter().any(|column| has_floats(column.data_type())) {
+            true => Ok(Arc::new(Key::exact(&self.rows, &all)?)),
+            false => self.key(&all),
+        }
     }
 
     /// The columns of the key that the batch carries.

@@ -1,10 +1,12 @@
 //! Tables to streams: reads the times of rows, deals with disorder, and punctuates.
 //!
-//! Invariants: `high` is the latest time seen in the input, `frontier` the time before which nothing will be handed out
-//! any more: the larger of `high - reorder_latency` and the last punctuation. Whether a row is late depends on the rows
-//! before it and not on how they were cut into tables. Rows that are in order already pass through as they are: their
-//! time column becomes the sync column (trill.txt §7.2.1).
+//! Invariants: `high` is the latest time seen in the input, `frontier` the time before which nothing will be handed
+//! out any more: the larger of `high - reorder_latency` and the last punctuation. Whether a row is late depends on the
+//! rows before it and not on how they were cut into tables. Rows that are in order already pass through as they are:
+//! their time column becomes the sync column (trill.txt §7.2.1). No row at an end of time, and no end edge without its
+//! start edge (`edges`), is handed out.
 
+mod edges;
 mod order;
 mod reorder;
 mod saved;
@@ -19,7 +21,8 @@ use crate::time::{BEGINNING, INFINITY, Time, unit_of};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
-use datafusion::common::Result;
+use datafusion::common::{Result, exec_err};
+use edges::OpenEdges;
 use reorder::Reorder;
 use std::sync::Arc;
 use times::{Times, ticks};
@@ -41,6 +44,8 @@ pub struct Ingress {
     rows_since: usize,
     rows_read: u64,
     reorder: Reorder,
+    /// The start edges that were handed out, where rows come as edges.
+    edges: OpenEdges,
     dropped: u64,
     late: Vec<RecordBatch>,
     /// Whether the input is known to be in order.
@@ -70,6 +75,7 @@ impl Ingress {
             rows_since: 0,
             rows_read: 0,
             reorder: Reorder::default(),
+            edges: OpenEdges::default(),
             dropped: 0,
             late: Vec::new(),
             ordered: false,
@@ -100,8 +106,8 @@ impl Ingress {
     /// Takes in the next rows.
     ///
     /// # Errors
-    /// `Execution` if a time is null, a lifetime is empty, or a row is late and the policy is to raise; the message names
-    /// the row by its number in the whole input.
+    /// `Execution` if a time is null, a lifetime is empty, or a row is late and the policy is to raise; the message
+    /// names the row by its number in the whole input.
     pub fn push(&mut self, table: RecordBatch, out: &mut Vec<Message>) -> Result<()> {
         let TimeColumns::Edges { start, kind, .. } = self.time else {
             return self.segment(&table, out);
@@ -127,10 +133,12 @@ impl Ingress {
         }
         let times = self.time.read(table, self.rows_read)?;
         let rows = table.project(&self.payload)?;
+        let sorted = self.ordered || times.sync.is_sorted();
+        self.check_instants(&times.sync, sorted)?;
         let in_order = self.options.reorder_latency == 0
             && self.reorder.is_idle()
             && times.sync[0] >= self.frontier
-            && (self.ordered || times.sync.is_sorted());
+            && sorted;
         if in_order {
             self.pass(times, rows, out)?;
         } else {
@@ -141,17 +149,41 @@ impl Ingress {
         Ok(())
     }
 
+    /// Refuses rows at the ends of time, which stand for rows that were always there and for the end of the stream.
+    fn check_instants(&self, sync: &[Time], sorted: bool) -> Result<()> {
+        // A point ends a tick later.
+        let last = INFINITY - if matches!(self.time, TimeColumns::Point { .. }) { 2 } else { 1 };
+        let is_instant = |time: Time| time > BEGINNING && time <= last;
+        let all = match sorted {
+            true => sync.first().into_iter().chain(sync.last()).all(|&time| is_instant(time)),
+            false => sync.iter().fold(true, |all, &time| all & is_instant(time)),
+        };
+        match sync.iter().position(|&time| !all && !is_instant(time)) {
+            None => Ok(()),
+            Some(row) => exec_err!(
+                "row {} has the time {} in column `{}`, which is at the end of all time; times go from {} to {last} ticks, \
+                 leave other rows out",
+                self.rows_read + row as u64,
+                sync[row],
+                self.input.field(self.time.start()).name(),
+                BEGINNING + 1
+            ),
+        }
+    }
+
     /// Rows in order: no copy.
     fn pass(&mut self, times: Times, rows: RecordBatch, out: &mut Vec<Message>) -> Result<()> {
         let last = times.sync[times.sync.len() - 1];
         self.high = last;
         self.frontier = last;
-        self.hand_out(Batch::new(times.sync, times.other, rows), out);
-        Ok(())
+        self.hand_out(Batch::new(times.sync, times.other, rows), out)
     }
 
     /// Hands rows out, cut where a punctuation belongs between them or a batch is full.
-    fn hand_out(&mut self, batch: Batch, out: &mut Vec<Message>) {
+    fn hand_out(&mut self, batch: Batch, out: &mut Vec<Message>) -> Result<()> {
+        if matches!(self.time, TimeColumns::Edges { .. }) {
+            self.edges.pass(&batch, self.unit)?;
+        }
         let mut at = 0;
         while at < batch.len() {
             if let Some(time) = self.punctuation_before(batch.sync[at]) {
@@ -172,6 +204,7 @@ impl Ingress {
                 }
             }
         }
+        Ok(())
     }
 
     /// How many of these rows fit into one batch without a punctuation among them.
@@ -198,10 +231,7 @@ impl Ingress {
     }
 
     fn flush_rows(&mut self, out: &mut Vec<Message>) -> Result<()> {
-        if let Some(batch) = self.reorder.take()? {
-            self.hand_out(batch, out);
-        }
-        Ok(())
+        self.reorder.take()?.map_or(Ok(()), |batch| self.hand_out(batch, out))
     }
 
     /// Says that nothing before `time` will come, and punctuates; if time has come further already, there.
@@ -222,7 +252,8 @@ impl Ingress {
         Ok(())
     }
 
-    /// Lets go of what is known to be complete, and punctuates there: for a source that has nothing more to say for now.
+    /// Lets go of what is known to be complete, and punctuates there: for a source that has nothing more to say for
+    /// now.
     ///
     /// # Errors
     /// As [`advance`](Ingress::advance).

@@ -1,15 +1,21 @@
 //! The grouping key of a batch: computed once from some of its columns, with its hashes, and carried along.
 //!
 //! Invariants: two rows of any two batches of a stream have equal key values (words and nulls, or bytes) exactly if
-//! their key columns are equal, nulls being equal to nulls; the hash depends on the value only, not on the batch,
-//! process or machine, so that it can decide to which shard a row goes.
+//! their key columns are equal, nulls being equal to nulls, -0.0 to 0.0 and every NaN to every other; the hash depends
+//! on the value only, not on the batch, process or machine, so that it can decide to which shard a row goes.
+//!
+//! Where a row has to be found again, as the start edge of an end edge, its columns are told apart to the bit
+//! ([`Key::exact`]): floats that are equal are still not the same row.
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BinaryArray, RecordBatch, make_array};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Float16Type, Float32Type, Float64Type, Int64Type, UInt64Type,
+};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::Result;
+use half::f16;
 use std::sync::{Arc, OnceLock};
 
 /// The values of a key, in one of three physical forms.
@@ -54,6 +60,58 @@ pub(crate) fn is_word(types: &[DataType]) -> bool {
                 | Duration(_)
         ),
         _ => false,
+    }
+}
+
+/// Whether there are floats in values of this type.
+pub(crate) fn has_floats(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Float16 | Float32 | Float64 => true,
+        List(item) | LargeList(item) | ListView(item) | LargeListView(item) | FixedSizeList(item, _) => {
+            has_floats(item.data_type())
+        }
+        Map(entries, _) => has_floats(entries.data_type()),
+        Struct(fields) => fields.iter().any(|field| has_floats(field.data_type())),
+        Union(fields, _) => fields.iter().any(|(_, field)| has_floats(field.data_type())),
+        Dictionary(_, values) => has_floats(values),
+        RunEndEncoded(_, values) => has_floats(values.data_type()),
+        _ => false,
+    }
+}
+
+/// The column with equal floats made the same: every -0.0 is 0.0, and every NaN one and the same.
+pub(crate) fn with_equal_floats(array: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match array.data_type() {
+        DataType::Float16 => equal_floats::<Float16Type>(array, f16::NAN, f16::ZERO, |f| f.is_nan()),
+        DataType::Float32 => equal_floats::<Float32Type>(array, f32::NAN, 0.0, f32::is_nan),
+        DataType::Float64 => equal_floats::<Float64Type>(array, f64::NAN, 0.0, f64::is_nan),
+        other if has_floats(other) => {
+            let data = array.to_data();
+            let part = |part: &ArrayData| Ok(with_equal_floats(&make_array(part.clone()))?.to_data());
+            let parts = data.child_data().iter().map(part).collect::<Result<_>>()?;
+            make_array(data.into_builder().child_data(parts).build()?)
+        }
+        _ => array.clone(),
+    })
+}
+
+fn equal_floats<T: ArrowPrimitiveType>(
+    array: &ArrayRef,
+    nan: T::Native,
+    zero: T::Native,
+    is_nan: impl Fn(T::Native) -> bool,
+) -> ArrayRef {
+    let floats = array.as_primitive::<T>();
+    // Of either zero: a null that is one stays one.
+    let is_zero = |float: T::Native| float == zero;
+    match floats.values().iter().fold(false, |any, &float| any | is_nan(float) | is_zero(float)) {
+        false => array.clone(),
+        true => Arc::new(floats.unary::<_, T>(|float| match () {
+            () if is_nan(float) => nan,
+            () if is_zero(float) => zero,
+            () => float,
+        })),
     }
 }
 
@@ -146,11 +204,23 @@ fn fold(word: u64) -> u64 {
 
 impl Key {
     /// The key made of these columns of a batch.
+    ///
+    /// # Errors
+    /// `ArrowError` if a column's type has no equality.
     pub fn of(rows: &RecordBatch, columns: &[usize]) -> Result<Key> {
-        let arrays: Vec<ArrayRef> = columns.iter().map(|&c| rows.column(c).clone()).collect();
+        let arrays = columns.iter().map(|&c| with_equal_floats(rows.column(c))).collect::<Result<_>>()?;
+        Key::made(columns, arrays, rows.num_rows())
+    }
+
+    /// The same, but two floats are equal only if their bits are.
+    pub(crate) fn exact(rows: &RecordBatch, columns: &[usize]) -> Result<Key> {
+        Key::made(columns, columns.iter().map(|&c| rows.column(c).clone()).collect(), rows.num_rows())
+    }
+
+    fn made(columns: &[usize], arrays: Vec<ArrayRef>, rows: usize) -> Result<Key> {
         let types: Vec<DataType> = arrays.iter().map(|a| a.data_type().clone()).collect();
         let values = if arrays.is_empty() {
-            KeyValues::Unit(rows.num_rows())
+            KeyValues::Unit(rows)
         } else if is_word(&types) {
             KeyValues::Words(words_of(&arrays[0])?, arrays[0].nulls().filter(|n| n.null_count() > 0).cloned())
         } else {
@@ -210,13 +280,5 @@ impl Key {
             let _ = hashes.set(all[offset..offset + len].to_vec());
         }
         Key { columns: self.columns.clone(), values, hashes }
-    }
-}
-
-/// The bytes of a fixed-width or variable column as a binary array (a view of rows for sets and extremes).
-pub(crate) fn binary_of(array: &ArrayRef) -> Result<BinaryArray> {
-    match array.data_type() {
-        DataType::Binary => Ok(array.as_binary::<i32>().clone()),
-        _ => encode_rows(std::slice::from_ref(array)),
     }
 }

@@ -3,13 +3,13 @@
 //! Aggregates are written over these four forms instead of over forty types: `i64` (signed integers and times),
 //! `u64`, `f64`, `i128` (decimals), and order-preserving bytes for all else.
 
-use crate::key::{binary_of, decode_rows, words_of};
+use crate::key::{decode_rows, encode_rows, with_equal_floats, words_of};
 use arrow::array::NullBufferBuilder;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, PrimitiveArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{Result, exec_err, internal_err};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -58,6 +58,10 @@ pub(crate) trait Value: Clone + Debug + Send + Serialize + DeserializeOwned + 's
     fn column(array: &ArrayRef) -> Result<Self::Column>;
     fn get(column: &Self::Column, row: usize) -> Self;
     fn ordered(&self) -> Self::Ordered;
+    /// The same, but values that differ in any bit differ here too: -0.0 is not 0.0.
+    fn exact(&self) -> Self::Ordered {
+        self.ordered()
+    }
     fn from_ordered(ordered: &Self::Ordered) -> Self;
     /// The column of type `to` with these values.
     fn array(values: Vec<Self>, nulls: Option<NullBuffer>, to: &DataType) -> Result<ArrayRef>;
@@ -143,8 +147,11 @@ impl Value for f64 {
         column[row]
     }
     fn ordered(&self) -> i64 {
-        // -0.0 is 0.0: SQL's equality, which grouping and DISTINCT use.
-        let bits = (self + 0.0).to_bits() as i64;
+        // -0.0 is 0.0, and every NaN is the same, above all numbers: SQL's equality, which grouping and DISTINCT use.
+        if self.is_nan() { f64::NAN.exact() } else { (self + 0.0).exact() }
+    }
+    fn exact(&self) -> i64 {
+        let bits = self.to_bits() as i64;
         bits ^ (((bits >> 63) as u64) >> 1) as i64
     }
     fn from_ordered(ordered: &i64) -> f64 {
@@ -221,10 +228,7 @@ impl Value for Bytes {
     type Ordered = Bytes;
 
     fn column(array: &ArrayRef) -> Result<Self::Column> {
-        Ok(ByteColumn(match array.data_type() {
-            DataType::Binary => crate::key::encode_rows(std::slice::from_ref(array))?,
-            _ => binary_of(array)?,
-        }))
+        Ok(ByteColumn(encode_rows(&[with_equal_floats(array)?])?))
     }
     fn get(column: &Self::Column, row: usize) -> Bytes {
         column.0.value(row).into()
@@ -237,7 +241,7 @@ impl Value for Bytes {
     }
     fn array(values: Vec<Bytes>, nulls: Option<NullBuffer>, to: &DataType) -> Result<ArrayRef> {
         // Nulls are part of the encoding, except where the state has no value at all.
-        let null = crate::key::encode_rows(&[arrow::array::new_null_array(to, 1)])?;
+        let null = encode_rows(&[arrow::array::new_null_array(to, 1)])?;
         let mut bytes = BinaryBuilder::new();
         for (i, value) in values.iter().enumerate() {
             match nulls.as_ref().is_none_or(|n| n.is_valid(i)) {
@@ -287,6 +291,8 @@ pub struct Column {
     values: Values,
     nulls: NullBufferBuilder,
     to: DataType,
+    /// Why the column cannot be made, if one of its values was refused.
+    refused: Option<&'static str>,
 }
 
 impl Column {
@@ -299,7 +305,7 @@ impl Column {
             Form::Decimal => Values::Decimal(Vec::new()),
             Form::Bytes => Values::Bytes(Vec::new()),
         };
-        Column { values, nulls: NullBufferBuilder::new(0), to }
+        Column { values, nulls: NullBufferBuilder::new(0), to, refused: None }
     }
 
     /// Appends values of the column's form.
@@ -308,6 +314,11 @@ impl Column {
         if let Some(values) = V::of_mut(&mut self.values) {
             values.extend(added);
         }
+    }
+
+    /// Refuses the column because of one of its values: [`finish`](Column::finish) fails then.
+    pub(crate) fn refuse(&mut self, why: &'static str) {
+        self.refused = Some(why);
     }
 
     /// Appends values of the column's form, or nulls.
@@ -346,8 +357,11 @@ impl Column {
     /// The array; the column is empty again, with room for as much as before.
     ///
     /// # Errors
-    /// `ArrowError` if a value does not fit the type.
+    /// `ArrowError` if a value does not fit the type; `Execution` if one was [refused](Column::refuse).
     pub fn finish(&mut self) -> Result<ArrayRef> {
+        if let Some(why) = self.refused.take() {
+            return exec_err!("{why}");
+        }
         let nulls = self.nulls.finish();
         match &mut self.values {
             Values::Int(values) => i64::array(copy_out(values), nulls, &self.to),

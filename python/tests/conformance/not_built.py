@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 OPERATORS = {
-    "chop": "chop",
     "stitch": "stitch",
     "extend": "extend_lifetime",
     "extend_lifetime": "extend_lifetime",

@@ -2,7 +2,11 @@
 
 A payload that is a dict has its fields as columns, any other is the column `value`. Expressions of a case are
 Python; they become lambdas, which the product traces or runs as black boxes. Where an operator needs columns
-besides the payload (keys), they are added before it and dropped after it.
+besides the payload (keys), they are added before it and dropped after it. A payload of several values in an
+order has them as the columns `_0`, `_1`, ...
+
+Every field of an operator is read, or the case is refused: where one is passed over, a case passes or fails
+by luck.
 """
 
 from __future__ import annotations
@@ -15,6 +19,67 @@ from typing import Any
 import whimbrel as wb
 
 SCALAR = "value"
+
+
+class UnknownFieldError(Exception):
+    """A case has a field, or a word in one, that the runner does not know."""
+
+
+class Fields:
+    """The fields of one part of a case, and which of them have been read."""
+
+    def __init__(self, of: dict[str, Any], what: str) -> None:
+        self._of, self._what = of, what
+        self._read: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Read a field that may be left out."""
+        self._read.add(name)
+        return self._of.get(name, default)
+
+    def __getitem__(self, name: str) -> Any:
+        self._read.add(name)
+        return self._of[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._of
+
+    def first(self, *names: str) -> Any:
+        """Read the one of these names that is there; they mean the same."""
+        given = [name for name in names if name in self]
+        if len(given) != 1:
+            raise UnknownFieldError(f"{self._what} has {given or 'none'} of {names}, and needs one")
+        return self[given[0]]
+
+    def word(self, name: str, default: str, *known: str) -> str:
+        """Read a word that is one of a few."""
+        value = self.get(name, default)
+        if value not in known:
+            raise UnknownFieldError(f"the runner does not know {name} {value!r} of {self._what}")
+        return str(value)
+
+    def unread(self) -> dict[str, Any]:
+        """List the fields that have not been read."""
+        return {name: value for name, value in self._of.items() if name not in self._read}
+
+    def all_read(self) -> None:
+        """Refuse what has not been read."""
+        for name in self.unread():
+            raise UnknownFieldError(f"the runner does not know the field {name!r} of {self._what}")
+
+
+class Items(tuple[str, ...]):
+    """The columns of a payload that is several values in an order."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def of(count: int) -> Items:
+        """Name so many columns."""
+        return Items(f"_{i}" for i in range(count))
+
+    def __repr__(self) -> str:
+        return f"Items({tuple(self)!r})"
 
 
 @dataclass(frozen=True)
@@ -48,7 +113,9 @@ class Side:
 
 
 def payload_of(row: Any, fields: tuple[str, ...] | None, prefix: str = "") -> Any:
-    """Give the payload in a row: a value, or something that is used like a dict."""
+    """Give the payload in a row: a value, several, or something that is used like a dict."""
+    if isinstance(fields, Items):
+        return tuple(row[prefix + name] for name in fields)
     return row[prefix + SCALAR] if fields is None else Side(row, prefix, fields)
 
 
@@ -60,7 +127,8 @@ def function(source: str, **bind: str) -> Callable[..., Any]:
     """
     names, values = ", ".join(bind), ", ".join(bind.values())
     takes = "row, s" if "s" in bind else "row"
-    made = eval(f"lambda {takes}: (lambda {names}: ({source}))({values})", {"payload_of": payload_of})
+    known = {"payload_of": payload_of, "Items": Items}
+    made = eval(f"lambda {takes}: (lambda {names}: ({source}))({values})", known)
     made.__name__ = source
     return made
 
@@ -76,6 +144,8 @@ def shape(source: str, **known: tuple[str, ...] | None) -> tuple[str, ...] | Non
 
 
 def _shape(node: ast.expr, known: dict[str, tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return Items.of(len(node.elts))
     if isinstance(node, ast.Dict):
         return tuple(ast.literal_eval(key) for key in node.keys if key is not None)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
@@ -93,6 +163,8 @@ def select(stream: wb.Stream, source: str, fields: tuple[str, ...] | None, **bin
     made = function(source, **bind)
     if fields is None:
         return Node(stream.select(value=made), None)
+    if isinstance(fields, Items):
+        return Node(stream.select(function(f"dict(zip({tuple(fields)!r}, {source}))", **bind)), fields)
     if ast.parse(source, mode="eval").body.__class__ is ast.Name:
         made = function(f"dict({source})", **bind)
     return Node(stream.select(made), fields)
@@ -102,10 +174,10 @@ def apply(pipeline: Any, inputs: dict[str, Node]) -> Node:
     """Build a pipeline over named inputs."""
     if isinstance(pipeline, str):
         return inputs[pipeline]
-    return _OPERATORS[pipeline["op"]](pipeline, inputs)
-
-
-_STRUCTURE = {"op", "src", "srcs", "left", "right", "left_key", "right_key", "key", "apply", "agg", "of"}
+    fields = Fields(pipeline, pipeline["op"])
+    node = _OPERATORS[fields["op"]](fields, inputs)
+    fields.all_read()
+    return node
 
 
 def _names(source: str) -> set[str]:
@@ -113,32 +185,26 @@ def _names(source: str) -> set[str]:
     return {name.id for name in ast.walk(ast.parse(source)) if isinstance(name, ast.Name)}
 
 
-def _expression(node: dict[str, Any], *uses: str) -> str:
-    """Find the one expression of an operator; with `uses`, the one that uses exactly these of `l` and `r`."""
-    given = [value for name, value in node.items() if name not in _STRUCTURE and isinstance(value, str)]
-    return next(value for value in given if not uses or _names(value) & {"l", "r"} == set(uses))
-
-
-def _source(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+def _source(node: Fields, inputs: dict[str, Node]) -> Node:
     return apply(node["src"], inputs)
 
 
-def _where(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+def _where(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
-    return replace(source, stream=source.stream.where(function(_expression(node), e=from_row(source.fields))))
+    return replace(source, stream=source.stream.where(function(node["expr"], e=from_row(source.fields))))
 
 
-def _select(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
-    source, expression = _source(node, inputs), _expression(node)
+def _select(node: Fields, inputs: dict[str, Node]) -> Node:
+    source, expression = _source(node, inputs), node["expr"]
     bind = {"e": from_row(source.fields)}
     if "s" in _names(expression):
         bind["s"] = "s"
     return select(source.stream, expression, shape(expression, e=source.fields), **bind)
 
 
-def _select_many(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+def _select_many(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
-    lists = function(f"list({_expression(node)})", e=from_row(source.fields))
+    lists = function(f"list({node['expr']})", e=from_row(source.fields))
     many = source.stream.select_many(lists, "__item")
     item = many.schema["__item"]
     if item.startswith("struct["):
@@ -148,7 +214,7 @@ def _select_many(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
 
 
 def _ticks(value: Any) -> Any:
-    """Read a length: ticks, `"inf"`, or an expression over the start and the end."""
+    """Read a length: ticks, `"inf"`, or an expression over the start `s` and the end `e`."""
     if value == "inf":
         return float("inf")
     if isinstance(value, str):
@@ -156,13 +222,23 @@ def _ticks(value: Any) -> Any:
     return value
 
 
-def _alter_lifetime(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+def _alter_lifetime(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
     start, duration = _ticks(node.get("start")), _ticks(node.get("duration"))
     return replace(source, stream=source.stream.alter_lifetime(start, duration))
 
 
-def _shift(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+def _alter_duration(node: Fields, inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    return replace(source, stream=source.stream.alter_duration(_ticks(node.first("duration", "expr"))))
+
+
+def _chop(node: Fields, inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    return replace(source, stream=source.stream.chop(node["period"], offset=node.get("offset", 0)))
+
+
+def _shift(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
     by = node["by"]
     moved = (
@@ -171,7 +247,7 @@ def _shift(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
     return replace(source, stream=moved)
 
 
-def _hopping(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+def _hopping(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
     size = node["size"]
     hop, offset = node.get("period", size), node.get("offset", 0)
@@ -189,25 +265,23 @@ def _hopping(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
     return replace(source, stream=snapped.drop("__lasts"))
 
 
-def _session(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+def _session(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
     stream = source.stream.session(node["timeout"], max_duration=node.get("max_duration"))
     return replace(source, stream=stream)
 
 
-def _clip(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+def _clip(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
-    return replace(
-        source, stream=source.stream.clip(next(value for value in node.values() if isinstance(value, int)))
-    )
+    return replace(source, stream=source.stream.clip(node.first("limit", "duration")))
 
 
-def _point_at_end(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+def _point_at_end(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
     return replace(source, stream=source.stream.point_at_end())
 
 
-def _distinct(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+def _distinct(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
     if "of" in node:
         source = select(
@@ -230,28 +304,33 @@ _AGGREGATES: dict[str, Callable[..., wb.Aggregate]] = {
 }
 
 
-def _aggregate_of(spec: dict[str, Any], source: Node) -> wb.Aggregate:
+def _aggregate_of(spec: Fields, source: Node) -> wb.Aggregate:
     row = from_row(source.fields)
-    condition = spec.get("where", spec.get("filter"))
+    condition = spec.first("where", "filter") if "where" in spec or "filter" in spec else None
     where = None if condition is None else function(condition, e=row)
-    if spec["agg"] == "count":
+    name, of = spec["agg"], spec.get("of", "e")
+    if name == "count":
         return wb.count(where=where)
-    return _AGGREGATES[spec["agg"]](function(spec.get("of", "e"), e=row), where=where)
+    return _AGGREGATES[name](function(of, e=row), where=where)
 
 
-def _aggregate(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+def _aggregate(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
-    specs = next((value for value in node.values() if isinstance(value, list)), None)
-    if specs is None:
+    if "aggs" not in node:
         return Node(source.stream.aggregate(value=_aggregate_of(node, source)), None)
-    results = {f"a{i}": _aggregate_of(spec, source) for i, spec in enumerate(specs)}
+    results: dict[str, wb.Aggregate] = {}
+    for name, given in zip(Items.of(len(node["aggs"])), node["aggs"], strict=True):
+        spec = Fields(given, "an aggregate")
+        results[name] = _aggregate_of(spec, source)
+        spec.all_read()
+    columns = Items(results)
     merged = source.stream.aggregate(**results)
-    a = "(" + "".join(f"row['a{i}']," for i in range(len(results))) + ")"
-    result = _expression(node)
-    return select(merged, result, shape(result), a=a)
+    if "result" not in node:
+        return Node(merged, columns)
+    return select(merged, node["result"], shape(node["result"], a=columns), a=from_row(columns))
 
 
-def _group_apply(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+def _group_apply(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
     depth = sum(name.startswith("__k") for name in source.stream.columns)
     keys, key_code = _keys(node["key"], source, f"__k{depth}_")
@@ -278,13 +357,13 @@ def _keys(source: str, node: Node, prefix: str) -> tuple[dict[str, Any], str]:
     fields = shape(source, e=node.fields)
     if fields is None:
         return {f"{prefix}0": function(source, e=row)}, f"row[{prefix + '0'!r}]"
-    keys = {f"{prefix}{f}": function(f"({source})[{f!r}]", e=row) for f in fields}
+    places = range(len(fields)) if isinstance(fields, Items) else fields
+    parts = [f"({source})[{place!r}]" for place in places]
+    keys = {prefix + f: function(part, e=row) for f, part in zip(fields, parts, strict=True)}
     return keys, from_row(fields, prefix)
 
 
-def _pair(
-    node: dict[str, Any], inputs: dict[str, Node], *, prefixed: bool
-) -> tuple[Node, Node, list[str] | None]:
+def _pair(node: Fields, inputs: dict[str, Node], *, prefixed: bool) -> tuple[Node, Node, list[str] | None]:
     """Give both sides with their keys as columns, and, if wanted, their payloads under prefixes."""
     left, right = apply(node["left"], inputs), apply(node["right"], inputs)
     left_key, right_key = node.get("left_key"), node.get("right_key")
@@ -299,7 +378,7 @@ def _pair(
     return replace(left, stream=made[0][0]), replace(right, stream=made[1][0]), on
 
 
-def _join(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+def _join(node: Fields, inputs: dict[str, Node]) -> Node:
     left, right, on = _pair(node, inputs, prefixed=True)
     joined = left.stream.join(right.stream, how="cross") if on is None else left.stream.join(right.stream, on)
     return _result(node["result"], joined, left, right)
@@ -310,22 +389,41 @@ def _result(source: str, joined: wb.Stream, left: Node, right: Node) -> Node:
     return select(joined, source, fields, l=from_row(left.fields, "l_"), r=from_row(right.fields, "r_"))
 
 
-def _outer_join(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
-    """Left and full outer joins: what has no partner is computed by an expression of its own."""
+def _outer_join(node: Fields, inputs: dict[str, Node]) -> Node:
+    """
+    Left and full outer joins: what has no partner is computed by an expression of its own.
+
+    Expressions are told apart by the sides that they use; `post` is computed of all that comes out.
+    """
     left, right, on = _pair(node, inputs, prefixed=True)
-    parts = [_result(_expression(node, "l", "r"), left.stream.join(right.stream, on), left, right)]
-    sides = [("l", left, right)] + ([("r", right, left)] if node["op"].startswith("full") else [])
+    full = node["op"].startswith("full")
+    post = node.get("post")
+    both = _of_sides(node, "l", "r")
+    parts = [_result(both, left.stream.join(right.stream, on), left, right)]
+    sides = [("l", left, right)] + ([("r", right, left)] if full else [])
     for name, kept, other in sides:
-        source, lonely = _expression(node, name), kept.stream.where_not_exists(other.stream, on)
+        source, lonely = _of_sides(node, name), kept.stream.where_not_exists(other.stream, on)
         made = shape(source, **{name: kept.fields})
         parts.append(select(lonely, source, made, **{name: from_row(kept.fields, name + "_")}))
-    return replace(parts[0], stream=parts[0].stream.union(*(part.stream for part in parts[1:])))
+    joined = replace(parts[0], stream=parts[0].stream.union(*(part.stream for part in parts[1:])))
+    if post is None:
+        return joined
+    return select(joined.stream, post, shape(post, e=joined.fields), e=from_row(joined.fields))
 
 
-def _narrowed(name: str) -> Callable[[dict[str, Any], dict[str, Node]], Node]:
+def _of_sides(node: Fields, *uses: str) -> str:
+    """Find the one expression that uses exactly these of the sides `l` and `r`."""
+    given = {name: value for name, value in node.unread().items() if isinstance(value, str)}
+    found = [name for name, source in given.items() if _names(source) & {"l", "r"} == set(uses)]
+    if len(found) != 1:
+        raise UnknownFieldError(f"{node['op']} has {len(found)} expressions over {' and '.join(uses)}")
+    return str(node[found[0]])
+
+
+def _narrowed(name: str) -> Callable[[Fields, dict[str, Node]], Node]:
     """Operators that keep rows of the left side for as long as the right side lets them."""
 
-    def narrow(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
+    def narrow(node: Fields, inputs: dict[str, Node]) -> Node:
         left, right, on = _pair(node, inputs, prefixed=False)
         stream = getattr(left.stream, name)(right.stream, on=on)
         return replace(left, stream=stream.drop(*on) if on else stream)
@@ -333,17 +431,17 @@ def _narrowed(name: str) -> Callable[[dict[str, Any], dict[str, Node]], Node]:
     return narrow
 
 
-def _union(node: dict[str, Any], inputs: dict[str, Node]) -> Node:
-    sides = node.get("srcs") or [node["left"], node["right"]]
+def _union(node: Fields, inputs: dict[str, Node]) -> Node:
+    sides = node["srcs"] if "srcs" in node else [node["left"], node["right"]]
     first, *rest = [apply(side, inputs) for side in sides]
     return replace(first, stream=first.stream.union(*(side.stream for side in rest)))
 
 
-_OPERATORS: dict[str, Callable[[dict[str, Any], dict[str, Node]], Node]] = {
+_OPERATORS: dict[str, Callable[[Fields, dict[str, Node]], Node]] = {
     "where": _where,
     "select": _select,
     "select_many": _select_many,
-    "alter_duration": _alter_lifetime,
+    "alter_duration": _alter_duration,
     "alter_lifetime": _alter_lifetime,
     "shift": _shift,
     "hopping_lifetime": _hopping,
@@ -351,6 +449,7 @@ _OPERATORS: dict[str, Callable[[dict[str, Any], dict[str, Node]], Node]] = {
     "tumbling_lifetime": _hopping,
     "tumbling": _hopping,
     "session": _session,
+    "chop": _chop,
     "clip": _clip,
     "clip_constant": _clip,
     "clip_const": _clip,

@@ -14,9 +14,13 @@ import whimbrel as wb
 
 from . import equality, not_built, pipeline
 from .equality import Said
+from .pipeline import Fields, Items, UnknownFieldError
 
 _DISORDER = {"throw": "raise", "adjust": "adjust", "drop": "drop"}
 _ON_COMPLETED = {"end_of_stream": "end_of_stream", "flush": "flush", "none": "nothing"}
+# When Trill hands out batches that are not full: no answer depends on it.
+_FLUSH = ("none", "on_punctuation", "on_low_watermark", "on_batch_boundary")
+_KINDS = ("interval", "start", "end", "punctuation", "low_watermark")
 
 
 def test_case(case: dict[str, Any]) -> None:
@@ -26,9 +30,52 @@ def test_case(case: dict[str, Any]) -> None:
     unknown = pipeline.known(case["pipeline"])
     if unknown is not None:
         pytest.fail(f"the runner does not know {unknown}")
+    check(case)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wb.UntracedLambdaWarning)
         _COMPARE[case["compare"]](case)
+
+
+def check(case: dict[str, Any]) -> None:
+    """Refuse fields and words that the runner does not know; those of the pipeline are read one by one."""
+    fields = Fields(case, "a case")
+    for told in ("id", "source", "operator", "description", "tags", "note", "pipeline"):
+        fields.get(told)
+    fields.word("compare", "", *_COMPARE)
+    _ingress(case)
+    _declared(case)
+    for stream in fields["inputs"]:
+        known = Fields(stream, "an input")
+        known["stream"]
+        check_events(known.get("events", []))
+        known.all_read()
+    for step in fields.get("steps", []):
+        known = Fields(step, "a step")
+        known.word("action", "none", "none", "flush", "complete")
+        for events in known.get("feed", {}).values():
+            check_events(events)
+        check_events(known.get("expect") or [])
+        known.all_read()
+    check_events(fields.get("expected") or [])
+    for lifetime in fields.get("expected_logical") or []:
+        known = Fields(lifetime, "an expected lifetime")
+        for name in ("start", "end", "payload", "partition"):
+            known.get(name)
+        known.all_read()
+    fields.get("ingress")
+    fields.get("params")
+    fields.all_read()
+
+
+def check_events(events: list[dict[str, Any]]) -> None:
+    """Refuse events with fields or words that the runner does not know."""
+    for event in events:
+        fields = Fields(event, "an event")
+        kind = fields.word("kind", "", *_KINDS)
+        marks = kind in ("punctuation", "low_watermark")
+        for name in (kind, "partition") if marks else ("start", "end", "payload", "partition"):
+            fields.get(name)
+        fields.all_read()
 
 
 # What the modes mean.
@@ -80,7 +127,10 @@ def steps_exact(case: dict[str, Any]) -> None:
     said: list[Said] = []
     streams = {stream["stream"]: stream.get("events", []) for stream in case["inputs"]}
     lives = {name: wb.live_events(_schema(events), **_ingress(case)) for name, events in streams.items()}
-    nodes: dict[str, Any] = {name: (live, _fields(streams[name])) for name, live in lives.items()}
+    nodes: dict[str, Any] = {
+        name: (_as_declared(case, live, streams[name]), _fields(streams[name]))
+        for name, live in lives.items()
+    }
     result, fields = build(case["pipeline"], nodes)
     with result.subscribe(
         lambda event: said.append(_said(event, fields)), form="events", runtime="library"
@@ -140,7 +190,7 @@ def run(case: dict[str, Any]) -> list[Said]:
     for stream in case["inputs"]:
         given = stream.get("events", [])
         source = wb.from_events([_event(event) for event in given], _schema(given), **_ingress(case))
-        nodes[stream["stream"]] = (source, _fields(given))
+        nodes[stream["stream"]] = (_as_declared(case, source, given), _fields(given))
     result, fields = build(case["pipeline"], nodes)
     if isinstance(case["pipeline"], dict) and case["pipeline"]["op"] == "coalesce":
         return coalesced(result, fields)
@@ -174,13 +224,44 @@ def build(plan: Any, sources: dict[str, tuple[wb.ShardedStream, Any]]) -> tuple[
 
 
 def _ingress(case: dict[str, Any]) -> dict[str, Any]:
-    settings = case["ingress"]
-    return {
-        "disorder": _DISORDER[settings.get("disorder", "throw")],
+    settings = Fields(case["ingress"], "ingress")
+    settings.word("flush", "on_punctuation", *_FLUSH)
+    read = {
+        "disorder": _DISORDER[settings.word("disorder", "throw", *_DISORDER)],
         "reorder_latency": settings.get("reorder_latency", 0),
         "punctuate": settings.get("periodic_punctuation"),
-        "on_completed": _ON_COMPLETED[settings.get("on_completed", "end_of_stream")],
+        "on_completed": _ON_COMPLETED[settings.word("on_completed", "end_of_stream", *_ON_COMPLETED)],
     }
+    settings.all_read()
+    return read
+
+
+def _declared(case: dict[str, Any]) -> Any:
+    """Tell how long all rows of the inputs live, if the case says so; None: it does not."""
+    params = Fields(case.get("params") or {}, "params")
+    # No answer depends on either: nothing that is built asks for rows that start one by one.
+    params.get("declared_simultaneity_free")
+    params.get("batch_size")
+    duration = params.get("declared_constant_duration")
+    params.all_read()
+    return duration
+
+
+def _as_declared(
+    case: dict[str, Any], source: wb.ShardedStream, events: list[dict[str, Any]]
+) -> wb.ShardedStream:
+    """Tell the product what the case declares of the lifetimes, which the events have to keep."""
+    duration = _declared(case)
+    if duration is None:
+        return source
+    for event in events:
+        lives = "inf" if event["kind"] == "start" else None
+        if event["kind"] == "interval":
+            lives = event["end"] - event["start"]
+        if event["kind"] != "punctuation" and lives != duration:
+            raise UnknownFieldError(f"not all rows live {duration}, as is declared: {event}")
+    ticks = float("inf") if duration == "inf" else duration
+    return source.query(lambda q: q.alter_duration(ticks))
 
 
 def _event(event: dict[str, Any]) -> wb.Event:
@@ -230,6 +311,8 @@ def _type(values: list[Any]) -> str | None:
 
 
 def _payload(row: Any, fields: tuple[str, ...] | None) -> Any:
+    if isinstance(fields, Items):
+        return equality.canonical(tuple(row[name] for name in fields))
     payload = row[pipeline.SCALAR] if fields is None else {name: row[name] for name in fields}
     return equality.canonical(payload)
 

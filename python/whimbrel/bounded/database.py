@@ -21,6 +21,7 @@ def open(
     make_indexes: bool = True,
     most_requests: int = 10_000,
     cursor_key: bytes | None = None,
+    conflict_timeout: float = 5.0,
 ) -> Database:
     """
     Open a database; one that is not there yet is made, and is empty.
@@ -42,6 +43,9 @@ def open(
     cursor_key
         32 bytes that cursors are signed with; without it, a key that the store keeps. Servers that share a
         store go on from each other's cursors either way.
+    conflict_timeout
+        For how many seconds a statement is tried again while others write the same rows, before it is a
+        `ConflictError`.
 
     Returns
     -------
@@ -64,7 +68,9 @@ def open(
     Row(text='hello')
     """
     return Database(
-        native.BoundedDatabase.open(fspath(url), executor, make_indexes, most_requests, cursor_key)
+        native.BoundedDatabase.open(
+            fspath(url), executor, make_indexes, most_requests, cursor_key, conflict_timeout
+        )
     )
 
 
@@ -75,6 +81,10 @@ class Repaired(NamedTuple):
     """Entries of indexes that had no row."""
     added: int
     """Entries that were missing."""
+    settled: int
+    """Unique keys that a writer had claimed, which was gone when its row was there."""
+    duplicates: list[str]
+    """Rows that have the same unique key, each with both primary keys: delete one, or change its key."""
 
 
 class Database:
@@ -117,9 +127,9 @@ class Database:
         Parameters
         ----------
         sql
-            A statement, or several without parameters, ended by semicolons.
+            A statement, or several, ended by semicolons.
         *values, **named
-            Values of its parameters.
+            Values of its parameters; of several statements those of the last.
 
         Returns
         -------
@@ -136,7 +146,9 @@ class Database:
         DataError
             If a row violates a constraint: a key, a reference, a cardinality limit.
         UnavailableError
-            If the store is away, or others change the same row all the time.
+            If the store is away; of a write nobody knows whether it was made.
+        ConflictError
+            If others wrote the same rows for longer than ``conflict_timeout``.
         """
         answer = self._native.execute(sql, values, named)
 
@@ -255,9 +267,10 @@ class Database:
 
     def repair(self, writes_take: float = 1.0) -> Repaired:
         """
-        Take away what crashes left in the indexes of a store that writes key by key.
+        Take away what crashes left in the indexes of a store that writes key by key, and name duplicates.
 
-        Reads pass over it, at the price of a request each.
+        Reads pass over what crashes left, at the price of a request each. Rows that have the same unique key
+        are named, not mended: which of them stays, only you know.
 
         Parameters
         ----------
@@ -319,7 +332,9 @@ class Query:
         DataError
             If a row violates a constraint: a key, a reference, a cardinality limit.
         UnavailableError
-            If the store is away, or others change the same row all the time.
+            If the store is away; of a write nobody knows whether it was made.
+        ConflictError
+            If others wrote the same rows for longer than ``conflict_timeout``.
         """
         return _result(self._native.call(values, named, None), self._next(values, named))
 

@@ -2,7 +2,8 @@
 //!
 //! An index can be used as far as its parts, **in their order**, have values: columns that equal something known,
 //! words that are searched for. After these it can give one interval, and the order of what follows. Where no index
-//! fits, one is made up that does: words, equal columns, the interval's column or the columns of the order.
+//! fits, one is made up that does: words, equal columns, the interval's column or the columns of the order, and behind
+//! these the references by which the query goes on, if then the rows themselves are not needed.
 //!
 //! Invariant: a candidate reads no row that its keys do not name; how many these are at most, `schema` says, where
 //! the schema says anything.
@@ -25,6 +26,8 @@ pub(super) struct Known<'a> {
     pub intervals: BTreeMap<usize, Interval>,
     /// The order that would be of use; `None` if none can be.
     pub order: Option<Vec<(usize, KeyOrder)>>,
+    /// Whether rows of different keys come in that order too, by where they stand in an index that gives it.
+    pub merges: bool,
     pub capabilities: Capabilities,
 }
 
@@ -41,6 +44,8 @@ pub(super) struct Candidate {
     pub interval: Option<usize>,
     /// The rows of one key come in the order that was asked for.
     pub ordered: bool,
+    /// And rows of different keys can be merged by where they stand in the index.
+    pub merges: bool,
     /// At most so many rows for each key, as the schema says.
     pub schema: Option<u64>,
     /// The index does not exist yet.
@@ -56,13 +61,46 @@ pub(super) fn candidates(
     for index in known.table.indexes.iter().filter(|index| index.state == IndexState::Ready) {
         found.extend(by_range(known, index, false, needed));
     }
-    for index in new_indexes(known) {
-        let there = |known: &Index| known.parts == index.parts && known.state == IndexState::Ready;
-        if !known.table.indexes.iter().any(there) {
-            found.extend(by_range(known, &index, true, needed));
+    let is_there = |index: &Index| {
+        let same = |known: &&Index| known.parts == index.parts && known.state == IndexState::Ready;
+        known.table.indexes.iter().any(|known| same(&known))
+    };
+    for index in new_indexes(known).iter().filter(|index| !is_there(index)) {
+        found.extend(by_range(known, index, true, needed));
+        if let Some(covering) = covering(known, index, needed).filter(|covering| !is_there(covering)) {
+            found.extend(by_range(known, &covering, true, needed));
         }
     }
     found
+}
+
+/// The most references that are put behind an index.
+const MOST_REFERENCES: usize = 4;
+
+/// An index that is made anyway, with the references behind it by which the query goes on: the rows are not needed
+/// then. Columns that are more than a reference would make every change of them a change of the index.
+fn covering(
+    known: &Known<'_>,
+    index: &Index,
+    needed: &dyn Fn(Option<usize>) -> BTreeSet<usize>,
+) -> Option<Index> {
+    let table = known.table;
+    let words = index.parts.iter().find(|part| part.column().is_none());
+    let search = words.and_then(|words| {
+        known.words.iter().position(|(columns, _)| words.part == Part::Words(columns.clone()))
+    });
+    let there = table.entry_parts(index);
+    let missing: Vec<usize> = needed(search)
+        .into_iter()
+        .filter(|at| !there.iter().any(|part| part.column() == Some(*at)))
+        .collect();
+    let is_reference = |at: &usize| table.foreign_keys.iter().any(|key| key.columns.contains(at));
+    let fits = !missing.is_empty() && missing.len() <= MOST_REFERENCES && missing.iter().all(is_reference);
+    if !fits || known.capabilities.atomicity != Atomicity::Batch {
+        return None;
+    }
+    let parts = index.parts.iter().cloned().chain(missing.into_iter().map(KeyPart::ascending)).collect();
+    Some(Index::new(fresh_name(table, &index.parts), IndexKind::Ordinary, parts))
 }
 
 fn by_unique_key(known: &Known<'_>) -> Vec<Candidate> {
@@ -87,6 +125,7 @@ fn by_unique_key(known: &Known<'_>) -> Vec<Candidate> {
             words: None,
             interval: None,
             ordered: known.order.is_some(),
+            merges: false,
             schema: Some(1),
             new: false,
         })
@@ -127,6 +166,7 @@ fn by_range(
         return None;
     }
     let interval = rest.first().and_then(KeyPart::column).filter(|at| known.intervals.contains_key(at));
+    let interval = interval.filter(|at| goes_on(table, rest, &known.intervals[at]));
     // Rows with a null in a unique key are not told apart by its parts.
     let nulls =
         index.kind == IndexKind::Unique && index.columns().iter().any(|at| table.columns[*at].nullable);
@@ -154,9 +194,20 @@ fn by_range(
         words,
         interval,
         ordered: direction.is_some(),
+        merges: direction.is_some() && known.merges,
         schema,
         new,
     })
+}
+
+/// Whether the next parts are what an interval goes on with, in one direction.
+fn goes_on(table: &Table, parts: &[KeyPart], interval: &Interval) -> bool {
+    let Some((first, next)) = parts.split_first() else { return false };
+    next.len() >= interval.then.len()
+        && interval.then.iter().zip(next).all(|((column, _), part)| {
+            let here = part.column().is_some_and(|at| table.columns[at].name == column.name);
+            here && part.order.descending == first.order.descending
+        })
 }
 
 /// Whether an index has all these columns, exactly.
@@ -216,9 +267,10 @@ fn new_indexes(known: &Known<'_>) -> Vec<Index> {
         if let Some(order) = &known.order {
             shapes.push(ordered(&prefix, order));
         }
-        for at in known.intervals.keys() {
+        for (at, interval) in &known.intervals {
             let mut parts = prefix.clone();
-            parts.push(KeyPart::ascending(*at));
+            let then = interval.then.iter().filter_map(|(column, _)| known.table.column(&column.name).ok());
+            parts.extend(std::iter::once(*at).chain(then).map(KeyPart::ascending));
             shapes.push(parts);
         }
         shapes.push(prefix);

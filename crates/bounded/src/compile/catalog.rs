@@ -222,8 +222,8 @@ fn exprs_of_fetch(
 ) -> datafusion::common::Result<()> {
     fetch.keys.iter().try_for_each(&mut *each)?;
     if let crate::plan::Access::Range { interval: Some(interval), .. } = &fetch.access {
-        let ends = interval.lower.iter().chain(&interval.upper);
-        ends.map(|(expr, _)| expr).try_for_each(each)?;
+        let ends = interval.lower.iter().chain(&interval.upper).map(|(expr, _)| expr);
+        ends.chain(interval.then.iter().map(|(_, expr)| expr)).try_for_each(each)?;
     }
     Ok(())
 }

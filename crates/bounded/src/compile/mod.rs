@@ -1,11 +1,11 @@
 //! The compiler: from a statement to a [`Plan`] with a proven [`Bound`], or to what is missing for one.
 //!
 //! 1. `catalog`: DataFusion's planner makes a `LogicalPlan` of the statement, over our schema;
-//! 2. `block`, `subquery`: trees of joins, and subqueries in expressions, become flat lists of relations and predicates;
-//!    `typed` makes their types fit;
+//! 2. `block`, `subquery`: trees of joins, and subqueries in expressions, become flat lists of relations and
+//!    predicates; `typed` makes their types fit;
 //! 3. `predicates`, `equalities`: what the predicates say that an index can use;
 //! 4. `access`: the ways to one table, and the indexes that would make one;
-//! 5. `turn`, `lists`, `search`: join order, stops and data-stops, the cheapest chain that has a bound;
+//! 5. `turn`, `lists`, `references`, `search`: join order, stops and data-stops, the cheapest chain that has a bound;
 //! 6. here: what stands above the joins (sort, limit, grouping, union), and pages.
 //!
 //! Invariant: compiling looks at the schema and at what the store can do, never at rows. The same statement has the
@@ -16,9 +16,11 @@ mod block;
 mod catalog;
 mod distinct;
 mod equalities;
+mod extreme;
 mod lists;
 mod lowered;
 mod predicates;
+mod references;
 mod search;
 mod subquery;
 mod turn;
@@ -33,14 +35,13 @@ use crate::error::{Error, Result};
 use crate::plan::{Access, Chain, ParameterType, Plan, Source, Step};
 use crate::schema::{Index, Schema, Table};
 use crate::store::Capabilities;
-use crate::text::Parameter;
+use crate::text::{self, Parameter};
 use block::{Block, column, substitute};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::expr::{AggregateFunction, Placeholder};
+use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, ExprSchemable, FetchType, Limit, LogicalPlan, LogicalPlanBuilder, SkipType,
-    SortExpr, Union, Values,
+    Aggregate, Distinct, Expr, FetchType, Limit, LogicalPlan, SkipType, SortExpr, Union, Values,
 };
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -87,12 +88,32 @@ pub(crate) struct DeadEnd {
     pub joined: Vec<String>,
     /// Its columns that equal something known.
     pub equal: Vec<usize>,
+    /// Other relations that could have been next, and their columns that equal something known.
+    pub also: Vec<(Arc<Table>, Vec<usize>)>,
     /// Predicates on it that no key makes true.
     pub residual: Vec<Expr>,
     /// The query's own stop, which could not be used here.
     pub stop: Option<u64>,
     /// Whether the query's order could come from an index of this table.
     pub orderable: bool,
+    /// A reference of its rows that a join follows, and that can be null.
+    pub nullable: Option<Reference>,
+}
+
+/// A column that refers to another table.
+#[derive(Debug, Clone)]
+pub(crate) struct Reference {
+    /// The relation, as the query calls it.
+    pub alias: String,
+    pub table: Arc<Table>,
+    pub column: usize,
+}
+
+impl Reference {
+    /// As the query writes it.
+    pub fn written(&self) -> String {
+        format!("{}.{}", text::written(&self.alias), text::written(&self.table.columns[self.column].name))
+    }
 }
 
 /// What is wanted of a part of a plan.
@@ -155,6 +176,7 @@ impl<'a> Compiler<'a> {
             page: paginate,
             allowed: None,
             parameters: self.parameter_types(plan, &part.chain)?,
+            rows: self.rows_given(),
             chain: part.chain,
         })
     }
@@ -270,7 +292,8 @@ impl<'a> Compiler<'a> {
             FetchType::Literal(None) => return self.part(&limit.input, want),
             FetchType::UnsupportedExpr => {
                 return Err(Error::invalid(
-                    "limit takes a number that stands in the query: with a parameter there is no bound",
+                    "limit takes a number that stands in the query: with a parameter there is no bound, unless it says \
+                     the most that it can be: limit ? at most 50",
                 )
                 .into());
             }
@@ -317,7 +340,7 @@ impl<'a> Compiler<'a> {
 
     /// Aggregates; a greatest or least value alone is that of the first row by it, where that is cheaper.
     fn aggregate(&self, aggregate: &Aggregate) -> std::result::Result<Part, Stuck> {
-        let Some(first) = by_extreme(aggregate)? else {
+        let Some(first) = extreme::by_extreme(aggregate)? else {
             return self.aggregated(aggregate, &aggregate.input);
         };
         let names = self.aliases.borrow().clone();
@@ -445,6 +468,11 @@ impl<'a> Compiler<'a> {
         }
     }
 
+    /// The parameter that says how many rows are wanted, and the most that it can be.
+    fn rows_given(&self) -> Option<(usize, u64)> {
+        self.parameters.iter().enumerate().find_map(|(at, parameter)| Some((at, parameter.most_rows?)))
+    }
+
     /// The types of the parameters, from where they stand.
     fn parameter_types(&self, plan: &LogicalPlan, chain: &Chain) -> Result<Vec<ParameterType>> {
         let types = catalog::placeholders(plan, chain)?;
@@ -452,7 +480,10 @@ impl<'a> Compiler<'a> {
         Ok(all
             .map(|(at, parameter)| ParameterType {
                 name: parameter.name.clone(),
-                of: types.get(&at).cloned().unwrap_or(DataType::Utf8),
+                of: match parameter.most_rows {
+                    Some(_) => DataType::Int64,
+                    None => types.get(&at).cloned().unwrap_or(DataType::Utf8),
+                },
                 list: parameter.list,
             })
             .collect())
@@ -486,32 +517,6 @@ fn is_joins(plan: &LogicalPlan) -> bool {
         LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
         _ => false,
     }
-}
-
-/// The first row by the value whose `max` or `min` is wanted, and nothing else.
-fn by_extreme(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
-    let ([], [call]) = (aggregate.group_expr.as_slice(), aggregate.aggr_expr.as_slice()) else {
-        return Ok(None);
-    };
-    let Expr::AggregateFunction(AggregateFunction { func, params }) = call.clone().unalias() else {
-        return Ok(None);
-    };
-    let ascending = match func.name() {
-        "min" => true,
-        "max" => false,
-        _ => return Ok(None),
-    };
-    let [value @ Expr::Column(_)] = params.args.as_slice() else { return Ok(None) };
-    // Keys and `max` do not agree about what is not a number.
-    if params.filter.is_some() || lowered::is_double(&value.get_type(aggregate.input.schema())?) {
-        return Ok(None);
-    }
-    let first = LogicalPlanBuilder::from(aggregate.input.as_ref().clone())
-        .filter(value.clone().is_not_null())?
-        .project([value.clone()])?
-        .sort([value.clone().sort(ascending, false)])?
-        .limit(0, Some(1))?;
-    Ok(Some(first.build()?))
 }
 
 /// An order over the columns of a plan, in terms of what these are.

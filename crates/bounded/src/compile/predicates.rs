@@ -80,7 +80,7 @@ fn says(expr: &Expr, block: &Block) -> Says {
         // All that are not null are an interval.
         Expr::IsNotNull(inner) => match inner.as_ref() {
             Expr::Column(column) if may_be_null(column, block) => {
-                Says::Between(column.clone(), Interval { lower: None, upper: None })
+                Says::Between(column.clone(), Interval::default())
             }
             _ => Says::Other,
         },
@@ -108,14 +108,17 @@ fn says(expr: &Expr, block: &Block) -> Says {
             _ => Says::Other,
         },
         Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
-            alternatives(expr, block).map_or(Says::Other, |(column, values)| Says::In(column, values))
+            let one_of = alternatives(expr, block).map(|(column, values)| Says::In(column, values));
+            let between = || behind(expr, block).or_else(|| if_given(expr, block));
+            let between = || between().map(|(column, interval)| Says::Between(column, interval));
+            one_of.or_else(between).unwrap_or(Says::Other)
         }
         Expr::Between(Between { expr, negated: false, low, high }) => {
             let low = compared(expr, Operator::GtEq, low, block);
             let high = compared(expr, Operator::LtEq, high, block);
             match (low, high) {
                 (Some((column, low)), Some((_, high))) => {
-                    Says::Between(column, Interval { lower: low.lower, upper: high.upper })
+                    Says::Between(column, Interval { upper: high.upper, ..low })
                 }
                 _ => Says::Other,
             }
@@ -158,12 +161,74 @@ fn alternatives(expr: &Expr, block: &Block) -> Option<(Column, Vec<Expr>)> {
     }
 }
 
+/// `a < x or a = x and b < y`, which is `(a, b) < (x, y)`, over columns that are never null.
+fn behind(expr: &Expr, block: &Block) -> Option<(Column, Interval)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) = expr else { return None };
+    let Expr::BinaryExpr(BinaryExpr { left: equal, op: Operator::And, right: rest }) = right.as_ref() else {
+        return None;
+    };
+    let (Says::Between(column, first), Says::Equal(Member::Column(same), Member::Constant(value))) =
+        (says(left, block), says(equal, block))
+    else {
+        return None;
+    };
+    let Says::Between(next, rest) = says(rest, block) else { return None };
+    let known = same == column && !may_be_null(&column, block) && !may_be_null(&next, block);
+    let strict = first.then.is_empty() && !first.open && !rest.open;
+    if !known || !strict {
+        return None;
+    }
+    let then = |(next_value, _): &(Expr, bool)| {
+        std::iter::once((next.clone(), next_value.clone())).chain(rest.then.clone()).collect()
+    };
+    match (first, &rest.lower, &rest.upper) {
+        (Interval { lower: Some((of, false)), upper: None, .. }, Some(end), None) if of == value => {
+            let lower = Some((of, end.1));
+            Some((column, Interval { lower, then: then(end), ..Interval::default() }))
+        }
+        (Interval { lower: None, upper: Some((of, false)), .. }, None, Some(end)) if of == value => {
+            let upper = Some((of, end.1));
+            Some((column, Interval { upper, then: then(end), ..Interval::default() }))
+        }
+        _ => None,
+    }
+}
+
+/// `$1 is null or at > $1`: an interval that has this end if it is given.
+fn if_given(expr: &Expr, block: &Block) -> Option<(Column, Interval)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) = expr else { return None };
+    let (is_null, compared) = match (left.as_ref(), right.as_ref()) {
+        (Expr::IsNull(value), other) | (other, Expr::IsNull(value)) => (value, other),
+        _ => return None,
+    };
+    let Says::Between(column, interval) = says(compared, block) else { return None };
+    let given = placeholder(is_null)?;
+    match (&interval.lower, &interval.upper) {
+        (Some((end, _)), None) | (None, Some((end, _)))
+            if placeholder(end) == Some(given) && !interval.open =>
+        {
+            Some((column, Interval { open: true, ..interval }))
+        }
+        _ => None,
+    }
+}
+
+/// The number of the parameter that an expression is, cast or not.
+fn placeholder(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Placeholder(Placeholder { id, .. }) => Some(id),
+        Expr::Cast(cast) => placeholder(&cast.expr),
+        _ => None,
+    }
+}
+
 /// The texts that begin with a prefix are an interval.
 fn begins(column: &Column, prefix: &Expr, block: &Block) -> Says {
     match column_type(column, block).and_then(|of| constant(prefix, &of).filter(|_| of == DataType::Utf8)) {
         Some(prefix) => {
             let end = after_prefix().call(vec![prefix.clone()]);
-            let interval = Interval { lower: Some((prefix, true)), upper: Some((end, false)) };
+            let interval =
+                Interval { lower: Some((prefix, true)), upper: Some((end, false)), ..Interval::default() };
             Says::Between(column.clone(), interval)
         }
         None => Says::Other,
@@ -236,7 +301,7 @@ fn compared(column: &Expr, op: Operator, value: &Expr, block: &Block) -> Option<
         other => (constant(other, &of)?, with),
     });
     let (lower, upper) = if lower { (end, None) } else { (None, end) };
-    Some((column.clone(), Interval { lower, upper }))
+    Some((column.clone(), Interval { lower, upper, ..Interval::default() }))
 }
 
 /// The end of an interval, and whether it is in it, among the values of the column's type. A null has nothing in it.

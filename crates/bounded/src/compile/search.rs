@@ -15,13 +15,14 @@ use super::block::{Block, Kept, Relation, Rows, of_relation};
 use super::equalities::{Equalities, Member};
 use super::lists::{MOST_LISTS, list_column};
 use super::predicates::{Predicate, Says, columns};
-use super::turn::Intervals;
+use super::turn::{Intervals, Merged};
 use super::{Compiler, DeadEnd, Stuck, Want};
 use crate::bound::Bound;
 use crate::error::Error;
 use crate::plan::{Access, Chain, Fetch, Hint, Keep, Source, Step};
 use crate::schema::Table;
 use datafusion::logical_expr::{Expr, SortExpr};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ pub(super) fn search(
         };
         search.descend(&start);
         best = search.best;
-        dead_end = dead_end.or(search.dead_end);
+        dead_end = dead_end.or(search.nullable).or(search.dead_end);
     }
     match (best, dead_end) {
         (Some(best), _) if best.done.len() < inner.len() => {
@@ -100,7 +101,7 @@ pub(super) struct State {
     chain: Chain,
     pub bound: Bound,
     pub joined: Vec<String>,
-    known: Equalities,
+    pub known: Equalities,
     pub done: BTreeSet<usize>,
     stop: Stop,
     ordered: bool,
@@ -127,11 +128,14 @@ pub(super) struct Search<'a> {
     pub facts: Equalities,
     best: Option<State>,
     dead_end: Option<DeadEnd>,
+    /// One behind a stop, for a reference that can be null.
+    nullable: Option<DeadEnd>,
     /// What it cost to come to where all that follows is the same.
     seen: BTreeMap<Place, Vec<Cost>>,
 }
 
-/// What decides about all that follows: the relations that are there, the predicates that are done, the stop, the order.
+/// What decides about all that follows: the relations that are there, the predicates that are done, the stop, the
+/// order.
 type Place = (BTreeSet<String>, BTreeSet<usize>, Stop, bool);
 
 /// What a state has cost, and what decides how much more it will.
@@ -155,6 +159,7 @@ impl<'a> Search<'a> {
             facts: Equalities::default(),
             best,
             dead_end: None,
+            nullable: None,
             seen: BTreeMap::new(),
         }
     }
@@ -254,10 +259,16 @@ impl<'a> Search<'a> {
         let known = Known {
             table,
             order: match &relation.kept {
-                Kept::First(order) => self.order(state, relation, table, &equal, order),
+                Kept::First(order) => self.order(relation, table, &equal, order, Merged::No(state)),
                 Kept::Fold(_) => None,
-                Kept::All => self.order(state, relation, table, &equal, &self.want.order),
+                Kept::All => {
+                    // A page is merged by positions in the index alone.
+                    let merged = self.want.page && state.bound.rows > 1;
+                    let merged = if merged { Merged::Yes } else { Merged::No(state) };
+                    self.order(relation, table, &equal, &self.want.order, merged)
+                }
             },
+            merges: self.order(relation, table, &equal, &self.want.order, Merged::Yes).is_some(),
             equal,
             words: self
                 .words(relation, table)
@@ -297,6 +308,10 @@ impl<'a> Search<'a> {
         let joined = self.joined(state, relation, table, way, intervals);
         if state.stop == Stop::Done {
             let exact = joined.residual.is_empty() && self.finds_exactly_one(state, relation, table, way);
+            if !exact && joined.residual.is_empty() && way.access == Access::Record && self.nullable.is_none()
+            {
+                self.nullable = self.nullable_reference(state, relation, table);
+            }
             let Some((most, hint)) = limit(relation, way, &joined).filter(|_| exact) else { return false };
             self.descend(&joined.with(most, hint));
             return true;
@@ -342,6 +357,7 @@ impl<'a> Search<'a> {
             words: None,
             interval: None,
             ordered: false,
+            merges: false,
             schema: None,
             new: false,
         };
@@ -370,6 +386,7 @@ impl<'a> Search<'a> {
         };
         let mut joined = joined.clone();
         joined.fetch.resumable = self.want.page;
+        joined.fetch.first = (!single && way.reads_records() && way.merges).then_some(rows);
         let reverse = matches!(joined.fetch.access, Access::Range { reverse: true, .. });
         let mut next = joined.with(most, hint);
         match (single, self.want.page) {
@@ -402,31 +419,6 @@ impl<'a> Search<'a> {
         next.ordered = true;
         next.stop = Stop::Done;
         Some(next)
-    }
-
-    /// Whether a row is found for every key, and only one.
-    fn finds_exactly_one(&self, state: &State, relation: &Relation, table: &Table, way: &Candidate) -> bool {
-        if relation.outer.is_some() {
-            return way.schema == Some(1) || relation.is_single();
-        }
-        way.access == Access::Record
-            && self.block.relations.iter().any(|from| {
-                let Rows::Stored(referring) = &from.rows else { return false };
-                let there = state.joined.contains(&from.alias) && from.outer.is_none();
-                there
-                    && referring.references().any(|key| {
-                        key.table == table.name
-                            && key.columns.iter().zip(table.key_columns()).all(|(from_column, to)| {
-                                let from = Member::Column(of_relation(
-                                    &from.alias,
-                                    &referring.columns[*from_column].name,
-                                ));
-                                let to =
-                                    Member::Column(of_relation(&relation.alias, &table.columns[to].name));
-                                !referring.columns[*from_column].nullable && self.facts.same(&from, &to)
-                            })
-                    })
-            })
     }
 
     /// The state behind this fetch, but for its limit.
@@ -492,6 +484,7 @@ impl<'a> Search<'a> {
             most: 1,
             hint: Hint::Key,
             resumable: false,
+            first: None,
         };
         Joined { state: next, fetch, residual }
     }
@@ -524,8 +517,19 @@ impl<'a> Search<'a> {
     }
 
     fn stuck_at(&mut self, state: &State, relation: &Relation, table: &Arc<Table>, known: &Known<'_>) {
-        if self.dead_end.as_ref().is_some_and(|dead_end| dead_end.joined.len() >= state.joined.len()) {
-            return;
+        let equal: Vec<usize> = known.equal.keys().copied().collect();
+        if let Some(dead_end) = &mut self.dead_end {
+            match dead_end.joined.len().cmp(&state.joined.len()) {
+                Ordering::Greater => return,
+                // Where something is known of the rows there is more to say than where nothing is.
+                Ordering::Equal if equal.is_empty() || !dead_end.equal.is_empty() => {
+                    if !equal.is_empty() && dead_end.alias != relation.alias {
+                        dead_end.also.push((table.clone(), equal));
+                    }
+                    return;
+                }
+                Ordering::Equal | Ordering::Less => {}
+            }
         }
         let residual = self.predicates.iter().filter(|predicate| {
             predicate.relations.contains(&relation.alias) && !matches!(predicate.says, Says::Equal(..))
@@ -534,16 +538,23 @@ impl<'a> Search<'a> {
             alias: relation.alias.clone(),
             table: table.clone(),
             joined: state.joined.clone(),
-            equal: known.equal.keys().copied().collect(),
+            equal,
+            also: vec![],
             residual: residual.map(|predicate| predicate.expr.clone()).collect(),
             // What is asked for each row does not depend on how many rows are wanted.
             stop: self.want.stop.filter(|_| !relation.is_single()),
             orderable: known.order.is_some(),
+            nullable: None,
         });
     }
 }
 
 impl Candidate {
+    /// Whether it reads entries, and then records.
+    fn reads_records(&self) -> bool {
+        matches!(self.access, Access::Range { dereference: true, .. })
+    }
+
     /// The key's values for its columns, in the order of `equal`.
     fn keys_of_columns(&self) -> impl Iterator<Item = &Expr> {
         let words = |at: usize| match &self.access {

@@ -1,8 +1,8 @@
 //! Subqueries inside of expressions, as relations of the block they stand in.
 //!
-//! - `exists (…)` and `x in (select y …)` are asked for each row: is there one row of that table, by a key or an index?
-//!   The relation is joined like the optional side of a left join, and only its **first** row is kept; what stood in the
-//!   expression is then `key is not null`, which is as well negated, or part of a larger expression.
+//! - `exists (…)` and `x in (select y …)` are asked for each row: is there one row of that table, by a key or an
+//!   index? The relation is joined like the optional side of a left join, and only its **first** row is kept; what
+//!   stood in the expression is then `key is not null`, which is as well negated, or part of a larger expression.
 //! - Where the predicates name at most one row, a subquery that has to be true is an ordinary join: the search may
 //!   begin with either side.
 //! - `x in (select y …)` of which the subquery knows nothing outside can also come first: its different values are a
@@ -18,6 +18,7 @@ use super::predicates::{column_type, columns, relations};
 use super::{Compiler, Stuck};
 use crate::datum::Type;
 use crate::error::Error;
+use crate::plan::written;
 use crate::schema::Table;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -142,7 +143,9 @@ impl Compiler<'_> {
         // With a null on either side the answer is neither true nor false, which no lookup tells.
         if self.may_be_null(&expr, block) || lookup.may_be_null(&value) {
             return Err(Error::invalid(format!(
-                "{expr} or {value} may be null, and `in` is then neither true nor false: write exists (select … where … = …)"
+                "{} or {} may be null, and `in` is then neither true nor false: write exists (select … where … = …)",
+                written(&expr),
+                written(&value)
             ))
             .into());
         }

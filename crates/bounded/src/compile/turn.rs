@@ -1,5 +1,5 @@
-//! What is known of a relation when it is its turn: what its columns equal, what is searched for in them, in which order
-//! they would have to come, and which of them anything else needs.
+//! What is known of a relation when it is its turn: what its columns equal, what is searched for in them, in which
+//! order they would have to come, and which of them anything else needs.
 
 use super::block::{Kept, Relation, column, of_relation};
 use super::equalities::{Equalities, Member};
@@ -15,6 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Intervals of columns, with the predicates that they were put together from.
 pub(super) type Intervals = BTreeMap<usize, (Interval, Vec<usize>)>;
+
+/// Whether rows of different keys are merged by where they stand in the index alone: what differs from key to key
+/// cannot be in their order then. Else they are sorted, by what is there too.
+#[derive(Clone, Copy)]
+pub(super) enum Merged<'s> {
+    Yes,
+    No(&'s State),
+}
 
 impl Search<'_> {
     /// What is equal within the rows of a relation: of a left join's right side also what its predicates say.
@@ -104,9 +112,14 @@ impl Search<'_> {
                 continue;
             };
             let (known, from) = found.entry(at).or_default();
+            // What is compared with more than one value, or not always, stays by itself.
+            let alone = known.open != interval.open || !known.then.is_empty() || !interval.then.is_empty();
             let clash = (known.lower.is_some() && interval.lower.is_some())
-                || (known.upper.is_some() && interval.upper.is_some());
+                || (known.upper.is_some() && interval.upper.is_some())
+                || (alone && !from.is_empty());
             if !clash {
+                known.open = interval.open;
+                known.then = interval.then.clone();
                 known.lower = known.lower.take().or_else(|| interval.lower.clone());
                 known.upper = known.upper.take().or_else(|| interval.upper.clone());
                 from.push(place);
@@ -119,14 +132,17 @@ impl Search<'_> {
     /// of them.
     pub(super) fn order(
         &self,
-        state: &State,
         relation: &Relation,
         table: &Table,
         equal: &BTreeMap<usize, Expr>,
         wanted: &[SortExpr],
+        merged: Merged<'_>,
     ) -> Option<Vec<(usize, KeyOrder)>> {
-        // A page is merged by positions in the index alone: what differs from key to key cannot be in its order.
-        let merged = self.want.page && state.bound.rows > 1;
+        let is_there = |column: &Column| match merged {
+            Merged::Yes => false,
+            Merged::No(state) => self.is_there(state, column),
+        };
+        let merged = matches!(merged, Merged::Yes);
         let mut order = Vec::new();
         for key in wanted {
             let Expr::Column(column) = &key.expr else { return None };
@@ -149,7 +165,7 @@ impl Search<'_> {
                     }
                 }
                 Some(_) if !merged => {}
-                None if !merged && alike.iter().any(|column| self.is_there(state, column)) => {}
+                None if alike.iter().any(|column| is_there(column)) => {}
                 _ => return None,
             }
         }

@@ -6,7 +6,9 @@
 //! requests, which are beyond the bound; `repair` takes it away.
 
 use super::aggregate::Grouping;
+use super::interval::{EndValues, Ends};
 use super::local::{self, Local, Scope};
+use super::merging::Merging;
 use super::rows::{Call, Rows};
 use crate::compile::types::Columns;
 use crate::datum::Datum;
@@ -37,6 +39,8 @@ pub(crate) struct Fetcher {
     keep: Kept,
     on: Vec<Local>,
     resumable: bool,
+    /// Over all keys no more rows are wanted than these, the first by their entries.
+    first: Option<usize>,
 }
 
 /// What is kept of the rows that are found for one.
@@ -78,13 +82,6 @@ enum From {
     Null,
 }
 
-#[derive(Debug)]
-struct Ends {
-    lower: Option<(Local, bool)>,
-    upper: Option<(Local, bool)>,
-    order: KeyOrder,
-}
-
 /// A fetch that waits for answers.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -95,13 +92,15 @@ pub(crate) struct Waiting {
     entries: Option<Entries>,
     /// Records that were found already.
     records: Vec<Hit>,
+    /// What is done instead if only the first rows over all keys are wanted.
+    merging: Option<Merging>,
 }
 
 /// What a request was for: a row, and how long what its keys begin with is.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
-    row: usize,
-    prefix: usize,
+pub(super) struct Asked {
+    pub row: usize,
+    pub prefix: usize,
 }
 
 /// Entries of an index, those of one request next to each other.
@@ -122,11 +121,11 @@ struct Entry {
 
 /// A record, the row it was found for, and the key by which it was.
 #[derive(Debug)]
-struct Hit {
-    row: usize,
-    prefix: usize,
-    key: Vec<u8>,
-    record: Vec<u8>,
+pub(super) struct Hit {
+    pub row: usize,
+    pub prefix: usize,
+    pub key: Vec<u8>,
+    pub record: Vec<u8>,
 }
 
 /// The same, wherever it lies.
@@ -176,18 +175,7 @@ impl Fetcher {
             Access::Range { index, interval, reverse, dereference, .. } => {
                 let parts = fetch.table.entry_parts(index);
                 let ends = match (interval, parts.get(fetch.keys.len())) {
-                    (Some(interval), Some(part)) => {
-                        let end = |end: &Option<(Expr, bool)>| {
-                            end.as_ref()
-                                .map(|(expr, with)| Ok::<_, Error>((Local::new(expr, &constants)?, *with)))
-                                .transpose()
-                        };
-                        Some(Ends {
-                            lower: end(&interval.lower)?,
-                            upper: end(&interval.upper)?,
-                            order: part.order,
-                        })
-                    }
+                    (Some(interval), Some(part)) => Some(Ends::new(interval, part.order, &constants)?),
                     _ => None,
                 };
                 let kind = Kind::Range {
@@ -231,12 +219,18 @@ impl Fetcher {
             keep,
             on: fetch.on.iter().map(|expr| Local::new(expr, &found)).collect::<Result<_>>()?,
             resumable: fetch.resumable,
+            first: fetch.first.map(|first| usize::try_from(first).unwrap_or(usize::MAX)),
         })
     }
 
     /// The rows that a page has, if it ends here.
     pub fn page(&self) -> Option<usize> {
         self.resumable.then_some(self.most)
+    }
+
+    /// Whether it has to see all rows at once.
+    pub fn merges(&self) -> bool {
+        self.first.is_some()
     }
 
     /// What has to be asked for these rows.
@@ -254,7 +248,9 @@ impl Fetcher {
             reads.push(request);
             asked.push(Asked { row, prefix });
         }
-        Ok(Waiting { rows, asked, entries: None, records: vec![] })
+        let reverse = matches!(self.kind, Kind::Range { reverse: true, .. });
+        let merging = self.first.map(|first| Merging::new(&asked, reverse, first));
+        Ok(Waiting { rows, asked, entries: None, records: vec![], merging })
     }
 
     /// The values of the key's parts that are the same for all rows.
@@ -309,8 +305,8 @@ impl Fetcher {
         };
         if let Some((with, at)) = resumed {
             match reverse {
-                false => from = from.max(if with { at } else { next(at) }),
-                true => to = to.min(if with { next(at) } else { at }),
+                false => from = from.max(if with { at } else { next_key(at) }),
+                true => to = to.min(if with { next_key(at) } else { at }),
             }
         }
         Some(Read::Range { from, to, limit: self.most, reverse: *reverse })
@@ -324,16 +320,24 @@ impl Fetcher {
         call: &Call<'_>,
         reads: &mut Vec<Read>,
     ) -> Result<Given> {
+        if let Some(merging) = &mut waiting.merging {
+            let belongs = |key: &[u8], version, record: &[u8]| self.belongs(key, version, record);
+            let Some(records) = merging.give(answers, belongs, reads)? else {
+                return Ok(Given::Waiting(Box::new(waiting)));
+            };
+            waiting.records = records;
+            return Ok(Given::Rows(self.records_of(waiting, call)?));
+        }
         if let Some(entries) = waiting.entries.take() {
             self.take_records(&mut waiting, entries, answers, reads)?;
             return match waiting.asked.is_empty() {
                 true => Ok(Given::Rows(self.records_of(waiting, call)?)),
-                false => Ok(Given::Waiting(waiting)),
+                false => Ok(Given::Waiting(Box::new(waiting))),
             };
         }
         if self.dereferences() {
             waiting.entries = Some(Entries::of(&waiting.asked, answers, reads)?);
-            return Ok(Given::Waiting(waiting));
+            return Ok(Given::Waiting(Box::new(waiting)));
         }
         let mut seen = Vec::with_capacity(answers.len());
         for (asked, answer) in waiting.asked.iter().zip(&answers) {
@@ -362,7 +366,9 @@ impl Fetcher {
         reads: &mut Vec<Read>,
     ) -> Result<()> {
         let records = entries.iter().zip(answers).map(|(entry, (_, found))| match found {
-            Found::Value(Some(record)) if self.belongs(entry, &record)? => Ok(Some(record)),
+            Found::Value(Some(record)) if self.belongs(&entry.key, entry.version, &record)? => {
+                Ok(Some(record))
+            }
             _ => Ok(None),
         });
         let records = records.collect::<Result<Vec<Option<Vec<u8>>>>>()?;
@@ -376,7 +382,7 @@ impl Fetcher {
             {
                 let (from, to) = match reverse {
                     true => (from.clone(), last.key.clone()),
-                    false => (next(last.key.clone()), to.clone()),
+                    false => (next_key(last.key.clone()), to.clone()),
                 };
                 reads.push(Read::Range { from, to, limit: passed, reverse: *reverse });
                 waiting.asked.push(asked[last.asked]);
@@ -390,13 +396,14 @@ impl Fetcher {
         Ok(())
     }
 
-    fn belongs(&self, entry: &Entry, record: &[u8]) -> Result<bool> {
-        if rows::version(record)? == entry.version {
+    /// Whether a record makes an entry, which was written for this version of it.
+    fn belongs(&self, key: &[u8], version: u64, record: &[u8]) -> Result<bool> {
+        if rows::version(record)? == version {
             return Ok(true);
         }
         let (Kind::Unique(index) | Kind::Range { index, .. }) = &self.kind else { return Ok(true) };
         let row = rows::batch(&self.table, std::iter::once(record))?;
-        Ok(index.keys(&self.table, row.columns(), 0)?.contains(&entry.key))
+        Ok(index.keys(&self.table, row.columns(), 0)?.iter().any(|known| known == key))
     }
 
     fn records_of(&self, mut waiting: Waiting, call: &Call<'_>) -> Result<Rows> {
@@ -517,58 +524,11 @@ impl Fetcher {
 #[derive(Debug)]
 pub(crate) enum Given {
     Rows(Rows),
-    Waiting(Waiting),
-}
-
-/// The values of the ends of an interval.
-struct EndValues {
-    lower: Option<(Vec<u8>, bool)>,
-    upper: Option<(Vec<u8>, bool)>,
-    descending: bool,
-}
-
-impl Ends {
-    /// `None` if an end is null.
-    fn values(&self, call: &Call<'_>) -> Result<Option<EndValues>> {
-        let mut ends = [None, None];
-        for (value, end) in ends.iter_mut().zip([&self.lower, &self.upper]) {
-            let Some((expr, with)) = end else { continue };
-            let column = expr.value(&Rows::unit(), call)?;
-            let datum = Datum::of(&column, 0)?;
-            if datum == Datum::Null {
-                return Ok(None);
-            }
-            let mut key = Vec::new();
-            keys::encode(datum, self.order, &mut key);
-            *value = Some((key, *with));
-        }
-        let [lower, upper] = ends;
-        Ok(Some(EndValues { lower, upper, descending: self.order.descending }))
-    }
-}
-
-impl EndValues {
-    /// From the first key of the interval to the one behind the last; nulls are outside.
-    fn range(&self, prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
-        let (first, last) =
-            if self.descending { (&self.upper, &self.lower) } else { (&self.lower, &self.upper) };
-        let with = |end: &[u8]| [prefix, end].concat();
-        let from = match first {
-            Some((end, true)) => with(end),
-            Some((end, false)) => keys::behind(&with(end)),
-            None => with(&[keys::FIRST_MARKER]),
-        };
-        let to = match last {
-            Some((end, true)) => keys::behind(&with(end)),
-            Some((end, false)) => with(end),
-            None => with(&[keys::BEHIND_MARKERS]),
-        };
-        (from, to)
-    }
+    Waiting(Box<Waiting>),
 }
 
 /// The first key behind this one.
-fn next(mut key: Vec<u8>) -> Vec<u8> {
+pub(super) fn next_key(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key
 }

@@ -8,7 +8,9 @@
 
 mod aggregate;
 mod fetch;
+mod interval;
 mod local;
+mod merging;
 mod needed;
 mod program;
 mod rows;

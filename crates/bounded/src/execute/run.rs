@@ -113,9 +113,7 @@ impl<'p> Run<'p> {
                 };
                 let before = reads.len();
                 match fetcher.give(*waiting, answers.by_ref().take(count).collect(), call, reads)? {
-                    Given::Waiting(waiting) => {
-                        self.state = State::Waiting(Box::new(waiting), reads.len() - before)
-                    }
+                    Given::Waiting(waiting) => self.state = State::Waiting(waiting, reads.len() - before),
                     Given::Rows(rows) => {
                         self.next = fetcher.page().and_then(|page| place(&rows, page)).or(self.next.take());
                         self.state = State::Rows(rows);
@@ -287,7 +285,7 @@ fn one_by_one(
                 let answers = requests.into_iter().zip(found).collect();
                 match fetcher.give(waiting, answers, call, &mut reads)? {
                     Given::Rows(rows) => break rows,
-                    Given::Waiting(again) => waiting = again,
+                    Given::Waiting(again) => waiting = *again,
                 }
             };
             *next = fetcher.page().and_then(|page| place(&rows, page)).or(next.take());
@@ -295,7 +293,9 @@ fn one_by_one(
         }
         op => step(op, rows, call)?,
     };
-    if rows.len < 2 || !rest.iter().any(|op| matches!(op, Op::Fetch(_))) {
+    let next_fetch =
+        rest.iter().find_map(|op| if let Op::Fetch(fetcher) = op { Some(fetcher) } else { None });
+    if rows.len < 2 || next_fetch.is_none_or(|fetcher| fetcher.merges()) {
         return one_by_one(rest, rows, call, enough, parts, next);
     }
     for row in 0..rows.len {

@@ -1,12 +1,13 @@
 //! The compiler as a check for pull requests: a schema and the queries of an application as files, no store, no rows.
 //!
 //! 1. `split`: files to statements, with their comments and places;
-//! 2. `plain`: the schema and the queries of an ordinary PostgreSQL application;
+//! 2. `plain`, `dump`: the schema and the queries of an ordinary PostgreSQL application;
 //! 3. here: every query compiled, and what there is to say of it as a [`Finding`] with a place;
 //! 4. [`Lock`]: the bounds as they were agreed to, and what rose since.
 //!
 //! Invariant: what is found depends on the files alone, so a laptop and a build server find the same.
 
+mod dump;
 mod lock;
 mod plain;
 mod split;
@@ -34,6 +35,8 @@ pub struct Input {
     pub plain_sql: bool,
     /// How many values an array that is given with a call of a PostgreSQL query can have: `= any($1)`.
     pub most_values: Option<u64>,
+    /// How many rows a query of PostgreSQL can ask for where that is given with the call: `limit $1`.
+    pub most_rows: Option<u64>,
     /// The store does what Redis Cluster does: it writes key by key, and orders keys within each of 64 partitions.
     pub key_by_key: bool,
     /// The bounds as they were agreed to.
@@ -230,10 +233,9 @@ pub fn check(input: &Input) -> Result<Report> {
                 .try_for_each(|(source, statement)| indexed(&database, source, statement, &mut report))?;
         }
         no_doubles(&statements, &mut report);
-        let open = input.plain_sql && input.most_values.is_none();
         statements
             .iter()
-            .for_each(|(source, statement)| one(&database, source, statement, open, &mut report));
+            .for_each(|(source, statement)| one(&database, source, statement, input, &mut report));
         if let Some(lock) = &input.lock {
             compare(lock, input, &mut report);
         }
@@ -260,6 +262,11 @@ fn created(store: MemoryStore, schema: &[Source], report: &mut Report) -> Result
     }
     skipped.tell(report);
     Ok(database)
+}
+
+/// The texts of the statements of a script.
+pub(crate) fn statements(script: &str) -> Vec<&str> {
+    split(script).into_iter().map(|statement| statement.text).collect()
 }
 
 /// What a statement is called.
@@ -312,21 +319,21 @@ fn needed(database: &Database, compiled: &Compiled) -> Result<Vec<String>> {
         .collect()
 }
 
-/// Compiles one statement. Of open arrays nobody has said how long they can be.
-fn one(
-    database: &Database,
-    source: &Source,
-    statement: &Statement<'_>,
-    open_arrays: bool,
-    report: &mut Report,
-) {
+/// Compiles one statement.
+fn one(database: &Database, source: &Source, statement: &Statement<'_>, input: &Input, report: &mut Report) {
+    // Nobody has said how long arrays can be.
+    let open_arrays = input.plain_sql && input.most_values.is_none();
     let place = source.place(statement.span.clone());
     let name = name_of(statement, &place);
     // PostgreSQL has no words for it: there it stands in a comment.
-    let allowed = statement
-        .noted("allow unbounded ")
-        .map(|reason| format!("{} allow unbounded {reason}", statement.text));
-    let compiled = match database.compile(allowed.as_deref().unwrap_or(statement.text)) {
+    let mut text = statement.text.to_string();
+    if let Some(most) = most_rows(statement, input) {
+        text += &format!(" at most {most}");
+    }
+    if let Some(reason) = statement.noted("allow unbounded ") {
+        text += &format!(" allow unbounded {reason}");
+    }
+    let compiled = match database.compile(&text) {
         Ok(compiled) => compiled,
         Err(error) => {
             let unbounded = matches!(error, Error::Unbounded(_));
@@ -355,6 +362,15 @@ fn one(
     }
     let says = compiled.plan.costs();
     report.queries.push(Checked { name, place, locked: measures(&compiled), says });
+}
+
+/// The most rows that a query can ask for, if that is given with the call and was promised.
+fn most_rows(statement: &Statement<'_>, input: &Input) -> Option<u64> {
+    let words: Vec<&str> = statement.text.split_whitespace().collect();
+    let [.., limit, given] = words.as_slice() else { return None };
+    let is_given = limit.eq_ignore_ascii_case("limit") && given.starts_with(['$', '@', ':', '?']);
+    let noted = || statement.noted("limit at most ").and_then(|most| most.parse().ok());
+    if is_given && input.plain_sql { noted().or(input.most_rows) } else { None }
 }
 
 /// What a lock file says of a query.

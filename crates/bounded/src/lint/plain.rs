@@ -1,31 +1,36 @@
 //! An ordinary PostgreSQL schema and its queries, as `pg_dump --schema-only` or a person writes them.
 //!
 //! Of the schema all that says how many rows there are is kept: tables, types, keys, references, unique and B-tree
-//! indexes, and what a later statement drops of them. Defaults, checks, owners, functions, triggers, grants and settings
-//! are passed over. Limits that PostgreSQL has no words for stand in comments: `-- cardinality limit 100 (owner)` in or
-//! right above a `create table`, or anywhere `-- cardinality limit 100 on subscriptions (owner)`; or, for a schema that is
-//! dumped and cannot hold comments, in a file of `alter table subscriptions add cardinality limit 100 (owner)`. PostgreSQL
-//! does not hold them: they are what the application promises.
+//! indexes, and what a later statement drops of them. Defaults, checks, owners, functions, triggers, grants and
+//! settings are passed over. Limits that PostgreSQL has no words for stand in comments:
+//! `-- cardinality limit 100 (owner)` in or right above or behind a `create table`, or anywhere
+//! `-- cardinality limit 100 on subscriptions (owner)`; or, for a schema that is dumped and cannot hold comments, in a
+//! file of `alter table subscriptions add cardinality limit 100 (owner)`. PostgreSQL does not hold them: they are what
+//! the application promises.
 //!
-//! Invariant: what is passed over can only make a bound larger, never smaller. A partial index finds not every row
-//! and is none here; a table without a primary key gets a hidden one, so that two equal rows are two.
+//! A view is what it stands for, in the queries that ask it. A table that has partitions counts as one; an index that
+//! it has `on only` itself is one if every partition has it. What is not understood is passed over, and listed.
+//!
+//! Invariant: what is passed over can only make a bound larger, never smaller. A partial index finds not every row and
+//! is none here, of an index with an expression only the columns before that count; a table without a primary key gets
+//! a hidden one, so that two equal rows are two.
 
-use super::split::{Source, Statement, split};
+use super::dump::{self, Dumped};
+use super::split::{Place, Source, Statement, comments_behind, split};
 use super::{Report, Rule, Skipped};
 use crate::database::Database;
-use crate::dialect::{Dialect, bare, last, plain_type};
+use crate::dialect::{Dialect, Views, bare, last, plain_type};
 use crate::error::Result;
 use crate::schema::{Change, Schema, is_known};
 use crate::store::MemoryStore;
 use crate::text::{self, DeclaredLimit, Parsed};
 use datafusion::sql::sqlparser::ast::{
-    AlterTableOperation, ColumnDef, ColumnOption, ColumnOptionDef, CreateIndex, CreateTable, DataType, Expr,
-    ForeignKeyConstraint, Ident, IndexColumn, IndexType, ObjectName, ObjectType, PrimaryKeyConstraint,
-    Statement as Sql, TableConstraint, UserDefinedTypeRepresentation,
+    AlterColumnOperation, AlterTableOperation, ColumnDef, ColumnOption, ColumnOptionDef, CreateIndex,
+    CreateTable, DataType, Expr, ForeignKeyConstraint, Ident, IndexColumn, IndexType, ObjectName, ObjectType,
+    PrimaryKeyConstraint, Statement as Sql, TableConstraint, UserDefinedTypeRepresentation,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The column that a table without a primary key gets.
 const HIDDEN: &str = "#row";
@@ -42,10 +47,12 @@ pub(super) fn database(
         for statement in split(&source.text) {
             read.statement(source, &statement, report);
         }
+        read.commented(None, source, &comments_behind(&source.text), report);
     }
     let schema = read.schema(report);
     read.skipped.tell(report);
-    Database::over(store, schema.ready(), Dialect::PostgreSql { most_values })
+    let views = Arc::new(read.views);
+    Database::over(store, schema.ready(), Dialect::PostgreSql { most_values, views })
 }
 
 /// The tables that were read, before they are put together.
@@ -54,10 +61,18 @@ struct Read<'s> {
     tables: Vec<Made<'s, CreateTable>>,
     references: Vec<Made<'s, (String, ForeignKeyConstraint)>>,
     indexes: Vec<Made<'s, CreateIndex>>,
-    limits: Vec<Made<'s, (String, DeclaredLimit)>>,
+    limits: Vec<(DeclaredOn, Place)>,
     types: BTreeMap<String, DataType>,
+    views: Views,
+    /// How many partitions a table has.
+    partitions: BTreeMap<String, usize>,
+    /// Indexes that are on a table itself, and how many of its partitions have them.
+    on_only: BTreeMap<String, usize>,
     skipped: Skipped,
 }
+
+/// A limit of a table.
+type DeclaredOn = (String, DeclaredLimit);
 
 /// What a statement makes.
 struct Made<'s, T> {
@@ -70,63 +85,91 @@ impl<'s> Read<'s> {
     fn statement(&mut self, source: &'s Source, statement: &Statement<'s>, report: &mut Report) {
         let limits = text::parse(statement.text).ok().filter(|parsed| !parsed.limits.is_empty());
         if let Some(Parsed { statement: Sql::AlterTable(alter), limits, .. }) = limits {
-            return self
-                .limits
-                .extend(limits.into_iter().map(|limit| made((last(&alter.name), limit), source, statement)));
+            let place = source.place(statement.span.clone());
+            let limits = limits.into_iter().map(|limit| ((last(&alter.name), limit), place.clone()));
+            return self.limits.extend(limits);
         }
-        let parsed = Parser::parse_sql(&PostgreSqlDialect {}, statement.text);
         let mut table = None;
-        match parsed.as_deref() {
-            Ok([Sql::CreateTable(create)]) if create.query.is_none() && create.partition_of.is_none() => {
+        let understood = match dump::read(statement.text) {
+            Dumped::Sql(Sql::CreateTable(create)) if create.query.is_none() => {
                 table = Some(last(&create.name));
-                self.tables.push(made(create.clone(), source, statement));
+                self.table(create, source, statement)
             }
-            Ok([Sql::AlterTable(alter)]) => {
+            Dumped::Table(create) => {
+                table = Some(last(&create.name));
+                let message = format!("not all of table {} is understood", last(&create.name));
+                report.find(Rule::Skipped, source.place(statement.span.clone()), None, message);
+                self.table(create, source, statement)
+            }
+            Dumped::Sql(sql) => self.sql(sql, source, statement),
+            Dumped::IndexOnOnly(Sql::CreateIndex(index)) if usable(&index) => {
+                self.on_only.insert(index_name(&index), 0);
+                self.indexes.push(made(index, source, statement));
+                true
+            }
+            Dumped::Partition(table) => {
+                *self.partitions.entry(table).or_default() += 1;
+                true
+            }
+            Dumped::IndexPartition(index) => {
+                *self.on_only.entry(index).or_default() += 1;
+                true
+            }
+            Dumped::IndexOnOnly(_) | Dumped::Unknown => false,
+        };
+        if !understood {
+            self.skipped.add(source, statement, 2);
+        }
+        self.commented(table.as_deref(), source, &statement.comments, report);
+    }
+
+    /// A table; `false` if it is a part of another.
+    fn table(&mut self, create: CreateTable, source: &'s Source, statement: &Statement<'s>) -> bool {
+        match &create.partition_of {
+            Some(whole) => *self.partitions.entry(last(whole)).or_default() += 1,
+            None => self.tables.push(made(create, source, statement)),
+        }
+        true
+    }
+
+    /// A statement that the parser knows; `false` if it says nothing about bounds.
+    fn sql(&mut self, sql: Sql, source: &'s Source, statement: &Statement<'s>) -> bool {
+        match sql {
+            Sql::AlterTable(alter) => {
+                let table = last(&alter.name);
+                let mut all = true;
                 for operation in &alter.operations {
-                    if !self.alter(&last(&alter.name), operation, source, statement) {
-                        self.skipped.add(source, statement, 2);
-                    }
+                    all &= self.alter(&table, operation, source, statement);
                 }
+                return all;
             }
-            Ok([Sql::CreateIndex(index)]) => match usable(index) {
-                true => self.indexes.push(made(index.clone(), source, statement)),
-                false => self.skipped.add(source, statement, 2),
-            },
-            Ok(
-                [
-                    Sql::CreateType {
-                        name,
-                        representation: Some(UserDefinedTypeRepresentation::Enum { .. }),
-                    },
-                ],
-            ) => {
-                self.types.insert(last(name), DataType::Text);
+            Sql::CreateIndex(index) if usable(&index) => self.indexes.push(made(index, source, statement)),
+            Sql::CreateView(view) if !view.materialized => self.views.add(&view),
+            Sql::CreateType { name, representation: Some(UserDefinedTypeRepresentation::Enum { .. }) } => {
+                self.types.insert(last(&name), DataType::Text);
             }
-            Ok([Sql::CreateDomain(domain)]) => {
+            Sql::CreateDomain(domain) => {
                 self.types.insert(last(&domain.name), domain.data_type.clone());
             }
-            Ok([Sql::Drop { object_type: ObjectType::Table, names, .. }]) => {
+            Sql::Drop { object_type: ObjectType::Table, names, .. } => {
                 names.iter().for_each(|name| self.without_table(&last(name)));
             }
-            Ok([Sql::Drop { object_type: ObjectType::Index, names, .. }]) => {
+            Sql::Drop { object_type: ObjectType::Index, names, .. } => {
                 self.indexes.retain(|made| !names.iter().any(|name| last(name) == index_name(&made.what)));
             }
-            Err(_) if is_identity(statement.text) => self.skipped.add(source, statement, 2),
-            // What the parser does not know may still be about tables: then it is no use to go on without.
-            Err(error) if ["create table", "alter table"].contains(&statement.opening(2).as_str()) => {
-                let error = text::syntax(error.clone());
-                report.wrong(Rule::InvalidSchema, source, statement, None, error);
+            Sql::Drop { object_type: ObjectType::View, names, .. } => {
+                names.iter().for_each(|name| self.views.remove(&last(name)));
             }
-            _ => self.skipped.add(source, statement, 2),
+            _ => return false,
         }
-        self.commented(table.as_deref(), source, statement, report);
+        true
     }
 
     fn without_table(&mut self, name: &str) {
         self.tables.retain(|made| last(&made.what.name) != name);
         self.indexes.retain(|made| last(&made.what.table_name) != name);
         self.references.retain(|made| made.what.0 != name);
-        self.limits.retain(|made| made.what.0 != name);
+        self.limits.retain(|((table, _), _)| table != name);
     }
 
     /// One operation of `alter table`; `false` if it says nothing about bounds.
@@ -154,25 +197,29 @@ impl<'s> Read<'s> {
             AlterTableOperation::DropColumn { column_names, .. } => {
                 create.columns.retain(|column| !column_names.contains(&column.name));
             }
+            AlterTableOperation::AlterColumn { column_name, op } => {
+                let column = create.columns.iter_mut().find(|column| column.name.value == column_name.value);
+                return column.is_some_and(|column| altered(column, op));
+            }
             _ => return false,
         }
         true
     }
 
-    /// The limits in the comments of a statement.
+    /// The limits in comments, of a table or behind all statements.
     fn commented(
         &mut self,
         table: Option<&str>,
-        source: &'s Source,
-        at: &Statement<'s>,
+        source: &Source,
+        comments: &[(&str, usize)],
         report: &mut Report,
     ) {
-        for (comment, start) in &at.comments {
+        for (comment, start) in comments {
             let Some(said) = comment.trim().strip_prefix("cardinality limit ") else { continue };
+            let place = source.place(*start..start + comment.len() + 2);
             match limit(said, table) {
-                Some(limit) => self.limits.push(made(limit, source, at)),
+                Some(limit) => self.limits.push((limit, place)),
                 None => {
-                    let place = source.place(*start..start + comment.len() + 2);
                     let message = format!(
                         "cardinality limit {said}: write `cardinality limit 100 (owner)` at its table, \
                          or `cardinality limit 100 on subscriptions (owner)`"
@@ -222,18 +269,27 @@ impl<'s> Read<'s> {
             }
         }
         for Made { what: index, source, statement } in std::mem::take(&mut self.indexes) {
-            apply(
-                &mut schema,
-                &Change::CreateIndex(Box::new(plain_index(index))),
-                source,
-                &statement,
-                report,
-            );
+            // An index of what was passed over, such as a view that is kept; or one that not all partitions have.
+            if schema.table(&last(&index.table_name)).is_err() || !self.is_whole(&index) {
+                self.skipped.add(source, &statement, 2);
+                continue;
+            }
+            let change = Change::CreateIndex(Box::new(plain_index(index)));
+            apply(&mut schema, &change, source, &statement, report);
         }
-        for Made { what: (table, limit), source, statement } in std::mem::take(&mut self.limits) {
-            apply(&mut schema, &Change::AddLimit { table, limits: vec![limit] }, source, &statement, report);
+        for ((table, limit), place) in std::mem::take(&mut self.limits) {
+            match (Change::AddLimit { table, limits: vec![limit] }).apply(&schema) {
+                Ok((next, _)) => schema = next,
+                Err(error) => report.find(Rule::InvalidSchema, place, None, error.to_string()),
+            }
         }
         schema
+    }
+
+    /// Whether an index finds the rows of all partitions.
+    fn is_whole(&self, index: &CreateIndex) -> bool {
+        let partitions = self.partitions.get(&last(&index.table_name)).copied().unwrap_or(0);
+        self.on_only.get(&index_name(index)).is_none_or(|attached| *attached >= partitions)
     }
 
     /// A table with the types and constraints that we have.
@@ -358,24 +414,38 @@ fn without_key(table: &mut CreateTable, name: &str) -> bool {
     keys(table) < before
 }
 
-/// Whether a statement only says where the values of a column come from, as dumps do of each identity column.
-fn is_identity(statement: &str) -> bool {
-    let words: Vec<String> = statement.split_whitespace().map(str::to_lowercase).collect();
-    let after =
-        words.windows(3).any(|three| three[0] == "alter" && three[1] == "column" && three[2] != "type");
-    let others = [" add constraint ", " add column ", " drop "];
-    let text = words.join(" ");
-    after && text.contains(" add generated ") && !others.iter().any(|other| text.contains(other))
+/// Changes a column; `false` if that says nothing about bounds.
+fn altered(column: &mut ColumnDef, operation: &AlterColumnOperation) -> bool {
+    let is_null =
+        |option: &ColumnOptionDef| matches!(option.option, ColumnOption::NotNull | ColumnOption::Null);
+    match operation {
+        AlterColumnOperation::SetNotNull => {
+            column.options.retain(|option| !is_null(option));
+            column.options.push(ColumnOptionDef { name: None, option: ColumnOption::NotNull });
+        }
+        AlterColumnOperation::DropNotNull => column.options.retain(|option| !is_null(option)),
+        AlterColumnOperation::SetDataType { data_type, .. } => column.data_type = data_type.clone(),
+        _ => return false,
+    }
+    true
 }
 
-/// Whether every row is in an index, in the order of columns.
+/// Whether every row is in an index, in the order of columns; of a unique one all parts have to be columns.
 fn usable(index: &CreateIndex) -> bool {
     let ordered = matches!(index.using, None | Some(IndexType::BTree));
-    let columns = index.columns.iter().all(|column| matches!(column.column.expr, Expr::Identifier(_)));
-    ordered && columns && index.predicate.is_none()
+    let columns = index.columns.iter().take_while(|column| is_column(column)).count();
+    let enough = if index.unique { columns == index.columns.len() } else { columns > 0 };
+    ordered && enough && index.predicate.is_none()
 }
 
+fn is_column(part: &IndexColumn) -> bool {
+    matches!(part.column.expr, Expr::Identifier(_))
+}
+
+/// The columns of an index, to the first expression.
 fn plain_index(mut index: CreateIndex) -> CreateIndex {
+    let columns = index.columns.iter().take_while(|column| is_column(column)).count();
+    index.columns.truncate(columns);
     index.table_name = bare(&index.table_name);
     index.name = index.name.as_ref().map(bare);
     index.using = None;

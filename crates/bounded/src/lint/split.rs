@@ -51,7 +51,8 @@ pub(super) struct Statement<'s> {
     pub text: &'s str,
     /// Where that stands in the file, in bytes.
     pub span: Range<usize>,
-    /// The comments before it and in it, without what makes them comments, and where they begin.
+    /// The comments before it, in it, and behind it at the end of its line, without what makes them comments, and where
+    /// they begin.
     pub comments: Vec<(&'s str, usize)>,
 }
 
@@ -71,12 +72,21 @@ impl Statement<'_> {
 
 /// The statements of a text.
 pub(super) fn split(text: &str) -> Vec<Statement<'_>> {
+    cut(text).found
+}
+
+/// The comments behind the last statement of a text, and where they begin.
+pub(super) fn comments_behind(text: &str) -> Vec<(&str, usize)> {
+    cut(text).comments
+}
+
+fn cut(text: &str) -> Splitter<'_> {
     let mut splitter = Splitter { text, at: 0, first: None, last: 0, comments: vec![], found: vec![] };
     while splitter.at < text.len() {
         splitter.step();
     }
     splitter.end();
-    splitter.found
+    splitter
 }
 
 struct Splitter<'s> {
@@ -137,8 +147,20 @@ impl<'s> Splitter<'s> {
         let inner = &self.rest()[2..length];
         let block = self.rest().starts_with("/*");
         let inner = if block { inner.strip_suffix("*/").unwrap_or(inner) } else { inner };
-        self.comments.push((inner, self.at));
+        let comment = (inner, self.at);
         self.at += length;
+        match self.is_behind(comment.1) {
+            Some(statement) => statement.comments.push(comment),
+            None => self.comments.push(comment),
+        }
+    }
+
+    /// The statement that a comment stands behind, with nothing else on the line.
+    fn is_behind(&mut self, comment: usize) -> Option<&mut Statement<'s>> {
+        let rest = self.rest();
+        let ends = rest[..line(rest)].trim().is_empty();
+        let last = self.found.last_mut().filter(|_| self.first.is_none() && self.comments.is_empty() && ends);
+        last.filter(|last| !self.text[last.span.end..comment].contains('\n'))
     }
 
     fn end(&mut self) {
@@ -271,6 +293,13 @@ mod tests {
         let source = Source { file: "q.sql".into(), text: text.into() };
         let place = source.place(found[1].span.clone());
         assert_eq!((place.line, place.column, place.end_line, place.end_column), (5, 3, 6, 3));
+        let behind =
+            "create table a (b int); -- one\n-- two\ncreate table c (d int); /* x */ e; -- three\n\n-- four";
+        let said = split(behind).into_iter().map(|s| s.comments.into_iter().map(|(said, _)| said).collect());
+        let said: Vec<Vec<&str>> = said.collect();
+        assert_eq!(said, [vec![" one"], vec![" two"], vec![" x ", " three"]]);
+        assert_eq!(comments_behind(behind), [(" four", behind.len() - 7)]);
+        assert_eq!(comments_behind("-- five"), [(" five", 0)]);
         let within = text.find("-- inner").map(|at| source.place(at..at).column);
         assert_eq!(within, Some(15));
     }

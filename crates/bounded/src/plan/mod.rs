@@ -8,10 +8,14 @@
 //! Invariant: every fetch has a greatest number of rows for each key, so the chain has a [`Bound`].
 
 mod show;
+mod written;
+
+pub(crate) use written::{list, written};
 
 use crate::bound::{Bound, WriteBound};
 use crate::schema::{Index, Table};
 use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, SortExpr};
 use std::sync::Arc;
 
@@ -32,6 +36,8 @@ pub struct Plan {
     pub allowed: Option<String>,
     /// The types of its parameters.
     pub parameters: Vec<ParameterType>,
+    /// The place of the parameter that says how many rows are wanted, and the most that it can be.
+    pub rows: Option<(usize, u64)>,
 }
 
 /// What a parameter takes.
@@ -162,6 +168,9 @@ pub struct Fetch {
     pub hint: Hint,
     /// Whether a cursor can stand in it: two more columns say where each row was.
     pub resumable: bool,
+    /// Over all keys no more rows are wanted than these, the first in the order of the index: only their records are
+    /// read.
+    pub first: Option<u64>,
 }
 
 /// What is kept of the rows that a left join finds for one.
@@ -217,6 +226,11 @@ pub struct Interval {
     pub lower: Option<(Expr, bool)>,
     /// Where it ends.
     pub upper: Option<(Expr, bool)>,
+    /// It has no end where the value for that is null, as in `$1 is null or at > $1`; else nothing is in it then.
+    pub open: bool,
+    /// What the next columns are compared with where this one equals its end, as in `(at, id) < ($1, $2)`: one end
+    /// then.
+    pub then: Vec<(Column, Expr)>,
 }
 
 impl Plan {

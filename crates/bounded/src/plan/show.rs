@@ -1,6 +1,6 @@
 //! A plan as people read it: one line a step, the last one first, with what says how many rows there are.
 
-use super::{Access, Chain, Fetch, Hint, Interval, Keep, Plan, Source, Step};
+use super::{Access, Chain, Fetch, Hint, Interval, Keep, Plan, Source, Step, list, written};
 use crate::bound::Bound;
 use datafusion::logical_expr::{Expr, SortExpr};
 use std::fmt;
@@ -109,7 +109,11 @@ fn fetched(fetch: &Fetch, single: bool) -> String {
             let name = if single { "IndexScan" } else { "SortedIndexJoin" };
             let interval = interval.as_deref().map(between).unwrap_or_default();
             let direction = if *reverse { ", backwards" } else { "" };
-            let deref = if *dereference { ", then the records" } else { "" };
+            let deref = match (dereference, fetch.first) {
+                (true, Some(first)) => format!(", then the first {first} records"),
+                (true, None) => ", then the records".to_string(),
+                (false, _) => String::new(),
+            };
             let everywhere = match partitions {
                 1 => String::new(),
                 all => format!(", in all {all} partitions"),
@@ -123,28 +127,35 @@ fn fetched(fetch: &Fetch, single: bool) -> String {
 }
 
 fn between(interval: &Interval) -> String {
-    if interval.lower.is_none() && interval.upper.is_none() {
-        return ", not null".to_string();
+    let values = |expr: &Expr| match interval.then.as_slice() {
+        [] => written(expr),
+        then => {
+            let then: Vec<Expr> = then.iter().map(|(_, value)| value.clone()).collect();
+            format!("({}, {})", written(expr), list(&then))
+        }
+    };
+    let open = if interval.open { " if it is given" } else { "" };
+    let end = |end: &Option<(Expr, bool)>, with: &str, without: &str| match end {
+        Some((expr, is_with)) => {
+            format!(", {} {}{open}", if *is_with { with } else { without }, values(expr))
+        }
+        None => String::new(),
+    };
+    match (&interval.lower, &interval.upper) {
+        (None, None) => ", not null".to_string(),
+        (lower, upper) => format!("{}{}", end(lower, ">=", ">"), end(upper, "<=", "<")),
     }
-    let lower =
-        interval.lower.as_ref().map(|(expr, with)| format!(", {} {expr}", if *with { ">=" } else { ">" }));
-    let upper =
-        interval.upper.as_ref().map(|(expr, with)| format!(", {} {expr}", if *with { "<=" } else { "<" }));
-    format!("{}{}", lower.unwrap_or_default(), upper.unwrap_or_default())
 }
 
 fn named(expr: &Expr, name: &str) -> String {
     match expr {
         Expr::Column(column) if column.name == name => column.flat_name(),
-        other => format!("{other} as {name}"),
+        other => format!("{} as {name}", written(other)),
     }
 }
 
-fn list(exprs: &[Expr]) -> String {
-    exprs.iter().map(Expr::to_string).collect::<Vec<_>>().join(", ")
-}
-
 fn sorted(order: &[SortExpr]) -> String {
-    let keys = order.iter().map(|key| format!("{}{}", key.expr, if key.asc { "" } else { " desc" }));
+    let keys =
+        order.iter().map(|key| format!("{}{}", written(&key.expr), if key.asc { "" } else { " desc" }));
     keys.collect::<Vec<_>>().join(", ")
 }

@@ -1,9 +1,9 @@
 //! Whether a promise holds, and how sure that is (piql.txt §6.3).
 //!
 //! Two things make it unsure. A store has better and worse intervals: that is seen in how a quantile differs from one
-//! interval to the next. And a quantile of so many samples is not the quantile itself: the share of calls within a time is
-//! known to about `sqrt(share (1 - share) / samples)`. For rounds that were sampled apart and added this is an upper limit, for
-//! what each of them adds to the variance is one term of the whole (Hoeffding's decomposition).
+//! interval to the next. And a quantile of so many samples is not the quantile itself: the share of calls within a
+//! time is known to about `sqrt(share (1 - share) / samples)`. For rounds that were sampled apart and added this is an
+//! upper limit, for what each of them adds to the variance is one term of the whole (Hoeffding's decomposition).
 
 use super::compose::Latency;
 use super::histogram::Distribution;
@@ -82,8 +82,8 @@ impl fmt::Display for Slo {
 pub struct Prediction {
     /// What was asked.
     pub slo: Slo,
-    /// Whether it holds in every interval that was measured, there are samples enough to say so, and nothing is in it that
-    /// was not measured: a fan-out beyond the largest, a commit.
+    /// Whether it holds in every interval that was measured, there are samples enough to say so, nothing is in it that
+    /// was not measured (a fan-out beyond the largest, a commit), and it is well above what the engine itself takes.
     pub holds: bool,
     /// How likely it holds in an interval.
     pub probability: f64,
@@ -109,12 +109,17 @@ pub struct Prediction {
     pub extrapolated: bool,
     /// How much of a call's slowness stays for the next one: where it is far from zero, look at `together`.
     pub dependence: f64,
+    /// What the engine itself takes of it, without the store.
+    pub own: Duration,
     /// A column without a length, which was taken for 64 bytes.
     pub guessed: Option<String>,
     /// It is a write: this is the query for the rows that change, without what is looked at for them and the commit.
     pub writes: bool,
 }
 
+/// What the engine itself takes is known to this factor: it depends on what the calls before have left in the
+/// processor's caches.
+const OWN_FACTOR: u32 = 3;
 /// The standard normal deviate that 5 % are above.
 const DEVIATE: f64 = 1.645;
 /// How often the intervals are drawn again.
@@ -138,11 +143,17 @@ impl Prediction {
         let keeps = all.iter().map(|latency| keeps(latency, slo, samples));
         let probability = keeps.sum::<f64>() / all.len().max(1) as f64;
         let extrapolated = latencies.iter().any(|latency| latency.beyond);
+        let own = latencies.iter().map(|latency| latency.local).fold(0.0, f64::max);
+        let own = Duration::from_nanos(own as u64);
         let few_samples = slo.quantile + DEVIATE * error >= 1.0;
         let together = latencies.iter().map(|latency| latency.together(slo.quantile)).collect();
         Ok(Prediction {
             slo,
-            holds: worst <= slo.latency && !few_samples && !extrapolated && !outline.writes,
+            holds: worst <= slo.latency
+                && !few_samples
+                && !extrapolated
+                && !outline.writes
+                && slo.latency >= own * OWN_FACTOR,
             probability,
             probability_band: wilson(probability, all.len()),
             quantile_latency: median(intervals.clone()),
@@ -155,6 +166,7 @@ impl Prediction {
             few_samples,
             extrapolated,
             dependence: model.dependence(),
+            own,
             guessed: outline.guessed.clone(),
             writes: outline.writes,
         })
@@ -194,8 +206,8 @@ fn median(mut times: Vec<Duration>) -> Duration {
     }
 }
 
-/// The 90 % confidence interval of the median over intervals: they are drawn again and again (the bootstrap), and in each
-/// the quantile's place among the samples with its error.
+/// The 90 % confidence interval of the median over intervals: they are drawn again and again (the bootstrap), and in
+/// each the quantile's place among the samples with its error.
 fn band(all: &[Distribution], quantile: f64, error: f64) -> (Duration, Duration) {
     let place = |at: usize| -FARTHEST + 2.0 * FARTHEST * at as f64 / (PLACES - 1) as f64;
     let places = |latency: &Distribution| -> Vec<Duration> {
@@ -216,7 +228,7 @@ fn band(all: &[Distribution], quantile: f64, error: f64) -> (Duration, Duration)
 impl fmt::Display for Prediction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |share: f64| format!("{:.0}%", share * 100.0);
-        let measured = !(self.writes || self.few_samples || self.extrapolated);
+        let measured = !(self.writes || self.few_samples || self.extrapolated || self.is_near_own());
         let kept = measured && self.intervals.iter().all(|quantile| *quantile <= self.slo.latency);
         let verdict = match (self.holds, self.probability >= 0.5) {
             (true, _) => "holds",
@@ -248,6 +260,11 @@ impl fmt::Display for Prediction {
 }
 
 impl Prediction {
+    /// Whether the promise is about what the engine itself takes, which is not known so well.
+    fn is_near_own(&self) -> bool {
+        self.slo.latency < self.own * OWN_FACTOR
+    }
+
     /// What makes it less sure, in words.
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
@@ -266,6 +283,12 @@ impl Prediction {
             doubts.push(
                 "a fan-out is beyond the largest that was measured: measure on a larger grid".to_string(),
             );
+        }
+        if self.is_near_own() {
+            doubts.push(format!(
+                "{} of it are what the engine itself takes, which is known to a factor of {OWN_FACTOR} only",
+                shown(self.own)
+            ));
         }
         if self.dependence > 0.2 && self.rounds > 1 {
             doubts.push(format!(

@@ -1,8 +1,8 @@
 //! Tables of our own in the store that is measured, and plans of one operator over them.
 //!
-//! The tables are `(g int, k int, a, b, c, d varchar, primary key (g, k))`, one for each size of a tuple: a number of groups,
-//! each with as many rows as the largest range that is measured. Their indexes have the last numbers there are,
-//! which no schema gives to its own.
+//! The tables are `(g int, k int, a, b, c, d varchar, primary key (g, k))`, one for each size of a tuple: a number of
+//! groups, each with as many rows as the largest range that is measured. Their indexes have the last numbers there
+//! are, which no schema gives to its own.
 //!
 //! Invariant: what is asked for is there. A get finds its record, a range is as long as its limit.
 
@@ -211,6 +211,7 @@ impl<'s> Scratch<'s> {
             most: shape.tuples,
             hint,
             resumable: false,
+            first: None,
             keep: Keep::All,
         })))
     }

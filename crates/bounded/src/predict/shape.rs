@@ -159,7 +159,7 @@ impl Outline {
 
     fn add_fetch(&mut self, fetch: &Fetch, requests: u64) {
         let table = &fetch.table;
-        let found = requests.saturating_mul(fetch.most);
+        let found = requests.saturating_mul(fetch.most).min(fetch.first.unwrap_or(u64::MAX));
         let gets = |requests, bytes| Shape { kind: Kind::Get, requests, tuples: 1, bytes };
         match &fetch.access {
             Access::Record => {

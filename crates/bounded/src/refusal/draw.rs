@@ -1,5 +1,6 @@
 //! The query's plan as a tree, the unbounded relation marked.
 
+use crate::plan::{list, written};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
@@ -37,10 +38,10 @@ fn node(
             return lines.push(line(depth, scan.table_name.table(), hit));
         }
         LogicalPlan::Projection(projection) => format!("select {}", list(&projection.expr)),
-        LogicalPlan::Filter(filter) => format!("where {}", filter.predicate),
+        LogicalPlan::Filter(filter) => format!("where {}", written(&filter.predicate)),
         LogicalPlan::Join(join) => {
-            let on = join.on.iter().map(|(left, right)| format!("{left} = {right}"));
-            let on: Vec<String> = on.chain(join.filter.iter().map(Expr::to_string)).collect();
+            let on = join.on.iter().map(|(left, right)| format!("{} = {}", written(left), written(right)));
+            let on: Vec<String> = on.chain(join.filter.iter().map(written)).collect();
             let kind = join.join_type.to_string().to_lowercase();
             if on.is_empty() {
                 format!("{kind} join")
@@ -52,14 +53,14 @@ fn node(
             let keys: Vec<String> = sort
                 .expr
                 .iter()
-                .map(|key| format!("{}{}", key.expr, if key.asc { "" } else { " desc" }))
+                .map(|key| format!("{}{}", written(&key.expr), if key.asc { "" } else { " desc" }))
                 .collect();
             format!("order by {}", keys.join(", "))
         }
         LogicalPlan::Limit(limit) => {
             let rows = limit.fetch.as_deref().map(|fetch| match fetch {
                 Expr::Literal(rows, _) => rows.to_string(),
-                other => other.to_string(),
+                other => written(other),
             });
             format!("limit {}", rows.unwrap_or_default())
         }
@@ -87,8 +88,4 @@ fn node(
 
 fn line(depth: usize, text: &str, hit: bool) -> String {
     format!("{}{text}{}", "  ".repeat(depth), if hit { MARK } else { "" })
-}
-
-fn list(exprs: &[Expr]) -> String {
-    exprs.iter().map(Expr::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -5,9 +5,10 @@ use super::draw::draw;
 use super::{Fix, Refusal};
 use crate::bound::Bound;
 use crate::compile::{Compiler, DeadEnd, Planner, Stuck};
+use crate::datum::Type;
 use crate::dialect::Dialect;
 use crate::error::Result;
-use crate::schema::{Change, Schema};
+use crate::schema::{Change, Schema, Table};
 use crate::store::Capabilities;
 use crate::text;
 use crate::views;
@@ -28,12 +29,29 @@ pub(crate) struct Suggestions<'a> {
     /// More requests than these are none that are allowed.
     pub most_requests: u64,
     /// Whose SQL it is, and the fixes have to be.
-    pub dialect: Dialect,
+    pub dialect: &'a Dialect,
 }
 
-/// The statement that puts a limit to the schema.
-fn statement((table, columns): &(String, String)) -> String {
-    format!("alter table {table} add cardinality limit {ROWS} ({columns})")
+/// A change of the schema: names as they are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Alteration {
+    /// A limit of a table, on columns.
+    Limit { table: String, columns: String },
+    /// A column that is never null.
+    NotNull { table: String, column: String },
+}
+
+impl Alteration {
+    fn statement(&self) -> String {
+        match self {
+            Alteration::Limit { table, columns } => {
+                format!("alter table {table} add cardinality limit {ROWS} ({columns})")
+            }
+            Alteration::NotNull { table, column } => {
+                format!("alter table {table} alter column {column} set not null")
+            }
+        }
+    }
 }
 
 /// The cheapest fixes, each once.
@@ -47,8 +65,8 @@ fn best(fixes: &mut Vec<Fix>) {
 #[derive(Debug, Clone, Default)]
 struct Suggestion {
     titles: Vec<String>,
-    /// Limits that are put to the schema: tables, and columns as they are written.
-    limits: Vec<(String, String)>,
+    /// What is changed in the schema.
+    alterations: Vec<Alteration>,
     /// The query, if it is another.
     query: Option<String>,
 }
@@ -111,11 +129,13 @@ impl Suggestions<'_> {
         fixes
     }
 
-    /// A limit as it is pasted.
-    fn written(&self, limit: &(String, String)) -> String {
-        match self.dialect.is_ours() {
-            true => format!("{};", statement(limit)),
-            false => format!("-- cardinality limit {ROWS} on {} ({})", limit.0, limit.1),
+    /// A change of the schema as it is pasted.
+    fn written(&self, alteration: &Alteration) -> String {
+        match alteration {
+            Alteration::Limit { table, columns } if !self.dialect.is_ours() => {
+                format!("-- cardinality limit {ROWS} on {table} ({columns})")
+            }
+            other => format!("{};", other.statement()),
         }
     }
 
@@ -171,13 +191,13 @@ impl Suggestions<'_> {
         (bound.requests <= self.most_requests).then(|| Fix {
             title: suggestion.titles.join(", and "),
             paste: suggestion
-                .limits
+                .alterations
                 .iter()
-                .map(|limit| self.written(limit))
+                .map(|alteration| self.written(alteration))
                 .chain(suggestion.query.clone())
                 .collect::<Vec<_>>()
                 .join("\n"),
-            changes_schema: !suggestion.limits.is_empty(),
+            changes_schema: !suggestion.alterations.is_empty(),
             bound,
         })
     }
@@ -185,8 +205,8 @@ impl Suggestions<'_> {
     /// The bound with a suggestion, or where it still has none.
     fn compiled(&self, suggestion: &Suggestion) -> Result<std::result::Result<Bound, Option<Box<DeadEnd>>>> {
         let mut schema = self.schema.clone();
-        for limit in &suggestion.limits {
-            if let Some(change) = Change::of(&text::parse(&statement(limit))?)? {
+        for alteration in &suggestion.alterations {
+            if let Some(change) = Change::of(&text::parse(&alteration.statement())?)? {
                 schema = change.apply(&schema)?.0.ready();
             }
         }
@@ -201,7 +221,8 @@ impl Suggestions<'_> {
     }
 
     fn for_dead_end(&self, dead_end: &DeadEnd) -> Vec<Suggestion> {
-        let mut all = self.limits_of_schema(dead_end);
+        let mut all = self.not_null(dead_end);
+        all.extend(self.limits_of_schema(dead_end));
         all.extend(self.words(dead_end));
         all.extend(self.prefix(dead_end));
         all.extend(self.count_of_first());
@@ -209,10 +230,9 @@ impl Suggestions<'_> {
         all
     }
 
-    /// A limit on the columns that are known, on each of them, and on the whole table.
+    /// A limit on each of the columns that are known, and on all of them; where nothing is known, on the whole table.
     fn limits_of_schema(&self, dead_end: &DeadEnd) -> Vec<Suggestion> {
-        let table = &dead_end.table;
-        let limit = |columns: &[usize]| {
+        let limit = |table: &Table, columns: &[usize]| {
             let names = table.column_names(columns);
             let title = match columns {
                 [] => format!("say that {} has at most {ROWS} rows (put your own number)", table.name),
@@ -223,18 +243,66 @@ impl Suggestions<'_> {
             };
             Suggestion {
                 titles: vec![title],
-                limits: vec![(text::written(&table.name).into_owned(), names)],
+                alterations: vec![Alteration::Limit {
+                    table: text::written(&table.name).into_owned(),
+                    columns: names,
+                }],
                 query: None,
             }
         };
+        let here = std::iter::once((&dead_end.table, &dead_end.equal));
+        let there = dead_end.also.iter().map(|(table, equal)| (table, equal));
         let mut all = Vec::new();
-        if dead_end.equal.is_empty() {
-            all.push(limit(&[]));
+        for (table, equal) in here.chain(there).filter(|(_, equal)| !equal.is_empty()) {
+            // Half of a table has the same truth value.
+            let telling = equal.iter().filter(|at| table.columns[**at].of != Type::Bool);
+            all.extend(telling.map(|at| limit(table, &[*at])));
+            if equal.len() > 1 {
+                all.push(limit(table, equal));
+            }
         }
-        for column in &dead_end.equal {
-            all.push(limit(&[*column]));
+        if all.is_empty() {
+            all.push(limit(&dead_end.table, &[]));
         }
         all
+    }
+
+    /// Rows whose reference is null are kept out: by the schema, or by the query.
+    fn not_null(&self, dead_end: &DeadEnd) -> Vec<Suggestion> {
+        let Some(reference) = &dead_end.nullable else { return vec![] };
+        let column = &reference.table.columns[reference.column].name;
+        let schema = Suggestion {
+            titles: vec![format!("say that {}.{column} is never null", reference.table.name)],
+            alterations: vec![Alteration::NotNull {
+                table: text::written(&reference.table.name).into_owned(),
+                column: text::written(column).into_owned(),
+            }],
+            query: None,
+        };
+        let query = self.with_predicate(&format!("{} is not null", reference.written()));
+        let query = query.map(|query| Suggestion {
+            titles: vec![format!("leave out rows whose {column} is null, as the join does")],
+            alterations: vec![],
+            query: Some(query),
+        });
+        std::iter::once(schema).chain(query).collect()
+    }
+
+    /// The query with another predicate, where it is plain how to put it there.
+    fn with_predicate(&self, predicate: &str) -> Option<String> {
+        let (sql, lower) = (self.sql.trim().trim_end_matches(';'), self.sql.to_lowercase());
+        let words: Vec<&str> = lower.split_whitespace().collect();
+        let count = |wanted: &str| words.iter().filter(|word| **word == wanted).count();
+        if count("select") != 1 || count("or") > 0 {
+            return None;
+        }
+        if count("where") == 1 {
+            let at = sql.to_lowercase().find("where")? + "where".len();
+            return Some(format!("{} {predicate} and{}", &sql[..at], &sql[at..]));
+        }
+        let ends = [" group by ", " order by ", " limit ", " paginate ", " allow unbounded "];
+        let at = ends.iter().filter_map(|end| sql.to_lowercase().find(end)).min().unwrap_or(sql.len());
+        (count("where") == 0).then(|| format!("{} where {predicate}{}", &sql[..at], &sql[at..]))
     }
 
     /// Words in place of a pattern.
@@ -247,7 +315,7 @@ impl Suggestions<'_> {
         let query = format!("{} like [token] {}", &self.sql[..at], self.sql[at + 6..].trim_start());
         Some(Suggestion {
             titles: vec!["search for a whole word, which is another question".into()],
-            limits: vec![],
+            alterations: vec![],
             query: Some(query),
         })
     }
@@ -266,7 +334,7 @@ impl Suggestions<'_> {
             return None;
         }
         let title = "search for how it begins, which is another question: ? without %".to_string();
-        Some(Suggestion { titles: vec![title], limits: vec![], query: Some(query) })
+        Some(Suggestion { titles: vec![title], alterations: vec![], query: Some(query) })
     }
 
     /// Nobody needs to know how many followers a star has: `100 or more` will do.
@@ -278,7 +346,7 @@ impl Suggestions<'_> {
             counted.to_lowercase().split_whitespace().collect::<String>().starts_with("selectcount(*)");
         let query = format!("{counted} from (select 1{rest} limit {ROWS}) as first_rows");
         let title = format!("count up to {ROWS} (put your own number)");
-        count.then(|| Suggestion { titles: vec![title], limits: vec![], query: Some(query) })
+        count.then(|| Suggestion { titles: vec![title], alterations: vec![], query: Some(query) })
     }
 
     /// A limit or pages, where there are none.
@@ -286,7 +354,7 @@ impl Suggestions<'_> {
         let sql = self.sql.trim().trim_end_matches(';');
         let more = |title: &str, clause: String| Suggestion {
             titles: vec![title.to_string()],
-            limits: vec![],
+            alterations: vec![],
             query: Some(format!("{sql} {clause}")),
         };
         let first = more("take the first rows", format!("limit {PAGE}"));
@@ -305,7 +373,7 @@ impl Suggestions<'_> {
             for second in with_query.for_dead_end(&next) {
                 pairs.push(Suggestion {
                     titles: [first.titles.clone(), second.titles].concat(),
-                    limits: [first.limits.clone(), second.limits].concat(),
+                    alterations: [first.alterations.clone(), second.alterations].concat(),
                     query: second.query.or(first.query.clone()),
                 });
             }
@@ -327,7 +395,7 @@ impl Suggestions<'_> {
         query[at] = format!("{fewer}{}", &words[at][digits..]);
         vec![Suggestion {
             titles: vec![format!("look at the first {fewer} instead of {rows}")],
-            limits: vec![],
+            alterations: vec![],
             query: Some(query.concat()),
         }]
     }

@@ -11,6 +11,7 @@ pub(crate) use fixes::Suggestions;
 
 use crate::bound::Bound;
 use crate::compile::DeadEnd;
+use crate::plan::written;
 use std::fmt;
 
 /// Why a query was not taken, and what to do.
@@ -82,11 +83,17 @@ impl DeadEnd {
         };
         if let (Some(stop), Some(predicate)) = (self.stop, self.residual.first()) {
             reason += &format!(
-                "; its first {stop} rows are not enough, for `{predicate}` drops rows after they were read"
+                "; its first {stop} rows are not enough, for `{}` drops rows after they were read",
+                written(predicate)
             );
         } else if let (Some(stop), false) = (self.stop, self.orderable) {
             reason += &format!(
                 "; its first {stop} rows are not enough, for the order of the result is not that of {what}"
+            );
+        } else if let (Some(stop), Some(reference)) = (self.stop, &self.nullable) {
+            reason += &format!(
+                "; its first {stop} rows are not enough, for {} can be null, and then the join drops the row",
+                reference.written()
             );
         } else if let Some(stop) = self.stop {
             reason += &format!(

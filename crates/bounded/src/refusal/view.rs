@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArguments, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
     Statement, TableFactor, Value,
 };
+use whimbrel_sql::walk::change_expressions;
 
 /// A view that has the answers of a query ready.
 pub(super) struct Kept {
@@ -49,15 +50,20 @@ pub(super) fn kept(parsed: Parsed) -> Option<Kept> {
     let tables = tables(select)?;
     let mut columns = Columns::default();
     let (mut stays, mut given) = (Vec::new(), Vec::new());
-    for conjunct in select.selection.iter().flat_map(conjuncts) {
-        let text = conjunct.to_string();
-        if text.contains(HAS_TOKEN) {
+    let conjuncts: Vec<&Expr> = select.selection.iter().flat_map(conjuncts).collect();
+    for conjunct in &conjuncts {
+        if conjunct.to_string().contains(HAS_TOKEN) {
             return None;
         }
         match parameter(conjunct) {
             Some((column, value)) => given.push(format!("{} = {value}", columns.add(column, None))),
-            None if text.contains('$') => return None,
-            None => stays.push(text),
+            None => {
+                let stayed = without_parameters(conjunct, &conjuncts).to_string();
+                if stayed.contains('$') {
+                    return None;
+                }
+                stays.push(stayed);
+            }
         }
     }
     let keys = columns.0.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join("_");
@@ -126,6 +132,19 @@ fn parameter(expr: &Expr) -> Option<(&Expr, &Expr)> {
         (column, value) | (value, column) if is_column(column) && is_given(value) => Some((column, value)),
         _ => None,
     }
+}
+
+/// A predicate with columns in place of the parameters that they equal: `b <> $1` is `b <> a` where `a = $1`.
+fn without_parameters(predicate: &Expr, conjuncts: &[&Expr]) -> Expr {
+    let mut predicate = predicate.clone();
+    change_expressions(&mut predicate, |expr| {
+        let equal = conjuncts.iter().filter_map(|conjunct| parameter(conjunct));
+        let (mut equal, written) = (equal, expr.to_string());
+        if let Some((column, _)) = equal.find(|(_, value)| value.to_string() == written) {
+            *expr = column.clone();
+        }
+    });
+    predicate
 }
 
 fn given_exprs(select: &Select) -> Vec<String> {

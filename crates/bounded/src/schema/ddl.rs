@@ -8,9 +8,9 @@ use crate::error::{Error, Result};
 use crate::keys::KeyOrder;
 use crate::text::{DeclaredLimit, Parsed};
 use datafusion::sql::sqlparser::ast::{
-    AlterTableOperation, BinaryLength, CharacterLength, ColumnDef, ColumnOption, CreateIndex, CreateTable,
-    DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, IndexColumn,
-    ObjectName, OrderByExpr, Statement, TableConstraint,
+    AlterColumnOperation, AlterTableOperation, BinaryLength, CharacterLength, ColumnDef, ColumnOption,
+    CreateIndex, CreateTable, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, IndexColumn, ObjectName, OrderByExpr, Statement, TableConstraint,
 };
 
 /// A change of the schema.
@@ -28,6 +28,8 @@ pub(crate) enum Change {
     AddReference { table: String, columns: Vec<Ident>, target: ObjectName, referred: Vec<Ident> },
     /// Another column at the end of a table.
     AddColumn { table: String, column: Box<ColumnDef> },
+    /// A column that is never null from now on, or can be.
+    SetNullable { table: String, column: Ident, nullable: bool },
 }
 
 impl Change {
@@ -46,9 +48,19 @@ impl Change {
                     table: table_name(&alter.name)?,
                     column: Box::new(column_def.clone()),
                 },
+                [
+                    AlterTableOperation::AlterColumn {
+                        column_name,
+                        op: op @ (AlterColumnOperation::SetNotNull | AlterColumnOperation::DropNotNull),
+                    },
+                ] => Change::SetNullable {
+                    table: table_name(&alter.name)?,
+                    column: column_name.clone(),
+                    nullable: *op == AlterColumnOperation::DropNotNull,
+                },
                 _ => {
                     return Err(Error::invalid(
-                        "alter table can add a column or a cardinality limit: \
+                        "alter table can add a column or a cardinality limit, and set or drop not null of a column: \
                          alter table t add cardinality limit 100 (owner)",
                     ));
                 }
@@ -58,8 +70,20 @@ impl Change {
         Ok(Some(change))
     }
 
-    /// Whether there is nothing to do but to finish it: `create table if not exists`, and it does; an index that somebody
-    /// began to build, and maybe crashed.
+    /// The column that no row may have null before this is made; and what takes it back.
+    pub fn without_nulls(&self, schema: &Schema) -> Result<Option<(usize, Change)>> {
+        match self {
+            Change::SetNullable { table, column, nullable: false } => {
+                let at = schema.table(table)?.column(&ident(column))?;
+                let (table, column) = (table.clone(), column.clone());
+                Ok(Some((at, Change::SetNullable { table, column, nullable: true })))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether there is nothing to do but to finish it: `create table if not exists`, and it does; an index that
+    /// somebody began to build, and maybe crashed.
     pub fn is_made(&self, schema: &Schema) -> Result<bool> {
         match self {
             Change::CreateTable { table, .. } if table.if_not_exists => {
@@ -77,6 +101,9 @@ impl Change {
                 let parts = index.columns.iter().map(|column| key_part(table, &column.column));
                 Ok(known.parts == parts.collect::<Result<Vec<_>>>()?)
             }
+            Change::AddIndex { table, index } => {
+                Ok(schema.table(table)?.indexes.iter().any(|known| known.parts == index.parts))
+            }
             _ => Ok(false),
         }
     }
@@ -89,7 +116,8 @@ impl Change {
             Change::AddIndex { table, .. }
             | Change::AddLimit { table, .. }
             | Change::AddReference { table, .. }
-            | Change::AddColumn { table, .. } => Ok(table.clone()),
+            | Change::AddColumn { table, .. }
+            | Change::SetNullable { table, .. } => Ok(table.clone()),
         }
     }
 
@@ -124,6 +152,18 @@ impl Change {
                 }
                 no_double(&table, &column)?;
                 table.columns.push(column);
+                table
+            }
+            Change::SetNullable { table, column, nullable } => {
+                let mut table = stored(schema, table)?;
+                let at = table.column(&ident(column))?;
+                if *nullable && table.key_columns().contains(&at) {
+                    return Err(Error::invalid(format!(
+                        "{}.{} is part of the primary key: it is never null",
+                        table.name, table.columns[at].name
+                    )));
+                }
+                table.columns[at].nullable = *nullable;
                 table
             }
         };

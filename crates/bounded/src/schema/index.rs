@@ -174,17 +174,34 @@ fn with_word(key: &[u8], word: &str, order: KeyOrder) -> Vec<u8> {
     key
 }
 
+/// The bit of a version that says that an entry is a claim: its record may not be there yet.
+const CLAIM: u64 = 1 << 63;
+
+/// Versions have the bits that are left.
+pub(crate) const VERSIONS: u64 = CLAIM - 1;
+
 /// The value of an entry: the version that it was written for, and the key of its record.
 pub(crate) fn entry_value(version: u64, record: &[u8]) -> Vec<u8> {
-    let mut value = version.to_le_bytes().to_vec();
+    let mut value = (version & VERSIONS).to_le_bytes().to_vec();
     value.extend_from_slice(record);
     value
 }
 
-/// The version and the record's key of an entry.
+/// The value of the claim that becomes this entry.
+pub(crate) fn claim_value(entry: &[u8]) -> Result<Vec<u8>> {
+    let (version, record) = read_entry(entry)?;
+    Ok([(version | CLAIM).to_le_bytes().as_slice(), record].concat())
+}
+
+/// Whether an entry is a claim: a writer has said that it wants this unique key, and not yet that it has it.
+pub(crate) fn is_claim(value: &[u8]) -> bool {
+    value.get(7).is_some_and(|last| last & 0x80 != 0)
+}
+
+/// The version and the record's key of an entry, or of a claim.
 pub(crate) fn read_entry(value: &[u8]) -> Result<(u64, &[u8])> {
     let (version, record) = value
         .split_first_chunk::<8>()
         .ok_or_else(|| Error::Internal("an entry of an index is damaged: run repair".to_string()))?;
-    Ok((u64::from_le_bytes(*version), record))
+    Ok((u64::from_le_bytes(*version) & VERSIONS, record))
 }

@@ -14,7 +14,7 @@ mod view;
 pub(crate) use ddl::{Change, fresh_name, is_known};
 pub(crate) use drop::{Removal, Removed};
 pub use index::{Index, IndexKind, IndexState, KeyPart, Part};
-pub(crate) use index::{entry_value, read_entry};
+pub(crate) use index::{VERSIONS, claim_value, entry_value, is_claim, read_entry};
 pub use limits::{CardinalityLimit, ForeignKey};
 pub use table::{Column, Table};
 pub use view::View;

@@ -15,11 +15,11 @@ use std::sync::PoisonError;
 impl Inner {
     /// Does what a statement says about a view.
     pub fn change_views(&self, command: &Command) -> Result<()> {
-        match command {
+        self.without_conflict(|| match command {
             Command::Create { name, if_not_exists: true, .. } if self.has_view(name) => Ok(()),
             Command::Create { name, sql, .. } => self.create_view(name, sql),
             Command::Drop { name, if_exists } => self.drop_view(name, *if_exists),
-        }
+        })
     }
 
     /// Whether there is a view of this name, and it is filled.
@@ -53,7 +53,7 @@ impl Inner {
                 self.publish(schema.with_filled(name)?)?;
                 filled(&self.store, view)
             }
-            Err(error @ Error::Unavailable(_)) => Err(error),
+            Err(error @ (Error::Unavailable(_) | Error::Conflict(_))) => Err(error),
             Err(error) => {
                 self.publish(schema.without(name))?;
                 clear(&self.store, view)?;

@@ -162,7 +162,7 @@ impl Compiling<'_> {
     }
 
     fn compile(&self, plan: &LogicalPlan, parameters: usize) -> std::result::Result<Query, Stuck> {
-        let parameters = vec![Parameter { name: None, list: None }; parameters];
+        let parameters = vec![Parameter::default(); parameters];
         let plan = Compiler::new(self.schema, self.capabilities, false, &parameters).compile(plan, None)?;
         Ok(Query::new(plan)?)
     }

@@ -46,7 +46,7 @@ pub(super) fn fill(store: &dyn Store, schema: &Schema, versions: &Versions, view
             Piece::Again => (limit, tries) = (1, tries + 1),
         }
     }
-    Err(Error::Unavailable(format!(
+    Err(Error::Conflict(format!(
         "others write all the time; create materialized view {} again goes on filling it",
         view.view.name
     )))
@@ -98,7 +98,7 @@ fn piece(
         Written::Rows(_) if last => Ok(Piece::Last),
         Written::Rows(_) => Ok(Piece::More),
         Written::Again => Ok(Piece::Again),
-        Written::OtherSchema => Err(Error::Unavailable(format!(
+        Written::OtherSchema => Err(Error::Conflict(format!(
             "somebody else changed the schema meanwhile; create materialized view {} again goes on filling it",
             view.view.name
         ))),

@@ -97,7 +97,7 @@ pub(super) fn key_values(table: &Table, columns: &[ArrayRef]) -> Result<Vec<Scal
 /// The writes of a change, as the store gets them.
 impl RowChange {
     fn writes(&self) -> impl Iterator<Item = Write> {
-        let removed = self.removed.iter().cloned().map(Write::Delete);
+        let removed = self.removed.iter().map(|removed| Write::Delete(removed.key.clone()));
         let added = self.added.iter().map(|added| Write::Put(added.key.clone(), added.value.clone()));
         let record = match &self.after {
             Some(record) => Write::Put(self.key.clone(), record.clone()),

@@ -15,8 +15,8 @@ enum Failed {
     Data(String),
 }
 
-/// Makes changes under their own conditions and more, together with more writes; whoever finds one of the other conditions
-/// not true looks again.
+/// Makes changes under their own conditions and more, together with more writes; whoever finds one of the other
+/// conditions not true looks again.
 pub(crate) fn apply(
     store: &dyn Store,
     schema: &Schema,
@@ -50,7 +50,7 @@ pub(crate) fn apply(
             let (_, more) = limits.entry(&limit.from).or_insert((limit, 0));
             *more += 1;
         }
-        writes.extend(change.removed.iter().cloned().map(Write::Delete));
+        writes.extend(change.removed.iter().map(|removed| Write::Delete(removed.key.clone())));
         writes.extend(change.added.iter().map(|added| Write::Put(added.key.clone(), added.value.clone())));
         writes.push(match &change.after {
             Some(record) => Write::Put(change.key.clone(), record.clone()),

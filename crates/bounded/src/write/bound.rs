@@ -16,6 +16,10 @@ struct Touched {
     added: u64,
     /// Those of unique indexes among them.
     unique: u64,
+    /// Those of columns that are not of unique indexes among them.
+    of_columns: u64,
+    /// Unique keys that stay.
+    kept: u64,
     /// Entries that go.
     removed: u64,
     /// Rows that are looked for because this one refers to them.
@@ -31,12 +35,22 @@ struct Limit {
     rows: u64,
     /// In how many partitions they are counted.
     partitions: u64,
+    /// Whether the rows themselves are counted, not entries that stand for them.
+    by_rows: bool,
 }
 
 impl Limit {
-    /// Requests that count its rows: keys first, and if these are too many the rows that they stand for.
+    /// Requests that count its rows: keys first, and if these are too many, and entries, the rows that they stand for.
     fn counted(&self) -> u64 {
-        self.partitions.saturating_mul(2).saturating_add(self.rows).saturating_add(1)
+        match self.by_rows {
+            true => self.partitions,
+            false => self.partitions.saturating_mul(2).saturating_add(self.rows).saturating_add(1),
+        }
+    }
+
+    /// Rounds behind that in which keys were counted.
+    fn rounds(&self) -> u64 {
+        if self.by_rows { 0 } else { 2 }
     }
 }
 
@@ -71,7 +85,11 @@ impl Touched {
         let indexes = table.indexes.iter().filter(|index| index.kind != IndexKind::Primary);
         let indexes: Vec<&Index> = indexes.filter(|index| touches(&index_columns(index))).collect();
         let entries = indexes.iter().map(|index| entries(table, index)).fold(0, u64::saturating_add);
-        let unique = indexes.iter().filter(|index| index.kind == IndexKind::Unique).count() as u64;
+        let is_unique = |index: &&&Index| index.kind == IndexKind::Unique;
+        let of_words = |index: &&Index| index.parts.iter().any(|part| part.column().is_none());
+        let unique = indexes.iter().filter(is_unique).count() as u64;
+        let of_columns = indexes.iter().filter(|index| !is_unique(index) && !of_words(index)).count() as u64;
+        let all_unique = table.indexes.iter().filter(|index| index.kind == IndexKind::Unique).count() as u64;
         let (comes, goes) = match kind {
             Kind::Insert => (true, false),
             Kind::Upsert | Kind::Update => (true, true),
@@ -82,11 +100,14 @@ impl Touched {
         let limits = limits.map(|limit| Limit {
             rows: limit.rows,
             partitions: capabilities.order.partitions(limit.columns.len()),
+            by_rows: table.counted_by(&limit.columns).is_some_and(|index| index.kind == IndexKind::Primary),
         });
         let limits = limits.collect();
         Touched {
             added: if comes { entries } else { 0 },
             unique: if comes { unique } else { 0 },
+            of_columns: if comes { of_columns } else { 0 },
+            kept: if *kind == Kind::Update { all_unique - unique } else { 0 },
             removed: if goes { entries } else { 0 },
             references: if comes { references } else { 0 },
             referring: if comes { 0 } else { schema.references_to(&table.name).count() as u64 },
@@ -105,22 +126,26 @@ impl Touched {
         }
     }
 
-    /// Step by step; a unique key can be one that has to be taken over, a limit one that has to be counted again by
+    /// Step by step. A unique key can be one that has to be taken over, a limit one that has to be counted again by
     /// rows, and the row one that is taken back.
     fn key_by_key(&self) -> WriteBound {
-        let limits = self.limits.len() as u64;
         let counted = self.limits.iter().map(Limit::counted).fold(0, u64::saturating_add);
         // References are looked at before the row is written and behind that.
         let referred = 2 * (self.references + self.referring);
-        let stays = self.limits.is_empty() && self.unique + referred == 0;
+        let stays = self.limits.is_empty() && self.unique + self.kept + referred == 0;
+        let behind = if stays { 0 } else { self.of_columns };
         let back = if stays { 0 } else { 1_u64.saturating_add(self.added) };
         let cleared = self.removed.max(back);
+        // A unique key is claimed, perhaps from another that is gone, and settled.
+        let set = (1 + 3 * self.unique).saturating_add(cleared);
         WriteBound {
             rows: 1,
-            requests: (referred + 3 * self.unique).saturating_add(self.removed).saturating_add(counted),
-            rounds: 3 + 2 * self.referring + 3 * self.unique + 3 * limits,
-            conditions: (1 + 2 * self.unique).saturating_add(cleared),
-            writes: (1 + self.unique).saturating_add(self.added).saturating_add(cleared),
+            requests: (referred + 2 * self.unique + self.kept + behind)
+                .saturating_add(self.removed)
+                .saturating_add(counted),
+            rounds: 2 + 2 * self.unique + self.limits.iter().map(Limit::rounds).sum::<u64>(),
+            conditions: set,
+            writes: set.saturating_add(self.added).saturating_sub(self.unique),
         }
     }
 }

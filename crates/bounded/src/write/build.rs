@@ -1,7 +1,7 @@
 //! An index on a table that has rows: built while others write.
 //!
-//! The index is in the schema before the first row is looked at, so every write keeps it from then on, and the rows from
-//! before are put into it piece by piece. A limit is counted over all rows before a plan may rely on it.
+//! The index is in the schema before the first row is looked at, so every write keeps it from then on, and the rows
+//! from before are put into it piece by piece. A limit is counted over all rows before a plan may rely on it.
 
 use crate::error::{Error, Result};
 use crate::keys::{self, Decoded};
@@ -29,6 +29,24 @@ pub(crate) fn build(store: &dyn Store, table: &Table) -> Result<()> {
         .iter()
         .filter(|limit| limit.state == IndexState::Building)
         .try_for_each(|limit| count(store, table, limit))
+}
+
+/// Looks for a row in which a column is null.
+///
+/// # Errors
+/// `Data` if there is one.
+pub(crate) fn no_nulls(store: &dyn Store, table: &Table, column: usize) -> Result<()> {
+    each_piece(store, &table.primary().prefix(), |entries| {
+        let records: Vec<&[u8]> = entries.iter().map(|(_, record)| record).collect();
+        let rows = rows::batch(table, records.iter().copied())?;
+        match rows.column(column).null_count() {
+            0 => Ok(()),
+            _ => Err(Error::Data(format!(
+                "rows of {} have a {} that is null: give it a value in them first",
+                table.name, table.columns[column].name
+            ))),
+        }
+    })
 }
 
 /// Goes over all keys with a prefix, in order.

@@ -19,8 +19,10 @@ pub(crate) struct Change {
     pub after: Option<Vec<u8>>,
     /// Entries that it needs and that the row before did not have.
     pub added: Vec<Added>,
-    /// Keys of entries that only the row before had.
-    pub removed: Vec<Vec<u8>>,
+    /// Unique keys that it has as before.
+    pub kept: Vec<Added>,
+    /// Entries that only the row before had.
+    pub removed: Vec<Removed>,
     /// Ranges that this row is new in, and how many rows they may have.
     pub limits: Vec<Limited>,
     /// Records that have to be there.
@@ -34,8 +36,17 @@ pub(crate) struct Change {
 pub(crate) struct Added {
     pub key: Vec<u8>,
     pub value: Vec<u8>,
-    /// The unique index that it is of, and the row's values in it.
+    /// The row's values, if it is of a unique index that holds them against others.
     pub unique: Option<String>,
+    /// Whether its index is of words: a row has any number of these.
+    pub is_of_words: bool,
+}
+
+/// An entry that goes.
+#[derive(Debug)]
+pub(crate) struct Removed {
+    pub key: Vec<u8>,
+    pub is_unique: bool,
 }
 
 /// A range with a limit.
@@ -69,6 +80,7 @@ impl Change {
             before,
             after,
             added: vec![],
+            kept: vec![],
             removed: vec![],
             limits: vec![],
             references: vec![],
@@ -110,11 +122,20 @@ impl Change {
                 Some(new) if index.kind == IndexKind::Unique => shown(&table, &index.columns(), new, row)?,
                 _ => None,
             };
-            for key in has.difference(&had) {
-                let value = entry_value(version, &self.key);
-                self.added.push(Added { key: key.clone(), value, unique: held.clone() });
+            let is_of_words = index.parts.iter().any(|part| part.column().is_none());
+            let value = entry_value(version, &self.key);
+            let entry = |key: &Vec<u8>| Added {
+                key: key.clone(),
+                value: value.clone(),
+                unique: held.clone(),
+                is_of_words,
+            };
+            self.added.extend(has.difference(&had).map(entry));
+            if held.is_some() {
+                self.kept.extend(has.intersection(&had).map(entry));
             }
-            self.removed.extend(had.difference(&has).cloned());
+            let is_unique = index.kind == IndexKind::Unique;
+            self.removed.extend(had.difference(&has).map(|key| Removed { key: key.clone(), is_unique }));
         }
         Ok(())
     }
@@ -235,7 +256,12 @@ fn differ(columns: &[usize], old: &[ArrayRef], new: &[ArrayRef], row: usize) -> 
 }
 
 /// The values of some columns as people read them; `None` if one is null.
-fn shown(table: &Table, columns: &[usize], values: &[ArrayRef], row: usize) -> Result<Option<String>> {
+pub(super) fn shown(
+    table: &Table,
+    columns: &[usize],
+    values: &[ArrayRef],
+    row: usize,
+) -> Result<Option<String>> {
     let mut out = Vec::new();
     for at in columns {
         let value = match Datum::of(&values[*at], row)? {

@@ -1,33 +1,36 @@
 //! Rows in and out: indexes kept, limits and references held (piql.txt §7.2).
 //!
-//! A statement is a query for the rows that change, and a [`Change`](change::Change) for each of them. How changes reach
-//! the store depends on what it can do:
+//! A statement is a query for the rows that change, and a [`Change`](change::Change) for each of them. How changes
+//! reach the store depends on what it can do:
 //!
 //! - `atomic`: one conditional commit for the whole statement. Limits, references and uniqueness are exact.
 //! - `ordered`: key by key, in the paper's order: new entries of indexes, the record by test-and-set, stale
 //!   entries. A crash leaves at most entries without a record. Limits are counted after the write, and the write taken
 //!   back if there are too many rows: as many rows as are being written at the same instant can be seen above a limit
-//!   for that instant, and a writer that crashes between its write and its count leaves its row there.
+//!   for that instant, and a writer that crashes between its write and its count leaves its row there. Unique keys are
+//!   claimed before the record is written and settled behind it (`claim`).
 
 mod atomic;
 mod bound;
 mod build;
 mod change;
+mod claim;
 mod erase;
 mod ordered;
 mod repair;
 
 pub(crate) use atomic::apply as commit;
 pub(crate) use bound::bound;
-pub(crate) use build::build;
+pub(crate) use build::{build, no_nulls};
 pub(crate) use change::Change as RowChange;
 pub(crate) use erase::erase;
 pub use repair::Repaired;
 pub(crate) use repair::repair;
 
+use crate::contention::Contention;
 use crate::database::schema_version;
 use crate::error::{Error, Result};
-use crate::schema::{Schema, Table};
+use crate::schema::{Schema, Table, VERSIONS};
 use crate::store::{Atomicity, Found, Read, Store};
 use crate::target::Target;
 use crate::views;
@@ -70,7 +73,7 @@ impl Versions {
     }
 
     pub fn next(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed)
+        self.0.fetch_add(1, Ordering::Relaxed) & VERSIONS
     }
 }
 
@@ -81,6 +84,7 @@ pub(crate) fn write(
     versions: &Versions,
     target: &Target,
     batch: &RecordBatch,
+    contention: &mut Contention,
 ) -> Result<Written> {
     let Target { kind, table, .. } = target;
     let kind = *kind;
@@ -132,7 +136,7 @@ pub(crate) fn write(
                 other => Ok(other),
             }
         }
-        Atomicity::Key => ordered::apply(store, &changes),
+        Atomicity::Key => ordered::apply(store, &changes, contention),
     }
 }
 

@@ -1,4 +1,5 @@
-//! A change key by key, in the paper's order (piql.txt §7.2): new entries, the record, stale entries.
+//! A change key by key, in the paper's order (piql.txt §7.2): claims of unique keys, new entries, the record, stale
+//! entries.
 //!
 //! Every step is safe to stop behind: an entry without its record is passed over by readers. A stale entry is deleted
 //! by test-and-set against the value that it had before the record was written, so an entry that another writer has put
@@ -6,62 +7,90 @@
 
 use super::Written;
 use super::change::{Added, Change, Limited};
+use super::claim::{self, Claim};
+use crate::contention::Contention;
 use crate::error::{Error, Result};
 use crate::rows;
 use crate::schema::{IndexKind, read_entry};
 use crate::store::{Condition, Found, Outcome, Read, Store, Write};
 
-pub(super) fn apply(store: &dyn Store, changes: &[Change]) -> Result<Written> {
-    let mut done = 0;
-    for change in changes {
-        if !one(store, change)? {
-            // What was written stays: without transactions a statement of several rows is several statements.
-            return if done == 0 {
-                Ok(Written::Again)
-            } else {
-                Err(Error::Unavailable(format!(
-                    "somebody else changed a row of {} meanwhile; {done} of {} rows were written",
-                    change.table.name,
-                    changes.len()
-                )))
-            };
-        }
-        done += 1;
-    }
-    Ok(Written::Rows(done))
+/// How often an entry is put against other writers of the same row.
+const TRIES: usize = 16;
+
+/// What became of a change.
+enum Step {
+    Done,
+    /// Another writer is at work on a unique key of the row: nothing was written.
+    Busy,
+    /// The row is another by now: nothing was written.
+    Changed,
 }
 
-/// Makes one change; `false` if the row was changed by somebody else.
-fn one(store: &dyn Store, change: &Change) -> Result<bool> {
-    if let Some(says) = dangling(store, change)? {
-        return Err(Error::Data(says));
+pub(super) fn apply(store: &dyn Store, changes: &[Change], contention: &mut Contention) -> Result<Written> {
+    for (done, change) in changes.iter().enumerate() {
+        // What was written stays: without transactions a statement of several rows is several statements.
+        let meanwhile = || {
+            let table = &change.table.name;
+            format!("others wrote to {table} meanwhile; {done} of {} rows were written", changes.len())
+        };
+        loop {
+            match one(store, change, contention)? {
+                Step::Done => break,
+                Step::Busy | Step::Changed if done == 0 => return Ok(Written::Again),
+                Step::Busy => contention.pause(meanwhile)?,
+                Step::Changed => return Err(Error::Conflict(meanwhile())),
+            }
+        }
     }
-    let stale = values(store, &change.removed)?;
-    for added in change.added.iter().filter(|added| added.unique.is_some()) {
-        reserve(store, change, added)?;
+    Ok(Written::Rows(changes.len() as u64))
+}
+
+fn one(store: &dyn Store, change: &Change, contention: &mut Contention) -> Result<Step> {
+    let Some(before) = Before::look(store, change, contention)? else { return Ok(Step::Busy) };
+    let mut claims = Vec::new();
+    for entry in before.wanted {
+        match claim::claim(store, change, entry, contention) {
+            Ok(Some(claim)) => claims.push(claim),
+            other => {
+                give_back(store, &claims)?;
+                return other.map(|_| Step::Busy);
+            }
+        }
     }
-    let ordinary = change.added.iter().filter(|added| added.unique.is_none());
-    let puts: Vec<Write> = ordinary.map(|added| Write::Put(added.key.clone(), added.value.clone())).collect();
+    let puts: Vec<Write> =
+        ordinary(change).map(|added| Write::Put(added.key.clone(), added.value.clone())).collect();
     if !puts.is_empty() {
         store.commit(&[], &puts)?;
     }
     if !set(store, &change.key, change.before.clone(), change.after.clone())? {
-        return Ok(false);
+        give_back(store, &claims)?;
+        return Ok(Step::Changed);
     }
     if let Some(says) = violated(store, change)? {
-        take_back(store, change)?;
+        take_back(store, change, &claims)?;
         return Err(Error::Data(says));
     }
-    for (key, value) in change.removed.iter().zip(stale) {
-        if let Some(value) = value {
-            set(store, key, Some(value), None)?;
+    for at in 0..claims.len() {
+        if !claims[at].settle(store)? {
+            take_back(store, change, &claims)?;
+            return Ok(Step::Busy);
         }
     }
-    Ok(true)
+    for (removed, value) in change.removed.iter().zip(before.stale) {
+        if let Some(value) = value {
+            set(store, &removed.key, Some(value), None)?;
+        }
+    }
+    Ok(Step::Done)
+}
+
+/// Entries that are not held against other rows.
+fn ordinary(change: &Change) -> impl Iterator<Item = &Added> {
+    change.added.iter().filter(|added| added.unique.is_none())
 }
 
 /// Test-and-set of one key.
-fn set(store: &dyn Store, key: &[u8], from: Option<Vec<u8>>, to: Option<Vec<u8>>) -> Result<bool> {
+pub(super) fn set(store: &dyn Store, key: &[u8], from: Option<Vec<u8>>, to: Option<Vec<u8>>) -> Result<bool> {
     let condition = Condition::Same { key: key.to_vec(), value: from };
     let write = match to {
         Some(value) => Write::Put(key.to_vec(), value),
@@ -70,59 +99,119 @@ fn set(store: &dyn Store, key: &[u8], from: Option<Vec<u8>>, to: Option<Vec<u8>>
     Ok(store.commit(&[condition], &[write])? == Outcome::Done)
 }
 
-fn values(store: &dyn Store, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
-    if keys.is_empty() {
-        return Ok(vec![]);
-    }
+pub(super) fn values(store: &dyn Store, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
     let requests: Vec<Read> = keys.iter().cloned().map(Read::Get).collect();
-    let found = store.read(&requests)?.into_iter();
-    Ok(found.map(|found| if let Found::Value(value) = found { value } else { None }).collect())
+    read(store, &requests)?.map(value).collect()
 }
 
-/// The reference that would point at nothing.
-fn dangling(store: &dyn Store, change: &Change) -> Result<Option<String>> {
-    let keys: Vec<Vec<u8>> = change.references.iter().map(|(key, _)| key.clone()).collect();
-    for (value, (key, says)) in values(store, &keys)?.into_iter().zip(&change.references) {
-        if value.is_none() && *key != change.key {
-            return Ok(Some(says.clone()));
-        }
+fn read(store: &dyn Store, requests: &[Read]) -> Result<std::vec::IntoIter<Found>> {
+    if requests.is_empty() {
+        return Ok(vec![].into_iter());
     }
-    for (from, to, says) in &change.referring {
-        let count = Read::Count { from: from.clone(), to: to.clone(), up_to: 1 };
-        if store.read(&[count])? != [Found::Count(0)] {
-            return Ok(Some(says.clone()));
-        }
+    let found = store.read(requests)?;
+    match found.len() == requests.len() {
+        true => Ok(found.into_iter()),
+        false => Err(strange()),
     }
-    Ok(None)
 }
 
-/// Takes a unique key: if it is free, or if the row that it was taken for is not there or has another by now.
-fn reserve(store: &dyn Store, change: &Change, added: &Added) -> Result<()> {
-    if set(store, &added.key, None, Some(added.value.clone()))? {
-        return Ok(());
+fn value(found: Found) -> Result<Option<Vec<u8>>> {
+    match found {
+        Found::Value(value) => Ok(value),
+        _ => Err(strange()),
     }
-    let values = added.unique.as_deref().unwrap_or_default();
-    let taken = || Error::Data(format!("{} has a row with {values} already", change.table.name));
-    let Some(held) = self::values(store, std::slice::from_ref(&added.key))?.swap_remove(0) else {
-        return Err(Error::Unavailable(format!("{values} was just given back: try again")));
-    };
-    let (_, owner) = read_entry(&held)?;
-    if owner != change.key {
-        let record = self::values(store, &[owner.to_vec()])?.swap_remove(0);
-        if let Some(record) = record
-            && has_key(change, &record, &added.key)?
-        {
-            return Err(taken());
+}
+
+fn strange() -> Error {
+    Error::Internal("the store gave another answer than was asked for".to_string())
+}
+
+/// How many keys a range has, up to a number; by reading it where the store cannot count.
+fn count(store: &dyn Store, from: &[u8], to: &[u8], up_to: usize) -> Read {
+    let (from, to) = (from.to_vec(), to.to_vec());
+    match store.capabilities().counts {
+        true => Read::Count { from, to, up_to },
+        false => Read::Range { from, to, limit: up_to, reverse: false },
+    }
+}
+
+fn counted(found: Option<Found>) -> Result<usize> {
+    match found {
+        Some(Found::Count(count)) => Ok(count),
+        Some(Found::Entries(entries)) => Ok(entries.len()),
+        _ => Err(strange()),
+    }
+}
+
+/// What is asked to know whether references hold: rows that this one refers to, and rows that refer to it.
+fn references(store: &dyn Store, change: &Change) -> Vec<Read> {
+    let parents = change.references.iter().map(|(key, _)| Read::Get(key.clone()));
+    parents.chain(change.referring.iter().map(|(from, to, _)| count(store, from, to, 1))).collect()
+}
+
+/// The reference that points at nothing, by the answers to that.
+fn dangling(change: &Change, answers: &mut impl Iterator<Item = Found>) -> Result<Option<String>> {
+    let mut first = None;
+    for (key, says) in &change.references {
+        let parent = answers.next().ok_or_else(strange).and_then(value)?;
+        if parent.is_none() && *key != change.key {
+            first.get_or_insert_with(|| says.clone());
         }
     }
-    match set(store, &added.key, Some(held), Some(added.value.clone()))? {
-        true => Ok(()),
-        false => Err(taken()),
+    for (_, _, says) in &change.referring {
+        if counted(answers.next())? > 0 {
+            first.get_or_insert_with(|| says.clone());
+        }
+    }
+    Ok(first)
+}
+
+/// What is there before a change, looked at in one round.
+struct Before<'c> {
+    /// The values of the entries that go.
+    stale: Vec<Option<Vec<u8>>>,
+    /// Unique keys that have to be claimed: new ones, and those that the row has without having settled them.
+    wanted: Vec<&'c Added>,
+}
+
+impl Before<'_> {
+    /// `None` if the row is one whose writer is still at work.
+    fn look<'c>(
+        store: &dyn Store,
+        change: &'c Change,
+        contention: &mut Contention,
+    ) -> Result<Option<Before<'c>>> {
+        let mut requests = references(store, change);
+        requests.extend(change.removed.iter().map(|removed| Read::Get(removed.key.clone())));
+        requests.extend(change.kept.iter().map(|kept| Read::Get(kept.key.clone())));
+        let mut answers = read(store, &requests)?;
+        if let Some(says) = dangling(change, &mut answers)? {
+            return Err(Error::Data(says));
+        }
+        let mut values = answers.map(value).collect::<Result<Vec<_>>>()?;
+        let kept = values.split_off(change.removed.len());
+        for (removed, value) in change.removed.iter().zip(&values) {
+            if let Some(value) = value
+                && removed.is_unique
+                && !claim::is_settled(value, &change.key)?
+                && !contention.is_abandoned(&removed.key, value)
+            {
+                return Ok(None);
+            }
+        }
+        let mut wanted: Vec<&Added> = change.added.iter().filter(|added| added.unique.is_some()).collect();
+        for (entry, value) in change.kept.iter().zip(kept) {
+            match value {
+                Some(value) if claim::is_settled(&value, &change.key)? => {}
+                _ => wanted.push(entry),
+            }
+        }
+        Ok(Some(Before { stale: values, wanted }))
     }
 }
 
 /// Whether a record makes this entry.
-fn has_key(change: &Change, record: &[u8], key: &[u8]) -> Result<bool> {
+pub(super) fn has_key(change: &Change, record: &[u8], key: &[u8]) -> Result<bool> {
     let row = rows::batch(&change.table, std::iter::once(record))?;
     for index in change.table.indexes.iter().filter(|index| index.kind != IndexKind::Primary) {
         if index.keys(&change.table, row.columns(), 0)?.iter().any(|known| known == key) {
@@ -132,41 +221,56 @@ fn has_key(change: &Change, record: &[u8], key: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// What the row violates, now that it is there, or is gone. Of two writers of which one takes away what the other refers to,
-/// each looks behind its write: one of them at least sees the other.
+/// What the row violates, now that it is there, or is gone. Of two writers of which one takes away what the other
+/// refers to, each looks behind its write: one of them at least sees the other.
 fn violated(store: &dyn Store, change: &Change) -> Result<Option<String>> {
-    if let Some(says) = dangling(store, change)? {
-        return Ok(Some(says));
+    if !can_be_taken_back(change) {
+        return Ok(None);
     }
+    let entries: Vec<&Added> = ordinary(change).filter(|added| !added.is_of_words).collect();
+    let mut requests = references(store, change);
+    requests.extend(
+        change.limits.iter().map(|limit| count(store, &limit.from, &limit.to, limit.rows as usize + 1)),
+    );
+    requests.extend(entries.iter().map(|added| Read::Get(added.key.clone())));
+    let mut answers = read(store, &requests)?;
+    let dangling = dangling(change, &mut answers)?;
+    let mut full = Vec::new();
     for limit in &change.limits {
-        let most = limit.rows as usize;
-        if counted(store, limit, most + 1)? > most && live(store, change, limit)? > most {
+        if counted(answers.next())? > limit.rows as usize {
+            full.push(limit);
+        }
+    }
+    if dangling.is_some() {
+        return Ok(dangling);
+    }
+    for limit in full {
+        if live(store, change, limit)? > limit.rows as usize {
             return Ok(Some(limit.says.clone()));
         }
     }
-    // A unique key that was taken over in the meantime: the row that has it now stays.
-    for added in change.added.iter().filter(|added| added.unique.is_some()) {
-        let now = values(store, std::slice::from_ref(&added.key))?.swap_remove(0);
-        if now.as_ref() != Some(&added.value) {
-            let values = added.unique.as_deref().unwrap_or_default();
-            return Ok(Some(format!("{} has a row with {values} already", change.table.name)));
-        }
+    for (added, found) in entries.into_iter().zip(answers) {
+        keep(store, added, value(found)?)?;
     }
     Ok(None)
 }
 
-/// How many keys a range has, up to a number; by reading it where the store cannot count.
-fn counted(store: &dyn Store, limit: &Limited, up_to: usize) -> Result<usize> {
-    let (from, to) = (limit.from.clone(), limit.to.clone());
-    let request = match store.capabilities().counts {
-        true => Read::Count { from, to, up_to },
-        false => Read::Range { from, to, limit: up_to, reverse: false },
-    };
-    match store.read(&[request])?.pop() {
-        Some(Found::Count(count)) => Ok(count),
-        Some(Found::Entries(entries)) => Ok(entries.len()),
-        _ => Err(Error::Internal("the store gave another answer than was asked for".to_string())),
+/// Makes an entry this row's own: one that another writer of the row has put is taken away if that takes its row back.
+fn keep(store: &dyn Store, added: &Added, mut held: Option<Vec<u8>>) -> Result<()> {
+    for _ in 0..TRIES {
+        if held.as_ref() == Some(&added.value) || set(store, &added.key, held, Some(added.value.clone()))? {
+            break;
+        }
+        held = values(store, std::slice::from_ref(&added.key))?.swap_remove(0);
     }
+    Ok(())
+}
+
+/// Whether a row of this table can be refused behind its write.
+fn can_be_taken_back(change: &Change) -> bool {
+    let table = &change.table;
+    let has_unique = table.indexes.iter().any(|index| index.kind == IndexKind::Unique);
+    has_unique || !table.limits.is_empty() || !table.foreign_keys.is_empty() || !change.referring.is_empty()
 }
 
 /// How many rows a range has, without entries whose rows are not there.
@@ -198,12 +302,18 @@ fn live(store: &dyn Store, change: &Change, limit: &Limited) -> Result<usize> {
     }
 }
 
-/// The record as it was, then the entries away that were put for it.
-fn take_back(store: &dyn Store, change: &Change) -> Result<()> {
+/// The record as it was, then the entries away that were put for it. If another has changed the row meanwhile it
+/// stays, and needs them.
+fn take_back(store: &dyn Store, change: &Change, claims: &[Claim<'_>]) -> Result<()> {
     if set(store, &change.key, change.after.clone(), change.before.clone())? {
-        for added in &change.added {
+        for added in ordinary(change) {
             set(store, &added.key, Some(added.value.clone()), None)?;
         }
+        give_back(store, claims)?;
     }
     Ok(())
+}
+
+fn give_back(store: &dyn Store, claims: &[Claim<'_>]) -> Result<()> {
+    claims.iter().try_for_each(|claim| claim.give_back(store))
 }

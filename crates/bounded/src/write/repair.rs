@@ -1,89 +1,177 @@
-//! What a crash left: entries without a record go, records without an entry get one.
+//! What a crash left: entries without a record go, records without an entry get one, claims of unique keys are settled.
+//! Rows that have the same unique key are named.
 //!
 //! A writer that is at work looks like one that crashed: its entries are there before its record. So what is wrong is
 //! looked at twice, and only what is still wrong, and the same, after a time in which every write has ended is changed.
 
 use super::build::each_piece;
+use super::change::shown;
+use super::ordered::set;
 use crate::error::Result;
 use crate::rows;
-use crate::schema::{Index, IndexKind, Schema, Table, entry_value, read_entry};
-use crate::store::{Condition, Found, Outcome, Read, Store, Write};
+use crate::schema::{Index, IndexKind, Schema, Table, entry_value, is_claim, read_entry};
+use crate::store::Store;
+use datafusion::arrow::array::RecordBatch;
 use std::time::Duration;
 
-/// What was repaired.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What was repaired, and what has to be mended by whoever knows the rows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Repaired {
     /// Entries that had no record.
     pub removed: u64,
     /// Entries that were missing.
     pub added: u64,
+    /// Claims of unique keys whose writers were gone behind their records: they are entries now.
+    pub settled: u64,
+    /// Rows that have the same unique key as another: each with the values that they share, and both primary keys.
+    /// Delete one of them, or give it another key.
+    pub duplicates: Vec<String>,
+}
+
+/// What is wrong with an entry.
+enum Fault {
+    /// No record makes it.
+    Stray,
+    /// It is a claim, and its record is there.
+    Unsettled,
+    /// It belongs to another record than this one, which needs it: to one that has the key too.
+    Duplicate(String),
+    /// It is not there, or for a record that does not make it.
+    Missing,
 }
 
 /// An entry that is wrong.
 struct Wrong<'s> {
     table: &'s Table,
     index: &'s Index,
+    /// The key of the record that it should be for.
+    record: Vec<u8>,
     key: Vec<u8>,
-    value: Vec<u8>,
+    held: Option<Vec<u8>>,
 }
 
 /// Repairs all tables.
 pub(crate) fn repair(store: &dyn Store, schema: &Schema, writes_take: Duration) -> Result<Repaired> {
-    let mut repaired = Repaired::default();
     let mut wrong = Vec::new();
     for table in schema.tables() {
-        for index in table.indexes.iter().filter(|index| index.kind != IndexKind::Primary) {
-            each_piece(store, &index.prefix(), |entries| {
-                for (key, value) in entries.iter() {
-                    if !belongs(store, table, index, key, value)? {
-                        wrong.push(Wrong { table, index, key: key.to_vec(), value: value.to_vec() });
-                    }
-                }
-                Ok(())
-            })?;
-        }
+        wrong_entries(store, table, &mut wrong)?;
+        wrong_records(store, table, &mut wrong)?;
     }
     if !wrong.is_empty() {
         std::thread::sleep(writes_take);
     }
+    let mut repaired = Repaired::default();
     for wrong in wrong {
-        if !belongs(store, wrong.table, wrong.index, &wrong.key, &wrong.value)? {
-            let condition = Condition::Same { key: wrong.key.clone(), value: Some(wrong.value) };
-            let gone = store.commit(&[condition], &[Write::Delete(wrong.key)])? == Outcome::Done;
-            repaired.removed += u64::from(gone);
-        }
+        wrong.mend(store, &mut repaired)?;
     }
-    for table in schema.tables() {
-        each_piece(store, &table.primary().prefix(), |entries| {
-            for (key, record) in entries.iter() {
-                repaired.added += complete(store, table, key, record)?;
+    repaired.duplicates.sort();
+    repaired.duplicates.dedup();
+    Ok(repaired)
+}
+
+fn wrong_entries<'s>(store: &dyn Store, table: &'s Table, wrong: &mut Vec<Wrong<'s>>) -> Result<()> {
+    for index in table.indexes.iter().filter(|index| index.kind != IndexKind::Primary) {
+        each_piece(store, &index.prefix(), |entries| {
+            for (key, value) in entries.iter() {
+                let (record, held) = (read_entry(value)?.1.to_vec(), Some(value.to_vec()));
+                let entry = Wrong { table, index, record, key: key.to_vec(), held };
+                if entry.fault(store)?.is_some() {
+                    wrong.push(entry);
+                }
             }
             Ok(())
         })?;
     }
-    Ok(repaired)
+    Ok(())
 }
 
-fn belongs(store: &dyn Store, table: &Table, index: &Index, key: &[u8], value: &[u8]) -> Result<bool> {
-    let (_, owner) = read_entry(value)?;
-    let Some(Found::Value(Some(record))) = store.read(&[Read::Get(owner.to_vec())])?.pop() else {
-        return Ok(false);
-    };
-    let row = rows::batch(table, std::iter::once(record.as_slice()))?;
-    Ok(index.keys(table, row.columns(), 0)?.iter().any(|known| known == key))
+/// The entries that records need, and that are not there or for others.
+fn wrong_records<'s>(store: &dyn Store, table: &'s Table, wrong: &mut Vec<Wrong<'s>>) -> Result<()> {
+    each_piece(store, &table.primary().prefix(), |entries| {
+        for (record_key, record) in entries.iter() {
+            let row = rows::batch(table, std::iter::once(record))?;
+            for index in table.indexes.iter().filter(|index| index.kind != IndexKind::Primary) {
+                for key in index.keys(table, row.columns(), 0)? {
+                    let held = value(store, &key)?;
+                    let is_own = match &held {
+                        Some(held) => read_entry(held)?.1 == record_key,
+                        None => false,
+                    };
+                    if !is_own {
+                        wrong.push(Wrong { table, index, record: record_key.to_vec(), key, held });
+                    }
+                }
+            }
+        }
+        Ok(())
+    })
 }
 
-/// Puts the entries that a record lacks.
-fn complete(store: &dyn Store, table: &Table, key: &[u8], record: &[u8]) -> Result<u64> {
-    let row = rows::batch(table, std::iter::once(record))?;
-    let value = entry_value(rows::version(record)?, key);
-    let mut added = 0;
-    for index in table.indexes.iter().filter(|index| index.kind != IndexKind::Primary) {
-        for entry in index.keys(table, row.columns(), 0)? {
-            let condition = Condition::Same { key: entry.clone(), value: None };
-            let put = store.commit(&[condition], &[Write::Put(entry, value.clone())])?;
-            added += u64::from(put == Outcome::Done);
+impl Wrong<'_> {
+    /// What is wrong with it now, if it still is as it was.
+    fn fault(&self, store: &dyn Store) -> Result<Option<Fault>> {
+        if value(store, &self.key)? != self.held {
+            return Ok(None);
+        }
+        let record = self.row(store, &self.record)?;
+        let makes = match &record {
+            Some(row) => self.index.keys(self.table, row.columns(), 0)?.contains(&self.key),
+            None => false,
+        };
+        let Some(held) = &self.held else { return Ok(makes.then_some(Fault::Missing)) };
+        let (_, owner) = read_entry(held)?;
+        if owner == self.record {
+            return Ok(match makes {
+                true => is_claim(held).then_some(Fault::Unsettled),
+                false => Some(Fault::Stray),
+            });
+        }
+        let (true, Some(row)) = (makes, record) else { return Ok(None) };
+        let other = self.row(store, owner)?;
+        match other {
+            Some(other) if self.index.keys(self.table, other.columns(), 0)?.contains(&self.key) => {
+                Ok(Some(Fault::Duplicate(self.duplicate(&row, &other)?)))
+            }
+            _ => Ok(Some(Fault::Missing)),
         }
     }
-    Ok(added)
+
+    fn row(&self, store: &dyn Store, key: &[u8]) -> Result<Option<RecordBatch>> {
+        let record = value(store, key)?;
+        record.map(|record| rows::batch(self.table, std::iter::once(record.as_slice()))).transpose()
+    }
+
+    fn duplicate(&self, one: &RecordBatch, other: &RecordBatch) -> Result<String> {
+        let named = |row: &RecordBatch, columns: &[usize]| {
+            Ok::<_, crate::Error>(shown(self.table, columns, row.columns(), 0)?.unwrap_or_default())
+        };
+        let (shared, key) = (named(one, &self.index.columns())?, self.table.key_columns());
+        let mut rows = [named(one, &key)?, named(other, &key)?];
+        rows.sort();
+        Ok(format!("{} has two rows with {shared}: {}; and {}", self.table.name, rows[0], rows[1]))
+    }
+
+    fn mend(&self, store: &dyn Store, repaired: &mut Repaired) -> Result<()> {
+        let Some(fault) = self.fault(store)? else { return Ok(()) };
+        let entry = |record: &[u8]| Ok::<_, crate::Error>(entry_value(rows::version(record)?, &self.record));
+        match fault {
+            Fault::Stray => {
+                let gone = set(store, &self.key, self.held.clone(), None)?;
+                repaired.removed += u64::from(gone);
+            }
+            Fault::Duplicate(says) => repaired.duplicates.push(says),
+            Fault::Unsettled | Fault::Missing => {
+                let Some(record) = value(store, &self.record)? else { return Ok(()) };
+                let put = set(store, &self.key, self.held.clone(), Some(entry(&record)?))?;
+                let count =
+                    if matches!(fault, Fault::Missing) { &mut repaired.added } else { &mut repaired.settled };
+                *count += u64::from(put);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn value(store: &dyn Store, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    super::ordered::values(store, &[key.to_vec()]).map(|mut values| values.swap_remove(0))
 }

@@ -106,7 +106,22 @@ fn writes_count_in_all_partitions() {
         );
         db.prepare("insert into n values (?, ?)").unwrap().plan().writes.unwrap().requests
     };
-    // The row and the schema; keys and rows of (), and then of (b).
-    assert_eq!(of(Order::Global), 2 + (2 + 6) + (2 + 4));
-    assert_eq!(of(Order::WithinPartition { partitions: 8 }), 2 + (16 + 6) + (2 + 4));
+    // The row and the schema; the rows of (); entries and rows of (b), and whether the entry is still there.
+    assert_eq!(of(Order::Global), 2 + 1 + (2 + 4) + 1);
+    assert_eq!(of(Order::WithinPartition { partitions: 8 }), 2 + 8 + (2 + 4) + 1);
+}
+
+/// Where the rows of a limit are next to each other, they are counted, and not looked at one by one.
+#[test]
+fn rows_of_a_limit_are_counted_at_once() {
+    let (db, _) = over(MemoryStore::key_by_key());
+    script(
+        &db,
+        "create table users (name varchar(9) primary key);
+         create table follows (owner varchar(9) references users, target varchar(9) references users,
+            primary key (owner, target), cardinality limit 100 (owner))",
+    );
+    let writes = db.compile("insert into follows values (?, ?)").unwrap().plan.writes.unwrap();
+    // The row and the schema, both users before the write and behind it, the count.
+    assert_eq!((writes.requests, writes.rounds), (2 + 2 + 2 + 1, 3));
 }

@@ -4,6 +4,7 @@ use crate::scadr::fill;
 use crate::stores::everywhere;
 use crate::support::{counted, over, rows, script};
 use crate::workloads::scadr::{FOLLOWED, MY_THOUGHTS, SCHEMA};
+use datafusion::common::ScalarValue;
 use std::sync::Arc;
 use whimbrel_bounded::{
     Argument, Cursor, Database, EmbeddedStore, Executor, MemoryStore, Observed, Prepared,
@@ -290,4 +291,43 @@ fn a_cursor_is_written_in_one_way_however_long_its_key_is() {
         let changed: Cursor = format!("{start}{letter}").parse().unwrap();
         assert!(query.page(&[], Some(&changed)).is_err(), "{letter}");
     }
+}
+
+/// What a call gives: where to go on, if it is not the beginning, and how many rows it wants.
+#[test]
+fn the_beginning_and_the_number_of_rows_can_be_given() {
+    let (db, _) = over(MemoryStore::default());
+    script(
+        &db,
+        "create table n (g int, at int, i int, x int, primary key (g, at, i)); create index n_x on n (g, x)",
+    );
+    let insert = db.prepare("insert into n values (1, ?, ?, ?)").unwrap();
+    for i in 0..20 {
+        let x = if i % 4 == 0 { Argument::One(ScalarValue::Int32(None)) } else { (i % 7).into() };
+        insert.call(&[(i / 3).into(), i.into(), x]).unwrap();
+    }
+    let null = || Argument::One(ScalarValue::Null);
+    let page = "select i from n where g = 1 and ($1 is null or (at, i) > ($1, $2)) order by at, i limit $3 at most 9";
+    let page = db.prepare(page).unwrap();
+    assert_eq!((page.plan().bound.requests, page.plan().bound.rows), (1, 9));
+    let asked = |after: [Argument; 2], wanted: i64| {
+        let [at, i] = after;
+        rows(&page.call(&[at, i, wanted.into()]).unwrap().batch)
+    };
+    assert_eq!(asked([null(), null()], 3), ["0", "1", "2"]);
+    assert_eq!(asked([0.into(), 2.into()], 2), ["3", "4"]);
+    assert_eq!(asked([2.into(), 7.into()], 9).len(), 9);
+    // Without a value for the second column the first decides alone.
+    assert_eq!(asked([2.into(), null()], 1), ["9"]);
+    assert_eq!(asked([null(), 5.into()], 0), Vec::<String>::new());
+    for wrong in [10.into(), (-1).into(), null()] {
+        let error = page.call(&[null(), null(), wrong]).unwrap_err().to_string();
+        assert!(error.contains("0 to 9"), "{error}");
+    }
+    // Where no end is given nulls are there too, as the query says.
+    let by_x =
+        db.prepare("select x from n where g = 1 and ($1 is null or x >= $1) order by x limit 30").unwrap();
+    assert_eq!(by_x.plan().bound.requests, 1, "{}", by_x.plan());
+    let count = |from: Argument| by_x.call(&[from]).unwrap().batch.num_rows();
+    assert_eq!((count(null()), count(0.into()), count(6.into())), (20, 15, 2));
 }

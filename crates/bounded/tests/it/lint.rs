@@ -92,7 +92,9 @@ fn what_dumps_say_besides() {
     let broken = format!("{dump} create table odd (id int primary key using nothing);");
     let report = check(&broken, "select name from users where name = $1", true);
     let rules: Vec<Rule> = report.findings.iter().map(|finding| finding.rule).collect();
-    assert!(rules.contains(&Rule::InvalidSchema) && rules.contains(&Rule::Unbounded), "{rules:?}");
+    assert!(!rules.contains(&Rule::InvalidSchema) && rules.contains(&Rule::Unbounded), "{rules:?}");
+    let notes: Vec<&str> = report.findings.iter().map(|finding| finding.message.as_str()).collect();
+    assert!(notes.contains(&"not all of table odd is understood"), "{notes:?}");
     let any = check(dump, "select name from users where id = any($1::int[])", true);
     assert!(any.findings.iter().any(|f| f.message.contains("--most-values")), "{:?}", any.findings);
 }
@@ -103,4 +105,128 @@ fn a_name_is_there_twice_though_the_first_fails() {
         "-- name: q\nselect i from items where n = $1;\n-- name: q\nselect i from items where i = $1;";
     let rules: Vec<Rule> = check(ITEMS, queries, false).findings.iter().map(|finding| finding.rule).collect();
     assert!(rules.contains(&Rule::DuplicateName) && rules.contains(&Rule::Unbounded), "{rules:?}");
+}
+
+/// What `pg_dump` writes of partitioned tables, of columns that are computed, of views and of indexes by expressions.
+const DUMP: &str = r#"
+CREATE TABLE public.events (id bigint NOT NULL, at timestamp with time zone NOT NULL, kind text COLLATE "C" NOT NULL,
+    total integer GENERATED ALWAYS AS ((id * 2)) VIRTUAL, during tstzrange,
+    CONSTRAINT odd EXCLUDE USING gist (during WITH &&)) PARTITION BY RANGE (at);
+CREATE TABLE public.events_1 (id bigint NOT NULL, at timestamp with time zone NOT NULL, kind text NOT NULL);
+ALTER TABLE ONLY public.events ATTACH PARTITION public.events_1 FOR VALUES FROM ('2020-01-01') TO ('2021-01-01');
+ALTER TABLE ONLY public.events ADD CONSTRAINT events_pkey PRIMARY KEY (id, at);
+ALTER TABLE ONLY public.events ALTER COLUMN id SET STATISTICS 100;
+ALTER TABLE public.events CLUSTER ON events_pkey;
+CREATE INDEX events_by_kind ON ONLY public.events USING btree (kind, at);
+CREATE INDEX events_1_by_kind ON public.events_1 USING btree (kind, at);
+ALTER INDEX public.events_by_kind ATTACH PARTITION public.events_1_by_kind;
+CREATE INDEX events_lower ON public.events USING btree (lower(kind));
+CREATE VIEW public.recent AS SELECT e.id, e.at FROM public.events e WHERE (e.kind = 'new'::text);
+CREATE VIEW public.recent_ids (number) AS SELECT recent.id FROM public.recent;
+CREATE MATERIALIZED VIEW public.kept AS SELECT kind, count(*) AS n FROM public.events GROUP BY kind WITH NO DATA;
+CREATE UNIQUE INDEX kept_kind ON public.kept USING btree (kind);
+CREATE STATISTICS public.s ON id, kind FROM public.events;
+CREATE POLICY p ON public.events USING (true);
+"#;
+
+#[test]
+fn what_is_not_understood_of_a_dump_is_a_note() {
+    let queries = "-- name: by_kind
+        select id from events where kind = $1 order by at desc limit 10;
+        -- name: view
+        select * from public.recent order by at limit 5;
+        -- name: view_of_a_view
+        select r.number from recent_ids r limit 5;
+        -- name: with_its_own
+        with recent as (select id from events where id = $1 and at = $2) select * from recent;";
+    let report = check(DUMP, queries, true);
+    assert!(!report.failed() && report.queries.len() == 4, "{:#?}", report.findings);
+    let notes: Vec<&str> = report.findings.iter().map(|finding| finding.message.as_str()).collect();
+    for expected in [
+        "not all of table events is understood",
+        "passed over: create unique …",
+        "passed over: create materialized …",
+        "passed over: create index …",
+        "passed over: create policy …",
+    ] {
+        assert!(notes.contains(&expected), "{expected}: {notes:#?}");
+    }
+    // The index is not on all partitions: it finds not every row.
+    let unattached = DUMP.replace("ALTER INDEX", "-- ALTER INDEX");
+    let report = check(&unattached, "select id from events where kind = $1 order by at desc limit 10", true);
+    assert!(
+        report.findings.iter().any(|finding| finding.rule == Rule::MissingIndex),
+        "{:#?}",
+        report.findings
+    );
+    // What was never null can be from now on.
+    let items =
+        "create table a (i int primary key); create table b (i int primary key, a int not null references a);
+        alter table b alter column a drop not null;";
+    let report = check(items, "select a.i from b join a on a.i = b.a order by b.i limit 5", true);
+    assert!(report.findings.iter().any(|f| f.message.contains("b.a can be null")), "{:#?}", report.findings);
+}
+
+#[test]
+fn limits_stand_before_a_table_behind_it_and_behind_everything() {
+    let query = "select target from follows where owner = $1;\nselect owner from follows where target = $1;";
+    for schema in [
+        "-- cardinality limit 9 (owner)\n-- cardinality limit 9 (target)\ncreate table follows (owner int, target int);",
+        "create table follows (owner int, target int); -- cardinality limit 9 (owner)\n-- cardinality limit 9 on follows (target)",
+        "create table follows (owner int, target int);\n/* nothing */\n-- cardinality limit 9 on follows (owner)
+            -- cardinality limit 9 on public.follows (target)\n",
+    ] {
+        let schema = format!("{schema}\ncreate index o on follows (owner); create index t on follows (target)");
+        let report = check(&schema, query, true);
+        assert!(!report.failed(), "{schema}: {:#?}", report.findings);
+    }
+    let behind = "create table follows (owner int, target int, primary key (owner, target));
+        -- cardinality limit 9 on follows (owner)";
+    assert!(!check(behind, "select target from follows where owner = $1", true).failed());
+    // Behind a table it is not the next one's.
+    let next = "create table a (i int); -- cardinality limit 9 ()\ncreate table b (i int);";
+    assert!(!check(next, "select * from a", true).failed());
+    assert!(check(next, "select * from b", true).failed());
+    let nowhere = check("-- cardinality limit 9 (owner)", "", true);
+    assert!(nowhere.findings[0].message.contains("on subscriptions (owner)"), "{:?}", nowhere.findings);
+}
+
+/// Pages as applications of PostgreSQL write them: by the last key, from the beginning, and as many rows as wanted.
+#[test]
+fn pages_by_keys() {
+    let schema =
+        "create table posts (id int primary key, owner int not null, at timestamptz not null, text text);
+        create index on posts (owner, at, id);";
+    let most = |queries: &str, most_rows: Option<u64>| {
+        let file = |text: &str| vec![Source { file: "a.sql".into(), text: text.into() }];
+        let (schema, queries) = (file(schema), file(queries));
+        lint::check(&Input { schema, queries, plain_sql: true, most_rows, ..Input::default() }).unwrap()
+    };
+    for query in [
+        "select * from posts where owner = $1 and (at, id) < ($2, $3) order by at desc, id desc limit 10",
+        "select * from posts where owner = $1 and (at, id) > ($2, $3) order by at, id limit 10",
+        "select * from posts where owner = $1 and ($2::timestamptz is null or at > $2) order by at limit 10",
+        "select * from posts where owner = $1 and ($2 is null or (at, id) >= ($2, $3)) order by at, id limit 10",
+        "select * from posts where owner = $1 and (at < $2 or at = $2 and id < $3) order by at desc, id desc limit 10",
+    ] {
+        let report = most(query, None);
+        assert!(!report.failed(), "{query}: {:#?}", report.findings);
+        assert!(
+            report.queries[0].says.contains("at most 11 requests"),
+            "{query}: {}",
+            report.queries[0].says
+        );
+    }
+    let given = "select * from posts where owner = $1 order by at limit $2";
+    assert!(most(given, None).failed());
+    assert!(most(given, Some(10)).queries[0].says.contains("at most 11 requests"));
+    let noted = most(&format!("-- name: page\n-- limit at most 20\n{given};"), None);
+    assert!(noted.queries[0].says.contains("at most 21 requests"), "{:#?}", noted.findings);
+    // In the other direction it is no part of the index, and compared with columns that can be null none at all.
+    for query in [
+        "select * from posts where owner = $1 and (at, id) < ($2, $3) order by id limit 10",
+        "select * from posts where owner = $1 and (at, text) < ($2, $3) order by at limit 10",
+    ] {
+        assert!(most(query, None).failed(), "{query}");
+    }
 }

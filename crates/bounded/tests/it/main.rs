@@ -12,6 +12,7 @@ mod nulls;
 mod outage;
 mod predict;
 mod processes;
+mod races;
 mod random;
 mod refusals;
 mod scadr;

@@ -1,5 +1,5 @@
-//! Prediction: its arithmetic against drawn numbers, and whole predictions against calls, in time that is only a number.
-//! Nothing here depends on how fast the machine is.
+//! Prediction: its arithmetic against drawn numbers, and whole predictions against calls, in time that is only a
+//! number. Nothing here depends on how fast the machine is, but for the last test, which asks how fast it is.
 
 use crate::support::script;
 use crate::workloads::{self, Workload, scadr, tpcw};
@@ -348,4 +348,17 @@ fn knobs_are_read_and_refused() {
     assert!(with(scadr::FIND_USER, "rows").unwrap_err().to_string().contains("neither limit nor paginate"));
     assert!(with(scadr::FIND_USER, "$1").unwrap_err().to_string().contains("is no list"));
     assert!(with(scadr::FIND_USER, "follows(owner)").unwrap_err().to_string().contains("no table"));
+}
+
+/// A store in this process answers faster than the engine asks it.
+#[test]
+fn what_the_engine_itself_takes_is_not_promised() {
+    let db = Database::open(MemoryStore::default()).unwrap();
+    script(&db, scadr::SCHEMA);
+    let model = db.measure(&Options { intervals: 2, samples: 50, ..Options::default() }).unwrap();
+    let find = db.prepare(scadr::FIND_USER).unwrap();
+    let said = find.predict(&model, Slo::new(0.5, ms(10_000)).unwrap()).unwrap();
+    assert!(said.holds && said.own > Duration::ZERO, "{said}");
+    let near = find.predict(&model, Slo::new(0.5, said.own * 2).unwrap()).unwrap();
+    assert!(!near.holds && near.to_string().contains("what the engine itself takes"), "{near}");
 }

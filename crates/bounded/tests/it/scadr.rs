@@ -4,7 +4,7 @@ use crate::stores::{Kind, everywhere};
 use crate::support::{ask, bound, counted, over, refusal, script};
 use crate::workloads::scadr::{FIND_USER, FOLLOWED, FOLLOWING, MY_THOUGHTS, SCHEMA, STREAM, WORKLOAD};
 use whimbrel_bounded::store::{Atomicity, Capabilities, Order};
-use whimbrel_bounded::{Argument, Database, MemoryStore};
+use whimbrel_bounded::{Argument, Database, MemoryStore, Store};
 
 const TWO_TAGS: &str = "select t1.owner, t1.timestamp from tags t1 join tags t2 using (owner, timestamp)
     where t1.word = ? and t2.word = ?";
@@ -169,4 +169,64 @@ fn the_stream_is_right() {
         let query = "select owner from subscriptions where target = 'user00003' and owner in (? limit 50) order by owner";
         assert_eq!(ask(&db, query, &[both]), ["user00001", "user00002"]);
     });
+}
+
+/// Entries are merged before rows are looked up: those that are not among the first are never asked for.
+#[test]
+fn rows_behind_the_limit_are_not_looked_up() {
+    for store in [MemoryStore::default(), MemoryStore::key_by_key()] {
+        let (db, store) = crate::support::over(store);
+        script(
+            &db,
+            "create table subscriptions (owner varchar(9), target varchar(9), primary key (owner, target),
+                cardinality limit 100 (owner));
+             create table thoughts (id int primary key, owner varchar(9) not null, at int not null, text varchar(20))",
+        );
+        let stream = "select t.id, t.text from subscriptions s join thoughts t on t.owner = s.target
+            where s.owner = ? order by t.at desc limit 10";
+        assert_eq!(bound(&db, stream), (111, 3), "{}", db.compile(stream).unwrap());
+        assert!(db.compile(stream).unwrap().plan.to_string().contains("then the first 10 records"));
+        let pages = db.prepare(&stream.replace("limit", "paginate")).unwrap();
+        let stream = db.prepare(stream).unwrap();
+        let insert = db.prepare("insert into thoughts values (?, ?, ?, 'x')").unwrap();
+        for target in 0..20 {
+            let name = format!("t{target}");
+            db.execute("insert into subscriptions values ('me', ?)", &[name.as_str().into()]).unwrap();
+            for at in 0..12 {
+                let (id, at) = (target * 12 + at, (at * 37 + target * 11) % 101);
+                insert.call(&[id.into(), name.as_str().into(), at.into()]).unwrap();
+            }
+        }
+        let latest =
+            "select id, text from thoughts order by at desc, id desc limit 300 allow unbounded 'test'";
+        let all = ask(&db, latest, &[]);
+        for executor in 0..2 {
+            store.take();
+            let page = match executor {
+                0 => stream.call(&["me".into()]).unwrap(),
+                _ => pages.call(&["me".into()]).unwrap(),
+            };
+            assert_eq!(crate::support::rows(&page.batch).len(), 10);
+            assert_eq!(store.take().requests, 1 + 20 + 10);
+        }
+        // Entries without rows among the first are passed over, whichever key they are of.
+        if store.capabilities().atomicity == Atomicity::Key {
+            for n in 0..15 {
+                store.faults.crash_after(3);
+                let owner = format!("t{}", n % 3);
+                assert!(insert.call(&[(1000 + n).into(), owner.as_str().into(), (200 + n).into()]).is_err());
+                store.faults.recover();
+            }
+        }
+        let (mut seen, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = pages.page(&["me".into()], cursor.as_ref()).unwrap();
+            seen.extend(crate::support::rows(&page.batch));
+            cursor = page.cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, all);
+    }
 }

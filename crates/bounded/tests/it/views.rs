@@ -1,5 +1,5 @@
-//! Views: at every instant what their queries would return, whatever is written, by whomever, and whatever crashes; and no
-//! write costs more than was proven.
+//! Views: at every instant what their queries would return, whatever is written, by whomever, and whatever crashes;
+//! and no write costs more than was proven.
 
 use crate::support::{Any, Dice, ask, bound, counted, over, refusal, rows, script};
 use datafusion::arrow::array::RecordBatch;
@@ -524,7 +524,7 @@ fn many_writers_and_one_who_makes_views() {
             while let Err(error) =
                 db.execute(&format!("create materialized view {} as {}", view.0, view.1), &[])
             {
-                assert!(matches!(error, Error::Unavailable(_)), "{error}");
+                assert!(matches!(error, Error::Conflict(_)), "{error}");
             }
         }
         writers.into_iter().map(|writer| writer.join().unwrap()).sum::<usize>()

@@ -36,6 +36,7 @@ pub fn run(lint: &Lint, settings: &Settings) -> Outcome {
         queries: lint.queries.iter().map(|file| read(file)).collect::<Outcome<_>>()?,
         plain_sql: lint.plain_sql,
         most_values: lint.most_values,
+        most_rows: lint.most_rows,
         key_by_key: lint.key_by_key,
         lock: lint.lock.as_deref().filter(|_| !lint.update).map(locked).transpose()?,
     };

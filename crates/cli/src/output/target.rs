@@ -5,11 +5,12 @@ use crate::failure::{Failure, Outcome};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use whimbrel_sharded::action::Partial;
 
 /// How many bytes are gathered before they are written.
 const BUFFER: usize = 1 << 16;
@@ -69,7 +70,7 @@ impl Target {
             if closed.load(Ordering::Relaxed) { Failure::Closed } else { Failure::of(&error, "") }
         })?;
         self.results += 1;
-        Ok(Shown { rows, closed, partial })
+        Ok(Shown { rows, closed, partial, path: self.file.clone() })
     }
 
     /// Whether results go to standard output.
@@ -92,7 +93,8 @@ impl Target {
         let (mut bytes, partial) = open(path, self.results > 0)?;
         let written = bytes.write_all(text.as_bytes()).and_then(|()| bytes.flush());
         written.map_err(|error| Failure::io(path.display(), &error))?;
-        partial.map_or(Ok(()), Partial::publish)?;
+        drop(bytes);
+        publish(partial, Some(path))?;
         self.results += 1;
         Ok(())
     }
@@ -110,30 +112,22 @@ fn open(path: &Path, append: bool) -> Outcome<(Bytes, Option<Partial>)> {
     if path.is_dir() {
         return Err(Failure::Query(format!("{} is a folder; name a file in it", path.display())));
     }
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
-    let file = File::create(&beside).map_err(failed)?;
-    Ok((Box::new(file), Some(Partial { beside, path: path.to_path_buf() })))
-}
-
-/// A file in the making; dropped before it is published, it is gone.
-#[derive(Debug)]
-struct Partial {
-    beside: PathBuf,
-    path: PathBuf,
-}
-
-impl Partial {
-    fn publish(self) -> Outcome {
-        std::fs::rename(&self.beside, &self.path).map_err(|error| Failure::io(self.path.display(), &error))
+    if matches!(path.extension().and_then(|suffix| suffix.to_str()), Some("gz" | "zst")) {
+        let plain = path.with_extension("");
+        return Err(Failure::Query(format!(
+            "{} would be packed by its name, and files are written as they are; write {} and pack it",
+            path.display(),
+            plain.display()
+        )));
     }
+    let partial = Partial::create(path).map_err(failed)?;
+    let file = partial.file().map_err(failed)?;
+    Ok((Box::new(file), Some(partial)))
 }
 
-impl Drop for Partial {
-    fn drop(&mut self) {
-        // Published, it is not there any more; else nobody wants it.
-        let _ = std::fs::remove_file(&self.beside);
-    }
+fn publish(partial: Option<Partial>, path: Option<&Path>) -> Outcome {
+    let failed = |error| Failure::io(path.unwrap_or(Path::new("the file")).display(), &error);
+    partial.map_or(Ok(()), |partial| partial.publish().map_err(failed))
 }
 
 /// An open target: takes the rows of one result.
@@ -141,6 +135,7 @@ pub struct Shown {
     rows: Box<dyn Rows>,
     closed: Arc<AtomicBool>,
     partial: Option<Partial>,
+    path: Option<PathBuf>,
 }
 
 impl Shown {
@@ -152,7 +147,7 @@ impl Shown {
     /// There are no more rows; a file gets its name.
     pub fn finish(self) -> Outcome {
         match self.rows.finish() {
-            Ok(()) => self.partial.map_or(Ok(()), Partial::publish),
+            Ok(()) => publish(self.partial, self.path.as_deref()),
             Err(_) if self.closed.load(Ordering::Relaxed) => Err(Failure::Closed),
             Err(error) => Err(Failure::of(&error, "")),
         }

@@ -85,3 +85,82 @@ fn little_memory_is_said_or_enough() {
     assert_eq!(code, 1);
     assert!(text.contains("Sort"), "it names the operator: {text}");
 }
+
+#[test]
+fn packed_files_texts_and_folders_are_read() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path.join("parts")).unwrap();
+    let csv = "a,b\n1,x\n2,y\n";
+    folder.file("parts/one.csv", csv);
+    folder.file("parts/two.csv", "a,b\n3,z\n");
+    folder.file("x.txt", csv);
+    let packed = |name: &str, tool: &str, text: &str| {
+        let packed = folder.file(name, text);
+        let status = std::process::Command::new(tool).args(["-q", "-f"]).arg(&packed).status();
+        // Whoever has no such tool cannot pack a file for this test.
+        status.is_ok_and(|status| status.success())
+    };
+    let reads = |name: &str, rows: &str| {
+        let query = format!("select count(*) as n, sum(a) as s from '{name}'");
+        assert_eq!(folder.prints(&["sql", "--format", "csv", &query]), format!("n,s\n{rows}\n"), "{name}");
+    };
+    reads("x.txt", "2,3");
+    reads("parts", "3,6");
+    reads("parts/", "3,6");
+    if packed("x.csv", "gzip", csv) {
+        reads("x.csv.gz", "2,3");
+    }
+    if packed("x.jsonl", "gzip", "{\"a\": 1}\n{\"a\": 5}\n") {
+        reads("x.jsonl.gz", "2,6");
+    }
+    if packed("y.csv", "zstd", csv) {
+        reads("y.csv.zst", "2,3");
+    }
+    let (code, text) = folder.fails(&["sql", "-o", "z.csv.gz", "select 1"]);
+    assert!(code == 1 && text.contains("write z.csv and pack it"), "{text}");
+}
+
+#[test]
+fn what_is_no_whole_file_is_refused() {
+    let folder = Folder::new();
+    folder.file("open.csv", "a,b\n1,x\n2,\"y\n3,z\n");
+    let (_, text) = folder.fails(&["sql", "select * from 'open.csv'"]);
+    assert!(text.contains("open.csv") && text.contains("line 3 is never closed"), "{text}");
+    let pipe = folder.path.join("pipe.csv");
+    if std::process::Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()) {
+        let (_, text) = folder.fails(&["sql", "select * from 'pipe.csv'"]);
+        assert!(text.contains("pipe.csv` is a pipe"), "{text}");
+    }
+}
+
+/// A query that writes a file for long, and the file in the making.
+#[cfg(unix)]
+fn writing(folder: &Folder) -> std::process::Child {
+    let endless = "copy (select a.value from generate_series(1, 1000000) a(value), generate_series(1, 1000000) b(value)) \
+                   to 'x.csv'";
+    let child = folder.command(&["sql", endless]).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    while !folder.names().iter().any(|name| name.ends_with(".partial")) {
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", folder.names());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child
+}
+
+#[test]
+#[cfg(unix)]
+fn nothing_stays_of_a_file_whose_writer_is_ended() {
+    let folder = Folder::new();
+    let mut child = writing(&folder);
+    let ended = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(ended.unwrap().success());
+    assert!(!child.wait().unwrap().success());
+    assert_eq!(folder.names(), Vec::<String>::new());
+    // Killed, it can remove nothing: the next one does.
+    let mut child = writing(&folder);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(folder.names().len(), 1);
+    folder.prints(&["sql", "copy (select 1 as a) to 'x.csv'"]);
+    assert_eq!(folder.names(), ["x.csv"]);
+}

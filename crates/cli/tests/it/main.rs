@@ -4,6 +4,7 @@ mod bench;
 mod bounded;
 mod command;
 mod files;
+mod limits;
 mod lint;
 mod live;
 mod pipes;

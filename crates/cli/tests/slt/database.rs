@@ -1,22 +1,27 @@
 //! A database for the tests: a session, and the runtime that runs what it plans.
 //!
-//! Invariants: all connections of a script share one session; a query that does not end is stopped, and a panic
-//! is a failure of its record, not of the run.
+//! Invariants: every connection has a session of its own; files are written below a folder that is gone after the
+//! script; a query that does not end is stopped, and a panic is a failure of its record, not of the run.
 
 use crate::values::{self, Letters};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use sqllogictest::{DB, DBOutput, DefaultColumnType};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use whimbrel_cli::files::Datasets;
+use whimbrel_cli::output::{Look, Target, Writing};
 use whimbrel_plan::{Source, Stream};
 use whimbrel_sharded::action::{Table, collect};
-use whimbrel_sharded::dataset::{FileDataset, MemoryDataset};
+use whimbrel_sharded::dataset::MemoryDataset;
 use whimbrel_sharded::{Options, RuntimeKind};
-use whimbrel_sql::{FileOptions, Files, Planned, Session};
+use whimbrel_sql::{FileOptions, Files, Format, Planned, Session};
 
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
@@ -61,20 +66,38 @@ impl std::error::Error for Failure {}
 
 /// What the connections of a script share.
 pub struct Shared {
-    session: Mutex<Session>,
+    place: Place,
     options: Options,
+    /// Where files are written.
+    folder: PathBuf,
     /// How the values of the next answer are written.
     letters: Mutex<Letters>,
 }
 
 impl Shared {
     pub fn new(place: Place) -> Arc<Shared> {
-        let mut session = Session::new(Arc::new(Local { shards: place.shards }));
-        session.set_shards(Some(place.shards));
-        // The tables of tests are small.
-        session.set_shard_rows(0);
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("whimbrel-slt-{}-{number}", std::process::id()));
         let options = Options { runtime: place.runtime, ..Options::default() };
-        Arc::new(Shared { session: Mutex::new(session), options, letters: Mutex::default() })
+        Arc::new(Shared { place, options, folder, letters: Mutex::default() })
+    }
+
+    /// The folder where files are written. It is made when the first file is.
+    pub fn scratch(&self) -> String {
+        self.folder.display().to_string()
+    }
+
+    /// Where a file is written: in the folder, wherever a script wants it.
+    fn written(&self, to: &str) -> PathBuf {
+        let path = Path::new(to);
+        match path.strip_prefix(&self.folder) {
+            Ok(_) => path.to_path_buf(),
+            Err(_) => {
+                let names = path.components().filter(|part| matches!(part, Component::Normal(_)));
+                self.folder.join(names.collect::<PathBuf>())
+            }
+        }
     }
 
     pub fn write_as(&self, letters: Letters) {
@@ -82,8 +105,18 @@ impl Shared {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Most scripts write nothing.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
 /// One connection.
-pub struct Database(pub Arc<Shared>);
+pub struct Database {
+    shared: Arc<Shared>,
+    session: Session,
+}
 
 impl DB for Database {
     type Error = Failure;
@@ -103,8 +136,17 @@ impl DB for Database {
 }
 
 impl Database {
+    pub fn new(shared: Arc<Shared>) -> Database {
+        let shards = shared.place.shards;
+        let mut session = Session::new(Arc::new(Local { shared: shared.clone() }));
+        session.set_shards(Some(shards));
+        // The tables of tests are small.
+        session.set_shard_rows(0);
+        Database { shared, session }
+    }
+
     /// Runs one or more statements; the answer is that of the last.
-    fn statements(&self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Failure> {
+    fn statements(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Failure> {
         let failed = |error: DataFusionError| Failure(whimbrel_sql::render(&error, sql));
         let mut last = DBOutput::StatementComplete(0);
         for statement in Session::split(sql).map_err(failed)? {
@@ -114,9 +156,8 @@ impl Database {
         Ok(last)
     }
 
-    fn statement(&self, sql: &str) -> Result<DBOutput<DefaultColumnType>> {
-        let mut session = self.0.session.lock().unwrap_or_else(PoisonError::into_inner);
-        match session.plan(sql)? {
+    fn statement(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>> {
+        match self.session.plan(sql)? {
             Planned::Query(stream) => {
                 let table = self.collect(&stream)?;
                 self.rows(&table.schema, &table.batches)
@@ -131,21 +172,24 @@ impl Database {
             }
             Planned::Store { stream, store } => {
                 let table = self.collect(&stream)?;
-                let stored = session.store(&store, table.schema, table.batches)?;
+                let stored = self.session.store(&store, table.schema, table.batches)?;
                 match &stored.returned {
                     Some(rows) => self.rows(&rows.schema(), std::slice::from_ref(rows)),
                     None => Ok(DBOutput::StatementComplete(stored.rows as u64)),
                 }
             }
-            Planned::Copy { to, .. } => {
-                datafusion::common::exec_err!("copy to `{to}`: these tests write no files")
+            Planned::Copy { stream, to, format, options } => {
+                let table = self.collect(&stream)?;
+                let rows = table.batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+                self.copy(&table, &to, format, &options)?;
+                Ok(DBOutput::StatementComplete(rows as u64))
             }
             Planned::Done(_) => Ok(DBOutput::StatementComplete(0)),
         }
     }
 
     fn collect(&self, stream: &Stream) -> Result<Table> {
-        let action = collect(stream, &self.0.options)?;
+        let action = collect(stream, &self.shared.options)?;
         if !action.job().wait_timeout(TIME_LIMIT)? {
             action.job().cancel();
             return datafusion::common::exec_err!("stopped after {} seconds", TIME_LIMIT.as_secs());
@@ -153,8 +197,28 @@ impl Database {
         action.wait()
     }
 
+    fn copy(
+        &self,
+        table: &Table,
+        to: &str,
+        format: Format,
+        options: &BTreeMap<String, String>,
+    ) -> Result<()> {
+        let path = self.shared.written(to);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let failed =
+            |failure: whimbrel_cli::failure::Failure| exec_datafusion_err!("copy to `{to}`: {failure:?}");
+        let look = Look { format: Some(format.into()), max_rows: 0, max_width: None };
+        let mut target = Target::new(Some(path));
+        let mut file = target.open(&table.schema, &look, &Writing::of(options)?).map_err(failed)?;
+        table.batches.iter().try_for_each(|rows| file.write(rows))?;
+        file.finish().map_err(failed)
+    }
+
     fn rows(&self, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<DBOutput<DefaultColumnType>> {
-        let letters = self.0.letters.lock().unwrap_or_else(PoisonError::into_inner);
+        let letters = self.shared.letters.lock().unwrap_or_else(PoisonError::into_inner);
         let types = vec![DefaultColumnType::Any; schema.fields().len()];
         let mut rows = Vec::new();
         for batch in batches {
@@ -164,18 +228,25 @@ impl Database {
     }
 }
 
-/// Files of this machine, and tables in memory, in so many shards.
+/// Files of this machine, those that the script has written first; and tables in memory, in so many shards.
 struct Local {
-    shards: usize,
+    shared: Arc<Shared>,
+}
+
+impl Local {
+    fn location(&self, location: &str) -> String {
+        let written = self.shared.written(location);
+        if written.exists() { written.display().to_string() } else { location.to_string() }
+    }
 }
 
 impl Files for Local {
     fn open(&self, location: &str, options: &FileOptions) -> Result<Arc<dyn Source>> {
-        let locations: Vec<String> = location.lines().map(str::to_string).collect();
-        Ok(Arc::new(FileDataset::open(&locations, options.shards)?))
+        let locations: Vec<String> = location.lines().map(|location| self.location(location)).collect();
+        Datasets::default().open(&locations.join("\n"), options)
     }
 
     fn table(&self, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<Arc<dyn Source>> {
-        Ok(Arc::new(MemoryDataset::new(schema, vec![rows])?.with_shards(self.shards)?))
+        Ok(Arc::new(MemoryDataset::new(schema, vec![rows])?.with_shards(self.shared.place.shards)?))
     }
 }

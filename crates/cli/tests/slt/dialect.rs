@@ -4,7 +4,7 @@
 //! parser has no word for becomes a `subtest` (it ends a file, or is a loop), a comment (it does not concern us),
 //! or a comment that begins with [`MESSAGE`] (the message of an error).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::iter::Peekable;
 use std::str::Lines;
 
@@ -21,11 +21,16 @@ pub struct Text {
     pub text: String,
     /// The lines of queries whose answer is not given.
     pub unanswered: HashSet<u32>,
+    /// The connections that the records in these lines are for, if it is not the first.
+    pub connections: HashMap<u32, String>,
     /// Whether values are written as SQLite does.
     pub sqlite: bool,
     /// Records that cannot be run here.
     pub skipped: usize,
 }
+
+/// How the rows of an answer may be sorted; another word in this place is a connection.
+const SORTS: &[&str] = &["nosort", "rowsort", "valuesort", "retry"];
 
 /// What DuckDB's `require` may ask for that is there, or does not matter.
 const PRESENT: &[&str] = &[
@@ -48,7 +53,7 @@ const PRESENT: &[&str] = &[
 ];
 
 /// How the names of settings begin that are ours too.
-const SETTINGS: &[&str] = &["shard", "default_null_order", "datafusion."];
+const SETTINGS: &[&str] = &["shard", "default_null_order", "timezone", "datafusion."];
 
 /// Words that begin a record or a directive, for telling where a message of an error ends.
 const BEGINNINGS: &[&str] = &[
@@ -100,6 +105,16 @@ fn sets_other(sql: &str) -> bool {
     let name = rest.iter().find(|word| !matches!(word.as_str(), "" | "global" | "session" | "local"));
     let ours = |name: &String| SETTINGS.iter().any(|setting| name.starts_with(setting));
     matches!(first.as_str(), "pragma" | "set" | "reset") && !name.is_some_and(ours)
+}
+
+/// The connection that a record is for, as DuckDB writes it: behind what is expected.
+fn connection<'a>(words: &[&'a str]) -> Option<&'a str> {
+    match words {
+        ["statement", "ok" | "maybe", name, ..] => Some(*name).filter(|name| !name.starts_with('#')),
+        ["statement", "error", name] if name.starts_with("con") => Some(*name),
+        ["query", _, name, ..] => Some(*name).filter(|name| !SORTS.contains(name) && !name.starts_with('#')),
+        _ => None,
+    }
 }
 
 struct Translation<'a> {
@@ -159,11 +174,18 @@ impl<'a> Translation<'a> {
     fn record(&mut self, words: &[&str], line: &str) {
         let line_number = self.number;
         let fails = words.get(1) == Some(&"error");
+        if let Some(connection) = connection(words) {
+            self.out.connections.insert(line_number, connection.to_string());
+        }
         match words {
             ["query", types, ..] if !fails => {
                 let kept = words.iter().skip(2).take_while(|word| !word.starts_with('#')).take(2);
-                let kept: Vec<&str> = kept.copied().filter(|word| *word != "retry").collect();
+                let unnamed = |word: &&str| *word != "retry" && Some(*word) != connection(words);
+                let kept: Vec<&str> = kept.copied().filter(unnamed).collect();
                 self.put(&format!("query {types} {}", kept.join(" ")));
+            }
+            ["statement", "error", label, ..] if connection(words) == Some(label) => {
+                self.put("statement error")
             }
             ["statement", "ok", ..] => self.put("statement ok"),
             _ => self.put(line),

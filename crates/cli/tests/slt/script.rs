@@ -1,7 +1,9 @@
 //! A file as records to run: put into the parser's words, parsed, its includes and loops unrolled.
 
 use crate::dialect::{BETWEEN, DIRECTIVE, MESSAGE, translate};
-use sqllogictest::{DefaultColumnType, ExpectedError, QueryExpect, Record, StatementExpect, parse_with_name};
+use sqllogictest::{
+    Connection, DefaultColumnType, ExpectedError, QueryExpect, Record, StatementExpect, parse_with_name,
+};
 use std::path::Path;
 
 type Parsed = Record<DefaultColumnType>;
@@ -17,6 +19,8 @@ pub struct Step {
     pub message: Option<String>,
     /// Whether the file says what the answer is.
     pub answered: bool,
+    /// The connection that it is for, if its line says one.
+    pub connection: Option<String>,
 }
 
 /// A file.
@@ -62,11 +66,12 @@ fn steps(path: &Path, script: &mut Script, depth: usize) -> Result<Vec<Step>, St
                 }
             }
             Record::Newline => {}
-            Record::Query { loc, .. } => {
+            Record::Query { loc, .. } | Record::Statement { loc, .. } => {
                 let answered = !text.unanswered.contains(&loc.line());
-                steps.push(Step { record, message: None, answered });
+                let connection = text.connections.get(&loc.line()).cloned();
+                steps.push(Step { record, message: None, answered, connection });
             }
-            _ => steps.push(Step { record, message: None, answered: true }),
+            _ => steps.push(Step { record, message: None, answered: true, connection: None }),
         }
     }
     Ok(steps)
@@ -91,6 +96,7 @@ fn unrolled(steps: &[Step], variables: &Variables) -> Result<Vec<Step>, String> 
             out.push(substituted(step, variables));
             continue;
         };
+        let directive = put(directive, variables);
         let words: Vec<&str> = directive.split(BETWEEN).collect();
         match words.as_slice() {
             ["end"] => break,
@@ -119,9 +125,14 @@ fn each(
     out: &mut Vec<Step>,
 ) -> Result<usize, String> {
     let end = loop_end(steps)?;
+    let names: Vec<&str> = name.split(',').collect();
     for value in values {
+        let parts: Vec<&str> = if names.len() > 1 { value.split(',').collect() } else { vec![value] };
+        if parts.len() != names.len() {
+            return Err(format!("foreach {name}: {value:?} is not {} values", names.len()));
+        }
         let mut inner = variables.to_vec();
-        inner.push((name.to_string(), value.clone()));
+        inner.extend(names.iter().zip(parts).map(|(name, value)| (name.to_string(), value.to_string())));
         out.extend(unrolled(&steps[..end], &inner)?);
         if out.len() > UNROLLED_MAX {
             return Err(format!("loops make more than {UNROLLED_MAX} records of it"));
@@ -161,13 +172,20 @@ fn group(value: &str) -> Vec<String> {
     types.iter().map(|name| name.to_string()).collect()
 }
 
+/// A text with the values of variables, written `${name}` or `{name}`.
+fn put(text: &str, variables: &Variables) -> String {
+    let mut text = text.to_string();
+    for (name, value) in variables {
+        text = text.replace(&format!("${{{name}}}"), value).replace(&format!("{{{name}}}"), value);
+    }
+    text
+}
+
 fn substituted(step: &Step, variables: &Variables) -> Step {
     let mut step = step.clone();
-    let put = |text: &mut String| {
-        for (name, value) in variables {
-            *text = text.replace(&format!("${{{name}}}"), value);
-        }
-    };
+    let put = |text: &mut String| *text = self::put(text, variables);
+    step.message.iter_mut().for_each(put);
+    step.connection.iter_mut().for_each(put);
     match &mut step.record {
         Record::Statement { sql, .. } => put(sql),
         Record::Query { sql, expected, .. } => {
@@ -182,6 +200,24 @@ fn substituted(step: &Step, variables: &Variables) -> Step {
 }
 
 impl Step {
+    /// What is to be run: for its connection, and with the folder where it may write.
+    pub fn record(&self, scratch: &str) -> Parsed {
+        let mut record = self.record.clone();
+        let here = |text: &mut String| {
+            *text = text.replace("__TEST_DIR__", scratch).replace("{TEST_DIR}", scratch);
+        };
+        match &mut record {
+            Record::Statement { sql, connection, .. } | Record::Query { sql, connection, .. } => {
+                here(sql);
+                if let Some(name) = &self.connection {
+                    *connection = Connection::Named(name.clone());
+                }
+            }
+            _ => {}
+        }
+        record
+    }
+
     /// Whether it has to fail, and with what.
     pub fn error(&self) -> Option<&ExpectedError> {
         match &self.record {

@@ -7,6 +7,7 @@ use super::literal::{Fit, compared, exact, fitted, natural, quoted, type_name};
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{Cast, InList, ScalarFunction};
+use datafusion::logical_expr::utils::split_binary;
 use datafusion::logical_expr::{Between, BinaryExpr, Case, Expr, ExprSchemable, Like, Operator};
 
 /// How tightly Python binds what is not written with an operator.
@@ -175,22 +176,18 @@ impl Rows<'_> {
         self.infix(symbol, left, right, strength, outer)
     }
 
-    /// `a & b & c`, one under the other where a line does not hold them.
+    /// `a & b & c`, one under the other where a line does not hold them, however the plan nests them.
     fn chain(&mut self, op: Operator, symbol: &str, whole: &Expr, strength: u8, outer: u8) -> Result<Doc> {
-        let mut terms = Vec::new();
-        let mut rest = whole;
-        while let Expr::BinaryExpr(binary) = rest
-            && binary.op == op
-        {
-            terms.push(binary.right.as_ref());
-            rest = &binary.left;
-        }
-        // Two constants would be put together by Python, not by the plan.
-        let mut docs = vec![match rest {
-            Expr::Literal(value, _) => exact(value)?,
-            other => self.write(other, strength)?,
-        }];
-        for term in terms.into_iter().rev() {
+        let mut docs = Vec::new();
+        for term in split_binary(whole, op) {
+            if docs.is_empty() {
+                // Two constants would be put together by Python, not by the plan.
+                docs.push(match term {
+                    Expr::Literal(value, _) => exact(value)?,
+                    other => self.write(other, strength)?,
+                });
+                continue;
+            }
             docs.push(Doc::Break(" "));
             docs.push(Doc::Text(format!("{symbol} ")));
             docs.push(self.write(term, strength + 1)?);

@@ -1,26 +1,31 @@
-//! Whether two plans are the same, whatever their scans are called.
+//! Whether two plans are the same, whatever their scans are called and however chains of `and` and `or` are nested.
 //!
 //! A scan has a name that is unique in the process, so that a plan that reads a table twice is not mistaken for one that
 //! reads two. A program that is run again makes new scans; they are the same if they are in the same places and read
 //! what is described in the same words.
 
+use crate::depth::chain;
 use crate::source::{given_name, given_of, source_of};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Column, DFSchema, Result, TableReference};
-use datafusion::logical_expr::{Expr, LogicalPlan, Projection, RecursiveQuery, TableScan};
+use datafusion::common::{Column, DFSchema, Result, TableReference, internal_err};
+use datafusion::logical_expr::utils::split_binary_owned;
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, LogicalPlan, Operator, Projection, RecursiveQuery, TableScan,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Whether the plans differ in nothing but the names of scans.
+/// Whether the plans differ in nothing but the names of scans and the parentheses in chains of `and` and `or`.
 pub(super) fn same(one: &LogicalPlan, other: &LogicalPlan) -> Result<bool> {
     Ok(canonical(one)? == canonical(other)?)
 }
 
-/// The plan with scans that are numbered in their order.
+/// The plan with scans that are numbered in their order, and chains as the fluent program nests them.
 fn canonical(plan: &LogicalPlan) -> Result<LogicalPlan> {
     let mut numbers: HashMap<String, usize> = HashMap::new();
     plan.clone()
         .transform_up(|plan| {
+            let plan = plan.map_expressions(|expr| expr.transform_down(chained))?.data;
             Ok(match plan {
                 LogicalPlan::TableScan(scan) => {
                     Transformed::yes(LogicalPlan::TableScan(numbered(scan, &mut numbers)?))
@@ -40,6 +45,17 @@ fn canonical(plan: &LogicalPlan) -> Result<LogicalPlan> {
             })
         })
         .data()
+}
+
+/// A chain of `and` or of `or`, nested by its operands alone.
+fn chained(expr: Expr) -> Result<Transformed<Expr>> {
+    let Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    match chain(op, split_binary_owned(expr, op)) {
+        Some(chain) => Ok(Transformed::yes(chain)),
+        None => internal_err!("a chain has two operands at least"),
+    }
 }
 
 /// `clicks 2: path/of/clicks.parquet`.

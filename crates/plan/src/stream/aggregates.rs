@@ -6,13 +6,14 @@
 use super::Stream;
 use super::calls::Groups;
 use super::user_function::{UserFunction, user_function};
+use crate::average::avg_udaf;
 use crate::names::{index_of, show, type_name};
 use crate::resolve::{resolve, resolve_as};
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::functions_aggregate::{
-    average::avg_udaf, count::count_udaf, first_last::first_value_udaf, first_last::last_value_udaf,
-    min_max::max_udaf, min_max::min_udaf, sum::sum_udaf,
+    count::count_udaf, first_last::first_value_udaf, first_last::last_value_udaf, min_max::max_udaf,
+    min_max::min_udaf, sum::sum_udaf,
 };
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::utils::COUNT_STAR_EXPANSION;
@@ -27,7 +28,7 @@ pub enum AggFunction {
     /// The sum: of signed integers int64, of unsigned ones uint64, of floats float64, of decimals a wider
     /// decimal.
     Sum,
-    /// The average: float64, or a decimal.
+    /// The average: float64.
     Average,
     /// The least value.
     Min,

@@ -21,6 +21,7 @@ pub use joins::{JoinHow, JoinKind};
 pub use recursive::is_work_table;
 pub use user_function::UserFunction;
 
+use crate::depth::check_steps;
 use crate::explain::explain;
 use crate::nodes::{Ingress, TimeSpec, extension};
 use crate::properties::{Properties, properties};
@@ -98,6 +99,7 @@ impl Stream {
 
     /// The next stream: another plan, in the same groups.
     fn then(&self, plan: LogicalPlan) -> Result<Stream> {
+        check_steps(&plan)?;
         let next = Stream::from_plan(plan)?;
         Ok(Stream { groups: Arc::clone(&self.groups), ..next })
     }

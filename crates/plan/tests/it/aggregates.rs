@@ -52,14 +52,8 @@ fn result_types() {
     for t in [DataType::Float16, DataType::Float32, DataType::Float64] {
         assert_eq!(types_over(t.clone()), over(&t.to_string().to_lowercase(), "float64", "float64"));
     }
-    assert_eq!(
-        types_over(DataType::Decimal128(10, 2)),
-        over("decimal(10, 2)", "decimal(20, 2)", "decimal(14, 6)")
-    );
-    assert_eq!(
-        types_over(DataType::Decimal64(10, 2)),
-        over("decimal(10, 2)", "decimal(20, 2)", "decimal(14, 6)")
-    );
+    assert_eq!(types_over(DataType::Decimal128(10, 2)), over("decimal(10, 2)", "decimal(20, 2)", "float64"));
+    assert_eq!(types_over(DataType::Decimal64(10, 2)), over("decimal(10, 2)", "decimal(20, 2)", "float64"));
     let no_numbers =
         |t: &str| format!("count int64, min {t}, max {t}, first {t}, last {t}, count_distinct int64");
     assert_eq!(types_over(DataType::Utf8), no_numbers("string"));

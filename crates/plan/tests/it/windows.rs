@@ -207,6 +207,14 @@ fn chops() {
     assert!(matches!(node(chopped.plan()), Some(Node::Chop(n)) if (n.period, n.offset) == (5, 2)));
     assert_eq!(chopped.properties().lifetimes, Lifetimes::Hop { size: 5, hop: 5, offset: 2 });
     assert_eq!(hops.chop(5, 0).unwrap().properties().lifetimes, Lifetimes::Intervals, "other beats");
+    let lifetimes = |size, period| {
+        let hops = ticks().hopping(size, 6, 0, Closed::Left).unwrap();
+        hops.chop(period, 0).unwrap().properties().lifetimes
+    };
+    assert_eq!(lifetimes(9, 6), Lifetimes::Intervals, "the last piece is shorter");
+    assert_eq!(lifetimes(12, 3), Lifetimes::Hop { size: 3, hop: 3, offset: 0 });
+    assert_eq!(lifetimes(9, 3), Lifetimes::Hop { size: 3, hop: 3, offset: 0 });
+    assert_eq!(lifetimes(12, 4), Lifetimes::Intervals, "hops are no multiple of the period");
     assert_eq!(ticks().chop(5, 0).unwrap().properties().lifetimes, Lifetimes::Points);
     assert_eq!(ticks().clip_constant(9).unwrap().chop(5, 0).unwrap().properties().lifetimes, Lifetimes::Any);
     assert_eq!(invalid(ticks().chop(0, 0)), "chop: period: 0 is no duration; give a positive one");

@@ -31,13 +31,15 @@ impl BoundedDatabase {
         make_indexes: bool,
         most_requests: u64,
         cursor_key: Option<Vec<u8>>,
+        conflict_timeout: f64,
     ) -> PyResult<BoundedDatabase> {
+        let conflict_timeout = seconds(conflict_timeout)?;
         let options = Options {
             executor: executor_of(executor)?,
             make_indexes,
             most_requests,
             cursor_key: cursor_key.map(key_of).transpose()?,
-            ..Options::default()
+            conflict_timeout,
         };
         Ok(BoundedDatabase { database: detached(py, "", || Database::open_url(url, options))? })
     }
@@ -55,12 +57,9 @@ impl BoundedDatabase {
         let Some((last, before)) = statements.split_last() else {
             return plan_err!("there is no statement").or_raise();
         };
-        let given = !values.is_empty() || !named.is_empty();
-        if given && !before.is_empty() {
-            return Err(invalid("values are for one statement: execute the others by themselves"));
-        }
+        // Values are for the last one.
         for statement in before {
-            self.run(py, statement.text, values, named)?;
+            self.run(py, statement.text, &PyTuple::empty(py), &PyDict::new(py))?;
         }
         self.run(py, last.text, values, named)
     }
@@ -76,11 +75,12 @@ impl BoundedDatabase {
         Ok(detached(py, sql, || self.database.compile(sql))?.to_string())
     }
 
-    /// Takes away what a crash left in indexes: how many entries were removed and how many added.
-    fn repair(&self, py: Python<'_>, seconds: f64) -> PyResult<(u64, u64)> {
-        let wait = Duration::try_from_secs_f64(seconds).map_err(|error| invalid(error.to_string()))?;
+    /// Takes away what a crash left in indexes: how many entries were removed, added and settled, and the rows that
+    /// have the same unique key.
+    fn repair(&self, py: Python<'_>, writes_take: f64) -> PyResult<(u64, u64, u64, Vec<String>)> {
+        let wait = seconds(writes_take)?;
         let repaired = detached(py, "", || self.database.repair(wait))?;
-        Ok((repaired.removed, repaired.added))
+        Ok((repaired.removed, repaired.added, repaired.settled, repaired.duplicates))
     }
 
     /// Reads the schema again.
@@ -98,7 +98,7 @@ impl BoundedDatabase {
         pause: f64,
         add: bool,
     ) -> PyResult<()> {
-        let pause = Duration::try_from_secs_f64(pause).map_err(|error| invalid(error.to_string()))?;
+        let pause = seconds(pause)?;
         let options = predict::Options { intervals, samples, clients, pause, ..predict::Options::default() };
         prediction::measure(py, &self.database, &options, add)
     }
@@ -142,6 +142,10 @@ impl BoundedDatabase {
         let prepared = detached(py, sql, || self.database.prepare(sql))?;
         page::called(py, &prepared, sql, values, named, None).map(Some)
     }
+}
+
+fn seconds(number: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(number).map_err(|error| invalid(error.to_string()))
 }
 
 fn executor_of(name: &str) -> PyResult<Executor> {

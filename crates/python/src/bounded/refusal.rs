@@ -11,6 +11,7 @@ pub fn raise(error: Error, sql: &str) -> PyErr {
         Error::Invalid(error) => of_class("InvalidError", (whimbrel_sql::render(&error, sql),)),
         Error::Data(text) => of_class("DataError", (text,)),
         Error::Unavailable(text) => of_class("UnavailableError", (text,)),
+        Error::Conflict(text) => of_class("ConflictError", (text,)),
         Error::Internal(text) => {
             of_class("InternalError", (format!("{text}. This is a bug in Whimbrel: please report it"),))
         }

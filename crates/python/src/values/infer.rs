@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field, TimeUnit};
 use pyo3::prelude::*;
 use pyo3::types::*;
 
+use super::write::of_library;
 use crate::error::invalid;
 use crate::types;
 
@@ -31,7 +32,7 @@ pub fn infer(name: &str, objects: &[Bound<'_, PyAny>]) -> PyResult<DataType> {
 }
 
 fn one(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
-    Ok(if object.is_none() {
+    Ok(if object.is_none() || is_missing_time(object)? {
         DataType::Null
     } else if object.is_instance_of::<PyBool>() {
         DataType::Boolean
@@ -62,6 +63,13 @@ fn one(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
     })
 }
 
+/// pandas' `NaT` is an instance of `datetime`, and no instant.
+fn is_missing_time(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(object.is_instance_of::<PyDateTime>()
+        && !object.is_exact_instance_of::<PyDateTime>()
+        && object.get_type().name()? == "NaTType")
+}
+
 fn structure(name: &str, items: &Bound<'_, PyDict>) -> PyResult<DataType> {
     let fields = items.iter().map(|(key, value)| {
         let key: String = key.extract()?;
@@ -74,6 +82,16 @@ fn structure(name: &str, items: &Bound<'_, PyDict>) -> PyResult<DataType> {
 /// Objects of other libraries: NumPy's scalars (`item()` gives Python's), decimals.
 fn other(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
     let class = object.get_type().name()?.to_string();
+    if let Some(plain) = of_library(object) {
+        return one(name, &plain);
+    }
+    if matches!(class.as_str(), "datetime64" | "timedelta64") {
+        return Err(invalid(format!(
+            "column \"{name}\": {} has parts of a microsecond, or is out of reach of Python's dates; give the column as \
+             an Arrow or polars table",
+            super::write::show(object)
+        )));
+    }
     if class == "Decimal" {
         let exponent: i64 = object.call_method0("as_tuple")?.getattr("exponent")?.extract().unwrap_or(0);
         return Ok(DataType::Decimal128(38, (-exponent).clamp(0, 38) as i8));

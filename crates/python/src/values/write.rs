@@ -88,15 +88,39 @@ fn collect<C: FromIterator<Option<T>>, T>(
         if object.is_none() {
             return Ok(None);
         }
-        extract(object).map(Some).map_err(|_| {
+        let refused = |_| {
             invalid(format!(
                 "column \"{name}\": row {row} holds {}, which is no {}",
                 show(object),
                 types::name(data_type)
             ))
-        })
+        };
+        match (extract(object), of_library(object)) {
+            (Ok(value), _) => Ok(Some(value)),
+            (Err(_), Some(plain)) if plain.is_none() => Ok(None),
+            (Err(_), Some(plain)) => extract(&plain).map(Some).map_err(refused),
+            (Err(error), None) => Err(refused(error)),
+        }
     };
     objects.iter().enumerate().map(one).collect()
+}
+
+/// Python's object for an instant or a length of NumPy's, or `None` for a missing value of pandas or NumPy. What Python
+/// cannot count, parts of a microsecond, is not cut off.
+pub fn of_library<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let class = object.get_type().name().ok()?;
+    match class.to_cow().ok()?.as_ref() {
+        "NaTType" | "NAType" => Some(object.py().None().into_bound(object.py())),
+        name @ ("datetime64" | "timedelta64") => {
+            let days =
+                object.getattr("dtype").and_then(|dtype| dtype.str()).ok()?.to_string().contains("[D]");
+            let unit = if days { "D" } else { "us" };
+            let exact = object.call_method1("astype", (format!("{name}[{unit}]"),)).ok()?;
+            let item = exact.call_method0("item").ok()?;
+            (item.is_none() || exact.eq(object).ok()?).then_some(item)
+        }
+        _ => None,
+    }
 }
 
 /// An object as messages show it.

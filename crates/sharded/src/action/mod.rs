@@ -8,12 +8,14 @@
 mod collect;
 mod finish;
 mod form;
+mod partial;
 mod storage;
 mod stream;
 mod subscribe;
 
 pub use collect::{Materialized, Table, collect, to_memory};
 pub use form::schema;
+pub use partial::{Partial, remove_partial_files};
 pub use storage::{Existing, to_storage};
 pub use stream::to_binary_stream;
 pub use subscribe::subscribe;

@@ -1,10 +1,10 @@
 //! `to_storage`: a Parquet file a shard.
 //!
 //! Files appear under their names when all of them are complete; what a query leaves that fails or is stopped
-//! is removed.
+//! is removed, and what one leaves that is killed by the next one that writes into the folder.
 
-use super::Action;
 use super::form::Form;
+use super::{Action, Partial};
 use crate::error::in_file;
 use crate::options::Options;
 use crate::runtime::{Order, Sink, start};
@@ -15,7 +15,7 @@ use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use whimbrel_plan::Stream;
 
 /// What to do with Parquet files that are in the folder already.
@@ -79,50 +79,52 @@ fn parquet_files(folder: &Path) -> Result<Vec<PathBuf>> {
 /// A file in the making.
 struct Part {
     path: PathBuf,
-    partial: PathBuf,
-    writer: Mutex<Option<ArrowWriter<File>>>,
+    making: Mutex<Option<Making>>,
+}
+
+/// What is needed until it is complete.
+struct Making {
+    partial: Partial,
+    writer: Option<ArrowWriter<File>>,
 }
 
 impl Part {
     fn create(folder: &Path, shard: usize, form: &Form) -> Result<Part> {
         let path = folder.join(format!("part-{shard:05}.parquet"));
-        // Hidden, so that nobody reads it as a part of the dataset.
-        let partial = folder.join(format!(".part-{shard:05}.parquet.partial"));
-        let file = File::create(&partial).map_err(|e| in_file(&partial, e))?;
+        let partial = Partial::create(&path).map_err(|e| in_file(&path, e))?;
+        let file = partial.file().map_err(|e| in_file(&path, e))?;
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-        let writer =
-            ArrowWriter::try_new(file, form.schema(), Some(properties)).map_err(|e| in_file(&partial, e))?;
-        Ok(Part { path, partial, writer: Mutex::new(Some(writer)) })
+        let writer = ArrowWriter::try_new(file, form.schema(), Some(properties));
+        let writer = Some(writer.map_err(|e| in_file(&path, e))?);
+        Ok(Part { path, making: Mutex::new(Some(Making { partial, writer })) })
+    }
+
+    /// A panic elsewhere leaves it whole: it is not written any more.
+    fn making(&self) -> MutexGuard<'_, Option<Making>> {
+        self.making.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with(
         &self,
         write: impl FnOnce(&mut ArrowWriter<File>) -> Result<(), parquet::errors::ParquetError>,
     ) -> Result<()> {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        match writer.as_mut() {
+        match self.making().as_mut().and_then(|making| making.writer.as_mut()) {
             Some(writer) => write(writer).map_err(|e| in_file(&self.path, e)),
             None => Err(DataFusionError::Internal("a file is written after it was closed".into())),
         }
     }
 
     fn close(&self) -> Result<()> {
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match writer {
+        match self.making().as_mut().and_then(|making| making.writer.take()) {
             Some(writer) => writer.close().map(|_| ()).map_err(|e| in_file(&self.path, e)),
             None => Ok(()),
         }
     }
 
     fn publish(&self) -> Result<PathBuf> {
-        std::fs::rename(&self.partial, &self.path).map_err(|e| in_file(&self.path, e))?;
+        if let Some(making) = self.making().take() {
+            making.partial.publish().map_err(|e| in_file(&self.path, e))?;
+        }
         Ok(self.path.clone())
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        // Published, it is not there any more; else nobody wants it.
-        let _ = std::fs::remove_file(&self.partial);
     }
 }

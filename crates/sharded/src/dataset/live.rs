@@ -46,6 +46,8 @@ struct Feed {
 }
 
 struct State {
+    /// The process that the readers are in: a fork of it has none of their threads.
+    process: u32,
     readers: Vec<Sender<Message>>,
     /// Until the first reader comes.
     early: Option<Vec<Message>>,
@@ -62,6 +64,11 @@ impl LiveDataset {
         let sender = |feed: &Arc<Feed>| LiveSender { schema: schema.clone(), feed: feed.clone() };
         let senders = feeds.iter().map(sender).collect();
         Ok((Arc::new(LiveDataset { schema, feeds }), senders))
+    }
+
+    /// Whether nothing more will be sent to any of its shards.
+    pub fn closed(&self) -> bool {
+        self.feeds.iter().all(|feed| feed.lock().closed)
     }
 
     /// One of its shards as a source of its own.
@@ -133,13 +140,19 @@ impl Drop for LiveSender {
 
 impl Feed {
     fn new() -> Feed {
-        let state = State { readers: Vec::new(), early: Some(Vec::new()), closed: false };
+        let process = std::process::id();
+        let state = State { process, readers: Vec::new(), early: Some(Vec::new()), closed: false };
         Feed { state: Mutex::new(state), sending: Mutex::new(()) }
     }
 
     /// The state stays whole if a thread that held it panicked: every change to it is one step.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.process != std::process::id() {
+            state.process = std::process::id();
+            state.readers.clear();
+        }
+        state
     }
 
     /// The right to send; nobody waits for it without being asked whether to.

@@ -8,6 +8,7 @@ mod file;
 mod live;
 mod memory;
 mod predicate;
+mod series;
 mod split;
 
 pub use file::{FileDataset, FileFormat, ReadOptions};
@@ -20,7 +21,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::{Result, internal_err, plan_err};
 use std::any::Any;
-use whimbrel_plan::Source;
+use whimbrel_plan::{Series, Source};
 use whimbrel_temporal::{KnownOrder, Message};
 
 /// Rows that come when they are asked for.
@@ -81,6 +82,9 @@ pub fn dataset(source: &dyn Source) -> Result<&dyn Dataset> {
     }
     if let Some(file) = any.downcast_ref::<FileDataset>() {
         return Ok(file);
+    }
+    if let Some(series) = any.downcast_ref::<Series>() {
+        return Ok(series);
     }
     if let Some(live) = any.downcast_ref::<LiveDataset>() {
         return Ok(live);

@@ -1,24 +1,25 @@
 //! Arithmetic that is not the library's: of decimals because ours is faster, of whole numbers because ours fails where a
-//! result is too large, and does not hand out another number.
+//! result is too large, and does not hand out another number; and comparisons of floats.
 
+use super::canonical;
 use super::decimal;
 use super::integer;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, Result, internal_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 use std::sync::{Arc, LazyLock};
 use whimbrel_temporal::formula::Formula;
 
 /// The plan with its arithmetic done here.
 pub(crate) fn ours(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up(of_step).data()
+    plan.transform_up(|plan| canonical::of_step(plan)?.transform_data(of_step)).data()
 }
 
 /// One step of a plan with its arithmetic done here.
@@ -29,6 +30,7 @@ pub(super) fn of_step(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             | LogicalPlan::Filter(_)
             | LogicalPlan::Aggregate(_)
             | LogicalPlan::Window(_)
+            | LogicalPlan::Join(_)
     );
     if !computes {
         return Ok(Transformed::no(plan));
@@ -48,6 +50,15 @@ pub(super) fn expression(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 }
 
 fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Some(compared) = canonical::comparison(&expr, schema) {
+        return Ok(Transformed::yes(compared));
+    }
+    if let Expr::Negative(number) = &expr {
+        return negated(number, schema).map(|negated| match negated {
+            Some(negated) => Transformed::yes(negated),
+            None => Transformed::no(expr),
+        });
+    }
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return Ok(Transformed::no(expr)) };
     let types = (left.get_type(schema)?, right.get_type(schema)?);
     let known = matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply);
@@ -58,6 +69,16 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         () if known && integer::is_possible(&types) => Transformed::yes(formula(op, *left, *right)),
         () => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
     })
+}
+
+/// A whole number with the other sign: the least number of a type has none.
+fn negated(number: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+    let kind = number.get_type(schema)?;
+    if !kind.is_signed_integer() || matches!(number, Expr::Literal(..)) {
+        return Ok(None);
+    }
+    let zero = lit(ScalarValue::new_zero(&kind)?);
+    Ok(Some(formula(Operator::Minus, zero, number.clone())))
 }
 
 fn call(function: &Arc<ScalarUDF>, args: Vec<Expr>) -> Expr {

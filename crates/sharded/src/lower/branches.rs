@@ -133,8 +133,9 @@ impl ExecutionPlan for InOrderExec {
         FilterDescription::from_children(parent_filters, &self.children())
     }
 
+    /// A limit of its branches, each by itself, is no limit of them all: it stays here, as `fetch`.
     fn supports_limit_pushdown(&self) -> bool {
-        true
+        false
     }
 
     fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {

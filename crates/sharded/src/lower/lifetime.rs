@@ -1,13 +1,15 @@
 //! What looks at lifetimes: windows, sessions, clips.
 
-use super::aggregate;
 use super::express::keyed;
-use datafusion::common::{Result, internal_err};
-use datafusion::logical_expr::{Expr, UserDefinedLogicalNodeCore};
+use super::{aggregate, arithmetic};
+use datafusion::common::{DFSchema, Result, internal_err};
+use datafusion::logical_expr::{Expr, Operator as Op, UserDefinedLogicalNodeCore};
+use datafusion::physical_expr::PhysicalExpr;
+use std::sync::Arc;
 use whimbrel_plan::nodes::{self, Node, lifetime_schema, start_schema};
 use whimbrel_plan::{physical, properties};
 use whimbrel_temporal::operators;
-use whimbrel_temporal::{DurationRule, Graph, NodeId, Operator, unit_of};
+use whimbrel_temporal::{DurationRule, Graph, Lifetimes, NodeId, Operator, unit_of};
 
 /// Lowers a node of ours.
 pub(super) fn node(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Result<NodeId> {
@@ -29,14 +31,29 @@ pub(super) fn node(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Resu
 }
 
 fn alter(node: &nodes::AlterLifetime) -> Result<operators::AlterLifetime> {
-    let start = node.start.try_map(|e| physical(e, start_schema()))?;
+    let known = properties(&node.input)?;
+    let start = node.start.try_map(|e| rule(e, start_schema()))?;
     let duration = match &node.duration {
-        rule @ DurationRule::ByStart(_) => rule.try_map(|e| physical(e, start_schema()))?,
-        rule => rule.try_map(|e| physical(e, lifetime_schema()))?,
+        DurationRule::ByStart(e) => DurationRule::ByStart(rule(e, start_schema())?),
+        DurationRule::ByLifetime(e) if lasts_as_before(e) => DurationRule::Keep,
+        // Rows that never end never do so: nobody has to wait for their ends.
+        DurationRule::ByLifetime(_) if known.lifetimes == Lifetimes::StartEdges => DurationRule::Infinite,
+        other => other.try_map(|e| rule(e, lifetime_schema()))?,
     };
-    let time = properties(&node.input)?.time;
-    let unit = time.as_ref().and_then(unit_of);
+    let unit = known.time.as_ref().and_then(unit_of);
     Ok(operators::AlterLifetime::new(start, duration).in_unit(unit))
+}
+
+/// An expression over a lifetime: an instant that is too large for its type is an error, and no other instant.
+fn rule(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
+    physical(&arithmetic::expression(expr.clone(), schema)?, schema)
+}
+
+/// Whether it is `end - start`.
+fn lasts_as_before(duration: &Expr) -> bool {
+    let is = |expr: &Expr, name: &str| matches!(expr, Expr::Column(column) if column.name == name);
+    matches!(duration, Expr::BinaryExpr(difference) if difference.op == Op::Minus
+        && is(&difference.left, "end") && is(&difference.right, "start"))
 }
 
 fn session(graph: &mut Graph, node: &nodes::Session, input: NodeId) -> Result<NodeId> {

@@ -8,8 +8,10 @@ mod aggregate;
 mod arithmetic;
 mod branches;
 mod buffers;
+mod canonical;
 mod decimal;
 mod express;
+mod filters;
 mod fold;
 mod grouping;
 mod groups;
@@ -21,6 +23,7 @@ mod relational;
 mod replay;
 mod rows;
 mod sliding;
+mod sums;
 mod temporal;
 mod window;
 

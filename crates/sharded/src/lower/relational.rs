@@ -3,8 +3,10 @@
 
 use super::branches::BranchesInOrder;
 use super::buffers::FewBuffers;
+use super::filters::FiltersOfAllColumns;
 use super::groups::NumbersByPlace;
 use super::sliding::computed_anew;
+use super::sums;
 use crate::analyze::observed;
 use crate::dataset::dataset;
 use crate::program::{Leaf, Supply};
@@ -14,11 +16,12 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Extension, LogicalPlan, UserDefinedLogicalNode};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 use std::sync::{Arc, LazyLock};
 use whimbrel_plan::estimate::{Estimate, Estimator, smaller_sides_first};
-use whimbrel_plan::{Movement, optimizer_rules, takes_nulls};
+use whimbrel_plan::{Movement, flat_conditions, optimizer_rules, takes_nulls, without_rules};
 
 static SESSION: LazyLock<SessionState> = LazyLock::new(|| deterministic(true));
 /// The same, whose joins say nothing of their probe sides.
@@ -57,8 +60,15 @@ fn deterministic(joins_tell: bool) -> SessionState {
     options.optimizer.enable_join_dynamic_filter_pushdown = joins_tell;
     options.optimizer.enable_topk_dynamic_filter_pushdown = false;
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
-    let mut rules = PhysicalOptimizer::new().rules;
-    rules.retain(|rule| !IDLE_RULES.contains(&rule.name()));
+    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = Vec::new();
+    for rule in PhysicalOptimizer::new().rules {
+        if rule.name() == "ProjectionPushdown" {
+            rules.push(Arc::new(FiltersOfAllColumns));
+        }
+        if !IDLE_RULES.contains(&rule.name()) {
+            rules.push(rule);
+        }
+    }
     rules.insert(0, Arc::new(BranchesInOrder));
     rules.push(Arc::new(NumbersByPlace));
     rules.push(Arc::new(FewBuffers));
@@ -90,11 +100,12 @@ impl Fragment {
         };
         let inputs: Vec<Option<Estimate>> =
             stage.inputs.iter().map(|input| expected(stages, stage, input, made)).collect();
-        let plan = session().optimize(&assemble(stage, output.operand, false)?)?;
+        let plan = session().optimize(&assemble(stage, output.operand, false)?).map_err(without_rules)?;
+        let plan = flat_conditions(plan)?;
         let (plan, expected) = {
             let leaf = leaves(&inputs);
             let estimator = Estimator::with_leaves(&leaf);
-            let plan = computed_anew(smaller_sides_first(plan, &estimator)?)?;
+            let plan = sums::checked(computed_anew(smaller_sides_first(plan, &estimator)?)?)?;
             let expected = estimator.estimate(&plan);
             (plan, expected)
         };

@@ -8,6 +8,7 @@
 //! which the accumulator wants them, and does not depend on when they came; a row is in the map as often as its count,
 //! which is not 0.
 
+use super::sums;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -50,7 +51,8 @@ pub(super) fn call(expr: &Expr, schema: &DFSchema) -> Result<AggregateCall> {
     }
     let (values, columns, options) = (row.packed(), Arc::new(Schema::new(row.fields)), row.options);
     let own = DFSchema::try_from(columns.clone())?;
-    let function = lowered(&Expr::AggregateFunction(Call { func, params }), &name, &own)?;
+    let aggregate = sums::expression(Expr::AggregateFunction(Call { func, params }))?.data;
+    let function = lowered(&aggregate, &name, &own)?;
     let replay = Replay { name: name.clone(), function: function.aggregate, columns, options };
     Ok(AggregateCall {
         function: AggregateFunction::User(Arc::new(replay)),

@@ -1,7 +1,7 @@
 //! A temporal fragment as a graph of operators.
 
 use super::aggregate::{self, Told};
-use super::{arithmetic, fold, join, lifetime, order, rows, window};
+use super::{arithmetic, canonical, fold, join, lifetime, order, rows, window};
 use crate::stage::{Form, Node, Operand, Stage};
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::logical_expr::{Distinct, LogicalPlan};
@@ -74,7 +74,12 @@ fn snapshots_of(stage: &Stage, output: usize) -> Option<usize> {
 }
 
 fn lower(graph: &mut Graph, plan: &LogicalPlan, inputs: &[NodeId], told: Told) -> Result<NodeId> {
-    let plan = arithmetic::of_step(plan.clone())?.data;
+    // Keys are compared as SQL does by the operators themselves.
+    let plan = match plan {
+        LogicalPlan::Window(_) | LogicalPlan::Sort(_) => canonical::of_step(plan.clone())?.data,
+        other => other.clone(),
+    };
+    let plan = arithmetic::of_step(plan)?.data;
     match (&plan, inputs) {
         (LogicalPlan::Filter(plan), [input]) => rows::filter(graph, plan, *input),
         (LogicalPlan::Projection(plan), [input]) => rows::project(graph, plan, *input),

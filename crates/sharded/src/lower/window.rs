@@ -2,6 +2,7 @@
 
 use super::express::{columns, keyed, relabel};
 use super::sliding::moving;
+use super::sums;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{DFSchema, Result, internal_err};
@@ -61,7 +62,7 @@ fn order(order_by: &[Sort], schema: &DFSchema) -> Result<Vec<PhysicalSortExpr>> 
 }
 
 fn function(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn WindowExpr>> {
-    let expr = moving(expr.clone())?.data;
+    let expr = sums::expression(moving(expr.clone())?.data)?.data;
     create_window_expr(&expr, schema, &ExecutionProps::new(), &PhysicalPlanningContext::default())
 }
 

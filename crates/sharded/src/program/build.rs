@@ -19,8 +19,8 @@ use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use std::collections::HashMap;
 use std::sync::Arc;
-use whimbrel_plan::Stream;
 use whimbrel_plan::nodes::Ingress;
+use whimbrel_plan::{Stream, has_long_conditions, with_room, with_room_if};
 use whimbrel_temporal::operators::CoalesceOrder;
 use whimbrel_temporal::{IngressOptions, KnownOrder, Lifetimes, TimeColumns};
 
@@ -51,6 +51,10 @@ impl Programs {
 
     /// The same, with the order in which the intervals of a query that does not end come out.
     pub(crate) fn of(stream: &Stream, options: &Options, endless: CoalesceOrder) -> Result<Programs> {
+        with_room(|| Programs::lowered(stream, options, endless))
+    }
+
+    fn lowered(stream: &Stream, options: &Options, endless: CoalesceOrder) -> Result<Programs> {
         let plan = in_one_place(without_requirements(stream.plan().clone())?)?;
         let stages = cut(&combine(prune(&plan)?)?)?;
         let known = stream.properties();
@@ -105,13 +109,10 @@ impl Programs {
         if let Some(fragment) = &self.fragments[stage] {
             let outputs = self.stages.stages[stage].outputs.len();
             let memory = self.memory.clone();
-            return Ok(Box::new(RelationalProgram::new(
-                fragment,
-                fragment.session(),
-                memory,
-                &lanes,
-                outputs,
-            )?));
+            let program = with_room_if(has_long_conditions(&fragment.plan), || {
+                RelationalProgram::new(fragment, fragment.session(), memory, &lanes, outputs)
+            });
+            return Ok(Box::new(program?));
         }
         let entry = |(input, &lanes): (&Input, &usize)| Ok((self.entry(input, lanes, index)?, lanes));
         let entries = inputs.iter().zip(&lanes).map(entry).collect::<Result<_>>()?;

@@ -1,18 +1,22 @@
 //! Channel programs: the one executable thing in the system.
 //!
-//! A program takes messages from numbered lanes and hands out messages on numbered outputs. It is a
-//! deterministic function of what each of its lanes holds, however the lanes are interleaved: it says itself
-//! which lane it needs next. Only rows of live sources without time have no other order than that in which they
-//! come: it takes them from any lane, and the tape says from which. It owns no thread, no clock, no file and no socket; runtimes schedule programs
-//! and carry messages, and nothing else.
+//! A program takes messages from numbered lanes and hands out messages on numbered outputs. It is a deterministic
+//! function of what each of its lanes holds, however the lanes are interleaved: it says itself which lane it needs
+//! next. Only rows of live sources without time have no other order than that in which they come: it takes them from
+//! any lane, and the tape says from which. It owns no thread, no clock, no file and no socket; runtimes schedule
+//! programs and carry messages, and nothing else.
 //!
 //! Whatever a program was given, in its order, is its tape: a new program goes where an old one was by being
 //! given the same tape, or, if it is temporal, a checkpoint and the rest of the tape.
+//!
+//! The relational programs of a query share its memory (`memory`). Under a limit, what they have no room for goes to
+//! files (`spill`).
 
 mod build;
 mod feed;
 mod memory;
 mod relational;
+mod spill;
 mod temporal;
 mod turns;
 

@@ -7,6 +7,8 @@
 //! step.
 
 use super::feed::{Feed, Leaf, LeafExec, Supply};
+use super::memory::settings;
+use super::spill::spilling;
 use super::{ChannelProgram, Step};
 use crate::analyze::{Observed, ObservedExec};
 use crate::dataset::Predicate;
@@ -16,11 +18,12 @@ use async_trait::async_trait;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err, plan_err};
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::{EmptyRecordBatchStream, ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use futures::StreamExt;
 use futures::future::poll_fn;
@@ -28,6 +31,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::Poll;
 use tokio::runtime::Runtime;
+use whimbrel_plan::{has_long_conditions, with_room, with_room_if};
 use whimbrel_temporal::Message;
 
 /// A relational stage's channel.
@@ -39,6 +43,8 @@ pub struct RelationalProgram {
     outputs: usize,
     /// The rows that are wanted of each lane.
     wanted: HashMap<usize, Predicate>,
+    /// Whether a walk over its conditions may need more than a thread's stack.
+    is_deep: bool,
 }
 
 enum Polled {
@@ -65,6 +71,10 @@ impl RelationalProgram {
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(leaves)]);
         let plan = lower::ours(plan.clone())?;
         let physical = runtime.block_on(planner.create_physical_plan(&plan, session))?;
+        let physical = match memory.memory_pool.memory_limit() {
+            MemoryLimit::Infinite => physical,
+            _ => spilling(physical)?,
+        };
         let partitions = physical.output_partitioning().partition_count();
         if partitions != 1 {
             return internal_err!("a relational stage has one partition, not {partitions}");
@@ -75,7 +85,8 @@ impl RelationalProgram {
             let _entered = runtime.enter();
             physical.execute(0, context)?
         };
-        Ok(RelationalProgram { stream, feed, runtime, outputs, wanted })
+        let is_deep = has_long_conditions(&plan);
+        Ok(RelationalProgram { stream, feed, runtime, outputs, wanted, is_deep })
     }
 
     fn poll(&mut self) -> Result<Polled> {
@@ -88,6 +99,18 @@ impl RelationalProgram {
                 None => Poll::Pending,
             },
         }))
+    }
+}
+
+/// The end of a condition is a walk over it, too.
+impl Drop for RelationalProgram {
+    fn drop(&mut self) {
+        if self.is_deep {
+            let nothing = Box::pin(EmptyRecordBatchStream::new(self.stream.schema()));
+            let stream = std::mem::replace(&mut self.stream, nothing);
+            let wanted = std::mem::take(&mut self.wanted);
+            with_room(|| drop((stream, wanted)));
+        }
     }
 }
 
@@ -112,7 +135,7 @@ fn task_context(session: &SessionState, memory: Arc<RuntimeEnv>, feed: Arc<Feed>
     Arc::new(TaskContext::new(
         None,
         session.session_id().to_string(),
-        session.config().clone().with_extension(feed),
+        settings(session.config().clone(), &memory).with_extension(feed),
         // A planned expression has its functions, and asks for none by name.
         HashMap::new(),
         HashMap::new(),
@@ -134,7 +157,7 @@ impl ChannelProgram for RelationalProgram {
     }
 
     fn step(&mut self, out: &mut Vec<(usize, Message)>) -> Result<Step> {
-        match self.poll()? {
+        match with_room_if(self.is_deep, || self.poll())? {
             Polled::Rows(rows) => {
                 out.extend((0..self.outputs).map(|output| (output, always(rows.clone()))));
                 Ok(Step::Ready)

@@ -26,9 +26,9 @@ impl Progress {
         load(&self.control.rows_read)
     }
 
-    /// How many rows there are to be read, if that is known.
+    /// How many rows there are to be read, if that is known and there are any.
     pub fn rows_total(&self) -> Option<u64> {
-        self.control.rows_total
+        self.control.rows_total.filter(|total| *total > 0)
     }
 
     /// How many rows came too late and were dropped.
@@ -83,7 +83,7 @@ impl Job {
         self.progress.rows_read()
     }
 
-    /// How many rows there are to be read, if that is known.
+    /// How many rows there are to be read, if that is known and there are any.
     pub fn rows_total(&self) -> Option<u64> {
         self.progress.rows_total()
     }

@@ -18,6 +18,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How many threads wait at most.
 const MOST: usize = 64;
+/// What a thread has for what it calls: the end of a plan with a long condition is as deep as that has terms.
+const STACK: usize = 16 << 20;
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -65,7 +67,7 @@ pub(super) fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         pool.begun += 1;
         pool.begun
     };
-    let thread = std::thread::Builder::new().name("whimbrel channel".into());
+    let thread = std::thread::Builder::new().name("whimbrel channel".into()).stack_size(STACK);
     thread.spawn(move || {
         let mut next = Some(work);
         while let Some(work) = next {

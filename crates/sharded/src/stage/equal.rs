@@ -1,12 +1,14 @@
 //! Equal subplans of a plan, found without comparing or hashing whole subplans again and again.
 //!
-//! Invariant: equal subplans have equal fingerprints. A fingerprint is made of what a node says itself and of its inputs'
-//! fingerprints, so all of them together cost one walk; a plan's own `Hash` walks all that is below, at every node.
+//! Invariant: equal subplans have equal fingerprints. A fingerprint is made of what a node says itself and of its
+//! inputs' fingerprints, so all of them together cost one walk; a plan's own `Hash` walks all that is below, at every
+//! node.
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{HashMap, Result};
 use datafusion::logical_expr::LogicalPlan;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use whimbrel_plan::source_of;
 
 /// What is known of the subplans of a plan, equal ones once.
 pub(super) struct Equal<'a> {
@@ -30,7 +32,11 @@ impl<'a> Equal<'a> {
         }
         std::mem::discriminant(plan).hash(&mut hasher);
         match plan {
-            LogicalPlan::TableScan(scan) => (&scan.table_name, &scan.projection).hash(&mut hasher),
+            // A table may be read in one shard here and in many there.
+            LogicalPlan::TableScan(scan) => {
+                let shards = source_of(scan).map(|source| source.info().shards);
+                (&scan.table_name, &scan.projection, shards).hash(&mut hasher);
+            }
             LogicalPlan::Extension(extension) => extension.node.name().hash(&mut hasher),
             _ => {}
         }

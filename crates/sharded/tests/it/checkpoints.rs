@@ -1,5 +1,5 @@
-//! A channel program that starts from a checkpoint goes on as the other would, message for message, whatever the
-//! order in which its lanes were fed.
+//! A channel program that starts from a checkpoint, or is given the tape of another, goes on as the other would,
+//! message for message, whatever the order in which its lanes were fed.
 
 use crate::data::*;
 use datafusion::arrow::array::UInt32Array;
@@ -115,8 +115,8 @@ fn lanes(programs: &Programs, made: &Made, stage: usize, input: &Input, index: u
     reach.sources(index).map(lane).collect()
 }
 
-/// Runs every channel of a query, and from random places on others that start from a checkpoint. How many rows
-/// came out of the result, and how many checkpoints were restored.
+/// Runs every channel of a query, and from random places on others that start from a checkpoint, or that are rebuilt
+/// from the tape. How many rows came out of the result, and how many programs were restored or rebuilt.
 fn check(name: &str, stream: &Stream, random: &mut Random) -> (usize, usize) {
     let options = Options { batch_rows: 16, ..library() };
     let programs = Programs::new(stream, &options).unwrap();
@@ -132,7 +132,9 @@ fn check(name: &str, stream: &Stream, random: &mut Random) -> (usize, usize) {
             let what = format!("{name}, stage {number}, channel {index}");
             channels.push(match stage.kind {
                 Kind::Temporal => temporal(&what, &new, &tape, stage.outputs.len(), random, &mut restored),
-                Kind::Relational => relational(new(), &tape),
+                Kind::Relational => {
+                    relational(&what, &new, &tape, stage.outputs.len(), random, &mut restored)
+                }
             });
         }
         made.push(channels);
@@ -178,17 +180,70 @@ fn temporal(
 }
 
 /// These are rebuilt from their tape, and say so.
-fn relational(mut program: Box<dyn ChannelProgram>, tape: &[Act]) -> Vec<Vec<Message>> {
-    let mut made = vec![Vec::new()];
-    for next in tape {
-        act(program.as_mut(), next, &mut made);
+fn relational(
+    what: &str,
+    new: &dyn Fn() -> Box<dyn ChannelProgram>,
+    tape: &[Act],
+    outputs: usize,
+    random: &mut Random,
+    rebuilt: &mut usize,
+) -> Vec<Vec<Message>> {
+    let (mut program, mut made) = (new(), vec![Vec::new(); outputs]);
+    let (mut tape, mut outcomes) = (tape.to_vec(), Vec::new());
+    for next in &tape {
+        outcomes.push(act(program.as_mut(), next, &mut made));
         assert!(program.save().unwrap().is_none());
     }
-    while act(program.as_mut(), &Act::Step, &mut made).0 != Some(Step::Ended) {}
+    while outcomes.last().and_then(|(step, _, _)| *step) != Some(Step::Ended) {
+        tape.push(Act::Step);
+        outcomes.push(act(program.as_mut(), &Act::Step, &mut made));
+    }
+    for _ in 0..4 {
+        let at = random.below(tape.len() as u64 + 1) as usize;
+        let what = format!("{what}, rebuilt before act {at}");
+        goes_on(&what, new(), &tape, &outcomes);
+        gives_the_same(&what, new(), &tape, at, &outcomes);
+        *rebuilt += 1;
+    }
     let refused = program.restore(&[]).unwrap_err();
     assert_eq!(ErrorKind::of(&refused), ErrorKind::Invalid);
     assert!(refused.to_string().contains("what the old one was given"), "{refused}");
     made
+}
+
+/// A program that does what the other did is where the other was, at any place of the tape.
+fn goes_on(what: &str, mut program: Box<dyn ChannelProgram>, tape: &[Act], outcomes: &[Outcome]) {
+    let outputs =
+        1 + outcomes.iter().flat_map(|(_, out, _)| out).map(|(output, _)| *output).max().unwrap_or(0);
+    for (number, (next, expected)) in tape.iter().zip(outcomes).enumerate() {
+        let found = act(program.as_mut(), next, &mut vec![Vec::new(); outputs]);
+        assert_eq!(&found, expected, "{what}: act {number}");
+    }
+}
+
+/// A program that is given what the other had been given before a place, all of it before its first step, makes the
+/// same messages once more, and then goes on with those that the other made from there.
+fn gives_the_same(
+    what: &str,
+    mut program: Box<dyn ChannelProgram>,
+    tape: &[Act],
+    at: usize,
+    outcomes: &[Outcome],
+) {
+    let expected: Vec<&(usize, Exact)> = outcomes.iter().flat_map(|(_, out, _)| out).collect();
+    let outputs = 1 + expected.iter().map(|(output, _)| *output).max().unwrap_or(0);
+    let mut found = Vec::new();
+    let mut goes_on = |next: &Act| {
+        let (step, out, _) = act(program.as_mut(), next, &mut vec![Vec::new(); outputs]);
+        found.extend(out);
+        step
+    };
+    let given = tape[..at].iter().filter(|next| !matches!(next, Act::Step));
+    given.chain(&tape[at..]).for_each(|next| {
+        goes_on(next);
+    });
+    while goes_on(&Act::Step) != Some(Step::Ended) {}
+    assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{what}");
 }
 
 fn keyed(stream: &Stream) -> Stream {
@@ -266,6 +321,49 @@ fn queries() -> Vec<(&'static str, Stream)> {
                 .unwrap(),
         ),
     ]
+}
+
+/// Queries over tables, of which every channel is relational, by name.
+fn tables() -> Vec<(&'static str, Stream)> {
+    let (clicks, others) = (relation(&clicks(300), 3, 1), relation(&clicks(60), 2, 1));
+    let keyed = |table: &Stream| {
+        table.rekey(vec![column("user")]).unwrap().redistribute(Some(3), Scope::Global).unwrap()
+    };
+    let join = |kind| keyed(&clicks).join(&keyed(&others), vec![], kind, "_right").unwrap();
+    let by_cost = || vec![column("cost").sort(false, false), column("time").sort(true, false)];
+    let one = |table: &Stream| table.reshard(Some(1), Scope::Global).unwrap();
+    vec![
+        ("filter", clicks.where_(column("cost").gt(lit(40_i64))).unwrap()),
+        ("aggregate of a table", keyed(&clicks).aggregate(aggregates()).unwrap()),
+        ("distinct", keyed(&clicks).select(vec![column("user"), column("ad")]).unwrap().distinct().unwrap()),
+        ("inner join of tables", join(JoinKind::Inner)),
+        ("left join of tables", join(JoinKind::Left)),
+        ("full join of tables", join(JoinKind::Full)),
+        ("anti join of tables", join(JoinKind::Anti)),
+        ("union of tables", keyed(&clicks).union(&keyed(&others)).unwrap()),
+        ("sort", one(&clicks).sort(by_cost()).unwrap()),
+        ("first rows", one(&clicks).sort(by_cost()).unwrap().limit(5, Some(20)).unwrap()),
+        (
+            "broadcast",
+            clicks
+                .where_exists(
+                    &others.broadcast(Some(3), Scope::Global).unwrap(),
+                    vec![(column("ad"), column("ad"))],
+                )
+                .unwrap(),
+        ),
+    ]
+}
+
+#[test]
+fn relational_programs_are_rebuilt_from_their_tapes() {
+    let mut random = Random(41);
+    for (name, stream) in tables() {
+        for _ in 0..4 {
+            let (rows, rebuilt) = check(name, &stream, &mut random);
+            assert!(rows > 0 && rebuilt > 0, "{name}: {rows} rows, {rebuilt} programs");
+        }
+    }
 }
 
 #[test]

@@ -2,12 +2,14 @@
 
 mod actions;
 mod checkpoints;
+mod damaged;
 mod data;
 mod failures;
 mod figures;
 mod files;
 mod filtered;
 mod folded;
+mod limited;
 mod live;
 mod live_shards;
 mod maintained;

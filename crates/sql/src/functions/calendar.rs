@@ -1,25 +1,30 @@
-//! Differences of instants by the calendar: `age(a, b)`, in years, months, days and the rest; `date_sub('month', a, b)`, how many whole
-//! units lie between.
+//! Instants by the calendar: `age(a, b)`, their difference in years, months, days and the rest; `date_sub('month', a, b)`, how many
+//! whole units lie between; `date_trunc('month', a)` of instants that DataFusion's, which counts nanoseconds, does not reach.
 
 use super::Mapped;
-use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray};
+use datafusion::arrow::array::{
+    ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray, TimestampMicrosecondArray,
+};
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
-    DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit, TimestampNanosecondType,
+    DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit, TimestampMicrosecondType,
 };
 use datafusion::common::{Result, plan_err};
-use datafusion::logical_expr::ScalarUDF;
-use std::sync::Arc;
+use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
+use std::sync::{Arc, LazyLock};
 
-const DAY: i64 = 86_400_000_000_000;
+const DAY: i64 = 86_400_000_000;
+
+/// What instants are computed in.
+const INSTANT: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
-    let instant = || DataType::Timestamp(TimeUnit::Nanosecond, None);
     let length = |_: &[DataType]| Ok(DataType::Interval(IntervalUnit::MonthDayNano));
     vec![
-        Mapped::exact("age", vec![instant(), instant()], length, ages),
-        Mapped::exact(
+        Mapped::function("age", Signature::any(2, Volatility::Immutable), length, ages),
+        Mapped::function(
             "date_sub",
-            vec![DataType::Utf8, instant(), instant()],
+            Signature::any(3, Volatility::Immutable),
             |_| Ok(DataType::Int64),
             whole_units,
         ),
@@ -35,7 +40,7 @@ struct Calendar {
 }
 
 impl Calendar {
-    /// Of nanoseconds since 1970, in the proleptic Gregorian calendar: years begin in March, so that a leap day is the last of its
+    /// Of microseconds since 1970, in the proleptic Gregorian calendar: years begin in March, so that a leap day is the last of its
     /// year, and 400 of them have 146,097 days.
     fn of(instant: i64) -> Calendar {
         let (days, time) = (instant.div_euclid(DAY) + 719_468, instant.rem_euclid(DAY));
@@ -44,6 +49,14 @@ impl Calendar {
         let day = day - (365 * year + year / 4 - year / 100);
         let month = (5 * day + 2) / 153;
         Calendar { months: (era * 400 + year) * 12 + month + 2, day: day - (153 * month + 2) / 5, time }
+    }
+
+    /// The first day of a month, in days since 1970.
+    fn first_day(months: i64) -> i64 {
+        let months = months - 2;
+        let (year, month) = (months.div_euclid(12), months.rem_euclid(12));
+        let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
+        era * 146_097 + 365 * year + year / 4 - year / 100 + (153 * month + 2) / 5 - 719_468
     }
 
     /// How many days the month has.
@@ -74,19 +87,71 @@ fn length(later: i64, earlier: i64) -> IntervalMonthDayNano {
         days += from.days_of_month();
         months -= 1;
     }
-    // An i64 of nanoseconds has no more than 7,000 months.
-    IntervalMonthDayNano::new(months as i32, days as i32, time)
+    // An i64 of microseconds has no more than 7 million months.
+    IntervalMonthDayNano::new(months as i32, days as i32, time * 1_000)
+}
+
+/// `date_trunc` of timestamps of all units but nanoseconds.
+pub(crate) fn truncated() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let two = Signature::any(2, Volatility::Immutable);
+        Mapped::function(
+            "truncated",
+            two,
+            |types| Ok(types[1].clone()),
+            |args| {
+                let (units, instants) = (cast(&args[0], &DataType::Utf8)?, cast(&args[1], &INSTANT)?);
+                let instants = instants.as_primitive::<TimestampMicrosecondType>();
+                let first = |(unit, instant): (Option<&str>, Option<i64>)| {
+                    unit.zip(instant).map(|(unit, instant)| first_of(unit, instant)).transpose()
+                };
+                let first = units.as_string::<i32>().iter().zip(instants).map(first);
+                let first = first.collect::<Result<TimestampMicrosecondArray>>()?;
+                Ok(cast(&first, args[1].data_type())?)
+            },
+        )
+    });
+    Arc::clone(&FUNCTION)
+}
+
+/// The first instant of the unit that an instant is in.
+fn first_of(unit: &str, instant: i64) -> Result<i64> {
+    let ticks = |size: i64| instant - instant.rem_euclid(size);
+    let day = instant.div_euclid(DAY);
+    let months = Calendar::of(instant).months;
+    // As in DuckDB, a century begins with its round year here, though it is counted from the next one.
+    let years = |size: i64| Calendar::first_day(12 * size * months.div_euclid(12 * size)) * DAY;
+    Ok(match unit.to_ascii_lowercase().trim_end_matches('s') {
+        "microsecond" => instant,
+        "millisecond" => ticks(1_000),
+        "second" => ticks(1_000_000),
+        "minute" => ticks(60_000_000),
+        "hour" => ticks(3_600_000_000),
+        "day" => ticks(DAY),
+        // 1970 began on a Thursday.
+        "week" => (day - (day + 3).rem_euclid(7)) * DAY,
+        "month" => Calendar::first_day(months) * DAY,
+        "quarter" => Calendar::first_day(months - months.rem_euclid(3)) * DAY,
+        "year" => years(1),
+        "decade" => years(10),
+        "century" | "centurie" => years(100),
+        "millennium" | "millennia" => years(1_000),
+        other => return plan_err!("date_trunc: there is no unit {other:?}"),
+    })
 }
 
 fn ages(instants: &[ArrayRef]) -> Result<ArrayRef> {
-    let [later, earlier] = [0, 1].map(|at| instants[at].as_primitive::<TimestampNanosecondType>());
+    let instants = [cast(&instants[0], &INSTANT)?, cast(&instants[1], &INSTANT)?];
+    let [later, earlier] = [0, 1].map(|at| instants[at].as_primitive::<TimestampMicrosecondType>());
     let ages = later.iter().zip(earlier).map(|(later, earlier)| Some(length(later?, earlier?)));
     Ok(Arc::new(ages.collect::<IntervalMonthDayNanoArray>()))
 }
 
 fn whole_units(args: &[ArrayRef]) -> Result<ArrayRef> {
-    let units = args[0].as_string::<i32>();
-    let [from, to] = [1, 2].map(|at| args[at].as_primitive::<TimestampNanosecondType>());
+    let units = cast(&args[0], &DataType::Utf8)?;
+    let units = units.as_string::<i32>();
+    let instants = [cast(&args[1], &INSTANT)?, cast(&args[2], &INSTANT)?];
+    let [from, to] = [0, 1].map(|at| instants[at].as_primitive::<TimestampMicrosecondType>());
     let counts = units.iter().zip(from.iter().zip(to)).map(|(unit, (from, to))| {
         unit.zip(from.zip(to)).map(|(unit, (from, to))| between(unit, from, to)).transpose()
     });
@@ -117,11 +182,40 @@ fn between(unit: &str, from: i64, to: i64) -> Result<i64> {
         "month" => months(1),
         "week" => ticks(7 * DAY),
         "day" => ticks(DAY),
-        "hour" => ticks(3_600_000_000_000),
-        "minute" => ticks(60_000_000_000),
-        "second" => ticks(1_000_000_000),
-        "millisecond" => ticks(1_000_000),
-        "microsecond" => ticks(1_000),
+        "hour" => ticks(3_600_000_000),
+        "minute" => ticks(60_000_000),
+        "second" => ticks(1_000_000),
+        "millisecond" => ticks(1_000),
+        "microsecond" => ticks(1),
         other => return plan_err!("date_sub: there is no unit {other:?}"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_of_months_there_and_back() {
+        for day in (-800_000..3_000_000).step_by(97) {
+            let date = Calendar::of(day * DAY);
+            assert_eq!(Calendar::first_day(date.months) + date.day, day);
+        }
+    }
+
+    #[test]
+    fn units_begin() {
+        let day =
+            |year: i64, month: i64, day: i64| (Calendar::first_day(12 * year + month - 1) + day - 1) * DAY;
+        let noon = |at: i64| at + DAY / 2;
+        let units = [("month", day(9999, 12, 1)), ("quarter", day(9999, 10, 1)), ("year", day(9999, 1, 1))];
+        let longer =
+            [("decade", day(9990, 1, 1)), ("century", day(9900, 1, 1)), ("millennium", day(9000, 1, 1))];
+        for (unit, first) in units.into_iter().chain(longer) {
+            assert_eq!(first_of(unit, noon(day(9999, 12, 31))).unwrap(), first, "{unit}");
+        }
+        assert_eq!(first_of("week", noon(day(2024, 2, 29))).unwrap(), day(2024, 2, 26));
+        assert_eq!(first_of("week", noon(day(1969, 12, 28))).unwrap(), day(1969, 12, 22));
+        assert_eq!(first_of("day", -1).unwrap(), -DAY);
+    }
 }

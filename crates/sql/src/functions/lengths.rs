@@ -3,16 +3,18 @@
 //! For comparing, a month has 30 days and a day 24 hours, as in DuckDB and PostgreSQL.
 
 use super::Mapped;
-use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, Decimal128Array, IntervalMonthDayNanoArray};
 use datafusion::arrow::datatypes::{
-    DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    DataType, Decimal128Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    IntervalUnit,
 };
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::logical_expr::ScalarUDF;
 use std::sync::{Arc, LazyLock};
 
 const LENGTH: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
-const DAY: i64 = 86_400_000_000;
+const NANOSECONDS: DataType = DataType::Decimal128(38, 0);
+const DAY: i64 = 86_400_000_000_000;
 
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     let whole = |name, compute| Mapped::exact(name, vec![DataType::Int64], |_| Ok(LENGTH), compute);
@@ -49,25 +51,26 @@ pub(crate) fn parts() -> Arc<ScalarUDF> {
     Arc::clone(&FUNCTION)
 }
 
-/// What a length is compared by: microseconds.
+/// What a length is compared by: nanoseconds, of which the longest has more than fit into eight bytes.
 pub(crate) fn comparable() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         Mapped::exact(
             "interval_length",
             vec![LENGTH],
-            |_| Ok(DataType::Int64),
+            |_| Ok(NANOSECONDS),
             |lengths| {
                 let lengths = lengths[0].as_primitive::<IntervalMonthDayNanoType>();
-                Ok(Arc::new(lengths.unary::<_, Int64Type>(length) as Int64Array))
+                let lengths: Decimal128Array = lengths.unary::<_, Decimal128Type>(length);
+                Ok(Arc::new(lengths.with_data_type(NANOSECONDS)))
             },
         )
     });
     Arc::clone(&FUNCTION)
 }
 
-fn length(length: IntervalMonthDayNano) -> i64 {
-    let days = i64::from(length.months) * 30 + i64::from(length.days);
-    days.saturating_mul(DAY).saturating_add(length.nanoseconds / 1_000)
+fn length(length: IntervalMonthDayNano) -> i128 {
+    let days = i128::from(length.months) * 30 + i128::from(length.days);
+    days * i128::from(DAY) + i128::from(length.nanoseconds)
 }
 
 fn too_long() -> DataFusionError {
@@ -97,9 +100,22 @@ fn nanoseconds(numbers: &[ArrayRef], size: i64) -> Result<ArrayRef> {
 
 fn seconds(numbers: &[ArrayRef], size: f64) -> Result<ArrayRef> {
     let numbers = numbers[0].as_primitive::<Float64Type>();
-    let lengths = numbers
-        .unary::<_, IntervalMonthDayNanoType>(|n| IntervalMonthDayNano::new(0, 0, (n * size).round() as i64));
-    Ok(Arc::new(lengths))
+    let length = |n: f64| Some(IntervalMonthDayNano::new(0, 0, whole(n * size)?));
+    let lengths = numbers.iter().map(|n| n.map(|n| length(n).ok_or_else(too_long)).transpose());
+    Ok(Arc::new(lengths.collect::<Result<IntervalMonthDayNanoArray>>()?))
+}
+
+/// The whole number that is nearest, if it has a place in eight bytes.
+fn whole(number: f64) -> Option<i64> {
+    // The greatest number of eight bytes is no float: 2^63 is the first that is too large.
+    let limit = 2_f64.powi(63);
+    let number = number.round();
+    (-limit <= number && number < limit).then_some(number as i64)
+}
+
+/// A number without what stands behind its point, if it has a place in four bytes.
+fn cut(number: f64) -> Option<i32> {
+    whole(number.trunc()).and_then(|number| i32::try_from(number).ok())
 }
 
 fn multiplied(args: &[ArrayRef]) -> Result<ArrayRef> {
@@ -118,12 +134,14 @@ fn divided(args: &[ArrayRef]) -> Result<ArrayRef> {
 fn scaled(args: &[ArrayRef], by: impl Fn(f64, f64) -> f64) -> Result<ArrayRef> {
     let lengths = args[0].as_primitive::<IntervalMonthDayNanoType>();
     let numbers = args[1].as_primitive::<Float64Type>();
-    let scaled = |(length, number): (Option<IntervalMonthDayNano>, Option<f64>)| {
-        let (length, number) = length.zip(number)?;
+    let scaled = |length: IntervalMonthDayNano, number: f64| {
         let months = by(f64::from(length.months), number);
         let days = by(f64::from(length.days), number) + months.fract() * 30.0;
-        let nanoseconds = by(length.nanoseconds as f64, number) + days.fract() * DAY as f64 * 1_000.0;
-        Some(IntervalMonthDayNano::new(months as i32, days as i32, nanoseconds.round() as i64))
+        let nanoseconds = by(length.nanoseconds as f64, number) + days.fract() * DAY as f64;
+        Some(IntervalMonthDayNano::new(cut(months)?, cut(days)?, whole(nanoseconds)?))
     };
-    Ok(Arc::new(lengths.iter().zip(numbers).map(scaled).collect::<IntervalMonthDayNanoArray>()))
+    let lengths = lengths.iter().zip(numbers).map(|(length, number)| {
+        length.zip(number).map(|(length, number)| scaled(length, number).ok_or_else(too_long)).transpose()
+    });
+    Ok(Arc::new(lengths.collect::<Result<IntervalMonthDayNanoArray>>()?))
 }

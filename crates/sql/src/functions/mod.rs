@@ -4,17 +4,28 @@
 
 mod bits;
 mod calendar;
+mod clock;
+mod floats;
 mod histogram;
+mod instants;
 pub(crate) mod json;
 mod lengths;
 mod matches;
+mod read;
 mod reductions;
 mod sequences;
 mod sizes;
 mod templates;
 mod text;
+pub(crate) mod zones;
 
+pub(crate) use bits::{shift_left, shift_right};
+pub(crate) use calendar::truncated;
+pub(crate) use clock::time_of_text;
+pub(crate) use floats::{narrow, narrow_or_null, round};
+pub(crate) use instants::{YEARS, format_of_chrono, part_of_length};
 pub(crate) use lengths::{comparable, parts, times};
+pub(crate) use read::{cast_of_text, reads as reads_text};
 pub(crate) use sequences::{Sequence, Sequences, of as of_sequences};
 pub(crate) use text::{has_own as has_own_text, text};
 
@@ -32,6 +43,8 @@ pub(crate) fn all() -> Vec<Arc<ScalarUDF>> {
     let families = [
         lengths::all(),
         calendar::all(),
+        instants::all(),
+        zones::all(),
         reductions::all(),
         histogram::all(),
         bits::all(),

@@ -2,10 +2,13 @@
 //! of its values (`words`). Nulls do not count, and a list without values gives null.
 
 use super::Mapped;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, UInt64Array};
-use datafusion::arrow::compute::{SortOptions, cast, sort_to_indices, take};
-use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
-use datafusion::common::{HashMap, Result, ScalarValue, plan_err};
+use crate::type_names;
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, UInt64Array, new_empty_array,
+};
+use datafusion::arrow::compute::{CastOptions, SortOptions, cast, cast_with_options, sort_to_indices, take};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, TimeUnit};
+use datafusion::common::{HashMap, Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
 use std::sync::Arc;
 
@@ -35,6 +38,12 @@ pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
         }),
         Mapped::function("list_mode", one(), element, mode),
         Mapped::function("list_quantile_disc", Signature::any(2, Volatility::Immutable), element, quantile),
+        Mapped::function(
+            "list_quantile_cont",
+            Signature::any(2, Volatility::Immutable),
+            between_type,
+            between,
+        ),
     ]
 }
 
@@ -49,24 +58,33 @@ pub(super) fn element(arguments: &[DataType]) -> Result<DataType> {
     }
 }
 
+/// Sums are exact, but those of floats.
 fn sum_type(arguments: &[DataType]) -> Result<DataType> {
-    match element(arguments)? {
-        kind if kind.is_integer() => Ok(DataType::Int64),
-        _ => Ok(DataType::Float64),
-    }
+    Ok(match element(arguments)? {
+        kind if kind.is_unsigned_integer() => DataType::UInt64,
+        kind if kind.is_integer() || kind.is_null() => DataType::Int64,
+        DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => {
+            DataType::Decimal128(38, scale)
+        }
+        _ => DataType::Float64,
+    })
 }
 
 /// The values of each list that are not null; none for a list that is.
 pub(super) fn lists(lists: &ArrayRef) -> Result<Vec<Option<ArrayRef>>> {
     let values = |at: usize| -> Result<Option<ArrayRef>> {
         let values = match lists.data_type() {
+            DataType::Null => return Ok(None),
             _ if lists.is_null(at) => return Ok(None),
             DataType::List(_) => lists.as_list::<i32>().value(at),
             DataType::LargeList(_) => lists.as_list::<i64>().value(at),
             DataType::FixedSizeList(..) => lists.as_fixed_size_list().value(at),
             _ => return plan_err!("this function takes a list"),
         };
-        let valid = (0..values.len() as u64).filter(|at| values.is_valid(*at as usize));
+        // Of an array of nothing but nulls `is_valid` would be true.
+        let nulls = values.logical_nulls();
+        let is_value = |at: &u64| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*at as usize));
+        let valid = (0..values.len() as u64).filter(is_value);
         Ok(Some(take(&values, &UInt64Array::from_iter_values(valid), None)?))
     };
     (0..lists.len()).map(values).collect()
@@ -86,15 +104,34 @@ fn numbers(arrays: &[ArrayRef], reduce: impl Fn(&[f64]) -> f64) -> Result<ArrayR
 }
 
 fn sum(arrays: &[ArrayRef]) -> Result<ArrayRef> {
-    if sum_type(&[arrays[0].data_type().clone()])? == DataType::Float64 {
+    let kind = sum_type(&[arrays[0].data_type().clone()])?;
+    if kind == DataType::Float64 {
         return numbers(arrays, |values| values.iter().sum());
     }
+    // Numbers of 64 bits fit into the larger type, which says if a sum does not.
+    let wide = if kind.is_integer() { DataType::Decimal128(38, 0) } else { kind.clone() };
     let sums = lists(&arrays[0])?.into_iter().map(|values| {
         let Some(values) = values.filter(|values| !values.is_empty()) else { return Ok(None) };
-        let values = cast(&values, &DataType::Int64)?;
-        Ok(Some(values.as_primitive::<Int64Type>().values().iter().sum::<i64>()))
+        let values = cast(&values, &wide)?;
+        let mut numbers = values.as_primitive::<Decimal128Type>().values().iter();
+        match numbers.try_fold(0_i128, |sum, number| sum.checked_add(*number)) {
+            Some(sum) => Ok(Some(sum)),
+            None => too_large(&kind),
+        }
     });
-    Ok(Arc::new(sums.collect::<Result<Int64Array>>()?))
+    let sums = sums.collect::<Result<Decimal128Array>>()?.with_data_type(wide);
+    if sums.iter().flatten().any(|sum| sum.unsigned_abs() >= 10_u128.pow(38)) {
+        return too_large(&kind);
+    }
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(&sums, &kind, &strict).or_else(|_| too_large(&kind))
+}
+
+fn too_large<T>(kind: &DataType) -> Result<T> {
+    exec_err!(
+        "list_sum: a sum is too large for {}; cast the list to decimal(38, 0)[]",
+        type_names::name(kind)
+    )
 }
 
 fn counted(arrays: &[ArrayRef], count: impl Fn(&[ScalarValue]) -> usize) -> Result<ArrayRef> {
@@ -143,6 +180,62 @@ fn quantile(arrays: &[ArrayRef]) -> Result<ArrayRef> {
         let place = (share * values.len() as f64).ceil().max(1.0) as usize - 1;
         ScalarValue::try_from_array(values, order.value(place) as usize)
     })
+}
+
+/// A quantile that lies between two values is no whole number, and one between two days no day.
+fn between_type(arguments: &[DataType]) -> Result<DataType> {
+    Ok(match element(arguments)? {
+        DataType::Date32 | DataType::Date64 => DataType::Timestamp(TimeUnit::Microsecond, None),
+        kind @ (DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_)) => kind,
+        kind if kind.is_numeric() || kind.is_null() => DataType::Float64,
+        _ => {
+            return plan_err!("quantile_cont is of numbers and instants; quantile_disc is one of the values");
+        }
+    })
+}
+
+/// The value that so much of the values is not greater than: on the line between the two that are nearest.
+fn between(arrays: &[ArrayRef]) -> Result<ArrayRef> {
+    let kind = between_type(&[arrays[0].data_type().clone()])?;
+    let shares = cast(&arrays[1], &DataType::Float64)?;
+    let shares = shares.as_primitive::<Float64Type>();
+    let quantiles = lists(&arrays[0])?.into_iter().enumerate().map(|(row, values)| {
+        let Some(values) = values.filter(|values| !values.is_empty()) else {
+            return ScalarValue::try_from(&kind);
+        };
+        let share = shares.value(row);
+        if shares.is_null(row) || !(0.0..=1.0).contains(&share) {
+            return plan_err!("a quantile is of a share from 0 to 1");
+        }
+        let place = share * (values.len() - 1) as f64;
+        let values = cast(&values, &kind)?;
+        let order = sort_to_indices(&values, Some(SortOptions::default()), None)?;
+        let at = |place: f64| order.value(place as usize) as usize;
+        let (low, high) = (at(place.floor()), at(place.ceil()));
+        match kind {
+            DataType::Float64 => {
+                let values = values.as_primitive::<Float64Type>();
+                Ok(ScalarValue::from(on_line(values.value(low), values.value(high), place.fract())))
+            }
+            _ => {
+                let ticks = cast(&values, &DataType::Int64)?;
+                let ticks = ticks.as_primitive::<Int64Type>();
+                let (low, high) = (ticks.value(low), ticks.value(high));
+                let part = ((i128::from(high) - i128::from(low)) as f64 * place.fract()) as i64;
+                ScalarValue::from(low.saturating_add(part)).cast_to(&kind)
+            }
+        }
+    });
+    let quantiles = quantiles.collect::<Result<Vec<_>>>()?;
+    if quantiles.is_empty() { Ok(new_empty_array(&kind)) } else { ScalarValue::iter_to_array(quantiles) }
+}
+
+/// So far from one number to the other.
+fn on_line(low: f64, high: f64, part: f64) -> f64 {
+    match low == high || part == 0.0 {
+        true => low,
+        false => low * (1.0 - part) + high * part,
+    }
 }
 
 /// How much a value says, in bits: 0 if all are the same.

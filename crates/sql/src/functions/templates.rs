@@ -35,6 +35,9 @@ fn filled(args: &[ArrayRef], fill: fn(&str, &[String]) -> Result<String>) -> Res
     Ok(Arc::new((0..templates.len()).map(row).collect::<Result<StringArray>>()?))
 }
 
+/// How wide a value can be, and how many digits it can have.
+const MOST_CHARACTERS: usize = 65_535;
+
 /// How a value is written.
 #[derive(Debug, Default)]
 struct Form {
@@ -48,7 +51,7 @@ struct Form {
 }
 
 impl Form {
-    fn read(chars: &mut Peekable<Chars<'_>>) -> Form {
+    fn read(chars: &mut Peekable<Chars<'_>>) -> Result<Form> {
         let mut form = Form::default();
         while let Some(flag) = chars.next_if(|c| "-<>0+,".contains(*c)) {
             match flag {
@@ -59,17 +62,17 @@ impl Form {
                 _ => {}
             }
         }
-        form.width = number(chars).unwrap_or(0);
+        form.width = number(chars)?.unwrap_or(0);
         if chars.next_if_eq(&',').is_some() {
             form.thousands = true;
         }
         if chars.next_if_eq(&'.').is_some() {
-            form.precision = Some(number(chars).unwrap_or(0));
+            form.precision = Some(number(chars)?.unwrap_or(0));
         }
         // What C says of the size of a number does not matter here.
         while chars.next_if(|c| "lhz".contains(*c)).is_some() {}
         form.kind = chars.next_if(char::is_ascii_alphabetic);
-        form
+        Ok(form)
     }
 
     fn write(&self, value: &str) -> Result<String> {
@@ -115,12 +118,17 @@ impl Form {
     }
 }
 
-fn number(chars: &mut Peekable<Chars<'_>>) -> Option<usize> {
+/// A width, or a number of digits, if there is one.
+fn number(chars: &mut Peekable<Chars<'_>>) -> Result<Option<usize>> {
     let mut digits = String::new();
     while let Some(digit) = chars.next_if(char::is_ascii_digit) {
         digits.push(digit);
     }
-    digits.parse().ok()
+    match digits.parse::<usize>() {
+        Ok(number) if number <= MOST_CHARACTERS => Ok(Some(number)),
+        _ if digits.is_empty() => Ok(None),
+        _ => exec_err!("format: {digits} characters are too many; a value can be {MOST_CHARACTERS} wide"),
+    }
 }
 
 /// `1.5e+00`, as C writes it.
@@ -168,7 +176,7 @@ fn percents(template: &str, values: &[String]) -> Result<String> {
             out.push(c);
             continue;
         }
-        out += &Form::read(&mut chars).write(value(values, next)?)?;
+        out += &Form::read(&mut chars)?.write(value(values, next)?)?;
         next += 1;
     }
     Ok(out)
@@ -184,12 +192,12 @@ fn braces(template: &str, values: &[String]) -> Result<String> {
             out.push(c);
             continue;
         }
-        let at = number(&mut chars).unwrap_or_else(|| {
+        let at = number(&mut chars)?.unwrap_or_else(|| {
             next += 1;
             next - 1
         });
         let form = match chars.next_if_eq(&':') {
-            Some(_) => Form::read(&mut chars),
+            Some(_) => Form::read(&mut chars)?,
             None => Form::default(),
         };
         if chars.next() != Some('}') {

@@ -56,20 +56,16 @@ impl Split {
             }
             "avg" => {
                 let [of] = params.args.as_slice() else { return Ok(None) };
-                let exact = match (of.get_type(input)?, wanted) {
-                    (DataType::Float64, DataType::Float64) => DataType::Float64,
-                    // Quotients of decimals are cut off after four more digits, as averages are.
-                    (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) if *to == from + 4 => {
-                        DataType::Decimal128(20, 0)
-                    }
-                    _ => return Ok(None),
-                };
+                let of = of.get_type(input)?;
+                if !(of == DataType::Float64 || of.is_decimal()) || *wanted != DataType::Float64 {
+                    return Ok(None);
+                }
                 let sum = AggregateFunction { func: sum_udaf(), params: params.clone() };
                 let sum = self.part(place, "sum", sum, sum_udaf());
                 let counted = AggregateFunction { func: count_udaf(), params: params.clone() };
                 let counted = of_rows(&counted, input)?;
                 let n = self.part(place, "n", counted, sum_udaf());
-                return Ok(Some(cast(sum / cast(n, exact), wanted.clone())));
+                return Ok(Some(cast(sum, wanted.clone()) / cast(n, wanted.clone())));
             }
             _ => return Ok(None),
         };

@@ -6,11 +6,12 @@ use crate::emit::Emit;
 use crate::names;
 use crate::session::Session;
 use crate::store::{Conflict, Merge, Returning};
+use crate::walk::walk_mut;
 use datafusion::common::{DFSchema, Result, TableReference, plan_err};
 use datafusion::logical_expr::{ExprSchemable, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
     ConflictTarget, DoUpdate, Expr, Ident, Insert, ObjectName, OnConflict, OnConflictAction, OnInsert,
-    SelectItem, SqliteOnConflict, TableFactor, VisitMut, VisitorMut,
+    SelectItem, SqliteOnConflict, TableFactor, VisitorMut,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -112,8 +113,8 @@ fn merge(session: &Session, target: &Target, key: Vec<usize>, mut update: DoUpda
         .join(&DFSchema::try_from_qualified_schema("excluded", schema)?)?;
     let mut of_the_row = Bare { table: Ident::with_quote('"', there) };
     // The visitor never breaks off.
-    let _ = update.assignments.visit(&mut of_the_row);
-    let _ = update.selection.visit(&mut of_the_row);
+    let _ = walk_mut(&mut update.assignments, &mut of_the_row);
+    let _ = walk_mut(&mut update.selection, &mut of_the_row);
     let value = |expr: &Expr| {
         session.planner(Emit::Final, |p, _| p.sql_to_expr(expr.clone(), &columns, &mut Default::default()))
     };

@@ -11,6 +11,7 @@ use crate::optimize::plain;
 use crate::planned::{Planned, Store, StoreMode};
 use crate::references::{Reference, referring};
 use crate::session::Session;
+use crate::views;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{Constraint, Constraints as Keys, DFSchema, Result, internal_err, plan_err};
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
@@ -39,7 +40,7 @@ fn there(session: &Session, name: &str, if_not_exists: bool, or_replace: bool) -
     }
 }
 
-/// The view is bound when it is made: what its tables are called later does not matter to it.
+/// The view is bound when it is made, to the tables that it names.
 pub(super) fn view(session: &mut Session, view: CreateView) -> Result<Planned> {
     let name = names::table(&view.name)?;
     if view.materialized {
@@ -49,6 +50,7 @@ pub(super) fn view(session: &mut Session, view: CreateView) -> Result<Planned> {
         return Ok(Planned::Done(format!("{name} is there already")));
     }
     let query = *view.query;
+    let reads = views::read_by(&session.tables, &query);
     let rows = |plan| named(&name, &view.columns, plain(plan)?);
     let (plan, stream) = of_query(session, query.clone(), Emit::Final, |plan| {
         let plan = rows(plan)?;
@@ -58,7 +60,7 @@ pub(super) fn view(session: &mut Session, view: CreateView) -> Result<Planned> {
         Some(_) => query_plan(session, query, Emit::Changes).and_then(rows).ok(),
         None => None,
     };
-    session.tables.insert(name.clone(), Table { stream, plan, kind: TableKind::View { over_tables } });
+    session.tables.insert(name.clone(), Table { stream, plan, kind: TableKind::View { over_tables, reads } });
     Ok(Planned::Done(format!("view {name} created")))
 }
 

@@ -11,12 +11,13 @@ use crate::emit::Emit;
 use crate::optimize::plain;
 use crate::planned::{Action, Planned, Store, StoreMode};
 use crate::session::Session;
+use crate::walk::walk_mut;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::logical_expr::{Expr as Expression, LogicalPlanBuilder, cast, ident, lit, when};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Merge, MergeAction, MergeClause, MergeClauseKind, MergeInsertExpr, MergeInsertKind,
-    MergeUpdateExpr, OutputClause, TableFactor, TableWithJoins, VisitMut,
+    MergeUpdateExpr, OutputClause, TableFactor, TableWithJoins,
 };
 use whimbrel_plan::names::unknown_column;
 
@@ -123,7 +124,7 @@ impl Sides {
             let mut expr = expr.clone();
             if let (Some(table), false) = (only, is_default(&expr)) {
                 // The visitor never breaks off.
-                let _ = expr.visit(&mut Bare { table: table.clone() });
+                let _ = walk_mut(&mut expr, &mut Bare { table: table.clone() });
             }
             expr
         };

@@ -3,10 +3,11 @@
 use crate::names;
 use crate::planned::Planned;
 use crate::session::Session;
+use crate::walk::walk_mut;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, ExprWithAlias, Ident, ObjectName, Statement as Sql, Value, ValueWithSpan,
-    VisitMut, VisitorMut,
+    VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -49,9 +50,9 @@ pub(super) fn execute(
     let name = names::table(name)?;
     let Some(prepared) = session.prepared.get(&name) else { return Err(unknown(session, &name)) };
     let values: Vec<Expr> = parameters.into_iter().chain(using.into_iter().map(|value| value.expr)).collect();
-    let mut places = Places { values: typed(values, &prepared.types), read: vec![], next: 0 };
+    let mut places = Places { values: typed(values, &prepared.types), read: vec![] };
     let mut statement = prepared.statement.clone();
-    if let ControlFlow::Break(message) = statement.visit(&mut places) {
+    if let ControlFlow::Break(message) = walk_mut(&mut statement, &mut places) {
         return plan_err!("execute {name}: {message}");
     }
     if let Some(at) = (0..places.values.len()).find(|at| !places.read.contains(at)) {
@@ -81,11 +82,10 @@ fn unknown(session: &Session, name: &str) -> datafusion::error::DataFusionError 
     datafusion::common::plan_datafusion_err!("no statement {name:?} was prepared; there are: {there}")
 }
 
-/// The values, by their places: `$1` and `$2` say which one, each `?` takes the next.
+/// The values, by their places: `$1` and `$2` say which one, and each `?` has been numbered.
 struct Places {
     values: Vec<Expr>,
     read: Vec<usize>,
-    next: usize,
 }
 
 impl VisitorMut for Places {
@@ -95,15 +95,9 @@ impl VisitorMut for Places {
         let Expr::Value(ValueWithSpan { value: Value::Placeholder(place), .. }) = expr else {
             return ControlFlow::Continue(());
         };
-        let at = match place.trim_start_matches(['$', '?']) {
-            "" => {
-                self.next += 1;
-                self.next
-            }
-            number => match number.parse() {
-                Ok(at) if at > 0 => at,
-                _ => return ControlFlow::Break(format!("{place} has no number; write $1, $2, … or ?")),
-            },
+        let at: usize = match place.trim_start_matches(['$', '?']).parse() {
+            Ok(at) if at > 0 => at,
+            _ => return ControlFlow::Break(format!("{place} has no number; write $1, $2, … or ?")),
         };
         let Some(value) = self.values.get(at - 1) else {
             return ControlFlow::Break(format!("there is no value for place {at}"));

@@ -3,15 +3,18 @@
 
 use super::show::texts;
 use super::{text, value_text};
+use crate::functions::zones;
 use crate::planned::Planned;
 use crate::planner::ROWS_OF_A_SHARD;
 use crate::session::Session;
+use crate::zone;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::sql::sqlparser::ast::{Expr, Set};
 
 const SHARDS: &str = "shards";
 const SHARD_ROWS: &str = "shard_rows";
 /// DuckDB's name of `datafusion.sql_parser.default_null_ordering`.
+const TIME_ZONE: &str = "timezone";
 const NULL_ORDER: &str = "default_null_order";
 /// Where nulls are in an order: what others say, and what DataFusion does.
 const NULL_ORDERS: &[(&str, &str)] = &[
@@ -27,7 +30,7 @@ const NULL_ORDERS: &[(&str, &str)] = &[
 
 pub(super) fn set(session: &mut Session, set: &Set) -> Result<Planned> {
     if let Set::SetTimeZone { value, .. } = set {
-        return assign(session, "timezone", value.to_string().trim_matches('\''));
+        return assign(session, TIME_ZONE, value.to_string().trim_matches('\''));
     }
     let Set::SingleAssignment { variable, values, .. } = set else {
         return plan_err!("set takes a name and a value, set {SHARDS} = 4");
@@ -75,8 +78,7 @@ fn assigned(session: &mut Session, name: &str, value: &str) -> Result<()> {
             session.state.config_mut().options_mut().sql_parser.default_null_ordering = order.to_string();
             Ok(())
         }
-        "timezone" if value.eq_ignore_ascii_case("utc") => Ok(()),
-        "timezone" => plan_err!("timezone = {value}: instants are read and written in UTC"),
+        TIME_ZONE | "time_zone" | "datafusion.execution.time_zone" => zone::set(&mut session.state, value),
         // Said where the session runs, not here.
         "threads" | "worker_threads" | "memory_limit" | "max_memory" | "temp_directory" => Ok(()),
         name if name.starts_with("datafusion.") => session.state.config_mut().options_mut().set(name, value),
@@ -92,6 +94,10 @@ pub(super) fn reset(session: &mut Session, name: &str) -> Result<Planned> {
     }
     if name == SHARD_ROWS {
         session.shard_rows = ROWS_OF_A_SHARD;
+        return Ok(Planned::Done(format!("{name} reset")));
+    }
+    if name == TIME_ZONE {
+        zone::set(&mut session.state, zones::DEFAULT)?;
         return Ok(Planned::Done(format!("{name} reset")));
     }
     let defaults = crate::session::config();
@@ -122,7 +128,11 @@ pub(super) fn show(session: &Session, name: &str) -> Result<Planned> {
 fn settings(session: &Session) -> Vec<(String, String)> {
     let shards = session.shards.map_or_else(|| "1".to_string(), |n| n.to_string());
     let rows = session.shard_rows.to_string();
-    let mut all = vec![(SHARDS.to_string(), shards), (SHARD_ROWS.to_string(), rows)];
+    let zone = zone::of(&session.state).to_string();
+    let mut all = vec![(SHARDS, shards), (SHARD_ROWS, rows), (TIME_ZONE, zone)]
+        .into_iter()
+        .map(|(name, value)| (name.to_string(), value))
+        .collect::<Vec<_>>();
     let entries = session.state.config_options().entries();
     all.extend(entries.into_iter().map(|entry| (entry.key, entry.value.unwrap_or_default())));
     all.sort();

@@ -17,6 +17,7 @@ pub(crate) use result::told_once;
 pub(crate) use stream::{is_cumulate, is_session};
 
 use crate::optimize::plain;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
@@ -96,17 +97,25 @@ fn windowed(
     };
     let input = plain(context.plan(factor(relation, usage)?)?)?;
     let time = column(time, &input, context, name)?;
+    let zone = zone(&input, &time);
+    let mut grid = |arg: &ast::Expr| {
+        let expr = context.sql_to_expr(arg.clone(), &DFSchema::empty())?;
+        match &zone {
+            Some(zone) if of_days(&expr) => plan_err!(
+                "{name}: {time} is in the zone {zone}, and days of windows begin at midnight in UTC: write interval '24' \
+                 hour for those, or make windows of a table with {time} at time zone '{zone}' as its time"
+            ),
+            _ => length(arg, expr, name),
+        }
+    };
     let window = match (name, rest) {
-        ("tumble", [size]) => Window::Tumble { size: length(size, context, name)? },
-        ("hop", [slide, size]) => {
-            Window::Hop { slide: length(slide, context, name)?, size: length(size, context, name)? }
-        }
-        ("cumulate", [step, size]) => {
-            Window::Cumulate { step: length(step, context, name)?, size: length(size, context, name)? }
-        }
+        ("tumble", [size]) => Window::Tumble { size: grid(size)? },
+        ("hop", [slide, size]) => Window::Hop { slide: grid(slide)?, size: grid(size)? },
+        ("cumulate", [step, size]) => Window::Cumulate { step: grid(step)?, size: grid(size)? },
         ("session", [gap, key @ ..]) => {
             let key = key.iter().map(|k| column(k, &input, context, name)).collect::<Result<_>>()?;
-            Window::Session { gap: length(gap, context, name)?, key }
+            let expr = context.sql_to_expr(gap.clone(), &DFSchema::empty())?;
+            Window::Session { gap: length(gap, expr, name)?, key }
         }
         _ => return plan_err!("{name}: these are not its arguments; write {usage}"),
     };
@@ -198,9 +207,33 @@ fn column(
     }
 }
 
+/// The zone of a time, if its days do not begin where those of UTC do.
+fn zone(input: &LogicalPlan, time: &str) -> Option<String> {
+    const UTC: [&str; 6] = ["UTC", "+00:00", "+00", "Etc/UTC", "GMT", "Z"];
+    match input.schema().field_with_unqualified_name(time).ok()?.data_type() {
+        DataType::Timestamp(_, Some(zone)) => (!UTC.contains(&zone.as_ref())).then(|| zone.to_string()),
+        _ => None,
+    }
+}
+
+/// Whether a length is one of days.
+fn of_days(length: &Expr) -> bool {
+    match length {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(length)), _) => length.days != 0,
+        Expr::Literal(ScalarValue::IntervalDayTime(Some(length)), _) => length.days != 0,
+        Expr::Literal(ScalarValue::Utf8(Some(text)), _) => {
+            let text = text.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
+            ["d", "w", "day", "days", "week", "weeks"].iter().any(|unit| {
+                text.strip_suffix(unit)
+                    .is_some_and(|number| !number.ends_with(|c: char| c.is_ascii_alphabetic()))
+            })
+        }
+        _ => false,
+    }
+}
+
 /// `interval '5' minute`, `'5 minutes'`, or on a logical clock `5`.
-fn length(arg: &ast::Expr, context: &mut dyn RelationPlannerContext, name: &str) -> Result<Duration> {
-    let expr = context.sql_to_expr(arg.clone(), &DFSchema::empty())?;
+fn length(arg: &ast::Expr, expr: Expr, name: &str) -> Result<Duration> {
     let no = || {
         plan_err!("{name}: {arg} is no length of time; write interval '5' minute, or on a logical clock 5")
     };

@@ -6,7 +6,8 @@
 use super::{END, START, Window, fits};
 use crate::moments::{Alive, alive};
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{NullEquality, Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, cast, lit};
 use whimbrel_plan::nodes::{AlterLifetime, extension};
 use whimbrel_plan::{Agg, AggFunction, Duration, JoinKind, Stream, column};
@@ -125,8 +126,20 @@ fn session(stream: &Stream, gap: &Duration, key: &[String]) -> Result<Stream> {
         stream.with_start(CAME)?.rekey(by)?.session(gap.clone(), None)?.point_at_end()?.with_start(END)?;
     let first = rows.aggregate(vec![(START.to_string(), Agg::of(AggFunction::Min, column(CAME)))])?;
     let kind = if key.is_empty() { JoinKind::Cross } else { JoinKind::Inner };
-    let joined = rows.join(&first, vec![], kind, "_first")?;
+    let joined = nulls_meet(rows.join(&first, vec![], kind, "_first")?)?;
     placed(stream, &joined, column(START))
+}
+
+/// The same join, in which a key that is null is a key like others.
+fn nulls_meet(joined: Stream) -> Result<Stream> {
+    let plan = joined.plan().clone().transform_down(|plan| match plan {
+        LogicalPlan::Join(mut join) => {
+            join.null_equality = NullEquality::NullEqualsNull;
+            Ok(Transformed::new(LogicalPlan::Join(join), true, TreeNodeRecursion::Stop))
+        }
+        other => Ok(Transformed::no(other)),
+    });
+    Stream::from_plan(plan.data()?)
 }
 
 fn minus(instant: Expr, ticks: i64, clock: &DataType) -> Expr {

@@ -2,9 +2,8 @@
 //! for columns from outside, too.
 
 use crate::names;
-use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Select, SelectItem, Statement, Value, VisitMut, VisitorMut,
-};
+use crate::walk::walk_mut;
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem, Statement, Value, VisitorMut};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -12,7 +11,7 @@ use std::ops::ControlFlow;
 pub(crate) fn called(statement: &mut Statement, columns: &BTreeSet<String>) {
     if !columns.is_empty() {
         // The visitor never breaks off.
-        let _: ControlFlow<()> = statement.visit(&mut Fields { columns });
+        let _: ControlFlow<()> = walk_mut(statement, &mut Fields { columns });
     }
 }
 

@@ -1,10 +1,11 @@
 //! Functions by the names, and with the arguments, that others have for them.
 
 use super::{call, json, maps, nested, text};
+use crate::functions::{YEARS, format_of_chrono};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByExpr, OrderByOptions, Query, SelectItem,
-    SetExpr, Value,
+    SetExpr, Value, WindowType,
 };
 use std::ops::ControlFlow;
 
@@ -39,9 +40,7 @@ const NAMES: &[(&str, &str)] = &[
     ("str_split", "string_to_array"),
     ("str_split_regex", "string_split_regex"),
     ("string_split", "string_to_array"),
-    ("strftime", "to_char"),
     ("strlen", "octet_length"),
-    ("strptime", "to_timestamp"),
     ("struct_extract", "get_field"),
     ("suffix", "ends_with"),
     ("ucase", "upper"),
@@ -82,7 +81,10 @@ const OF_LISTS: &[(&str, &str)] = &[
     ("mad", "list_mad"),
     ("mode", "list_mode"),
     ("product", "list_product"),
+    ("percentile_cont", "list_quantile_cont"),
+    ("percentile_disc", "list_quantile_disc"),
     ("quantile", "list_quantile_disc"),
+    ("quantile_cont", "list_quantile_cont"),
     ("quantile_disc", "list_quantile_disc"),
     ("sem", "list_sem"),
     ("skewness", "list_skewness"),
@@ -92,6 +94,7 @@ const OF_LISTS: &[(&str, &str)] = &[
 pub(super) fn plain(expr: &mut Expr) -> ControlFlow<String> {
     let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
     nulls(call);
+    ordered_once(call);
     let [name] = call.name.0.as_slice() else { return ControlFlow::Continue(()) };
     let name = name.to_string().to_ascii_lowercase();
     if let Some((_, known)) = NAMES.iter().chain(json::NAMES).find(|(other, _)| *other == name) {
@@ -105,6 +108,9 @@ pub(super) fn plain(expr: &mut Expr) -> ControlFlow<String> {
     }
     if matches!(name.as_str(), "arg_min" | "argmin" | "min_by" | "arg_max" | "argmax" | "max_by") {
         at_extreme(call, name.contains("max"));
+    }
+    if matches!(name.as_str(), "mode" | "percentile_cont" | "percentile_disc") {
+        within_group(call);
     }
     if let Some(said) = several_shares(&name, call).or_else(|| several_extremes(&name, call)) {
         *expr = said;
@@ -129,7 +135,10 @@ pub(super) fn plain(expr: &mut Expr) -> ControlFlow<String> {
     }
     let known = call.name.to_string();
     let said = json::plain(&known, call).or_else(|| maps::plain(&name, call));
-    if let Some(said) = said.or_else(|| in_operators(&name, call)).or_else(|| in_other_calls(&name, call)) {
+    // What stands around a call belongs to an aggregate, which these are not: it would be lost, and is refused later.
+    let of_one_row =
+        || is_alone(call).then(|| in_operators(&name, call).or_else(|| in_other_calls(&name, call)));
+    if let Some(said) = said.or_else(|| of_one_row().flatten()) {
         *expr = said;
     }
     ControlFlow::Continue(())
@@ -143,6 +152,36 @@ fn nulls(call: &mut Function) {
         && call.null_treatment.is_none()
     {
         call.null_treatment = last.null_treatment.take();
+    }
+}
+
+/// Whether nothing stands around a call but its arguments.
+fn is_alone(call: &Function) -> bool {
+    let clauses = matches!(&call.args, FunctionArguments::List(list)
+        if list.duplicate_treatment.is_some() || !list.clauses.is_empty());
+    let around = call.filter.is_some() || call.over.is_some() || !call.within_group.is_empty();
+    !clauses && !around && call.null_treatment.is_none()
+}
+
+/// `first(i order by a, b, a desc)`: what rows are ordered by already says nothing more.
+fn ordered_once(call: &mut Function) {
+    let once = |order: &mut Vec<OrderByExpr>| {
+        let mut seen: Vec<Expr> = Vec::new();
+        order.retain(|by| {
+            let new = !seen.contains(&by.expr);
+            seen.push(by.expr.clone());
+            new
+        });
+    };
+    if let FunctionArguments::List(list) = &mut call.args {
+        for clause in &mut list.clauses {
+            if let FunctionArgumentClause::OrderBy(order) = clause {
+                once(order);
+            }
+        }
+    }
+    if let Some(WindowType::WindowSpec(window)) = &mut call.over {
+        once(&mut window.order_by);
     }
 }
 
@@ -160,7 +199,6 @@ fn in_operators(name: &str, function: &Function) -> Option<Expr> {
         ("if" | "iif", [condition, then, otherwise]) => {
             parsed(&format!("case when {condition} then {then} else {otherwise} end"))
         }
-        ("count_if" | "countif", [condition]) => parsed(&format!("count(case when {condition} then 1 end)")),
         ("dayname", [instant]) => Some(call("to_char", vec![instant.clone(), literal("%A")])),
         ("monthname", [instant]) => Some(call("to_char", vec![instant.clone(), literal("%B")])),
         ("last_day", [instant]) => parsed(&format!(
@@ -210,18 +248,20 @@ fn in_other_calls(name: &str, function: &Function) -> Option<Expr> {
             return Some(call("array_resize", args.collect()));
         }
         ("regexp_full_match", [text, pattern]) => {
-            format!("regexp_like({text}, concat('^(?:', {pattern}, ')$'))")
+            format!("regexp_like({text}, '^(?:' || {pattern} || ')$')")
         }
-        ("epoch_ns", [instant]) => format!("cast(cast({instant} as timestamp) as bigint)"),
-        ("epoch_us", [instant]) => format!("(cast(cast({instant} as timestamp) as bigint) / 1000)"),
-        ("epoch_ms", [instant]) => match instant {
-            Expr::Value(_) => format!("cast(to_timestamp_millis({instant}) as timestamp)"),
-            _ => format!("(cast(cast({instant} as timestamp) as bigint) / 1000000)"),
-        },
+        ("epoch_ms", [instant @ Expr::Value(_)]) => format!("to_timestamp_millis({instant})"),
         ("make_timestamp", [year, month, day, hour, minute, second]) => format!(
-            "(cast(make_date({year}, {month}, {day}) as timestamp) + to_hours({hour}) + to_minutes({minute}) + to_seconds({second}))"
+            "(cast(make_date({year}, {month}, {day}) as timestamp(6)) + to_hours({hour}) + to_minutes({minute}) + to_seconds({second}))"
         ),
-        ("make_timestamp", [micros]) => format!("cast(to_timestamp_micros({micros}) as timestamp)"),
+        ("make_timestamp", [micros]) => format!("to_timestamp_micros({micros})"),
+        ("strftime", [instant, format]) => {
+            let format = match super::text(format) {
+                Some(format) => literal(&format_of_chrono(format, "")),
+                None => format.clone(),
+            };
+            return Some(call("to_char", vec![instant.clone(), format]));
+        }
         ("time_bucket", [width, instant]) => {
             let days = ["month", "quarter", "year", "decade", "centur"];
             let text = width.to_string().to_ascii_lowercase();
@@ -264,7 +304,7 @@ fn in_other_calls(name: &str, function: &Function) -> Option<Expr> {
 /// What a group of a regular expression matched; group 0 is all of it. Nothing is an empty text.
 fn extracted(text: &Expr, pattern: &Expr, group: &str) -> String {
     format!(
-        "case when {text} is null then null \
+        "case when {text} is null or {pattern} is null then null \
          else coalesce(array_element(regexp_match({text}, concat('(', {pattern}, ')')), ({group}) + 1), '') end"
     )
 }
@@ -273,9 +313,9 @@ fn extracted(text: &Expr, pattern: &Expr, group: &str) -> String {
 pub(super) fn part_of_year(part: &str, instant: &Expr) -> Option<Expr> {
     let year = format!("date_part('year', {instant})");
     let said = match part {
-        "century" | "centuries" => format!("(({year} + 99) / 100)"),
-        "decade" | "decades" => format!("({year} / 10)"),
-        "millennium" | "millenium" | "millennia" => format!("(({year} + 999) / 1000)"),
+        "century" | "centuries" | "decade" | "decades" | "millennium" | "millenium" | "millennia" => {
+            return Some(call(YEARS, vec![literal(part), instant.clone()]));
+        }
         "era" => format!("(case when {year} > 0 then 1 when {year} <= 0 then 0 end)"),
         "yearweek" => {
             return parsed(&format!(
@@ -378,6 +418,25 @@ fn separated(function: &mut Function) {
     }
 }
 
+/// `percentile_cont(0.3) within group (order by x)` is `percentile_cont(x, 0.3)`; of the largest first, it is what is left of 1.
+fn within_group(function: &mut Function) {
+    let ([OrderByExpr { expr, options, .. }], Some(shares)) =
+        (function.within_group.as_slice(), arguments(function))
+    else {
+        return;
+    };
+    let mut args = vec![expr.clone()];
+    for share in shares {
+        args.push(match options.asc {
+            Some(false) => parsed(&format!("(1 - {share})")).unwrap_or(share),
+            _ => share,
+        });
+    }
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    list.args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
+    function.within_group.clear();
+}
+
 /// `arg_max(x, y)` is the `x` of the row with the greatest `y`, of rows that have both.
 fn at_extreme(function: &mut Function, greatest: bool) {
     let Some([value, by]) = arguments(function).and_then(|args| <[Expr; 2]>::try_from(args).ok()) else {
@@ -426,7 +485,8 @@ fn several_extremes(name: &str, function: &mut Function) -> Option<Expr> {
 
 /// `quantile_cont(x, [0.25, 0.5])`: a list of one quantile for each share, or null of no values.
 fn several_shares(name: &str, function: &mut Function) -> Option<Expr> {
-    if !matches!(name, "quantile" | "quantile_disc" | "quantile_cont" | "percentile_cont") {
+    if !matches!(name, "quantile" | "quantile_disc" | "quantile_cont" | "percentile_cont" | "percentile_disc")
+    {
         return None;
     }
     let args = arguments(function)?;

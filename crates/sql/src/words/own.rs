@@ -1,12 +1,13 @@
 //! Names that a part of a query reads itself, not its subqueries: what they stand for is put in their place.
 
+use crate::walk::walk_mut;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Puts what `value` gives for a bare name in its place.
 pub(super) fn replaced(part: &mut impl VisitMut, value: impl Fn(&Ident) -> Option<Expr>) {
     // The visitor never breaks off.
-    let _: ControlFlow<()> = part.visit(&mut Own { value, depth: 0 });
+    let _: ControlFlow<()> = walk_mut(part, &mut Own { value, depth: 0 });
 }
 
 struct Own<F> {

@@ -2,7 +2,9 @@
 //!
 //! `x = any (q)` is `x in (q)`, `x <> all (q)` is `x not in (q)`. Of the others `x < any (q)` is
 //! `exists (select 1 from (q) as t (v) where x < v)`, or null if that is null of a row, and `all` says that nothing of `q`
-//! speaks against it. `(a, b) in (q)` is said in the same way.
+//! speaks against it. `(a, b) in (q)` is said in the same way, and `x < any (list)` by functions of lists, as if the
+//! list were a query: null if it is not certain, because the list has a null, or `x` is one. As in DuckDB, a list that
+//! is null has no values.
 
 use super::nested;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query};
@@ -16,11 +18,55 @@ pub(super) fn plain(expr: &mut Expr) {
     let (left, right, negated) = match &*expr {
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
+        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if subquery(right).is_none() => {
+            return of_list(expr);
+        }
         _ => return rows(expr),
     };
-    let Some(query) = subquery(right) else { return };
+    let Some(query) = subquery(right) else {
+        *expr = read(expr, &among(left, right, negated));
+        return;
+    };
     let subquery = Box::new(query.clone());
     *expr = Expr::Nested(Box::new(Expr::InSubquery { expr: left.clone(), subquery, negated }));
+}
+
+/// `x = any (list)`, or negated `x <> all (list)`.
+fn among(value: &Expr, list: &Expr, negated: bool) -> String {
+    let (value, list) = (nested(value.clone()), nested(list.clone()));
+    certain(&value, &list, &format!("array_has({list}, {value})"), !negated)
+}
+
+/// `x < any (list)`: by the value of the list of which it is true first.
+fn of_list(expr: &mut Expr) {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    let (Expr::AnyOp { left, compare_op, right, .. } | Expr::AllOp { left, compare_op, right }) = &*expr
+    else {
+        return;
+    };
+    let (value, list) = (nested(left.as_ref().clone()), nested(right.as_ref().clone()));
+    let is_any = matches!(expr, Expr::AnyOp { .. });
+    let least = format!("{value} {compare_op} array_min({list})");
+    let greatest = format!("{value} {compare_op} array_max({list})");
+    let holds = match (compare_op, is_any) {
+        (Lt | LtEq, true) | (Gt | GtEq, false) => greatest,
+        (Lt | LtEq, false) | (Gt | GtEq, true) => least,
+        (NotEq, true) => format!("({least} or {greatest})"),
+        (Eq, false) => format!("({least} and {greatest})"),
+        // Others are no comparisons, and are refused later.
+        _ => return,
+    };
+    let decides = if is_any { holds } else { format!("not ({holds})") };
+    *expr = read(expr, &certain(&value, &list, &decides, is_any));
+}
+
+/// What is said of a list, one of whose values decides; otherwise it is null if there is a null, and else the opposite.
+fn certain(value: &Expr, list: &Expr, decides: &str, answer: bool) -> String {
+    format!(
+        "case when coalesce(cardinality({list}), 0) = 0 then {no} when {value} is null then null \
+         when {decides} then {answer} when list_count({list}) < cardinality({list}) then null else {no} end",
+        no = !answer
+    )
 }
 
 fn subquery(expr: &Expr) -> Option<&Query> {

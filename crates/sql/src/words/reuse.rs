@@ -5,9 +5,9 @@
 
 use super::{nested, own};
 use crate::names;
-use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Select, SelectItem, Statement, Visit, VisitMut, Visitor, VisitorMut,
-};
+use crate::session::is_of_one_row;
+use crate::walk::{walk, walk_mut};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem, Statement, Visitor, VisitorMut};
 use datafusion::sql::sqlparser::tokenizer::Location;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 pub(crate) fn in_place(statement: &mut Statement, places: &BTreeSet<Location>) {
     if !places.is_empty() {
         // The visitor never breaks off.
-        let _: ControlFlow<()> = VisitMut::visit(statement, &mut Selects { places });
+        let _: ControlFlow<()> = walk_mut(statement, &mut Selects { places });
     }
 }
 
@@ -47,18 +47,20 @@ impl VisitorMut for Selects<'_> {
     }
 }
 
-/// Whether a select has a call of a function.
-pub(super) fn calls(select: &Select) -> bool {
+/// Whether a select has a call of a function that may be an aggregate.
+pub(super) fn sums_up(select: &Select) -> bool {
     struct Calls;
     impl Visitor for Calls {
         type Break = ();
 
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             match expr {
-                Expr::Function(_) => ControlFlow::Break(()),
+                Expr::Function(call) if !is_of_one_row(&call.name.to_string().to_ascii_lowercase()) => {
+                    ControlFlow::Break(())
+                }
                 _ => ControlFlow::Continue(()),
             }
         }
     }
-    Visit::visit(select, &mut Calls).is_break()
+    walk(select, &mut Calls).is_break()
 }

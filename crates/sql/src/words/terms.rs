@@ -3,6 +3,7 @@
 
 use super::{call, functions, nested, text};
 use crate::dialect::NOTHING;
+use crate::functions::zones;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     Ident, Interval, ObjectName, Subscript, UnaryOperator, Value,
@@ -27,6 +28,9 @@ pub(super) fn plain(expr: &mut Expr) {
         }
         Expr::Interval(interval) => computed(interval),
         Expr::Extract { field, expr, .. } => part(field, expr),
+        Expr::AtTimeZone { timestamp, time_zone } => {
+            Some(call(zones::NAME, vec![time_zone.as_ref().clone(), timestamp.as_ref().clone()]))
+        }
         Expr::Cast { expr, data_type, .. } => {
             literal(expr, data_type);
             None
@@ -135,24 +139,12 @@ fn part(field: &DateTimeField, instant: &Expr) -> Option<Expr> {
     functions::part_of_year(&field.to_string().to_ascii_lowercase(), instant)
 }
 
-/// The text of an instant with seconds, and without spaces around it; a list that is written as a text.
+/// The text of an instant with seconds, and without spaces around it.
 fn literal(expr: &mut Expr, data_type: &DataType) {
     let Some(written) = text(expr) else { return };
     let literal = match data_type {
         DataType::Timestamp(..) => with_seconds(written),
         DataType::Date => written.trim().to_string(),
-        DataType::Array(_) => {
-            let numbers = |c: char| c.is_ascii_digit() || "[]-.,+eE ".contains(c);
-            let list = written.trim();
-            if list.starts_with('[')
-                && list.ends_with(']')
-                && list.chars().all(numbers)
-                && let Some(list) = functions::parsed(list)
-            {
-                *expr = list;
-            }
-            return;
-        }
         _ => return,
     };
     *expr = Expr::Value(Value::SingleQuotedString(literal).into());

@@ -5,9 +5,10 @@
 //! none.
 
 use crate::names;
+use crate::walk::walk_mut;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Query, SetExpr, VisitMut, VisitorMut,
-    WindowSpec, WindowType,
+    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Query, SetExpr, VisitorMut, WindowSpec,
+    WindowType,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -25,11 +26,11 @@ pub(super) fn plain(query: &mut Query) -> ControlFlow<String> {
         windows.known.insert(names::ident(name), spec.clone());
         *window = NamedWindowExpr::WindowSpec(spec);
     }
-    select.projection.visit(&mut windows)?;
+    walk_mut(&mut select.projection, &mut windows)?;
     // The planner finds a name of a window in what is selected, and nowhere else.
     windows.everywhere = true;
-    select.qualify.visit(&mut windows)?;
-    query.order_by.visit(&mut windows)
+    walk_mut(&mut select.qualify, &mut windows)?;
+    walk_mut(&mut query.order_by, &mut windows)
 }
 
 /// The windows that have names.

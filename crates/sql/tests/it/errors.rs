@@ -14,6 +14,14 @@ fn the_place_is_shown_and_the_nearest_name() {
 }
 
 #[test]
+fn passwords_in_urls_are_not_shown() {
+    let mut session = session();
+    let shown =
+        wrong(&mut session, "select nothing from 'https://ann:s3cret@host/x.parquet?sig=s3cret', t where");
+    assert!(shown.contains("ann:***@host/x.parquet?sig=***") && !shown.contains("s3cret"), "{shown}");
+}
+
+#[test]
 fn syntax_errors_have_a_place() {
     let mut session = session();
     let said = wrong(&mut session, "select 1 +\n) x");
@@ -32,10 +40,23 @@ fn other_errors_say_what_to_do() {
     );
     assert!(wrong(&mut session, "insert into x values (1)").contains("there is no table \"x\""));
     assert!(wrong(&mut session, "update t set c = 1").contains("column \"c\" not found"));
-    assert!(wrong(&mut session, "copy t to 'x.txt'").contains("stored as"));
+    assert!(wrong(&mut session, "copy t to 'x.bin'").contains("stored as"));
     assert!(wrong(&mut session, "grant all on t to x").contains("grant"));
     let said = wrong(&mut session, "select unknown_function(a) from t");
     assert!(said.contains("unknown_function"), "{said}");
     let said = wrong(&mut session, "select sum(b) over x from t");
     assert!(!said.contains("DataFusion"), "{said}");
+}
+
+#[test]
+fn errors_speak_sql_and_show_their_place() {
+    let mut session = with("create table t(a int, b varchar)");
+    let said = wrong(&mut session, "select cout(a) from t");
+    assert!(said.contains("did you mean \"count\"") && said.contains("^^^^"), "{said}");
+    let said = wrong(&mut session, "select a from t where a = 'x'");
+    assert!(said.contains("'x' to value of int type") && said.ends_with("^^^"), "{said}");
+    let said = wrong(&mut session, "select *, count(*) from t");
+    assert!(said.contains("add it to group by") && !said.contains("wildcard"), "{said}");
+    let said = wrong(&mut session, "select a from t tablesample 10 percent");
+    assert!(said.contains("samples of rows are not there") && said.contains("^"), "{said}");
 }

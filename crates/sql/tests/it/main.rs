@@ -3,6 +3,7 @@
 
 mod asof;
 mod changes;
+mod depth;
 mod errors;
 mod planner;
 mod relations;

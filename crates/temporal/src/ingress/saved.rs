@@ -1,6 +1,7 @@
 //! Checkpoints of an ingress: where it stands in time, and the rows that it holds back.
 
 use super::Ingress;
+use super::edges::{OpenEdges, SavedEdges};
 use super::reorder::{Moved, NewStarts, Reorder, StartEdge};
 use crate::checkpoint::{decode, encode, open, restore_rows, save_rows, seal};
 use crate::synopsis::{SavedSynopsis, Synopsis};
@@ -18,6 +19,7 @@ struct Saved {
     rows_read: u64,
     waiting: SavedSynopsis,
     moved: Vec<(StartEdge, NewStarts)>,
+    edges: Option<SavedEdges>,
     dropped: u64,
     /// The late rows that were not taken yet.
     late: Vec<Vec<u8>>,
@@ -43,6 +45,7 @@ impl Ingress {
             rows_read: self.rows_read,
             waiting: self.reorder.waiting.save()?,
             moved,
+            edges: self.edges.save(),
             dropped: self.dropped,
             late: self.late.iter().map(save_rows).collect::<Result<_>>()?,
         };
@@ -58,6 +61,7 @@ impl Ingress {
         let waiting = Synopsis::restore(saved.waiting)?;
         let late = saved.late.iter().map(|rows| restore_rows(rows)).collect::<Result<_>>()?;
         let moved: Moved = saved.moved.into_iter().collect();
+        self.edges = OpenEdges::restore(saved.edges);
         self.reorder = Reorder { waiting, moved, ..Reorder::default() };
         (self.high, self.frontier, self.punctuated) = (saved.high, saved.frontier, saved.punctuated);
         (self.rows_since, self.rows_read) = (saved.rows_since as usize, saved.rows_read);

@@ -5,11 +5,12 @@
 //! counts (all filtered out, all null) there is one, with a count of 0 and nulls.
 //!
 //! How rows leave decides the variant (trill.txt §5.3): [`tumbling`] if all rows alive together started together,
-//! [`windowed`] if every row lives equally long, or [`flat`] if besides all aggregates are vectors of words, [`general`]
-//! otherwise.
+//! [`windowed`] if every row lives equally long, or [`flat`] if besides all aggregates are vectors of words,
+//! [`general`] otherwise.
 
 mod accumulator;
 mod calls;
+mod carried;
 mod combine;
 mod emit;
 mod ends;

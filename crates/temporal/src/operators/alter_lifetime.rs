@@ -2,12 +2,20 @@
 //!
 //! Invariants: the payload is not touched; where the new duration does not depend on the old end, an end edge has
 //! nothing to say and is dropped, and start edges become intervals; new sync times never go backwards, or it fails.
+//! New starts and ends lie between the beginning and the end of time, or it fails; only what was always there keeps its
+//! start, and what never ends keeps its end.
+//!
+//! Where the new end follows from the old one, and not at the same distance, a row may be over before its old end is
+//! known, or vanish. Nothing of it can be told before: edges are put together first ([`Coalesce`]), and a row whose
+//! end is not known holds back those that start later. So what comes out does not depend on whether rows came as
+//! edges.
 
 use crate::batch::{Batch, Message, Other};
 use crate::operator::{Operator, decode, encode};
+use crate::operators::coalesce::{Coalesce, CoalesceOrder};
 use crate::operators::runs::leading;
 use crate::rules::{Closed, DurationRule, StartRule, shift};
-use crate::time::{BEGINNING, INFINITY, Instant, Kind, Time, end_after, next_on_grid};
+use crate::time::{BEGINNING, INFINITY, Instant, Kind, Time, next_on_grid};
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, TimeUnit};
@@ -21,6 +29,8 @@ type Expr = Arc<dyn PhysicalExpr>;
 pub struct AlterLifetime {
     start: StartRule<Expr>,
     duration: DurationRule<Expr>,
+    /// Puts edges together first, where it is needed.
+    whole: Option<Coalesce>,
     latest: Time,
     /// The last instant that all rows of a batch were moved to, as a column for the next such batch.
     instant: ScalarBuffer<i64>,
@@ -28,10 +38,25 @@ pub struct AlterLifetime {
     unit: Option<TimeUnit>,
 }
 
+/// What is known of a row's lifetime, old and new.
+#[derive(Debug, Clone, Copy)]
+struct Lifetime {
+    kind: Kind,
+    start: Time,
+    end: Time,
+    moved: Time,
+}
+
 impl AlterLifetime {
     /// New lifetimes by these rules.
     pub fn new(start: StartRule<Expr>, duration: DurationRule<Expr>) -> AlterLifetime {
-        AlterLifetime { start, duration, latest: BEGINNING, instant: Vec::new().into(), unit: None }
+        let whole = match (&start, &duration) {
+            (StartRule::Keep | StartRule::Shift(_), DurationRule::Keep) => false,
+            (_, DurationRule::Keep | DurationRule::ByLifetime(_)) => true,
+            _ => false,
+        };
+        let whole = whole.then(|| Coalesce::new(CoalesceOrder::Start));
+        AlterLifetime { start, duration, whole, latest: BEGINNING, instant: Vec::new().into(), unit: None }
     }
 
     /// The same, on a stream with this unit of time: messages show dates.
@@ -45,13 +70,10 @@ impl AlterLifetime {
     }
 
     fn batch(&mut self, batch: Batch) -> Result<Option<Batch>> {
-        let plain = !matches!(batch.other, Other::Column(_));
-        let batch = match (&self.start, &self.duration) {
-            _ if !plain => self.general(batch)?,
-            (StartRule::By(_), _) | (_, DurationRule::ByStart(_) | DurationRule::ByLifetime(_)) => {
-                self.general(batch)?
-            }
-            _ => self.uniform(batch)?,
+        let uniform = if matches!(batch.other, Other::Column(_)) { None } else { self.uniform(&batch) };
+        let batch = match uniform {
+            Some((sync, other)) => batch.with_times(sync, other),
+            None => self.general(batch)?,
         };
         if let (Some(&first), Some(&last)) = (batch.sync.first(), batch.sync.last()) {
             if first < self.latest {
@@ -62,8 +84,15 @@ impl AlterLifetime {
         Ok((!batch.is_empty()).then_some(batch))
     }
 
-    /// All rows are intervals of one length, or all start edges: one number stands for the new other times too.
-    fn uniform(&mut self, batch: Batch) -> Result<Batch> {
+    /// All rows are intervals of one length, or all start edges: one number stands for the new other times too. None:
+    /// the rules look at each row, or an instant may be beyond time.
+    fn uniform(&mut self, batch: &Batch) -> Option<(ScalarBuffer<i64>, Other)> {
+        let other = match &self.duration {
+            DurationRule::Keep => batch.other.clone(),
+            DurationRule::Constant(ticks) => Other::After(*ticks),
+            DurationRule::Infinite => Other::Open,
+            DurationRule::ByStart(_) | DurationRule::ByLifetime(_) => return None,
+        };
         let sync = match &self.start {
             StartRule::Keep => batch.sync.clone(),
             StartRule::Snap { hop, offset, closed } => {
@@ -76,14 +105,13 @@ impl AlterLifetime {
                 }
             }
             StartRule::Shift(by) => batch.sync.iter().map(|&t| shift(t, *by)).collect::<Vec<_>>().into(),
-            StartRule::By(_) => return self.general(batch),
+            StartRule::By(_) => return None,
         };
-        let other = match &self.duration {
-            DurationRule::Constant(ticks) => Other::After(*ticks),
-            DurationRule::Infinite => Other::Open,
-            _ => batch.other.clone(),
-        };
-        Ok(batch.with_times(sync, other))
+        let longest = if let Other::After(ticks) = other { ticks } else { 0 };
+        let first = batch.sync.partition_point(|&time| time == BEGINNING);
+        let within = sync.get(first).is_none_or(|&time| time > BEGINNING)
+            && sync.last().is_none_or(|&time| time < INFINITY - longest);
+        within.then_some((sync, other))
     }
 
     /// A column of one instant. A wide window takes in many batches, and they share it.
@@ -97,34 +125,16 @@ impl AlterLifetime {
     /// Row by row.
     fn general(&self, batch: Batch) -> Result<Batch> {
         let mut batch = batch.compact()?;
-        let starts: Vec<Time> = (0..batch.len()).map(|i| batch.start_at(i)).collect();
-        let ends: Vec<Time> = (0..batch.len())
-            .map(|i| if batch.kind_at(i) == Kind::End { batch.sync[i] } else { batch.other_at(i) })
-            .collect();
-        let moved = self.starts(&starts)?;
-        let durations = self.durations(&starts, &ends)?;
-        let keeps_ends = matches!(self.duration, DurationRule::Keep | DurationRule::ByLifetime(_));
+        let lifetimes = self.lifetimes(&batch)?;
+        let ends = self.ends(&lifetimes)?;
+        // An end edge has something to say where the end moves as the start does.
+        let keeps_ends = matches!(self.duration, DurationRule::Keep);
         let (mut sync, mut other) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
-        let mut keep = vec![true; batch.len()];
-        for i in 0..batch.len() {
-            let end = match (&self.duration, durations[i]) {
-                // What was always there has no length; its end moves as a start would.
-                (DurationRule::Keep, _) if starts[i] == BEGINNING => self.starts(&ends[i..=i])?[0],
-                (_, INFINITY) => INFINITY,
-                (_, duration) => end_after(moved[i], duration),
-            };
-            let (s, o) = match batch.kind_at(i) {
-                Kind::End if keeps_ends => (end, moved[i]),
-                Kind::End => (moved[i], moved[i]),
-                Kind::Start if keeps_ends => (moved[i], INFINITY),
-                _ => (moved[i], end),
-            };
+        let mut keep = Vec::with_capacity(batch.len());
+        for (Lifetime { kind, moved, .. }, &end) in lifetimes.iter().zip(&ends) {
+            let (s, o) = if keeps_ends && *kind == Kind::End { (end, *moved) } else { (*moved, end) };
             // A row that is dropped must not break the order of those that stay.
-            keep[i] = match batch.kind_at(i) {
-                Kind::End => keeps_ends,
-                _ => o > s,
-            };
-            self.check_duration(&batch, i, durations[i])?;
+            keep.push(if *kind == Kind::End { keeps_ends } else { o > s });
             sync.push(s);
             other.push(o);
         }
@@ -149,21 +159,57 @@ impl AlterLifetime {
         )
     }
 
-    fn check_duration(&self, batch: &Batch, row: usize, duration: i64) -> Result<()> {
-        let ended = batch.kind_at(row) == Kind::End;
-        match self.duration {
-            DurationRule::ByStart(_) if duration <= 0 => exec_err!(
-                "alter_lifetime: the row that starts at {} was given a duration of {duration} ticks; a duration is \
+    /// The lifetimes of a batch's rows, with their new starts.
+    fn lifetimes(&self, batch: &Batch) -> Result<Vec<Lifetime>> {
+        let starts: Vec<Time> = (0..batch.len()).map(|i| batch.start_at(i)).collect();
+        let lifetime = |(i, moved): (usize, Time)| {
+            let (kind, start) = (batch.kind_at(i), starts[i]);
+            let end = if kind == Kind::End { batch.sync[i] } else { batch.other_at(i) };
+            // What was always there stays so.
+            let moved = if start == BEGINNING { BEGINNING } else { moved };
+            if start > BEGINNING && (moved == BEGINNING || moved == INFINITY) {
+                return self.beyond_time(start, "start");
+            }
+            Ok(Lifetime { kind, start, end, moved })
+        };
+        self.starts(&starts)?.into_iter().enumerate().map(lifetime).collect()
+    }
+
+    /// The new ends; not after the new start: the row vanishes.
+    fn ends(&self, lifetimes: &[Lifetime]) -> Result<Vec<Time>> {
+        let after = |row: &Lifetime, ticks: i128| match i128::from(row.moved) + ticks {
+            end if end >= i128::from(INFINITY) => self.beyond_time(row.start, "end"),
+            // A row that vanishes may do so before the beginning of time.
+            end => Ok(Time::try_from(end).unwrap_or(BEGINNING)),
+        };
+        let durations = self.durations(lifetimes)?;
+        let end = |(row, duration): (&Lifetime, Option<i64>)| match (&self.duration, duration) {
+            (DurationRule::Keep, _) if row.end == INFINITY => Ok(INFINITY),
+            // What was always there has no length; its end moves as a start would.
+            (DurationRule::Keep, _) if row.start == BEGINNING => match self.starts(&[row.end])?[0] {
+                INFINITY => self.beyond_time(row.start, "end"),
+                end => Ok(end),
+            },
+            (DurationRule::Keep, _) => after(row, i128::from(row.end) - i128::from(row.start)),
+            (_, None | Some(INFINITY)) => Ok(INFINITY),
+            // Where it does not matter, an end edge is not looked at.
+            (DurationRule::Constant(_), _) if row.kind == Kind::End => Ok(row.moved),
+            (DurationRule::ByStart(_), Some(ticks)) if ticks <= 0 => exec_err!(
+                "alter_lifetime: the row that starts at {} was given a duration of {ticks} ticks; a duration is \
                  positive",
-                self.instant(batch.start_at(row))
+                self.instant(row.start)
             ),
-            DurationRule::ByLifetime(_) if ended && duration <= 0 => exec_err!(
-                "alter_lifetime: the row that starts at {} was told before its end was known, and is now given a \
-                 duration of {duration} ticks; a duration is positive",
-                self.instant(batch.start_at(row))
-            ),
-            _ => Ok(()),
-        }
+            (_, Some(ticks)) => after(row, i128::from(ticks)),
+        };
+        lifetimes.iter().zip(durations).map(end).collect()
+    }
+
+    fn beyond_time<T>(&self, start: Time, what: &str) -> Result<T> {
+        exec_err!(
+            "alter_lifetime: the row that starts at {} would {what} before the first or after the last instant that \
+             there is; leave such rows out, or move and stretch lifetimes by less",
+            self.instant(start)
+        )
     }
 
     fn starts(&self, starts: &[Time]) -> Result<Vec<Time>> {
@@ -177,16 +223,22 @@ impl AlterLifetime {
         })
     }
 
-    fn durations(&self, starts: &[Time], ends: &[Time]) -> Result<Vec<i64>> {
-        let lifetimes = starts.iter().zip(ends);
+    /// How long each row lives by the rule; none: for ever, or as long as before.
+    fn durations(&self, lifetimes: &[Lifetime]) -> Result<Vec<Option<i64>>> {
+        let starts = || lifetimes.iter().map(|row| row.start).collect::<Vec<Time>>();
         Ok(match &self.duration {
-            DurationRule::Keep => {
-                lifetimes.map(|(&s, &e)| if e == INFINITY { INFINITY } else { e.saturating_sub(s) }).collect()
+            DurationRule::Keep | DurationRule::Infinite => vec![None; lifetimes.len()],
+            DurationRule::Constant(ticks) => vec![Some(*ticks); lifetimes.len()],
+            DurationRule::ByStart(expr) => {
+                self.evaluate(expr, &[("start", &starts())])?.into_iter().map(Some).collect()
             }
-            DurationRule::Constant(ticks) => vec![*ticks; starts.len()],
-            DurationRule::Infinite => vec![INFINITY; starts.len()],
-            DurationRule::ByStart(expr) => self.evaluate(expr, &[("start", starts)])?,
-            DurationRule::ByLifetime(expr) => self.evaluate(expr, &[("start", starts), ("end", ends)])?,
+            DurationRule::ByLifetime(expr) => {
+                // The expression is not asked about ends that nobody knows.
+                let known = || lifetimes.iter().filter(|row| row.end < INFINITY);
+                let (starts, ends): (Vec<Time>, Vec<Time>) = known().map(|row| (row.start, row.end)).unzip();
+                let mut ticks = self.evaluate(expr, &[("start", &starts), ("end", &ends)])?.into_iter();
+                lifetimes.iter().map(|row| if row.end < INFINITY { ticks.next() } else { None }).collect()
+            }
         })
     }
 
@@ -218,10 +270,19 @@ impl AlterLifetime {
     fn punctuation(&mut self, time: Time) -> Result<Time> {
         let time = match time {
             INFINITY | BEGINNING => time,
-            _ => self.starts(&[time])?[0],
+            // Whatever the rule says of a late instant, the stream has not ended.
+            _ => self.starts(&[time])?[0].min(INFINITY - 1),
         };
         self.latest = self.latest.max(time);
-        Ok(time)
+        Ok(self.latest)
+    }
+
+    fn message(&mut self, message: Message, out: &mut Vec<Message>) -> Result<()> {
+        match message {
+            Message::Batch(batch) => out.extend(self.batch(batch)?.map(Message::Batch)),
+            Message::Punctuation(time) => out.push(Message::Punctuation(self.punctuation(time)?)),
+        }
+        Ok(())
     }
 }
 
@@ -252,20 +313,25 @@ fn carry_forward(sync: &mut [Time], keep: &[bool]) {
 }
 
 impl Operator for AlterLifetime {
-    fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
-        match message {
-            Message::Batch(batch) => out.extend(self.batch(batch)?.map(Message::Batch)),
-            Message::Punctuation(time) => out.push(Message::Punctuation(self.punctuation(time)?)),
-        }
-        Ok(())
+    fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
+        let Some(whole) = &mut self.whole else { return self.message(message, out) };
+        let mut lifetimes = Vec::new();
+        whole.push(input, message, &mut lifetimes)?;
+        lifetimes.into_iter().try_for_each(|message| self.message(message, out))
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        encode(&self.latest)
+        let whole = self.whole.as_ref().map(Coalesce::save).transpose()?;
+        encode(&(self.latest, whole))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        self.latest = decode(state)?;
-        Ok(())
+        let saved: Option<Vec<u8>>;
+        (self.latest, saved) = decode(state)?;
+        match (&mut self.whole, saved) {
+            (Some(whole), Some(saved)) => whole.restore(&saved),
+            (None, None) => Ok(()),
+            _ => exec_err!("the checkpoint is of another alter_lifetime; take a new one"),
+        }
     }
 }

@@ -101,7 +101,7 @@ fn net(rows: &RecordBatch, by: &[i64]) -> Result<(Vec<i64>, Vec<u32>)> {
     let types: Vec<DataType> = rows.columns().iter().map(|c| c.data_type().clone()).collect();
     let mut numbers = Vec::new();
     let mut groups = Groups::new(&types);
-    groups.intern(&Key::of(rows, &all)?, 0..rows.num_rows(), &mut numbers)?;
+    groups.intern(&Key::exact(rows, &all)?, 0..rows.num_rows(), &mut numbers)?;
     let (mut net, mut sample) = (vec![0; groups.capacity()], vec![0; groups.capacity()]);
     for (place, (&number, by)) in numbers.iter().zip(by).enumerate() {
         net[number as usize] += by;

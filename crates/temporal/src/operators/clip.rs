@@ -1,8 +1,8 @@
 //! `clip`: ends a row when the next row of its key starts on the right (trill.txt §5.2.4), or after so many ticks.
 //!
 //! Invariants of [`Clip`]: only a right row that starts strictly later than a left one clips it; the right side has no
-//! state. A left entry's note tells whether it has been told; what starts at an instant is told when time has passed it,
-//! as an interval if it also ends by then.
+//! state. A left entry's note tells whether it has been told; what starts at an instant is told when time has passed
+//! it, as an interval if it also ends by then.
 
 use crate::batch::{Batch, Message};
 use crate::groups::Groups;
@@ -197,9 +197,8 @@ impl ClipConstant {
 
     fn batch(&mut self, batch: Batch) -> Result<()> {
         let mut batch = batch.compact()?;
-        let columns: Vec<usize> = (0..batch.rows.num_columns()).collect();
         let types: Vec<DataType> = batch.rows.columns().iter().map(|c| c.data_type().clone()).collect();
-        let key = batch.key(&columns)?;
+        let key = batch.identity()?;
         let kept = self.open.keep(batch.rows.clone());
         let mut numbers = Vec::new();
         for run in runs(&batch.sync) {

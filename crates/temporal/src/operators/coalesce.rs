@@ -1,8 +1,8 @@
 //! Edges to intervals, for those who read the result.
 //!
-//! Invariants: a start edge waits in `open` for its end edge (rows with equal columns are one group; of several equal edges
-//! that began together any may be taken). Ordered by start, nothing passes a row that still waits; ordered by what is known,
-//! a row leaves when its end comes. At the end of the stream what still waits leaves as it is.
+//! Invariants: a start edge waits in `open` for its end edge (rows with equal columns are one group; of several equal
+//! edges that began together any may be taken). Ordered by start, nothing passes a row that still waits; ordered by
+//! what is known, a row leaves when its end comes. At the end of the stream what still waits leaves as it is.
 
 use crate::batch::{Batch, Message};
 use crate::groups::Groups;
@@ -60,9 +60,8 @@ impl Coalesce {
             out.push(Message::Batch(batch));
             return Ok(());
         }
-        let columns: Vec<usize> = (0..batch.rows.num_columns()).collect();
         let types: Vec<DataType> = batch.rows.columns().iter().map(|c| c.data_type().clone()).collect();
-        let key = batch.key(&columns)?;
+        let key = batch.identity()?;
         let kept = self.waiting.keep(batch.rows.clone());
         let mut numbers = Vec::new();
         self.groups.get_or_insert_with(|| Groups::new(&types)).intern(&key, 0..batch.len(), &mut numbers)?;

@@ -6,8 +6,8 @@ use crate::batch::{Batch, Message};
 use crate::operator::{Operator, decode, encode};
 use crate::operators::rows_out::RowsOut;
 use crate::synopsis::{SavedSynopsis, Synopsis};
-use crate::time::{Kind, Time, end_after};
-use datafusion::common::Result;
+use crate::time::{INFINITY, Kind, Time};
+use datafusion::common::{Result, exec_err};
 
 /// Replaces each lifetime by the instant at which it ends.
 #[derive(Default)]
@@ -27,13 +27,13 @@ impl PointAtEnd {
         let kept = self.waiting.keep(batch.rows.clone());
         for row in 0..batch.len() {
             let (sync, other) = (batch.sync[row], batch.other_at(row));
-            self.advance(sync);
+            self.advance(sync)?;
             let place = (kept, row as u32);
             match Kind::of(sync, other) {
                 Kind::Interval => {
                     self.waiting.insert(0, place, sync, other, 0);
                 }
-                Kind::End => self.rows.push(sync, end_after(sync, 1), place),
+                Kind::End => self.rows.push(sync, next(sync)?, place),
                 Kind::Start => {}
             }
         }
@@ -41,14 +41,25 @@ impl PointAtEnd {
     }
 
     /// Tells the ends up to `time`.
-    fn advance(&mut self, time: Time) {
+    fn advance(&mut self, time: Time) -> Result<()> {
         while let Some(end) = self.waiting.next_end()
             && end <= time
             && let Some(id) = self.waiting.ending_at(end)
         {
-            self.rows.push(end, end_after(end, 1), self.waiting.get(id).row);
+            self.rows.push(end, next(end)?, self.waiting.get(id).row);
             self.waiting.remove(id);
         }
+        Ok(())
+    }
+}
+
+/// The instant after this one.
+fn next(end: Time) -> Result<Time> {
+    match end + 1 {
+        INFINITY => {
+            exec_err!("point_at_end: a row ends at {end}, the last instant; a point has a tick after it")
+        }
+        next => Ok(next),
     }
 }
 
@@ -57,7 +68,7 @@ impl Operator for PointAtEnd {
         match message {
             Message::Batch(batch) => self.batch(batch)?,
             Message::Punctuation(time) => {
-                self.advance(time);
+                self.advance(time)?;
                 self.rows.flush(&self.waiting, out)?;
                 out.push(Message::Punctuation(time));
             }

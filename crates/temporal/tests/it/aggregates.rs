@@ -89,8 +89,12 @@ fn ordered() -> impl Strategy<Value = Call> {
     })
 }
 
-/// The stream with floats whose sums are not exact.
+/// The stream with floats whose sums are not exact, unless there are huge ones among them: in twice the precision of a
+/// float there is no room for the digits of both.
 fn inexact(mut stream: Stream) -> Stream {
+    if stream.has_huge_floats() {
+        return stream;
+    }
     let tenths = |v: &mut Value| {
         if let Value::Float(f) = v {
             *f *= 0.4

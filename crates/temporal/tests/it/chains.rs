@@ -1,6 +1,6 @@
 //! Operators wired together at random, a stream often feeding both sides of one.
 
-use crate::equal::{cases, keys, rules_for_all, rules_for_intervals};
+use crate::equal::{cases, keys, rules};
 use crate::formula::Formula;
 use crate::generate::{FLOAT, KEY, Kinds, NUMBER, TEXT, conditions, dice, streams};
 use crate::oracle::Call;
@@ -15,15 +15,13 @@ fn columns(columns: [usize; 4]) -> Step {
 /// Steps that give the generated columns again.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let alter = |(start, duration)| vec![Step::Alter(start, duration)];
-    let whole = |(start, duration)| vec![Step::Coalesce, Step::Alter(start, duration)];
     let session_step = |((key, _), timeout, max_duration)| vec![Step::Session { key, timeout, max_duration }];
     let session = (keys(), 1..12i64, prop::option::of(5..30i64));
     prop_oneof![
         1 => conditions().prop_map(|c| vec![Step::Where(c)]),
         1 => Just(vec![columns([NUMBER, KEY, TEXT, FLOAT])]),
         1 => Just(vec![Step::WithStart, columns([KEY, 4, TEXT, FLOAT])]),
-        1 => rules_for_all().prop_map(alter),
-        1 => rules_for_intervals().prop_map(whole),
+        2 => rules().prop_map(alter),
         1 => session.prop_map(session_step),
         1 => (1..15i64).prop_map(|limit| vec![Step::ClipConstant(limit)]),
         1 => (1..15i64).prop_map(|period| vec![Step::ClipConstant(20), Step::Chop(period, 0)]),
@@ -78,11 +76,12 @@ fn plans() -> impl Strategy<Value = Plan> {
 proptest! {
     #![proptest_config(cases(1500))]
 
+    /// Without huge floats: a third of one, which an average gives, is inexact, and a sum of such leaves a residue.
     #[test]
     fn combinations(
         left in streams(Kinds::Any, 16), right in streams(Kinds::Any, 16), plan in plans(), dice in dice(),
     ) {
-        check(&plan, &[left, right], &dice);
+        check(&plan, &[left.without_huge_floats(), right.without_huge_floats()], &dice);
     }
 
     /// Relations without a beginning beside streams.

@@ -60,10 +60,10 @@ fn binary(left: Value, op: Operator, right: Value) -> Value {
         (Null, _, _) | (_, _, Null) => Null,
         (Bool(a), Operator::And, Bool(b)) => Bool(*a && *b),
         (Bool(a), Operator::Or, Bool(b)) => Bool(*a || *b),
-        (_, Operator::Lt, _) => Bool(left < right),
-        (_, Operator::GtEq, _) => Bool(left >= right),
-        (_, Operator::Eq, _) => Bool(left == right),
-        (_, Operator::NotEq, _) => Bool(left != right),
+        (_, Operator::Lt, _) => Bool(compared(left) < compared(right)),
+        (_, Operator::GtEq, _) => Bool(compared(left) >= compared(right)),
+        (_, Operator::Eq, _) => Bool(compared(left) == compared(right)),
+        (_, Operator::NotEq, _) => Bool(compared(left) != compared(right)),
         (Int(a), Operator::Plus, Int(b)) => Int(a.wrapping_add(*b)),
         (Int(a), Operator::Minus, Int(b)) => Int(a.wrapping_sub(*b)),
         (Int(a), Operator::Multiply, Int(b)) => Int(a.wrapping_mul(*b)),
@@ -72,5 +72,13 @@ fn binary(left: Value, op: Operator, right: Value) -> Value {
         (Float(a), Operator::Plus, Float(b)) => Float(a + b),
         (Float(a), Operator::Multiply, Float(b)) => Float(a * b),
         _ => panic!("{left:?} {op} {right:?} is not in the model"),
+    }
+}
+
+/// What comparisons of expressions look at: to them -0.0 is 0.0, but a NaN has a sign.
+fn compared(value: Value) -> Value {
+    match value {
+        Value::Float(number) => Value::Float(number + 0.0),
+        other => other,
     }
 }

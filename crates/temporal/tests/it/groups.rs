@@ -350,3 +350,54 @@ fn a_million_groups_come_and_go() {
         assert!(size < 200_000, "{size} bytes of state after all groups have gone");
     }
 }
+
+/// Every float equals one of these: whatever its bits and its type, also within lists, it is in the same group and
+/// shard.
+#[test]
+fn equal_floats_are_one_key() {
+    let floats = [0.0, -0.0, f64::NAN, -f64::NAN, f64::from_bits(f64::NAN.to_bits() | 1), 1.5, f64::INFINITY];
+    let kinds = [0, 0, 1, 1, 1, 2, 3];
+    let column: ArrayRef = Arc::new(arrow::array::Float64Array::from(floats.to_vec()));
+    let item = |of: DataType| Arc::new(Field::new_list_field(of, true));
+    let pair = DataType::Struct(vec![Field::new("f", DataType::Float64, true)].into());
+    let single = arrow::array::StructArray::from(vec![(
+        Arc::new(Field::new("f", DataType::Float64, true)),
+        column.clone(),
+    )]);
+    assert_eq!(single.data_type(), &pair);
+    let columns: Vec<ArrayRef> = vec![
+        column.clone(),
+        cast(&column, &DataType::Float32).expect("a cast"),
+        cast(&column, &DataType::Float16).expect("a cast"),
+        cast(&column, &DataType::List(item(DataType::Float64))).expect("a cast"),
+        cast(&column, &DataType::FixedSizeList(item(DataType::Float32), 1)).expect("a cast"),
+        cast(&column, &DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Float64)))
+            .expect("a cast"),
+        Arc::new(single),
+    ];
+    for column in columns {
+        let of = column.data_type().clone();
+        let schema = Arc::new(Schema::new(vec![Field::new("f", of.clone(), true)]));
+        let rows = RecordBatch::try_new(schema.clone(), vec![column]).expect("a column");
+        let hashes = Key::of(&rows, &[0]).expect("a key").hashes().to_vec();
+        for (one, other) in (0..7).flat_map(|one| (0..7).map(move |other| (one, other))) {
+            assert_eq!(hashes[one] == hashes[other], kinds[one] == kinds[other], "{of}: {one} and {other}");
+        }
+        let batch = Message::Batch(Batch::new(vec![1; 7].into(), Other::Open, rows));
+        let messages = vec![batch, Message::Punctuation(INFINITY)];
+        let distinct = Call { function: F::CountDistinct, argument: Some(Formula::column(0)), filter: None };
+        let calls = aggregate_calls(&[distinct], &schema);
+        let mut aggregate =
+            Aggregate::new(schema.clone(), vec![], calls, Lifetimes::Any).expect("aggregates");
+        assert_eq!(
+            decode(&run(&mut aggregate, messages.clone()))[0].row,
+            [crate::model::Value::Int(4)],
+            "{of}"
+        );
+        let calls = aggregate_calls(&[Call { function: F::Count, argument: None, filter: None }], &schema);
+        let mut aggregate = Aggregate::new(schema, vec![0], calls, Lifetimes::Any).expect("aggregates");
+        let groups = run(&mut aggregate, messages);
+        let counted = |message: &Message| if let Message::Batch(batch) = message { batch.len() } else { 0 };
+        assert_eq!(groups.iter().map(counted).sum::<usize>(), 4, "{of}");
+    }
+}

@@ -356,3 +356,25 @@ fn other_columns_may_be_of_any_type() {
     assert_eq!(batch.sync.to_vec(), [1, 3]);
     assert!(batch.rows.column(1).is_null(1));
 }
+
+/// The ends of time stand for what was always there, and for the end of the stream.
+#[test]
+fn rows_at_the_ends_of_time_are_refused() {
+    let (first, last) = (Time::MIN + 1, Time::MAX - 1);
+    let error = |rows: &[(Time, Option<Time>)], time: &TimeColumns| {
+        run(&table(rows), 2, time, &options(Disorder::Raise, 9)).error
+    };
+    let point = TimeColumns::Point { start: 0 };
+    assert_eq!(error(&[(first, Some(2)), (3, Some(last)), (last, None)], &INTERVAL), None);
+    assert_eq!(error(&[(first, None), (last - 1, None)], &point), None);
+    for (time, columns) in [(Time::MIN, &INTERVAL), (last, &point), (Time::MAX, &point)] {
+        for rows in [vec![(time, None)], vec![(5, None), (4, None), (time, None)]] {
+            let told = error(&rows, columns).expect("refused");
+            let row = format!(
+                "row {} has the time {time} in column `start`, which is at the end of all time",
+                rows.len() - 1
+            );
+            assert!(told.contains(&row), "{told}");
+        }
+    }
+}

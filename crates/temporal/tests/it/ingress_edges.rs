@@ -150,6 +150,58 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(cases(100))]
+
+    /// A start edge is lost, or an end edge comes twice: the end edge that ends nothing is refused, however rows come.
+    #[test]
+    fn an_end_edge_without_its_start_edge_is_refused(
+        stream in streams(Kinds::Any, 20), size in 1..9usize, at in 0..20usize, twice: bool, dice in dice(),
+    ) {
+        let mut dice = dice;
+        let mut rows = rows_of(&stream, &mut dice);
+        rows.retain(|row| row.0 != "punctuation");
+        let ends = rows.iter().enumerate().filter(|(_, row)| row.0 == "end").map(|(place, _)| place);
+        let Some(end) = ends.cycle().nth(at) else { return Ok(()) };
+        let told = rows[end].clone();
+        let (_, start, _, number, text) = told.clone();
+        match twice {
+            true => rows.insert(end, told),
+            false => {
+                let started = |row: &Told| (row.0, row.1, &row.3, &row.4) == ("start", start, &number, &text);
+                let lost = rows.iter().position(started).expect("it has a start edge");
+                rows.remove(lost);
+            }
+        }
+        // Other rows that are equal may be open: then it is the last end edge that ends nothing.
+        let mut ingress = ingress(options(Disorder::Raise, 0));
+        let pushed = rows.chunks(size).try_for_each(|rows| ingress.push(table(rows), &mut Vec::new()));
+        let refused = pushed.expect_err("one end edge too many").strip_backtrace();
+        prop_assert!(refused.contains("ends no row: no such start edge is open"), "{}", refused);
+    }
+}
+
+/// What is open is a part of a checkpoint.
+#[test]
+fn an_orphan_is_named() {
+    let row = |kind, start, end, number| (kind, Some(start), end, Value::Int(number), Value::Null);
+    let mut first = ingress(IngressOptions::default());
+    first.push(table(&[row("start", 3, None, 1)]), &mut Vec::new()).expect("takes rows");
+    let mut second = ingress(IngressOptions::default());
+    second.restore(&first.save().expect("a checkpoint")).expect("restores");
+    for mut ingress in [first, second] {
+        let mut push =
+            |row: Told| ingress.push(table(&[row]), &mut Vec::new()).map_err(|e| e.strip_backtrace());
+        push(row("start", 4, None, 1)).expect("takes rows");
+        push(row("end", 3, Some(7), 1)).expect("ends the first");
+        assert_eq!(
+            push(row("end", 3, Some(9), 1)).expect_err("has ended"),
+            "Execution error: the end edge at 9 of the row (number: 1, text: null) that began at 3 ends no row: no such \
+             start edge is open; a start edge and its end edge have the same start and equal columns"
+        );
+    }
+}
+
 fn told_of(rows: &[Told], options: IngressOptions) -> String {
     told(&mut run(rows, 1000, options))
 }

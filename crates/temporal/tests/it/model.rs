@@ -47,6 +47,16 @@ impl Value {
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
+
+    /// The one that stands for all values equal to it: -0.0 is 0.0, and all NaNs are one.
+    pub fn of_equal(&self) -> Value {
+        match self {
+            Value::Float(f) if f.is_nan() => Value::Float(f64::NAN),
+            Value::Float(f) if *f == 0.0 => Value::Float(0.0),
+            Value::List(elements) => Value::List(elements.iter().map(Value::of_equal).collect()),
+            other => other.clone(),
+        }
+    }
 }
 
 impl Ord for Value {
@@ -251,11 +261,13 @@ impl Rounding {
             }
         }
         floats.sort_by(f64::total_cmp);
-        floats.dedup();
+        floats.dedup_by_key(|f| f.to_bits());
         let mut same = Vec::new();
         let mut last: Option<(f64, f64)> = None;
         for f in floats {
-            let close = |a: f64| (f - a).abs() <= 1e-9 * f.abs().max(a.abs()).max(1e-3);
+            let close = |a: f64| {
+                a.is_finite() && f.is_finite() && (f - a).abs() <= 1e-9 * f.abs().max(a.abs()).max(1e-3)
+            };
             let shared = match last {
                 Some((before, shared)) if close(before) => shared,
                 _ => f,
@@ -268,6 +280,8 @@ impl Rounding {
 
     fn events(&self, events: &[Event]) -> Vec<Event> {
         let value = |v: &Value| match v {
+            // Which of them a computation gives, no rule says.
+            Value::Float(f) if f.is_nan() => Value::Float(f64::NAN),
             Value::Float(f) => {
                 let at = self.0.binary_search_by(|(known, _)| known.total_cmp(f));
                 Value::Float(at.map_or(*f, |at| self.0[at].1))

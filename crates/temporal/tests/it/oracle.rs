@@ -24,7 +24,7 @@ pub fn in_order(mut events: Events) -> Events {
 }
 
 fn key_of(row: &Row, key: &[usize]) -> Row {
-    key.iter().map(|&c| row[c].clone()).collect()
+    key.iter().map(|&c| row[c].of_equal()).collect()
 }
 
 /// What a null equals in a join: nothing, or a null.
@@ -196,10 +196,12 @@ fn result(call: &Call, alive: &[&Row]) -> Value {
         other => panic!("{other:?} is not a number"),
     };
     let int = |v: &&Value| if let Value::Int(i) = v { *i } else { 0 };
-    let sum = || known.iter().map(number).sum::<f64>();
+    let sum = || sum_of(known.iter().map(number));
     match &call.function {
         AggregateFunction::Count => Value::Int(known.len() as i64),
-        AggregateFunction::CountDistinct => Value::Int(known.iter().collect::<BTreeSet<_>>().len() as i64),
+        AggregateFunction::CountDistinct => {
+            Value::Int(known.iter().map(|v| v.of_equal()).collect::<BTreeSet<_>>().len() as i64)
+        }
         AggregateFunction::First => values.first().cloned().unwrap_or(Value::Null),
         AggregateFunction::Last => values.last().cloned().unwrap_or(Value::Null),
         _ if known.is_empty() => Value::Null,
@@ -208,8 +210,8 @@ fn result(call: &Call, alive: &[&Row]) -> Value {
             _ => Value::Int(known.iter().map(int).fold(0, i64::wrapping_add)),
         },
         AggregateFunction::Average => Value::Float(sum() / known.len() as f64),
-        AggregateFunction::Min => (*known.iter().min().expect("some are known")).clone(),
-        AggregateFunction::Max => (*known.iter().max().expect("some are known")).clone(),
+        AggregateFunction::Min => known.iter().map(|v| v.of_equal()).min().expect("some are known"),
+        AggregateFunction::Max => known.iter().map(|v| v.of_equal()).max().expect("some are known"),
         // The tests' own aggregate: the sum of squares.
         AggregateFunction::User(_) => {
             Value::Int(known.iter().map(|v| int(v).wrapping_mul(int(v))).fold(0, i64::wrapping_add))
@@ -217,14 +219,28 @@ fn result(call: &Call, alive: &[&Row]) -> Value {
     }
 }
 
+/// The sum, infinite only if it is in the end: what is huge is added up apart, as smaller numbers.
+fn sum_of(numbers: impl Iterator<Item = f64>) -> f64 {
+    const SMALLER: f64 = 1.0 / (1_u64 << 62) as f64;
+    let (huge, others): (Vec<f64>, Vec<f64>) =
+        numbers.partition(|number| number.is_finite() && number.abs() > 1e300);
+    let huge = huge.iter().fold(0.0, |sum, number| sum + number * SMALLER);
+    let others = others.iter().fold(0.0, |sum, number| sum + number);
+    if huge == 0.0 { others } else { (huge + others * SMALLER) / SMALLER }
+}
+
 /// Each payload while any row has it.
 pub fn distinct(events: &Events) -> Events {
-    let mut groups: BTreeMap<&Row, Vec<&Event>> = BTreeMap::new();
+    let mut groups: BTreeMap<Row, Vec<&Event>> = BTreeMap::new();
     for event in events {
-        groups.entry(&event.row).or_default().push(event);
+        groups.entry(event.row.iter().map(Value::of_equal).collect()).or_default().push(event);
     }
     let pieces = groups.into_iter().flat_map(|(row, events)| {
-        covered(events.into_iter()).into_iter().map(|(start, end)| Event { start, end, row: row.clone() })
+        covered(events.into_iter()).into_iter().map(move |(start, end)| Event {
+            start,
+            end,
+            row: row.clone(),
+        })
     });
     in_order(pieces.collect())
 }

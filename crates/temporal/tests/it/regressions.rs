@@ -2,7 +2,7 @@
 
 use crate::formula::Formula;
 use crate::generate::{FLOAT, KEY, Kinds, NUMBER, TEXT, dice, streams};
-use crate::model::{Event, assert_same, decode, value};
+use crate::model::{Event, Value, assert_same, decode, value};
 use crate::oracle::Call;
 use crate::plan::{Pair, Plan, Step, Variant, aggregate_calls};
 use arrow::array::{
@@ -19,8 +19,8 @@ use whimbrel_temporal::operators::{
     Session, Union, Unnest, Where,
 };
 use whimbrel_temporal::{
-    Batch, Closed, DurationRule, INFINITY, Ingress, IngressOptions, Lifetimes, Message, Operator, Other,
-    StartRule, Time, TimeColumns, egress,
+    BEGINNING, Batch, Closed, DurationRule, INFINITY, Ingress, IngressOptions, Lifetimes, Message, Operator,
+    Other, StartRule, Time, TimeColumns, egress,
 };
 
 fn push_all(operator: &mut dyn Operator, messages: &[(usize, Message)]) -> Vec<Message> {
@@ -137,6 +137,70 @@ fn sums_leave_no_residue() {
             assert_same(&expected, &found, &format!("{lifetimes:?} at {start}"));
         }
     }
+}
+
+/// Two floats whose sum is too large are infinite while both are alive, and no longer.
+#[test]
+fn sums_that_are_too_large_leave_no_trace() {
+    let huge = f64::MAX;
+    let (schema, rows) = floats(&[0.5, huge, huge, -huge, 0.25, -huge, -huge, -huge, -0.0, 0.5]);
+    let inf = f64::INFINITY;
+    let expected = [0.5, huge, inf, 0.0, -huge, -huge, -inf, -inf, -huge, 0.5, 0.5];
+    let call = Call { function: F::Sum, argument: Some(Formula::column(0)), filter: None };
+    for lifetimes in [Lifetimes::Constant(2), Lifetimes::Intervals] {
+        let calls = aggregate_calls(std::slice::from_ref(&call), &schema);
+        let mut sum = Aggregate::new(schema.clone(), vec![], calls, lifetimes).expect("sums");
+        let out = push_all(&mut sum, &[(0, rows.clone()), (0, Message::Punctuation(INFINITY))]);
+        let mut events = decode(&out);
+        events.sort_by_key(|e| e.start);
+        let sums: Vec<_> = events.iter().map(|e| e.row[0].clone()).collect();
+        assert_eq!(sums, expected.map(Value::Float), "{lifetimes:?}");
+    }
+}
+
+/// Lifetimes that would leave the range of instants are refused, and none becomes another one.
+#[test]
+fn lifetimes_stay_within_time() {
+    let (schema, _) = floats(&[]);
+    let run = |start, duration, times: &[(Time, Time)]| {
+        let mut graph = Plan::of(Step::Alter(start, duration)).graph(std::slice::from_ref(&schema));
+        let rows = times.iter().map(|_| 1.0).collect::<Vec<_>>();
+        let Message::Batch(batch) = floats(&rows).1 else { panic!("a batch") };
+        let (sync, other): (Vec<_>, Vec<_>) = times.iter().copied().unzip();
+        let mut out = Vec::new();
+        let batch = batch.with_times(sync.into(), Other::Column(other.into()));
+        let messages = [Message::Batch(batch), Message::Punctuation(INFINITY)];
+        let pushed = messages.into_iter().try_for_each(|message| graph.push(0, message, &mut out));
+        let pushed = pushed.map_err(|e| e.strip_backtrace());
+        pushed.map(|()| lives(&out.into_iter().map(|(_, message)| message).collect::<Vec<_>>()))
+    };
+    let (first, last) = (BEGINNING + 1, INFINITY - 1);
+    let snap = |hop| StartRule::Snap { hop, offset: 0, closed: Closed::Left };
+    // As long as all of time but an instant.
+    let all = [(first, last)];
+    assert_eq!(
+        run(StartRule::Shift(-1), DurationRule::Keep, &[(first + 1, last)]).unwrap(),
+        [(first, last - 1)]
+    );
+    assert_eq!(run(StartRule::Keep, DurationRule::Keep, &all).unwrap(), all);
+    assert_eq!(
+        run(StartRule::Keep, DurationRule::Constant(5), &[(last - 5, last)]).unwrap(),
+        [(last - 5, last)]
+    );
+    let refused = |start, duration, times: (Time, Time), what: &str| {
+        let error = run(start, duration, &[times]).expect_err("beyond time");
+        assert!(error.contains(what), "{error}");
+    };
+    let (start, end) =
+        ("would start before the first or after the last instant", "would end before the first or");
+    refused(StartRule::Shift(1), DurationRule::Keep, (5, last), end);
+    refused(StartRule::Shift(5), DurationRule::Constant(1), (last - 3, last), start);
+    refused(StartRule::Shift(-1), DurationRule::Keep, (first, 9), start);
+    refused(StartRule::Keep, DurationRule::Constant(9), (last - 3, last), end);
+    refused(snap(1000), DurationRule::Constant(1), (last - 3, last), start);
+    refused(snap(10), DurationRule::Constant(1 << 62), (1 << 62, last), end);
+    refused(StartRule::Keep, DurationRule::ByStart(Formula::Int(9)), (last - 3, last), end);
+    refused(StartRule::By(Formula::Int(INFINITY)), DurationRule::Constant(1), (3, 4), start);
 }
 
 /// A hundred thousand rows: the same at every batch size, and as many row-ticks as went in.

@@ -4,9 +4,9 @@
 //! primary key's B-tree, over all keys. A round of requests is one round trip: one statement for each kind of request
 //! in it, which looks all of them up in a loop over the index, sent one behind the other without waiting.
 //!
-//! A commit is one serializable transaction, sent as a whole: begin, one statement that checks the conditions and writes
-//! only if all are true, commit. PostgreSQL aborts one of two that could not have run one after the other; it is tried
-//! again. `synchronous_commit` is switched on, so what is done is on the server's disk.
+//! A commit is one serializable transaction, sent as a whole: begin, one statement that checks the conditions and
+//! writes only if all are true, commit. PostgreSQL aborts one of two that could not have run one after the other; it
+//! is tried again. `synchronous_commit` is switched on, so what is done is on the server's disk.
 //!
 //! Invariant: a commit is sent again only if the server said that it was rolled back; with a connection that broke
 //! nobody knows, and the caller is told so.
@@ -66,9 +66,9 @@ struct Session {
 impl PostgresStore {
     /// Opens a table, or makes it.
     ///
-    /// `postgres://user:password@host:port/database`, or `postgres:///database?host=FOLDER` with the folder of a socket.
-    /// Settings: `table` (`whimbrel` if it is not given; `schema.table` is one too), `connections` (at most, 16),
-    /// `timeout` (seconds that a call may take, 5); every other is the client's, as in `application_name=…`.
+    /// `postgres://user:password@host:port/database`, or `postgres:///database?host=FOLDER` with the folder of a
+    /// socket. Settings: `table` (`whimbrel` if it is not given; `schema.table` is one too), `connections` (at most,
+    /// 16), `timeout` (seconds that a call may take, 5); every other is the client's, as in `application_name=…`.
     ///
     /// # Errors
     /// `Invalid` if the address is none, `Unavailable` if the server does not let us in.
@@ -248,7 +248,7 @@ impl Session {
                 Ok(Some(failed)) => return Ok(Outcome::Failed(failed as usize)),
                 Err(error) if !rolled_back(&error) => return Err(away(error)),
                 Err(error) if started.elapsed() > self.timeout => {
-                    return Err(Error::Unavailable(format!(
+                    return Err(Error::Conflict(format!(
                         "PostgreSQL: other writers were always first, for {} s: {error}",
                         self.timeout.as_secs()
                     )));

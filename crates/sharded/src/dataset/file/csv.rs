@@ -2,6 +2,8 @@
 
 use super::location::Location;
 use super::parquet::Batches;
+use super::quotes::Quotes;
+use super::text::{self, Text};
 use super::{Opened, ReadOptions, Unit};
 use crate::dataset::Reader;
 use crate::error::in_place;
@@ -21,7 +23,7 @@ const PEEK: u64 = 4 << 20;
 /// A file and what its columns are.
 #[derive(Debug)]
 pub(super) struct File {
-    location: Location,
+    pub location: Location,
     schema: SchemaRef,
     header: bool,
     delimiter: u8,
@@ -35,7 +37,8 @@ pub(super) fn open(location: &Location, options: &ReadOptions) -> Result<Opened>
     let schema = match &options.schema {
         Some(schema) => Arc::clone(schema),
         None => {
-            let input = location.peek(PEEK)?;
+            let (input, whole) = text::peek(location, PEEK)?;
+            let input: Text = if whole { Box::new(Quotes::new(input, delimiter)) } else { input };
             let (schema, _) = format.infer_schema(input, Some(SAMPLE)).map_err(|e| in_place(location, e))?;
             Arc::new(schema)
         }
@@ -55,7 +58,8 @@ pub(super) fn read(file: &File, projection: Option<&[usize]>, batch_rows: usize)
     if let Some(columns) = projection {
         builder = builder.with_projection(columns.to_vec());
     }
-    let batches = builder.build(file.location.open()?).map_err(|e| in_place(&file.location, e))?;
+    let input = Quotes::new(text::open(&file.location)?, file.delimiter);
+    let batches = builder.build(input).map_err(|e| in_place(&file.location, e))?;
     let schema = Arc::clone(&file.schema);
     let batches = batches.map(move |batch| batch.map_err(|error| named(error, &schema)));
     Ok(Box::new(Batches { location: file.location.clone(), batches, order: None }))

@@ -2,60 +2,232 @@
 //! it is.
 
 use super::location::{Input, Location};
+use super::messages::{Parts, damaged};
 use super::parquet::{Batches, order};
 use super::{Opened, Unit};
 use crate::dataset::Reader;
 use crate::error::in_place;
-use datafusion::arrow::ipc::reader::{FileReader, StreamReader};
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::buffer::MutableBuffer;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::ipc::convert::fb_to_schema;
+use datafusion::arrow::ipc::{Block, Schema, root_as_footer};
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
-use std::io::{BufReader, Read};
+use std::collections::HashMap;
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-/// A file.
+/// A file, and what its footer says.
 #[derive(Debug)]
 pub(super) struct File {
-    location: Location,
+    pub location: Location,
+    schema: SchemaRef,
+    dictionaries: Vec<Block>,
+    batches: Vec<Block>,
 }
 
 const MAGIC: &[u8; 6] = b"ARROW1";
 
+/// What a file ends with: the length of its footer, and its magic number.
+const TAIL: u64 = 4 + MAGIC.len() as u64;
+
 pub(super) fn open(location: &Location) -> Result<Opened> {
-    let mut head = [0; 6];
-    let mut input = input(location)?;
+    let failed = |error: ArrowError| in_place(location, error);
+    let mut input = location.open()?;
+    let mut head = [0; MAGIC.len()];
     let is_file = input.read_exact(&mut head).is_ok() && &head == MAGIC;
     if !is_file {
-        let reader = stream(location, None)?;
+        input.rewind().map_err(|e| in_place(location, e))?;
+        let stream = Stream::open(input, None).map_err(failed)?;
         let units = vec![Unit::IpcStream { location: Arc::new(location.clone()) }];
-        return Ok(Opened { schema: reader.schema(), units, rows: None });
+        return Ok(Opened { schema: stream.schema, units, rows: None });
     }
-    let reader = file(location, None)?;
-    let shared = Arc::new(File { location: location.clone() });
-    let units = (0..reader.num_batches()).map(|batch| Unit::Ipc { file: shared.clone(), batch }).collect();
-    Ok(Opened { schema: reader.schema(), units, rows: None })
+    let file = Arc::new(footer(location, &mut input).map_err(failed)?);
+    let units = (0..file.batches.len()).map(|batch| Unit::Ipc { file: file.clone(), batch }).collect();
+    Ok(Opened { schema: file.schema.clone(), units, rows: None })
 }
 
-pub(super) fn read(unit: &File, batch: usize, projection: Option<&[usize]>) -> Result<Box<dyn Reader>> {
-    let mut reader = file(&unit.location, projection)?;
-    reader.set_index(batch).map_err(|e| in_place(&unit.location, e))?;
-    let order = order(projection);
-    Ok(Box::new(Batches { location: unit.location.clone(), batches: reader.take(1), order }))
+fn footer(location: &Location, input: &mut Input) -> Result<File, ArrowError> {
+    let length = input.seek(SeekFrom::End(0))?;
+    if length < TAIL {
+        return Err(damaged(format!("it ends after {length} bytes, without its footer")));
+    }
+    let mut tail = [0; TAIL as usize];
+    input.seek(SeekFrom::Start(length - TAIL))?;
+    input.read_exact(&mut tail)?;
+    let (size, magic) = tail.split_at(4);
+    if magic != MAGIC {
+        return Err(damaged(format!(
+            "it ends after {length} bytes, without its footer; write or copy it again"
+        )));
+    }
+    // Four bytes are left of ten behind six.
+    let size = i64::from(i32::from_le_bytes([size[0], size[1], size[2], size[3]]));
+    let Some(start) = u64::try_from(size).ok().and_then(|size| (length - TAIL).checked_sub(size)) else {
+        return Err(damaged(format!("its footer has {size} bytes, and the file {length}")));
+    };
+    let mut bytes = vec![0; size as usize];
+    input.seek(SeekFrom::Start(start))?;
+    input.read_exact(&mut bytes)?;
+    let footer = root_as_footer(&bytes).map_err(|error| damaged(format!("its footer is none: {error}")))?;
+    let schema = match footer.schema() {
+        Some(schema) => columns(schema)?,
+        None => return Err(damaged("its footer names no columns")),
+    };
+    let dictionaries: Vec<Block> = footer.dictionaries().into_iter().flatten().copied().collect();
+    let batches: Vec<Block> = footer.recordBatches().into_iter().flatten().copied().collect();
+    dictionaries.iter().chain(&batches).try_for_each(|block| check(block, start))?;
+    Ok(File { location: location.clone(), schema, dictionaries, batches })
+}
+
+/// Whether a block lies before the footer.
+fn check(block: &Block, footer: u64) -> Result<(), ArrowError> {
+    let numbers = [block.offset(), i64::from(block.metaDataLength()), block.bodyLength()];
+    let end = numbers.iter().try_fold(0u64, |end, n| end.checked_add(u64::try_from(*n).ok()?));
+    match end {
+        Some(end) if end <= footer => Ok(()),
+        _ => {
+            Err(damaged(format!("a block of {} and {} bytes lies at {}", numbers[1], numbers[2], numbers[0])))
+        }
+    }
+}
+
+fn columns(schema: Schema<'_>) -> Result<SchemaRef, ArrowError> {
+    if schema.fields().is_none() {
+        return Err(damaged("its schema has no columns"));
+    }
+    if !schema.endianness().equals_to_target_endianness() {
+        let error = "its numbers are big-endian; write it again on a machine like this one";
+        return Err(ArrowError::IpcError(error.to_string()));
+    }
+    Ok(Arc::new(fb_to_schema(schema)))
+}
+
+/// Reads some batches of a file, in this order.
+pub(super) fn read(
+    file: &Arc<File>,
+    batches: Vec<usize>,
+    projection: Option<&[usize]>,
+) -> Result<Box<dyn Reader>> {
+    let input = file.location.open()?;
+    let batches = Blocks {
+        file: file.clone(),
+        input,
+        dictionaries: None,
+        projection: sorted(projection),
+        batches: batches.into_iter(),
+    };
+    Ok(Box::new(Batches { location: file.location.clone(), batches, order: order(projection) }))
+}
+
+/// Batches of a file.
+struct Blocks {
+    file: Arc<File>,
+    input: Input,
+    /// Read before the first batch.
+    dictionaries: Option<HashMap<i64, ArrayRef>>,
+    projection: Option<Vec<usize>>,
+    batches: std::vec::IntoIter<usize>,
+}
+
+impl Blocks {
+    /// The message that a block holds. That it lies in the file was checked when that was opened.
+    fn block(&mut self, block: &Block) -> Result<Parts, ArrowError> {
+        let description = block.metaDataLength() as usize;
+        let mut bytes = MutableBuffer::from_len_zeroed(description + block.bodyLength() as usize);
+        self.input.seek(SeekFrom::Start(block.offset() as u64))?;
+        self.input.read_exact(&mut bytes)?;
+        Parts::of_block(&bytes.into(), description)
+    }
+
+    fn dictionaries(&mut self) -> Result<HashMap<i64, ArrayRef>, ArrowError> {
+        let file = self.file.clone();
+        let mut dictionaries = HashMap::new();
+        for block in &file.dictionaries {
+            if !self.block(block)?.add_to(&mut dictionaries, &file.schema)? {
+                return Err(damaged("there is no dictionary where its footer says so"));
+            }
+        }
+        Ok(dictionaries)
+    }
+
+    fn batch(&mut self, batch: usize) -> Result<Option<RecordBatch>, ArrowError> {
+        let dictionaries = match self.dictionaries.take() {
+            Some(dictionaries) => dictionaries,
+            None => self.dictionaries()?,
+        };
+        let block = self.file.batches[batch];
+        let rows = self.block(&block)?.rows(&dictionaries, &self.file.schema, self.projection.as_deref())?;
+        self.dictionaries = Some(dictionaries);
+        Ok(rows)
+    }
+}
+
+impl Iterator for Blocks {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let batch = self.batches.next()?;
+            if let Some(rows) = self.batch(batch).transpose() {
+                return Some(rows);
+            }
+        }
+    }
 }
 
 pub(super) fn read_stream(location: &Location, projection: Option<&[usize]>) -> Result<Box<dyn Reader>> {
-    let reader = stream(location, projection)?;
-    Ok(Box::new(Batches { location: location.clone(), batches: reader, order: order(projection) }))
+    let stream = Stream::open(location.open()?, projection).map_err(|e| in_place(location, e))?;
+    Ok(Box::new(Batches { location: location.clone(), batches: stream, order: order(projection) }))
 }
 
-fn input(location: &Location) -> Result<BufReader<Input>> {
-    Ok(BufReader::new(location.open()?))
+/// The batches of a stream.
+struct Stream {
+    input: BufReader<Input>,
+    /// How many bytes of it have not been read.
+    left: u64,
+    schema: SchemaRef,
+    dictionaries: HashMap<i64, ArrayRef>,
+    projection: Option<Vec<usize>>,
 }
 
-fn file(location: &Location, projection: Option<&[usize]>) -> Result<FileReader<BufReader<Input>>> {
-    FileReader::try_new(input(location)?, sorted(projection)).map_err(|e| in_place(location, e))
+impl Stream {
+    fn open(mut input: Input, projection: Option<&[usize]>) -> Result<Stream, ArrowError> {
+        let mut left = input.seek(SeekFrom::End(0))?;
+        input.rewind()?;
+        let mut input = BufReader::new(input);
+        let Some(first) = Parts::next(&mut input, &mut left)? else {
+            return Err(ArrowError::IpcError("it is empty; a stream begins with its columns".to_string()));
+        };
+        let Some(schema) = first.message()?.header_as_schema() else {
+            return Err(damaged("it does not begin with its columns"));
+        };
+        let schema = columns(schema)?;
+        Ok(Stream { input, left, schema, dictionaries: HashMap::new(), projection: sorted(projection) })
+    }
+
+    fn batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        while let Some(parts) = Parts::next(&mut self.input, &mut self.left)? {
+            if parts.add_to(&mut self.dictionaries, &self.schema)? {
+                continue;
+            }
+            let rows = parts.rows(&self.dictionaries, &self.schema, self.projection.as_deref())?;
+            if rows.is_some() {
+                return Ok(rows);
+            }
+        }
+        Ok(None)
+    }
 }
 
-fn stream(location: &Location, projection: Option<&[usize]>) -> Result<StreamReader<BufReader<Input>>> {
-    StreamReader::try_new(input(location)?, sorted(projection)).map_err(|e| in_place(location, e))
+impl Iterator for Stream {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.batch().transpose()
+    }
 }
 
 fn sorted(projection: Option<&[usize]>) -> Option<Vec<usize>> {

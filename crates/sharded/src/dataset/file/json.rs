@@ -2,7 +2,7 @@
 
 use super::location::Location;
 use super::parquet::Batches;
-use super::{Opened, Unit};
+use super::{Opened, Unit, text};
 use crate::dataset::Reader;
 use crate::error::in_place;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
@@ -21,7 +21,7 @@ const PEEK: u64 = 4 << 20;
 /// A file and what its columns are.
 #[derive(Debug)]
 pub(super) struct File {
-    location: Location,
+    pub location: Location,
     schema: SchemaRef,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn open(location: &Location, declared: Option<&SchemaRef>) -> Result<
     let schema = match declared {
         Some(schema) => Arc::clone(schema),
         None => {
-            let input = BufReader::new(location.peek(PEEK)?);
+            let input = BufReader::new(text::peek(location, PEEK)?.0);
             let (schema, _) = infer_json_schema(input, Some(SAMPLE)).map_err(|e| in_place(location, e))?;
             Arc::new(schema)
         }
@@ -47,7 +47,7 @@ pub(super) fn read(file: &File, projection: Option<&[usize]>, batch_rows: usize)
         Some(columns) => file.schema.project(columns)?,
         None => file.schema.as_ref().clone(),
     };
-    let input = BufReader::new(file.location.open()?);
+    let input = BufReader::new(text::open(&file.location)?);
     let reader = ReaderBuilder::new(Arc::new(schema)).with_batch_size(batch_rows).build(input);
     let batches = reader.map_err(|e| in_place(&file.location, e))?;
     Ok(Box::new(Batches { location: file.location.clone(), batches, order: None }))

@@ -13,8 +13,9 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use std::fmt;
 use std::fs::File;
 use std::io::{Cursor, Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use whimbrel_plan::source::redacted;
 
 /// Where a file is.
 #[derive(Debug, Clone)]
@@ -28,7 +29,7 @@ pub(super) enum Location {
 /// A file in an object store.
 #[derive(Debug)]
 pub(super) struct Object {
-    /// The URL, for people.
+    /// The URL, for people: without passwords.
     pub url: String,
     pub store: Arc<dyn ObjectStore>,
     pub path: ObjectPath,
@@ -68,14 +69,41 @@ impl Seek for Input {
     }
 }
 
+/// How a file is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Packing {
+    Gzip,
+    Zstandard,
+}
+
+fn suffix(name: &Path) -> Option<String> {
+    name.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase)
+}
+
 impl Location {
-    /// The suffix of its name, in small letters.
+    fn name(&self) -> &Path {
+        match self {
+            Location::Path(path) => path,
+            Location::Object(object) => Path::new(object.path.as_ref()),
+        }
+    }
+
+    /// The suffix of its name, in small letters, without the one that says how it is packed.
     pub fn suffix(&self) -> Option<String> {
-        let name = match self {
-            Location::Path(path) => path.clone(),
-            Location::Object(object) => PathBuf::from(object.path.as_ref()),
-        };
-        name.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase)
+        let name = self.name();
+        match self.packing() {
+            Some(_) => suffix(name.file_stem().map_or(name, Path::new)),
+            None => suffix(name),
+        }
+    }
+
+    /// How all of it is packed, by its suffix.
+    pub fn packing(&self) -> Option<Packing> {
+        match suffix(self.name())?.as_str() {
+            "gz" | "gzip" => Some(Packing::Gzip),
+            "zst" | "zstd" => Some(Packing::Zstandard),
+            _ => None,
+        }
     }
 
     /// All of it. What is in an object store is fetched first.
@@ -109,7 +137,16 @@ impl Location {
         }
     }
 
-    fn fetch(&self, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
+    /// Whether [`peek`](Location::peek) gives all of it.
+    pub fn is_within(&self, bytes: u64) -> bool {
+        match self {
+            Location::Path(_) => true,
+            Location::Object(object) => object.size <= bytes,
+        }
+    }
+
+    /// These bytes of an object.
+    pub fn fetch(&self, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
         let Location::Object(object) = self else {
             return exec_err!("`{self}` is not in an object store");
         };
@@ -136,11 +173,11 @@ pub(super) fn behind(url: &str) -> Result<Vec<Location>> {
         Some(slash) => &url[..=slash],
         None => url,
     };
-    let parsed = ListingTableUrl::parse(base)?;
+    let parsed = ListingTableUrl::parse(base).map_err(|e| in_place(&redacted(url), e))?;
     let environment = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
     let (store, path) = match object_store::parse_url_opts(parsed.as_ref(), environment) {
         Ok(opened) => opened,
-        Err(error) => return plan_err!("`{url}`: {error}"),
+        Err(error) => return plan_err!("{}", redacted(&format!("`{url}`: {error}"))),
     };
     let store: Arc<dyn ObjectStore> = Arc::from(store);
     let found = match folder {
@@ -150,16 +187,17 @@ pub(super) fn behind(url: &str) -> Result<Vec<Location>> {
             wait_for(async move { store.head(&path).await.map(|meta| vec![meta]) })?
         }
     };
-    let mut found = found.map_err(|error| in_place(&url, error))?;
+    let shown = redacted(url);
+    let mut found = found.map_err(|error| in_place(&shown, error))?;
     if pattern {
         // What follows the base is compared with what follows the folder.
         let Ok(wanted) = glob::Pattern::new(&url[base.len()..]) else {
-            return plan_err!("`{url}` is not a pattern");
+            return plan_err!("`{shown}` is not a pattern");
         };
         found.retain(|meta| below(&meta.location, &path).is_some_and(|name| wanted.matches(&name)));
     }
     if found.is_empty() {
-        return exec_err!("no file matches `{url}`");
+        return exec_err!("no file matches `{shown}`");
     }
     found.sort_by(|a, b| a.location.cmp(&b.location));
     let root = base.strip_suffix(path.as_ref()).unwrap_or(base).trim_end_matches('/');
@@ -167,7 +205,7 @@ pub(super) fn behind(url: &str) -> Result<Vec<Location>> {
 }
 
 fn object(root: &str, store: &Arc<dyn ObjectStore>, meta: ObjectMeta, folder: bool, url: &str) -> Location {
-    let url = if folder { format!("{root}/{}", meta.location) } else { url.to_string() };
+    let url = redacted(&if folder { format!("{root}/{}", meta.location) } else { url.to_string() });
     Location::Object(Arc::new(Object { url, store: Arc::clone(store), path: meta.location, size: meta.size }))
 }
 

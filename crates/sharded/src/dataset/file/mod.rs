@@ -5,33 +5,46 @@
 //! of it can be. Files are in the order in which they were named, those of one pattern in the order of their
 //! names. Where the number of rows is known beforehand (Parquet) shards are cut evenly between rows, or by ranges of a
 //! column, else between files or batches. Every error names its file.
+//!
+//! What a file says of itself is not trusted: lengths and places are held against the file before memory is taken for
+//! them (`footer`, `checked`, `messages`, `unpacking`).
 
+mod checked;
 mod chunks;
 mod csv;
 mod fetching;
 mod filtered;
+mod find;
+mod footer;
+mod form;
 mod ipc;
 mod json;
 mod location;
 mod memory;
+mod messages;
 mod pages;
 mod parquet;
+mod quotes;
 mod ranges;
+mod reading;
 mod statistics;
+mod text;
+mod thrift;
 mod unchanged;
+mod unpacking;
 mod waiting;
 
+pub use form::{FileFormat, ReadOptions};
+
 use super::split::{self, contiguous};
-use super::{Dataset, Predicate, Reader, Shard};
+use super::{Dataset, Predicate, Shard};
+use crate::error::untrusted;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, Statistics, exec_err, plan_err};
-use datafusion::physical_expr::PhysicalExpr;
-use filtered::{Filtered, Span};
+use find::find;
 use location::Location;
 use ranges::Cut;
-use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use reading::{Files, Part, Reading};
 use std::sync::{Arc, OnceLock};
 use unchanged::Stamp;
 use whimbrel_plan::{Ranges, Source, SourceInfo};
@@ -51,87 +64,15 @@ enum Unit {
     IpcStream { location: Arc<Location> },
 }
 
-/// A kind of file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FileFormat {
-    /// Apache Parquet.
-    Parquet,
-    /// Values between commas.
-    Csv,
-    /// A JSON object a line.
-    Json,
-    /// Apache Arrow's IPC format, file or stream.
-    Ipc,
-}
-
-impl FileFormat {
-    /// The kind of this name: `parquet`, `csv`, `json`, `arrow`.
-    pub fn named(name: &str) -> Option<FileFormat> {
-        [FileFormat::Parquet, FileFormat::Csv, FileFormat::Json, FileFormat::Ipc]
-            .into_iter()
-            .find(|format| format.name() == name)
-    }
-
-    /// The name of the kind.
-    pub fn name(self) -> &'static str {
+impl Unit {
+    fn location(&self) -> &Location {
         match self {
-            FileFormat::Parquet => "parquet",
-            FileFormat::Csv => "csv",
-            FileFormat::Json => "json",
-            FileFormat::Ipc => "arrow",
+            Unit::Parquet { file, .. } => &file.location,
+            Unit::Csv { file } => &file.location,
+            Unit::Json { file } => &file.location,
+            Unit::Ipc { file, .. } => &file.location,
+            Unit::IpcStream { location } => location,
         }
-    }
-
-    /// The kind that a suffix tells.
-    fn of(suffix: &str) -> Option<FileFormat> {
-        match suffix {
-            "parquet" | "pq" => Some(FileFormat::Parquet),
-            "csv" | "tsv" => Some(FileFormat::Csv),
-            "json" | "jsonl" | "ndjson" => Some(FileFormat::Json),
-            "arrow" | "arrows" | "ipc" | "feather" => Some(FileFormat::Ipc),
-            _ => None,
-        }
-    }
-}
-
-/// How files are read, where their names and contents do not say it.
-#[derive(Debug, Clone, Default)]
-pub struct ReadOptions {
-    /// The kind of all files.
-    pub format: Option<FileFormat>,
-    /// In how many shards; one, if nothing is said.
-    pub shards: Option<usize>,
-    /// The columns of CSV and JSON files; those of others have to be the same.
-    pub schema: Option<SchemaRef>,
-    /// Whether the first line of CSV files names the columns; yes, if nothing is said.
-    pub header: Option<bool>,
-    /// What stands between the values of CSV files: a comma, if nothing is said.
-    pub delimiter: Option<u8>,
-    /// By which values of a column of Parquet files shards are cut; evenly, if nothing is said.
-    pub ranges: Option<Ranges>,
-}
-
-impl ReadOptions {
-    /// Sets what is asked for by name: `header` (true or false), `delimiter` (one character).
-    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        // DataFusion's names for the same begin so.
-        match name.trim_start_matches("format.") {
-            "header" | "has_header" => match value.to_ascii_lowercase().parse() {
-                Ok(header) => self.header = Some(header),
-                Err(_) => return plan_err!("{name} is true or false, not {value:?}"),
-            },
-            "delimiter" | "delim" | "sep" => match value.as_bytes() {
-                [delimiter] => self.delimiter = Some(*delimiter),
-                b"\\t" => self.delimiter = Some(b'\t'),
-                _ => return plan_err!("{name} is one character, not {value:?}"),
-            },
-            _ => {
-                return plan_err!(
-                    "files are not read with an option {name:?}; there are header and delimiter"
-                );
-            }
-        }
-        Ok(())
     }
 }
 
@@ -235,7 +176,8 @@ impl FileDataset {
         let projection = projection.map(<[usize]>::to_vec);
         let files = Arc::clone(&self.files);
         let predicate = Predicate::default();
-        Ok(Files { files, begun: false, parts, reader: None, schema, projection, batch_rows, predicate })
+        let reading = Reading::default();
+        Ok(Files { files, parts, schema, projection, batch_rows, predicate, reading })
     }
 
     /// What a shard reads.
@@ -264,7 +206,7 @@ impl Source for FileDataset {
     }
 
     fn describe(&self) -> String {
-        let names = self.names.join(", ");
+        let names = whimbrel_plan::source::redacted(&self.names.join(", "));
         match self.ranges() {
             Some(ranges) => format!("{names} {ranges}"),
             None => names,
@@ -272,7 +214,10 @@ impl Source for FileDataset {
     }
 
     fn statistics(&self) -> Arc<Statistics> {
-        Arc::clone(self.statistics.get_or_init(|| Arc::new(statistics::of(&self.units, &self.schema))))
+        // What cannot be true of a damaged file is found out when it is read.
+        let known = || untrusted(&"statistics", || Ok(statistics::of(&self.units, &self.schema)));
+        let known = || known().unwrap_or_else(|_| Statistics::new_unknown(&self.schema));
+        Arc::clone(self.statistics.get_or_init(|| Arc::new(known())))
     }
 
     fn with_shards(&self, shards: usize) -> Option<Arc<dyn Source>> {
@@ -356,6 +301,10 @@ struct Opened {
 }
 
 fn open(location: &Location, options: &ReadOptions) -> Result<Opened> {
+    untrusted(location, || open_as(location, options))
+}
+
+fn open_as(location: &Location, options: &ReadOptions) -> Result<Opened> {
     let guessed = || location.suffix().as_deref().and_then(FileFormat::of);
     let opened = match options.format.or_else(guessed) {
         Some(FileFormat::Parquet) => parquet::open(location)?,
@@ -364,8 +313,8 @@ fn open(location: &Location, options: &ReadOptions) -> Result<Opened> {
         Some(FileFormat::Ipc) => ipc::open(location)?,
         None => {
             return plan_err!(
-                "`{location}` has no known suffix: name it .parquet, .csv, .jsonl, .arrow (file) or .arrows \
-                 (stream)"
+                "`{location}` has no known suffix: name it .parquet, .csv, .txt, .jsonl, .arrow (file) or .arrows \
+                 (stream); csv and json may end in .gz or .zst too"
             );
         }
     };
@@ -394,65 +343,6 @@ fn declared_columns(location: &Location, declared: &SchemaRef, found: &SchemaRef
         "`{location}` has other columns than were declared, {}; leave the declaration out",
         columns.collect::<Vec<_>>().join(", ")
     )
-}
-
-/// The files behind these names, in order.
-fn find(names: &[String]) -> Result<Vec<Location>> {
-    let mut found = Vec::new();
-    for name in names {
-        let name = name.strip_prefix("file://").unwrap_or(name);
-        let path = Path::new(name);
-        let mut here = |paths: Vec<PathBuf>| found.extend(paths.into_iter().map(Location::Path));
-        if location::is_url(name) {
-            found.extend(location::behind(name)?);
-        } else if path.is_dir() {
-            here(files_in(path)?);
-        } else if path.exists() {
-            here(vec![path.to_path_buf()]);
-        } else if name.contains(['*', '?', '[']) {
-            here(matching(name)?);
-        } else {
-            return exec_err!("`{name}` does not exist");
-        }
-    }
-    Ok(found)
-}
-
-fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
-    let found = match glob::glob(pattern) {
-        Ok(found) => found,
-        Err(error) => return plan_err!("`{pattern}` is not a pattern: {error}"),
-    };
-    let mut paths = Vec::new();
-    for path in found {
-        match path {
-            Ok(path) if path.is_file() => paths.push(path),
-            Ok(_) => {}
-            Err(error) => return exec_err!("`{}`: {}", error.path().display(), error.error()),
-        }
-    }
-    if paths.is_empty() {
-        return exec_err!("no file matches `{pattern}`");
-    }
-    paths.sort();
-    Ok(paths)
-}
-
-fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder).map_err(|e| crate::error::in_file(folder, e))?;
-    let mut paths = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|e| crate::error::in_file(folder, e))?.path();
-        let hidden = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(['.', '_']));
-        if path.is_file() && !hidden {
-            paths.push(path);
-        }
-    }
-    if paths.is_empty() {
-        return exec_err!("there is no file in folder `{}`", folder.display());
-    }
-    paths.sort();
-    Ok(paths)
 }
 
 /// The schema both files have; a column may be null if it may be in one of them.
@@ -503,93 +393,4 @@ fn same_columns(
         .map(|(a, b)| Field::new(a.name(), a.data_type().clone(), a.is_nullable() || b.is_nullable()))
         .collect();
     Ok(Arc::new(Schema::new(fields)))
-}
-
-/// Rows of a unit: `length` from `offset` on.
-#[derive(Debug)]
-struct Part {
-    unit: Unit,
-    offset: usize,
-    length: usize,
-    /// What is true of those rows that belong to the shard, over the columns of the file; all rows do, if nothing is said.
-    required: Vec<Arc<dyn PhysicalExpr>>,
-}
-
-/// The readers of a shard, one after the other.
-struct Files {
-    files: Arc<Known>,
-    /// Whether the files have been looked at.
-    begun: bool,
-    parts: VecDeque<Part>,
-    reader: Option<Box<dyn Reader>>,
-    schema: SchemaRef,
-    projection: Option<Vec<usize>>,
-    batch_rows: usize,
-    /// Which rows are wanted; files that are not Parquet know of no such thing.
-    predicate: Predicate,
-}
-
-impl Files {
-    fn open_next(&mut self) -> Result<Option<Box<dyn Reader>>> {
-        let Some(Part { unit, offset, length, required }) = self.parts.pop_front() else {
-            return Ok(None);
-        };
-        let projection = self.projection.as_deref();
-        Ok(Some(match unit {
-            Unit::Parquet { file, row_group } => {
-                let mut spans = vec![Span { group: row_group, offset, length }];
-                // What follows in the same file is read by the same reader: batches may cross row groups.
-                while let Some(part) = self.parts.front() {
-                    let Unit::Parquet { file: next, row_group } = &part.unit else { break };
-                    if !Arc::ptr_eq(next, &file) || !required.is_empty() || !part.required.is_empty() {
-                        break;
-                    }
-                    spans.push(Span { group: *row_group, offset: part.offset, length: part.length });
-                    self.parts.pop_front();
-                }
-                match self.predicate.is_empty() && required.is_empty() {
-                    true => parquet::read(&file, &spans, projection, self.batch_rows)?,
-                    false => {
-                        let rows = Filtered::new(&file, spans, projection, self.batch_rows, &self.predicate)?;
-                        Box::new(rows.with_required(required))
-                    }
-                }
-            }
-            Unit::Csv { file } => csv::read(&file, projection, self.batch_rows)?,
-            Unit::Json { file } => json::read(&file, projection, self.batch_rows)?,
-            Unit::Ipc { file, batch } => ipc::read(&file, batch, projection)?,
-            Unit::IpcStream { location } => ipc::read_stream(&location, projection)?,
-        }))
-    }
-}
-
-impl Files {
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        loop {
-            if self.reader.is_none() {
-                self.reader = self.open_next()?;
-            }
-            let Some(reader) = &mut self.reader else {
-                return Ok(None);
-            };
-            match reader.next()? {
-                Some(batch) => return Ok(Some(super::conform(batch, &self.schema)?)),
-                None => self.reader = None,
-            }
-        }
-    }
-}
-
-impl Reader for Files {
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        if !self.begun {
-            self.files.check()?;
-            self.begun = true;
-        }
-        let next = self.next_batch();
-        if !matches!(next, Ok(Some(_))) {
-            self.files.check()?;
-        }
-        next
-    }
 }

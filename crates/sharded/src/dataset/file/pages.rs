@@ -1,11 +1,14 @@
 //! The pages of a Parquet file of this machine, unpacked into [`Block`]s.
 //!
-//! Only Snappy is unpacked here, which nearly all files are packed with: the library sets memory to zero for each page and
-//! then writes it. Pages that are packed otherwise are left to it.
+//! Only Snappy is unpacked here, which nearly all files are packed with: the library sets memory to zero for each page
+//! and then writes it. Pages that are packed otherwise are left to it. All of them are held against their headers
+//! first ([`Checked`]).
 
+use super::checked::Checked;
 use super::chunks::Chunks;
 use super::fetching::Bytes;
 use super::memory::Block;
+use super::unpacking::MOST_SNAPPY;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ParquetRecordBatchReader, RowGroups, RowSelection, RowSelector,
@@ -18,9 +21,6 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 use snap::raw::{Decoder, decompress_len};
 use std::sync::Arc;
-
-/// No byte of what Snappy packs becomes more than about 22.
-const MOST_FROM_A_BYTE: usize = 32;
 
 /// Some row groups of a file and which of their columns are read.
 pub(super) struct Pages<'a> {
@@ -93,18 +93,19 @@ impl<I: Iterator<Item = Result<Box<dyn PageReader>>> + Send> PageIterator for Co
 /// The pages of a column in a row group.
 fn pages(input: &Arc<Chunks>, group: &RowGroupMetaData, column: usize) -> Result<Box<dyn PageReader>> {
     let (chunk, rows) = (group.column(column), group.num_rows() as usize);
+    let input = Arc::new(Checked::new(Arc::clone(input), chunk.compression()));
     if chunk.compression() != Compression::SNAPPY {
-        return Ok(Box::new(SerializedPageReader::new(Arc::clone(input), chunk, rows, None)?));
+        return Ok(Box::new(SerializedPageReader::new(input, chunk, rows, None)?));
     }
     // Pages of a column that is said not to be packed come as they are.
     let as_they_are = chunk.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
-    let packed = SerializedPageReader::new(Arc::clone(input), &as_they_are, rows, None)?;
+    let packed = SerializedPageReader::new(input, &as_they_are, rows, None)?;
     Ok(Box::new(Unpacked { packed, decoder: Decoder::new() }))
 }
 
 /// Pages that Snappy has packed.
 struct Unpacked {
-    packed: SerializedPageReader<Chunks>,
+    packed: SerializedPageReader<Checked>,
     decoder: Decoder,
 }
 
@@ -118,7 +119,7 @@ impl Unpacked {
             return Ok(Bytes::copy_from_slice(plain));
         }
         let length = decompress_len(packed).map_err(failed)?;
-        if length > packed.len().saturating_mul(MOST_FROM_A_BYTE) {
+        if length > packed.len().saturating_mul(MOST_SNAPPY) {
             let of = packed.len();
             return Err(ParquetError::General(format!(
                 "a page of {of} bytes cannot be unpacked to {length}"

@@ -3,9 +3,10 @@
 use super::chunks::Chunks;
 use super::fetching::Fetching;
 use super::filtered::Span;
+use super::footer;
 use super::location::{Input, Location, Object};
 use super::pages::{Pages, rows};
-use super::waiting::{driver, wait_for};
+use super::waiting::driver;
 use super::{Opened, Unit};
 use crate::dataset::Reader;
 use crate::error::in_place;
@@ -14,7 +15,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, Statistics, exec_err};
 use futures::StreamExt;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -50,6 +51,9 @@ const KEPT: usize = 1000;
 type Version = (u64, SystemTime);
 
 const MAGIC: &[u8; 4] = b"PAR1";
+
+/// How much of the end of a file is read at first: most footers are smaller.
+const FOOTER: u64 = 64 << 10;
 
 pub(super) fn open(location: &Location) -> Result<Opened> {
     let file = match location {
@@ -96,47 +100,64 @@ fn version(path: &Path) -> Option<Version> {
 
 fn of_file(location: &Location) -> Result<ArrowReaderMetadata> {
     let mut input = location.open()?;
-    check_ends(location, &mut input)?;
-    let Input::File(file) = input else { return exec_err!("`{location}` is not a file of this machine") };
-    ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|e| in_place(location, e))
+    let length = check_ends(location, &mut input)?;
+    metadata(location, length, |start| {
+        let mut bytes = vec![0; (length - start) as usize];
+        input.seek(SeekFrom::Start(start)).and_then(|_| input.read_exact(&mut bytes))?;
+        Ok(bytes)
+    })
 }
 
 fn of_object(location: &Location, object: &Arc<Object>) -> Result<ArrowReaderMetadata> {
     if object.size == 0 {
         return exec_err!("`{location}` is empty; a Parquet file has a footer at least");
     }
-    let mut reader = Fetching(Arc::clone(object));
-    let loaded =
-        wait_for(
-            async move { ArrowReaderMetadata::load_async(&mut reader, ArrowReaderOptions::new()).await },
-        )?;
-    loaded.map_err(|e| in_place(location, e))
+    metadata(location, object.size, |start| location.fetch(start..object.size))
 }
 
-/// A Parquet file begins and ends with its magic number; one that only begins with it was cut short.
-fn check_ends(location: &Location, file: &mut Input) -> Result<()> {
+/// What the footer of a file of this length says; `end` gives all from a place on.
+fn metadata(
+    location: &Location,
+    length: u64,
+    mut end: impl FnMut(u64) -> Result<Vec<u8>>,
+) -> Result<ArrowReaderMetadata> {
+    let bytes = end(length.saturating_sub(FOOTER))?;
+    let Some((before, tail)) = bytes.split_last_chunk() else { return cut_short(location, length) };
+    if !tail.ends_with(b"PAR1") && !tail.ends_with(b"PARE") {
+        return cut_short(location, length);
+    }
+    let size = footer::length(*tail, length).map_err(|e| in_place(location, e))?;
+    let read = |footer: &[u8]| footer::read(footer, length).map_err(|e| in_place(location, e));
+    match before.len().checked_sub(size as usize) {
+        Some(start) => read(&before[start..]),
+        None => {
+            let bytes = end(length - footer::TAIL - size)?;
+            read(&bytes[..size as usize])
+        }
+    }
+}
+
+/// A Parquet file begins and ends with its magic number; one that only begins with it was cut short. Its length.
+fn check_ends(location: &Location, file: &mut Input) -> Result<u64> {
     let length = file.seek(SeekFrom::End(0)).map_err(|e| in_place(location, e))?;
     if length == 0 {
         return exec_err!("`{location}` is empty; a Parquet file has a footer at least");
     }
     let mut head = [0; 4];
-    let mut tail = [0; 4];
     if length >= 4 {
         file.rewind().and_then(|()| file.read_exact(&mut head)).map_err(|e| in_place(location, e))?;
-        file.seek(SeekFrom::End(-4))
-            .and_then(|_| file.read_exact(&mut tail))
-            .map_err(|e| in_place(location, e))?;
     }
-    file.rewind().map_err(|e| in_place(location, e))?;
-    if &head != MAGIC {
-        return exec_err!("`{location}` is not a Parquet file");
+    match &head == MAGIC || &head == b"PARE" {
+        true if length < 12 => cut_short(location, length),
+        true => Ok(length),
+        false => exec_err!("`{location}` is not a Parquet file"),
     }
-    if length < 12 || &tail != MAGIC {
-        return exec_err!(
-            "truncated parquet: `{location}` ends after {length} bytes without its footer; write or copy it again"
-        );
-    }
-    Ok(())
+}
+
+fn cut_short<T>(location: &Location, length: u64) -> Result<T> {
+    exec_err!(
+        "truncated parquet: `{location}` ends after {length} bytes without its footer; write or copy it again"
+    )
 }
 
 /// Reads all rows of these spans, each of which but the first begins where its row group does.
@@ -159,13 +180,32 @@ pub(super) fn read(
             let input = Chunks::new(input, &file.metadata, &groups).map_err(|e| in_place(&location, e))?;
             let pages = Pages { metadata: &file.metadata, groups: &groups, columns: mask, batch_rows };
             let batches = pages.read(input, rows(offset, limit)).map_err(|e| in_place(&location, e))?;
-            Ok(Box::new(Batches { location, batches, order }))
+            Ok(Box::new(Batches { location, batches: all_of(limit, batches), order }))
         }
         None => {
             let batches = fetched(file, groups, (offset, limit), mask, batch_rows)?;
-            Ok(Box::new(Batches { location, batches, order }))
+            Ok(Box::new(Batches { location, batches: all_of(limit, batches), order }))
         }
     }
+}
+
+/// Batches that end with an error if they have fewer rows than their file says.
+fn all_of(
+    mut rows: usize,
+    mut batches: impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send,
+) -> impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send {
+    std::iter::from_fn(move || match batches.next() {
+        Some(Ok(batch)) => {
+            rows = rows.saturating_sub(batch.num_rows());
+            Some(Ok(batch))
+        }
+        None if rows > 0 => {
+            let error = format!("it is damaged: it has {rows} rows fewer than its footer says");
+            rows = 0;
+            Some(Err(ArrowError::ParquetError(error)))
+        }
+        last => last,
+    })
 }
 
 /// The batches of a file in an object store, fetched a little ahead of whoever reads them.

@@ -55,7 +55,7 @@ impl<V: Value> Ends<V> {
 
     fn value(&self, row: usize) -> Option<V::Ordered> {
         let valid = self.nulls.as_ref().is_none_or(|n| n.is_valid(row));
-        valid.then(|| V::get(&self.column, row).ordered())
+        valid.then(|| V::get(&self.column, row).exact())
     }
 
     fn counts(&self, row: usize) -> bool {

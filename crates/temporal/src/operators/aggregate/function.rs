@@ -1,6 +1,7 @@
 //! The aggregates by name: their types, and the accumulator that fits how rows leave the stream.
 
 use super::accumulator::Accumulator;
+use super::carried::Carried;
 use super::ends::{End, Ends};
 use super::extremes::{Bag, Best, Pick, Queue};
 use super::sums::{AsAverage, AsSum, Count, FloatSum, Sum, Wide, WideUnsigned};
@@ -31,9 +32,9 @@ pub trait UserAggregate: Send + Sync + fmt::Debug {
 pub enum AggregateFunction {
     /// How many rows; with an argument, how many where it is not null.
     Count,
-    /// The sum of a number. int64, uint64, float64 or decimal; integers wrap.
+    /// The sum of a number. int64, uint64, float64 or decimal; one that is too large for its type is an error.
     Sum,
-    /// The mean of a number. float64 or decimal.
+    /// The mean of a number. float64.
     Average,
     /// The smallest value.
     Min,
@@ -79,8 +80,7 @@ impl AggregateFunction {
                 other => plan_err!("sum takes numbers, not {other}; cast the argument"),
             },
             (AggregateFunction::Average, Some(of)) => match of {
-                Decimal128(precision, scale) => Ok(Decimal128((precision + 4).min(38), (scale + 4).min(38))),
-                of if of.is_integer() || of.is_floating() => Ok(Float64),
+                of if of.is_integer() || of.is_floating() || matches!(of, Decimal128(..)) => Ok(Float64),
                 other => plan_err!("avg takes numbers, not {other}; cast the argument"),
             },
             (_, Some(of)) => Ok(of.clone()),
@@ -122,10 +122,10 @@ impl AggregateFunction {
 
 fn sum(of: &DataType) -> Result<Box<dyn Accumulator>> {
     Ok(match Form::of(of) {
-        Form::Int => Box::new(Sum::<i64, AsSum>::new()),
-        Form::Uint => Box::new(Sum::<u64, AsSum>::new()),
+        Form::Int => Box::new(Sum::<Carried<i64>, AsSum>::new()),
+        Form::Uint => Box::new(Sum::<Carried<u64>, AsSum>::new()),
         Form::Float => Box::new(Sum::<FloatSum, AsSum>::new()),
-        Form::Decimal => Box::new(Sum::<i128, AsSum>::new()),
+        Form::Decimal => Box::new(Sum::<Carried<i128>, AsSum>::new()),
         Form::Bytes => return plan_err!("sum takes numbers, not {of}"),
     })
 }
@@ -135,9 +135,19 @@ fn average(of: &DataType) -> Result<Box<dyn Accumulator>> {
         Form::Int => Box::new(Sum::<Wide, AsAverage>::new()),
         Form::Uint => Box::new(Sum::<WideUnsigned, AsAverage>::new()),
         Form::Float => Box::new(Sum::<FloatSum, AsAverage>::new()),
-        Form::Decimal => Box::new(Sum::<i128, AsAverage>::new()),
+        Form::Decimal => Box::new(Sum::<Carried<i128>, AsAverage>::of_units(units(of))),
         Form::Bytes => return plan_err!("avg takes numbers, not {of}"),
     })
+}
+
+/// How many of the smallest decimals of a type are 1.
+fn units(of: &DataType) -> f64 {
+    match of {
+        DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => {
+            10_f64.powi((*scale).into())
+        }
+        _ => 1.0,
+    }
 }
 
 /// One accumulator for each form of value.

@@ -1,14 +1,14 @@
 //! Count, sum and average: states from which rows can be taken out again by subtraction.
 
 use super::accumulator::{Accumulator, Rows, same};
+use super::carried::{Carried, TOO_LARGE};
 use super::formulas::{AddBlock, Block};
 use crate::formula::Numbers;
 use crate::operator::{decode, encode};
 use crate::time::Time;
 use crate::values::{Column, Value};
-use arrow::array::{Array, BooleanArray, PrimitiveArray};
-use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
-use arrow::datatypes::{Decimal128Type, Int64Type, UInt64Type};
+use arrow::array::{Array, BooleanArray};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use datafusion::common::Result;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::any::Any;
@@ -129,6 +129,11 @@ pub(super) trait Total:
     fn merge(&mut self, other: Self);
     fn unmerge(&mut self, other: Self);
 
+    /// Whether it is a number of its type.
+    fn fits(&self) -> bool {
+        true
+    }
+
     /// Adds those of the rows whose bit is set in `taken`, which begins at the first of them; none: all.
     fn add_run(
         &mut self,
@@ -141,54 +146,6 @@ pub(super) trait Total:
                 self.add(&Self::Value::get(column, row));
             }
         }
-    }
-}
-
-macro_rules! wrapping_total {
-    ($total:ty, $value:ty, $arrow:ty, $add_block:expr) => {
-        impl Total for $total {
-            type Value = $value;
-            const ADD_BLOCK: Option<fn(&mut Self, Numbers<i64>, &Block)> = $add_block;
-            #[inline(always)]
-            fn add(&mut self, value: &$value) {
-                *self = self.wrapping_add(*value as $total);
-            }
-            fn remove(&mut self, value: &$value) {
-                *self = self.wrapping_sub(*value as $total);
-            }
-            fn merge(&mut self, other: Self) {
-                *self = self.wrapping_add(other);
-            }
-            fn unmerge(&mut self, other: Self) {
-                *self = self.wrapping_sub(other);
-            }
-            fn add_run(
-                &mut self,
-                column: &ScalarBuffer<$value>,
-                rows: Range<usize>,
-                taken: Option<&NullBuffer>,
-            ) {
-                let values = column.slice(rows.start, rows.len());
-                let values = PrimitiveArray::<$arrow>::new(values, taken.cloned());
-                self.merge(arrow::compute::sum(&values).unwrap_or_default());
-            }
-        }
-    };
-}
-
-wrapping_total!(i64, i64, Int64Type, Some(|total, numbers, block| total.merge(sum_of(numbers, block))));
-wrapping_total!(u64, u64, UInt64Type, None);
-wrapping_total!(i128, i128, Decimal128Type, None);
-
-/// The sum of the numbers that count.
-fn sum_of(numbers: Numbers<i64>, block: &Block) -> i64 {
-    let sum = |sum: i64, number| sum.wrapping_add(number);
-    match (numbers, block.taken) {
-        (Numbers::Column(numbers), None) => numbers.iter().fold(0, |total, n| sum(total, *n)),
-        (Numbers::Column(numbers), Some(taken)) => {
-            numbers.iter().zip(taken).fold(0, |total, (n, taken)| sum(total, n & taken))
-        }
-        (Numbers::Same(number), _) => number.wrapping_mul(block.count as i64),
     }
 }
 
@@ -225,7 +182,7 @@ wide_total!(Wide, i64, Some(|total, numbers, block| total.0 += wide_sum_of(numbe
 wide_total!(WideUnsigned, u64, None);
 
 /// The sum of the numbers that count, which cannot overflow: upper and lower halves are added up apart.
-fn wide_sum_of(numbers: Numbers<i64>, block: &Block) -> i128 {
+pub(super) fn wide_sum_of(numbers: Numbers<i64>, block: &Block) -> i128 {
     const HALF: u32 = i64::BITS / 2;
     let halves = |(high, low): (i64, i64), number: i64| {
         (high + (number >> HALF), low + (number & i64::from(u32::MAX)))
@@ -240,37 +197,64 @@ fn wide_sum_of(numbers: Numbers<i64>, block: &Block) -> i128 {
     (i128::from(high) << HALF) + i128::from(low)
 }
 
-/// A sum of floats in twice the precision, so that taking values out again leaves no residue that shows, and with the
-/// values that are not finite counted apart, so that an infinity can leave again.
+/// Where a sum of floats is cut: what it is in units of this is counted apart, so that the rest cannot overflow.
+const UNIT: f64 = f64::from_bits((1023 + 1022) << 52);
+
+/// A sum of floats in twice the precision, so that taking values out again leaves no residue that shows; with the
+/// values that are not finite counted apart, so that an infinity can leave again; and with the whole [`UNIT`]s in it
+/// counted apart, so that it cannot become infinite on the way.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct FloatSum {
+    /// Less than a unit.
     high: f64,
     low: f64,
+    units: i32,
     nan: i32,
     positive: i32,
     negative: i32,
 }
 
 impl FloatSum {
+    /// Adds what is less than a unit.
     #[inline(always)]
     fn plus(&mut self, value: f64) {
         let sum = self.high + value;
         let shadow = sum - self.high;
         self.low += (self.high - (sum - shadow)) + (value - shadow);
         self.high = sum;
+        if sum.abs() >= UNIT {
+            self.carry();
+        }
+    }
+
+    #[cold]
+    fn carry(&mut self) {
+        let unit = UNIT.copysign(self.high);
+        self.high -= unit;
+        self.units += if unit > 0.0 { 1 } else { -1 };
     }
 
     #[inline(always)]
     fn count(&mut self, value: f64, by: i32) {
-        if value.is_finite() {
-            return self.plus(if by > 0 { value } else { -value });
+        match value.abs() < UNIT {
+            true => self.plus(if by > 0 { value } else { -value }),
+            false => self.count_large(value, by),
         }
+    }
+
+    #[cold]
+    fn count_large(&mut self, value: f64, by: i32) {
         if value.is_nan() {
             self.nan += by;
-        } else if value > 0.0 {
+        } else if value == f64::INFINITY {
             self.positive += by;
-        } else {
+        } else if value == f64::NEG_INFINITY {
             self.negative += by;
+        } else {
+            // At most four units, so both numbers are exact.
+            let units = (value / UNIT).trunc();
+            self.units += by * units as i32;
+            self.plus(f64::from(by) * (value - units * UNIT));
         }
     }
 
@@ -279,7 +263,9 @@ impl FloatSum {
             (true, _, _) | (_, true, true) => f64::NAN,
             (_, true, _) => f64::INFINITY,
             (_, _, true) => f64::NEG_INFINITY,
-            _ => self.high + self.low,
+            _ if self.units == 0 => self.high + self.low,
+            // Made smaller it cannot become infinite before it is whole.
+            _ => (f64::from(self.units) + (self.high / UNIT + self.low / UNIT)) * UNIT,
         }
     }
 }
@@ -296,6 +282,7 @@ impl Total for FloatSum {
     fn merge(&mut self, other: Self) {
         self.plus(other.high);
         self.low += other.low;
+        self.units += other.units;
         self.nan += other.nan;
         self.positive += other.positive;
         self.negative += other.negative;
@@ -303,6 +290,7 @@ impl Total for FloatSum {
     fn unmerge(&mut self, other: Self) {
         self.plus(-other.high);
         self.low -= other.low;
+        self.units -= other.units;
         self.nan -= other.nan;
         self.positive -= other.positive;
         self.negative -= other.negative;
@@ -312,7 +300,11 @@ impl Total for FloatSum {
 /// What a sum and a count give.
 pub(super) trait Finish<T: Total>: Debug + Send + 'static {
     type Value: Value;
-    fn finish(total: T, count: i64) -> Self::Value;
+    fn finish(total: T, count: i64, units: f64) -> Self::Value;
+    /// Whether there is one.
+    fn fits(total: T) -> bool {
+        total.fits()
+    }
 }
 
 /// The sum; null if nothing was counted.
@@ -327,24 +319,33 @@ macro_rules! finish {
         $(impl Finish<$total> for $as {
             type Value = $value;
             #[inline(always)]
-            fn finish(total: $total, count: i64) -> $value {
-                let finish: fn($total, i64) -> $value = $finish;
-                finish(total, count)
+            fn finish(total: $total, count: i64, units: f64) -> $value {
+                let finish: fn($total, i64, f64) -> $value = $finish;
+                finish(total, count, units)
             }
         })*
     };
 }
 
 finish! {
-    AsSum: i64 => i64, |sum, _| sum;
-    AsSum: u64 => u64, |sum, _| sum;
-    AsSum: i128 => i128, |sum, _| sum;
-    AsSum: FloatSum => f64, |sum, _| sum.value();
-    AsAverage: Wide => f64, |sum, count| sum.0 as f64 / count as f64;
-    AsAverage: WideUnsigned => f64, |sum, count| sum.0 as f64 / count as f64;
-    AsAverage: FloatSum => f64, |sum, count| sum.value() / count as f64;
-    // A decimal with four more digits after the point than its argument: DataFusion's rule.
-    AsAverage: i128 => i128, |sum, count| sum * 10_000 / count as i128;
+    AsSum: Carried<i64> => i64, |sum, _, _| sum.low;
+    AsSum: Carried<u64> => u64, |sum, _, _| sum.low;
+    AsSum: Carried<i128> => i128, |sum, _, _| sum.low;
+    AsSum: FloatSum => f64, |sum, _, _| sum.value();
+    AsAverage: Wide => f64, |sum, count, _| sum.0 as f64 / count as f64;
+    AsAverage: WideUnsigned => f64, |sum, count, _| sum.0 as f64 / count as f64;
+    AsAverage: FloatSum => f64, |sum, count, _| sum.value() / count as f64;
+}
+
+/// An average is not larger than what it is of, whatever the sum is.
+impl Finish<Carried<i128>> for AsAverage {
+    type Value = f64;
+    fn finish(total: Carried<i128>, count: i64, units: f64) -> f64 {
+        total.value() / (count as f64 * units)
+    }
+    fn fits(_: Carried<i128>) -> bool {
+        true
+    }
 }
 
 /// A sum, or what follows from it and the count. Both lie together: a state is one access to memory.
@@ -354,13 +355,21 @@ pub(super) struct Sum<T: Total, F: Finish<T>> {
     states: Vec<(T, i64)>,
     column: <T::Value as Value>::Column,
     take: Option<BooleanBuffer>,
+    /// How many units of what is added up make 1: decimals are added up as whole numbers, without their point.
+    units: f64,
     finish: std::marker::PhantomData<F>,
 }
 
 impl<T: Total, F: Finish<T>> Sum<T, F> {
     /// A column without states.
     pub fn new() -> Self {
-        Sum { states: Vec::new(), column: Default::default(), take: None, finish: std::marker::PhantomData }
+        Sum::of_units(1.0)
+    }
+
+    /// The same over decimals, which are added up as whole numbers: so many units make 1.
+    pub fn of_units(units: f64) -> Self {
+        let finish = std::marker::PhantomData;
+        Sum { states: Vec::new(), column: Default::default(), take: None, units, finish }
     }
 
     #[inline(always)]
@@ -430,10 +439,14 @@ impl<T: Total, F: Finish<T>> Accumulator for Sum<T, F> {
     }
     fn result(&self, states: &[u32], out: &mut Column) {
         let state = |&s: &u32| self.states[s as usize];
-        if states.iter().map(state).all(|(_, count)| count > 0) {
-            return out.extend(states.iter().map(state).map(|(total, count)| F::finish(total, count)));
+        if !states.iter().map(state).all(|(total, _)| F::fits(total)) {
+            return out.refuse(TOO_LARGE);
         }
-        let finish = |(total, count)| (count > 0).then(|| F::finish(total, count));
+        if states.iter().map(state).all(|(_, count)| count > 0) {
+            let finish = |(total, count)| F::finish(total, count, self.units);
+            return out.extend(states.iter().map(state).map(finish));
+        }
+        let finish = |(total, count)| (count > 0).then(|| F::finish(total, count, self.units));
         out.extend_optional(states.iter().map(state).map(finish));
     }
     fn as_any(&self) -> &dyn Any {

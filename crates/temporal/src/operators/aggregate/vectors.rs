@@ -1,10 +1,12 @@
 //! Aggregates that are sums of whole numbers: what a row adds to its group is a vector of words, and the same vector is
 //! what leaves with it. Counts, sums and averages of integers are of this kind.
 //!
-//! Invariant: words wrap, so that what was added and subtracted again leaves nothing, in whatever order.
+//! Invariant: words wrap, so that what was added and subtracted again leaves nothing, in whatever order. What is
+//! handed out has not: a sum of numbers of 64 bits is kept in two words, and refused where it needs them.
 
 use super::accumulator::Rows;
-use super::calls::Plan;
+use super::calls::{Argument, Plan};
+use super::carried::TOO_LARGE;
 use super::emit::Results;
 use super::function::AggregateFunction;
 use super::sums::counted;
@@ -31,6 +33,12 @@ impl<const W: usize> Change<W> {
     pub fn negated(&self) -> Change<W> {
         Change { rows: -self.rows, words: self.words.map(i64::wrapping_neg) }
     }
+
+    /// The sum whose halves these words are.
+    #[inline(always)]
+    fn sum(&self, high: usize, low: usize) -> i128 {
+        (i128::from(self.words[high]) << 32) + i128::from(self.words[low])
+    }
 }
 
 /// Where the words of one aggregate are. `present`: the word that counts its values; none: all rows have one.
@@ -38,17 +46,19 @@ impl<const W: usize> Change<W> {
 enum Place {
     Rows,
     Present(usize),
+    /// Of numbers of 32 bits at most, of which no sum can be too large.
     Sum {
         sum: usize,
         present: Option<usize>,
         unsigned: bool,
     },
     /// The upper and the lower half of the values are summed up apart: neither sum can be too large.
-    Average {
+    Halves {
         high: usize,
         low: usize,
         present: Option<usize>,
         unsigned: bool,
+        average: bool,
     },
 }
 
@@ -59,6 +69,11 @@ pub(super) struct Vectors {
     /// How many words there are.
     pub words: usize,
     loaded: Vec<Loaded>,
+}
+
+/// Whether a sum of fewer than 2^32 of them is one of 64 bits.
+fn is_narrow(argument: &Argument) -> bool {
+    argument.data_type.primitive_width().is_none_or(|bytes| bytes <= 4)
 }
 
 /// What an aggregate sees of a batch.
@@ -84,11 +99,13 @@ impl Vectors {
             places.push(match (&call.function, of) {
                 (AggregateFunction::Count, _) if partial => Place::Present(next()),
                 (AggregateFunction::Count, _) => Place::Rows,
-                (AggregateFunction::Sum, Some(Form::Int | Form::Uint)) => {
+                (AggregateFunction::Sum, Some(Form::Int | Form::Uint)) if argument.is_some_and(is_narrow) => {
                     Place::Sum { sum: next(), present: partial.then(&mut next), unsigned }
                 }
-                (AggregateFunction::Average, Some(Form::Int | Form::Uint)) => {
-                    Place::Average { high: next(), low: next(), present: partial.then(&mut next), unsigned }
+                (AggregateFunction::Sum | AggregateFunction::Average, Some(Form::Int | Form::Uint)) => {
+                    let average = matches!(call.function, AggregateFunction::Average);
+                    let (high, low, present) = (next(), next(), partial.then(&mut next));
+                    Place::Halves { high, low, present, unsigned, average }
                 }
                 _ => return None,
             });
@@ -138,7 +155,7 @@ impl Vectors {
                 Place::Sum { sum, present: Some(present), .. } => {
                     to.put([sum, present], values.map(|&value| [value as i64, 1]));
                 }
-                Place::Average { high, low, present, unsigned } => {
+                Place::Halves { high, low, present, unsigned, .. } => {
                     let upper = |value: u64| if unsigned { (value >> 32) as i64 } else { value as i64 >> 32 };
                     let lower = |value: u64| (value & u32::MAX as u64) as i64;
                     to.put([high, low], values.map(|&value| [upper(value), lower(value)]));
@@ -238,11 +255,35 @@ impl<const W: usize> Totals<'_, W> {
             Place::Sum { sum, present, unsigned: true } => {
                 self.where_present(present, column, |state| state.words[sum] as u64);
             }
-            Place::Average { high, low, present, .. } => self.where_present(present, column, |state| {
-                let total = ((state.words[high] as i128) << 32) + state.words[low] as i128;
-                total as f64 / present.map_or(state.rows, |present| state.words[present]) as f64
-            }),
+            Place::Halves { high, low, present, average: true, .. } => {
+                self.where_present(present, column, |state| {
+                    let count = present.map_or(state.rows, |present| state.words[present]);
+                    state.sum(high, low) as f64 / count as f64
+                });
+            }
+            Place::Halves { high, low, present, unsigned: false, .. } => {
+                self.where_it_fits::<i64>(high, low, present, column);
+            }
+            Place::Halves { high, low, present, unsigned: true, .. } => {
+                self.where_it_fits::<u64>(high, low, present, column);
+            }
         }
+    }
+
+    /// Appends sums; refuses what is too large for its type.
+    fn where_it_fits<V: Value + TryFrom<i128> + Default>(
+        &self,
+        high: usize,
+        low: usize,
+        present: Option<usize>,
+        column: &mut Column,
+    ) {
+        let sum = |state: &Change<W>| V::try_from(state.sum(high, low));
+        if self.states.iter().any(|state| sum(state).is_err()) {
+            return column.refuse(TOO_LARGE);
+        }
+        // All of them have just been looked at.
+        self.where_present(present, column, |state| sum(state).unwrap_or_default());
     }
 
     /// Appends what `result` says; null where no value was counted.

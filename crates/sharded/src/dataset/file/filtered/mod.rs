@@ -1,8 +1,8 @@
 //! Parquet rows of which only those are wanted that satisfy a predicate, row group by row group.
 //!
 //! A row group is left out if its statistics say that none of its rows is wanted. Of another, the columns of the
-//! predicate are read first, as the file has them ([`stored`]); of the other columns only the rows that passed, if those
-//! are few, so most pages are not even unpacked. A hint that hardly any row fails is not asked again.
+//! predicate are read first, as the file has them ([`stored`]); of the other columns only the rows that passed, if
+//! those are few, so most pages are not even unpacked. A hint that hardly any row fails is not asked again.
 //!
 //! Invariant: what comes out depends on the file and on the predicate alone.
 
@@ -183,6 +183,11 @@ impl Filtered {
             self.passed += sieve.rows();
             let (passed, rows) = sieve.finish(&places, &schema)?;
             looked.push(Looked { passed, rows });
+        }
+        let found: usize = looked.iter().map(|batch| batch.passed.len()).sum();
+        if found < span.length {
+            let (location, fewer) = (&self.file.location, span.length - found);
+            return exec_err!("`{location}`: it is damaged: it has {fewer} rows fewer than its footer says");
         }
         Ok(looked)
     }

@@ -1,0 +1,103 @@
+//! References that are never null: a join that follows one finds exactly one row, so it drops none behind a stop.
+
+use super::access::Candidate;
+use super::block::{Relation, Rows, of_relation};
+use super::equalities::Member;
+use super::predicates::{Predicate, Says};
+use super::search::{Search, State};
+use super::{DeadEnd, Reference};
+use crate::plan::Access;
+use crate::schema::{ForeignKey, Table};
+use std::sync::Arc;
+
+impl Search<'_> {
+    /// Whether a row is found for every key, and only one.
+    pub(super) fn finds_exactly_one(
+        &self,
+        state: &State,
+        relation: &Relation,
+        table: &Table,
+        way: &Candidate,
+    ) -> bool {
+        if relation.outer.is_some() {
+            return way.schema == Some(1) || relation.is_single();
+        }
+        way.access == Access::Record
+            && self.references(state, relation, table).any(|(alias, referring, key)| {
+                key.columns.iter().all(|at| {
+                    let column = &referring.columns[*at];
+                    let member = Member::Column(of_relation(alias, &column.name));
+                    !column.nullable || self.is_not_null(state, &member)
+                })
+            })
+    }
+
+    /// References to a relation that the query follows, from what is there.
+    fn references<'s>(
+        &'s self,
+        state: &'s State,
+        relation: &'s Relation,
+        table: &'s Table,
+    ) -> impl Iterator<Item = (&'s str, &'s Arc<Table>, &'s ForeignKey)> {
+        let there = |from: &&Relation| state.joined.contains(&from.alias) && from.outer.is_none();
+        self.block.relations.iter().filter(there).flat_map(move |from| {
+            let referring = match &from.rows {
+                Rows::Stored(referring) => Some(referring),
+                Rows::Derived(_) => None,
+            };
+            let member = |alias: &str, table: &Table, at: usize| {
+                Member::Column(of_relation(alias, &table.columns[at].name))
+            };
+            let followed = move |referring: &'s Arc<Table>| {
+                referring.references().filter(move |key| {
+                    let same = |(at, key): (&usize, usize)| {
+                        let (here, there) =
+                            (member(&from.alias, referring, *at), member(&relation.alias, table, key));
+                        self.facts.same(&here, &there)
+                    };
+                    key.table == table.name && key.columns.iter().zip(table.key_columns()).all(same)
+                })
+            };
+            let keys =
+                referring.into_iter().flat_map(move |table| followed(table).map(move |key| (table, key)));
+            keys.map(|(referring, key)| (from.alias.as_str(), referring, key))
+        })
+    }
+
+    /// Whether rows in which this is null are gone: it equals something, or is between two values, and a key or a
+    /// filter has made that true.
+    fn is_not_null(&self, state: &State, member: &Member) -> bool {
+        let says = |predicate: &Predicate| match (&predicate.says, member) {
+            (Says::Between(column, interval), Member::Column(known)) => column == known && !interval.open,
+            (Says::In(column, _), Member::Column(known)) => column == known,
+            _ => false,
+        };
+        let done = self.predicates.iter().enumerate().filter(|(place, _)| state.done.contains(place));
+        state.known.equals(member).next().is_some() || done.map(|(_, predicate)| predicate).any(says)
+    }
+
+    /// A dead end behind a stop: the row that a reference points at is wanted, and the reference can be null.
+    pub(super) fn nullable_reference(
+        &self,
+        state: &State,
+        relation: &Relation,
+        table: &Table,
+    ) -> Option<DeadEnd> {
+        let (alias, referring, key) = self.references(state, relation, table).next()?;
+        let column = *key.columns.iter().find(|at| referring.columns[**at].nullable)?;
+        let known =
+            |at: &usize| self.facts.constant(&of_relation(alias, &referring.columns[*at].name)).is_some();
+        let reference = Reference { alias: alias.to_string(), table: referring.clone(), column };
+        Some(DeadEnd {
+            alias: alias.to_string(),
+            table: referring.clone(),
+            joined: vec![],
+            equal: (0..referring.columns.len()).filter(known).collect(),
+            also: vec![],
+            residual: vec![],
+            stop: self.want.stop,
+            orderable: true,
+            nullable: Some(reference),
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! The first rows over all keys of a fetch that reads entries and then records: entries are put in order first, and
+//! only those that are in the result are followed to their records.
+//!
+//! Invariant: of each key so many entries are there as are wanted, and one more for each that was passed over. So
+//! whatever number of rows is still wanted, the entries that come next are there, from whichever key they are.
+
+use super::fetch::{Asked, Hit, next_key};
+use crate::error::{Error, Result};
+use crate::schema::read_entry;
+use crate::store::{Found, Read};
+
+/// A fetch that merges, and waits for answers.
+#[derive(Debug)]
+pub(super) struct Merging {
+    /// From the last entry to the first.
+    reverse: bool,
+    /// How many rows are wanted.
+    most: usize,
+    keys: Vec<Key>,
+    /// The keys whose entries are asked for now.
+    asked: Vec<usize>,
+    /// Entries that are not followed yet.
+    left: Vec<Entry>,
+    /// Those whose records are asked for now.
+    followed: Vec<Entry>,
+    hits: Vec<Hit>,
+}
+
+/// A key, and how far its entries were read.
+#[derive(Debug)]
+struct Key {
+    asked: Asked,
+    /// The range behind what was read; `None` if there is nothing.
+    rest: Option<Read>,
+}
+
+/// An entry.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub key: Vec<u8>,
+    pub version: u64,
+    record: Vec<u8>,
+    /// The place of its key.
+    of: usize,
+}
+
+impl Entry {
+    /// What it was asked by, and where it stands behind that.
+    fn split(&self, keys: &[Key]) -> (&[u8], &[u8]) {
+        self.key.split_at(keys[self.of].asked.prefix)
+    }
+}
+
+impl Merging {
+    pub fn new(asked: &[Asked], reverse: bool, most: usize) -> Merging {
+        Merging {
+            reverse,
+            most,
+            keys: asked.iter().map(|asked| Key { asked: *asked, rest: None }).collect(),
+            asked: (0..asked.len()).collect(),
+            left: vec![],
+            followed: vec![],
+            hits: vec![],
+        }
+    }
+
+    /// Takes answers, and says what is asked next; `None` if there is nothing, then these are the rows.
+    pub fn give(
+        &mut self,
+        answers: Vec<(Read, Found)>,
+        belongs: impl Fn(&[u8], u64, &[u8]) -> Result<bool>,
+        reads: &mut Vec<Read>,
+    ) -> Result<Option<Vec<Hit>>> {
+        match self.followed.is_empty() {
+            true => self.entries(answers)?,
+            false => self.records(answers, belongs, reads)?,
+        }
+        if reads.is_empty() {
+            self.follow(reads);
+        }
+        Ok(reads.is_empty().then(|| std::mem::take(&mut self.hits)))
+    }
+
+    /// Puts entries to those that are left.
+    fn entries(&mut self, answers: Vec<(Read, Found)>) -> Result<()> {
+        for (of, (request, found)) in std::mem::take(&mut self.asked).into_iter().zip(answers) {
+            let (Read::Range { from, to, limit, reverse }, Found::Entries(found)) = (request, found) else {
+                return Err(Error::Internal(
+                    "a range was asked for, and something else answered".to_string(),
+                ));
+            };
+            let mut last = None;
+            for (key, value) in found.iter() {
+                let (version, record) = read_entry(value)?;
+                self.left.push(Entry { key: key.to_vec(), version, record: record.to_vec(), of });
+                last = Some(key.to_vec());
+            }
+            let full = last.filter(|_| found.len() == limit);
+            self.keys[of].rest = full.map(|last| {
+                let (from, to) = if reverse { (from, last) } else { (next_key(last), to) };
+                Read::Range { from, to, limit: 0, reverse }
+            });
+        }
+        Ok(())
+    }
+
+    /// Keeps the records that belong to their entries; of keys with others, as many more entries are asked for.
+    fn records(
+        &mut self,
+        answers: Vec<(Read, Found)>,
+        belongs: impl Fn(&[u8], u64, &[u8]) -> Result<bool>,
+        reads: &mut Vec<Read>,
+    ) -> Result<()> {
+        let mut passed = vec![0; self.keys.len()];
+        for (entry, (_, found)) in std::mem::take(&mut self.followed).into_iter().zip(answers) {
+            match found {
+                Found::Value(Some(record)) if belongs(&entry.key, entry.version, &record)? => {
+                    let Asked { row, prefix } = self.keys[entry.of].asked;
+                    self.hits.push(Hit { row, prefix, key: entry.key, record });
+                }
+                _ => passed[entry.of] += 1,
+            }
+        }
+        for (of, passed) in passed.into_iter().enumerate().filter(|(_, passed)| *passed > 0) {
+            if let Some(Read::Range { from, to, reverse, .. }) = self.keys[of].rest.take() {
+                reads.push(Read::Range { from, to, limit: passed, reverse });
+                self.asked.push(of);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the records of the first entries, as many as are wanted.
+    fn follow(&mut self, reads: &mut Vec<Read>) {
+        let wanted = self.most.saturating_sub(self.hits.len()).min(self.left.len());
+        if wanted == 0 {
+            return;
+        }
+        let (keys, reverse) = (&self.keys, self.reverse);
+        // As a merge orders them: by where they stand in the index behind their keys, then by these.
+        self.left.sort_unstable_by(|one, other| {
+            let ((one_prefix, one), (other_prefix, other)) = (one.split(keys), other.split(keys));
+            let by_position = if reverse { other.cmp(one) } else { one.cmp(other) };
+            by_position.then_with(|| one_prefix.cmp(other_prefix))
+        });
+        self.followed = self.left.drain(..wanted).collect();
+        reads.extend(self.followed.iter().map(|entry| Read::Get(entry.record.clone())));
+    }
+}

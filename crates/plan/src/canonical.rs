@@ -1,0 +1,105 @@
+//! Floats in the one form in which SQL compares them: 0.0 for both zeros, and one NaN, which is larger than all
+//! numbers.
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, lit,
+};
+use std::sync::{Arc, LazyLock};
+
+const NAME: &str = "canonical";
+
+static FUNCTION: LazyLock<ScalarUDF> = LazyLock::new(|| function(false));
+static NOT_NULL: LazyLock<ScalarUDF> = LazyLock::new(|| function(true));
+
+fn function(not_null: bool) -> ScalarUDF {
+    ScalarUDF::from(Canonical { not_null, signature: Signature::any(1, Volatility::Immutable) })
+}
+
+/// The values of an expression of floats in that form.
+pub fn canonical(expr: Expr) -> Expr {
+    in_canonical_form(expr, &FUNCTION)
+}
+
+/// The same of an expression that gives no null. An executable cast or `case` may not know this of itself, and the
+/// planner refuses a key whose executable form may be null where the plan says that it is not.
+pub fn canonical_not_null(expr: Expr) -> Expr {
+    in_canonical_form(expr, &NOT_NULL)
+}
+
+fn in_canonical_form(expr: Expr, function: &ScalarUDF) -> Expr {
+    match expr {
+        Expr::Literal(ScalarValue::Float64(Some(number)), _) => lit(of_eight_bytes(number)),
+        Expr::Literal(ScalarValue::Float32(Some(number)), _) => lit(of_four_bytes(number)),
+        Expr::ScalarFunction(call) if call.name() == NAME => Expr::ScalarFunction(call),
+        other => function.call(vec![other]),
+    }
+}
+
+fn of_eight_bytes(number: f64) -> f64 {
+    if number.is_nan() { f64::NAN } else { number + 0.0 }
+}
+
+fn of_four_bytes(number: f32) -> f32 {
+    if number.is_nan() { f32::NAN } else { number + 0.0 }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Canonical {
+    not_null: bool,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Canonical {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [kind] => Ok(kind.clone()),
+            _ => internal_err!("{NAME} is of one value"),
+        }
+    }
+
+    /// It has a null where its argument has, unless it is known that there is none.
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        match args.arg_fields {
+            [of] => {
+                let nullable = of.is_nullable() && !self.not_null;
+                Ok(Arc::new(Field::new(NAME, of.data_type().clone(), nullable)))
+            }
+            _ => internal_err!("{NAME} is of one value"),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.as_slice() {
+            [ColumnarValue::Scalar(value)] => {
+                let value = ScalarValue::try_from_array(&in_form(&value.to_array()?), 0)?;
+                Ok(ColumnarValue::Scalar(value))
+            }
+            [ColumnarValue::Array(values)] => Ok(ColumnarValue::Array(in_form(values))),
+            _ => internal_err!("{NAME} is of one value"),
+        }
+    }
+}
+
+fn in_form(values: &ArrayRef) -> ArrayRef {
+    match values.data_type() {
+        DataType::Float64 => {
+            Arc::new(values.as_primitive::<Float64Type>().unary::<_, Float64Type>(of_eight_bytes))
+        }
+        DataType::Float32 => {
+            Arc::new(values.as_primitive::<Float32Type>().unary::<_, Float32Type>(of_four_bytes))
+        }
+        _ => Arc::clone(values),
+    }
+}

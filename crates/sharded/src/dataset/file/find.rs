@@ -1,0 +1,79 @@
+//! The files that are meant by paths, patterns, folders and URLs.
+
+use super::location::{Location, behind, is_url};
+use crate::error::in_file;
+use datafusion::common::{Result, exec_err, plan_err};
+use std::path::{Path, PathBuf};
+
+/// The files behind these names, in order.
+pub(super) fn find(names: &[String]) -> Result<Vec<Location>> {
+    let mut found = Vec::new();
+    for name in names {
+        let name = name.strip_prefix("file://").unwrap_or(name);
+        let path = Path::new(name);
+        let mut here = |paths: Vec<PathBuf>| found.extend(paths.into_iter().map(Location::Path));
+        if is_url(name) {
+            found.extend(behind(name)?);
+        } else if path.is_dir() {
+            here(files_in(path)?);
+        } else if path.exists() {
+            check_file(path)?;
+            here(vec![path.to_path_buf()]);
+        } else if name.contains(['*', '?', '[']) {
+            here(matching(name)?);
+        } else {
+            return exec_err!("`{name}` does not exist");
+        }
+    }
+    Ok(found)
+}
+
+/// A file is read more than once, and its length is known: a pipe would be waited for, for ever.
+fn check_file(path: &Path) -> Result<()> {
+    let metadata = path.metadata().map_err(|e| in_file(path, e))?;
+    match metadata.is_file() {
+        true => Ok(()),
+        false => plan_err!(
+            "`{}` is a pipe or a device, and these are not read as files; write what it gives to a file, or give it to \
+             the command as its standard input, a table in '-'",
+            path.display()
+        ),
+    }
+}
+
+fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
+    let found = match glob::glob(pattern) {
+        Ok(found) => found,
+        Err(error) => return plan_err!("`{pattern}` is not a pattern: {error}"),
+    };
+    let mut paths = Vec::new();
+    for path in found {
+        match path {
+            Ok(path) if path.is_file() => paths.push(path),
+            Ok(_) => {}
+            Err(error) => return exec_err!("`{}`: {}", error.path().display(), error.error()),
+        }
+    }
+    if paths.is_empty() {
+        return exec_err!("no file matches `{pattern}`");
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).map_err(|e| in_file(folder, e))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|e| in_file(folder, e))?.path();
+        let hidden = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(['.', '_']));
+        if path.is_file() && !hidden {
+            paths.push(path);
+        }
+    }
+    if paths.is_empty() {
+        return exec_err!("there is no file in folder `{}`", folder.display());
+    }
+    paths.sort();
+    Ok(paths)
+}

@@ -1,0 +1,192 @@
+//! The messages of an Arrow IPC file or stream: a description, and the bytes that it describes.
+//!
+//! Whatever a description says of lengths and places is compared with the bytes that are there before memory is taken
+//! for it, and before Arrow's decoder, which trusts it, gets to see it.
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::buffer::{Buffer, MutableBuffer};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::ipc::reader::{RecordBatchDecoder, read_dictionary};
+use datafusion::arrow::ipc::{self, CompressionType, Message, MessageHeader};
+use datafusion::arrow::record_batch::RecordBatch;
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read};
+
+/// Stands before the length of a description.
+const CONTINUATION: [u8; 4] = [0xff; 4];
+
+/// What stands for an unpacked length where nothing is packed.
+const NOT_PACKED: i64 = -1;
+
+type Result<T, E = ArrowError> = std::result::Result<T, E>;
+
+/// A damaged file, and how it shows.
+pub(super) fn damaged(how: impl Into<String>) -> ArrowError {
+    ArrowError::IpcError(format!("it is damaged: {}", how.into()))
+}
+
+/// A message as it was read.
+pub(super) struct Parts {
+    description: Vec<u8>,
+    body: Buffer,
+}
+
+impl Parts {
+    /// The next message of a stream of which so many bytes are left.
+    pub fn next(input: &mut impl Read, left: &mut u64) -> Result<Option<Parts>> {
+        let Some(length) = length_of_description(input, left)? else { return Ok(None) };
+        let mut description = vec![0; taken(left, length, "a description")?];
+        input.read_exact(&mut description)?;
+        let length = message(&description)?.bodyLength();
+        let mut body = MutableBuffer::from_len_zeroed(taken(left, length, "a batch")?);
+        input.read_exact(&mut body)?;
+        Ok(Some(Parts { description, body: body.into() }))
+    }
+
+    /// The message that a block of a file holds, whose description takes so many bytes.
+    pub fn of_block(block: &Buffer, description: usize) -> Result<Parts> {
+        let Some((head, _)) = block.split_at_checked(description) else {
+            return Err(damaged("a description is longer than its block"));
+        };
+        let rest = match head.split_first_chunk::<4>() {
+            Some((&CONTINUATION, rest)) => rest.get(4..),
+            Some((_, rest)) => Some(rest),
+            None => None,
+        };
+        let Some(rest) = rest else { return Err(damaged("a block has no description")) };
+        Ok(Parts { description: rest.to_vec(), body: block.slice(description) })
+    }
+
+    /// What is said of the bytes.
+    pub fn message(&self) -> Result<Message<'_>> {
+        message(&self.description)
+    }
+
+    /// Takes the values of a dictionary over, if it is one; whether it is.
+    pub fn add_to(&self, dictionaries: &mut HashMap<i64, ArrayRef>, schema: &SchemaRef) -> Result<bool> {
+        let message = self.message()?;
+        let Some(dictionary) = message.header_as_dictionary_batch() else { return Ok(false) };
+        let Some(values) = dictionary.data() else { return Err(damaged("a dictionary has no values")) };
+        check(&values, &self.body)?;
+        read_dictionary(&self.body, dictionary, schema, dictionaries, &message.version())?;
+        Ok(true)
+    }
+
+    /// The rows, if it has rows.
+    pub fn rows(
+        &self,
+        dictionaries: &HashMap<i64, ArrayRef>,
+        schema: &SchemaRef,
+        projection: Option<&[usize]>,
+    ) -> Result<Option<RecordBatch>> {
+        let message = self.message()?;
+        let Some(batch) = message.header_as_record_batch() else {
+            return match message.header_type() {
+                MessageHeader::NONE => Ok(None),
+                other => Err(damaged(format!("there is a {other:?} where rows are expected"))),
+            };
+        };
+        check(&batch, &self.body)?;
+        let version = message.version();
+        RecordBatchDecoder::try_new(&self.body, batch, schema.clone(), dictionaries, &version)?
+            .with_projection(projection)
+            .read_record_batch()
+            .map(Some)
+    }
+}
+
+fn message(description: &[u8]) -> Result<Message<'_>> {
+    ipc::root_as_message(description).map_err(|error| damaged(format!("a description is none: {error}")))
+}
+
+/// None at the end of a stream, with a mark or without.
+fn length_of_description(input: &mut impl Read, left: &mut u64) -> Result<Option<i64>> {
+    let mut length = [0; 4];
+    if *left == 0 {
+        return Ok(None);
+    }
+    for _ in 0..2 {
+        taken(left, 4, "a length")?;
+        match input.read_exact(&mut length) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+            read => read?,
+        }
+        if length != CONTINUATION {
+            break;
+        }
+    }
+    let length = i32::from_le_bytes(length);
+    Ok((length != 0).then_some(i64::from(length)))
+}
+
+/// So many of the bytes that are left.
+fn taken(left: &mut u64, length: i64, what: &str) -> Result<usize> {
+    match u64::try_from(length).ok().and_then(|length| left.checked_sub(length)) {
+        Some(rest) => {
+            let length = *left - rest;
+            *left = rest;
+            usize::try_from(length).map_err(|_| damaged(format!("{what} of {length} bytes")))
+        }
+        None => Err(damaged(format!("{what} has {length} bytes, where {left} are left of the file"))),
+    }
+}
+
+/// Whether all that a batch says of its columns can be true.
+fn check(batch: &ipc::RecordBatch<'_>, body: &[u8]) -> Result<()> {
+    if batch.length() < 0 {
+        return Err(damaged(format!("a batch has {} rows", batch.length())));
+    }
+    for node in batch.nodes().into_iter().flatten() {
+        if node.length() < 0 || !(0..=node.length()).contains(&node.null_count()) {
+            return Err(damaged(format!("{} of {} values are null", node.null_count(), node.length())));
+        }
+    }
+    let rows = batch.nodes().and_then(|nodes| nodes.iter().next().map(|node| node.length()));
+    if rows.is_some_and(|rows| rows != batch.length()) {
+        return Err(damaged("the columns of a batch have other numbers of rows than the batch"));
+    }
+    let buffers = batch.buffers().map_or(0, |buffers| buffers.len());
+    if batch.variadicBufferCounts().is_some_and(|counts| counts.iter().any(|n| n < 0 || n > buffers as i64)) {
+        return Err(damaged("a column has more buffers than there are"));
+    }
+    let packing = batch.compression().map(|compression| compression.codec());
+    for buffer in batch.buffers().into_iter().flatten() {
+        let Some(bytes) = part(body, buffer.offset(), buffer.length()) else {
+            let (offset, length) = (buffer.offset(), buffer.length());
+            return Err(damaged(format!(
+                "a buffer of {length} bytes at {offset} is not in its batch of {} bytes",
+                body.len()
+            )));
+        };
+        if let (Some(packing), false) = (packing, bytes.is_empty()) {
+            check_unpacked(bytes, packing)?;
+        }
+    }
+    Ok(())
+}
+
+fn part(bytes: &[u8], offset: i64, length: i64) -> Option<&[u8]> {
+    let (offset, length) = (usize::try_from(offset).ok()?, usize::try_from(length).ok()?);
+    bytes.get(offset..offset.checked_add(length)?)
+}
+
+/// Whether a packed buffer can become as long as it says.
+fn check_unpacked(bytes: &[u8], packing: CompressionType) -> Result<()> {
+    let Some((length, packed)) = bytes.split_first_chunk::<8>() else {
+        return Err(damaged("a packed buffer does not say how long it is"));
+    };
+    let length = i64::from_le_bytes(*length);
+    if length == NOT_PACKED {
+        return Ok(());
+    }
+    let most = match packing {
+        CompressionType::LZ4_FRAME => super::unpacking::MOST_LZ4,
+        _ => super::unpacking::MOST_ZSTD,
+    };
+    let possible = packed.len().saturating_mul(most);
+    match usize::try_from(length) {
+        Ok(length) if length <= possible && super::unpacking::is_there_memory(length) => Ok(()),
+        _ => Err(damaged(format!("{} bytes cannot be unpacked to {length}", packed.len()))),
+    }
+}

@@ -1,0 +1,45 @@
+//! Numbers at equal distances, made as they are asked for.
+
+use super::{Dataset, Reader, Shard, project};
+use datafusion::arrow::array::{ArrayRef, Int64Array};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::Result;
+use std::ops::Range;
+use std::sync::Arc;
+use whimbrel_plan::Series;
+
+impl Dataset for Series {
+    fn rows(&self) -> Option<u64> {
+        Some(self.count())
+    }
+
+    fn open(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Shard> {
+        let schema = project(&whimbrel_plan::Source::info(self).schema, projection)?;
+        let left = self.places(shard);
+        Ok(Shard::Reader(Box::new(Numbers { series: self.clone(), schema, left, batch_rows })))
+    }
+}
+
+struct Numbers {
+    series: Series,
+    schema: SchemaRef,
+    left: Range<u64>,
+    batch_rows: usize,
+}
+
+impl Reader for Numbers {
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let end = self.left.end.min(self.left.start.saturating_add(self.batch_rows.max(1) as u64));
+        let places = std::mem::replace(&mut self.left.start, end)..end;
+        if places.is_empty() {
+            return Ok(None);
+        }
+        let rows = (places.end - places.start) as usize;
+        let numbers: ArrayRef =
+            Arc::new(Int64Array::from_iter_values(places.map(|at| self.series.number(at))));
+        let columns = vec![numbers; self.schema.fields().len()];
+        let rows = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(Some(RecordBatch::try_new_with_options(self.schema.clone(), columns, &rows)?))
+    }
+}

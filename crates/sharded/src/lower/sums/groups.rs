@@ -1,0 +1,185 @@
+//! The sums of many groups.
+//!
+//! Invariant: a group's sum is its number in `low`, and so often as `carries` says the size of the type; few groups ever go
+//! beyond it, so that only these are there.
+
+use super::total::plus;
+use super::{check_digits, too_large};
+use datafusion::arrow::array::{
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowNumericType, AsArray, BooleanArray, BooleanBufferBuilder,
+    PrimitiveArray,
+};
+use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
+use datafusion::arrow::compute::nullif;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{HashMap, Result};
+use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
+use std::sync::Arc;
+
+/// See the module.
+pub(super) struct Groups<T: ArrowNumericType> {
+    low: Vec<T::Native>,
+    carries: HashMap<usize, i64>,
+    /// Which groups have a value; none: all.
+    seen: Option<BooleanBufferBuilder>,
+    kind: DataType,
+}
+
+impl<T: ArrowNumericType> Groups<T> {
+    pub fn new(kind: &DataType) -> Groups<T> {
+        Groups { low: Vec::new(), carries: HashMap::new(), seen: None, kind: kind.clone() }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, group: usize, value: T::Native) {
+        let (sum, carry) = plus(self.low[group], value);
+        self.low[group] = sum;
+        if carry != 0 {
+            *self.carries.entry(group).or_default() += carry;
+        }
+    }
+
+    /// Adds the values that are neither null nor filtered away.
+    fn add_some(
+        &mut self,
+        values: &PrimitiveArray<T>,
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        known: usize,
+    ) {
+        let passing = filter.map(|filter| NullBuffer::new(passing(filter)));
+        let taken = NullBuffer::union(values.nulls(), passing.as_ref());
+        let mut seen = self.seen.take().unwrap_or_else(|| {
+            let mut seen = BooleanBufferBuilder::new(self.low.len());
+            seen.append_n(known, true);
+            seen
+        });
+        seen.append_n(self.low.len() - seen.len(), false);
+        for (row, (&group, &value)) in groups.iter().zip(values.values()).enumerate() {
+            if taken.as_ref().is_none_or(|taken| taken.is_valid(row)) {
+                seen.set_bit(group, true);
+                self.add(group, value);
+            }
+        }
+        self.seen = Some(seen);
+    }
+
+    /// Which of the groups that leave have a value.
+    fn leave(&mut self, count: usize) -> Option<NullBuffer> {
+        let mut seen = self.seen.take()?;
+        let all = seen.finish();
+        let rest = all.slice(count, all.len() - count);
+        let mut kept = BooleanBufferBuilder::new(rest.len());
+        kept.append_buffer(&rest);
+        self.seen = (!rest.is_empty()).then_some(kept);
+        Some(NullBuffer::new(all.slice(0, count)))
+    }
+}
+
+/// For which rows a filter is true.
+fn passing(filter: &BooleanArray) -> BooleanBuffer {
+    match filter.nulls() {
+        Some(nulls) => filter.values() & nulls.inner(),
+        None => filter.values().clone(),
+    }
+}
+
+impl<T: ArrowNumericType> GroupsAccumulator for Groups<T> {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        count: usize,
+    ) -> Result<()> {
+        let values = values[0].as_primitive::<T>();
+        let known = self.low.len();
+        self.low.resize(count.max(known), T::Native::ZERO);
+        if self.seen.is_none() && filter.is_none() && values.null_count() == 0 {
+            groups.iter().zip(values.values()).for_each(|(&group, &value)| self.add(group, value));
+        } else {
+            self.add_some(values, groups, filter, known);
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let sums = emit_to.take_needed(&mut self.low);
+        if self.carries.iter().any(|(group, carry)| *group < sums.len() && *carry != 0) {
+            too_large(&self.kind)?;
+        }
+        let rest = std::mem::take(&mut self.carries).into_iter();
+        self.carries =
+            rest.filter_map(|(group, carry)| Some((group.checked_sub(sums.len())?, carry))).collect();
+        let nulls = self.leave(sums.len());
+        let sums = PrimitiveArray::<T>::new(sums.into(), nulls).with_data_type(self.kind.clone());
+        let sums: ArrayRef = Arc::new(sums);
+        check_digits(&sums)?;
+        Ok(sums)
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.evaluate(emit_to)?])
+    }
+
+    fn merge_batch(&mut self, values: &[ArrayRef], groups: &[usize], count: usize) -> Result<()> {
+        self.update_batch(values, groups, None, count)
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        let values = values[0].as_primitive::<T>().clone().with_data_type(self.kind.clone());
+        let values: ArrayRef = Arc::new(values);
+        Ok(vec![match filter {
+            None => values,
+            Some(filter) => {
+                let left_out = BooleanArray::new(!&passing(filter), None);
+                nullif(&values, &left_out)?
+            }
+        }])
+    }
+
+    fn size(&self) -> usize {
+        let seen = self.seen.as_ref().map_or(0, |seen| seen.capacity() / 8);
+        self.low.capacity() * size_of::<T::Native>()
+            + seen
+            + self.carries.capacity() * size_of::<(usize, i64)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::array::Int64Array;
+    use datafusion::arrow::datatypes::Int64Type;
+
+    fn summed(rows: &[(usize, Option<i64>)], filter: Option<Vec<bool>>) -> Groups<Int64Type> {
+        let mut groups = Groups::<Int64Type>::new(&DataType::Int64);
+        let values: ArrayRef = Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>());
+        let numbers: Vec<usize> = rows.iter().map(|row| row.0).collect();
+        let count = numbers.iter().max().unwrap() + 1;
+        groups.update_batch(&[values], &numbers, filter.map(BooleanArray::from).as_ref(), count).unwrap();
+        groups
+    }
+
+    #[test]
+    fn a_sum_that_comes_back_fits() {
+        let mut groups = summed(&[(0, Some(i64::MAX)), (1, Some(1)), (0, Some(2)), (0, Some(-5))], None);
+        assert_eq!(groups.evaluate(EmitTo::All).unwrap().as_ref(), &Int64Array::from(vec![i64::MAX - 3, 1]));
+    }
+
+    #[test]
+    fn only_groups_that_leave_have_to_fit() {
+        let mut groups = summed(&[(0, Some(1)), (1, Some(i64::MIN)), (1, Some(-1)), (2, None)], None);
+        assert_eq!(groups.evaluate(EmitTo::First(1)).unwrap().as_ref(), &Int64Array::from(vec![1]));
+        let error = groups.evaluate(EmitTo::All).unwrap_err().to_string();
+        assert!(error.contains("too large for int64"), "{error}");
+    }
+
+    #[test]
+    fn groups_without_a_value_are_null() {
+        let rows = [(0, Some(1)), (1, None), (2, Some(3)), (2, Some(4))];
+        let mut groups = summed(&rows, Some(vec![false, true, true, true]));
+        let sums = groups.evaluate(EmitTo::All).unwrap();
+        assert_eq!(sums.as_ref(), &Int64Array::from(vec![None, None, Some(7)]));
+    }
+}

@@ -1,0 +1,96 @@
+//! Little memory: what does not fit goes to files, and the answers are the same.
+
+use crate::data::*;
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Field};
+use std::sync::Arc;
+use whimbrel_plan::{Agg, AggFunction, JoinKind, Stream, column};
+use whimbrel_sharded::Options;
+
+const ROWS: i64 = 60_000;
+
+/// Little memory: less than a tenth of what is kept.
+fn limited(options: Options) -> Options {
+    Options { memory_limit: Some(400 << 10), batch_rows: 4_000, ..options }
+}
+
+/// Rows with keys of which some are null and one is common, numbers, and texts that differ.
+fn rows_of(seed: u64, name: &str, rows: i64) -> RecordBatch {
+    let mut random = Random(seed);
+    let keys: Int64Array = (0..rows)
+        .map(|row| match random.below(10) {
+            0 => None,
+            1 if row % 8 == 0 => Some(7),
+            _ => Some(random.below(rows as u64)),
+        })
+        .collect();
+    let texts_of = (0..rows).map(|row| format!("{name}, row number {row}, a text that is not short"));
+    let key = (Field::new("k", DataType::Int64, true), Arc::new(keys) as ArrayRef);
+    table(vec![key, ints(name, 0..rows), texts(&format!("{name}_text"), texts_of)])
+}
+
+fn is_the_same(query: &Stream) {
+    let expected = rows(query, &Options { batch_rows: 4_000, ..library() });
+    assert!(!expected.is_empty());
+    for options in [library(), local()] {
+        assert_eq!(rows(query, &limited(options)), expected);
+    }
+}
+
+#[test]
+fn rows_are_sorted() {
+    let table = relation(&rows_of(1, "v", ROWS), 1, 1);
+    for by in [
+        vec![column("v").sort(false, false)],
+        vec![column("k").sort(true, true), column("v").sort(true, true)],
+    ] {
+        let query = table.sort(by).unwrap();
+        let expected = rows_in_order(&query, &Options { batch_rows: 4_000, ..library() });
+        for options in [library(), local()] {
+            assert_eq!(rows_in_order(&query, &limited(options)), expected);
+        }
+    }
+}
+
+#[test]
+fn many_of_the_first_rows_are_sorted() {
+    let table = relation(&rows_of(11, "v", ROWS), 1, 1);
+    let query =
+        table.sort(vec![column("v_text").sort(false, false)]).unwrap().limit(10, Some(50_000)).unwrap();
+    let expected = rows_in_order(&query, &Options { batch_rows: 4_000, ..library() });
+    assert_eq!(expected.len(), 50_000);
+    for options in [library(), local()] {
+        assert_eq!(rows_in_order(&query, &limited(options)), expected);
+    }
+}
+
+#[test]
+fn rows_are_grouped() {
+    let table = relation(&rows_of(2, "v", ROWS), 1, 1);
+    let sum = || Agg::of(AggFunction::Sum, column("v"));
+    for key in ["k", "v_text"] {
+        let groups = table.rekey(vec![column(key)]).unwrap();
+        is_the_same(&groups.aggregate(vec![("sum".into(), sum()), ("n".into(), Agg::count())]).unwrap());
+    }
+}
+
+#[test]
+fn tables_are_joined() {
+    let (left, right) = (rows_of(3, "v", ROWS), rows_of(4, "w", ROWS / 2));
+    let (left, right) = (relation(&left, 1, 1), relation(&right, 1, 1));
+    for kind in [JoinKind::Inner, JoinKind::Left, JoinKind::Full, JoinKind::Semi, JoinKind::Anti] {
+        let on = || vec![(column("k"), column("k"))];
+        is_the_same(&left.join(&right, on(), kind, "_right").unwrap());
+        is_the_same(&right.join(&left, on(), kind, "_right").unwrap());
+    }
+}
+
+#[test]
+fn joins_feed_joins_and_sorts() {
+    let tables = [rows_of(5, "a", ROWS / 3), rows_of(6, "b", ROWS / 3), rows_of(7, "c", ROWS / 3)];
+    let [a, b, c] = tables.map(|table| relation(&table, 1, 1));
+    let on = |left: &str, right: &str| vec![(column(left), column(right))];
+    let both = a.join(&b, on("a", "b"), JoinKind::Inner, "_b").unwrap();
+    let all = both.join(&c, on("a", "c"), JoinKind::Left, "_c").unwrap();
+    is_the_same(&all.sort(vec![column("a").sort(true, true)]).unwrap());
+}

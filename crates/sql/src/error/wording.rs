@@ -1,0 +1,217 @@
+//! What DataFusion says, in the words of people: types by the names that they have in SQL, values as they are written, and no
+//! names of its rules and variants.
+
+use crate::session;
+use whimbrel_plan::names::nearest;
+
+/// A message of DataFusion's as people say it.
+pub(super) fn plain(text: &str) -> String {
+    let known = unknown_function(text).or_else(|| not_grouped(text));
+    let known = known.or_else(|| arguments(text)).or_else(|| unknown_syntax(text));
+    known.unwrap_or_else(|| in_sql(text))
+}
+
+/// `there is no function "cout"; did you mean "count"?`
+fn unknown_function(text: &str) -> Option<String> {
+    let name = text.strip_prefix("Invalid function '")?.split('\'').next()?;
+    let known = session::functions();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let near: Vec<String> = nearest(name, &known).into_iter().map(|near| format!("{near:?}")).collect();
+    Some(match near.is_empty() {
+        true => format!("there is no function {name:?}; show functions lists those that there are"),
+        false => format!("there is no function {name:?}; did you mean {}?", near.join(" or ")),
+    })
+}
+
+/// A column beside aggregates that the rows are not grouped by.
+fn not_grouped(text: &str) -> Option<String> {
+    let (clause, rest) = text.split_once(" must be in GROUP BY or an aggregate function: ")?;
+    let clause = clause.strip_prefix("Column in ")?.to_lowercase();
+    let column = rest.split_once("column \"")?.1.split_once("\" must appear")?.0;
+    Some(format!(
+        "{clause}: {} is not the same for all rows of a group; add it to group by, or take one of its values, \
+         any_value({column})",
+        in_sql(column)
+    ))
+}
+
+/// What a function takes and what it got, if a text says that they do not fit.
+fn arguments(text: &str) -> Option<String> {
+    let (before, after) = text.split_once("' failed to match any signature")?;
+    let function = before.rsplit_once("Function '")?.1;
+    let takes = after.split("' requires ").skip(1).filter_map(|t| t.split(',').next());
+    let mut known: Vec<&str> = Vec::new();
+    takes.map(in_words).for_each(|kind| {
+        if !known.contains(&kind) {
+            known.push(kind)
+        }
+    });
+    let takes = known;
+    let got = after.split("(DataType: ").nth(1).and_then(|t| t.split(").").next());
+    Some(match (takes.as_slice(), got) {
+        ([], _) | (_, None) => format!("{function} does not take these arguments"),
+        (takes, Some(got)) => {
+            format!("{function} takes {}, and not {}; cast the argument", takes.join(" or "), in_words(got))
+        }
+    })
+}
+
+/// A type of DataFusion's, or what it calls types alike, as people say it.
+fn in_words(kind: &str) -> &str {
+    match kind {
+        "Utf8" | "LargeUtf8" | "Utf8View" | "String" => "a text",
+        "Boolean" => "a condition",
+        "Decimal" | "Float16" | "Float32" | "Float64" | "Integer" | "Numeric" => "a number",
+        "Int8" | "Int16" | "Int32" | "Int64" | "UInt8" | "UInt16" | "UInt32" | "UInt64" => "a number",
+        "Date" | "Date32" | "Date64" => "a date",
+        "Timestamp" => "a timestamp",
+        "Interval" | "Duration" => "an interval",
+        other => other,
+    }
+}
+
+/// What a text says before it shows the parser's tree.
+fn unknown_syntax(text: &str) -> Option<String> {
+    let tree = text.contains("Span(Location(").then(|| text.find([' ', '(']))??;
+    let shown = text.find(" { ").into_iter().chain(text.find('(')).min().unwrap_or(tree);
+    let said = text[..shown].trim_end_matches(|c: char| c.is_alphanumeric()).trim_end_matches([' ', ':']);
+    let node = text[..shown].rsplit(' ').next().unwrap_or_default();
+    let said = match said.starts_with("Unsupported ast node") {
+        true => "this part of a query is not there",
+        false => said,
+    };
+    Some(format!("{said}: {}", node.to_lowercase()))
+}
+
+/// The engine's names of types, and the names that they have in SQL.
+const TYPES: &[(&str, &str)] = &[
+    ("Boolean", "boolean"),
+    ("Int8", "tinyint"),
+    ("Int16", "smallint"),
+    ("Int32", "int"),
+    ("Int64", "bigint"),
+    ("UInt8", "utinyint"),
+    ("UInt16", "usmallint"),
+    ("UInt32", "uinteger"),
+    ("UInt64", "ubigint"),
+    ("Float16", "float"),
+    ("Float32", "float"),
+    ("Float64", "double"),
+    ("Utf8", "varchar"),
+    ("LargeUtf8", "varchar"),
+    ("Utf8View", "varchar"),
+    ("Binary", "blob"),
+    ("LargeBinary", "blob"),
+    ("BinaryView", "blob"),
+    ("Date32", "date"),
+    ("Date64", "date"),
+    ("Time32", "time"),
+    ("Time64", "time"),
+    ("Timestamp", "timestamp"),
+    ("Duration", "interval"),
+    ("Interval", "interval"),
+    ("List", "list"),
+    ("LargeList", "list"),
+    ("FixedSizeList", "list"),
+    ("Struct", "struct"),
+    ("Decimal32", "decimal"),
+    ("Decimal64", "decimal"),
+    ("Decimal128", "decimal"),
+    ("Decimal256", "decimal"),
+];
+
+/// Types whose values are shown as `Int64(1)`, and mean `1`.
+const OF_VALUES: &[&str] = &[
+    "Boolean",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "UInt8",
+    "UInt16",
+    "UInt32",
+    "UInt64",
+    "Float32",
+    "Float64",
+    "Utf8",
+    "LargeUtf8",
+    "Utf8View",
+];
+
+/// The text with the names of types, and with values, as they are written in SQL. What is in quotes stays.
+fn in_sql(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '"' | '\'' | '`' => rest[1..].find(c).map_or(rest.len(), |end| end + 2),
+            c if c.is_alphanumeric() || c == '_' => {
+                rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())
+            }
+            c => c.len_utf8(),
+        };
+        let (word, after) = rest.split_at(length);
+        rest = after;
+        let Some((_, known)) = TYPES.iter().find(|(engine, _)| *engine == word) else {
+            out.push_str(word);
+            continue;
+        };
+        let within = after.strip_prefix('(').and_then(|inside| Some((inside, closing(inside)?)));
+        match within {
+            Some((inside, end)) if OF_VALUES.contains(&word) => {
+                out.push_str(&value(&inside[..end]));
+                rest = &inside[end + 1..];
+            }
+            // The unit of time says nothing that SQL has a word for.
+            Some((inside, end)) if matches!(*known, "timestamp" | "interval" | "time") => {
+                out.push_str(known);
+                rest = &inside[end + 1..];
+            }
+            _ => out.push_str(known),
+        }
+    }
+    out
+}
+
+/// Where the bracket closes that was opened before.
+fn closing(text: &str) -> Option<usize> {
+    let (mut depth, mut quoted) = (1, false);
+    text.char_indices().find_map(|(at, c)| {
+        match c {
+            '"' => quoted = !quoted,
+            '(' if !quoted => depth += 1,
+            ')' if !quoted => depth -= 1,
+            _ => {}
+        }
+        (depth == 0).then_some(at)
+    })
+}
+
+/// A value as SQL has it.
+fn value(shown: &str) -> String {
+    match shown.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        Some(text) => format!("'{text}'"),
+        None => shown.to_lowercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_and_values_are_those_of_sql() {
+        let said = [
+            (
+                "Cannot cast string 'Int8' to value of Int32 type",
+                "Cannot cast string 'Int8' to value of int type",
+            ),
+            ("count(Int64(1)) > Utf8(\"a)\")", "count(1) > 'a)'"),
+            ("Timestamp(ns) and List(Float64), \"Utf8\"", "timestamp and list(double), \"Utf8\""),
+            ("Boolean(NULL) and Decimal128(10, 2)", "null and decimal(10, 2)"),
+        ];
+        for (engine, people) in said {
+            assert_eq!(in_sql(engine), people);
+        }
+    }
+}

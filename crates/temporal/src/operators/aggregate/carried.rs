@@ -1,0 +1,223 @@
+//! Sums of whole numbers that know whether they fit their type.
+//!
+//! Invariant: the sum is `low + carry · 2^bits`, in whatever order numbers came and went: one that was too large for a
+//! while is right again afterwards.
+
+use super::formulas::Block;
+use super::sums::{Total, wide_sum_of};
+use crate::formula::Numbers;
+use crate::values::Value;
+use arrow::buffer::NullBuffer;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// What a sum that does not fit its type is answered with.
+pub(super) const TOO_LARGE: &str = "a sum is too large for its type: cast what is summed up to a larger one, as to \
+                                    decimal(38, 0) or float64";
+
+/// The largest number of 38 digits, which a decimal has at most.
+const MOST: u128 = 10_u128.pow(38) - 1;
+
+/// A sum, and how often it went round its type.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct Carried<W> {
+    pub low: W,
+    carry: i64,
+}
+
+/// A number that is added up modulo the size of its type.
+pub(super) trait Word: Copy {
+    /// The sum, and whether it went beyond the largest number (1) or the least (-1).
+    fn plus(self, by: Self) -> (Self, i64);
+    /// The same of the difference.
+    fn minus(self, by: Self) -> (Self, i64);
+}
+
+macro_rules! word {
+    ($word:ty, $is_negative:expr) => {
+        impl Word for $word {
+            #[inline(always)]
+            fn plus(self, by: Self) -> (Self, i64) {
+                match self.overflowing_add(by) {
+                    (sum, false) => (sum, 0),
+                    (sum, true) => (sum, if $is_negative(by) { -1 } else { 1 }),
+                }
+            }
+            #[inline(always)]
+            fn minus(self, by: Self) -> (Self, i64) {
+                match self.overflowing_sub(by) {
+                    (rest, false) => (rest, 0),
+                    (rest, true) => (rest, if $is_negative(by) { 1 } else { -1 }),
+                }
+            }
+        }
+    };
+}
+
+word!(i64, i64::is_negative);
+word!(u64, |_| false);
+word!(i128, i128::is_negative);
+
+impl<W: Word> Carried<W> {
+    #[inline(always)]
+    fn plus(&mut self, by: W) {
+        let (low, carry) = self.low.plus(by);
+        self.low = low;
+        self.carry += carry;
+    }
+
+    #[inline(always)]
+    fn minus(&mut self, by: W) {
+        let (low, carry) = self.low.minus(by);
+        self.low = low;
+        self.carry += carry;
+    }
+}
+
+macro_rules! carried_total {
+    ($word:ty, $add_block:expr, $fits:expr, $sum:expr) => {
+        impl Total for Carried<$word> {
+            type Value = $word;
+            const ADD_BLOCK: Option<fn(&mut Self, Numbers<i64>, &Block)> = $add_block;
+            #[inline(always)]
+            fn add(&mut self, value: &$word) {
+                self.plus(*value);
+            }
+            fn remove(&mut self, value: &$word) {
+                self.minus(*value);
+            }
+            fn merge(&mut self, other: Self) {
+                self.plus(other.low);
+                self.carry += other.carry;
+            }
+            fn unmerge(&mut self, other: Self) {
+                self.minus(other.low);
+                self.carry -= other.carry;
+            }
+            fn fits(&self) -> bool {
+                self.carry == 0 && $fits(self.low)
+            }
+            fn add_run(
+                &mut self,
+                column: &<$word as Value>::Column,
+                rows: Range<usize>,
+                taken: Option<&NullBuffer>,
+            ) {
+                self.merge($sum(&column[rows], taken));
+            }
+        }
+    };
+}
+
+carried_total!(
+    i64,
+    Some(|total, numbers, block| total.merge(Carried::of(wide_sum_of(numbers, block)))),
+    |_| true,
+    |numbers: &[i64], taken| Carried::<i64>::of(sum_of_halves(numbers, taken))
+);
+carried_total!(u64, None, |_| true, |numbers: &[u64], taken| {
+    let sum = sum_of_upper_and_lower(numbers, taken);
+    Carried { low: sum as u64, carry: (sum >> u64::BITS) as i64 }
+});
+carried_total!(i128, None, |sum: i128| sum.unsigned_abs() <= MOST, |numbers: &[i128], taken| {
+    fold(numbers, taken, Carried::default(), |mut sum: Carried<i128>, number| {
+        sum.plus(number);
+        sum
+    })
+});
+
+impl Carried<i128> {
+    /// The sum as a float, which has room for it.
+    pub fn value(self) -> f64 {
+        self.low as f64 + self.carry as f64 * 2_f64.powi(128)
+    }
+}
+
+impl Carried<i64> {
+    fn of(sum: i128) -> Carried<i64> {
+        let low = sum as i64;
+        Carried { low, carry: ((sum - i128::from(low)) >> i64::BITS) as i64 }
+    }
+}
+
+/// What comes of the numbers that are taken, those that are not being 0.
+#[inline(always)]
+fn fold<N: Copy + Default, S>(
+    numbers: &[N],
+    taken: Option<&NullBuffer>,
+    first: S,
+    add: impl Fn(S, N) -> S,
+) -> S {
+    match taken {
+        None => numbers.iter().fold(first, |sum, number| add(sum, *number)),
+        Some(taken) => numbers
+            .iter()
+            .zip(taken.iter())
+            .fold(first, |sum, (number, is_taken)| add(sum, if is_taken { *number } else { N::default() })),
+    }
+}
+
+/// The sum, which cannot overflow: upper and lower halves are added up apart.
+fn sum_of_halves(numbers: &[i64], taken: Option<&NullBuffer>) -> i128 {
+    let (high, low) = fold(numbers, taken, (0_i64, 0_i64), |(high, low), number| {
+        (high + (number >> 32), low + (number & i64::from(u32::MAX)))
+    });
+    (i128::from(high) << 32) + i128::from(low)
+}
+
+/// The same of numbers without a sign.
+fn sum_of_upper_and_lower(numbers: &[u64], taken: Option<&NullBuffer>) -> u128 {
+    let (high, low) = fold(numbers, taken, (0_u64, 0_u64), |(high, low), number| {
+        (high + (number >> 32), low + (number & u64::from(u32::MAX)))
+    });
+    (u128::from(high) << 32) + u128::from(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_that_went_round_comes_back() {
+        let mut sum = Carried::<i64>::default();
+        [i64::MAX, i64::MAX, i64::MIN, 5].iter().for_each(|n| sum.add(n));
+        assert!(!sum.fits());
+        sum.remove(&i64::MAX);
+        assert!(sum.fits());
+        assert_eq!(sum.low, 4);
+        let mut other = Carried::<i64>::default();
+        other.add_run(&vec![i64::MIN, i64::MIN, i64::MAX].into(), 0..3, None);
+        assert!(!other.fits());
+        sum.unmerge(other);
+        assert!(!sum.fits());
+        sum.merge(other);
+        assert_eq!((sum.fits(), sum.low), (true, 4));
+    }
+
+    #[test]
+    fn numbers_without_a_sign() {
+        let mut sum = Carried::<u64>::default();
+        sum.add_run(&vec![u64::MAX, 7, 3].into(), 0..3, Some(&NullBuffer::from(vec![true, false, true])));
+        assert!(!sum.fits());
+        sum.remove(&u64::MAX);
+        assert_eq!((sum.fits(), sum.low), (true, 3));
+    }
+
+    #[test]
+    fn decimals_have_no_more_than_38_digits() {
+        let largest = MOST as i128;
+        let mut sum = Carried::<i128>::default();
+        sum.add(&largest);
+        assert!(sum.fits());
+        sum.add(&1);
+        assert!(!sum.fits());
+        sum.add(&largest);
+        sum.remove(&1);
+        assert!((sum.value() / 2e38 - 1.0).abs() < 1e-15);
+        sum.add(&largest);
+        sum.add(&largest);
+        assert!((sum.value() / 4e38 - 1.0).abs() < 1e-15);
+        (0..3).for_each(|_| sum.remove(&largest));
+        assert_eq!((sum.fits(), sum.low), (true, largest));
+    }
+}
