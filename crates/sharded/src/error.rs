@@ -86,12 +86,21 @@ fn root_message(error: &DataFusionError) -> String {
     }
 }
 
-/// A panic as an error: it is our bug.
+/// A panic of `what` as an error: it is our bug.
 pub(crate) fn panicked(what: &str, panic: Box<dyn Any + Send>) -> DataFusionError {
-    DataFusionError::Internal(format!("{what} panicked: {}", message(&*panic)))
+    DataFusionError::Internal(format!("{what} panicked: {}", panic_message(&*panic)))
 }
 
-fn message(panic: &(dyn Any + Send)) -> &str {
+/// The message of a panic that was caught.
+///
+/// ```
+/// use std::panic::catch_unwind;
+/// use whimbrel_sharded::error::panic_message;
+///
+/// let panic = catch_unwind(|| panic!("no row {}", 7)).unwrap_err();
+/// assert_eq!(panic_message(&*panic), "no row 7");
+/// ```
+pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let message = panic.downcast_ref::<&str>().copied();
     message.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
@@ -106,7 +115,7 @@ pub(crate) fn untrusted<T>(place: &impl Display, read: impl FnOnce() -> Result<T
         }
         Ok(read) => read,
         Err(panic) => {
-            let how = message(&*panic);
+            let how = panic_message(&*panic);
             Err(DataFusionError::Execution(format!("`{place}`: it is damaged, or cannot be read: {how}")))
         }
     }

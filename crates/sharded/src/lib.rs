@@ -29,7 +29,9 @@ pub mod runtime;
 pub mod stage;
 
 mod lower;
+mod metrics;
 mod options;
+mod unary;
 
 pub use options::{LateRows, Options, Output, RuntimeKind};
 pub use runtime::{Job, Progress, run, run_sharded};

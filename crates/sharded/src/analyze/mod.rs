@@ -4,12 +4,9 @@
 //! Operators are counted by an observer above each. It hands on what it sees and what filters are pushed down, so that
 //! an observed plan does what the plan does.
 
-mod observed;
 mod tree;
 
 pub use tree::{Explained, Line};
-
-pub(crate) use observed::{Moved, Observed, ObservedExec, observed};
 
 use crate::options::Options;
 use crate::program::Programs;
@@ -24,12 +21,12 @@ use whimbrel_plan::Stream;
 /// # Errors
 /// `Plan` if the query cannot be cut into stages.
 pub fn explain(stream: &Stream, options: &Options) -> Result<Explained> {
-    tree::explained(&Programs::observed(stream, options)?, None)
+    tree::explained(&Programs::instrumented(stream, options)?, None)
 }
 
 /// A query that runs to be analyzed; its rows are counted and thrown away.
 pub struct Analysis {
-    programs: Programs,
+    programs: Arc<Programs>,
     job: Arc<Job>,
     since: Instant,
 }
@@ -39,7 +36,7 @@ pub struct Analysis {
 /// # Errors
 /// As [`run`](crate::run).
 pub fn analyze(stream: &Stream, options: &Options) -> Result<Analysis> {
-    let programs = Programs::observed(stream, options)?;
+    let programs = Arc::new(Programs::instrumented(stream, options)?);
     let sinks = (0..stream.properties().shards).map(|_| -> Sink { Box::new(|_| Ok(())) });
     let since = Instant::now();
     let job = Arc::new(run_programs(&programs, options, sinks.collect())?);

@@ -1,7 +1,8 @@
 //! The tree of a query: the operators of its stages, the movements between them, the sources.
 
-use super::Observed;
-use crate::program::{Leaf, Programs};
+use crate::lower::Leaf;
+use crate::metrics::Instrumented;
+use crate::program::Programs;
 use crate::stage::{Kind, Origin};
 use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -164,12 +165,12 @@ impl Tree<'_> {
 
     /// A node of a stage, and all below it.
     fn node(&mut self, stage: usize, plan: &LogicalPlan, depth: usize) -> Result<()> {
-        let (plan, count) = match as_node::<Observed>(plan) {
-            Some(observed) => (&observed.input, Some(&observed.count)),
+        let (plan, metrics) = match as_node::<Instrumented>(plan) {
+            Some(node) => (&node.input, Some(&node.metrics)),
             None => (plan, None),
         };
         if let Some(leaf) = as_node::<Leaf>(plan) {
-            return self.input(stage, leaf.input, depth, count.map(|count| count.rows()));
+            return self.input(stage, leaf.input, depth, metrics.map(|metrics| metrics.rows()));
         }
         if let Some(input) = renamed(plan) {
             return self.node(stage, input, depth);
@@ -177,11 +178,11 @@ impl Tree<'_> {
         let shards = self.programs.stages().stages[stage].channels;
         let mut line = line(depth, without_numbers(&describe(plan)?), shards);
         self.expect(&mut line, stage, plan);
-        if let Some(count) = count.filter(|_| self.run) {
-            let below = plan.inputs().into_iter().filter_map(as_node::<Observed>);
-            let below: u64 = below.map(|input| input.count.nanoseconds()).sum();
-            line.actual_rows = Some(count.rows());
-            line.time = Some(Duration::from_nanos(count.nanoseconds().saturating_sub(below)));
+        if let Some(metrics) = metrics.filter(|_| self.run) {
+            let below = plan.inputs().into_iter().filter_map(as_node::<Instrumented>);
+            let below: u64 = below.map(|input| input.metrics.nanoseconds()).sum();
+            line.actual_rows = Some(metrics.rows());
+            line.time = Some(Duration::from_nanos(metrics.nanoseconds().saturating_sub(below)));
         }
         self.lines.push(line);
         plan.inputs().into_iter().try_for_each(|input| self.node(stage, input, depth + 1))
@@ -198,7 +199,7 @@ impl Tree<'_> {
             Origin::Scan(scan) => {
                 own.text = format!("read {}", scan.source.describe());
                 own.actual_rows = read.filter(|_| self.run);
-                own.left_out = self.programs.fragment(stage).is_some_and(|f| f.supplies[number].filters);
+                own.left_out = self.programs.fragment(stage).is_some_and(|f| f.leaves[number].filters);
                 self.lines.push(own);
                 Ok(())
             }
@@ -208,7 +209,7 @@ impl Tree<'_> {
                     Some(exchange) => describe(&extension(exchange.as_ref().clone()))?,
                     None => "hand on".to_string(),
                 };
-                if let Some(moved) = self.programs.moved(stage, number).filter(|_| self.run) {
+                if let Some(moved) = self.programs.edge_metrics(stage, number).filter(|_| self.run) {
                     own.actual_rows = Some(moved.rows());
                     own.actual_bytes = exchange.as_ref().map(|_| moved.bytes());
                 }

@@ -1,7 +1,6 @@
 //! Snapshot aggregates.
 
 use super::express::{columns, keyed};
-use super::fold::Fold;
 use super::{grouping, replay};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, SchemaRef};
@@ -62,9 +61,13 @@ pub(super) fn aggregate(graph: &mut Graph, plan: &Aggregate, input: NodeId, told
     }
 }
 
-/// An aggregate that does the steps below it.
-pub(super) fn folded(graph: &mut Graph, plan: &Aggregate, fold: Fold, input: NodeId) -> Result<NodeId> {
-    let operator = fold.operator()?;
+/// An aggregate whose operator is made already, over the input of the lowest step that the operator includes.
+pub(super) fn fused(
+    graph: &mut Graph,
+    plan: &Aggregate,
+    operator: operators::Aggregate,
+    input: NodeId,
+) -> Result<NodeId> {
     let computed = operator.schema().clone();
     let node = graph.add(Box::new(operator), &[input]);
     Ok(as_planned(graph, node, &computed, plan.schema.inner()))

@@ -6,9 +6,8 @@
 
 mod aggregate;
 mod arithmetic;
-mod branches;
-mod buffers;
 mod canonical;
+mod compact_views;
 mod decimal;
 mod express;
 mod filters;
@@ -17,16 +16,19 @@ mod grouping;
 mod groups;
 mod integer;
 mod join;
+mod leaf;
 mod lifetime;
 mod order;
 mod relational;
 mod replay;
 mod rows;
+mod sequential_union;
 mod sliding;
 mod sums;
 mod temporal;
 mod window;
 
 pub(crate) use arithmetic::ours;
+pub(crate) use leaf::{Leaf, LeafInfo};
 pub(crate) use relational::{Fragment, session};
 pub(crate) use temporal::graph;

@@ -1,15 +1,15 @@
 //! A relational fragment: DataFusion's optimizer and physical planner, with the settings that make the answer
 //! depend on nothing but the order of the inputs (the design's page on distribution, §2.3).
 
-use super::branches::BranchesInOrder;
-use super::buffers::FewBuffers;
+use super::compact_views::CompactStringViews;
 use super::filters::FiltersOfAllColumns;
 use super::groups::NumbersByPlace;
+use super::leaf::{Leaf, LeafInfo};
+use super::sequential_union::SequentialUnion;
 use super::sliding::computed_anew;
 use super::sums;
-use crate::analyze::observed;
 use crate::dataset::dataset;
-use crate::program::{Leaf, Supply};
+use crate::metrics::instrument;
 use crate::stage::{Input, Node, Operand, Origin, Stage, StageGraph};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNode;
@@ -69,9 +69,9 @@ fn deterministic(joins_tell: bool) -> SessionState {
             rules.push(rule);
         }
     }
-    rules.insert(0, Arc::new(BranchesInOrder));
+    rules.insert(0, Arc::new(SequentialUnion));
     rules.push(Arc::new(NumbersByPlace));
-    rules.push(Arc::new(FewBuffers));
+    rules.push(Arc::new(CompactStringViews));
     SessionStateBuilder::new()
         .with_config(config)
         .with_default_features()
@@ -84,7 +84,7 @@ fn deterministic(joins_tell: bool) -> SessionState {
 pub(crate) struct Fragment {
     pub plan: LogicalPlan,
     /// What is known of its inputs.
-    pub supplies: Vec<Supply>,
+    pub leaves: Vec<LeafInfo>,
     /// What a channel is expected to get of each, if anything is known.
     pub inputs: Vec<Option<Estimate>>,
     /// What a channel is expected to hand out.
@@ -103,15 +103,15 @@ impl Fragment {
         let plan = session().optimize(&assemble(stage, output.operand, false)?).map_err(without_rules)?;
         let plan = flat_conditions(plan)?;
         let (plan, expected) = {
-            let leaf = leaves(&inputs);
+            let leaf = leaf_estimates(&inputs);
             let estimator = Estimator::with_leaves(&leaf);
             let plan = sums::checked(computed_anew(smaller_sides_first(plan, &estimator)?)?)?;
             let expected = estimator.estimate(&plan);
             (plan, expected)
         };
-        let supplies = stage.inputs.iter().zip(&inputs).map(|(input, expected)| supply(input, expected));
-        let supplies = supplies.collect::<Result<_>>()?;
-        Ok(Fragment { plan, supplies, inputs, expected })
+        let leaves = stage.inputs.iter().zip(&inputs).map(|(input, expected)| leaf_info(input, expected));
+        let leaves = leaves.collect::<Result<_>>()?;
+        Ok(Fragment { plan, leaves, inputs, expected })
     }
 
     /// The session that it is planned in. What a join says of its probe side leaves out the rows whose key is null, also where
@@ -126,17 +126,17 @@ impl Fragment {
 
     /// What a channel is expected to get from a part of the plan.
     pub fn estimate(&self, part: &LogicalPlan) -> Estimate {
-        Estimator::with_leaves(&leaves(&self.inputs)).estimate(part)
+        Estimator::with_leaves(&leaf_estimates(&self.inputs)).estimate(part)
     }
 
-    /// The same, with everything counted that its operators hand out.
-    pub fn observed(self) -> Result<Fragment> {
-        Ok(Fragment { plan: observed(self.plan)?, ..self })
+    /// The same plan, every operator of which is measured.
+    pub fn instrumented(self) -> Result<Fragment> {
+        Ok(Fragment { plan: instrument(self.plan)?, ..self })
     }
 }
 
 /// What is expected of leaves, by the numbers of their inputs.
-fn leaves(inputs: &[Option<Estimate>]) -> impl Fn(&dyn UserDefinedLogicalNode) -> Option<Estimate> {
+fn leaf_estimates(inputs: &[Option<Estimate>]) -> impl Fn(&dyn UserDefinedLogicalNode) -> Option<Estimate> {
     |node| inputs[node.as_any().downcast_ref::<Leaf>()?.input].clone()
 }
 
@@ -155,7 +155,7 @@ fn expected(
         Origin::Edge { stage: from, exchange, .. } => {
             let each = made.get(*from)?.clone()?;
             let rows = each.rows * stages.stages[*from].channels as f64;
-            let copied = matches!(exchange.as_ref().map(|e| &e.movement), Some(Movement::Broadcast));
+            let copied = matches!(exchange.as_ref().map(|e| &*e.movement), Some(Movement::Broadcast));
             (Estimate { rows, ..each }, !copied)
         }
     };
@@ -163,8 +163,8 @@ fn expected(
     Some(all.with_rows(rows))
 }
 
-/// What a plan may rely on of an input.
-fn supply(input: &Input, expected: &Option<Estimate>) -> Result<Supply> {
+/// What is known of an input when its stage is planned.
+fn leaf_info(input: &Input, expected: &Option<Estimate>) -> Result<LeafInfo> {
     let filters = match &input.origin {
         Origin::Scan(scan) => dataset(scan.source.as_ref())?.filters(),
         Origin::Edge { .. } => false,
@@ -174,7 +174,7 @@ fn supply(input: &Input, expected: &Option<Estimate>) -> Result<Supply> {
         statistics.num_rows = Precision::Inexact(expected.rows as usize);
         statistics.total_byte_size = Precision::Inexact(expected.bytes() as usize);
     }
-    Ok(Supply { filters, statistics: Arc::new(statistics) })
+    Ok(LeafInfo { filters, statistics: Arc::new(statistics) })
 }
 
 /// The plan of an operand. What is under the recursive part of a query is read `again` and again.

@@ -33,7 +33,7 @@ pub(crate) fn graph(stage: &Stage, coalesce: Option<(usize, CoalesceOrder)>) -> 
             continue;
         }
         if let (Some(fold), LogicalPlan::Aggregate(plan)) = (folds.remove(&number), plan) {
-            nodes.push(aggregate::folded(&mut graph, plan, fold, inputs[0])?);
+            nodes.push(aggregate::fused(&mut graph, plan, fold.operator()?, inputs[0])?);
             continue;
         }
         let told = if whole == Some(number) { Told::Whole } else { Told::AtOnce };

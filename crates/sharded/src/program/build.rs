@@ -6,11 +6,11 @@
 
 use super::memory::memory;
 use super::{ChannelProgram, Entry, RelationalProgram, TemporalProgram};
-use crate::analyze::Moved;
 use crate::dataset::dataset;
 use crate::exchange::Reach;
 use crate::lower::{Fragment, graph};
 use crate::merge::Gather;
+use crate::metrics::EdgeMetrics;
 use crate::options::{Options, Output};
 use crate::stage::{
     Input, Kind, Operand, Origin, StageGraph, combine, cut, in_one_place, prune, without_requirements,
@@ -36,8 +36,8 @@ pub struct Programs {
     live: bool,
     /// Whether, and in which order, edges of the result become intervals.
     coalesce: Option<CoalesceOrder>,
-    /// What moves into each input of each stage, if somebody wants to know.
-    moved: HashMap<(usize, usize), Arc<Moved>>,
+    /// What moves into each input of each stage, if that is measured.
+    edges: HashMap<(usize, usize), Arc<EdgeMetrics>>,
 }
 
 impl Programs {
@@ -65,20 +65,20 @@ impl Programs {
         let memory = memory(options.memory_limit)?;
         let fragments = fragments(&stages)?;
         let (batch_rows, live) = (options.batch_rows, !known.bounded);
-        let moved = HashMap::new();
-        Ok(Programs { stages, fragments, batch_rows, memory, live, coalesce, moved })
+        let edges = HashMap::new();
+        Ok(Programs { stages, fragments, batch_rows, memory, live, coalesce, edges })
     }
 
-    /// The same programs, which count what they do.
+    /// The same programs, which measure what they do.
     ///
     /// # Errors
     /// `Plan` if the query cannot be cut into stages.
-    pub(crate) fn observed(stream: &Stream, options: &Options) -> Result<Programs> {
+    pub(crate) fn instrumented(stream: &Stream, options: &Options) -> Result<Programs> {
         let mut programs = Programs::new(stream, options)?;
-        let fragments = programs.fragments.into_iter().map(|f| f.map(Fragment::observed).transpose());
+        let fragments = programs.fragments.into_iter().map(|f| f.map(Fragment::instrumented).transpose());
         programs.fragments = fragments.collect::<Result<_>>()?;
         for (number, stage) in programs.stages.stages.iter().enumerate() {
-            programs.moved.extend((0..stage.inputs.len()).map(|input| ((number, input), Arc::default())));
+            programs.edges.extend((0..stage.inputs.len()).map(|input| ((number, input), Arc::default())));
         }
         Ok(programs)
     }
@@ -88,9 +88,9 @@ impl Programs {
         self.fragments[stage].as_ref()
     }
 
-    /// What moves into an input of a stage, if that is counted.
-    pub(crate) fn moved(&self, stage: usize, input: usize) -> Option<&Arc<Moved>> {
-        self.moved.get(&(stage, input))
+    /// What moves into an input of a stage, if that is measured.
+    pub(crate) fn edge_metrics(&self, stage: usize, input: usize) -> Option<&Arc<EdgeMetrics>> {
+        self.edges.get(&(stage, input))
     }
 
     /// The stages whose channels these are.

@@ -6,13 +6,13 @@
 
 use super::turns::{Turn, Turns};
 use crate::dataset::{Predicate, conform};
+use crate::lower::{Leaf, LeafInfo};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DFSchemaRef, Result, Statistics, internal_err};
+use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion::physical_expr::expressions::DynamicFilterTracking;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
@@ -151,71 +151,19 @@ impl Reading {
     }
 }
 
-/// An input of the stage, as a node of its plan.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Leaf {
-    /// Which input.
-    pub input: usize,
-    /// Whether it is read more than once.
-    pub again: bool,
-    /// Its columns.
-    pub schema: DFSchemaRef,
-}
-
-impl PartialOrd for Leaf {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        self.input.partial_cmp(&other.input)
-    }
-}
-
-impl UserDefinedLogicalNodeCore for Leaf {
-    fn name(&self) -> &str {
-        "Leaf"
-    }
-
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![]
-    }
-
-    fn schema(&self) -> &DFSchemaRef {
-        &self.schema
-    }
-
-    fn expressions(&self) -> Vec<Expr> {
-        vec![]
-    }
-
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "Leaf: input {}", self.input)
-    }
-
-    fn with_exprs_and_inputs(&self, _exprs: Vec<Expr>, _inputs: Vec<LogicalPlan>) -> Result<Self> {
-        Ok(self.clone())
-    }
-}
-
-/// What a plan may rely on of an input.
-#[derive(Debug, Clone)]
-pub(crate) struct Supply {
-    /// Whether whoever fills it can leave out rows that are not wanted.
-    pub filters: bool,
-    /// What is known of its rows.
-    pub statistics: Arc<Statistics>,
-}
-
-/// The same, as a node of the physical plan.
+/// A [`Leaf`] in a physical plan.
 #[derive(Debug, Clone)]
 pub(super) struct LeafExec {
     pub input: usize,
     again: bool,
-    supply: Supply,
+    info: LeafInfo,
     /// The rows that are wanted of it.
     pub predicate: Predicate,
     properties: Arc<PlanProperties>,
 }
 
 impl LeafExec {
-    pub fn new(leaf: &Leaf, supply: Supply) -> LeafExec {
+    pub fn new(leaf: &Leaf, info: LeafInfo) -> LeafExec {
         let schema: SchemaRef = leaf.schema.inner().clone();
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
@@ -225,7 +173,7 @@ impl LeafExec {
         )
         .with_scheduling_type(SchedulingType::Cooperative);
         let (properties, predicate) = (Arc::new(properties), Predicate::default());
-        LeafExec { input: leaf.input, again: leaf.again, supply, predicate, properties }
+        LeafExec { input: leaf.input, again: leaf.again, info, predicate, properties }
     }
 
     /// Takes over a condition; says whether it will hold of all rows.
@@ -273,7 +221,7 @@ impl ExecutionPlan for LeafExec {
     }
 
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(Arc::clone(&self.supply.statistics))
+        Ok(Arc::clone(&self.info.statistics))
     }
 
     fn handle_child_pushdown_result(
@@ -282,7 +230,7 @@ impl ExecutionPlan for LeafExec {
         asked: ChildPushdownResult,
         _: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        if !self.supply.filters || asked.parent_filters.is_empty() {
+        if !self.info.filters || asked.parent_filters.is_empty() {
             return Ok(FilterPushdownPropagation::all_unsupported(asked));
         }
         let mut narrower = self.clone();

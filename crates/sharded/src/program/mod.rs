@@ -24,7 +24,6 @@ pub use build::Programs;
 pub use relational::RelationalProgram;
 pub use temporal::TemporalProgram;
 
-pub(crate) use feed::{Leaf, Supply};
 use temporal::Entry;
 
 use crate::dataset::Predicate;

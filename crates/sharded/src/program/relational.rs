@@ -6,13 +6,13 @@
 //! DataFusion's spawns tasks they run on a runtime of the program's own, which makes progress only inside a
 //! step.
 
-use super::feed::{Feed, Leaf, LeafExec, Supply};
+use super::feed::{Feed, LeafExec};
 use super::memory::settings;
 use super::spill::spilling;
 use super::{ChannelProgram, Step};
-use crate::analyze::{Observed, ObservedExec};
 use crate::dataset::Predicate;
-use crate::lower::{self, Fragment};
+use crate::lower::{self, Fragment, Leaf, LeafInfo};
+use crate::metrics::Instrumented;
 use crate::relation::always;
 use async_trait::async_trait;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -57,7 +57,7 @@ impl RelationalProgram {
     /// A program that runs an optimized plan whose leaves are [`Leaf`] nodes, over inputs with so many lanes
     /// each. What it computes goes to every one of its `outputs`.
     pub(crate) fn new(
-        Fragment { plan, supplies, .. }: &Fragment,
+        Fragment { plan, leaves, .. }: &Fragment,
         session: &SessionState,
         memory: Arc<RuntimeEnv>,
         lanes: &[usize],
@@ -67,8 +67,8 @@ impl RelationalProgram {
             .build()
             .map_err(|e| DataFusionError::ResourcesExhausted(format!("no runtime for a channel: {e}")))?;
         let feed = Arc::new(Feed::new(lanes));
-        let leaves = Leaves { supplies: supplies.clone() };
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(leaves)]);
+        let extension = StageNodePlanner { leaves: leaves.clone() };
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(extension)]);
         let plan = lower::ours(plan.clone())?;
         let physical = runtime.block_on(planner.create_physical_plan(&plan, session))?;
         let physical = match memory.memory_pool.memory_limit() {
@@ -182,13 +182,13 @@ impl ChannelProgram for RelationalProgram {
     }
 }
 
-/// Makes leaves, and observers, physical.
-struct Leaves {
-    supplies: Vec<Supply>,
+/// Plans the nodes that stages have beside DataFusion's: leaves, and nodes that measure.
+struct StageNodePlanner {
+    leaves: Vec<LeafInfo>,
 }
 
 #[async_trait]
-impl ExtensionPlanner for Leaves {
+impl ExtensionPlanner for StageNodePlanner {
     async fn plan_extension(
         &self,
         _planner: &dyn PhysicalPlanner,
@@ -198,14 +198,13 @@ impl ExtensionPlanner for Leaves {
         _session: &dyn datafusion::catalog::Session,
         _context: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        if let (Some(observed), [input]) = (node.as_any().downcast_ref::<Observed>(), inputs) {
-            let (input, count) = (Arc::clone(input), Arc::clone(&observed.count));
-            return Ok(Some(Arc::new(ObservedExec { input, count })));
+        if let (Some(measured), [input]) = (node.as_any().downcast_ref::<Instrumented>(), inputs) {
+            return Ok(Some(measured.physical(Arc::clone(input))));
         }
         let leaf = node
             .as_any()
             .downcast_ref::<Leaf>()
             .ok_or_else(|| internal_datafusion_err!("{} has no place in a relational stage", node.name()))?;
-        Ok(Some(Arc::new(LeafExec::new(leaf, self.supplies[leaf.input].clone()))))
+        Ok(Some(Arc::new(LeafExec::new(leaf, self.leaves[leaf.input].clone()))))
     }
 }

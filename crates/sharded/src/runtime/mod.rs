@@ -9,7 +9,7 @@ mod library;
 mod local;
 mod pool;
 mod queues;
-mod wirer;
+mod wire;
 mod wiring;
 
 pub use job::{Job, Progress};
@@ -28,6 +28,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use whimbrel_plan::Stream;
 use whimbrel_temporal::Message;
+use whimbrel_temporal::operators::CoalesceOrder;
+use wire::wire;
 
 /// Runs wired queries.
 pub trait Runtime {
@@ -88,15 +90,16 @@ pub(crate) fn start(stream: &Stream, options: &Options, order: Order, sinks: Vec
     if options.batch_rows == 0 || options.queue_capacity == 0 {
         return plan_err!("batches of at least one row and queues for at least one message are needed");
     }
-    run_wired(Wiring::of(stream, options, order, sinks)?, options)
+    let endless = match order {
+        Order::AsKnown => CoalesceOrder::Known,
+        Order::Start => CoalesceOrder::Start,
+    };
+    run_programs(&Arc::new(Programs::of(stream, options, endless)?), options, sinks)
 }
 
-/// Runs a query whose programs are made.
-pub(crate) fn run_programs(programs: &Programs, options: &Options, sinks: Vec<Sink>) -> Result<Job> {
-    run_wired(Wiring::of_programs(programs, options, sinks)?, options)
-}
-
-fn run_wired(wiring: Wiring, options: &Options) -> Result<Job> {
+/// Wires programs and starts them. There is a sink for each shard of the result.
+pub(crate) fn run_programs(programs: &Arc<Programs>, options: &Options, sinks: Vec<Sink>) -> Result<Job> {
+    let wiring = wire(programs, options, sinks)?;
     let control = Arc::new(Control::new(wiring.rows_total(), options.late.clone()));
     let progress = Progress::new(control.clone());
     let execution = match options.runtime {

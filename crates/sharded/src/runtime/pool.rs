@@ -8,6 +8,7 @@
 //! parent's threads.
 
 use crossbeam_channel::{Receiver, SendError, Sender, bounded};
+use datafusion::common::{DataFusionError, Result};
 use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -94,12 +95,20 @@ fn wait(age: usize, own: &Sender<Work>, work: &Receiver<Work>) -> Option<Work> {
     })
 }
 
-/// What comes of each work, in their order: the first is done on this thread, each of the others on its own at the same
-/// time.
+/// Does several pieces of work at the same time: the first on this thread, each of the others on one of the pool. The
+/// results come in the order of the work; a panic of one is a panic here.
 ///
 /// # Errors
-/// If a thread cannot be had.
+/// `ResourcesExhausted` if there is no thread for one of them.
 pub(crate) fn share_out<T: Send + 'static>(
+    works: impl Iterator<Item = impl FnOnce() -> T + Send + 'static>,
+) -> Result<Vec<T>> {
+    run_all(works).map_err(|error| {
+        DataFusionError::ResourcesExhausted(format!("no thread for a part of a query: {error}"))
+    })
+}
+
+fn run_all<T: Send + 'static>(
     mut works: impl Iterator<Item = impl FnOnce() -> T + Send + 'static>,
 ) -> io::Result<Vec<T>> {
     let own = works.next();

@@ -4,21 +4,16 @@
 //! channels stays in order; a producer that tells anything tells all of its targets, an empty message where
 //! relations are read in turn.
 
-use super::wirer::Wirer;
-use super::{Control, Order};
-use crate::analyze::Moved;
+use super::Control;
 use crate::dataset::Reader;
 use crate::exchange::Spread;
-use crate::options::Options;
-use crate::program::{ChannelProgram, Programs, Step};
+use crate::metrics::EdgeMetrics;
+use crate::program::{ChannelProgram, Step};
 use crate::relation::always;
-use crate::stage::StageGraph;
 use crossbeam_channel::Receiver;
-use datafusion::common::{Result, internal_err, plan_err};
+use datafusion::common::{Result, internal_err};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use whimbrel_plan::Stream;
-use whimbrel_temporal::operators::CoalesceOrder;
 use whimbrel_temporal::{Batch, INFINITY, Message};
 
 /// Gets the messages of one shard of the result.
@@ -75,8 +70,8 @@ pub(super) struct Route {
     parts: Vec<Option<Batch>>,
     /// Whether targets that get no rows of a batch get an empty one.
     in_turn: bool,
-    /// What was sent, if somebody wants to know.
-    moved: Option<Arc<Moved>>,
+    /// Counts what is sent, if that is measured.
+    metrics: Option<Arc<EdgeMetrics>>,
 }
 
 impl Route {
@@ -85,10 +80,10 @@ impl Route {
         spread: Box<dyn Spread>,
         targets: Vec<QueueId>,
         in_turn: bool,
-        moved: Option<Arc<Moved>>,
+        metrics: Option<Arc<EdgeMetrics>>,
     ) -> Route {
         let parts = vec![None; targets.len()];
-        Route { spread, in_turn: in_turn && targets.len() > 1, targets, parts, moved }
+        Route { spread, in_turn: in_turn && targets.len() > 1, targets, parts, metrics }
     }
 
     /// Sends a message to the queues it belongs into.
@@ -108,7 +103,7 @@ impl Route {
         for (queue, part) in self.targets.iter().zip(&mut self.parts) {
             match part.take() {
                 Some(part) => {
-                    self.moved.iter().for_each(|moved| moved.add(&part.rows));
+                    self.metrics.iter().for_each(|metrics| metrics.add(&part.rows));
                     to(*queue, Message::Batch(part));
                 }
                 None if self.in_turn => to(*queue, Message::Batch(none.clone())),
@@ -124,43 +119,9 @@ impl Route {
 }
 
 impl Wiring {
-    /// Cuts, lowers and wires a query.
-    pub(crate) fn of(stream: &Stream, options: &Options, order: Order, sinks: Vec<Sink>) -> Result<Wiring> {
-        let endless = match order {
-            Order::AsKnown => CoalesceOrder::Known,
-            Order::Start => CoalesceOrder::Start,
-        };
-        Wiring::of_programs(&Programs::of(stream, options, endless)?, options, sinks)
-    }
-
-    /// Wires a query whose programs are made.
-    pub(crate) fn of_programs(programs: &Programs, options: &Options, sinks: Vec<Sink>) -> Result<Wiring> {
-        let stages = programs.stages();
-        let result = &stages.stages[stages.result.0];
-        if sinks.len() != result.channels {
-            return plan_err!(
-                "the result has {} shards, but there are {} sinks",
-                result.channels,
-                sinks.len()
-            );
-        }
-        let mut wirer = Wirer::new(programs, options)?;
-        (0..stages.stages.len()).try_for_each(|stage| wirer.stage(stage))?;
-        let mut wiring = wirer.finish();
-        let first = wiring.first_channel(stages, stages.result.0);
-        for (shard, sink) in sinks.into_iter().enumerate() {
-            wiring.channels[first + shard].outlets[stages.result.1].sink = Some(sink);
-        }
-        Ok(wiring)
-    }
-
     /// How many rows will be read, if that is known of all sources.
     pub fn rows_total(&self) -> Option<u64> {
         self.rows_total
-    }
-
-    fn first_channel(&self, stages: &StageGraph, stage: usize) -> usize {
-        stages.stages[..stage].iter().map(|s| s.channels).sum()
     }
 }
 

@@ -275,7 +275,7 @@ fn finishing(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
     let mut ordered = 0;
     let mut at = plan;
     loop {
-        let input = match at {
+        let input: &LogicalPlan = match at {
             LogicalPlan::Sort(sort) => &sort.input,
             LogicalPlan::Limit(limit) => &limit.input,
             LogicalPlan::Projection(projection) => &projection.input,

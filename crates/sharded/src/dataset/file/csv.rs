@@ -14,13 +14,13 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Result, exec_err};
 use std::sync::Arc;
 
-/// How many rows a type is inferred from.
-const SAMPLE: usize = 20_000;
+/// How many rows types are inferred from.
+const SAMPLE_ROWS: usize = 20_000;
 
-/// How much of a file that is somewhere else is fetched for that.
-const PEEK: u64 = 4 << 20;
+/// How many bytes of an object are fetched to infer types.
+const SAMPLE_BYTES: u64 = 4 << 20;
 
-/// A file and what its columns are.
+/// A file and its columns.
 #[derive(Debug)]
 pub(super) struct File {
     pub location: Location,
@@ -29,6 +29,10 @@ pub(super) struct File {
     delimiter: u8,
 }
 
+/// Opens a file: infers its columns, unless they were declared.
+///
+/// # Errors
+/// `Execution` if it cannot be read or has no columns.
 pub(super) fn open(location: &Location, options: &ReadOptions) -> Result<Opened> {
     let tabs = location.suffix().as_deref() == Some("tsv");
     let delimiter = options.delimiter.unwrap_or(if tabs { b'\t' } else { b',' });
@@ -37,9 +41,10 @@ pub(super) fn open(location: &Location, options: &ReadOptions) -> Result<Opened>
     let schema = match &options.schema {
         Some(schema) => Arc::clone(schema),
         None => {
-            let (input, whole) = text::peek(location, PEEK)?;
+            let (input, whole) = text::peek(location, SAMPLE_BYTES)?;
             let input: Text = if whole { Box::new(Quotes::new(input, delimiter)) } else { input };
-            let (schema, _) = format.infer_schema(input, Some(SAMPLE)).map_err(|e| in_place(location, e))?;
+            let (schema, _) =
+                format.infer_schema(input, Some(SAMPLE_ROWS)).map_err(|e| in_place(location, e))?;
             Arc::new(schema)
         }
     };
@@ -50,6 +55,10 @@ pub(super) fn open(location: &Location, options: &ReadOptions) -> Result<Opened>
     Ok(Opened { schema, units: vec![Unit::Csv { file }], rows: None })
 }
 
+/// Reads a file.
+///
+/// # Errors
+/// If it cannot be opened.
 pub(super) fn read(file: &File, projection: Option<&[usize]>, batch_rows: usize) -> Result<Box<dyn Reader>> {
     let mut builder = ReaderBuilder::new(file.schema.clone())
         .with_header(file.header)
@@ -65,7 +74,7 @@ pub(super) fn read(file: &File, projection: Option<&[usize]>, batch_rows: usize)
     Ok(Box::new(Batches { location: file.location.clone(), batches, order: None }))
 }
 
-/// The reader's error with the name of the column, which it knows by its number only.
+/// The error of the reader with the name of the column, of which it knows the number only.
 fn named(error: ArrowError, schema: &Schema) -> ArrowError {
     let ArrowError::ParseError(message) = error else { return error };
     let number =

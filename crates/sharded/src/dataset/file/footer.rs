@@ -1,6 +1,6 @@
-//! The footer of a Parquet file, read once and held against the file before the library takes memory for what it says.
+//! The footer of a Parquet file, checked against the file before the library allocates memory for what it says.
 
-use super::thrift::is_whole;
+use super::thrift::is_complete;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
@@ -13,7 +13,10 @@ fn damaged(how: String) -> ParquetError {
     ParquetError::General(format!("it is damaged: {how}"))
 }
 
-/// How long the footer of a file of this length is, which ends so.
+/// The length of the footer of a file of this length that ends with these bytes.
+///
+/// # Errors
+/// If the footer is encrypted, or longer than the file.
 pub(super) fn length(tail: [u8; TAIL as usize], file: u64) -> Result<u64> {
     if &tail[4..] == b"PARE" {
         return Err(ParquetError::NYI("its footer is encrypted".to_string()));
@@ -25,9 +28,12 @@ pub(super) fn length(tail: [u8; TAIL as usize], file: u64) -> Result<u64> {
     }
 }
 
-/// What a footer says of a file of this length.
+/// Decodes the footer of a file of this length.
+///
+/// # Errors
+/// If it is damaged, or does not fit the file.
 pub(super) fn read(footer: &[u8], file: u64) -> Result<ArrowReaderMetadata> {
-    if !is_whole(footer) {
+    if !is_complete(footer) {
         return Err(damaged("its footer cannot be read".to_string()));
     }
     let metadata = ParquetMetaDataReader::decode_metadata(footer)?;
@@ -35,6 +41,7 @@ pub(super) fn read(footer: &[u8], file: u64) -> Result<ArrowReaderMetadata> {
     ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new())
 }
 
+/// Checks that row groups lie in the file and have the rows of the file.
 fn check(metadata: &ParquetMetaData, file: u64) -> Result<()> {
     let groups = metadata.row_groups();
     groups.iter().try_for_each(|group| check_group(group, file))?;

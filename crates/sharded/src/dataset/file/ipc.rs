@@ -1,8 +1,7 @@
-//! Arrow IPC: files, which can be read from any batch, and streams, which cannot. The first bytes say which
-//! it is.
+//! Arrow IPC: files, which can be read from any batch on, and streams, which cannot. The first bytes tell them apart.
 
 use super::location::{Input, Location};
-use super::messages::{Parts, damaged};
+use super::messages::{EncodedMessage, damaged};
 use super::parquet::{Batches, order};
 use super::{Opened, Unit};
 use crate::dataset::Reader;
@@ -19,7 +18,7 @@ use std::collections::HashMap;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-/// A file, and what its footer says.
+/// A file and its footer.
 #[derive(Debug)]
 pub(super) struct File {
     pub location: Location,
@@ -30,9 +29,13 @@ pub(super) struct File {
 
 const MAGIC: &[u8; 6] = b"ARROW1";
 
-/// What a file ends with: the length of its footer, and its magic number.
+/// The end of a file: the length of its footer, and its magic number.
 const TAIL: u64 = 4 + MAGIC.len() as u64;
 
+/// Opens a file or a stream: reads its footer, or its first message.
+///
+/// # Errors
+/// `IpcError` if it is damaged.
 pub(super) fn open(location: &Location) -> Result<Opened> {
     let failed = |error: ArrowError| in_place(location, error);
     let mut input = location.open()?;
@@ -49,6 +52,7 @@ pub(super) fn open(location: &Location) -> Result<Opened> {
     Ok(Opened { schema: file.schema.clone(), units, rows: None })
 }
 
+/// Reads and checks the footer of a file.
 fn footer(location: &Location, input: &mut Input) -> Result<File, ArrowError> {
     let length = input.seek(SeekFrom::End(0))?;
     if length < TAIL {
@@ -63,7 +67,7 @@ fn footer(location: &Location, input: &mut Input) -> Result<File, ArrowError> {
             "it ends after {length} bytes, without its footer; write or copy it again"
         )));
     }
-    // Four bytes are left of ten behind six.
+    // The length is before the magic number.
     let size = i64::from(i32::from_le_bytes([size[0], size[1], size[2], size[3]]));
     let Some(start) = u64::try_from(size).ok().and_then(|size| (length - TAIL).checked_sub(size)) else {
         return Err(damaged(format!("its footer has {size} bytes, and the file {length}")));
@@ -82,7 +86,7 @@ fn footer(location: &Location, input: &mut Input) -> Result<File, ArrowError> {
     Ok(File { location: location.clone(), schema, dictionaries, batches })
 }
 
-/// Whether a block lies before the footer.
+/// Fails unless a block lies before the footer.
 fn check(block: &Block, footer: u64) -> Result<(), ArrowError> {
     let numbers = [block.offset(), i64::from(block.metaDataLength()), block.bodyLength()];
     let end = numbers.iter().try_fold(0u64, |end, n| end.checked_add(u64::try_from(*n).ok()?));
@@ -94,6 +98,7 @@ fn check(block: &Block, footer: u64) -> Result<(), ArrowError> {
     }
 }
 
+/// The columns of a schema that this machine can read.
 fn columns(schema: Schema<'_>) -> Result<SchemaRef, ArrowError> {
     if schema.fields().is_none() {
         return Err(damaged("its schema has no columns"));
@@ -106,6 +111,9 @@ fn columns(schema: Schema<'_>) -> Result<SchemaRef, ArrowError> {
 }
 
 /// Reads some batches of a file, in this order.
+///
+/// # Errors
+/// If the file cannot be opened.
 pub(super) fn read(
     file: &Arc<File>,
     batches: Vec<usize>,
@@ -122,7 +130,7 @@ pub(super) fn read(
     Ok(Box::new(Batches { location: file.location.clone(), batches, order: order(projection) }))
 }
 
-/// Batches of a file.
+/// The batches of a file that are read.
 struct Blocks {
     file: Arc<File>,
     input: Input,
@@ -133,13 +141,13 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// The message that a block holds. That it lies in the file was checked when that was opened.
-    fn block(&mut self, block: &Block) -> Result<Parts, ArrowError> {
+    /// Reads the message in a block, which lies in the file: that was checked when the file was opened.
+    fn block(&mut self, block: &Block) -> Result<EncodedMessage, ArrowError> {
         let description = block.metaDataLength() as usize;
         let mut bytes = MutableBuffer::from_len_zeroed(description + block.bodyLength() as usize);
         self.input.seek(SeekFrom::Start(block.offset() as u64))?;
         self.input.read_exact(&mut bytes)?;
-        Parts::of_block(&bytes.into(), description)
+        EncodedMessage::of_block(&bytes.into(), description)
     }
 
     fn dictionaries(&mut self) -> Result<HashMap<i64, ArrayRef>, ArrowError> {
@@ -178,6 +186,10 @@ impl Iterator for Blocks {
     }
 }
 
+/// Reads a stream.
+///
+/// # Errors
+/// If the stream cannot be opened, or does not begin with its columns.
 pub(super) fn read_stream(location: &Location, projection: Option<&[usize]>) -> Result<Box<dyn Reader>> {
     let stream = Stream::open(location.open()?, projection).map_err(|e| in_place(location, e))?;
     Ok(Box::new(Batches { location: location.clone(), batches: stream, order: order(projection) }))
@@ -186,7 +198,7 @@ pub(super) fn read_stream(location: &Location, projection: Option<&[usize]>) -> 
 /// The batches of a stream.
 struct Stream {
     input: BufReader<Input>,
-    /// How many bytes of it have not been read.
+    /// How many bytes are left.
     left: u64,
     schema: SchemaRef,
     dictionaries: HashMap<i64, ArrayRef>,
@@ -198,7 +210,7 @@ impl Stream {
         let mut left = input.seek(SeekFrom::End(0))?;
         input.rewind()?;
         let mut input = BufReader::new(input);
-        let Some(first) = Parts::next(&mut input, &mut left)? else {
+        let Some(first) = EncodedMessage::next(&mut input, &mut left)? else {
             return Err(ArrowError::IpcError("it is empty; a stream begins with its columns".to_string()));
         };
         let Some(schema) = first.message()?.header_as_schema() else {
@@ -209,7 +221,7 @@ impl Stream {
     }
 
     fn batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        while let Some(parts) = Parts::next(&mut self.input, &mut self.left)? {
+        while let Some(parts) = EncodedMessage::next(&mut self.input, &mut self.left)? {
             if parts.add_to(&mut self.dictionaries, &self.schema)? {
                 continue;
             }
@@ -230,6 +242,7 @@ impl Iterator for Stream {
     }
 }
 
+/// The columns of a projection, ascending.
 fn sorted(projection: Option<&[usize]>) -> Option<Vec<usize>> {
     let mut columns = projection?.to_vec();
     columns.sort_unstable();

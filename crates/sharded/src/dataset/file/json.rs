@@ -12,25 +12,30 @@ use datafusion::common::{Result, exec_err};
 use std::io::BufReader;
 use std::sync::Arc;
 
-/// How many rows a type is inferred from.
-const SAMPLE: usize = 20_000;
+/// How many rows types are inferred from.
+const SAMPLE_ROWS: usize = 20_000;
 
-/// How much of a file that is somewhere else is fetched for that.
-const PEEK: u64 = 4 << 20;
+/// How many bytes of an object are fetched to infer types.
+const SAMPLE_BYTES: u64 = 4 << 20;
 
-/// A file and what its columns are.
+/// A file and its columns.
 #[derive(Debug)]
 pub(super) struct File {
     pub location: Location,
     schema: SchemaRef,
 }
 
+/// Opens a file: infers its columns, unless they were declared.
+///
+/// # Errors
+/// `Execution` if it cannot be read or has no columns.
 pub(super) fn open(location: &Location, declared: Option<&SchemaRef>) -> Result<Opened> {
     let schema = match declared {
         Some(schema) => Arc::clone(schema),
         None => {
-            let input = BufReader::new(text::peek(location, PEEK)?.0);
-            let (schema, _) = infer_json_schema(input, Some(SAMPLE)).map_err(|e| in_place(location, e))?;
+            let input = BufReader::new(text::peek(location, SAMPLE_BYTES)?.0);
+            let (schema, _) =
+                infer_json_schema(input, Some(SAMPLE_ROWS)).map_err(|e| in_place(location, e))?;
             Arc::new(schema)
         }
     };
@@ -41,8 +46,12 @@ pub(super) fn open(location: &Location, declared: Option<&SchemaRef>) -> Result<
     Ok(Opened { schema, units: vec![Unit::Json { file }], rows: None })
 }
 
+/// Reads a file.
+///
+/// # Errors
+/// If it cannot be opened.
 pub(super) fn read(file: &File, projection: Option<&[usize]>, batch_rows: usize) -> Result<Box<dyn Reader>> {
-    // What is not in the schema is skipped, so the columns come in the order they are asked for.
+    // The reader skips what is not in the schema, and gives columns in its order.
     let schema: Schema = match projection {
         Some(columns) => file.schema.project(columns)?,
         None => file.schema.as_ref().clone(),

@@ -3,7 +3,7 @@
 //! URLs are `s3://`, `gs://`, `az://`, `http://`, `https://` and what else the crate `object_store` knows.
 //! Credentials come from the environment, under the names that the stores' own tools use.
 
-use super::waiting::wait_for;
+use super::object_runtime::block_on;
 use crate::error::in_place;
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::datasource::listing::ListingTableUrl;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use whimbrel_plan::source::redacted;
 
-/// Where a file is.
+/// The location of a file.
 #[derive(Debug, Clone)]
 pub(super) enum Location {
     /// On this machine.
@@ -29,7 +29,7 @@ pub(super) enum Location {
 /// A file in an object store.
 #[derive(Debug)]
 pub(super) struct Object {
-    /// The URL, for people: without passwords.
+    /// The URL without passwords, for messages.
     pub url: String,
     pub store: Arc<dyn ObjectStore>,
     pub path: ObjectPath,
@@ -45,7 +45,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// A file, or the bytes of one that was fetched.
+/// An open file, or the bytes of an object.
 pub(super) enum Input {
     File(File),
     Bytes(Cursor<Vec<u8>>),
@@ -69,9 +69,9 @@ impl Seek for Input {
     }
 }
 
-/// How a file is packed.
+/// How a whole file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Packing {
+pub(super) enum Compression {
     Gzip,
     Zstandard,
 }
@@ -88,25 +88,28 @@ impl Location {
         }
     }
 
-    /// The suffix of its name, in small letters, without the one that says how it is packed.
+    /// The suffix of its name in lower case, before that of its compression.
     pub fn suffix(&self) -> Option<String> {
         let name = self.name();
-        match self.packing() {
+        match self.compression() {
             Some(_) => suffix(name.file_stem().map_or(name, Path::new)),
             None => suffix(name),
         }
     }
 
-    /// How all of it is packed, by its suffix.
-    pub fn packing(&self) -> Option<Packing> {
+    /// Its compression, by its suffix.
+    pub fn compression(&self) -> Option<Compression> {
         match suffix(self.name())?.as_str() {
-            "gz" | "gzip" => Some(Packing::Gzip),
-            "zst" | "zstd" => Some(Packing::Zstandard),
+            "gz" | "gzip" => Some(Compression::Gzip),
+            "zst" | "zstd" => Some(Compression::Zstandard),
             _ => None,
         }
     }
 
-    /// All of it. What is in an object store is fetched first.
+    /// Opens it; an object is fetched as a whole.
+    ///
+    /// # Errors
+    /// If it cannot be opened or fetched.
     pub fn open(&self) -> Result<Input> {
         match self {
             Location::Path(path) => Ok(Input::File(File::open(path).map_err(|e| in_place(self, e))?)),
@@ -114,22 +117,28 @@ impl Location {
         }
     }
 
-    /// The file, if it is on this machine.
-    pub fn open_here(&self) -> Result<Option<File>> {
+    /// Opens it if it is a local file; none if it is an object.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open_local(&self) -> Result<Option<File>> {
         match self {
             Location::Path(path) => Ok(Some(File::open(path).map_err(|e| in_place(self, e))?)),
             Location::Object(_) => Ok(None),
         }
     }
 
-    /// Enough of it to see what it is: all of a file here, so many bytes of an object.
+    /// The start of it, to infer columns from: all of a local file, the lines within this many bytes of an object.
+    ///
+    /// # Errors
+    /// If it cannot be opened or fetched.
     pub fn peek(&self, bytes: u64) -> Result<Input> {
         match self {
             Location::Path(_) => self.open(),
             Location::Object(object) if object.size <= bytes => self.open(),
             Location::Object(_) => {
                 let mut head = self.fetch(0..bytes)?;
-                // A line that is cut in two is none.
+                // A line that was cut is left out.
                 let whole = head.iter().rposition(|b| *b == b'\n').map_or(head.len(), |at| at + 1);
                 head.truncate(whole);
                 Ok(Input::Bytes(Cursor::new(head)))
@@ -137,15 +146,18 @@ impl Location {
         }
     }
 
-    /// Whether [`peek`](Location::peek) gives all of it.
-    pub fn is_within(&self, bytes: u64) -> bool {
+    /// Whether [`peek`](Location::peek) with this many bytes gives all of it.
+    pub fn fits_in(&self, bytes: u64) -> bool {
         match self {
             Location::Path(_) => true,
             Location::Object(object) => object.size <= bytes,
         }
     }
 
-    /// These bytes of an object.
+    /// Fetches a range of an object.
+    ///
+    /// # Errors
+    /// If it is a local file, or the store fails.
     pub fn fetch(&self, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
         let Location::Object(object) = self else {
             return exec_err!("`{self}` is not in an object store");
@@ -155,18 +167,21 @@ impl Location {
         }
         let object = Arc::clone(object);
         let fetched =
-            wait_for(async move { object.store.get_range(&object.path, range).await.map(|b| b.to_vec()) })?;
+            block_on(async move { object.store.get_range(&object.path, range).await.map(|b| b.to_vec()) })?;
         fetched.map_err(|e| in_place(self, e))
     }
 }
 
-/// Whether this is a URL rather than a path.
+/// Whether this is a URL of an object store rather than a path.
 pub(super) fn is_url(name: &str) -> bool {
     name.contains("://") && !name.starts_with("file://")
 }
 
-/// The files behind a URL: one; those that match a pattern (`*`); all of a folder (a URL that ends in `/`).
-pub(super) fn behind(url: &str) -> Result<Vec<Location>> {
+/// The objects at a URL: one; those that match a pattern (`*`); all of a folder (a URL that ends in `/`).
+///
+/// # Errors
+/// `Plan` if it is no URL of a store; `Execution` if there is no such object, or the store fails.
+pub(super) fn objects_at(url: &str) -> Result<Vec<Location>> {
     let pattern = url.contains('*');
     let folder = pattern || url.ends_with('/');
     let base = match url.find('*').and_then(|star| url[..star].rfind('/')) {
@@ -184,13 +199,13 @@ pub(super) fn behind(url: &str) -> Result<Vec<Location>> {
         true => listed(&store, &path),
         false => {
             let (store, path) = (Arc::clone(&store), path.clone());
-            wait_for(async move { store.head(&path).await.map(|meta| vec![meta]) })?
+            block_on(async move { store.head(&path).await.map(|meta| vec![meta]) })?
         }
     };
     let shown = redacted(url);
     let mut found = found.map_err(|error| in_place(&shown, error))?;
     if pattern {
-        // What follows the base is compared with what follows the folder.
+        // The rest of the pattern is matched with the rest of each path.
         let Ok(wanted) = glob::Pattern::new(&url[base.len()..]) else {
             return plan_err!("`{shown}` is not a pattern");
         };
@@ -209,13 +224,14 @@ fn object(root: &str, store: &Arc<dyn ObjectStore>, meta: ObjectMeta, folder: bo
     Location::Object(Arc::new(Object { url, store: Arc::clone(store), path: meta.location, size: meta.size }))
 }
 
+/// All objects below a path.
 fn listed(store: &Arc<dyn ObjectStore>, path: &ObjectPath) -> object_store::Result<Vec<ObjectMeta>> {
     let (store, path) = (Arc::clone(store), path.clone());
-    let listed = wait_for(async move { store.list(Some(&path)).try_collect::<Vec<_>>().await });
+    let listed = block_on(async move { store.list(Some(&path)).try_collect::<Vec<_>>().await });
     listed.unwrap_or_else(|e| Err(object_store::Error::Generic { store: "listing", source: Box::new(e) }))
 }
 
-/// The rest of a path below a folder.
+/// The part of a path below a folder.
 fn below(path: &ObjectPath, folder: &ObjectPath) -> Option<String> {
     let parts: Vec<String> = path.prefix_match(folder)?.map(|part| part.as_ref().to_string()).collect();
     Some(parts.join("/"))

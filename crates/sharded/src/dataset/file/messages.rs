@@ -1,7 +1,7 @@
-//! The messages of an Arrow IPC file or stream: a description, and the bytes that it describes.
+//! The messages of an Arrow IPC file or stream: a description (metadata) and the body that it describes.
 //!
-//! Whatever a description says of lengths and places is compared with the bytes that are there before memory is taken
-//! for it, and before Arrow's decoder, which trusts it, gets to see it.
+//! Lengths and offsets in a description are compared with the bytes that are there before memory is allocated, and before
+//! Arrow's decoder, which trusts them, sees them.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::buffer::{Buffer, MutableBuffer};
@@ -13,39 +13,45 @@ use datafusion::arrow::record_batch::RecordBatch;
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read};
 
-/// Stands before the length of a description.
+/// The marker before the length of a description.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// What stands for an unpacked length where nothing is packed.
-const NOT_PACKED: i64 = -1;
+/// The length of a buffer that is not compressed.
+const NOT_COMPRESSED: i64 = -1;
 
 type Result<T, E = ArrowError> = std::result::Result<T, E>;
 
-/// A damaged file, and how it shows.
+/// The error of a damaged file.
 pub(super) fn damaged(how: impl Into<String>) -> ArrowError {
     ArrowError::IpcError(format!("it is damaged: {}", how.into()))
 }
 
-/// A message as it was read.
-pub(super) struct Parts {
+/// A message that was read and not decoded yet.
+pub(super) struct EncodedMessage {
     description: Vec<u8>,
     body: Buffer,
 }
 
-impl Parts {
-    /// The next message of a stream of which so many bytes are left.
-    pub fn next(input: &mut impl Read, left: &mut u64) -> Result<Option<Parts>> {
+impl EncodedMessage {
+    /// The next message of a stream that has `left` bytes left; none at the end.
+    ///
+    /// # Errors
+    /// `IpcError` if the message is damaged or longer than the stream.
+    pub fn next(input: &mut impl Read, left: &mut u64) -> Result<Option<EncodedMessage>> {
         let Some(length) = length_of_description(input, left)? else { return Ok(None) };
-        let mut description = vec![0; taken(left, length, "a description")?];
+        let mut description = vec![0; take_bytes(left, length, "a description")?];
         input.read_exact(&mut description)?;
         let length = message(&description)?.bodyLength();
-        let mut body = MutableBuffer::from_len_zeroed(taken(left, length, "a batch")?);
+        let mut body = MutableBuffer::from_len_zeroed(take_bytes(left, length, "a batch")?);
         input.read_exact(&mut body)?;
-        Ok(Some(Parts { description, body: body.into() }))
+        Ok(Some(EncodedMessage { description, body: body.into() }))
     }
 
-    /// The message that a block of a file holds, whose description takes so many bytes.
-    pub fn of_block(block: &Buffer, description: usize) -> Result<Parts> {
+    /// The message in a block of a file, whose description has this length.
+    ///
+    /// # Errors
+    /// `IpcError` if the block is damaged.
+    pub fn of_block(block: &Buffer, description: usize) -> Result<EncodedMessage> {
         let Some((head, _)) = block.split_at_checked(description) else {
             return Err(damaged("a description is longer than its block"));
         };
@@ -55,15 +61,21 @@ impl Parts {
             None => None,
         };
         let Some(rest) = rest else { return Err(damaged("a block has no description")) };
-        Ok(Parts { description: rest.to_vec(), body: block.slice(description) })
+        Ok(EncodedMessage { description: rest.to_vec(), body: block.slice(description) })
     }
 
-    /// What is said of the bytes.
+    /// The description.
+    ///
+    /// # Errors
+    /// `IpcError` if it cannot be decoded.
     pub fn message(&self) -> Result<Message<'_>> {
         message(&self.description)
     }
 
-    /// Takes the values of a dictionary over, if it is one; whether it is.
+    /// Adds the values of a dictionary, if it is one; whether it is.
+    ///
+    /// # Errors
+    /// `IpcError` if it is damaged.
     pub fn add_to(&self, dictionaries: &mut HashMap<i64, ArrayRef>, schema: &SchemaRef) -> Result<bool> {
         let message = self.message()?;
         let Some(dictionary) = message.header_as_dictionary_batch() else { return Ok(false) };
@@ -74,6 +86,9 @@ impl Parts {
     }
 
     /// The rows, if it has rows.
+    ///
+    /// # Errors
+    /// `IpcError` if it is damaged.
     pub fn rows(
         &self,
         dictionaries: &HashMap<i64, ArrayRef>,
@@ -100,14 +115,14 @@ fn message(description: &[u8]) -> Result<Message<'_>> {
     ipc::root_as_message(description).map_err(|error| damaged(format!("a description is none: {error}")))
 }
 
-/// None at the end of a stream, with a mark or without.
+/// The length of the next description; none at the end of a stream, which may be marked or not.
 fn length_of_description(input: &mut impl Read, left: &mut u64) -> Result<Option<i64>> {
     let mut length = [0; 4];
     if *left == 0 {
         return Ok(None);
     }
     for _ in 0..2 {
-        taken(left, 4, "a length")?;
+        take_bytes(left, 4, "a length")?;
         match input.read_exact(&mut length) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
             read => read?,
@@ -120,8 +135,8 @@ fn length_of_description(input: &mut impl Read, left: &mut u64) -> Result<Option
     Ok((length != 0).then_some(i64::from(length)))
 }
 
-/// So many of the bytes that are left.
-fn taken(left: &mut u64, length: i64, what: &str) -> Result<usize> {
+/// Takes a length off the bytes that are left.
+fn take_bytes(left: &mut u64, length: i64, what: &str) -> Result<usize> {
     match u64::try_from(length).ok().and_then(|length| left.checked_sub(length)) {
         Some(rest) => {
             let length = *left - rest;
@@ -132,7 +147,7 @@ fn taken(left: &mut u64, length: i64, what: &str) -> Result<usize> {
     }
 }
 
-/// Whether all that a batch says of its columns can be true.
+/// Checks that the description of a batch fits its body.
 fn check(batch: &ipc::RecordBatch<'_>, body: &[u8]) -> Result<()> {
     if batch.length() < 0 {
         return Err(damaged(format!("a batch has {} rows", batch.length())));
@@ -150,43 +165,44 @@ fn check(batch: &ipc::RecordBatch<'_>, body: &[u8]) -> Result<()> {
     if batch.variadicBufferCounts().is_some_and(|counts| counts.iter().any(|n| n < 0 || n > buffers as i64)) {
         return Err(damaged("a column has more buffers than there are"));
     }
-    let packing = batch.compression().map(|compression| compression.codec());
+    let codec = batch.compression().map(|compression| compression.codec());
     for buffer in batch.buffers().into_iter().flatten() {
-        let Some(bytes) = part(body, buffer.offset(), buffer.length()) else {
+        let Some(bytes) = range_of(body, buffer.offset(), buffer.length()) else {
             let (offset, length) = (buffer.offset(), buffer.length());
             return Err(damaged(format!(
                 "a buffer of {length} bytes at {offset} is not in its batch of {} bytes",
                 body.len()
             )));
         };
-        if let (Some(packing), false) = (packing, bytes.is_empty()) {
-            check_unpacked(bytes, packing)?;
+        if let (Some(codec), false) = (codec, bytes.is_empty()) {
+            check_decompressed(bytes, codec)?;
         }
     }
     Ok(())
 }
 
-fn part(bytes: &[u8], offset: i64, length: i64) -> Option<&[u8]> {
+/// A range of the body, if it lies in it.
+fn range_of(bytes: &[u8], offset: i64, length: i64) -> Option<&[u8]> {
     let (offset, length) = (usize::try_from(offset).ok()?, usize::try_from(length).ok()?);
     bytes.get(offset..offset.checked_add(length)?)
 }
 
-/// Whether a packed buffer can become as long as it says.
-fn check_unpacked(bytes: &[u8], packing: CompressionType) -> Result<()> {
-    let Some((length, packed)) = bytes.split_first_chunk::<8>() else {
+/// Checks that a compressed buffer can become as long as it says.
+fn check_decompressed(bytes: &[u8], codec: CompressionType) -> Result<()> {
+    let Some((length, compressed)) = bytes.split_first_chunk::<8>() else {
         return Err(damaged("a packed buffer does not say how long it is"));
     };
     let length = i64::from_le_bytes(*length);
-    if length == NOT_PACKED {
+    if length == NOT_COMPRESSED {
         return Ok(());
     }
-    let most = match packing {
-        CompressionType::LZ4_FRAME => super::unpacking::MOST_LZ4,
-        _ => super::unpacking::MOST_ZSTD,
+    let most = match codec {
+        CompressionType::LZ4_FRAME => super::decompression::MOST_LZ4,
+        _ => super::decompression::MOST_ZSTD,
     };
-    let possible = packed.len().saturating_mul(most);
+    let possible = compressed.len().saturating_mul(most);
     match usize::try_from(length) {
-        Ok(length) if length <= possible && super::unpacking::is_there_memory(length) => Ok(()),
-        _ => Err(damaged(format!("{} bytes cannot be unpacked to {length}", packed.len()))),
+        Ok(length) if length <= possible && super::decompression::can_allocate(length) => Ok(()),
+        _ => Err(damaged(format!("{} bytes cannot be unpacked to {length}", compressed.len()))),
     }
 }

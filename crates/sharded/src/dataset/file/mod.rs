@@ -1,55 +1,55 @@
-//! A dataset in files: Parquet, CSV, JSON lines and Arrow IPC, known by their suffixes, here or in an object
-//! store.
+//! A dataset in files: Parquet, CSV, JSON lines and Arrow IPC, recognized by their suffixes, on this machine or in an
+//! object store.
 //!
-//! All files have the same columns, which is checked when the dataset is opened: nothing is read before all
-//! of it can be. Files are in the order in which they were named, those of one pattern in the order of their
-//! names. Where the number of rows is known beforehand (Parquet) shards are cut evenly between rows, or by ranges of a
-//! column, else between files or batches. Every error names its file.
+//! All files have the same columns. That is checked when the dataset is opened, so nothing is read before all of it can
+//! be. Files come in the order in which they were named, those of one pattern in the order of their names. Where the
+//! number of rows is known beforehand (Parquet), shards are cut evenly between rows or by ranges of a column; else
+//! between files or batches. Every error names its file.
 //!
-//! What a file says of itself is not trusted: lengths and places are held against the file before memory is taken for
-//! them (`footer`, `checked`, `messages`, `unpacking`).
+//! What a file says of itself is not trusted: lengths and offsets are compared with the file before memory is allocated
+//! for them (`footer`, `verified`, `messages`, `decompression`).
 
-mod checked;
-mod chunks;
+mod block_reader;
+mod buffer_pool;
 mod csv;
-mod fetching;
+mod decompression;
+mod discover;
 mod filtered;
-mod find;
 mod footer;
-mod form;
+mod format;
 mod ipc;
 mod json;
 mod location;
-mod memory;
 mod messages;
+mod object_reader;
+mod object_runtime;
 mod pages;
 mod parquet;
 mod quotes;
 mod ranges;
-mod reading;
+mod shard_reader;
+mod stamp;
 mod statistics;
 mod text;
 mod thrift;
-mod unchanged;
-mod unpacking;
-mod waiting;
+mod verified;
 
-pub use form::{FileFormat, ReadOptions};
+pub use format::{FileFormat, ReadOptions};
 
 use super::split::{self, contiguous};
 use super::{Dataset, Predicate, Shard};
 use crate::error::untrusted;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{Result, Statistics, exec_err, plan_err};
-use find::find;
+use discover::discover;
 use location::Location;
-use ranges::Cut;
-use reading::{Files, Part, Reading};
+use ranges::RangeShards;
+use shard_reader::{FilePart, Progress, ShardReader};
+use stamp::Stamp;
 use std::sync::{Arc, OnceLock};
-use unchanged::Stamp;
 use whimbrel_plan::{Ranges, Source, SourceInfo};
 
-/// What can be read by itself: a file, or a part of one.
+/// A part of a file that can be read by itself.
 #[derive(Debug, Clone)]
 enum Unit {
     /// A row group.
@@ -65,6 +65,7 @@ enum Unit {
 }
 
 impl Unit {
+    /// The file that it is in.
     fn location(&self) -> &Location {
         match self {
             Unit::Parquet { file, .. } => &file.location,
@@ -77,6 +78,21 @@ impl Unit {
 }
 
 /// Rows in files.
+///
+/// ```
+/// use whimbrel_plan::Source;
+/// use whimbrel_sharded::dataset::FileDataset;
+///
+/// let folder = std::env::temp_dir().join(format!("whimbrel-doc-files-{}", std::process::id()));
+/// std::fs::create_dir_all(&folder)?;
+/// std::fs::write(folder.join("a.csv"), "carrier,delay\nUA,4\nDL,-2\n")?;
+/// let pattern = format!("{}/*.csv", folder.display());
+/// let flights = FileDataset::open(&[pattern], None)?;
+/// assert_eq!(flights.schema().field(1).name(), "delay");
+/// assert_eq!(flights.info().shards, 1);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), datafusion::error::DataFusionError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct FileDataset {
     names: Vec<String>,
@@ -84,24 +100,25 @@ pub struct FileDataset {
     units: Vec<Unit>,
     /// The rows of each unit, if that is known of all.
     rows: Option<Vec<usize>>,
-    /// The files, as they were.
-    files: Arc<Known>,
+    /// The files, as they were when they were opened.
+    files: Arc<OpenedAs>,
     shards: usize,
+    /// The machines that the shards are divided among, for exchanges of local scope.
     groups: usize,
-    /// Where shards are cut, if it is not evenly.
-    cut: Option<Cut>,
+    /// Which shard each row is in, if shards are cut by ranges of a column.
+    cut: Option<RangeShards>,
     statistics: Arc<OnceLock<Arc<Statistics>>>,
 }
 
-/// What files were like, and how they were opened.
+/// The state of files when they were opened, and the options that they were opened with.
 #[derive(Debug)]
-struct Known {
+struct OpenedAs {
     stamps: Vec<Stamp>,
     options: ReadOptions,
 }
 
-impl Known {
-    /// Fails if one of them is another now.
+impl OpenedAs {
+    /// Fails if a file has changed since.
     fn check(&self) -> Result<()> {
         let columns = |location: &Location| open(location, &self.options).map(|opened| opened.schema);
         self.stamps.iter().try_for_each(|stamp| stamp.check(columns))
@@ -109,30 +126,36 @@ impl Known {
 }
 
 impl FileDataset {
-    /// Opens files, given by paths, patterns (`*`, `?`, `[..]`, `**`), folders and URLs. One shard unless told
-    /// otherwise.
+    /// Opens files, given by paths, patterns (`*`, `?`, `[..]`, `**`), folders and URLs; in one shard by default.
+    ///
+    /// # Errors
+    /// `Execution` if a file is missing, cannot be read, or has other columns than the first; `Plan` if no file is named, or
+    /// there are no shards.
     pub fn open(paths_or_globs: &[String], shards: Option<usize>) -> Result<FileDataset> {
         FileDataset::open_as(paths_or_globs, &ReadOptions { shards, ..ReadOptions::default() })
     }
 
-    /// The same, read as told.
+    /// Opens files with these options.
+    ///
+    /// # Errors
+    /// As [`open`](FileDataset::open), and `Plan` if the options contradict each other or the files.
     pub fn open_as(paths_or_globs: &[String], options: &ReadOptions) -> Result<FileDataset> {
-        let cut = options.ranges.as_ref().map(Ranges::shards);
-        let shards = options.shards.or(cut).unwrap_or(1);
+        let ranges = options.ranges.as_ref().map(Ranges::shards);
+        let shards = options.shards.or(ranges).unwrap_or(1);
         if shards == 0 {
             return plan_err!("a dataset has at least one shard");
         }
-        if cut.is_some_and(|cut| cut != shards) {
+        if ranges.is_some_and(|ranges| ranges != shards) {
             return plan_err!(
                 "there are {} ranges for {shards} shards; leave one of them out",
-                cut.unwrap_or(0)
+                ranges.unwrap_or(0)
             );
         }
         let mut units = Vec::new();
         let mut stamps = Vec::new();
         let mut rows = Some(Vec::new());
         let mut schema: Option<(Location, SchemaRef)> = None;
-        for path in find(paths_or_globs)? {
+        for path in discover(paths_or_globs)? {
             let opened = open(&path, options)?;
             stamps.extend(Stamp::of(&path, &opened.schema)?);
             schema = Some(match schema {
@@ -150,13 +173,20 @@ impl FileDataset {
         let Some((_, schema)) = schema else {
             return plan_err!("no file to read: give at least one path");
         };
-        let files = Arc::new(Known { stamps, options: options.clone() });
+        let files = Arc::new(OpenedAs { stamps, options: options.clone() });
         let (names, statistics) = (paths_or_globs.to_vec(), Arc::default());
-        let cut = options.ranges.as_ref().map(|ranges| Cut::try_new(&units, &schema, ranges)).transpose()?;
+        let cut = options
+            .ranges
+            .as_ref()
+            .map(|ranges| RangeShards::try_new(&units, &schema, ranges))
+            .transpose()?;
         Ok(FileDataset { names, schema, units, rows, files, shards, groups: 1, cut, statistics })
     }
 
-    /// The same shards as those of so many machines, for movements of local scope.
+    /// The same shards, divided evenly among so many machines, for exchanges of local scope.
+    ///
+    /// # Errors
+    /// `Plan` if they cannot be divided evenly.
     pub fn with_groups(mut self, groups: usize) -> Result<FileDataset> {
         if groups == 0 || !self.shards.is_multiple_of(groups) {
             return plan_err!("{} shards cannot be divided evenly into {groups} groups", self.shards);
@@ -170,18 +200,19 @@ impl FileDataset {
         &self.schema
     }
 
-    fn readers(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Files> {
+    /// A reader of a shard, without a predicate.
+    fn reader(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<ShardReader> {
         let schema = super::project(&self.schema, projection)?;
         let parts = self.parts(shard).into();
         let projection = projection.map(<[usize]>::to_vec);
         let files = Arc::clone(&self.files);
         let predicate = Predicate::default();
-        let reading = Reading::default();
-        Ok(Files { files, parts, schema, projection, batch_rows, predicate, reading })
+        let progress = Progress::default();
+        Ok(ShardReader { files, parts, schema, projection, batch_rows, predicate, progress })
     }
 
-    /// What a shard reads.
-    fn parts(&self, shard: usize) -> Vec<Part> {
+    /// The parts of files that are in a shard.
+    fn parts(&self, shard: usize) -> Vec<FilePart> {
         if let (Some(cut), Some(rows)) = (&self.cut, &self.rows) {
             return cut.parts(shard, &self.units, rows);
         }
@@ -190,7 +221,7 @@ impl FileDataset {
             None => vec![1; self.units.len()],
         };
         let run = contiguous(&lengths, self.shards).swap_remove(shard);
-        let part = |part: &split::Part| Part {
+        let part = |part: &split::Part| FilePart {
             unit: self.units[part.piece].clone(),
             offset: part.offset,
             length: part.length,
@@ -214,7 +245,7 @@ impl Source for FileDataset {
     }
 
     fn statistics(&self) -> Arc<Statistics> {
-        // What cannot be true of a damaged file is found out when it is read.
+        // A damaged file is reported when it is read.
         let known = || untrusted(&"statistics", || Ok(statistics::of(&self.units, &self.schema)));
         let known = || known().unwrap_or_else(|_| Statistics::new_unknown(&self.schema));
         Arc::clone(self.statistics.get_or_init(|| Arc::new(known())))
@@ -237,7 +268,7 @@ impl Source for FileDataset {
     }
 
     fn with_ranges(&self, ranges: &Ranges) -> Option<Arc<dyn Source>> {
-        let cut = Cut::try_new(&self.units, &self.schema, ranges).ok()?;
+        let cut = RangeShards::try_new(&self.units, &self.schema, ranges).ok()?;
         let cheap = cut.is_cheap(self.rows.as_ref()?);
         let shards = ranges.shards();
         cheap.then(|| {
@@ -248,18 +279,18 @@ impl Source for FileDataset {
     fn location(&self) -> Option<whimbrel_plan::Location> {
         let ReadOptions { format, header, delimiter, schema: declared, .. } = &self.files.options;
         let mut options = Vec::new();
-        let mut say = |name: &str, value: String| options.push((name.to_string(), value));
+        let mut set = |name: &str, value: String| options.push((name.to_string(), value));
         if let Some(format) = format {
-            say("format", format!("\"{}\"", format.name()));
+            set("format", format!("\"{}\"", format.name()));
         }
         if let Some(header) = header {
-            say("header", if *header { "True" } else { "False" }.to_string());
+            set("header", if *header { "True" } else { "False" }.to_string());
         }
         if let Some(delimiter) = delimiter {
-            say("delimiter", format!("{:?}", char::from(*delimiter).to_string()));
+            set("delimiter", format!("{:?}", char::from(*delimiter).to_string()));
         }
         if let Some(ranges) = self.ranges() {
-            say("ranges", format!("({:?}, {:?})", ranges.column(), ranges.bounds()));
+            set("ranges", format!("({:?}, {:?})", ranges.column(), ranges.bounds()));
         }
         // Declared columns have no place in `read`.
         let paths = self.names.clone();
@@ -273,7 +304,7 @@ impl Dataset for FileDataset {
     }
 
     fn open(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Shard> {
-        Ok(Shard::Reader(Box::new(self.readers(shard, projection, batch_rows)?)))
+        Ok(Shard::Reader(Box::new(self.reader(shard, projection, batch_rows)?)))
     }
 
     fn filters(&self) -> bool {
@@ -288,18 +319,19 @@ impl Dataset for FileDataset {
         batch_rows: usize,
         predicate: Predicate,
     ) -> Result<Shard> {
-        let files = self.readers(shard, projection, batch_rows)?;
-        Ok(Shard::Reader(Box::new(Files { predicate, ..files })))
+        let files = self.reader(shard, projection, batch_rows)?;
+        Ok(Shard::Reader(Box::new(ShardReader { predicate, ..files })))
     }
 }
 
-/// What is known of a file before it is read.
+/// A file that was opened: its columns, its parts and, if they are known, the rows of each.
 struct Opened {
     schema: SchemaRef,
     units: Vec<Unit>,
     rows: Option<Vec<usize>>,
 }
 
+/// Opens a file that may be damaged.
 fn open(location: &Location, options: &ReadOptions) -> Result<Opened> {
     untrusted(location, || open_as(location, options))
 }
@@ -327,7 +359,7 @@ fn open_as(location: &Location, options: &ReadOptions) -> Result<Opened> {
     }
 }
 
-/// The declared columns, if they are those of the file.
+/// The columns of a file, if they are those that were declared.
 fn declared_columns(location: &Location, declared: &SchemaRef, found: &SchemaRef) -> Result<SchemaRef> {
     let same = declared.fields().len() == found.fields().len()
         && declared
@@ -345,7 +377,7 @@ fn declared_columns(location: &Location, declared: &SchemaRef, found: &SchemaRef
     )
 }
 
-/// The schema both files have; a column may be null if it may be in one of them.
+/// The schema of two files with the same columns; a column is nullable if it is in one of them.
 fn same_columns(
     first: &Location,
     schema: &SchemaRef,

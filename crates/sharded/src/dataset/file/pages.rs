@@ -1,14 +1,12 @@
-//! The pages of a Parquet file of this machine, unpacked into [`Block`]s.
+//! The pages of a local Parquet file, decompressed into [`PooledBuffer`]s.
 //!
-//! Only Snappy is unpacked here, which nearly all files are packed with: the library sets memory to zero for each page
-//! and then writes it. Pages that are packed otherwise are left to it. All of them are held against their headers
-//! first ([`Checked`]).
+//! Only Snappy is decompressed here, which nearly all files use: the library sets the memory of each page to zero before
+//! it writes it. Other codecs are left to it. All pages are verified first ([`VerifiedColumn`]).
 
-use super::checked::Checked;
-use super::chunks::Chunks;
-use super::fetching::Bytes;
-use super::memory::Block;
-use super::unpacking::MOST_SNAPPY;
+use super::block_reader::BlockReader;
+use super::buffer_pool::{Bytes, PooledBuffer};
+use super::decompression::MOST_SNAPPY;
+use super::verified::VerifiedColumn;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ParquetRecordBatchReader, RowGroups, RowSelection, RowSelector,
@@ -22,17 +20,20 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use snap::raw::{Decoder, decompress_len};
 use std::sync::Arc;
 
-/// Some row groups of a file and which of their columns are read.
+/// Which row groups and columns of a file are read.
 pub(super) struct Pages<'a> {
     pub metadata: &'a ArrowReaderMetadata,
-    pub groups: &'a [usize],
+    pub row_groups: &'a [usize],
     pub columns: ProjectionMask,
     pub batch_rows: usize,
 }
 
 impl Pages<'_> {
-    /// Reads these rows of the row groups, counted from the beginning of the first.
-    pub fn read(self, input: Chunks, rows: RowSelection) -> Result<ParquetRecordBatchReader> {
+    /// Reads these rows, counted from the beginning of the first row group.
+    ///
+    /// # Errors
+    /// If the columns cannot be read as the metadata says.
+    pub fn read(self, input: BlockReader, rows: RowSelection) -> Result<ParquetRecordBatchReader> {
         let levels = parquet_to_arrow_field_levels(
             self.metadata.parquet_schema(),
             self.columns,
@@ -40,36 +41,37 @@ impl Pages<'_> {
         )?;
         let file = Arc::clone(self.metadata.metadata());
         let all = file.file_metadata().num_rows() as usize;
-        let groups = Groups { input: Arc::new(input), file, groups: self.groups.to_vec() };
+        let groups = LocalRowGroups { input: Arc::new(input), file, numbers: self.row_groups.to_vec() };
         let rows = Some(rows).filter(|rows| rows.row_count() < groups.num_rows());
         ParquetRecordBatchReader::try_new_with_row_groups(&levels, &groups, self.batch_rows.min(all), rows)
     }
 }
 
-/// So many rows from a place on.
+/// `length` rows from `offset` on.
 pub(super) fn rows(offset: usize, length: usize) -> RowSelection {
     vec![RowSelector::skip(offset), RowSelector::select(length)].into()
 }
 
-struct Groups {
-    input: Arc<Chunks>,
+/// Some row groups of a file, for the reader of the library.
+struct LocalRowGroups {
+    input: Arc<BlockReader>,
     file: Arc<ParquetMetaData>,
-    groups: Vec<usize>,
+    numbers: Vec<usize>,
 }
 
-impl RowGroups for Groups {
+impl RowGroups for LocalRowGroups {
     fn num_rows(&self) -> usize {
         self.row_groups().map(|group| group.num_rows() as usize).sum()
     }
 
     fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>> {
         let (input, file) = (Arc::clone(&self.input), Arc::clone(&self.file));
-        let groups = self.groups.clone().into_iter();
+        let groups = self.numbers.clone().into_iter();
         Ok(Box::new(Column(groups.map(move |group| pages(&input, file.row_group(group), column)))))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
-        Box::new(self.groups.iter().map(|group| self.file.row_group(*group)))
+        Box::new(self.numbers.iter().map(|group| self.file.row_group(*group)))
     }
 
     fn metadata(&self) -> &ParquetMetaData {
@@ -77,7 +79,7 @@ impl RowGroups for Groups {
     }
 }
 
-/// What is stored of a column in one row group after the other.
+/// The pages of a column, row group after row group.
 struct Column<I>(I);
 
 impl<I: Iterator<Item = Result<Box<dyn PageReader>>>> Iterator for Column<I> {
@@ -91,45 +93,45 @@ impl<I: Iterator<Item = Result<Box<dyn PageReader>>>> Iterator for Column<I> {
 impl<I: Iterator<Item = Result<Box<dyn PageReader>>> + Send> PageIterator for Column<I> {}
 
 /// The pages of a column in a row group.
-fn pages(input: &Arc<Chunks>, group: &RowGroupMetaData, column: usize) -> Result<Box<dyn PageReader>> {
+fn pages(input: &Arc<BlockReader>, group: &RowGroupMetaData, column: usize) -> Result<Box<dyn PageReader>> {
     let (chunk, rows) = (group.column(column), group.num_rows() as usize);
-    let input = Arc::new(Checked::new(Arc::clone(input), chunk.compression()));
+    let input = Arc::new(VerifiedColumn::new(Arc::clone(input), chunk.compression()));
     if chunk.compression() != Compression::SNAPPY {
         return Ok(Box::new(SerializedPageReader::new(input, chunk, rows, None)?));
     }
-    // Pages of a column that is said not to be packed come as they are.
-    let as_they_are = chunk.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
-    let packed = SerializedPageReader::new(input, &as_they_are, rows, None)?;
-    Ok(Box::new(Unpacked { packed, decoder: Decoder::new() }))
+    // The library hands out the pages of an uncompressed column as they are.
+    let uncompressed = chunk.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
+    let compressed = SerializedPageReader::new(input, &uncompressed, rows, None)?;
+    Ok(Box::new(SnappyPages { compressed, decoder: Decoder::new() }))
 }
 
-/// Pages that Snappy has packed.
-struct Unpacked {
-    packed: SerializedPageReader<Checked>,
+/// Pages that are compressed with Snappy.
+struct SnappyPages {
+    compressed: SerializedPageReader<VerifiedColumn>,
     decoder: Decoder,
 }
 
-impl Unpacked {
-    /// The same bytes, all but the first `plain` of them unpacked.
-    fn unpack(&mut self, packed: &Bytes, plain: usize) -> Result<Bytes> {
-        let Some((plain, packed)) = packed.split_at_checked(plain) else {
-            return Err(ParquetError::EOF(format!("a page of {} bytes has {plain} of levels", packed.len())));
+impl SnappyPages {
+    /// Decompresses the bytes of a page, but for the levels that it begins with: these are not compressed.
+    fn decompress(&mut self, page: &Bytes, levels: usize) -> Result<Bytes> {
+        let Some((levels, values)) = page.split_at_checked(levels) else {
+            return Err(ParquetError::EOF(format!("a page of {} bytes has {levels} of levels", page.len())));
         };
-        if packed.is_empty() {
-            return Ok(Bytes::copy_from_slice(plain));
+        if values.is_empty() {
+            return Ok(Bytes::copy_from_slice(levels));
         }
-        let length = decompress_len(packed).map_err(failed)?;
-        if length > packed.len().saturating_mul(MOST_SNAPPY) {
-            let of = packed.len();
+        let length = decompress_len(values).map_err(failed)?;
+        if length > values.len().saturating_mul(MOST_SNAPPY) {
+            let of = values.len();
             return Err(ParquetError::General(format!(
                 "a page of {of} bytes cannot be unpacked to {length}"
             )));
         }
-        let mut block = Block::new(plain.len() + length);
-        let (levels, values) = block.bytes().split_at_mut(plain.len());
-        levels.copy_from_slice(plain);
-        self.decoder.decompress(packed, values).map_err(failed)?;
-        Ok(block.share(plain.len() + length))
+        let mut buffer = PooledBuffer::new(levels.len() + length);
+        let (head, rest) = buffer.bytes().split_at_mut(levels.len());
+        head.copy_from_slice(levels);
+        self.decoder.decompress(values, rest).map_err(failed)?;
+        Ok(buffer.share(levels.len() + length))
     }
 }
 
@@ -137,14 +139,16 @@ fn failed(error: snap::Error) -> ParquetError {
     ParquetError::External(Box::new(error))
 }
 
-impl PageReader for Unpacked {
+impl PageReader for SnappyPages {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
-        let Some(mut page) = self.packed.get_next_page()? else { return Ok(None) };
+        let Some(mut page) = self.compressed.get_next_page()? else { return Ok(None) };
         match &mut page {
-            Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => *buf = self.unpack(buf, 0)?,
+            Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => {
+                *buf = self.decompress(buf, 0)?
+            }
             Page::DataPageV2 { is_compressed: false, .. } => {}
             Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, is_compressed, .. } => {
-                *buf = self.unpack(buf, (*def_levels_byte_len + *rep_levels_byte_len) as usize)?;
+                *buf = self.decompress(buf, (*def_levels_byte_len + *rep_levels_byte_len) as usize)?;
                 *is_compressed = false;
             }
         }
@@ -152,19 +156,19 @@ impl PageReader for Unpacked {
     }
 
     fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
-        self.packed.peek_next_page()
+        self.compressed.peek_next_page()
     }
 
     fn skip_next_page(&mut self) -> Result<()> {
-        self.packed.skip_next_page()
+        self.compressed.skip_next_page()
     }
 
     fn at_record_boundary(&mut self) -> Result<bool> {
-        self.packed.at_record_boundary()
+        self.compressed.at_record_boundary()
     }
 }
 
-impl Iterator for Unpacked {
+impl Iterator for SnappyPages {
     type Item = Result<Page>;
 
     fn next(&mut self) -> Option<Result<Page>> {
@@ -216,9 +220,13 @@ mod tests {
     fn read(file: File, offset: usize, length: usize) -> Result<RecordBatch> {
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())?;
         let groups: Vec<usize> = (0..metadata.metadata().num_row_groups()).collect();
-        let pages =
-            Pages { metadata: &metadata, groups: &groups, columns: ProjectionMask::all(), batch_rows: 7_000 };
-        let chunks = Chunks::new(file, &metadata, &groups)?;
+        let pages = Pages {
+            metadata: &metadata,
+            row_groups: &groups,
+            columns: ProjectionMask::all(),
+            batch_rows: 7_000,
+        };
+        let chunks = BlockReader::new(file, &metadata, &groups)?;
         let batches =
             pages.read(chunks, rows(offset, length))?.collect::<std::result::Result<Vec<_>, _>>()?;
         Ok(concat_batches(metadata.schema(), &batches)?)

@@ -1,12 +1,11 @@
-//! Parquet files. Of one in an object store, only the columns and row groups are fetched that are read.
+//! Parquet files. Of a file in an object store, only the columns and row groups that are read are fetched.
 
-use super::chunks::Chunks;
-use super::fetching::Fetching;
-use super::filtered::Span;
+use super::block_reader::BlockReader;
 use super::footer;
 use super::location::{Input, Location, Object};
+use super::object_reader::ObjectReader;
+use super::object_runtime::object_runtime;
 use super::pages::{Pages, rows};
-use super::waiting::driver;
 use super::{Opened, Unit};
 use crate::dataset::Reader;
 use crate::error::in_place;
@@ -23,42 +22,54 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, SystemTime};
 
-/// A file and its footer, which is read once.
+/// A file and its footer.
 #[derive(Debug)]
 pub(super) struct File {
     pub location: Location,
     pub metadata: ArrowReaderMetadata,
-    /// What the footer says of its rows, worked out once.
+    /// The statistics in the footer, computed on first use.
     pub statistics: OnceLock<Statistics>,
 }
 
+/// Part of a row group: `length` rows from `offset` on.
+pub(super) struct Span {
+    pub row_group: usize,
+    pub offset: usize,
+    pub length: usize,
+}
+
 impl File {
+    /// Whether it is on this machine.
     pub fn is_local(&self) -> bool {
         matches!(self.location, Location::Path(_))
     }
 }
 
-/// Files as they were read, and which version of them that was.
+/// Files by their paths, and the version of each that was read.
 type Footers = HashMap<PathBuf, (Version, Arc<File>)>;
 
-/// The footers of files that were read before: a process asks for the same ones again and again.
+/// The footers that this process has read: many queries open the same files.
 static FOOTERS: LazyLock<Mutex<Footers>> = LazyLock::new(Mutex::default);
 
-/// How many footers are kept.
-const KEPT: usize = 1000;
+/// How many footers are kept at most.
+const MAX_FOOTERS: usize = 1000;
 
-/// By what a file is known again.
+/// The length of a file and the time of its last change.
 type Version = (u64, SystemTime);
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
-/// How much of the end of a file is read at first: most footers are smaller.
-const FOOTER: u64 = 64 << 10;
+/// How many bytes of the end of a file are read first: most footers are shorter.
+const FOOTER_GUESS: u64 = 64 << 10;
 
+/// Opens a file: reads its footer, unless it was read before.
+///
+/// # Errors
+/// `Execution` if it is no Parquet file, or is damaged.
 pub(super) fn open(location: &Location) -> Result<Opened> {
     let file = match location {
-        Location::Path(path) => remembered(location, path)?,
-        Location::Object(object) => file(location, of_object(location, object)?),
+        Location::Path(path) => cached(location, path)?,
+        Location::Object(object) => new_file(location, of_object(location, object)?),
     };
     let metadata = &file.metadata;
     let rows: Vec<usize> = metadata.metadata().row_groups().iter().map(|g| g.num_rows() as usize).collect();
@@ -67,29 +78,29 @@ pub(super) fn open(location: &Location) -> Result<Opened> {
     Ok(Opened { schema, units, rows: Some(rows) })
 }
 
-fn file(location: &Location, metadata: ArrowReaderMetadata) -> Arc<File> {
+fn new_file(location: &Location, metadata: ArrowReaderMetadata) -> Arc<File> {
     Arc::new(File { location: location.clone(), metadata, statistics: OnceLock::new() })
 }
 
-/// A file of this machine; its footer is read if it is not known yet.
-fn remembered(location: &Location, path: &Path) -> Result<Arc<File>> {
-    let Some(version) = version(path) else { return Ok(file(location, of_file(location)?)) };
-    let known = |footers: &Footers| {
-        footers.get(path).filter(|(known, _)| *known == version).map(|(_, file)| Arc::clone(file))
+/// A local file; its footer is read unless this version of it was read before.
+fn cached(location: &Location, path: &Path) -> Result<Arc<File>> {
+    let Some(version) = version(path) else { return Ok(new_file(location, of_file(location)?)) };
+    let lookup = |footers: &Footers| {
+        footers.get(path).filter(|(cached, _)| *cached == version).map(|(_, file)| Arc::clone(file))
     };
-    if let Some(file) = known(&FOOTERS.lock().unwrap_or_else(PoisonError::into_inner)) {
+    if let Some(file) = lookup(&FOOTERS.lock().unwrap_or_else(PoisonError::into_inner)) {
         return Ok(file);
     }
-    let file = file(location, of_file(location)?);
+    let file = new_file(location, of_file(location)?);
     let mut footers = FOOTERS.lock().unwrap_or_else(PoisonError::into_inner);
-    if footers.len() >= KEPT {
+    if footers.len() >= MAX_FOOTERS {
         footers.clear();
     }
     footers.insert(path.to_path_buf(), (version, Arc::clone(&file)));
     Ok(file)
 }
 
-/// None: the file was changed so lately that the clock could miss the next change.
+/// The version of a file. None: it changed so recently that the next change might have the same time.
 fn version(path: &Path) -> Option<Version> {
     const SETTLED: Duration = Duration::from_secs(2);
     let metadata = std::fs::metadata(path).ok()?;
@@ -98,6 +109,7 @@ fn version(path: &Path) -> Option<Version> {
     settled.then_some((metadata.len(), modified))
 }
 
+/// The footer of a local file.
 fn of_file(location: &Location) -> Result<ArrowReaderMetadata> {
     let mut input = location.open()?;
     let length = check_ends(location, &mut input)?;
@@ -108,6 +120,7 @@ fn of_file(location: &Location) -> Result<ArrowReaderMetadata> {
     })
 }
 
+/// The footer of an object.
 fn of_object(location: &Location, object: &Arc<Object>) -> Result<ArrowReaderMetadata> {
     if object.size == 0 {
         return exec_err!("`{location}` is empty; a Parquet file has a footer at least");
@@ -115,13 +128,13 @@ fn of_object(location: &Location, object: &Arc<Object>) -> Result<ArrowReaderMet
     metadata(location, object.size, |start| location.fetch(start..object.size))
 }
 
-/// What the footer of a file of this length says; `end` gives all from a place on.
+/// Reads the footer of a file of this length; `end` reads the bytes from an offset to the end.
 fn metadata(
     location: &Location,
     length: u64,
     mut end: impl FnMut(u64) -> Result<Vec<u8>>,
 ) -> Result<ArrowReaderMetadata> {
-    let bytes = end(length.saturating_sub(FOOTER))?;
+    let bytes = end(length.saturating_sub(FOOTER_GUESS))?;
     let Some((before, tail)) = bytes.split_last_chunk() else { return cut_short(location, length) };
     if !tail.ends_with(b"PAR1") && !tail.ends_with(b"PARE") {
         return cut_short(location, length);
@@ -137,7 +150,7 @@ fn metadata(
     }
 }
 
-/// A Parquet file begins and ends with its magic number; one that only begins with it was cut short. Its length.
+/// The length of a file that begins as a Parquet file does.
 fn check_ends(location: &Location, file: &mut Input) -> Result<u64> {
     let length = file.seek(SeekFrom::End(0)).map_err(|e| in_place(location, e))?;
     if length == 0 {
@@ -160,14 +173,17 @@ fn cut_short<T>(location: &Location, length: u64) -> Result<T> {
     )
 }
 
-/// Reads all rows of these spans, each of which but the first begins where its row group does.
+/// Reads these spans. Each but the first begins at the start of its row group, each but the last ends at the end of it.
+///
+/// # Errors
+/// If the file cannot be opened, or its pages cannot be read.
 pub(super) fn read(
     file: &File,
     spans: &[Span],
     projection: Option<&[usize]>,
     batch_rows: usize,
 ) -> Result<Box<dyn Reader>> {
-    let groups: Vec<usize> = spans.iter().map(|span| span.group).collect();
+    let row_groups: Vec<usize> = spans.iter().map(|span| span.row_group).collect();
     let offset = spans.first().map_or(0, |span| span.offset);
     let limit = spans.iter().map(|span| span.length).sum();
     let mask = match projection {
@@ -175,22 +191,24 @@ pub(super) fn read(
         None => ProjectionMask::all(),
     };
     let (location, order) = (file.location.clone(), order(projection));
-    match file.location.open_here()? {
+    match file.location.open_local()? {
         Some(input) => {
-            let input = Chunks::new(input, &file.metadata, &groups).map_err(|e| in_place(&location, e))?;
-            let pages = Pages { metadata: &file.metadata, groups: &groups, columns: mask, batch_rows };
+            let input =
+                BlockReader::new(input, &file.metadata, &row_groups).map_err(|e| in_place(&location, e))?;
+            let pages =
+                Pages { metadata: &file.metadata, row_groups: &row_groups, columns: mask, batch_rows };
             let batches = pages.read(input, rows(offset, limit)).map_err(|e| in_place(&location, e))?;
-            Ok(Box::new(Batches { location, batches: all_of(limit, batches), order }))
+            Ok(Box::new(Batches { location, batches: expect_rows(limit, batches), order }))
         }
         None => {
-            let batches = fetched(file, groups, (offset, limit), mask, batch_rows)?;
-            Ok(Box::new(Batches { location, batches: all_of(limit, batches), order }))
+            let batches = fetched(file, row_groups, (offset, limit), mask, batch_rows)?;
+            Ok(Box::new(Batches { location, batches: expect_rows(limit, batches), order }))
         }
     }
 }
 
-/// Batches that end with an error if they have fewer rows than their file says.
-fn all_of(
+/// Batches that end with an error if they have fewer rows than the footer promises.
+fn expect_rows(
     mut rows: usize,
     mut batches: impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send,
 ) -> impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send {
@@ -208,10 +226,10 @@ fn all_of(
     })
 }
 
-/// The batches of a file in an object store, fetched a little ahead of whoever reads them.
+/// The batches of a file in an object store, fetched some batches ahead of the reader.
 fn fetched(
     file: &File,
-    groups: Vec<usize>,
+    row_groups: Vec<usize>,
     (offset, limit): (usize, usize),
     mask: ProjectionMask,
     batch_rows: usize,
@@ -220,38 +238,38 @@ fn fetched(
     let Location::Object(object) = &file.location else {
         return exec_err!("`{}` is not in an object store", file.location);
     };
-    let reader = Fetching(Arc::clone(object));
+    let reader = ObjectReader(Arc::clone(object));
     let mut batches = ParquetRecordBatchStreamBuilder::new_with_metadata(reader, file.metadata.clone())
-        .with_row_groups(groups)
+        .with_row_groups(row_groups)
         .with_batch_size(batch_rows)
         .with_offset(offset)
         .with_limit(limit)
         .with_projection(mask)
         .build()
         .map_err(|e| in_place(&file.location, e))?;
-    let (wanted, wants) = mpsc::sync_channel(AHEAD);
-    let (room, mut rooms) = tokio::sync::mpsc::channel(AHEAD);
-    driver()?.spawn(async move {
-        // A batch is fetched when there is room for it, and none any more when nobody reads.
-        while rooms.recv().await.is_some() {
+    let (sender, receiver) = mpsc::sync_channel(AHEAD);
+    let (permit, mut permits) = tokio::sync::mpsc::channel(AHEAD);
+    object_runtime()?.spawn(async move {
+        // Each batch needs a permit of the reader; the task ends when the reader is dropped.
+        while permits.recv().await.is_some() {
             let next = batches.next().await;
             let over = next.is_none();
-            if wanted.send(next).is_err() || over {
+            if sender.send(next).is_err() || over {
                 return;
             }
         }
     });
     for _ in 1..AHEAD {
-        // There is room for as many.
-        let _ = room.try_send(());
+        // The channel has room for them.
+        let _ = permit.try_send(());
     }
     Ok(std::iter::from_fn(move || {
-        let _ = room.try_send(());
-        wants.recv().ok().flatten().map(|rows| rows.map_err(ArrowError::from))
+        let _ = permit.try_send(());
+        receiver.recv().ok().flatten().map(|rows| rows.map_err(ArrowError::from))
     }))
 }
 
-/// A mask keeps the file's order of columns; the plan may want another.
+/// The order in which the columns of a projection come out, if it is not that of the file.
 pub(super) fn order(projection: Option<&[usize]>) -> Option<Vec<usize>> {
     let columns = projection?;
     if columns.is_sorted() {
@@ -259,11 +277,11 @@ pub(super) fn order(projection: Option<&[usize]>) -> Option<Vec<usize>> {
     }
     let mut sorted = columns.to_vec();
     sorted.sort_unstable();
-    // Every column is in its own sorted copy.
+    // Every column is in the sorted copy.
     Some(columns.iter().map(|c| sorted.partition_point(|s| s < c)).collect())
 }
 
-/// The batches of any of arrow's readers, their errors with the name of the file.
+/// The batches of one of Arrow's readers; errors name the file.
 pub(super) struct Batches<I> {
     pub location: Location,
     pub batches: I,

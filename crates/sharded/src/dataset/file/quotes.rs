@@ -1,51 +1,54 @@
-//! Quotes in CSV files: one that is never closed makes the rest of its file a single value, without a word.
+//! Unclosed quotes in CSV files: such a quote makes the rest of the file one value, and the reader does not complain.
 
 use memchr::{memchr, memchr_iter};
 use std::io::{Error, ErrorKind, Read, Result};
 
-/// A text that ends with an error if it ends within quotes.
+/// Passes a text on, and fails at its end if it ends within quotes.
 pub(super) struct Quotes<R> {
     input: R,
     delimiter: u8,
-    place: Place,
-    /// How many bytes have passed, how many lines of these have ended, and the last of them.
+    state: State,
+    /// How many bytes have passed.
     passed: u64,
+    /// How many lines have ended.
     lines: u64,
+    /// The last byte that passed.
     last: u8,
 }
 
-/// Where the next byte stands.
+/// Where the next byte stands; within quotes, in which line these opened.
 #[derive(Clone, Copy)]
-enum Place {
-    /// Not in quotes.
+enum State {
+    /// Outside of quotes.
     Outside,
-    /// In quotes that opened in this line.
+    /// Within quotes.
     Inside(u64),
-    /// Behind a quote that closes them, or is the first of two that stand for one.
-    Behind(u64),
+    /// After a quote that closes them, or that escapes the next quote.
+    AfterQuote(u64),
 }
 
 impl<R: Read> Quotes<R> {
-    /// A text with this character between its values.
+    /// A text with this delimiter.
     pub fn new(input: R, delimiter: u8) -> Quotes<R> {
-        Quotes { input, delimiter, place: Place::Outside, passed: 0, lines: 0, last: b'\n' }
+        Quotes { input, delimiter, state: State::Outside, passed: 0, lines: 0, last: b'\n' }
     }
 
+    /// Updates the state by the next bytes.
     fn pass(&mut self, bytes: &[u8]) {
         let (mut at, mut counted) = (0, 0);
         while at < bytes.len() {
             let quote = memchr(b'"', &bytes[at..]).map(|quote| at + quote);
-            (self.place, at) = match (self.place, quote) {
-                (Place::Behind(line), Some(quote)) if quote == at => (Place::Inside(line), at + 1),
-                (Place::Behind(_), _) => (Place::Outside, at),
-                (place, None) => (place, bytes.len()),
-                (Place::Inside(line), Some(quote)) => (Place::Behind(line), quote + 1),
-                (Place::Outside, Some(quote)) => {
+            (self.state, at) = match (self.state, quote) {
+                (State::AfterQuote(line), Some(quote)) if quote == at => (State::Inside(line), at + 1),
+                (State::AfterQuote(_), _) => (State::Outside, at),
+                (state, None) => (state, bytes.len()),
+                (State::Inside(line), Some(quote)) => (State::AfterQuote(line), quote + 1),
+                (State::Outside, Some(quote)) => {
                     let before = if quote == 0 { self.last } else { bytes[quote - 1] };
                     let opens = self.begins_value(before, self.passed + quote as u64);
                     self.lines += memchr_iter(b'\n', &bytes[counted..quote]).count() as u64;
                     counted = quote;
-                    (if opens { Place::Inside(self.lines + 1) } else { Place::Outside }, quote + 1)
+                    (if opens { State::Inside(self.lines + 1) } else { State::Outside }, quote + 1)
                 }
             };
         }
@@ -54,7 +57,7 @@ impl<R: Read> Quotes<R> {
         self.last = bytes.last().copied().unwrap_or(self.last);
     }
 
-    /// Whether a value begins behind this byte; the first one behind a mark of the byte order, too.
+    /// Whether a value begins after this byte. The first value may come after a byte order mark.
     fn begins_value(&self, before: u8, at: u64) -> bool {
         before == self.delimiter || matches!(before, b'\n' | b'\r') || (before == 0xbf && at == 3)
     }
@@ -64,8 +67,8 @@ impl<R: Read> Read for Quotes<R> {
     fn read(&mut self, into: &mut [u8]) -> Result<usize> {
         let read = self.input.read(into)?;
         self.pass(&into[..read]);
-        match self.place {
-            Place::Inside(line) if read == 0 && !into.is_empty() => {
+        match self.state {
+            State::Inside(line) if read == 0 && !into.is_empty() => {
                 let error = format!(
                     "the quote that opens in line {line} is never closed; close it, or write it twice"
                 );

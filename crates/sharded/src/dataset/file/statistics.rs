@@ -1,5 +1,4 @@
-//! What is known of the rows of files before they are read: what the footers of Parquet files say, and how many
-//! different values their dictionaries hold.
+//! Statistics of files: those in the footers of Parquet files, and the distinct counts of their dictionaries.
 
 use super::Unit;
 use super::parquet::File;
@@ -10,16 +9,16 @@ use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use parquet::column::page::{Page, PageReader};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
-use parquet::file::statistics::Statistics as Known;
+use parquet::file::statistics::Statistics as ColumnStatistics;
 use std::sync::Arc;
 
-/// A dictionary of more compressed bytes is not looked into: its column has many values.
-const LARGE: i64 = 1 << 18;
+/// A longer dictionary is not read: its column has many values.
+const MAX_DICTIONARY: i64 = 1 << 18;
 
-/// Of how many row groups the dictionaries are looked into.
-const LOOKED_INTO: usize = 3;
+/// How many row groups are sampled for dictionaries.
+const SAMPLED_ROW_GROUPS: usize = 3;
 
-/// The statistics of all rows of these units. Files that are not Parquet say nothing.
+/// The statistics of all rows of these units; unknown if a file is not Parquet.
 pub(super) fn of(units: &[Unit], schema: &SchemaRef) -> Statistics {
     let mut files: Vec<&Arc<File>> = Vec::new();
     for unit in units {
@@ -37,10 +36,10 @@ fn of_file(file: &File, schema: &SchemaRef) -> Statistics {
     let Ok(mut known) = DFParquetMetadata::statistics_from_parquet_metadata(metadata, schema) else {
         return Statistics::new_unknown(schema);
     };
-    // Columns of columns have more leaves than fields: their places would be others.
+    // With nested columns, leaves and fields have different numbers.
     if metadata.file_metadata().schema_descr().num_columns() == known.column_statistics.len() {
         for (place, column) in known.column_statistics.iter_mut().enumerate() {
-            if let Some(values) = different(file, place) {
+            if let Some(values) = distinct_count(file, place) {
                 column.distinct_count = Precision::Inexact(values);
             }
         }
@@ -48,52 +47,53 @@ fn of_file(file: &File, schema: &SchemaRef) -> Statistics {
     known
 }
 
-/// About how many different values a column has: as many as the largest of some row groups' dictionaries holds, if
-/// values come again from row group to row group; that many in each row group, if each has values of its own.
-fn different(file: &File, column: usize) -> Option<usize> {
+/// The estimated distinct count of a column, from the dictionaries of some row groups: the largest, if row groups share
+/// their values; the largest for each row group, if each has values of its own.
+fn distinct_count(file: &File, column: usize) -> Option<usize> {
     let metadata = file.metadata.metadata();
     let groups = metadata.num_row_groups();
-    let step = groups.div_ceil(LOOKED_INTO).max(1);
+    let step = groups.div_ceil(SAMPLED_ROW_GROUPS).max(1);
     let mut most = 0;
     for group in (0..groups).step_by(step) {
         let group = metadata.row_group(group);
-        let values = in_dictionary(file, group.column(column), group.num_rows() as usize)?;
+        let values = dictionary_length(file, group.column(column), group.num_rows() as usize)?;
         if groups > 1 && values * 2 > group.num_rows() as usize {
             return None;
         }
         most = most.max(values);
     }
-    let apart = are_apart(metadata.row_groups(), column);
-    (groups > 0).then_some(if apart { most * groups } else { most })
+    let own = have_own_values(metadata.row_groups(), column);
+    (groups > 0).then_some(if own { most * groups } else { most })
 }
 
-/// Whether each row group holds a small part of the range of a column.
-fn are_apart(groups: &[RowGroupMetaData], column: usize) -> bool {
+/// Whether each row group covers a small part of the range of a column.
+fn have_own_values(groups: &[RowGroupMetaData], column: usize) -> bool {
     let ranges: Option<Vec<(i64, i64)>> = groups.iter().map(|group| range(group.column(column))).collect();
     let Some(ranges) = ranges else { return false };
     let (Some(min), Some(max)) = (ranges.iter().map(|r| r.0).min(), ranges.iter().map(|r| r.1).max()) else {
         return false;
     };
     let covered: f64 = ranges.iter().map(|(min, max)| max.saturating_sub(*min) as f64).sum();
-    // Twice the whole is as if every two were the same.
+    // Row groups that cover the range twice might come in equal pairs.
     groups.len() > 2 && covered < 2.0 * max.saturating_sub(min) as f64
 }
 
-/// The least and the largest value of integers, if the footer has them.
+/// The minimum and the maximum of integers, if the footer has them.
 pub(super) fn range(chunk: &ColumnChunkMetaData) -> Option<(i64, i64)> {
     match chunk.statistics()? {
-        Known::Int32(s) => Some((i64::from(*s.min_opt()?), i64::from(*s.max_opt()?))),
-        Known::Int64(s) => Some((*s.min_opt()?, *s.max_opt()?)),
+        ColumnStatistics::Int32(s) => Some((i64::from(*s.min_opt()?), i64::from(*s.max_opt()?))),
+        ColumnStatistics::Int64(s) => Some((*s.min_opt()?, *s.max_opt()?)),
         _ => None,
     }
 }
 
-fn in_dictionary(file: &File, chunk: &ColumnChunkMetaData, rows: usize) -> Option<usize> {
+/// How many values the dictionary of a column chunk has, if it has a short one.
+fn dictionary_length(file: &File, chunk: &ColumnChunkMetaData, rows: usize) -> Option<usize> {
     let begin = chunk.dictionary_page_offset()?;
-    if chunk.data_page_offset() - begin > LARGE {
+    if chunk.data_page_offset() - begin > MAX_DICTIONARY {
         return None;
     }
-    let input = Arc::new(file.location.open_here().ok()??);
+    let input = Arc::new(file.location.open_local().ok()??);
     let mut pages = SerializedPageReader::new(input, chunk, rows, None).ok()?;
     match pages.get_next_page().ok()?? {
         Page::DictionaryPage { num_values, .. } => Some(num_values as usize),

@@ -1,6 +1,6 @@
-//! Files of lines, which may be packed as a whole: `x.csv.gz`, `x.jsonl.zst`.
+//! Text files, which may be compressed as a whole: `x.csv.gz`, `x.jsonl.zst`.
 
-use super::location::{Location, Packing};
+use super::location::{Compression, Location};
 use crate::error::in_place;
 use datafusion::common::Result;
 use flate2::read::MultiGzDecoder;
@@ -10,22 +10,28 @@ use zstd::stream::read::Decoder;
 /// The text of a file.
 pub(super) type Text = Box<dyn Read + Send>;
 
-/// All of a file, unpacked.
+/// All of a file, decompressed.
+///
+/// # Errors
+/// If it cannot be opened.
 pub(super) fn open(location: &Location) -> Result<Text> {
     let input = location.open()?;
-    Ok(match location.packing() {
+    Ok(match location.compression() {
         None => Box::new(input),
-        // There may be several parts, one behind the other.
-        Some(Packing::Gzip) => Box::new(MultiGzDecoder::new(BufReader::new(input))),
-        Some(Packing::Zstandard) => Box::new(Decoder::new(input).map_err(|e| in_place(location, e))?),
+        // There may be several members, one after the other.
+        Some(Compression::Gzip) => Box::new(MultiGzDecoder::new(BufReader::new(input))),
+        Some(Compression::Zstandard) => Box::new(Decoder::new(input).map_err(|e| in_place(location, e))?),
     })
 }
 
-/// Enough of it to see what its lines are: so many bytes, if it is somewhere else; and whether that is all.
+/// The start of a file, to infer its columns from: of an object this many bytes. Also whether that is all of it.
+///
+/// # Errors
+/// If it cannot be opened.
 pub(super) fn peek(location: &Location, bytes: u64) -> Result<(Text, bool)> {
-    match location.packing() {
-        // A part of what is packed cannot be unpacked.
+    match location.compression() {
+        // A part of a compressed file cannot be decompressed.
         Some(_) => Ok((open(location)?, true)),
-        None => Ok((Box::new(location.peek(bytes)?), location.is_within(bytes))),
+        None => Ok((Box::new(location.peek(bytes)?), location.fits_in(bytes))),
     }
 }

@@ -6,8 +6,9 @@
 
 use super::compact::compact;
 use super::file::Parts;
-use super::given::{GivenExec, WithinExec, holding};
+use super::read_once::{InContext, ReadOnceExec, with_reservation};
 use crate::lower::session;
+use crate::unary::UnaryExec;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::utils::memory::get_record_batch_memory_size;
@@ -104,7 +105,7 @@ impl ExecutionPlan for SpillingJoinExec {
         }
         let left = self.0.left().execute(0, Arc::clone(&context))?;
         let input = Arc::clone(self.0.right());
-        let right = Arc::new(WithinExec { input, context: Arc::clone(&context) });
+        let right = Arc::new(UnaryExec::new(InContext(Arc::clone(&context)), input));
         let join =
             Arc::new(Join { join: self.0.builder().build()?, unlimited: unlimited(&context), context });
         let rows = stream::once(join.run(left, right, 0)).try_flatten();
@@ -172,7 +173,7 @@ impl Join {
         depth: u32,
         memory: MemoryReservation,
     ) -> Result<SendableRecordBatchStream> {
-        let left = Arc::new(GivenExec::batches(self.join.left().schema(), left));
+        let left = Arc::new(ReadOnceExec::batches(self.join.left().schema(), left));
         let join = match depth {
             0 => self.join.builder(),
             // What the join has learned of its left side, and filters the right side by, holds for the whole join
@@ -180,7 +181,7 @@ impl Join {
             _ => self.join.builder().reset_state(),
         };
         let join = join.recompute_properties().with_new_children(vec![left, right])?.build()?;
-        Ok(holding(join.execute(0, Arc::clone(&self.unlimited))?, memory))
+        Ok(with_reservation(join.execute(0, Arc::clone(&self.unlimited))?, memory))
     }
 
     /// Divides the rows of both sides, and joins part after part.
@@ -213,7 +214,7 @@ impl Join {
         let (lefts, rights) = (lefts.finish(&disk)?, rights.finish(&disk)?);
         let schema = self.join.schema();
         let parts = stream::iter(lefts.into_iter().zip(rights)).then(move |(left, right)| {
-            Arc::clone(&self).run(left, Arc::new(GivenExec::stream(right)), depth + 1)
+            Arc::clone(&self).run(left, Arc::new(ReadOnceExec::stream(right)), depth + 1)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, parts.try_flatten())))
     }

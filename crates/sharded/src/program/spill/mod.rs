@@ -7,11 +7,12 @@
 
 mod compact;
 mod file;
-mod given;
 mod join;
+mod read_once;
 mod window;
 
-use compact::CompactExec;
+use crate::unary::UnaryExec;
+use compact::Compact;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_plan::joins::HashJoinExec;
@@ -55,7 +56,7 @@ fn spilling_sort(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         return Ok(None);
     }
     let all = Arc::new(sort.with_fetch(None));
-    let input: Arc<dyn ExecutionPlan> = Arc::new(CompactExec(Arc::clone(sort.input())));
+    let input: Arc<dyn ExecutionPlan> = Arc::new(UnaryExec::new(Compact, Arc::clone(sort.input())));
     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
     let sorted = all.replace_children(vec![input], options)?;
     Ok(Some(match fetch {

@@ -3,7 +3,7 @@
 //! DataFusion's operator for windows that look at a whole partition keeps all rows of its input. These are sorted by
 //! partition, so that those of the partitions that are complete can be computed, and handed on, before the rest comes.
 
-use super::given::{GivenExec, holding};
+use super::read_once::{ReadOnceExec, with_reservation};
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::compute::{concat, partition};
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -108,9 +108,9 @@ impl ExecutionPlan for WindowInPartsExec {
             let (window, context) = (window.clone(), Arc::clone(&context));
             async move {
                 let Some((rows, memory)) = partitions.next().await? else { return Ok(None) };
-                let input = Arc::new(GivenExec::part_of(window.input(), rows));
+                let input = Arc::new(ReadOnceExec::part_of(window.input(), rows));
                 let rows = over(&window, input)?.execute(0, context)?;
-                Ok::<_, DataFusionError>(Some((holding(rows, memory), partitions)))
+                Ok::<_, DataFusionError>(Some((with_reservation(rows, memory), partitions)))
             }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows.try_flatten())))

@@ -1,23 +1,25 @@
-//! Parquet rows of which only those are wanted that satisfy a predicate, row group by row group.
+//! Parquet files read with a predicate, row group by row group: statistics first, then the columns of the predicate, then
+//! the others (late materialization).
 //!
-//! A row group is left out if its statistics say that none of its rows is wanted. Of another, the columns of the
-//! predicate are read first, as the file has them ([`stored`]); of the other columns only the rows that passed, if
-//! those are few, so most pages are not even unpacked. A hint that hardly any row fails is not asked again.
+//! A row group is skipped if its statistics exclude every row. Of another, the columns of the predicate are read first,
+//! in the encoding of the file ([`encoding`]). If few rows pass, only these are read of the other columns, so that most
+//! pages are not even decompressed. Hints that let nearly all rows pass are dropped.
 //!
 //! Invariant: what comes out depends on the file and on the predicate alone.
 
-mod numbers;
+mod conjuncts;
+mod encoding;
+mod integer_bitmap;
 mod pruning;
 mod runs;
-mod sieve;
-mod stored;
-mod terms;
+mod selection;
 
-use super::chunks::Chunks;
+use super::block_reader::BlockReader;
 use super::pages::{Pages, rows};
-use super::parquet::{File, order};
+use super::parquet::{File, Span, order};
 use crate::dataset::{Predicate, Reader};
 use crate::error::in_place;
+use conjuncts::{Conjunct, in_steps};
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchOptions,
 };
@@ -28,218 +30,221 @@ use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column as Place;
 use datafusion::physical_expr::utils::collect_columns;
-use numbers::Numbers;
+use encoding::decode;
+use integer_bitmap::IntegerBitmap;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
 use pruning::Pruning;
-use sieve::Sieve;
+use selection::Selection;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use stored::plain;
-use terms::{Term, steps};
 
-/// Rows are picked while their columns are unpacked if fewer than one in so many are wanted.
-const FEW: usize = 5;
+/// The other columns are read for the rows that passed only, if fewer than one row in this many passed.
+const SELECTIVE: usize = 5;
 
-/// A hint is given up if more than this share of the rows that were looked at passed.
-const USELESS: f64 = 0.7;
+/// Hints are dropped if more than this share of the rows passed them.
+const USELESS_SHARE: f64 = 0.7;
 
-/// How many rows have to be looked at before a hint is given up.
-const ENOUGH: usize = 20_000;
+/// How many rows have to be tested before hints are dropped.
+const MIN_TESTED: usize = 20_000;
 
-/// Part of a row group: `length` rows from `offset` on.
-pub(super) struct Span {
-    pub group: usize,
-    pub offset: usize,
-    pub length: usize,
-}
-
-/// The wanted rows of some spans of a file.
-pub(super) struct Filtered {
+/// The rows of some spans of a file that satisfy a predicate.
+pub(super) struct FilteredReader {
     file: Arc<File>,
-    /// Reads decimals as narrow as they are in the file.
+    /// The metadata that reads decimals as narrow as the file has them.
     narrow: ArrowReaderMetadata,
     spans: VecDeque<Span>,
-    /// The columns that come out, as places in the file, and their order if they are not in that of the file.
+    /// The columns that come out, as places in the file, ascending.
     columns: Vec<usize>,
+    /// The order in which they come out, if it is another.
     order: Option<Vec<usize>>,
     batch_rows: usize,
-    /// Over the places of the file's columns.
-    terms: Predicate,
-    /// Made when the first rows are asked for: hints have no values before. The second: what each hint says of numbers.
+    /// The predicate, over the columns of the file.
+    predicate: Predicate,
+    /// Made with the first span: hints have no values before the first row is asked for.
     pruning: Option<Pruning>,
-    numbers: Option<Vec<Option<Arc<Numbers>>>>,
-    /// How many rows were held against the hints, and how many passed.
-    asked: usize,
+    /// A bitmap for each hint, where one pays. Made with the first span.
+    bitmaps: Option<Vec<Option<Arc<IntegerBitmap>>>>,
+    /// How many rows were tested by the hints, and how many passed.
+    tested: usize,
     passed: usize,
-    /// What is left of the span that was begun.
-    begun: Option<Rows>,
+    /// What is left of the current span.
+    current: Option<Rows>,
 }
 
-/// Rows on their way out, with the columns in the order of the file.
+/// Batches with the columns in the order of the file.
 type Rows = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// The rows of a batch that passed, and the columns of those that were looked at and come out.
-struct Looked {
+/// Which rows of a batch passed, and their values in the columns of the predicate that come out.
+struct Selected {
     passed: BooleanBuffer,
     rows: RecordBatch,
 }
 
-impl Filtered {
+impl FilteredReader {
+    /// A reader of these columns of these spans.
+    ///
+    /// # Errors
+    /// `Internal` if the predicate has a column that is not read; those of a footer that cannot be used.
     pub fn new(
         file: &Arc<File>,
         spans: Vec<Span>,
         projection: Option<&[usize]>,
         batch_rows: usize,
         predicate: &Predicate,
-    ) -> Result<Filtered> {
+    ) -> Result<FilteredReader> {
         let schema = file.metadata.schema();
         let columns: Vec<usize> = match projection {
             Some(columns) => columns.to_vec(),
             None => (0..schema.fields().len()).collect(),
         };
         let place = |i: usize| columns.get(i).map(|c| Place::new(schema.field(*c).name(), *c));
-        let terms = predicate.map_columns(place)?;
-        Ok(Filtered {
-            narrow: stored::narrow(file)?,
+        let predicate = predicate.map_columns(place)?;
+        Ok(FilteredReader {
+            narrow: encoding::with_narrow_decimals(file)?,
             file: Arc::clone(file),
             spans: spans.into(),
             order: order(projection),
             columns: columns.iter().copied().collect::<BTreeSet<_>>().into_iter().collect(),
             batch_rows,
-            terms,
+            predicate,
             pruning: None,
-            numbers: None,
-            asked: 0,
+            bitmaps: None,
+            tested: 0,
             passed: 0,
-            begun: None,
+            current: None,
         })
     }
 
-    /// With these to be satisfied too, over the columns of the file.
-    pub fn with_required(mut self, terms: Vec<Arc<dyn PhysicalExpr>>) -> Filtered {
-        self.terms.required.splice(0..0, terms);
+    /// With more conditions, over the columns of the file.
+    pub fn with_required(mut self, conditions: Vec<Arc<dyn PhysicalExpr>>) -> FilteredReader {
+        self.predicate.required.splice(0..0, conditions);
         self
     }
 
-    fn useless_hints(&self) -> bool {
-        self.asked >= ENOUGH && self.passed as f64 > USELESS * self.asked as f64
+    /// Whether the hints let nearly all rows pass.
+    fn hints_are_useless(&self) -> bool {
+        self.tested >= MIN_TESTED && self.passed as f64 > USELESS_SHARE * self.tested as f64
     }
 
-    /// The wanted rows of a span.
-    fn begin(&mut self, span: &Span) -> Result<Option<Rows>> {
-        if self.useless_hints() {
-            self.terms.hints.clear();
+    /// The rows of a span that satisfy the predicate.
+    fn open_span(&mut self, span: &Span) -> Result<Option<Rows>> {
+        if self.hints_are_useless() {
+            self.predicate.hints.clear();
         }
-        let pruning = self.pruning.get_or_insert_with(|| Pruning::new(&self.file, &self.terms));
-        if !pruning.may_be_wanted(&self.file, span.group)? {
+        let pruning = self.pruning.get_or_insert_with(|| Pruning::new(&self.file, &self.predicate));
+        if !pruning.may_match(&self.file, span.row_group)? {
             return Ok(None);
         }
-        let looked_at = places(self.terms.required.iter().chain(&self.terms.hints));
-        if looked_at.is_empty() {
+        let tested = columns_of(self.predicate.required.iter().chain(&self.predicate.hints));
+        if tested.is_empty() {
             return Ok(Some(self.open_as(self.file.metadata.clone(), span, &self.columns, None)?));
         }
         let first: Vec<usize> =
-            looked_at.iter().copied().filter(|c| self.columns.binary_search(c).is_ok()).collect();
-        let looked = self.look(span, &looked_at, &first)?;
-        let whole = Whole::new(self.file.metadata.schema(), &self.columns, &first)?;
-        let kept: usize = looked.iter().map(|batch| batch.rows.num_rows()).sum();
-        match kept * FEW < span.length {
+            tested.iter().copied().filter(|c| self.columns.binary_search(c).is_ok()).collect();
+        let selected = self.select(span, &tested, &first)?;
+        let late = LateColumns::new(self.file.metadata.schema(), &self.columns, &first)?;
+        let kept: usize = selected.iter().map(|batch| batch.rows.num_rows()).sum();
+        match kept * SELECTIVE < span.length {
             _ if kept == 0 => Ok(None),
-            true => self.few(span, whole, looked).map(Some),
-            false => self.many(span, whole, looked).map(Some),
+            true => self.read_selected(span, late, selected).map(Some),
+            false => self.read_and_filter(span, late, selected).map(Some),
         }
     }
 
-    /// Holds the terms against the rows of a span. `first`: those of the columns that come out.
-    fn look(&mut self, span: &Span, columns: &[usize], first: &[usize]) -> Result<Vec<Looked>> {
+    /// Tests the predicate on a span: reads these columns, and keeps those of them that come out, `first`.
+    fn select(&mut self, span: &Span, columns: &[usize], first: &[usize]) -> Result<Vec<Selected>> {
         let file = self.file.metadata.schema();
         let schema = file.project(columns)?;
         let place = |c: usize| columns.binary_search(&c).ok().map(|at| Place::new(file.field(c).name(), at));
-        let terms = self.terms.map_columns(place)?;
-        let each = |terms: &[Arc<dyn PhysicalExpr>]| {
-            terms.iter().map(|term| Term::new(term, &schema)).collect::<Result<Vec<_>>>()
+        let predicate = self.predicate.map_columns(place)?;
+        let conjuncts = |exprs: &[Arc<dyn PhysicalExpr>]| {
+            exprs.iter().map(|expr| Conjunct::new(expr, &schema)).collect::<Result<Vec<_>>>()
         };
-        let (required, hints) = (each(&terms.required)?, self.by_number(span, each(&terms.hints)?));
-        let alone = required.iter().chain(&hints).filter_map(Term::alone).map(|at| columns[at]).collect();
-        let metadata = stored::encoded(&self.file, &self.narrow, span.group, &alone)?;
+        let required = conjuncts(&predicate.required)?;
+        let hints = self.with_bitmaps(span, conjuncts(&predicate.hints)?);
+        let single = required.iter().chain(&hints).filter_map(Conjunct::only_column);
+        let single = single.map(|at| columns[at]).collect();
+        let metadata = encoding::with_dictionaries(&self.file, &self.narrow, span.row_group, &single)?;
         let read = metadata.schema().project(columns)?;
-        let in_steps = |terms: Vec<Term>| steps(terms.into_iter().map(|term| term.over(&read)).collect());
+        let steps =
+            |conjuncts: Vec<Conjunct>| in_steps(conjuncts.into_iter().map(|c| c.over(&read)).collect());
         let comes_out: Vec<bool> = columns.iter().map(|c| first.binary_search(c).is_ok()).collect();
-        let (mut hints, comes_out) = with_wanted(in_steps(hints), comes_out);
-        let (mut required, _) = with_wanted(in_steps(required), comes_out);
+        let (mut hints, comes_out) = with_live_columns(steps(hints), comes_out);
+        let (mut required, _) = with_live_columns(steps(required), comes_out);
         let places: Vec<usize> = first.iter().filter_map(|c| columns.binary_search(c).ok()).collect();
         let schema = Arc::new(schema.project(&places)?);
-        let mut looked = Vec::new();
+        let mut selected = Vec::new();
         for rows in self.open_as(metadata, span, columns, None)? {
-            let mut sieve = Sieve::new(&rows?);
+            let mut selection = Selection::new(&rows?);
             for step in &mut required {
-                sieve.narrow(&mut step.terms, &step.wanted)?;
+                selection.apply(&mut step.conjuncts, &step.live)?;
             }
-            self.asked += sieve.rows();
+            self.tested += selection.rows();
             for step in &mut hints {
-                sieve.narrow(&mut step.terms, &step.wanted)?;
+                selection.apply(&mut step.conjuncts, &step.live)?;
             }
-            self.passed += sieve.rows();
-            let (passed, rows) = sieve.finish(&places, &schema)?;
-            looked.push(Looked { passed, rows });
+            self.passed += selection.rows();
+            let (passed, rows) = selection.finish(&places, &schema)?;
+            selected.push(Selected { passed, rows });
         }
-        let found: usize = looked.iter().map(|batch| batch.passed.len()).sum();
+        let found: usize = selected.iter().map(|batch| batch.passed.len()).sum();
         if found < span.length {
             let (location, fewer) = (&self.file.location, span.length - found);
             return exec_err!("`{location}`: it is damaged: it has {fewer} rows fewer than its footer says");
         }
-        Ok(looked)
+        Ok(selected)
     }
 
-    /// Hints with what they say of the numbers in this span and those behind it.
-    fn by_number(&mut self, span: &Span, hints: Vec<Term>) -> Vec<Term> {
-        let numbers = self.numbers.get_or_insert_with(|| {
+    /// The hints with their bitmaps, which cover this span and those behind it.
+    fn with_bitmaps(&mut self, span: &Span, hints: Vec<Conjunct>) -> Vec<Conjunct> {
+        let bitmaps = self.bitmaps.get_or_insert_with(|| {
             let spans = || std::iter::once(span).chain(&self.spans);
-            let groups: Vec<usize> = spans().map(|span| span.group).collect();
+            let row_groups: Vec<usize> = spans().map(|span| span.row_group).collect();
             let rows = spans().map(|span| span.length).sum();
-            hints.iter().map(|hint| hint.ask_numbers(&self.file, &groups, rows)).collect()
+            hints.iter().map(|hint| hint.bitmap(&self.file, &row_groups, rows)).collect()
         });
-        hints.into_iter().zip(numbers).map(|(hint, numbers)| hint.with_numbers(numbers.clone())).collect()
+        hints.into_iter().zip(bitmaps).map(|(hint, bitmap)| hint.with_bitmap(bitmap.clone())).collect()
     }
 
-    /// Many rows passed: the other columns are read whole.
-    fn many(&self, span: &Span, whole: Whole, looked: Vec<Looked>) -> Result<Rows> {
-        if whole.others.is_empty() {
-            return Ok(Box::new(looked.into_iter().map(move |batch| whole.of(&batch.rows, None))));
+    /// Reads all rows of the other columns, and filters them.
+    fn read_and_filter(&self, span: &Span, late: LateColumns, selected: Vec<Selected>) -> Result<Rows> {
+        if late.others.is_empty() {
+            return Ok(Box::new(selected.into_iter().map(move |batch| late.assemble(&batch.rows, None))));
         }
-        let rest = self.open(span, &whole.others, None)?;
-        Ok(Box::new(looked.into_iter().zip(rest).map(move |(batch, rest)| {
+        let rest = self.open(span, &late.others, None)?;
+        Ok(Box::new(selected.into_iter().zip(rest).map(move |(batch, rest)| {
             let rest = filter_record_batch(&rest?, &BooleanArray::new(batch.passed, None))?;
-            whole.of(&batch.rows, Some(&rest))
+            late.assemble(&batch.rows, Some(&rest))
         })))
     }
 
-    /// Few rows passed: of the other columns only those are read.
-    fn few(&self, span: &Span, whole: Whole, looked: Vec<Looked>) -> Result<Rows> {
-        let Some(first) = looked.first() else { return Ok(Box::new(std::iter::empty())) };
-        let picked = picked(span, &looked);
-        let looked = concat_batches(&first.rows.schema(), looked.iter().map(|batch| &batch.rows))?;
-        let (kept, most) = (looked.num_rows(), self.batch_rows);
-        if whole.others.is_empty() {
-            let slice = move |at| whole.of(&looked.slice(at, most.min(kept - at)), None);
+    /// Reads only the rows that passed of the other columns.
+    fn read_selected(&self, span: &Span, late: LateColumns, selected: Vec<Selected>) -> Result<Rows> {
+        let Some(first) = selected.first() else { return Ok(Box::new(std::iter::empty())) };
+        let passed = row_selection(span, &selected);
+        let tested = concat_batches(&first.rows.schema(), selected.iter().map(|batch| &batch.rows))?;
+        let (kept, most) = (tested.num_rows(), self.batch_rows);
+        if late.others.is_empty() {
+            let slice = move |at| late.assemble(&tested.slice(at, most.min(kept - at)), None);
             return Ok(Box::new((0..kept).step_by(most).map(slice)));
         }
-        let rest = self.open(span, &whole.others, Some(picked))?;
+        let rest = self.open(span, &late.others, Some(passed))?;
         let mut at = 0;
         Ok(Box::new(rest.map(move |rest| {
             let rest = rest?;
-            let these = looked.slice(at, rest.num_rows());
+            let these = tested.slice(at, rest.num_rows());
             at += rest.num_rows();
-            whole.of(&these, Some(&rest))
+            late.assemble(&these, Some(&rest))
         })))
     }
 
-    /// Columns as the file has them.
+    /// Columns in the encoding of the file.
     fn open(&self, span: &Span, columns: &[usize], selection: Option<RowSelection>) -> Result<Rows> {
         self.open_as(self.narrow.clone(), span, columns, selection)
     }
 
+    /// Columns in the types that the metadata names; all rows of the span, if there is no selection.
     fn open_as(
         &self,
         metadata: ArrowReaderMetadata,
@@ -248,23 +253,28 @@ impl Filtered {
         selection: Option<RowSelection>,
     ) -> Result<Rows> {
         let location = self.file.location.clone();
-        let Some(input) = location.open_here()? else {
+        let Some(input) = location.open_local()? else {
             return exec_err!("`{location}` is not a file of this machine");
         };
-        let input = Chunks::new(input, &metadata, &[span.group]).map_err(|e| in_place(&location, e))?;
+        let input =
+            BlockReader::new(input, &metadata, &[span.row_group]).map_err(|e| in_place(&location, e))?;
         let columns = ProjectionMask::roots(metadata.parquet_schema(), columns.iter().copied());
-        let pages =
-            Pages { metadata: &metadata, groups: &[span.group], columns, batch_rows: self.batch_rows };
+        let pages = Pages {
+            metadata: &metadata,
+            row_groups: &[span.row_group],
+            columns,
+            batch_rows: self.batch_rows,
+        };
         let selection = selection.unwrap_or_else(|| rows(span.offset, span.length));
         let reader = pages.read(input, selection).map_err(|e| in_place(&location, e))?;
         Ok(Box::new(reader.map(move |rows| rows.map_err(|e| in_place(&location, e)))))
     }
 }
 
-impl Reader for Filtered {
+impl Reader for FilteredReader {
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            while let Some(rows) = self.begun.as_mut().and_then(Iterator::next) {
+            while let Some(rows) = self.current.as_mut().and_then(Iterator::next) {
                 let rows = rows?;
                 if rows.num_rows() > 0 {
                     return Ok(Some(match &self.order {
@@ -274,62 +284,64 @@ impl Reader for Filtered {
                 }
             }
             let Some(span) = self.spans.pop_front() else { return Ok(None) };
-            self.begun = self.begin(&span)?;
+            self.current = self.open_span(&span)?;
         }
     }
 }
 
-/// Terms that are asked of the same rows, and which of the columns that are looked at are wanted after them.
+/// Conjuncts that are tested on the same rows, and which columns are still needed after them.
 struct Step {
-    terms: Vec<Term>,
-    wanted: Vec<bool>,
+    conjuncts: Vec<Conjunct>,
+    live: Vec<bool>,
 }
 
-/// Says of each step which columns are wanted after it, if these are after the last; and which before the first.
-fn with_wanted(steps: Vec<Vec<Term>>, mut wanted: Vec<bool>) -> (Vec<Step>, Vec<bool>) {
+/// The steps with the columns that are live after each, given those that are live after the last. Also returns those that
+/// are live before the first.
+fn with_live_columns(steps: Vec<Vec<Conjunct>>, mut live: Vec<bool>) -> (Vec<Step>, Vec<bool>) {
     let mut all = Vec::with_capacity(steps.len());
-    for terms in steps.into_iter().rev() {
-        let after = wanted.clone();
-        terms.iter().flat_map(Term::columns).for_each(|column| wanted[*column] = true);
-        all.push(Step { terms, wanted: after });
+    for conjuncts in steps.into_iter().rev() {
+        let after = live.clone();
+        conjuncts.iter().flat_map(Conjunct::columns).for_each(|column| live[*column] = true);
+        all.push(Step { conjuncts, live: after });
     }
     all.reverse();
-    (all, wanted)
+    (all, live)
 }
 
-/// Puts columns together that were read in two steps.
-struct Whole {
+/// Assembles batches of columns that were read in two steps: those of the predicate first, the others later.
+struct LateColumns {
     schema: SchemaRef,
-    /// The columns that are read second, as places in the file.
+    /// The columns that are read later, as places in the file.
     others: Vec<usize>,
-    places: Vec<Origin>,
+    places: Vec<ReadIn>,
 }
 
 /// In which step a column was read, and its place there.
-enum Origin {
+enum ReadIn {
     First(usize),
     Second(usize),
 }
 
-impl Whole {
-    fn new(file: &Schema, columns: &[usize], first: &[usize]) -> Result<Whole> {
+impl LateColumns {
+    fn new(file: &Schema, columns: &[usize], first: &[usize]) -> Result<LateColumns> {
         let mut others = Vec::new();
         let place = |c: &usize| match first.binary_search(c) {
-            Ok(at) => Origin::First(at),
+            Ok(at) => ReadIn::First(at),
             Err(_) => {
                 others.push(*c);
-                Origin::Second(others.len() - 1)
+                ReadIn::Second(others.len() - 1)
             }
         };
         let places = columns.iter().map(place).collect();
-        Ok(Whole { schema: Arc::new(file.project(columns)?), others, places })
+        Ok(LateColumns { schema: Arc::new(file.project(columns)?), others, places })
     }
 
-    fn of(&self, first: &RecordBatch, second: Option<&RecordBatch>) -> Result<RecordBatch> {
-        let column = |(from, field): (&Origin, &FieldRef)| match (from, second) {
-            (Origin::First(at), _) => Ok(Arc::clone(first.column(*at))),
-            (Origin::Second(at), Some(second)) => plain(second.column(*at), field.data_type()),
-            (Origin::Second(_), None) => {
+    /// A batch of the columns that were read first and those that were read second.
+    fn assemble(&self, first: &RecordBatch, second: Option<&RecordBatch>) -> Result<RecordBatch> {
+        let column = |(from, field): (&ReadIn, &FieldRef)| match (from, second) {
+            (ReadIn::First(at), _) => Ok(Arc::clone(first.column(*at))),
+            (ReadIn::Second(at), Some(second)) => decode(second.column(*at), field.data_type()),
+            (ReadIn::Second(_), None) => {
                 internal_err!("the column `{}` was lost while rows were filtered", field.name())
             }
         };
@@ -341,15 +353,15 @@ impl Whole {
 }
 
 /// The rows that passed, counted from the beginning of the row group.
-fn picked(span: &Span, looked: &[Looked]) -> RowSelection {
+fn row_selection(span: &Span, selected: &[Selected]) -> RowSelection {
     let mut mask = BooleanBufferBuilder::new(span.offset + span.length);
     mask.append_n(span.offset, false);
-    looked.iter().for_each(|batch| mask.append_buffer(&batch.passed));
+    selected.iter().for_each(|batch| mask.append_buffer(&batch.passed));
     RowSelection::from_boolean_buffer(mask.finish())
 }
 
-/// The columns of these terms, in the order of the file.
-fn places<'a>(terms: impl Iterator<Item = &'a Arc<dyn PhysicalExpr>>) -> Vec<usize> {
-    let columns = terms.flat_map(collect_columns).map(|column| column.index());
+/// The columns of these expressions, in the order of the file.
+fn columns_of<'a>(exprs: impl Iterator<Item = &'a Arc<dyn PhysicalExpr>>) -> Vec<usize> {
+    let columns = exprs.flat_map(collect_columns).map(|column| column.index());
     columns.collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -1,6 +1,7 @@
-//! What the footer of a Parquet file says of a row group: whether a row in it can satisfy a predicate.
+//! Row group pruning: whether the statistics in the footer allow that a row satisfies a predicate.
 
 use super::super::parquet::File;
+use crate::dataset::Predicate;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, UInt64Array};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, Result, ScalarValue};
@@ -11,41 +12,44 @@ use parquet::file::metadata::RowGroupMetaData;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::dataset::Predicate;
-
-/// The predicate as statistics can answer it; none if they cannot.
+/// The predicate over statistics; none if they cannot decide it.
 pub(super) struct Pruning(Option<Arc<PruningPredicate>>);
 
 impl Pruning {
-    pub fn new(file: &File, terms: &Predicate) -> Pruning {
-        let all = conjunction(terms.required.iter().chain(&terms.hints).cloned());
+    /// The pruning predicate of a predicate over the columns of a file.
+    pub fn new(file: &File, predicate: &Predicate) -> Pruning {
+        let all = conjunction(predicate.required.iter().chain(&predicate.hints).cloned());
         Pruning(PruningPredicateBuilder::new().with_file_schema(file.metadata.schema().clone()).build(all))
     }
 
-    /// Whether the statistics of a row group allow wanted rows.
-    pub fn may_be_wanted(&self, file: &File, group: usize) -> Result<bool> {
+    /// Whether a row group may have a row that satisfies the predicate.
+    ///
+    /// # Errors
+    /// If the statistics cannot be compared.
+    pub fn may_match(&self, file: &File, row_group: usize) -> Result<bool> {
         let Some(predicate) = &self.0 else { return Ok(true) };
-        Ok(predicate.prune(&Group { file, group })?.first().copied().unwrap_or(true))
+        Ok(predicate.prune(&RowGroupStatistics { file, row_group })?.first().copied().unwrap_or(true))
     }
 }
 
-struct Group<'a> {
+/// The statistics of one row group.
+struct RowGroupStatistics<'a> {
     file: &'a File,
-    group: usize,
+    row_group: usize,
 }
 
-impl Group<'_> {
+impl RowGroupStatistics<'_> {
     fn converter(&self, column: &Column) -> Option<StatisticsConverter<'_>> {
         let metadata = &self.file.metadata;
         StatisticsConverter::try_new(&column.name, metadata.schema(), metadata.parquet_schema()).ok()
     }
 
     fn row_group(&self) -> &RowGroupMetaData {
-        self.file.metadata.metadata().row_group(self.group)
+        self.file.metadata.metadata().row_group(self.row_group)
     }
 }
 
-impl PruningStatistics for Group<'_> {
+impl PruningStatistics for RowGroupStatistics<'_> {
     fn min_values(&self, column: &Column) -> Option<ArrayRef> {
         self.converter(column)?.row_group_mins([self.row_group()]).ok()
     }

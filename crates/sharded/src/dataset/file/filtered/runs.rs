@@ -1,7 +1,7 @@
-//! What a term says of a column in which values follow themselves, asked once a run instead of once a row.
+//! Runs of equal values in a column: a conjunct is evaluated once per run instead of once per row.
 //!
-//! The rows of a file often lie in the order of a key that several of them share. To find a value in a table of a join costs
-//! more than to see that it is the one before.
+//! The rows of a file often lie in the order of a key that several of them share. A lookup in the hash table of a join
+//! costs more than a comparison with the value before.
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanBufferBuilder, UInt32Array};
 use datafusion::arrow::buffer::BooleanBuffer;
@@ -11,44 +11,47 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 
 /// How many rows a run has to have, on average.
-const ROWS: usize = 2;
+const MIN_RUN: usize = 2;
 
 /// The runs of a column.
-pub(super) struct Runs {
-    /// The value of each.
+pub(super) struct ValueRuns {
+    /// The value of each run.
     pub values: ArrayRef,
-    /// The row that it begins with.
+    /// The first row of each run.
     starts: UInt32Array,
     rows: usize,
 }
 
-impl Runs {
-    /// None: they are too short, or of something else than whole numbers.
-    pub fn of(column: &ArrayRef) -> Result<Option<Runs>> {
+impl ValueRuns {
+    /// The runs of a column. None: they are too short, or the column is not of integers, or has nulls.
+    ///
+    /// # Errors
+    /// If the values cannot be compared.
+    pub fn of(column: &ArrayRef) -> Result<Option<ValueRuns>> {
         let rows = column.len();
         let whole = matches!(column.data_type(), DataType::Int32 | DataType::Int64);
         if !whole || rows == 0 || column.null_count() > 0 {
             return Ok(None);
         }
         let changes = neq(&column.slice(1, rows - 1), &column.slice(0, rows - 1))?;
-        if (changes.true_count() + 1) * ROWS > rows {
+        if (changes.true_count() + 1) * MIN_RUN > rows {
             return Ok(None);
         }
         let changes = changes.values().set_indices().map(|row| row as u32 + 1);
         let starts: UInt32Array = std::iter::once(0).chain(changes).collect::<Vec<u32>>().into();
-        Ok(Some(Runs { values: take(column, &starts, None)?, starts, rows }))
+        Ok(Some(ValueRuns { values: take(column, &starts, None)?, starts, rows }))
     }
 
-    /// For each row what was said of its run.
-    pub fn each(&self, of_values: &BooleanBuffer) -> BooleanBuffer {
-        let mut each = BooleanBufferBuilder::new(self.rows);
-        each.append_n(self.rows, false);
+    /// A bit for each row, from one for each run.
+    pub fn expand(&self, of_runs: &BooleanBuffer) -> BooleanBuffer {
+        let mut bits = BooleanBufferBuilder::new(self.rows);
+        bits.append_n(self.rows, false);
         let starts = self.starts.values();
-        for run in of_values.set_indices() {
+        for run in of_runs.set_indices() {
             let end = starts.get(run + 1).map_or(self.rows, |next| *next as usize);
-            (starts[run] as usize..end).for_each(|row| each.set_bit(row, true));
+            (starts[run] as usize..end).for_each(|row| bits.set_bit(row, true));
         }
-        each.finish()
+        bits.finish()
     }
 }
 
@@ -59,19 +62,19 @@ mod tests {
     use datafusion::arrow::datatypes::Int64Type;
     use std::sync::Arc;
 
-    fn runs(values: Vec<Option<i64>>) -> Option<Runs> {
+    fn runs(values: Vec<Option<i64>>) -> Option<ValueRuns> {
         let column: ArrayRef = Arc::new(Int64Array::from(values));
-        Runs::of(&column).unwrap()
+        ValueRuns::of(&column).unwrap()
     }
 
     #[test]
-    fn each_row_is_told_what_was_said_of_its_run() {
+    fn each_row_has_the_bit_of_its_run() {
         let values = [5, 5, 5, 7, 5, 5, 9, 9, 9, 9].repeat(20);
         let runs = runs(values.iter().copied().map(Some).collect()).unwrap();
         assert_eq!(runs.values.as_primitive::<Int64Type>().values(), &[5, 7, 5, 9].repeat(20)[..]);
-        let said = |values: &[i64]| values.iter().map(|value| *value != 5).collect::<BooleanBuffer>();
-        let of_values = said(runs.values.as_primitive::<Int64Type>().values());
-        assert_eq!(runs.each(&of_values), said(&values));
+        let differs = |values: &[i64]| values.iter().map(|value| *value != 5).collect::<BooleanBuffer>();
+        let of_runs = differs(runs.values.as_primitive::<Int64Type>().values());
+        assert_eq!(runs.expand(&of_runs), differs(&values));
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! Whether a file is still the one that a query was planned over: what is known of it from then (where its row
-//! groups lie, which columns it has) would be wrong of another.
+//! Whether a file has changed since a query was planned over it: offsets of row groups and columns would be wrong then.
 //!
-//! A file is known again by its length and by when it was changed last; it is looked at before it is read, after
-//! that, and when reading fails. Objects in stores are fetched as they are.
+//! A file is identified by its length and the time of its last change. It is checked before it is read, after that, and
+//! when reading fails. Objects in stores are not checked.
 
 use super::location::Location;
 use crate::error::in_place;
@@ -16,12 +15,15 @@ pub(super) struct Stamp {
     location: Location,
     schema: SchemaRef,
     length: u64,
-    /// Not every system says it.
+    /// None where the file system does not keep it.
     modified: Option<SystemTime>,
 }
 
 impl Stamp {
-    /// What a file of this machine is like now.
+    /// The stamp of a local file as it is now; none for an object.
+    ///
+    /// # Errors
+    /// If the file cannot be looked at.
     pub fn of(location: &Location, schema: &SchemaRef) -> Result<Option<Stamp>> {
         let Location::Path(path) = location else { return Ok(None) };
         let metadata = std::fs::metadata(path).map_err(|e| in_place(location, e))?;
@@ -33,7 +35,10 @@ impl Stamp {
         }))
     }
 
-    /// Fails if the file is another now. `columns` says which it has now.
+    /// Checks that the file has not changed; `columns` reads the columns that it has now.
+    ///
+    /// # Errors
+    /// `Execution` if it has changed, with what.
     pub fn check(&self, columns: impl FnOnce(&Location) -> Result<SchemaRef>) -> Result<()> {
         let Some(now) = Stamp::of(&self.location, &self.schema)? else { return Ok(()) };
         if (now.length, now.modified) == (self.length, self.modified) {
@@ -48,7 +53,7 @@ impl Stamp {
     }
 }
 
-/// The first column that is not as it was.
+/// The first column that is missing or has another type.
 fn difference(before: &Schema, now: &Schema) -> Option<String> {
     for field in before.fields() {
         match now.field_with_name(field.name()) {

@@ -1,6 +1,6 @@
-//! Columns as a file has them: strings as the dictionaries that they are written with, decimals as the narrow integers.
+//! Columns in the encoding of the file: strings as dictionaries, decimals as narrow integers.
 //!
-//! They stay so until a term asks for their values or until they come out, which is after most rows are gone.
+//! They are decoded when a conjunct needs their values, or when they come out: by then most rows are gone.
 
 use super::super::parquet::File;
 use crate::error::in_place;
@@ -15,8 +15,11 @@ use parquet::basic::{Encoding, Type};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A file to be read with its decimals as narrow as it has them.
-pub(super) fn narrow(file: &File) -> Result<ArrowReaderMetadata> {
+/// The metadata that reads the decimals of a file as narrow as the file has them.
+///
+/// # Errors
+/// If the file cannot be read so.
+pub(super) fn with_narrow_decimals(file: &File) -> Result<ArrowReaderMetadata> {
     let metadata = &file.metadata;
     let fields = metadata.schema().fields().iter().enumerate();
     let fields = fields.map(|(column, field)| match field.data_type() {
@@ -30,16 +33,20 @@ pub(super) fn narrow(file: &File) -> Result<ArrowReaderMetadata> {
     with_fields(file, metadata, fields.collect())
 }
 
-/// The same with those of these columns as dictionaries that are strings, and dictionaries throughout a row group.
-pub(super) fn encoded(
+/// The metadata that also reads these columns as dictionaries, where they are strings and a row group has nothing but
+/// dictionary pages of them.
+///
+/// # Errors
+/// If the file cannot be read so.
+pub(super) fn with_dictionaries(
     file: &File,
     metadata: &ArrowReaderMetadata,
-    group: usize,
+    row_group: usize,
     columns: &BTreeSet<usize>,
 ) -> Result<ArrowReaderMetadata> {
     let mut fields = metadata.schema().fields().to_vec();
     for &column in columns {
-        if fields[column].data_type().is_string() && only_dictionary(metadata, group, column) {
+        if fields[column].data_type().is_string() && only_dictionary(metadata, row_group, column) {
             let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
             fields[column] = retyped(&fields[column], encoded);
         }
@@ -47,8 +54,11 @@ pub(super) fn encoded(
     with_fields(file, metadata, fields)
 }
 
-/// A column as the reader of the file expects it.
-pub(super) fn plain(column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+/// A column in the type that the reader of the file promises.
+///
+/// # Errors
+/// If the column cannot be cast.
+pub(super) fn decode(column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     match (column.data_type(), wanted) {
         (same, wanted) if same == wanted => Ok(Arc::clone(column)),
         (DataType::Decimal64(..), DataType::Decimal128(precision, scale)) => {
@@ -77,7 +87,7 @@ fn retyped(field: &Field, data_type: DataType) -> Arc<Field> {
     Arc::new(field.clone().with_data_type(data_type))
 }
 
-/// The place among the leaves of the file of a column that is not nested.
+/// The leaf of a column that is not nested.
 fn leaf(metadata: &ArrowReaderMetadata, column: usize) -> Option<usize> {
     let schema = metadata.parquet_schema();
     (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == column)
@@ -89,9 +99,9 @@ fn is_integer(metadata: &ArrowReaderMetadata, column: usize) -> bool {
     })
 }
 
-/// Whether all pages of a column are encoded by a dictionary in this row group.
-fn only_dictionary(metadata: &ArrowReaderMetadata, group: usize, column: usize) -> bool {
-    let group = metadata.metadata().row_group(group);
+/// Whether all pages of a column in a row group are encoded by a dictionary.
+fn only_dictionary(metadata: &ArrowReaderMetadata, row_group: usize, column: usize) -> bool {
+    let group = metadata.metadata().row_group(row_group);
     let encodings = leaf(metadata, column).and_then(|leaf| group.column(leaf).page_encoding_stats_mask());
     encodings.is_some_and(|e| e.is_only(Encoding::RLE_DICTIONARY) || e.is_only(Encoding::PLAIN_DICTIONARY))
 }

@@ -1,48 +1,70 @@
-//! Wiring stage after stage: programs are made, sources opened, and channels connected to those of earlier
+//! Wiring a query, stage after stage: programs are made, sources opened, and channels connected to those of earlier
 //! stages.
 
-use super::wiring::{Channel, Lane, Outlet, Queue, Route, Wiring};
+use super::pool::share_out;
+use super::wiring::{Channel, Lane, Outlet, Queue, Route, Sink, Wiring};
 use crate::dataset::{Shard, dataset};
 use crate::exchange::spread;
 use crate::options::Options;
 use crate::program::{ChannelProgram, Programs};
 use crate::stage::{Input, Kind, Origin};
-use datafusion::common::{Result, internal_err};
-use std::panic::resume_unwind;
+use datafusion::common::{Result, internal_err, plan_err};
+use std::sync::Arc;
 use whimbrel_temporal::Lifetimes;
 
 /// The most rows that are read at once where DataFusion's operators work on them, which keep the columns that they
 /// compute: those have to fit into the cache.
 const RELATIONAL_ROWS: usize = 16_384;
 
-/// Wires stage after stage.
-pub(super) struct Wirer<'a> {
+/// Wires programs: one sink for each shard of the result.
+///
+/// # Errors
+/// `Plan` if there are not as many sinks as the result has shards, or a channel cannot have a program; those of sources
+/// that cannot be opened.
+pub(super) fn wire(programs: &Arc<Programs>, options: &Options, sinks: Vec<Sink>) -> Result<Wiring> {
+    let stages = programs.stages();
+    let (result, output) = stages.result;
+    let shards = stages.stages[result].channels;
+    if sinks.len() != shards {
+        return plan_err!("the result has {shards} shards, but there are {} sinks", sinks.len());
+    }
+    let mut builder = Builder::new(programs, options)?;
+    (0..stages.stages.len()).try_for_each(|stage| builder.stage(stage))?;
+    let first = builder.first_channels[result];
+    for (shard, sink) in sinks.into_iter().enumerate() {
+        builder.channels[first + shard].outlets[output].sink = Some(sink);
+    }
+    let Builder { channels, queues, rows_total, .. } = builder;
+    Ok(Wiring { channels, queues, rows_total })
+}
+
+/// A wiring in the making.
+struct Builder<'a> {
     programs: &'a Programs,
     options: &'a Options,
-    /// Those of the channels that are not wired yet, in order.
-    made: std::vec::IntoIter<Box<dyn ChannelProgram>>,
+    /// The programs of the channels that are not wired yet, in order.
+    unwired: std::vec::IntoIter<Box<dyn ChannelProgram>>,
+    /// The number of each stage's first channel.
     first_channels: Vec<usize>,
     channels: Vec<Channel>,
     queues: Vec<Queue>,
     rows_total: Option<u64>,
 }
 
-impl<'a> Wirer<'a> {
-    /// # Errors
-    /// `Plan` if a channel cannot have a program.
-    pub fn new(programs: &'a Programs, options: &'a Options) -> Result<Wirer<'a>> {
+impl<'a> Builder<'a> {
+    fn new(programs: &'a Arc<Programs>, options: &'a Options) -> Result<Builder<'a>> {
         let channels = programs.stages().stages.iter().map(|s| s.channels);
         let first_channels = channels.scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n))).collect();
-        let made = made(programs, options)?.into_iter();
+        let unwired = programs_of_channels(programs, options)?.into_iter();
         let (channels, queues, rows_total) = (vec![], vec![], Some(0));
-        Ok(Wirer { programs, options, made, first_channels, channels, queues, rows_total })
+        Ok(Builder { programs, options, unwired, first_channels, channels, queues, rows_total })
     }
 
     /// Makes the channels of a stage and connects them to those of earlier stages.
-    pub fn stage(&mut self, number: usize) -> Result<()> {
+    fn stage(&mut self, number: usize) -> Result<()> {
         let stage = &self.programs.stages().stages[number];
         for index in 0..stage.channels {
-            let Some(program) = self.made.next() else {
+            let Some(program) = self.unwired.next() else {
                 return internal_err!("stage {number} has no program for channel {index}");
             };
             let outlets = stage.outputs.iter().map(|_| Outlet::default()).collect();
@@ -102,41 +124,35 @@ impl<'a> Wirer<'a> {
         let made = &producers.outputs[*output];
         let ends = made.lifetimes == Lifetimes::Any;
         for (producer, targets) in targets.into_iter().enumerate() {
-            let moved = self.programs.moved(number, place).cloned();
+            let metrics = self.programs.edge_metrics(number, place).cloned();
             let spread = spread(exchange.as_deref(), producer, &made.schema, ends)?;
-            let route = Route::new(spread, targets, producers.kind == Kind::Relational, moved);
+            let route = Route::new(spread, targets, producers.kind == Kind::Relational, metrics);
             self.channels[self.first_channels[*from] + producer].outlets[*output].routes.push(route);
         }
         Ok(())
     }
-
-    pub fn finish(self) -> Wiring {
-        Wiring { channels: self.channels, queues: self.queues, rows_total: self.rows_total }
-    }
 }
 
-/// The programs of all channels, stage after stage. To plan DataFusion's operators takes longer than many a query runs, so
-/// where threads may be used it is shared out among them; our own are made in less time than a thread.
-fn made(programs: &Programs, options: &Options) -> Result<Vec<Box<dyn ChannelProgram>>> {
-    let stages = programs.stages().stages.iter().enumerate();
-    let channels: Vec<(usize, usize)> =
-        stages.flat_map(|(stage, s)| (0..s.channels).map(move |index| (stage, index))).collect();
-    let make = |&(stage, index): &(usize, usize)| programs.channel(stage, index);
-    let relational = programs.stages().stages.iter().filter(|stage| stage.kind == Kind::Relational);
-    let threads = options.runtime.cores().min(relational.map(|stage| stage.channels).sum());
-    if threads <= 1 {
-        return channels.iter().map(make).collect();
-    }
+/// The programs of all channels, stage after stage.
+///
+/// To plan DataFusion's operators takes longer than many a query runs, so relational channels are planned on several
+/// threads, if the runtime may use them. Our own operators are made in less time than a thread is woken.
+fn programs_of_channels(programs: &Arc<Programs>, options: &Options) -> Result<Vec<Box<dyn ChannelProgram>>> {
+    let stages = || programs.stages().stages.iter();
+    let relational = stages().filter(|stage| stage.kind == Kind::Relational);
+    let threads = options.runtime.cores().min(relational.map(|stage| stage.channels).sum()).max(1);
+    let count: usize = stages().map(|stage| stage.channels).sum();
     // Neighbours are of one stage and so alike: each thread gets its share of each stage.
-    let share = |thread: usize| channels.iter().skip(thread).step_by(threads).map(make).collect();
-    let shares: Vec<Result<Vec<_>>> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || share(thread))).collect();
-        let own = share(0);
-        let joined =
-            others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        std::iter::once(own).chain(joined).collect()
-    });
-    let mut shares = shares.into_iter().map(|share| Ok(share?.into_iter())).collect::<Result<Vec<_>>>()?;
-    let in_turns = (0..channels.len()).filter_map(|channel| shares[channel % threads].next());
-    Ok(in_turns.collect())
+    let share = |thread: usize| {
+        let programs = Arc::clone(programs);
+        move || -> Result<Vec<_>> {
+            let stages = programs.stages().stages.iter().enumerate();
+            let channels = stages.flat_map(|(stage, s)| (0..s.channels).map(move |index| (stage, index)));
+            let own = channels.skip(thread).step_by(threads);
+            own.map(|(stage, index)| programs.channel(stage, index)).collect()
+        }
+    };
+    let shares = share_out((0..threads).map(share))?.into_iter();
+    let mut shares = shares.map(|share| Ok(share?.into_iter())).collect::<Result<Vec<_>>>()?;
+    Ok((0..count).filter_map(|channel| shares[channel % threads].next()).collect())
 }

@@ -1,10 +1,11 @@
-//! A Parquet file in an object store, for the asynchronous reader: ranges of bytes.
+//! A Parquet file in an object store, fetched in ranges of bytes by the asynchronous reader.
 
-use super::checked::check_pages;
+use super::buffer_pool::Bytes;
 use super::location::Object;
+use super::verified::check_pages;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use object_store::{ObjectStoreExt, PutPayload};
+use object_store::ObjectStoreExt;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::{ParquetError, Result};
@@ -12,26 +13,23 @@ use parquet::file::metadata::ParquetMetaData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a store's answers are made of, and what the reader of pages works on.
-pub(super) type Bytes = <PutPayload as IntoIterator>::Item;
-
-/// Fetches parts of a file.
-pub(super) struct Fetching(pub Arc<Object>);
+/// Fetches ranges of an object, and verifies the pages in them.
+pub(super) struct ObjectReader(pub Arc<Object>);
 
 fn failed(error: object_store::Error) -> ParquetError {
     ParquetError::External(Box::new(error))
 }
 
-impl AsyncFileReader for Fetching {
+impl AsyncFileReader for ObjectReader {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes>> {
         async move { self.0.store.get_range(&self.0.path, range).await.map_err(failed) }.boxed()
     }
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>>> {
-        // Parts that lie close together come in one piece.
+        // The store joins ranges that lie close together.
         async move {
             let parts = self.0.store.get_ranges(&self.0.path, &ranges).await.map_err(failed)?;
-            // They are the columns of row groups, whole.
+            // A range is a whole column chunk.
             for (part, range) in parts.iter().zip(&ranges) {
                 check_pages(part, range.start)?;
             }

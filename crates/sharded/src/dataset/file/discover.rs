@@ -1,26 +1,29 @@
-//! The files that are meant by paths, patterns, folders and URLs.
+//! Discovery of files by paths, patterns, folders and URLs.
 
-use super::location::{Location, behind, is_url};
+use super::location::{Location, is_url, objects_at};
 use crate::error::in_file;
 use datafusion::common::{Result, exec_err, plan_err};
 use std::path::{Path, PathBuf};
 
-/// The files behind these names, in order.
-pub(super) fn find(names: &[String]) -> Result<Vec<Location>> {
+/// The files that these names stand for, in order.
+///
+/// # Errors
+/// `Execution` if a name stands for no file; `Plan` if it is no pattern, or a pipe or a device.
+pub(super) fn discover(names: &[String]) -> Result<Vec<Location>> {
     let mut found = Vec::new();
     for name in names {
         let name = name.strip_prefix("file://").unwrap_or(name);
         let path = Path::new(name);
-        let mut here = |paths: Vec<PathBuf>| found.extend(paths.into_iter().map(Location::Path));
+        let mut add = |paths: Vec<PathBuf>| found.extend(paths.into_iter().map(Location::Path));
         if is_url(name) {
-            found.extend(behind(name)?);
+            found.extend(objects_at(name)?);
         } else if path.is_dir() {
-            here(files_in(path)?);
+            add(files_in(path)?);
         } else if path.exists() {
             check_file(path)?;
-            here(vec![path.to_path_buf()]);
+            add(vec![path.to_path_buf()]);
         } else if name.contains(['*', '?', '[']) {
-            here(matching(name)?);
+            add(matching(name)?);
         } else {
             return exec_err!("`{name}` does not exist");
         }
@@ -28,7 +31,7 @@ pub(super) fn find(names: &[String]) -> Result<Vec<Location>> {
     Ok(found)
 }
 
-/// A file is read more than once, and its length is known: a pipe would be waited for, for ever.
+/// Refuses pipes and devices: a file is read more than once, and its length is known.
 fn check_file(path: &Path) -> Result<()> {
     let metadata = path.metadata().map_err(|e| in_file(path, e))?;
     match metadata.is_file() {
@@ -41,6 +44,7 @@ fn check_file(path: &Path) -> Result<()> {
     }
 }
 
+/// The files that match a pattern.
 fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
     let found = match glob::glob(pattern) {
         Ok(found) => found,
@@ -61,6 +65,7 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// The files in a folder, without hidden ones.
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).map_err(|e| in_file(folder, e))?;
     let mut paths = Vec::new();

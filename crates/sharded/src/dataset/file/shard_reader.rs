@@ -1,8 +1,9 @@
-//! The rows of a shard: its files, or parts of them, one after the other.
+//! The rows of a shard: parts of files, read one after the other.
 
-use super::filtered::{Filtered, Span};
+use super::filtered::FilteredReader;
 use super::location::Location;
-use super::{Known, Unit, csv, ipc, json, parquet};
+use super::parquet::Span;
+use super::{OpenedAs, Unit, csv, ipc, json, parquet};
 use crate::dataset::{Predicate, Reader, conform};
 use crate::error::untrusted;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -12,61 +13,64 @@ use datafusion::physical_expr::PhysicalExpr;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Rows of a unit: `length` from `offset` on.
+/// `length` rows of a unit from `offset` on.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct FilePart {
     pub unit: Unit,
     pub offset: usize,
     pub length: usize,
-    /// What is true of those rows that belong to the shard, over the columns of the file; all rows do, if nothing is
-    /// said.
+    /// Conditions over the columns of the file that hold for the rows of the shard only. If there are none, all rows belong
+    /// to the shard.
     pub required: Vec<Arc<dyn PhysicalExpr>>,
 }
 
-/// The readers of a shard, one after the other.
-pub(super) struct Files {
-    pub files: Arc<Known>,
-    pub parts: VecDeque<Part>,
+/// The reader of a shard.
+pub(super) struct ShardReader {
+    pub files: Arc<OpenedAs>,
+    pub parts: VecDeque<FilePart>,
     pub schema: SchemaRef,
     pub projection: Option<Vec<usize>>,
     pub batch_rows: usize,
-    /// Which rows are wanted; files that are not Parquet know of no such thing.
+    /// Leaves rows of Parquet files out.
     pub predicate: Predicate,
-    /// What is read, and where that is.
-    pub reading: Reading,
+    /// How far it has come.
+    pub progress: Progress,
 }
 
-/// What is read of a shard.
+/// How far a shard has been read.
 #[derive(Default)]
-pub(super) struct Reading {
-    /// Whether the files have been looked at.
+pub(super) struct Progress {
+    /// Whether the files were checked for changes.
     begun: bool,
+    /// The reader of the current part, and its file.
     reader: Option<Box<dyn Reader>>,
     location: Option<Location>,
 }
 
-impl Files {
+impl ShardReader {
+    /// Opens the next part, together with those that the same reader can read.
     fn open_next(&mut self) -> Result<Option<Box<dyn Reader>>> {
-        let Some(Part { unit, offset, length, required }) = self.parts.pop_front() else {
+        let Some(FilePart { unit, offset, length, required }) = self.parts.pop_front() else {
             return Ok(None);
         };
         let projection = self.projection.as_deref();
         Ok(Some(match unit {
             Unit::Parquet { file, row_group } => {
-                let mut spans = vec![Span { group: row_group, offset, length }];
-                // What follows in the same file is read by the same reader: batches may cross row groups.
+                let mut spans = vec![Span { row_group, offset, length }];
+                // Row groups of one file share a reader, so batches may cross them.
                 while let Some(part) = self.parts.front() {
                     let Unit::Parquet { file: next, row_group } = &part.unit else { break };
                     if !Arc::ptr_eq(next, &file) || !required.is_empty() || !part.required.is_empty() {
                         break;
                     }
-                    spans.push(Span { group: *row_group, offset: part.offset, length: part.length });
+                    spans.push(Span { row_group: *row_group, offset: part.offset, length: part.length });
                     self.parts.pop_front();
                 }
                 match self.predicate.is_empty() && required.is_empty() {
                     true => parquet::read(&file, &spans, projection, self.batch_rows)?,
                     false => {
-                        let rows = Filtered::new(&file, spans, projection, self.batch_rows, &self.predicate)?;
+                        let rows =
+                            FilteredReader::new(&file, spans, projection, self.batch_rows, &self.predicate)?;
                         Box::new(rows.with_required(required))
                     }
                 }
@@ -75,7 +79,7 @@ impl Files {
             Unit::Json { file } => json::read(&file, projection, self.batch_rows)?,
             Unit::Ipc { file, batch } => {
                 let mut batches = vec![batch];
-                while let Some(Part { unit: Unit::Ipc { file: next, batch }, .. }) = self.parts.front()
+                while let Some(FilePart { unit: Unit::Ipc { file: next, batch }, .. }) = self.parts.front()
                     && Arc::ptr_eq(next, &file)
                 {
                     batches.push(*batch);
@@ -88,32 +92,32 @@ impl Files {
     }
 }
 
-impl Files {
+impl ShardReader {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if self.reading.reader.is_none() {
+            if self.progress.reader.is_none() {
                 let Some(part) = self.parts.front() else { return Ok(None) };
                 let location = part.unit.location().clone();
-                self.reading.reader = untrusted(&location, || self.open_next())?;
-                self.reading.location = Some(location);
+                self.progress.reader = untrusted(&location, || self.open_next())?;
+                self.progress.location = Some(location);
             }
-            let Reading { reader: Some(reader), location: Some(location), .. } = &mut self.reading else {
+            let Progress { reader: Some(reader), location: Some(location), .. } = &mut self.progress else {
                 return Ok(None);
             };
             let next = || reader.next()?.map(|batch| conform(batch, &self.schema)).transpose();
             match untrusted(location, next)? {
-                None => self.reading.reader = None,
+                None => self.progress.reader = None,
                 batch => return Ok(batch),
             }
         }
     }
 }
 
-impl Reader for Files {
+impl Reader for ShardReader {
     fn next(&mut self) -> Result<Option<RecordBatch>> {
-        if !self.reading.begun {
+        if !self.progress.begun {
             self.files.check()?;
-            self.reading.begun = true;
+            self.progress.begun = true;
         }
         let next = self.next_batch();
         if !matches!(next, Ok(Some(_))) {

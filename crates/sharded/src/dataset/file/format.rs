@@ -1,10 +1,10 @@
-//! What kinds of files there are, and how they are read.
+//! File formats, and the options that files are read with.
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, plan_err};
 use whimbrel_plan::Ranges;
 
-/// A kind of file.
+/// A file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileFormat {
     /// Apache Parquet.
@@ -18,14 +18,14 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// The kind of this name: `parquet`, `csv`, `json`, `arrow`.
+    /// The format of this name: `parquet`, `csv`, `json`, `arrow`.
     pub fn named(name: &str) -> Option<FileFormat> {
         [FileFormat::Parquet, FileFormat::Csv, FileFormat::Json, FileFormat::Ipc]
             .into_iter()
             .find(|format| format.name() == name)
     }
 
-    /// The name of the kind.
+    /// The name of the format.
     pub fn name(self) -> &'static str {
         match self {
             FileFormat::Parquet => "parquet",
@@ -35,7 +35,7 @@ impl FileFormat {
         }
     }
 
-    /// The kind that a suffix tells.
+    /// The format that a suffix stands for.
     pub(super) fn of(suffix: &str) -> Option<FileFormat> {
         match suffix {
             "parquet" | "pq" => Some(FileFormat::Parquet),
@@ -47,27 +47,42 @@ impl FileFormat {
     }
 }
 
-/// How files are read, where their names and contents do not say it.
+/// Options for reading files; what is not set follows from the names and contents of the files.
+///
+/// ```
+/// use whimbrel_sharded::dataset::ReadOptions;
+///
+/// let mut options = ReadOptions::default();
+/// options.set("header", "false")?;
+/// options.set("delim", ";")?;
+/// assert_eq!((options.header, options.delimiter), (Some(false), Some(b';')));
+/// assert!(options.set("quote", "'").is_err());
+/// # Ok::<(), datafusion::error::DataFusionError>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
-    /// The kind of all files.
+    /// The format of all files; by default that of their suffixes.
     pub format: Option<FileFormat>,
-    /// In how many shards; one, if nothing is said.
+    /// The number of shards; one by default.
     pub shards: Option<usize>,
-    /// The columns of CSV and JSON files; those of others have to be the same.
+    /// The columns. CSV and JSON files are read with them; other files must have them.
     pub schema: Option<SchemaRef>,
-    /// Whether the first line of CSV files names the columns; yes, if nothing is said.
+    /// Whether the first line of a CSV file names the columns; true by default.
     pub header: Option<bool>,
-    /// What stands between the values of CSV files: a comma, if nothing is said.
+    /// The delimiter of CSV files; a comma by default, a tab in `.tsv`.
     pub delimiter: Option<u8>,
-    /// By which values of a column of Parquet files shards are cut; evenly, if nothing is said.
+    /// The ranges of a column of Parquet files that shards are cut by; evenly by default.
     pub ranges: Option<Ranges>,
 }
 
 impl ReadOptions {
-    /// Sets what is asked for by name: `header` (true or false), `delimiter` (one character).
+    /// Sets an option by name: `header` (true or false), `delimiter` (one character), and the names that DuckDB and
+    /// DataFusion have for them.
+    ///
+    /// # Errors
+    /// `Plan` if there is no such option, or it cannot have this value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        // DataFusion's names for the same begin so.
+        // DataFusion puts this before its names.
         match name.trim_start_matches("format.") {
             "header" | "has_header" => match value.to_ascii_lowercase().parse() {
                 Ok(header) => self.header = Some(header),

@@ -1,9 +1,8 @@
-//! A Parquet file of this machine, read in blocks: a few large reads a column instead of some small ones a page.
+//! A local Parquet file, read in blocks: a few large reads per column instead of some small ones per page.
 //!
-//! Invariant: of each column at most one block is held, that of the page which was read last.
+//! Invariant: of each column at most one block is kept, that of the page which was read last.
 
-use super::fetching::Bytes;
-use super::memory::Block;
+use super::buffer_pool::{Bytes, PooledBuffer};
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
@@ -12,32 +11,36 @@ use std::io::{Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// How much is read at once, if there is as much of a column.
+/// The bytes of a column that are read at once.
 const BLOCK: u64 = 1 << 20;
 
-/// How much a header of a page may take before it is read from a block of its own.
-const HEADER: u64 = 16 << 10;
+/// The bytes that are there for a page header; a longer one is read again, with a block of its own.
+const MAX_HEADER: u64 = 16 << 10;
 
-/// Some row groups of a file.
-pub(super) struct Chunks {
+/// Reads some row groups of a file in blocks.
+pub(super) struct BlockReader {
     length: u64,
-    /// Where the columns of the row groups are, in the order of the file, and which columns these are.
+    /// The ranges of the column chunks and their columns, in the order of the file.
     chunks: Vec<(Range<u64>, usize)>,
     reading: Mutex<Reading>,
 }
 
+/// The file and the blocks that are kept.
 struct Reading {
     file: File,
-    /// By column: where a block begins, and what is in it.
+    /// For each column the offset and the bytes of its block.
     blocks: Vec<Option<(u64, Bytes)>>,
 }
 
-impl Chunks {
-    /// These row groups of a file.
-    pub fn new(file: File, metadata: &ArrowReaderMetadata, groups: &[usize]) -> Result<Chunks> {
+impl BlockReader {
+    /// A reader of these row groups of a file.
+    ///
+    /// # Errors
+    /// If the length of the file cannot be read.
+    pub fn new(file: File, metadata: &ArrowReaderMetadata, row_groups: &[usize]) -> Result<BlockReader> {
         let length = file.metadata()?.len();
         let mut chunks: Vec<(Range<u64>, usize)> = Vec::new();
-        for &group in groups {
+        for &group in row_groups {
             for (column, chunk) in metadata.metadata().row_group(group).columns().iter().enumerate() {
                 let (start, length) = chunk.byte_range();
                 chunks.push((start..start.saturating_add(length), column));
@@ -45,11 +48,11 @@ impl Chunks {
         }
         chunks.sort_by_key(|(range, _)| range.start);
         let columns = metadata.parquet_schema().num_columns();
-        Ok(Chunks { length, chunks, reading: Mutex::new(Reading { file, blocks: vec![None; columns] }) })
+        Ok(BlockReader { length, chunks, reading: Mutex::new(Reading { file, blocks: vec![None; columns] }) })
     }
 
-    /// What there is from `start` on, at least so much if the column goes on for as long.
-    fn starting(&self, start: u64, least: u64) -> Result<Bytes> {
+    /// The bytes from `start` on: at least this many, unless the column ends before.
+    fn read_from(&self, start: u64, least: u64) -> Result<Bytes> {
         let chunk = self.chunks.partition_point(|(range, _)| range.start <= start).checked_sub(1);
         let chunk = chunk.map(|at| &self.chunks[at]).filter(|(range, _)| start < range.end);
         let end = chunk.map_or(self.length, |(range, _)| range.end.min(self.length));
@@ -71,36 +74,36 @@ impl Reading {
     /// These bytes of the file, fewer if it ends before.
     fn read(&mut self, range: Range<u64>) -> Result<Bytes> {
         let wanted = range.end.saturating_sub(range.start);
-        let mut block = Block::new(wanted as usize);
+        let mut buffer = PooledBuffer::new(wanted as usize);
         self.file.seek(SeekFrom::Start(range.start))?;
         let mut read = 0;
-        while read < block.bytes().len() {
-            match self.file.read(&mut block.bytes()[read..]) {
+        while read < buffer.bytes().len() {
+            match self.file.read(&mut buffer.bytes()[read..]) {
                 Ok(0) => break,
                 Ok(more) => read += more,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(block.share(read))
+        Ok(buffer.share(read))
     }
 }
 
-impl Length for Chunks {
+impl Length for BlockReader {
     fn len(&self) -> u64 {
         self.length
     }
 }
 
-impl ChunkReader for Chunks {
+impl ChunkReader for BlockReader {
     type T = Cursor<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Cursor<Bytes>> {
-        self.starting(start, HEADER).map(Cursor::new)
+        self.read_from(start, MAX_HEADER).map(Cursor::new)
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        let found = self.starting(start, length as u64)?;
+        let found = self.read_from(start, length as u64)?;
         match found.len() {
             enough if enough >= length => Ok(found.slice(..length)),
             less => {
@@ -119,7 +122,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn parts_of_a_file_are_what_is_in_it() {
+    fn the_bytes_of_the_file_are_read() {
         let mut bytes = Vec::new();
         let values = |seed: i64| Arc::new((0..400_000).map(|i| i * seed).collect::<Int64Array>()) as ArrayRef;
         let batch = RecordBatch::try_from_iter([("a", values(7)), ("b", values(13))]).unwrap();
@@ -131,7 +134,7 @@ mod tests {
         let file = File::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).unwrap();
-        let chunks = Chunks::new(file, &metadata, &[0]).unwrap();
+        let chunks = BlockReader::new(file, &metadata, &[0]).unwrap();
         let columns =
             [metadata.metadata().row_group(0).column(0), metadata.metadata().row_group(0).column(1)];
         for offset in [0, 10, 1_000_000, 1_048_570, 2_000_000, 5] {
