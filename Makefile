@@ -19,7 +19,7 @@ LINTERS := $(VENV)/.linters-installed
 PEER := benches/peers/differential
 PEER_TARGET := $(CARGO_TARGET_DIR)/peers
 
-.PHONY: help build demo scadr test bench fmt lint clean
+.PHONY: help build wheel demo scadr test bench fmt lint clean
 
 help: ## list the commands
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-7s %s\n", $$1, $$2 }'
@@ -43,6 +43,12 @@ $(LINTERS): requirements-lint.txt | $(RUN)
 build: $(TOOLS) ## build everything and install the package into .venv
 	@echo "building; the first time takes some minutes"
 	source $(VENV)/bin/activate && maturin develop --release
+
+wheel: $(TOOLS) ## build a wheel into dist/, say how large it is, and try it in an empty environment
+	rm -rf dist
+	source $(VENV)/bin/activate && maturin build --release --out dist
+	$(RUN) tests/wheel_size.py dist/*.whl
+	WHIMBREL_WHEEL=$$(echo dist/*.whl) $(RUN) -m pytest --quiet tests/wheel_test.py
 
 demo: build ## run the papers' examples on a year of flights: table, chart, picture
 	$(RUN) examples/flights.py
@@ -73,5 +79,5 @@ lint: build $(LINTERS) ## formatting, clippy, ruff, pyright
 	$(VENV)/bin/pyright
 
 clean: ## remove what was built here; the shared target folder stays
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
