@@ -3,6 +3,7 @@
 //! The same plan gives the same text: nothing that differs from run to run is shown. A part that is used more
 //! than once is shown once, numbered, and named by its number after that: it is also computed once.
 
+use crate::calendar::Grid;
 use crate::duration::show_ticks;
 use crate::names::{column_name, names, show, type_name};
 use crate::nodes::{Exchange, Ingress, Node, Scope, Session, Together, node};
@@ -66,7 +67,7 @@ fn is_join(plan: &LogicalPlan) -> bool {
 /// The join that this plan requires to be co-located; both are one line.
 fn colocated_join(plan: &LogicalPlan) -> Option<&LogicalPlan> {
     match node(plan) {
-        Some(Node::Colocated(n)) if n.together == Together::Matches => Some(&n.input),
+        Some(Node::Colocated(n)) if *n.together == Together::Matches => Some(&n.input),
         _ => None,
     }
 }
@@ -149,6 +150,7 @@ fn describe_lifetimes(lifetimes: Lifetimes, time: &DataType) -> String {
         Lifetimes::Hop { size, hop, .. } => {
             format!("every {} for {}", show_ticks(hop, time), show_ticks(size, time))
         }
+        Lifetimes::Tiled => "one after the other".to_string(),
         Lifetimes::Intervals => "intervals".to_string(),
         Lifetimes::StartEdges => "start edges".to_string(),
         Lifetimes::Any => "any lifetimes".to_string(),
@@ -296,17 +298,20 @@ fn describe_node(ours: Node<'_>) -> Result<String> {
         Node::AlterLifetime(n) => n.label.clone(),
         Node::WithStart(n) => format!("with start as {}", n.name),
         Node::Session(n) => describe_session(n)?,
-        Node::Chop(n) if n.offset == 0 => format!("chop every {}", ticks(n.period, &n.input)?),
-        Node::Chop(n) => {
-            format!("chop every {} offset {}", ticks(n.period, &n.input)?, ticks(n.offset, &n.input)?)
-        }
+        Node::Chop(n) => match &n.beats {
+            Grid::Ticks { hop, offset: 0 } => format!("chop every {}", ticks(*hop, &n.input)?),
+            Grid::Ticks { hop, offset } => {
+                format!("chop every {} offset {}", ticks(*hop, &n.input)?, ticks(*offset, &n.input)?)
+            }
+            Grid::Calendar(calendar) => format!("chop every {calendar}"),
+        },
         Node::ClipConstant(n) => format!("clip to {}", ticks(n.limit, &n.input)?),
         Node::Clip(n) => format!("clip by the next{}", on(&n.on)),
         Node::PointAtEnd(_) => "point at end".to_string(),
         Node::Changes(_) => "changes".to_string(),
         Node::ReKey(n) if n.key.is_empty() => "rekey by nothing".to_string(),
         Node::ReKey(n) => format!("rekey by {}", listed(&n.key)),
-        Node::Colocated(n) => match &n.together {
+        Node::Colocated(n) => match &*n.together {
             Together::Equal(key) if key.is_empty() => "co-located".to_string(),
             Together::Equal(key) => format!("co-located by {}", listed(key)),
             Together::Matches => format!("{}, co-located", describe(&n.input)?),

@@ -8,6 +8,7 @@
 //!
 //! Layers, bottom up:
 //! 1. [`names`], [`duration`]: how people write columns, types and lengths of time; the nearest right name;
+//!    [`calendar`]: windows of days and months;
 //!    [`depth`]: how deep expressions and plans may be;
 //! 2. [`source`]: where rows come from, as far as a plan has to know; [`Series`]: numbers at equal distances;
 //! 3. [`nodes`]: the extension nodes, one file each;
@@ -24,6 +25,7 @@
 //!
 //! Not here: executing anything (whimbrel-sharded), operators (whimbrel-temporal), SQL.
 
+pub mod calendar;
 pub mod depth;
 pub mod duration;
 pub mod estimate;
@@ -34,7 +36,9 @@ pub mod source;
 mod average;
 mod canonical;
 mod conditions;
+mod constants;
 mod explain;
+mod failures;
 mod interrupt;
 mod maintained;
 mod null_safe;
@@ -50,14 +54,15 @@ mod stack;
 mod stream;
 
 pub use average::avg_udaf;
-pub use canonical::{canonical, canonical_not_null};
+pub use canonical::{canonical, canonical_not_null, canonical_values};
 pub use conditions::{flat_conditions, has_long_conditions};
 pub use duration::Duration;
 pub use explain::{describe, explain};
+pub use failures::of_values;
 pub use interrupt::{interrupted, interruptible};
 pub use maintained::unmaintained;
 pub use names::column;
-pub use nodes::{Colocated, Exchange, Movement, Node, Scope, TimeSpec, Together, node};
+pub use nodes::{Colocated, Exchange, Movement, Node, Scope, Subtree, TimeSpec, Together, node};
 pub use null_safe::{optimizer_rules, takes_nulls, without_rules};
 pub use physical::physical;
 pub use program::{Program, compared, fitted};

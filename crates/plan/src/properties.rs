@@ -5,6 +5,7 @@
 //! the key with it. Inputs that cannot meet (other units of time, other numbers of shards) are refused here,
 //! whoever built the plan.
 
+use crate::calendar::Grid;
 use crate::names::{index_of, show, type_name};
 use crate::nodes::{Colocated, Exchange, Movement, Node, Scope, Together, node};
 use crate::ranges::Ranges;
@@ -202,6 +203,7 @@ fn snapshots(mut known: Known) -> Known {
     }
     known.lifetimes = match known.lifetimes {
         Lifetimes::Hop { size, hop, .. } if size == hop => Lifetimes::Constant(size),
+        Lifetimes::Tiled => Lifetimes::Tiled,
         _ => Lifetimes::Any,
     };
     known
@@ -269,6 +271,8 @@ fn of_union(inputs: Vec<Known>) -> Result<Known> {
     inputs.try_fold(first, |left, right| {
         let both = meet("union", &left, &right)?;
         let lifetimes = match (left.lifetimes, right.lifetimes) {
+            // Windows of two calendars.
+            (Lifetimes::Tiled, Lifetimes::Tiled) => Lifetimes::Intervals,
             (l, r) if l == r => l,
             (l, r) if l.edge_free() && r.edge_free() => Lifetimes::Intervals,
             _ => Lifetimes::Any,
@@ -342,7 +346,7 @@ fn of_node(ours: Node<'_>) -> Result<Known> {
         Node::Session(n) => any_lifetimes(derive(&n.input)?),
         Node::Chop(n) => {
             let known = derive(&n.input)?;
-            Ok(Known { lifetimes: chopped(known.lifetimes, n.period, n.offset), ..known })
+            Ok(Known { lifetimes: chopped(known.lifetimes, &n.beats), ..known })
         }
         Node::ClipConstant(n) => any_lifetimes(derive(&n.input)?),
         Node::Clip(n) => {
@@ -373,16 +377,16 @@ fn of_node(ours: Node<'_>) -> Result<Known> {
 }
 
 /// The pieces of lifetimes.
-fn chopped(lifetimes: Lifetimes, period: i64, offset: i64) -> Lifetimes {
-    match lifetimes {
-        Lifetimes::Points => Lifetimes::Points,
+fn chopped(lifetimes: Lifetimes, beats: &Grid) -> Lifetimes {
+    match (lifetimes, beats) {
+        (Lifetimes::Points, _) => Lifetimes::Points,
         // The last piece is as long as the others only if no beat cuts it short.
-        Lifetimes::Hop { size, hop, offset: start }
+        (Lifetimes::Hop { size, hop, offset: start }, &Grid::Ticks { hop: period, offset })
             if hop % period == 0 && size % period == 0 && start.rem_euclid(period) == offset =>
         {
             Lifetimes::Hop { size: period, hop: period, offset }
         }
-        lifetimes if lifetimes.edge_free() => Lifetimes::Intervals,
+        (lifetimes, _) if lifetimes.edge_free() => Lifetimes::Intervals,
         _ => Lifetimes::Any,
     }
 }
@@ -414,7 +418,7 @@ fn of_exchange(exchange: &Exchange) -> Result<Known> {
         );
     }
     let everywhere = exchange.scope == Scope::Global || known.groups == 1;
-    let spread = match &exchange.movement {
+    let spread = match &*exchange.movement {
         Movement::ReDistribute { key } if everywhere => by_key(key, exchange.input.schema()),
         Movement::Broadcast if everywhere => Spread::Copied,
         _ => Spread::Unknown,
@@ -429,7 +433,7 @@ fn by_key(key: &[Expr], input: &DFSchema) -> Spread<usize> {
 
 /// What is required holds, or the plan is refused.
 fn of_colocated(colocated: &Colocated) -> Result<Known> {
-    match (&colocated.together, &colocated.input) {
+    match (&*colocated.together, &*colocated.input) {
         (Together::Equal(key), input) => {
             let known = derive(input)?;
             check_together(key, input.schema(), &known)?;

@@ -5,7 +5,8 @@
 //! matter, `end`, both int64 ([`start_schema`], [`lifetime_schema`]). They are no expressions over the input,
 //! so `expressions()` gives none of them to rewrites.
 
-use super::{only_input, shape::Shape};
+use super::{only_input, shape::Shape, subtree::Subtree};
+use crate::calendar::CalendarWindows;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
@@ -38,11 +39,11 @@ pub fn lifetime_schema() -> &'static DFSchema {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct AlterLifetime {
     /// The stream.
-    pub input: LogicalPlan,
+    pub input: Subtree<LogicalPlan>,
     /// Where each lifetime's start goes.
-    pub start: StartRule<Expr>,
+    pub start: Subtree<StartRule<Expr>>,
     /// How long each lives from there.
-    pub duration: DurationRule<Expr>,
+    pub duration: Subtree<DurationRule<Expr>>,
     /// What the user called it: `hopping 5m hop 1m`.
     pub label: String,
     shape: Shape,
@@ -57,18 +58,21 @@ impl AlterLifetime {
         label: String,
     ) -> Result<Self> {
         let shape = Shape::like(&input)?;
-        Ok(AlterLifetime { input, start, duration, label, shape })
+        Ok(AlterLifetime { input: input.into(), start: start.into(), duration: duration.into(), label, shape })
     }
 
     /// What is known of the lifetimes that come out, given what is known of those that come in.
     pub fn lifetimes(&self, input: Lifetimes) -> Lifetimes {
-        match (&self.duration, &self.start) {
+        match (&*self.duration, &*self.start) {
             (DurationRule::Constant(size), StartRule::Snap { hop, offset, .. }) => {
                 Lifetimes::Hop { size: *size, hop: *hop, offset: *offset }
             }
             (DurationRule::Constant(size), _) => Lifetimes::Constant(*size),
             (DurationRule::Infinite, _) => Lifetimes::StartEdges,
-            (DurationRule::ByStart(_), _) => Lifetimes::Intervals,
+            (DurationRule::ByStart(_), _) => match CalendarWindows::of_rules(&self.start, &self.duration) {
+                Some(windows) if windows.tumble() => Lifetimes::Tiled,
+                _ => Lifetimes::Intervals,
+            },
             (DurationRule::ByLifetime(_), _) if input.edge_free() => Lifetimes::Intervals,
             (DurationRule::ByLifetime(_), _) => Lifetimes::Any,
             (DurationRule::Keep, start) => moved(start, input),
@@ -86,6 +90,9 @@ fn moved<E>(start: &StartRule<E>, input: Lifetimes) -> Lifetimes {
         (StartRule::Snap { hop, offset, .. }, Lifetimes::Constant(size) | Lifetimes::Hop { size, .. }) => {
             Lifetimes::Hop { size, hop: *hop, offset: *offset }
         }
+        (StartRule::Shift(_), Lifetimes::Tiled) => Lifetimes::Tiled,
+        // Windows of several lengths may meet where they are moved to.
+        (_, Lifetimes::Tiled) => Lifetimes::Intervals,
         (_, Lifetimes::Hop { size, .. }) => Lifetimes::Constant(size),
         (_, lifetimes) => lifetimes,
     }
@@ -119,7 +126,7 @@ impl UserDefinedLogicalNodeCore for AlterLifetime {
 
     fn with_exprs_and_inputs(&self, _exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
         let input = only_input("AlterLifetime", inputs)?;
-        AlterLifetime::try_new(input, self.start.clone(), self.duration.clone(), self.label.clone())
+        AlterLifetime::try_new(input, self.start.clone().into_inner(), self.duration.clone().into_inner(), self.label.clone())
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {

@@ -4,7 +4,7 @@
 //! The sum of `change` over equal rows is how often the row is in the relation. What comes out stays: over a live
 //! source it can be handed out row by row, where the relation itself has no row that is final before the source ends.
 
-use super::{only_input, shape::Shape};
+use super::{only_input, shape::Shape, subtree::Subtree};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchemaRef, Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
@@ -19,7 +19,7 @@ pub const CHANGE: &str = "change";
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct Changes {
     /// The relation.
-    pub input: LogicalPlan,
+    pub input: Subtree<LogicalPlan>,
     shape: Shape,
 }
 
@@ -32,7 +32,7 @@ impl Changes {
         let change = Arc::new(Field::new(CHANGE, DataType::Int64, false));
         let fields = [change].into_iter().chain(input.schema().fields().iter().cloned()).collect();
         let shape = Shape::plain(fields, &input)?;
-        Ok(Changes { input, shape })
+        Ok(Changes { input: input.into(), shape })
     }
 }
 

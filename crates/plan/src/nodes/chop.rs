@@ -1,28 +1,27 @@
 //! `Chop`: lifetimes are cut at beats. The relation is the same; its rows start anew at every beat.
 
-use super::{only_input, shape::Shape};
+use super::{only_input, shape::Shape, subtree::Subtree};
+use crate::calendar::Grid;
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use std::collections::HashSet;
 use std::fmt;
 
-/// Lifetimes are cut at the beats `offset + k·period`.
+/// Lifetimes are cut where windows begin.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct Chop {
     /// The stream.
-    pub input: LogicalPlan,
-    /// Ticks between two beats; positive.
-    pub period: i64,
-    /// Where the beats lie; not negative, and less than the period.
-    pub offset: i64,
+    pub input: Subtree<LogicalPlan>,
+    /// Where they are cut.
+    pub beats: Grid,
     shape: Shape,
 }
 
 impl Chop {
     /// The beats are taken as they are: the builder has checked them.
-    pub fn try_new(input: LogicalPlan, period: i64, offset: i64) -> Result<Self> {
+    pub fn try_new(input: LogicalPlan, beats: Grid) -> Result<Self> {
         let shape = Shape::like(&input)?;
-        Ok(Chop { input, period, offset, shape })
+        Ok(Chop { input: input.into(), beats, shape })
     }
 }
 
@@ -48,11 +47,14 @@ impl UserDefinedLogicalNodeCore for Chop {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "Chop: period={}, offset={}", self.period, self.offset)
+        match &self.beats {
+            Grid::Ticks { hop, offset } => write!(f, "Chop: period={hop}, offset={offset}"),
+            Grid::Calendar(calendar) => write!(f, "Chop: every {calendar}"),
+        }
     }
 
     fn with_exprs_and_inputs(&self, _exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        Chop::try_new(only_input("Chop", inputs)?, self.period, self.offset)
+        Chop::try_new(only_input("Chop", inputs)?, self.beats.clone())
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {

@@ -1,7 +1,7 @@
 //! `Clip`: a row of the left stream ends when the next row of the right stream with an equal key starts. The
 //! right stream's lifetimes and its other columns do not matter. Keys are columns only, of equal types.
 
-use super::{check_count, shape::Shape};
+use super::{check_count, shape::Shape, subtree::Subtree};
 use crate::names::show;
 use datafusion::common::{DFSchemaRef, Result, internal_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
@@ -11,11 +11,11 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct Clip {
     /// The stream that is cut; its columns come out.
-    pub left: LogicalPlan,
+    pub left: Subtree<LogicalPlan>,
     /// The stream that cuts.
-    pub right: LogicalPlan,
+    pub right: Subtree<LogicalPlan>,
     /// Which columns have to be equal; empty: every row on the right cuts.
-    pub on: Vec<(Expr, Expr)>,
+    pub on: Subtree<Vec<(Expr, Expr)>>,
     shape: Shape,
 }
 
@@ -23,7 +23,7 @@ impl Clip {
     /// The pairs are taken as they are: the builder has checked them.
     pub fn try_new(left: LogicalPlan, right: LogicalPlan, on: Vec<(Expr, Expr)>) -> Result<Self> {
         let shape = Shape::like(&left)?;
-        Ok(Clip { left, right, on, shape })
+        Ok(Clip { left: left.into(), right: right.into(), on: on.into(), shape })
     }
 }
 

@@ -1,6 +1,6 @@
 //! `ClipConstant`: no row lives longer than so many ticks.
 
-use super::{only_input, shape::Shape};
+use super::{only_input, shape::Shape, subtree::Subtree};
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct ClipConstant {
     /// The stream.
-    pub input: LogicalPlan,
+    pub input: Subtree<LogicalPlan>,
     /// The longest lifetime, in ticks; positive.
     pub limit: i64,
     shape: Shape,
@@ -20,7 +20,7 @@ impl ClipConstant {
     /// The limit is taken as it is: the builder has checked it.
     pub fn try_new(input: LogicalPlan, limit: i64) -> Result<Self> {
         let shape = Shape::like(&input)?;
-        Ok(ClipConstant { input, limit, shape })
+        Ok(ClipConstant { input: input.into(), limit, shape })
     }
 }
 

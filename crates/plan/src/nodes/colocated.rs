@@ -6,7 +6,7 @@
 //! puts it where one answer is meant, so that no edit of the plan can turn it into another. It vanishes when a plan is
 //! lowered.
 
-use super::{check_count, listed, only_input, shape::Shape};
+use super::{check_count, listed, only_input, shape::Shape, subtree::Subtree};
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, UserDefinedLogicalNodeCore};
 use std::collections::HashSet;
@@ -25,9 +25,9 @@ pub enum Together {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct Colocated {
     /// The stream or relation; a [`Join`], if it is about matches.
-    pub input: LogicalPlan,
+    pub input: Subtree<LogicalPlan>,
     /// Which rows.
-    pub together: Together,
+    pub together: Subtree<Together>,
     shape: Shape,
 }
 
@@ -44,7 +44,7 @@ impl Colocated {
 
     fn try_new(input: LogicalPlan, together: Together) -> Result<Self> {
         let shape = Shape::like(&input)?;
-        Ok(Colocated { input, together, shape })
+        Ok(Colocated { input: input.into(), together: together.into(), shape })
     }
 }
 
@@ -62,14 +62,14 @@ impl UserDefinedLogicalNodeCore for Colocated {
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        match &self.together {
+        match &*self.together {
             Together::Equal(key) => key.clone(),
             Together::Matches => vec![],
         }
     }
 
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        match &self.together {
+        match &*self.together {
             Together::Equal(_) => HashSet::new(),
             // The join stays right below.
             Together::Matches => self.schema().fields().iter().map(|f| f.name().clone()).collect(),
@@ -77,7 +77,7 @@ impl UserDefinedLogicalNodeCore for Colocated {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match &self.together {
+        match &*self.together {
             Together::Equal(key) => write!(f, "Colocated: [{}]", listed(key)),
             Together::Matches => f.write_str("Colocated: matches"),
         }
@@ -85,7 +85,7 @@ impl UserDefinedLogicalNodeCore for Colocated {
 
     fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
         check_count("Colocated", &exprs, self.expressions().len())?;
-        let together = match &self.together {
+        let together = match &*self.together {
             Together::Equal(_) => Together::Equal(exprs),
             Together::Matches => Together::Matches,
         };
@@ -93,7 +93,7 @@ impl UserDefinedLogicalNodeCore for Colocated {
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        match &self.together {
+        match &*self.together {
             // The key's columns are added by the caller, from `expressions()`.
             Together::Equal(_) => Some(vec![output_columns.to_vec()]),
             Together::Matches => None,

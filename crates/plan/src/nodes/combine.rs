@@ -4,7 +4,7 @@
 //! one row or as several, so this is no aggregate that a query could ask for: planners put it there. Its expressions
 //! are those of an `Aggregate`; its columns are named and typed as that one's would be.
 
-use super::{check_count, listed, only_input, shape::Shape};
+use super::{check_count, listed, only_input, shape::Shape, subtree::Subtree};
 use datafusion::common::{DFSchema, DFSchemaRef, Result};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use std::collections::HashSet;
@@ -15,11 +15,11 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct Combine {
     /// The stream; all of its rows that are alive together started together.
-    pub input: LogicalPlan,
+    pub input: Subtree<LogicalPlan>,
     /// Columns.
-    pub group: Vec<Expr>,
+    pub group: Subtree<Vec<Expr>>,
     /// Aggregates that can be put together from parts.
-    pub calls: Vec<Expr>,
+    pub calls: Subtree<Vec<Expr>>,
     shape: Shape,
 }
 
@@ -28,7 +28,7 @@ impl Combine {
     pub fn try_new(input: LogicalPlan, group: Vec<Expr>, calls: Vec<Expr>) -> Result<Self> {
         let whole = Aggregate::try_new(Arc::new(input.clone()), group.clone(), calls.clone())?;
         let shape = Shape::like(&LogicalPlan::Aggregate(whole))?;
-        Ok(Combine { input, group, calls, shape })
+        Ok(Combine { input: input.into(), group: group.into(), calls: calls.into(), shape })
     }
 
     /// The columns of the input.
@@ -51,7 +51,7 @@ impl UserDefinedLogicalNodeCore for Combine {
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        self.group.iter().chain(&self.calls).cloned().collect()
+        self.group.iter().chain(self.calls.iter()).cloned().collect()
     }
 
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {

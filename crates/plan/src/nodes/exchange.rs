@@ -1,7 +1,7 @@
 //! `Exchange`: rows move between shards; the only node at which a plan is cut into stages. What a row is does
 //! not change, and every target shard keeps time order.
 
-use super::{check_count, listed, only_input, shape::Shape};
+use super::{check_count, listed, only_input, shape::Shape, subtree::Subtree};
 use crate::names::show;
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
@@ -41,9 +41,9 @@ pub enum Scope {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct Exchange {
     /// The stream or relation.
-    pub input: LogicalPlan,
+    pub input: Subtree<LogicalPlan>,
     /// Which rows go where.
-    pub movement: Movement,
+    pub movement: Subtree<Movement>,
     /// How many shards come out, over all groups; as many as came in if not given.
     pub shards: Option<usize>,
     /// How far rows may move.
@@ -60,7 +60,7 @@ impl Exchange {
         scope: Scope,
     ) -> Result<Self> {
         let shape = Shape::like(&input)?;
-        Ok(Exchange { input, movement, shards, scope, shape })
+        Ok(Exchange { input: input.into(), movement: movement.into(), shards, scope, shape })
     }
 }
 
@@ -89,7 +89,7 @@ impl UserDefinedLogicalNodeCore for Exchange {
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        match &self.movement {
+        match &*self.movement {
             Movement::ReDistribute { key } => key.clone(),
             Movement::Multicast { to } => vec![to.clone()],
             Movement::ReShard | Movement::Broadcast => vec![],
@@ -114,7 +114,7 @@ impl UserDefinedLogicalNodeCore for Exchange {
 
     fn with_exprs_and_inputs(&self, mut exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
         check_count("Exchange", &exprs, self.expressions().len())?;
-        let movement = match &self.movement {
+        let movement = match &*self.movement {
             Movement::ReDistribute { .. } => Movement::ReDistribute { key: exprs },
             Movement::Multicast { .. } => Movement::Multicast { to: exprs.swap_remove(0) },
             fixed => fixed.clone(),

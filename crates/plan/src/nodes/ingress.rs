@@ -4,7 +4,7 @@
 //! Points and intervals keep their time columns in the payload. Edges lose all three: start, end and kind are
 //! news about the row, not part of it.
 
-use super::{only_input, shape::Shape};
+use super::{only_input, shape::Shape, subtree::Subtree};
 use crate::names::{index_of, type_name};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{DFSchemaRef, Result, plan_err};
@@ -45,7 +45,7 @@ impl TimeSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct Ingress {
     /// The relation; untimed.
-    pub input: LogicalPlan,
+    pub input: Subtree<LogicalPlan>,
     /// Which columns say when a row lives.
     pub time: TimeSpec,
     /// Disorder, punctuation, batches.
@@ -58,7 +58,7 @@ impl Ingress {
     pub fn try_new(input: LogicalPlan, time: TimeSpec, options: IngressOptions) -> Result<Self> {
         let fields = check(&input, &time)?;
         let shape = Shape::plain(fields, &input)?;
-        Ok(Ingress { input, time, options, shape })
+        Ok(Ingress { input: input.into(), time, options, shape })
     }
 
     /// The type of the time column.

@@ -18,6 +18,7 @@ mod point_at_end;
 mod rekey;
 mod session;
 mod shape;
+mod subtree;
 mod with_start;
 
 pub use alter_lifetime::{AlterLifetime, lifetime_schema, start_schema};
@@ -32,6 +33,7 @@ pub use ingress::{Ingress, TimeSpec};
 pub use point_at_end::PointAtEnd;
 pub use rekey::ReKey;
 pub use session::Session;
+pub use subtree::Subtree;
 pub use with_start::WithStart;
 
 use datafusion::common::{Result, internal_err};

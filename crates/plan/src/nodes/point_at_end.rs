@@ -1,6 +1,6 @@
 //! `PointAtEnd`: each row becomes a point at the end of its lifetime.
 
-use super::{only_input, shape::Shape};
+use super::{only_input, shape::Shape, subtree::Subtree};
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct PointAtEnd {
     /// The stream.
-    pub input: LogicalPlan,
+    pub input: Subtree<LogicalPlan>,
     shape: Shape,
 }
 
@@ -18,7 +18,7 @@ impl PointAtEnd {
     /// Over any stream.
     pub fn try_new(input: LogicalPlan) -> Result<Self> {
         let shape = Shape::like(&input)?;
-        Ok(PointAtEnd { input, shape })
+        Ok(PointAtEnd { input: input.into(), shape })
     }
 }
 

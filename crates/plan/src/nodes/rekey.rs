@@ -4,7 +4,7 @@
 //! The node changes no row. It says where the key, and with it the hash, is computed once for everything
 //! above.
 
-use super::{check_count, listed, only_input, shape::Shape};
+use super::{check_count, listed, only_input, shape::Shape, subtree::Subtree};
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use std::collections::HashSet;
@@ -14,9 +14,9 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct ReKey {
     /// The stream or relation.
-    pub input: LogicalPlan,
+    pub input: Subtree<LogicalPlan>,
     /// Columns; empty: no key.
-    pub key: Vec<Expr>,
+    pub key: Subtree<Vec<Expr>>,
     shape: Shape,
 }
 
@@ -24,7 +24,7 @@ impl ReKey {
     /// The key is taken as it is: the builder has checked it.
     pub fn try_new(input: LogicalPlan, key: Vec<Expr>) -> Result<Self> {
         let shape = Shape::like(&input)?;
-        Ok(ReKey { input, key, shape })
+        Ok(ReKey { input: input.into(), key: key.into(), shape })
     }
 }
 
@@ -42,7 +42,7 @@ impl UserDefinedLogicalNodeCore for ReKey {
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        self.key.clone()
+        self.key.to_vec()
     }
 
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {

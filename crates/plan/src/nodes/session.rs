@@ -1,7 +1,7 @@
 //! `Session`: per key, rows that follow each other within a timeout form a session, and each row lives from
 //! its own start to the end of its session. The key is columns only: it says which rows belong together.
 
-use super::{check_count, listed, only_input, shape::Shape};
+use super::{check_count, listed, only_input, shape::Shape, subtree::Subtree};
 use crate::names::column_name;
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
@@ -12,9 +12,9 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct Session {
     /// The stream.
-    pub input: LogicalPlan,
+    pub input: Subtree<LogicalPlan>,
     /// Columns; sessions are per value of them. Empty: one session at a time.
-    pub key: Vec<Expr>,
+    pub key: Subtree<Vec<Expr>>,
     /// Ticks without an event after which a session is over; positive.
     pub timeout: i64,
     /// Ticks after which a session ends in any case; positive.
@@ -31,7 +31,7 @@ impl Session {
         max_duration: Option<i64>,
     ) -> Result<Self> {
         let shape = Shape::like(&input)?;
-        Ok(Session { input, key, timeout, max_duration, shape })
+        Ok(Session { input: input.into(), key: key.into(), timeout, max_duration, shape })
     }
 }
 
@@ -49,7 +49,7 @@ impl UserDefinedLogicalNodeCore for Session {
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        self.key.clone()
+        self.key.to_vec()
     }
 
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {

@@ -1,6 +1,6 @@
 //! `WithStart`: the start of a row's lifetime becomes its last column, so that expressions can speak of time.
 
-use super::{only_input, shape::Shape};
+use super::{only_input, shape::Shape, subtree::Subtree};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct WithStart {
     /// The stream.
-    pub input: LogicalPlan,
+    pub input: Subtree<LogicalPlan>,
     /// The new column's name.
     pub name: String,
     shape: Shape,
@@ -24,7 +24,7 @@ impl WithStart {
         let mut fields = input.schema().fields().to_vec();
         fields.push(Arc::new(Field::new(&name, time, false)));
         let shape = Shape::plain(fields, &input)?;
-        Ok(WithStart { input, name, shape })
+        Ok(WithStart { input: input.into(), name, shape })
     }
 
     fn time_type(&self) -> DataType {

@@ -12,7 +12,7 @@ use super::rows::{arguments, dictionary, positions, reads_as_added};
 use super::steps::{Place, Step, Steps};
 use super::words::in_words;
 use crate::names::{column, column_name, names};
-use crate::nodes::{Colocated, Node, node};
+use crate::nodes::{Node, node};
 use crate::resolve::common_type;
 use crate::stream::{JoinHow, JoinKind};
 use arrow::datatypes::DataType;
@@ -395,7 +395,10 @@ struct Sides<'a> {
 pub(super) fn join_of(plan: &LogicalPlan) -> Option<(&Join, bool)> {
     match (plan, node(plan)) {
         (LogicalPlan::Join(join), _) => Some((join, false)),
-        (_, Some(Node::Colocated(Colocated { input: LogicalPlan::Join(join), .. }))) => Some((join, true)),
+        (_, Some(Node::Colocated(colocated))) => match &*colocated.input {
+            LogicalPlan::Join(join) => Some((join, true)),
+            _ => None,
+        },
         _ => None,
     }
 }

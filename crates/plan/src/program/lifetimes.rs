@@ -9,6 +9,7 @@ use super::sources::length;
 use super::steps::{Place, Step};
 use super::words::in_words;
 use crate::Stream;
+use crate::calendar::{CalendarWindows, Grid, zone_of};
 use crate::duration::Duration;
 use crate::names::{column, column_name, names};
 use crate::nodes::{
@@ -30,6 +31,41 @@ fn duration(ticks: i64, unit: &DataType) -> Duration {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => nanos(1),
         _ => Duration::Ticks(ticks),
     }
+}
+
+/// A length that is not read as days of the calendar: those of a zone differ, and weeks begin on Mondays.
+fn in_hours(ticks: i64, unit: &DataType) -> String {
+    match Duration::from("1h").ticks(unit, "window") {
+        Ok(hour) if ticks % (168 * hour) == 0 || (zone_of(unit).is_some() && ticks % (24 * hour) == 0) => {
+            quoted(&format!("{}h", ticks / hour))
+        }
+        _ => length(ticks, unit),
+    }
+}
+
+/// Windows of the calendar under their words.
+fn calendar_windows(windows: &CalendarWindows, stream: &Stream, unit: &DataType) -> Result<(Doc, Stream)> {
+    let CalendarWindows { calendar, hops, closed } = windows;
+    let (hop, zone) = (calendar.every().to_string(), calendar.zone_beside(unit));
+    let size = calendar.every().times(*hops).to_string();
+    let mut arguments = vec![Doc::Text(quoted(&size))];
+    if !windows.tumble() {
+        arguments.push(Doc::named("hop", Doc::Text(quoted(&hop))));
+    }
+    if calendar.offset() != 0 {
+        arguments.push(Doc::named("offset", Doc::text(length(calendar.offset(), unit))));
+    }
+    if *closed == Closed::Right {
+        arguments.push(Doc::text("closed=\"right\""));
+    }
+    if let Some(zone) = zone {
+        arguments.push(Doc::named("zone", Doc::Text(quoted(zone))));
+    }
+    let offset = duration(calendar.offset(), unit);
+    Ok(match windows.tumble() {
+        true => (Doc::call(".tumbling", arguments), stream.tumbling_in(size, offset, *closed, zone)?),
+        false => (Doc::call(".hopping", arguments), stream.hopping_in(size, hop, offset, *closed, zone)?),
+    })
 }
 
 impl Reader {
@@ -54,11 +90,15 @@ impl Reader {
         let Some(unit) = stream.properties().time.clone() else {
             return plan_err!("a window over a relation without a time: {}", node.label);
         };
+        if let Some(windows) = CalendarWindows::of_rules(&node.start, &node.duration) {
+            return calendar_windows(&windows, stream, &unit);
+        }
         let text = |ticks: i64| Doc::text(length(ticks, &unit));
         let ticks = |ticks: i64| duration(ticks, &unit);
         let word = node.label.split(' ').next().unwrap_or_default();
-        match (word, &node.start, &node.duration) {
+        match (word, &*node.start, &*node.duration) {
             (_, StartRule::Snap { hop, offset, closed }, DurationRule::Constant(size)) => {
+                let text = |ticks: i64| Doc::text(in_hours(ticks, &unit));
                 let mut arguments = vec![text(*size)];
                 let tumbling = hop == size && word != "hopping";
                 if !tumbling {
@@ -101,9 +141,9 @@ impl Reader {
     }
 
     fn rules(&mut self, node: &AlterLifetime, stream: &Stream, unit: &DataType) -> Result<(Doc, Stream)> {
-        let start = node.start.clone().try_map(|e| in_words(e, start_schema()))?;
-        let rule = node.duration.clone();
-        let rule = match &node.duration {
+        let start = node.start.clone().into_inner().try_map(|e| in_words(e, start_schema()))?;
+        let rule = node.duration.clone().into_inner();
+        let rule = match &*node.duration {
             DurationRule::ByLifetime(_) => rule.try_map(|e| in_words(e, lifetime_schema()))?,
             _ => rule.try_map(|e| in_words(e, start_schema()))?,
         };
@@ -151,7 +191,7 @@ impl Reader {
 
     pub fn session(&mut self, node: &Session) -> Result<Scope> {
         let scope = self.read(&node.input, &Default::default())?;
-        let key = self.all_over(&node.key, node.input.schema(), &scope)?;
+        let key = self.all_over(&*node.key, node.input.schema(), &scope)?;
         let key: Vec<String> = key.iter().filter_map(column_name).map(String::from).collect();
         let scope = self.keyed(scope, &key)?;
         let stream = self.steps.stream(scope.step).clone();
@@ -172,11 +212,26 @@ impl Reader {
             let Some(unit) = stream.properties().time.clone() else {
                 return plan_err!("a chop of a relation without a time");
             };
-            let mut arguments = vec![Doc::text(length(node.period, &unit))];
-            if node.offset != 0 {
-                arguments.push(Doc::named("offset", Doc::text(length(node.offset, &unit))));
+            let (period, offset, zone) = match &node.beats {
+                Grid::Ticks { hop, offset } => (in_hours(*hop, &unit), *offset, None),
+                Grid::Calendar(calendar) => (
+                    quoted(&calendar.every().to_string()),
+                    calendar.offset(),
+                    calendar.zone_beside(&unit),
+                ),
+            };
+            let mut arguments = vec![Doc::text(period)];
+            if offset != 0 {
+                arguments.push(Doc::named("offset", Doc::text(length(offset, &unit))));
             }
-            let made = stream.chop(duration(node.period, &unit), duration(node.offset, &unit))?;
+            if let Some(zone) = zone {
+                arguments.push(Doc::named("zone", Doc::Text(quoted(zone))));
+            }
+            let offset = duration(offset, &unit);
+            let made = match &node.beats {
+                Grid::Ticks { hop, .. } => stream.chop(duration(*hop, &unit), offset)?,
+                Grid::Calendar(calendar) => stream.chop_in(calendar.every().to_string(), offset, zone)?,
+            };
             Ok((Doc::call(".chop", arguments), made))
         })
     }
@@ -195,7 +250,7 @@ impl Reader {
         let left = self.read(&node.left, &Default::default())?;
         let right = self.read(&node.right, &Default::default())?;
         let mut on = Vec::new();
-        for (l, r) in &node.on {
+        for (l, r) in node.on.iter() {
             on.push((self.over(l, node.left.schema(), &left)?, self.over(r, node.right.schema(), &right)?));
         }
         let (ours, theirs) = (self.steps.stream(left.step).clone(), self.steps.stream(right.step).clone());

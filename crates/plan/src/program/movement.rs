@@ -82,7 +82,7 @@ impl Reader {
     }
 
     pub fn colocated(&mut self, colocated: &Colocated, wants: &Wants) -> Result<Scope> {
-        let key = match (&colocated.together, &colocated.input) {
+        let key = match (&*colocated.together, &*colocated.input) {
             (Together::Matches, LogicalPlan::Join(join)) => return self.join(join, true, wants),
             (Together::Matches, other) => return plan_err!("no join is co-located: {}", other.display()),
             (Together::Equal(key), _) => key,
@@ -103,7 +103,7 @@ impl Reader {
     pub fn exchange(&mut self, exchange: &Exchange) -> Result<Scope> {
         let mut scope = self.read(&exchange.input, &Default::default())?;
         let mut arguments = Vec::new();
-        let verb = match &exchange.movement {
+        let verb = match &*exchange.movement {
             Movement::ReDistribute { key } => {
                 let key = key
                     .iter()
@@ -136,7 +136,7 @@ impl Reader {
         if exchange.scope == Among::Local {
             arguments.push(Doc::text("scope=\"local\""));
         }
-        let moved = match &exchange.movement {
+        let moved = match &*exchange.movement {
             Movement::ReDistribute { .. } => stream.redistribute(Some(shards), exchange.scope)?,
             Movement::ReShard => stream.reshard(Some(shards), exchange.scope)?,
             Movement::Broadcast => stream.broadcast(Some(shards), exchange.scope)?,
@@ -152,7 +152,7 @@ impl Reader {
 
 /// `orders_by_o_custkey`, `copied_nation`: where the rows are now.
 fn moved_name(name: &str, exchange: &Exchange, key: Option<&String>) -> String {
-    match (&exchange.movement, key) {
+    match (&*exchange.movement, key) {
         (Movement::ReDistribute { .. }, Some(key)) if !name.starts_with("per_") && !name.contains("_by_") => {
             name_of(&format!("{name}_by_{key}"))
         }
