@@ -55,19 +55,24 @@ def differing(results: list[dict]) -> list[str]:
 
 
 def rate(result: dict | None) -> float | None:
-    """Million events a second."""
+    """Million events a second, in the best run."""
     return result["line"]["rows"] / result["seconds"] / 1e6 if result and "seconds" in result else None
 
 
+def ratio(results: list[dict], of: str) -> str:
+    """Format how many times faster we are than the best peer: in the best run, the median, or the first."""
+    seconds = {result["engine"]: result[of] for result in results if of in result}
+    peers = [value for engine, value in seconds.items() if engine != OURS]
+    return f"{min(peers) / seconds[OURS]:6.2f}" if peers and OURS in seconds else f"{'-':>6}"
+
+
 def table_row(results: list[dict]) -> str:
-    """Format one line of the table: rates, the ratio to the best peer, and how much was waited for a core."""
+    """Format one line of the table: rates, ratios to the best peer, and how much was waited for a core."""
     rates = {result["engine"]: rate(result) for result in results}
-    peers = [value for engine, value in rates.items() if engine != OURS and value is not None]
-    ours = rates.get(OURS)
-    ratio = f"{ours / max(peers):6.2f}" if ours and peers else "     -"
+    ratios = " ".join(ratio(results, of) for of in ("seconds", "median", "first"))
     cells = " ".join(f"{value:12.1f}" if value else f"{'-':>12}" for value in map(rates.get, (OURS, *PEERS)))
     line, waited = results[0]["line"], sum(result.get("cpu_pressure_seconds") or 0 for result in results)
-    return f"{line['name']:25} {results[0]['threads']:7} {line['rows']:11,} {cells} {ratio} {waited:9.1f}"
+    return f"{line['name']:25} {results[0]['threads']:7} {line['rows']:11,} {cells} {ratios} {waited:9.1f}"
 
 
 def machine() -> dict:
@@ -108,9 +113,10 @@ def arguments_of_command() -> argparse.Namespace:
 def main() -> None:
     """Measure, print the table as it grows, and write the results."""
     arguments = arguments_of_command()
-    print("million events a second; waited: seconds in which some task on this machine waited for a core")
+    print("million events a second in the best run; ratios to the best peer in the best run, the median and the")
+    print("first; waited: seconds in which some task on this machine waited for a core")
     columns = " ".join(f"{engine:>12}" for engine in (OURS, *PEERS))
-    print(f"{'line':25} {'threads':>7} {'events':>11} {columns} {'ratio':>6} {'waited':>9}", flush=True)
+    print(f"{'line':25} {'threads':>7} {'events':>11} {columns} {'best':>6} {'median':>6} {'first':>6} {'waited':>9}", flush=True)
     everything, complaints = [], []
     for threads in arguments.threads:
         for line in lines(arguments.rows):

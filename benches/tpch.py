@@ -5,9 +5,9 @@
     .venv/bin/python benches/tpch.py --scale 0.1 --out /dev/null      # a smoke test
 
 All engines read the same Parquet files, with the same number of threads, and run the same SQL
-(`tests/tpch`). Every query is a process of its own on every engine: it opens the files, runs the query once
-to warm up and then some times, and the best time counts, from the text to a table in memory. The engines take
-turns on each query. A number counts if all engines gave the same answer. An engine that is not installed is
+(`tests/tpch`). Every query is a process of its own on every engine: it opens the files and runs the query once
+and then some times more, and the best time counts, from the text to a table in memory; the results hold the
+first run and the median beside it. The engines take turns on each query. A number counts if all engines gave the same answer. An engine that is not installed is
 left out.
 """
 
@@ -96,17 +96,24 @@ def answer(table: Any) -> list[float]:
 
 
 def measure(engine: str, query: int, tables: Tables, threads: int, repeats: int) -> dict:
-    """Warm up, run some times, keep the best."""
+    """Run once, and then some times more; the first run, the median and the best are kept."""
     program, sql = ENGINES[engine](tables, threads), text(query)
     before = cpu_pressure_seconds()
-    folded, runs = answer(program(sql)), []
-    for _ in range(repeats):
+    runs = []
+    for _ in range(repeats + 1):
         start = time.perf_counter()
-        program(sql)
+        table = program(sql)
         runs.append(time.perf_counter() - start)
     after = cpu_pressure_seconds()
     pressure = None if before is None or after is None else after - before
-    return {"seconds": min(runs), "runs": runs, "answer": folded, "cpu_pressure_seconds": pressure}
+    return {
+        "seconds": min(runs),
+        "median": statistics.median(runs),
+        "first": runs[0],
+        "runs": runs,
+        "answer": answer(table),
+        "cpu_pressure_seconds": pressure,
+    }
 
 
 def measured(engine: str, query: int, arguments: argparse.Namespace, folder: str) -> dict:
