@@ -1,7 +1,7 @@
 //! Floats in the one form in which SQL compares them: 0.0 for both zeros, and one NaN, which is larger than all
 //! numbers.
 
-use arrow::array::{ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{
@@ -83,17 +83,29 @@ impl ScalarUDFImpl for Canonical {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match args.args.as_slice() {
             [ColumnarValue::Scalar(value)] => {
-                let value = ScalarValue::try_from_array(&in_form(&value.to_array()?), 0)?;
+                let value = ScalarValue::try_from_array(&canonical_values(&value.to_array()?), 0)?;
                 Ok(ColumnarValue::Scalar(value))
             }
-            [ColumnarValue::Array(values)] => Ok(ColumnarValue::Array(in_form(values))),
+            [ColumnarValue::Array(values)] => Ok(ColumnarValue::Array(canonical_values(values))),
             _ => internal_err!("{NAME} is of one value"),
         }
     }
 }
 
-fn in_form(values: &ArrayRef) -> ArrayRef {
+/// The values with all their floats in that form, those in lists and structs too.
+pub fn canonical_values(values: &ArrayRef) -> ArrayRef {
     match values.data_type() {
+        DataType::List(field) => {
+            let lists = values.as_list::<i32>();
+            let within = canonical_values(lists.values());
+            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+            Arc::new(ListArray::new(Arc::clone(field), offsets, within, nulls))
+        }
+        DataType::Struct(fields) if !fields.is_empty() => {
+            let structs = values.as_struct();
+            let columns = structs.columns().iter().map(canonical_values).collect();
+            Arc::new(StructArray::new(fields.clone(), columns, structs.nulls().cloned()))
+        }
         DataType::Float64 => {
             Arc::new(values.as_primitive::<Float64Type>().unary::<_, Float64Type>(of_eight_bytes))
         }

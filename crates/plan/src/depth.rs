@@ -14,21 +14,40 @@ pub const MOST_LEVELS: usize = 1_000;
 /// How many steps of a plan may stand upon one another.
 pub const MOST_STEPS: usize = 1_000;
 
+/// How many operators and values an expression may have. In a program they may be shared: `x = x + x`, written thirty
+/// times, has a thousand million.
+pub const MOST_PARTS: usize = 1_000_000;
+
 /// A chain of so many operands is left as it was written, the first two inside of all others.
 const SHORT: usize = 64;
 
+/// How large an expression is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// How many of its operators stand inside one another.
+    pub depth: usize,
+    /// How many operators and values it has.
+    pub parts: usize,
+}
+
 /// How many operators of an expression stand inside one another.
 pub fn depth(expr: &Expr) -> usize {
-    let (mut deepest, mut waiting) = (0, vec![(expr, 1)]);
+    size(expr).depth
+}
+
+/// How large an expression is.
+pub fn size(expr: &Expr) -> Size {
+    let mut size = Size { depth: 0, parts: 0 };
+    let mut waiting = vec![(expr, 1)];
     while let Some((expr, depth)) = waiting.pop() {
-        deepest = deepest.max(depth);
+        size = Size { depth: size.depth.max(depth), parts: size.parts + 1 };
         // Nothing fails: nothing is done but to remember.
         let _ = expr.apply_children(|child| {
             waiting.push((child, depth + 1));
             Ok(TreeNodeRecursion::Continue)
         });
     }
-    deepest
+    size
 }
 
 /// Refuses an expression that is too deep. `verb` is the method it was given to.
@@ -71,6 +90,17 @@ pub fn too_deep<T>(verb: &str) -> Result<T> {
     plan_err!(
         "{verb}: more than {MOST_LEVELS} operators stand inside one another; compute a part of it first, as a column of its own \
          (with_columns), and go on from that, or use a function that takes many arguments"
+    )
+}
+
+/// The error for an expression of too many parts.
+///
+/// # Errors
+/// `Plan`, always.
+pub fn too_many_parts<T>(verb: &str) -> Result<T> {
+    plan_err!(
+        "{verb}: more than {MOST_PARTS} operators and values; compute a part of it first, as a column of its own \
+         (with_columns), and go on from that"
     )
 }
 
@@ -128,6 +158,11 @@ mod tests {
         })
         .unwrap();
         assert_eq!(seen, (0..1_000).map(|n| n.to_string()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn all_parts_are_counted() {
+        assert_eq!(size(&(col("a") + lit(1) * col("b"))), Size { depth: 3, parts: 5 });
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! All rules ask before each step whether the plan is still wanted (`interrupt`).
 
 use crate::conditions::{FlatConditions, PushDown};
+use crate::constants::Constants;
 use crate::interrupt::interrupted;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DataFusionError, JoinType, NullEquality, Result};
@@ -14,9 +15,8 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// The rules of DataFusion's optimizer, in their order, with these kept from such joins, and conditions where
-/// they have to be (`conditions`). Wherever a plan is optimized, it is by
-/// them.
+/// The rules of DataFusion's optimizer, in their order, with these kept from such joins, conditions where they have to
+/// be (`conditions`), and whole numbers that are looked at (`constants`). Wherever a plan is optimized, it is by them.
 pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let rules = Optimizer::new().rules.into_iter().flat_map(|rule| match rule.name() {
         "push_down_filter" => vec![guarded(rule), Arc::new(FlatConditions)],
@@ -42,6 +42,7 @@ fn guarded(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule 
         "extract_equijoin_predicate" => Arc::new(Extract(rule)),
         "eliminate_cross_join" => Arc::new(Flatten(rule)),
         "push_down_filter" => Arc::new(PushDown(rule)),
+        "simplify_expressions" => Arc::new(Constants(rule)),
         _ => rule,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The result reads columns by position: it fits any batch whose columns stand in the order of the schema.
 
+use crate::constants;
 use datafusion::common::{DFSchema, Result};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::Expr;
@@ -18,7 +19,7 @@ static STATE: LazyLock<SessionState> =
 pub fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
     let simplifier = simplifier(schema);
     let expr = simplifier.coerce(expr.clone(), schema)?;
-    STATE.create_physical_expr(simplifier.simplify(expr)?, schema)
+    STATE.create_physical_expr(constants::simplified(expr, simplifier)?, schema)
 }
 
 /// DataFusion's simplifier over a schema, with the present as `now()`.

@@ -1,0 +1,301 @@
+//! Whole numbers that are computed while a query is planned. DataFusion computes what has no columns without a look
+//! at its size, and `9223372036854775807 + 1` would be another number.
+//!
+//! Before it does, sums, differences and products of whole numbers that it would compute become calls of a function
+//! that fails where the result is too large, as the same over rows does. A call that fails stays in the plan, and
+//! fails when it is run: in a branch of a `case` that is never reached it does not.
+
+use datafusion::arrow::compute::kernels::numeric::{add, mul, sub};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeRewriter};
+use datafusion::common::{DFSchema, Result, internal_err};
+use datafusion::logical_expr::expr::{HigherOrderFunction, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::physical_expr_common::datum::apply;
+use std::sync::{Arc, LazyLock};
+
+/// As often as DataFusion simplifies an expression, at most.
+const ROUNDS: usize = 3;
+
+/// Simplifies expressions.
+#[derive(Debug)]
+pub(crate) struct Constants(pub Arc<dyn OptimizerRule + Send + Sync>);
+
+impl OptimizerRule for Constants {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        // What a scan is asked was simplified where it stood before.
+        if matches!(plan, LogicalPlan::TableScan(_)) || !any_arithmetic(&plan) {
+            return self.0.rewrite(plan, config);
+        }
+        let context = SimplifyContext::builder()
+            .with_schema(Arc::new(merge_schema(&plan.inputs())))
+            .with_config_options(config.options())
+            .with_query_execution_start_time(config.query_execution_start_time())
+            .build();
+        // The sides of what a join compares keep their places.
+        let reorder = !matches!(plan, LogicalPlan::Join(_));
+        let simplifier = ExprSimplifier::new(context).with_canonicalize(reorder).with_max_cycles(1);
+        let names = NamePreserver::new(&plan);
+        let of_named = |expr: Expr| {
+            if !has_arithmetic(&expr) {
+                return Ok(Transformed::no(expr));
+            }
+            let name = names.save(&expr);
+            Ok(in_rounds(expr, &simplifier)?.update_data(|expr| name.restore(expr)))
+        };
+        let plan = plan.map_expressions(|expr| match expr {
+            // Each group has a name of its own.
+            Expr::GroupingSet(_) => expr.map_children(of_named),
+            expr => of_named(expr),
+        })?;
+        plan.transform_data(|plan| self.0.rewrite(plan, config))
+    }
+}
+
+/// The expression as simple as can be. Its types are those that its operators take.
+///
+/// # Errors
+/// What DataFusion says of a value that cannot be computed.
+pub(crate) fn simplified(expr: Expr, simplifier: ExprSimplifier) -> Result<Expr> {
+    match has_arithmetic(&expr) {
+        true => Ok(in_rounds(expr, &simplifier.with_max_cycles(1))?.data),
+        false => simplifier.simplify(expr),
+    }
+}
+
+/// Looks for constants before every round: one round may make those that the next one computes.
+fn in_rounds(expr: Expr, once: &ExprSimplifier) -> Result<Transformed<Expr>> {
+    let mut simple = Transformed::no(expr);
+    for _ in 0..ROUNDS {
+        let round = simple
+            .data
+            .rewrite(&mut Checking::default())?
+            .transform_data(|expr| Ok(once.simplify_with_cycle_count_transformed(expr)?.0))?;
+        let again = round.transformed;
+        simple = Transformed::new_transformed(round.data, simple.transformed || again);
+        if !again {
+            break;
+        }
+    }
+    Ok(simple)
+}
+
+fn any_arithmetic(plan: &LogicalPlan) -> bool {
+    let mut any = false;
+    // The closure never fails.
+    let _ = plan.apply_expressions(|expr| {
+        any = has_arithmetic(expr);
+        Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    any
+}
+
+fn has_arithmetic(expr: &Expr) -> bool {
+    let found =
+        |expr: &Expr| Ok(matches!(expr, Expr::BinaryExpr(binary) if Checked::of(binary.op).is_some()));
+    // The closure never fails.
+    expr.exists(found).unwrap_or(true)
+}
+
+/// Puts calls that look at the size in place of operators, where DataFusion computes these.
+#[derive(Default)]
+struct Checking {
+    /// Whether all that was seen so far below each of the expressions that are being looked at can be computed.
+    constant: Vec<bool>,
+}
+
+impl TreeNodeRewriter for Checking {
+    type Node = Expr;
+
+    fn f_down(&mut self, expr: Expr) -> Result<Transformed<Expr>> {
+        self.constant.push(true);
+        Ok(Transformed::no(expr))
+    }
+
+    fn f_up(&mut self, expr: Expr) -> Result<Transformed<Expr>> {
+        let constant = self.constant.pop().unwrap_or(false) && is_computed(&expr);
+        if let (false, Some(around)) = (constant, self.constant.last_mut()) {
+            *around = false;
+        }
+        match expr {
+            Expr::BinaryExpr(binary) if constant => checked(binary),
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+/// Whether DataFusion computes such an expression while it plans, if it computes all that is below it.
+fn is_computed(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(ScalarFunction { func, .. }) => {
+            func.signature().volatility != Volatility::Volatile
+        }
+        Expr::HigherOrderFunction(HigherOrderFunction { func, .. }) => {
+            func.signature().volatility != Volatility::Volatile
+        }
+        Expr::Literal(..)
+        | Expr::Alias(_)
+        | Expr::BinaryExpr(_)
+        | Expr::Not(_)
+        | Expr::IsNotNull(_)
+        | Expr::IsNull(_)
+        | Expr::IsTrue(_)
+        | Expr::IsFalse(_)
+        | Expr::IsUnknown(_)
+        | Expr::IsNotTrue(_)
+        | Expr::IsNotFalse(_)
+        | Expr::IsNotUnknown(_)
+        | Expr::Negative(_)
+        | Expr::Between(_)
+        | Expr::Like(_)
+        | Expr::SimilarTo(_)
+        | Expr::Case(_)
+        | Expr::Cast(_)
+        | Expr::TryCast(_)
+        | Expr::InList(_) => true,
+        _ => false,
+    }
+}
+
+fn checked(binary: BinaryExpr) -> Result<Transformed<Expr>> {
+    let unit = DFSchema::empty();
+    let BinaryExpr { left, op, right } = &binary;
+    let function = Checked::of(*op).filter(|_| {
+        let types = (left.get_type(&unit), right.get_type(&unit));
+        matches!(types, (Ok(left), Ok(right)) if left.is_integer() && left == right)
+    });
+    Ok(match function {
+        Some(function) => Transformed::yes(function.call(vec![*binary.left, *binary.right])),
+        None => Transformed::no(Expr::BinaryExpr(binary)),
+    })
+}
+
+/// An operation on two whole numbers of one type that fails where the result is too large for that.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Checked {
+    name: &'static str,
+    op: Operator,
+    signature: Signature,
+}
+
+impl Checked {
+    /// The function in place of an operator, if there is one.
+    fn of(op: Operator) -> Option<&'static ScalarUDF> {
+        static FUNCTIONS: LazyLock<[ScalarUDF; 3]> = LazyLock::new(|| {
+            let named = [("plus", Operator::Plus), ("minus", Operator::Minus), ("times", Operator::Multiply)];
+            named.map(|(name, op)| {
+                ScalarUDF::from(Checked { name, op, signature: Signature::any(2, Volatility::Immutable) })
+            })
+        });
+        let [plus, minus, times] = &*FUNCTIONS;
+        match op {
+            Operator::Plus => Some(plus),
+            Operator::Minus => Some(minus),
+            Operator::Multiply => Some(times),
+            _ => None,
+        }
+    }
+}
+
+impl ScalarUDFImpl for Checked {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [left, _] => Ok(left.clone()),
+            _ => internal_err!("{} is of two numbers", self.name),
+        }
+    }
+
+    /// There is a null where there is one on a side.
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+        Ok(Arc::new(Field::new(self.name, self.return_type(&types)?, nullable)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [left, right] = args.args.as_slice() else {
+            return internal_err!("{} is of two numbers", self.name);
+        };
+        match self.op {
+            Operator::Plus => apply(left, right, add),
+            Operator::Minus => apply(left, right, sub),
+            _ => apply(left, right, mul),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::common::ScalarValue;
+    use datafusion::logical_expr::{col, lit, when};
+
+    fn simple(expr: Expr) -> Expr {
+        let field = Field::new("a", DataType::Int64, false);
+        let schema = DFSchema::from_unqualified_fields(vec![field].into(), Default::default()).unwrap();
+        let context = SimplifyContext::builder().with_schema(Arc::new(schema)).build();
+        simplified(expr, ExprSimplifier::new(context)).unwrap()
+    }
+
+    fn plus(left: i64, right: i64) -> Expr {
+        Checked::of(Operator::Plus).unwrap().call(vec![lit(left), lit(right)])
+    }
+
+    #[test]
+    fn what_fits_is_computed() {
+        assert_eq!(simple(lit(2_i64) * (lit(3_i64) - lit(4_i64)) + lit(1_i64)), lit(-1_i64));
+        assert_eq!(simple(lit(i64::MAX) - lit(1_i64) + lit(1_i64)), lit(i64::MAX));
+        assert_eq!(simple(lit(0.5) + lit(0.5)), lit(1.0));
+        let null = lit(ScalarValue::Int64(None));
+        assert_eq!(simple(null.clone() + lit(1_i64)), null);
+    }
+
+    #[test]
+    fn what_is_too_large_stays() {
+        assert_eq!(simple(lit(i64::MAX) + lit(1_i64)), plus(i64::MAX, 1));
+        assert_eq!(simple(col("a") + (lit(i64::MAX) + lit(1_i64))), col("a") + plus(i64::MAX, 1));
+        assert!(matches!(simple(lit(200_u8) + lit(100_u8)), Expr::ScalarFunction(_)));
+    }
+
+    #[test]
+    fn branches_that_are_not_reached_do_not_fail() {
+        let too_large = || lit(i64::MAX) + lit(1_i64);
+        let case = when(lit(false), too_large()).otherwise(lit(0_i64)).unwrap();
+        assert_eq!(simple(case), lit(0_i64));
+    }
+
+    /// The column is never null, which is known after the first round.
+    #[test]
+    fn constants_that_simplifying_makes_are_looked_at() {
+        let most = when(col("a").is_null(), lit(0_i64)).otherwise(lit(i64::MAX)).unwrap();
+        assert_eq!(simple(most + lit(1_i64)), plus(i64::MAX, 1));
+    }
+}
