@@ -1,9 +1,13 @@
-//! The three executors on the queries of TPC-W over a store whose requests take 20 ms each (piql.txt §8.5, Figure 12).
+//! The three executors on the queries of TPC-W over a store whose requests take 20 ms each (piql.txt §8.5,
+//! Figure 12).
 //!
-//! `cargo run --release -p whimbrel-bounded --example bounded -- executors [--short] [--calls n] [--out results.json]`
+//! ```text
+//! cargo run --release -p whimbrel-bounded --example bounded -- \
+//!     executors [--short] [--calls n] [--out results.json]
+//! ```
 //!
-//! The parallel executor has to be within 20 % of its rounds times 20 ms; its calls run one after the other. Of the others,
-//! which wait for seconds, all calls of a query run at the same time.
+//! The parallel executor has to be within 20 % of its rounds times 20 ms; its calls run one after the other.
+//! Of the others, which wait for seconds, all calls of a query run at the same time.
 
 use crate::results::{Arguments, ms};
 use crate::workloads::{Query, script, tpcw};

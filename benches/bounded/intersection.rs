@@ -1,12 +1,17 @@
-//! Which of my friends follow this user, by a bounded plan and by the one that costs least on average (piql.txt §8.3,
-//! Figure 7), side by side on the same embedded store, for users with 10 to a million followers.
+//! Which of my friends follow this user, by a bounded plan and by the one that costs least on average
+//! (piql.txt §8.3, Figure 7), side by side on the same embedded store, for users with 10 to a million
+//! followers.
 //!
-//! `cargo run --release -p whimbrel-bounded --example bounded -- intersection [--short] [--calls n] [--out results.json]`
+//! ```text
+//! cargo run --release -p whimbrel-bounded --example bounded -- \
+//!     intersection [--short] [--calls n] [--out results.json]
+//! ```
 //!
-//! The bounded plan asks for 50 records, one for each friend. The other one reads all followers of the user from an index
-//! that has all columns, one request, and keeps those that are friends; a compiler that goes by averages takes it, for
-//! most users have few followers. Here it is the query without its friends, allowed to be unbounded, and a look-up of each
-//! row in a set of the 50 names; both return the same rows, which is checked. Calls of the two take turns.
+//! The bounded plan asks for 50 records, one for each friend. The other one reads all followers of the user
+//! from an index that has all columns, one request, and keeps those that are friends; a compiler that goes by
+//! averages takes it, for most users have few followers. Here it is the query without its friends, allowed to
+//! be unbounded, and a look-up of each row in a set of the 50 names; both return the same rows, which is
+//! checked. Calls of the two take turns.
 
 use crate::results::{Arguments, ms};
 use datafusion::arrow::array::AsArray;

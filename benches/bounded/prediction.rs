@@ -1,22 +1,27 @@
 //! Predicted latencies against measured ones, for every query of SCADr and TPC-W (piql.txt §8.6).
 //!
-//! `cargo run --release -p whimbrel-bounded --example bounded -- prediction [--short] [--stores simulated,embedded,distant]
-//! [--workloads SCADr,TPC-W] [--intervals n] [--samples n] [--calls n] [--out results.json]`
+//! ```text
+//! cargo run --release -p whimbrel-bounded --example bounded -- \
+//!     prediction [--short] [--stores simulated,embedded,distant] [--workloads SCADr,TPC-W] \
+//!     [--intervals n] [--samples n] [--calls n] [--out results.json]
+//! ```
 //!
-//! Intervals in which the store is measured and intervals in which queries are run take turns, so the two never share one.
-//! One model answers for both workloads.
-//! Fan-outs of 50, which many of the queries have, are not on the grid. One interval in twelve is twice as slow, in both
-//! series by chances of their own. In the end the store is measured again, as it was and 1.4 times slower: the second has
-//! to be flagged, the first not.
+//! Intervals in which the store is measured and intervals in which queries are run take turns, so the two
+//! never share one. One model answers for both workloads. Fan-outs of 50, which many of the queries have, are
+//! not on the grid. One interval in twelve is twice as slow, in both series by chances of their own. In the
+//! end the store is measured again, as it was and 1.4 times slower: the second has to be flagged, the first
+//! not.
 //!
-//! Beside each error stands how far the measured percentile itself may be off, as one standard error over its intervals, and
-//! the error of the median, which shows what is wrong with the model apart from its tail. A control in each interval, without
-//! any waiting of the store's, says how much of the measured times is the machine's.
+//! Beside each error stands how far the measured percentile itself may be off, as one standard error over its
+//! intervals, and the error of the median, which shows what is wrong with the model apart from its tail. A
+//! control in each interval, without any waiting of the store's, says how much of the measured times is the
+//! machine's.
 //!
-//! - `simulated`: log-normal times around 20 ms with a heavy tail for each request, on a clock that is a number: the
-//!   arithmetic without the machine. Our own part costs nothing there.
-//! - `distant`: the same times, waited for. Calls arrive at times that were drawn before, whether or not others are ready,
-//!   and count from then on. If the control is not well below the 20 ms, the machine is too busy for it.
+//! - `simulated`: log-normal times around 20 ms with a heavy tail for each request, on a clock that is a
+//!   number: the arithmetic without the machine. Our own part costs nothing there.
+//! - `distant`: the same times, waited for. Calls arrive at times that were drawn before, whether or not
+//!   others are ready, and count from then on. If the control is not well below the 20 ms, the machine is too
+//!   busy for it.
 //! - `embedded`: a file of redb, one client, one call after the other; no drift is injected.
 
 use crate::results::{Arguments, ms};

@@ -1,7 +1,8 @@
-//! SCADr and TPC-W (piql.txt §8.1): schemas, the queries that have a bound with their bounds, and rows up to every limit.
+//! SCADr and TPC-W (piql.txt §8.1): schemas, the queries that have a bound with their bounds, and rows up to
+//! every limit.
 //!
-//! Invariant: with the rows of `fill` a call of a query makes as many requests as its bound says, and every text is as long
-//! as its column, so a prediction at the bound and a measurement speak of the same work.
+//! Invariant: with the rows of `fill` a call of a query makes as many requests as its bound says, and every
+//! text is as long as its column, so a prediction at the bound and a measurement speak of the same work.
 
 use whimbrel_bounded::{Argument, Database};
 

@@ -4,11 +4,11 @@
 //! differential-peer FILE WORKERS
 //! ```
 //!
-//! `FILE` holds little-endian `i64`s: all keys, then all values. Event `i` happens at tick `i / 10`. Windows are 1000
-//! ticks long and move on every 100 ticks. A hop is an epoch: the events of the hop before it enter, those that entered
-//! ten hops ago leave, and `count_total` keeps the count and the sum of each key. What it says is a change from one hop
-//! to the next, so a row `(count, sum)` that stands for `n` windows is counted `n` times in the totals, which makes them
-//! comparable with those of engines that write a row a window.
+//! `FILE` holds little-endian `i64`s: all keys, then all values. Event `i` happens at tick `i / 10`. Windows
+//! are 1000 ticks long and move on every 100 ticks. A hop is an epoch: the events of the hop before it enter,
+//! those that entered ten hops ago leave, and `count_total` keeps the count and the sum of each key. What it
+//! says is a change from one hop to the next, so a row `(count, sum)` that stands for `n` windows is counted
+//! `n` times in the totals, which makes them comparable with those of engines that write a row a window.
 
 use differential_dataflow::input::InputSession;
 use differential_dataflow::operators::CountTotal;
@@ -22,7 +22,8 @@ use timely::worker::Worker;
 const EVENTS_A_HOP: usize = 1000;
 const HOPS_A_WINDOW: usize = 10;
 
-/// Epochs that may be in flight. With fewer, differential dataflow pays for an epoch more than for its events.
+/// Epochs that may be in flight. With fewer, differential dataflow pays for an epoch more than for its
+/// events.
 const EPOCHS_IN_FLIGHT: usize = 100;
 
 /// What is added up of a key: how many events, and the sum of their values.
