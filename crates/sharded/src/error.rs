@@ -1,6 +1,6 @@
-//! Errors, sorted by what is to be done about them.
+//! Errors, sorted by their remedy.
 //!
-//! The engine speaks in `DataFusionError`; its variants are the remedies, and [`ErrorKind::of`] reads them.
+//! The engine reports a `DataFusionError`; [`ErrorKind::of`] finds the remedy by its variant.
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result};
@@ -11,7 +11,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use whimbrel_plan::source::redacted;
 
-/// What is to be done about an error.
+/// The remedy of an error.
+///
+/// ```
+/// use datafusion::error::DataFusionError;
+/// use whimbrel_sharded::error::ErrorKind;
+///
+/// let error = DataFusionError::Plan("there is no column `x`".to_string());
+/// assert_eq!(ErrorKind::of(&error), ErrorKind::Invalid);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// Change the call or the query.
@@ -25,7 +33,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The kind of this error.
+    /// The remedy of this error.
     pub fn of(error: &DataFusionError) -> ErrorKind {
         use DataFusionError as E;
         match error.find_root() {
@@ -42,6 +50,7 @@ impl ErrorKind {
     }
 }
 
+/// The remedy of an error of Arrow.
 fn of_arrow(error: &ArrowError) -> ErrorKind {
     match error {
         ArrowError::MemoryError(_) => ErrorKind::ResourceExhausted,
@@ -50,18 +59,18 @@ fn of_arrow(error: &ArrowError) -> ErrorKind {
     }
 }
 
-/// The same error, with the file it happened in.
+/// The error, with the path of the file.
 pub(crate) fn in_file(path: &Path, error: impl Into<DataFusionError>) -> DataFusionError {
     in_place(&path.display(), error)
 }
 
-/// The same for a place that need not be on this machine.
+/// The error, with the place of the file, which may be a URL.
 pub(crate) fn in_place(place: &impl Display, error: impl Into<DataFusionError>) -> DataFusionError {
     let error = error.into();
     DataFusionError::Execution(redacted(&format!("`{place}`: {}", root_message(&error))))
 }
 
-/// The message of an error, without the prefix that its library puts before it.
+/// The message of the root error, without the prefix of its library.
 fn root_message(error: &DataFusionError) -> String {
     match error.find_root() {
         DataFusionError::ArrowError(error, _) => match error.as_ref() {
@@ -105,10 +114,12 @@ pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
     message.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// Reads bytes that may be damaged. The libraries that read them panic on some damage: that is a fault of the data,
-/// not a bug of ours.
+/// Runs a reader of bytes that may be damaged. Libraries panic on some damage: here that becomes an error of the data.
+///
+/// # Errors
+/// Those of the reader, with the place; `Execution` if it panics.
 pub(crate) fn untrusted<T>(place: &impl Display, read: impl FnOnce() -> Result<T>) -> Result<T> {
-    // After an error the reader is not used again.
+    // The reader is not used after a panic.
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(Err(error)) if ErrorKind::of(&error) == ErrorKind::Data && !names(&error, place) => {
             Err(in_place(place, error))
@@ -121,6 +132,7 @@ pub(crate) fn untrusted<T>(place: &impl Display, read: impl FnOnce() -> Result<T
     }
 }
 
+/// Whether the message names the place.
 fn names(error: &DataFusionError, place: &impl Display) -> bool {
     error.to_string().contains(&place.to_string())
 }

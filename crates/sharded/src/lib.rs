@@ -1,19 +1,26 @@
 //! Sharded streams: one plan, cut into stages, run by channel programs (quill.txt §3, §4).
 //!
-//! A query is a [`Stream`](whimbrel_plan::Stream): a plan over sharded sources. Here it is cut at its
-//! movements of data, each stage is lowered once per channel, and a runtime carries messages between the
-//! channels.
+//! A query is a [`Stream`](whimbrel_plan::Stream): a plan over sharded sources. Here it is cut into stages at its
+//! exchanges, each stage is lowered to a program per channel, and a runtime carries messages between the channels.
 //!
-//! Layers, bottom up:
-//! 1. [`dataset`]: where rows come from: memory, files, live feeds;
-//! 2. [`stage`]: the plan, cut;
-//! 3. `lower`: a stage's fragment to temporal operators, or to DataFusion's;
-//! 4. [`program`]: the one executable thing, a deterministic function of its lanes;
-//! 5. [`exchange`] and [`merge`]: the two ends of a movement;
-//! 6. [`runtime`]: schedulers of programs; [`runtime::run`] is the way in;
-//! 7. [`action`]: what is done with a result; [`analyze`]: what a query is expected to do, and what it did.
+//! Layers, lowest first; each module uses only modules above it in this list:
+//! 1. [`error`]: errors, sorted by their remedy;
+//! 2. `options`: how a query is run: [`Options`];
+//! 3. [`relation`]: rows without time as messages;
+//! 4. `unary`: physical operators over one input;
+//! 5. `metrics`: rows, bytes and time, measured;
+//! 6. [`dataset`]: where rows come from: memory, files, live senders;
+//! 7. [`stage`]: a plan, cut into stages;
+//! 8. [`exchange`]: the sending end of an exchange, partitioners;
+//! 9. [`merge`]: the receiving end, a merge by time;
+//! 10. `lower`: a stage to a graph of temporal operators, or to a DataFusion plan;
+//! 11. [`program`]: channel programs, deterministic functions of their lanes;
+//! 12. [`runtime`]: schedulers of programs;
+//! 13. [`action`]: what is done with a result;
+//! 14. [`analyze`]: the tree of a query, with estimates and measurements.
 //!
-//! Start at [`action::collect`], follow it to [`runtime::run_sharded`], then read `runtime/wiring.rs`.
+//! Start at [`action::collect`], follow it to [`runtime::run_sharded`], then read `runtime/wiring.rs`. For a runtime of
+//! one's own, start at [`program::Programs`] and [`program::ChannelProgram`].
 //!
 //! Not here: what operators do (whimbrel-temporal), what queries mean (whimbrel-plan), other machines.
 

@@ -1,10 +1,9 @@
-//! Several time-ordered lanes into one time-ordered stream: the receiving end of an exchange.
+//! Merges time-ordered lanes into one time-ordered stream: the receiving end of an exchange.
 //!
-//! Invariants: rows come out in the order of (sync, lane, place in lane), so the order depends on what the
-//! lanes hold and not on when it came; a row comes out as soon as no lane can bring one before it or at the
-//! same instant. Where lanes do not overlap, batches are passed on as they are, and long runs of one lane as parts
-//! of them; where they do, their rows are merged into full batches (quill.txt §4.2: a union that swings pointers
-//! where it can).
+//! Invariants: rows come out in the order of (sync, lane, position in the lane), so the order depends on the contents of
+//! the lanes and not on their arrival. A row comes out as soon as no lane can bring a row before it or at the same
+//! instant. Batches that do not overlap are passed on as they are, and long runs of one lane as slices; other rows are
+//! copied into full batches (quill.txt §4.2).
 
 mod interleave;
 
@@ -15,21 +14,34 @@ use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode, open, seal};
 use whimbrel_temporal::{BEGINNING, Batch, INFINITY, Message, Time};
 
 /// Merges lanes by time.
+///
+/// ```
+/// use whimbrel_sharded::merge::Gather;
+/// use whimbrel_temporal::Message;
+///
+/// let mut gather = Gather::new(2, 1000);
+/// gather.push(0, Message::Punctuation(7))?;
+/// assert!(gather.next().is_none(), "the other lane may bring rows before 7");
+/// assert_eq!(gather.blocked_lane(), Some(1));
+/// gather.push(1, Message::Punctuation(9))?;
+/// assert!(matches!(gather.next(), Some(Message::Punctuation(7))));
+/// # Ok::<(), datafusion::error::DataFusionError>(())
+/// ```
 pub struct Gather {
     lanes: Vec<Lane>,
     ready: VecDeque<Message>,
-    /// What has been told of time.
-    told: Time,
+    /// The last punctuation that came out.
+    announced: Time,
     batch_rows: usize,
 }
 
 struct Lane {
     waiting: VecDeque<Batch>,
-    /// Nothing before this will come.
+    /// No row before this time will come.
     frontier: Time,
 }
 
-/// A lane of a checkpoint: what waits, and its frontier.
+/// A lane in a checkpoint: the batches that wait, and its frontier.
 type SavedLane = (Vec<SavedMessage>, Time);
 
 impl Iterator for Gather {
@@ -48,12 +60,15 @@ impl Gather {
         Gather {
             lanes: (0..lanes).map(|_| lane()).collect(),
             ready: VecDeque::new(),
-            told: BEGINNING,
+            announced: BEGINNING,
             batch_rows,
         }
     }
 
     /// Takes the next message of a lane.
+    ///
+    /// # Errors
+    /// `ArrowError` if rows of different lanes cannot be put into one batch.
     pub fn push(&mut self, lane: usize, message: Message) -> Result<()> {
         if self.lanes.len() == 1 {
             self.pass(message);
@@ -73,19 +88,19 @@ impl Gather {
         self.release()
     }
 
-    /// Up to where the merged stream is known.
+    /// The time before which the merged stream is complete.
     pub fn frontier(&self) -> Time {
         self.lanes.iter().map(|l| l.frontier).min().unwrap_or(INFINITY)
     }
 
-    /// The lane whose news is needed next, unless all have ended.
-    pub fn waiting_for(&self) -> Option<usize> {
+    /// The lane that has to bring a message next; none if all have ended.
+    pub fn blocked_lane(&self) -> Option<usize> {
         let (lane, state) = self.lanes.iter().enumerate().min_by_key(|(i, l)| (l.frontier, *i))?;
         (state.frontier < INFINITY).then_some(lane)
     }
 
-    /// What waits and what is ready, [sealed](whimbrel_temporal::checkpoint);
-    /// [`restore`](Gather::restore)d into a new merge of as many lanes, it goes on as this one would.
+    /// The state as [sealed](whimbrel_temporal::checkpoint) bytes. A new merge of as many lanes that
+    /// [`restore`](Gather::restore)s them goes on as this one would.
     ///
     /// # Errors
     /// `ArrowError` if the columns cannot be written.
@@ -96,31 +111,31 @@ impl Gather {
         };
         let lanes: Vec<SavedLane> = self.lanes.iter().map(lane).collect::<Result<_>>()?;
         let ready: Vec<SavedMessage> = self.ready.iter().map(SavedMessage::of).collect::<Result<_>>()?;
-        seal(&self.describe(), &encode(&(lanes, ready, self.told))?)
+        seal(&self.describe(), &encode(&(lanes, ready, self.announced))?)
     }
 
-    /// Takes over a saved state.
+    /// Restores a saved state.
     ///
     /// # Errors
-    /// `Execution` if the bytes are not a state of such a merge; this one is as before.
+    /// `Execution` if the bytes are no state of a merge of as many lanes. The merge is not changed then.
     pub fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (lanes, ready, told): (Vec<SavedLane>, Vec<SavedMessage>, Time) =
+        let (lanes, ready, announced): (Vec<SavedLane>, Vec<SavedMessage>, Time) =
             decode(open(&self.describe(), state)?)?;
         let lanes: Vec<Lane> = lanes.into_iter().map(Lane::restore).collect::<Result<_>>()?;
         if lanes.len() != self.lanes.len() {
             return exec_err!("the checkpoint has {} lanes, this merge {}", lanes.len(), self.lanes.len());
         }
         self.ready = ready.into_iter().map(SavedMessage::message).collect::<Result<_>>()?;
-        (self.lanes, self.told) = (lanes, told);
+        (self.lanes, self.announced) = (lanes, announced);
         Ok(())
     }
 
-    /// The size of batches is not part of it: it changes no answer.
+    /// What a checkpoint is compared by. The size of batches is not in it: it changes no answer.
     fn describe(&self) -> String {
         format!("merge of {} lanes by time", self.lanes.len())
     }
 
-    /// A single lane is in order already.
+    /// Passes on a message of the only lane, which is in order.
     fn pass(&mut self, message: Message) {
         let lane = &mut self.lanes[0];
         match &message {
@@ -133,19 +148,19 @@ impl Gather {
         self.ready.push_back(message);
     }
 
-    /// Hands on all rows before the frontier.
+    /// Moves all rows before the frontier to the output.
     fn release(&mut self) -> Result<()> {
         let frontier = self.frontier();
-        if frontier == self.told {
+        if frontier == self.announced {
             return Ok(());
         }
-        let mut pieces: Vec<Vec<Batch>> = self.lanes.iter_mut().map(|lane| lane.before(frontier)).collect();
-        if let Some(sequence) = in_sequence(&mut pieces) {
-            self.ready.extend(sequence.into_iter().map(Message::Batch));
+        let pieces: Vec<Vec<Batch>> = self.lanes.iter_mut().map(|lane| lane.take_before(frontier)).collect();
+        if let Some(batches) = concatenation(&pieces) {
+            self.ready.extend(batches.into_iter().map(Message::Batch));
         } else {
             Interleave::new(pieces).run(self.batch_rows, &mut self.ready)?;
         }
-        self.told = frontier;
+        self.announced = frontier;
         self.ready.push_back(Message::Punctuation(frontier));
         Ok(())
     }
@@ -163,8 +178,8 @@ impl Lane {
         Ok(Lane { waiting, frontier })
     }
 
-    /// Takes the rows before an instant; at the end of time, all.
-    fn before(&mut self, limit: Time) -> Vec<Batch> {
+    /// Takes the rows before an instant; all at the end of time.
+    fn take_before(&mut self, limit: Time) -> Vec<Batch> {
         let mut taken = Vec::new();
         while let Some(batch) = self.waiting.pop_front() {
             let count = match limit {
@@ -185,9 +200,8 @@ impl Lane {
     }
 }
 
-/// All batches in an order in which none begins before the one before it has ended, if there is such an
-/// order. Takes the batches out of `pieces` only then.
-fn in_sequence(pieces: &mut [Vec<Batch>]) -> Option<Vec<Batch>> {
+/// All batches in an order in which each begins after the one before it has ended, if there is one.
+fn concatenation(pieces: &[Vec<Batch>]) -> Option<Vec<Batch>> {
     let mut order: Vec<(Time, Time, usize, usize)> = pieces
         .iter()
         .enumerate()
@@ -236,7 +250,7 @@ mod tests {
             let mut gather = Gather::new(3, batch_rows);
             gather.push(2, batch(2, &[1, 2, 2, 5])).unwrap();
             gather.push(0, batch(0, &[2, 3, 5])).unwrap();
-            assert_eq!(gather.waiting_for(), Some(1));
+            assert_eq!(gather.blocked_lane(), Some(1));
             assert_eq!(drain(&mut gather), Vec::<i64>::new());
             gather.push(1, batch(1, &[2])).unwrap();
             assert_eq!(drain(&mut gather), vec![12]);
@@ -246,7 +260,7 @@ mod tests {
                 gather.push(lane, Message::Punctuation(INFINITY)).unwrap();
             }
             assert_eq!(drain(&mut gather), vec![50, 52]);
-            assert_eq!(gather.waiting_for(), None);
+            assert_eq!(gather.blocked_lane(), None);
         }
     }
 
@@ -277,7 +291,7 @@ mod tests {
 
     #[test]
     fn long_runs_are_not_copied() {
-        let long = batch(1, &[1; interleave::LONG]);
+        let long = batch(1, &[1; interleave::LONG_RUN]);
         let Message::Batch(original) = long.clone() else { unreachable!() };
         let mut gather = Gather::new(2, 100_000);
         gather.push(0, batch(0, &[0, 0, 1, 2])).unwrap();

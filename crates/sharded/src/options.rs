@@ -1,4 +1,4 @@
-//! How a query is run. Nothing here changes its answer.
+//! Options of a run. None of them changes the answer.
 
 use datafusion::arrow::record_batch::RecordBatch;
 use std::fmt;
@@ -9,17 +9,17 @@ use whimbrel_temporal::BATCH_ROWS;
 /// Where a query runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RuntimeKind {
-    /// On the thread that waits for it.
+    /// All channels on the thread that waits for the job.
     Library,
-    /// On all cores: a thread a channel.
+    /// On all cores: one thread per channel.
     Local,
 }
 
-/// Asked for once: the answer is in files.
+/// The number of cores, read once: the system keeps it in files.
 static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
 
 impl RuntimeKind {
-    /// How many shards of a query work at the same time.
+    /// How many channels of a query run at the same time.
     pub fn cores(self) -> usize {
         match self {
             RuntimeKind::Library => 1,
@@ -28,33 +28,41 @@ impl RuntimeKind {
     }
 }
 
-/// What form a stream's result has.
+/// The form of the result of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Output {
-    /// Lifetimes: an edge comes out once its end is known.
+    /// Intervals: a row comes out once its end is known.
     Intervals,
-    /// Everything as it becomes known: intervals, edges, punctuations.
+    /// Events as they become known: intervals, edges, punctuations.
     Events,
 }
 
-/// Told of rows that came too late, as they were in their source.
+/// A callback for rows that came too late, as they were in their source.
 pub type LateRows = Arc<dyn Fn(RecordBatch) + Send + Sync>;
 
-/// How a query is run.
+/// Options of a run.
+///
+/// ```
+/// use whimbrel_sharded::{Options, Output, RuntimeKind};
+///
+/// let options = Options { runtime: RuntimeKind::Library, memory_limit: Some(1 << 30), ..Options::default() };
+/// assert_eq!(options.runtime.cores(), 1);
+/// assert_eq!(options.output, Output::Intervals);
+/// ```
 #[derive(Clone)]
 pub struct Options {
-    /// Where.
+    /// The runtime.
     pub runtime: RuntimeKind,
-    /// The most rows that are read at once.
+    /// The most rows of a batch that is read.
     pub batch_rows: usize,
     /// The form of the result.
     pub output: Output,
-    /// How many messages may wait between two channels.
+    /// How many messages a queue between two channels holds.
     pub queue_capacity: usize,
-    /// How many bytes the relational operators of the query may hold in memory, together; those that can,
-    /// write to disk what is more.
+    /// How many bytes the relational operators of the query may hold in memory together. Operators that can spill write the
+    /// rest to files.
     pub memory_limit: Option<usize>,
-    /// Gets the rows that came too late.
+    /// The callback for late rows.
     pub late: Option<LateRows>,
 }
 

@@ -1,23 +1,22 @@
-//! Rows without a time: a relation that was always there.
+//! Relations as messages: rows without a time are always alive.
 //!
-//! Everything that flows is a [`Message`]. Rows of a relation flow as start edges at the beginning of time,
-//! which is what they mean when they meet a stream; where they meet only each other, the times are carried
-//! and not looked at.
+//! Channels exchange [`Message`]s only. Rows of a relation become start edges at the beginning of time, which is what they
+//! mean where they meet a stream. Between relational operators nobody looks at these times.
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::buffer::ScalarBuffer;
 use std::sync::LazyLock;
 use whimbrel_temporal::{BATCH_ROWS, BEGINNING, Batch, Message, Other};
 
-/// Shared by all batches that are not larger than usual.
+/// The times of a batch, shared by all batches of usual size.
 static ALWAYS: LazyLock<ScalarBuffer<i64>> = LazyLock::new(|| vec![BEGINNING; BATCH_ROWS].into());
 
-/// These rows, alive always.
+/// These rows as a message: they are always alive.
 pub fn always(rows: RecordBatch) -> Message {
     Message::Batch(always_batch(rows))
 }
 
-/// These rows, alive always, as a batch.
+/// These rows as a batch: they are always alive.
 pub(crate) fn always_batch(rows: RecordBatch) -> Batch {
     let sync = match rows.num_rows() {
         n if n <= BATCH_ROWS => ALWAYS.slice(0, n),

@@ -41,6 +41,7 @@ pub use ingress::{Ingress, KnownOrder, TimeColumns};
 pub use key::Key;
 pub use merge::TimeMerge;
 pub use operator::Operator;
+pub use operators::runs::leading;
 pub use rules::{
     BATCH_ROWS, Closed, Disorder, DurationRule, IngressOptions, Lifetimes, OnCompleted, Punctuate, StartRule,
 };

@@ -1,9 +1,8 @@
-//! `collect`: the whole result as one table. `to_memory`: the result, shard by shard, as a dataset to go on
-//! with.
+//! `collect`: the whole result as one table. `to_memory`: the result as a dataset with the same shards.
 
 use super::Action;
-use super::finish::{Finish, tables};
-use super::form::Form;
+use super::assemble::{ShardOrder, tables};
+use super::table_format::TableFormat;
 use crate::dataset::MemoryDataset;
 use crate::options::{Options, Output};
 use crate::runtime::{Order, Sink, share_out, start};
@@ -15,7 +14,7 @@ use whimbrel_plan::nodes::TimeSpec;
 use whimbrel_plan::{Stream, column};
 use whimbrel_temporal::{IngressOptions, Message};
 
-/// A result in one piece.
+/// A result as one table.
 #[derive(Debug, Clone)]
 pub struct Table {
     /// The columns.
@@ -31,84 +30,93 @@ impl Table {
     }
 }
 
-/// A result in memory.
+/// A result as a dataset in memory.
 #[derive(Debug, Clone)]
 pub struct Materialized {
     /// The rows, with their lifetimes as columns if there are any.
     pub dataset: Arc<MemoryDataset>,
-    /// The same as a stream: shards, times and key are those of the stream that was materialized.
+    /// The dataset as a stream, with the shards, times and key of the stream that was materialized.
     pub stream: Stream,
 }
 
-/// The whole result: of a stream in order of time, rows of one instant in the order of their shards; of a
+/// Collects the whole result: of a stream in order of time, rows of one instant in the order of their shards; of a
 /// relation shard after shard.
+///
+/// # Errors
+/// As [`run`](crate::run).
 pub fn collect(stream: &Stream, options: &Options) -> Result<Action<Table>> {
-    let form = Form::of(stream, options);
-    let finish = match (&stream.properties().time, options.output) {
-        (None, _) => Finish::InTurn,
-        (Some(_), Output::Intervals) => Finish::Merged,
-        (Some(_), Output::Events) => Finish::MergedWithPunctuations,
+    let format = TableFormat::of(stream, options);
+    let order = match (&stream.properties().time, options.output) {
+        (None, _) => ShardOrder::Sequential,
+        (Some(_), Output::Intervals) => ShardOrder::ByTime,
+        (Some(_), Output::Events) => ShardOrder::ByTimeWithPunctuations,
     };
-    let (kept, sinks) = keep(stream.properties().shards);
+    let (buffers, sinks) = buffer(stream.properties().shards);
     let job = start(stream, options, Order::Start, sinks)?;
     let (batch_rows, cores) = (options.batch_rows, options.runtime.cores());
     Ok(Action::new(job, move || {
-        let parts = finish.parts(taken(&kept), cores);
+        let parts = order.parts(take(&buffers), cores);
         let table = |shards: Vec<Vec<Message>>| {
-            let form = form.clone();
-            move || finish.tables(&form, shards, batch_rows)
+            let format = format.clone();
+            move || order.tables(&format, shards, batch_rows)
         };
         let tables = share_out(parts.into_iter().map(table))?;
         let batches = tables.into_iter().collect::<Result<Vec<_>>>()?.concat();
-        Ok(Table { schema: form.schema(), batches })
+        Ok(Table { schema: format.schema(), batches })
     }))
 }
 
-/// The result as a dataset in memory, with the same shards.
+/// Collects the result as a dataset in memory, with the same shards.
+///
+/// # Errors
+/// As [`run`](crate::run).
 pub fn to_memory(stream: &Stream, options: &Options) -> Result<Action<Materialized>> {
-    let form = Form::of(stream, options);
-    let (kept, sinks) = keep(stream.properties().shards);
+    let format = TableFormat::of(stream, options);
+    let (buffers, sinks) = buffer(stream.properties().shards);
     let job = start(stream, options, Order::Start, sinks)?;
     let (stream, output) = (stream.clone(), options.output);
     Ok(Action::new(job, move || {
         let shards =
-            taken(&kept).iter().map(|messages| tables(&form, messages)).collect::<Result<Vec<_>>>()?;
-        let known = stream.properties();
-        let dataset = MemoryDataset::new(form.schema(), shards)?.with_groups(known.groups)?;
+            take(&buffers).iter().map(|messages| tables(&format, messages)).collect::<Result<Vec<_>>>()?;
+        let properties = stream.properties();
+        let dataset = MemoryDataset::new(format.schema(), shards)?.with_groups(properties.groups)?;
         let dataset = Arc::new(dataset);
         let mut again = Stream::scan("memory", dataset.clone())?;
-        if known.time.is_some() {
+        if properties.time.is_some() {
             let time = match output {
                 Output::Intervals => TimeSpec::interval("start", "end"),
                 Output::Events => TimeSpec::edges("start", "end", "kind"),
             };
             again = again.ingress(time, IngressOptions::default())?;
         }
-        if !known.key.is_empty() {
-            again = again.rekey(known.key.iter().map(|key| column(form.name(key))).collect())?;
+        if !properties.key.is_empty() {
+            again = again.rekey(properties.key.iter().map(|key| column(format.name(key))).collect())?;
         }
         Ok(Materialized { dataset, stream: again })
     }))
 }
 
-type Kept = Arc<Vec<Mutex<Vec<Message>>>>;
+/// The messages of each shard.
+type Buffers = Arc<Vec<Mutex<Vec<Message>>>>;
 
-/// Sinks that keep everything.
-fn keep(shards: usize) -> (Kept, Vec<Sink>) {
-    let kept: Kept = Arc::new((0..shards).map(|_| Mutex::new(Vec::new())).collect());
+/// Sinks that buffer all messages.
+fn buffer(shards: usize) -> (Buffers, Vec<Sink>) {
+    let buffers: Buffers = Arc::new((0..shards).map(|_| Mutex::new(Vec::new())).collect());
     let sink = |shard: usize| -> Sink {
-        let kept = kept.clone();
+        let buffers = buffers.clone();
         Box::new(move |message| {
-            kept[shard].lock().unwrap_or_else(PoisonError::into_inner).push(message);
+            buffers[shard].lock().unwrap_or_else(PoisonError::into_inner).push(message);
             Ok(())
         })
     };
     let sinks = (0..shards).map(sink).collect();
-    (kept, sinks)
+    (buffers, sinks)
 }
 
-fn taken(kept: &Kept) -> Vec<Vec<Message>> {
-    kept.iter()
+/// Takes the messages out of the buffers.
+fn take(buffers: &Buffers) -> Vec<Vec<Message>> {
+    buffers
+        .iter()
         .map(|shard| std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner)))
         .collect()
 }

@@ -1,8 +1,7 @@
-//! Files in the making, which get their names when they are complete.
+//! Files that get their names when they are complete.
 //!
-//! Until then a file has a hidden name beside its place, so that nobody takes it for a whole one. Its writer holds a
-//! lock on it. What a killed process has left behind is not locked, and is removed by the next writer of the same
-//! path.
+//! Until then a file has a hidden name in the same folder, so that no reader takes it for a complete one. Its writer holds
+//! a lock on it. A file that a killed process has left behind is not locked; the next writer of the same path removes it.
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
@@ -11,36 +10,51 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How the names of files in the making end.
+/// The suffix of incomplete files.
 const SUFFIX: &str = ".partial";
 
-/// All files that this process has in the making.
-static IN_THE_MAKING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+/// The incomplete files of this process.
+static INCOMPLETE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Every change of the set is one step.
-fn in_the_making() -> MutexGuard<'static, BTreeSet<PathBuf>> {
-    IN_THE_MAKING.lock().unwrap_or_else(PoisonError::into_inner)
+/// The set of incomplete files; a panic elsewhere leaves it consistent.
+fn incomplete() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    INCOMPLETE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes all files that this process has in the making: for one that is about to end, whatever its threads do.
+/// Removes all incomplete files of this process, which is about to end, whatever its threads do.
 pub fn remove_partial_files() {
-    for beside in std::mem::take(&mut *in_the_making()) {
-        // What cannot be removed is left to the next writer.
-        let _ = std::fs::remove_file(beside);
+    for path in std::mem::take(&mut *incomplete()) {
+        // The next writer removes what cannot be removed here.
+        let _ = std::fs::remove_file(path);
     }
 }
 
-/// A file in the making; dropped before it is published, it is gone.
+/// A file that is being written; it is removed if it is dropped before it is published.
+///
+/// ```
+/// use std::io::Write;
+/// use whimbrel_sharded::action::Partial;
+///
+/// let path = std::env::temp_dir().join(format!("whimbrel-doc-{}.csv", std::process::id()));
+/// let partial = Partial::create(&path)?;
+/// partial.file()?.write_all(b"n\n1\n")?;
+/// assert!(!path.exists());
+/// partial.publish()?;
+/// assert_eq!(std::fs::read_to_string(&path)?, "n\n1\n");
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Partial {
     /// Holds the lock.
     file: File,
-    beside: PathBuf,
+    /// Where it is until it is published.
+    temporary: PathBuf,
     path: PathBuf,
 }
 
 impl Partial {
-    /// Begins a file that is to be at this path, and removes what others have left behind there.
+    /// Begins a file for this path, and removes files for it that were abandoned.
     ///
     /// # Errors
     /// If no file can be made in the folder of the path.
@@ -50,27 +64,27 @@ impl Partial {
         remove_abandoned(path, &format!(".{name}."));
         loop {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let beside = path.with_file_name(format!(".{name}.{}-{number}{SUFFIX}", std::process::id()));
-            // Before it is there, so that it is removed whenever the process ends.
-            in_the_making().insert(beside.clone());
-            let file = match File::create_new(&beside) {
-                // A process of that number in another container.
+            let temporary = path.with_file_name(format!(".{name}.{}-{number}{SUFFIX}", std::process::id()));
+            // It is in the set before it exists, so that it is removed whenever the process ends.
+            incomplete().insert(temporary.clone());
+            let file = match File::create_new(&temporary) {
+                // A process of the same number in another container has this name.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    in_the_making().remove(&beside);
+                    incomplete().remove(&temporary);
                     continue;
                 }
                 file => file?,
             };
-            // Whoever took it for abandoned holds the lock, or has removed it. A file system may know no locks; then nothing
-            // can be said of what others have left.
+            // Another writer may take it for abandoned before it is locked. On a file system without locks no file is ever taken for
+            // abandoned.
             let is_taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
-            if !is_taken && beside.exists() {
-                return Ok(Partial { file, beside, path: path.to_path_buf() });
+            if !is_taken && temporary.exists() {
+                return Ok(Partial { file, temporary, path: path.to_path_buf() });
             }
         }
     }
 
-    /// The file, to be written.
+    /// The file, for writing.
     ///
     /// # Errors
     /// If the process has too many files open.
@@ -78,33 +92,33 @@ impl Partial {
         self.file.try_clone()
     }
 
-    /// Gives the file its name. Who wrote it has closed it.
+    /// Gives the file its name. Its writer must have been closed.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If the file cannot be renamed.
     pub fn publish(self) -> Result<()> {
-        std::fs::rename(&self.beside, &self.path)
+        std::fs::rename(&self.temporary, &self.path)
     }
 }
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        in_the_making().remove(&self.beside);
-        // Published, it is not there any more; else nobody wants it.
-        let _ = std::fs::remove_file(&self.beside);
+        incomplete().remove(&self.temporary);
+        // A published file has its name, and is not found here.
+        let _ = std::fs::remove_file(&self.temporary);
     }
 }
 
-/// Removes the files in the making whose names begin so and that nobody makes any more.
+/// Removes the incomplete files whose names have this beginning and that no process writes.
 fn remove_abandoned(path: &Path, beginning: &str) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Who cannot list the folder will say so when it makes the file.
+    // A folder that cannot be listed is reported when the file is created.
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if !name.starts_with(beginning) || !name.ends_with(SUFFIX) {
             continue;
         }
-        // The lock is held until the file is gone, so that nobody goes on to write it.
+        // The lock is held until the file is removed, so that no other writer takes it.
         if let Ok(file) = File::open(entry.path())
             && file.try_lock().is_ok()
         {
@@ -119,7 +133,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn what_was_left_behind_is_removed_and_what_is_made_is_not() {
+    fn abandoned_files_are_removed_and_others_are_not() {
         let folder = std::env::temp_dir().join(format!("whimbrel-partial-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("x.csv");
@@ -130,7 +144,7 @@ mod tests {
         assert!(left.iter().all(|path| !path.exists()));
         assert!(others.iter().all(|path| path.exists()));
         let second = Partial::create(&path).unwrap();
-        assert!(first.beside.exists(), "somebody makes it");
+        assert!(first.temporary.exists(), "it is being written");
         first.file().unwrap().write_all(b"whole").unwrap();
         first.publish().unwrap();
         drop(second);

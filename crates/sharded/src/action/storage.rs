@@ -1,9 +1,9 @@
-//! `to_storage`: a Parquet file a shard.
+//! `to_storage`: one Parquet file per shard.
 //!
-//! Files appear under their names when all of them are complete; what a query leaves that fails or is stopped
-//! is removed, and what one leaves that is killed by the next one that writes into the folder.
+//! The files get their names when all of them are complete. Those of a query that fails or is cancelled are removed; those
+//! of a process that was killed are removed by the next query that writes into the folder.
 
-use super::form::Form;
+use super::table_format::TableFormat;
 use super::{Action, Partial};
 use crate::error::in_file;
 use crate::options::Options;
@@ -18,17 +18,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use whimbrel_plan::Stream;
 
-/// What to do with Parquet files that are in the folder already.
+/// What happens to Parquet files that are in the folder already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// Refuse to run.
+    /// The query is refused.
     Refuse,
-    /// Remove them once the new ones are complete.
+    /// They are removed once the new files are complete.
     Replace,
 }
 
-/// Writes the result into a folder, which is made if need be: `part-00000.parquet` and so on, in order of
-/// time. The action gives their paths.
+/// Writes the result into a folder, which is created if need be: `part-00000.parquet` and so on, each in order of time.
+/// The action gives their paths.
+///
+/// # Errors
+/// `Plan` if there are files already and `existing` refuses that; `Execution` if they cannot be written; as
+/// [`run`](crate::run).
 pub fn to_storage(
     stream: &Stream,
     options: &Options,
@@ -43,12 +47,12 @@ pub fn to_storage(
             folder.display()
         );
     }
-    let form = Form::of(stream, options);
-    let parts = (0..stream.properties().shards).map(|shard| Part::create(folder, shard, &form));
+    let format = TableFormat::of(stream, options);
+    let parts = (0..stream.properties().shards).map(|shard| Part::create(folder, shard, &format));
     let parts = Arc::new(parts.collect::<Result<Vec<_>>>()?);
     let sink = |shard: usize| -> Sink {
-        let (parts, form) = (parts.clone(), form.clone());
-        Box::new(move |message| match form.table(&message)? {
+        let (parts, format) = (parts.clone(), format.clone());
+        Box::new(move |message| match format.table(&message)? {
             Some(rows) => parts[shard].with(|writer| writer.write(&rows)),
             None => Ok(()),
         })
@@ -64,6 +68,7 @@ pub fn to_storage(
     }))
 }
 
+/// The Parquet files in a folder.
 fn parquet_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).map_err(|e| in_file(folder, e))?;
     let mut found = Vec::new();
@@ -76,54 +81,60 @@ fn parquet_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// A file in the making.
+/// The file of a shard.
 struct Part {
     path: PathBuf,
-    making: Mutex<Option<Making>>,
+    /// None once it is published.
+    incomplete: Mutex<Option<Incomplete>>,
 }
 
-/// What is needed until it is complete.
-struct Making {
+/// A file that is being written.
+struct Incomplete {
     partial: Partial,
+    /// None once it is closed.
     writer: Option<ArrowWriter<File>>,
 }
 
 impl Part {
-    fn create(folder: &Path, shard: usize, form: &Form) -> Result<Part> {
+    /// Begins the file of a shard.
+    fn create(folder: &Path, shard: usize, format: &TableFormat) -> Result<Part> {
         let path = folder.join(format!("part-{shard:05}.parquet"));
         let partial = Partial::create(&path).map_err(|e| in_file(&path, e))?;
         let file = partial.file().map_err(|e| in_file(&path, e))?;
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-        let writer = ArrowWriter::try_new(file, form.schema(), Some(properties));
+        let writer = ArrowWriter::try_new(file, format.schema(), Some(properties));
         let writer = Some(writer.map_err(|e| in_file(&path, e))?);
-        Ok(Part { path, making: Mutex::new(Some(Making { partial, writer })) })
+        Ok(Part { path, incomplete: Mutex::new(Some(Incomplete { partial, writer })) })
     }
 
-    /// A panic elsewhere leaves it whole: it is not written any more.
-    fn making(&self) -> MutexGuard<'_, Option<Making>> {
-        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+    /// After a panic elsewhere it is not written any more.
+    fn lock(&self) -> MutexGuard<'_, Option<Incomplete>> {
+        self.incomplete.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Writes to the file.
     fn with(
         &self,
         write: impl FnOnce(&mut ArrowWriter<File>) -> Result<(), parquet::errors::ParquetError>,
     ) -> Result<()> {
-        match self.making().as_mut().and_then(|making| making.writer.as_mut()) {
+        match self.lock().as_mut().and_then(|file| file.writer.as_mut()) {
             Some(writer) => write(writer).map_err(|e| in_file(&self.path, e)),
             None => Err(DataFusionError::Internal("a file is written after it was closed".into())),
         }
     }
 
+    /// Writes the footer.
     fn close(&self) -> Result<()> {
-        match self.making().as_mut().and_then(|making| making.writer.take()) {
+        match self.lock().as_mut().and_then(|file| file.writer.take()) {
             Some(writer) => writer.close().map(|_| ()).map_err(|e| in_file(&self.path, e)),
             None => Ok(()),
         }
     }
 
+    /// Gives the file its name.
     fn publish(&self) -> Result<PathBuf> {
-        if let Some(making) = self.making().take() {
-            making.partial.publish().map_err(|e| in_file(&self.path, e))?;
+        if let Some(file) = self.lock().take() {
+            file.partial.publish().map_err(|e| in_file(&self.path, e))?;
         }
         Ok(self.path.clone())
     }

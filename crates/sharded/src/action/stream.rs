@@ -1,7 +1,7 @@
-//! `to_binary_stream`: an Arrow IPC stream a shard.
+//! `to_binary_stream`: one Arrow IPC stream per shard.
 
 use super::Action;
-use super::form::Form;
+use super::table_format::TableFormat;
 use crate::options::Options;
 use crate::runtime::{Order, Sink, start};
 use datafusion::arrow::ipc::writer::StreamWriter;
@@ -10,7 +10,10 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use whimbrel_plan::Stream;
 
-/// Writes each shard of the result to the writer of its number. What a batch brings is flushed at once.
+/// Writes each shard of the result to the writer of its number. Each batch is flushed.
+///
+/// # Errors
+/// `Plan` if there are not as many writers as shards; as [`run`](crate::run).
 pub fn to_binary_stream(
     stream: &Stream,
     options: &Options,
@@ -23,14 +26,14 @@ pub fn to_binary_stream(
             writers.len()
         );
     }
-    let form = Form::of(stream, options);
-    let schema = form.schema();
+    let format = TableFormat::of(stream, options);
+    let schema = format.schema();
     let writers = writers.into_iter().map(|w| Ok(Mutex::new(StreamWriter::try_new(w, &schema)?)));
     let writers = Arc::new(writers.collect::<Result<Vec<_>>>()?);
     let sink = |shard: usize| -> Sink {
-        let (writers, form) = (writers.clone(), form.clone());
+        let (writers, format) = (writers.clone(), format.clone());
         Box::new(move |message| {
-            if let Some(rows) = form.table(&message)? {
+            if let Some(rows) = format.table(&message)? {
                 let mut writer = writers[shard].lock().unwrap_or_else(PoisonError::into_inner);
                 writer.write(&rows)?;
                 writer.flush()?;

@@ -1,8 +1,5 @@
-//! What a query is expected to do, and what it did: its stages as one tree, from the result down, with the rows of
-//! every operator, the rows and bytes that moved between shards, and the time.
-//!
-//! Operators are counted by an observer above each. It hands on what it sees and what filters are pushed down, so that
-//! an observed plan does what the plan does.
+//! Explains queries, with estimates, and analyzes them, with measurements: the stages as one tree, from the result down,
+//! with the rows and the time of every operator and the rows and bytes that moved between shards.
 
 mod tree;
 
@@ -16,15 +13,15 @@ use std::sync::Arc;
 use std::time::Instant;
 use whimbrel_plan::Stream;
 
-/// What a query is expected to do.
+/// Explains a query: the tree of its operators with estimates.
 ///
 /// # Errors
 /// `Plan` if the query cannot be cut into stages.
 pub fn explain(stream: &Stream, options: &Options) -> Result<Explained> {
-    tree::explained(&Programs::instrumented(stream, options)?, None)
+    tree::explain(&Programs::instrumented(stream, options)?, None)
 }
 
-/// A query that runs to be analyzed; its rows are counted and thrown away.
+/// A query that runs to be analyzed; its rows are counted and dropped.
 pub struct Analysis {
     programs: Arc<Programs>,
     job: Arc<Job>,
@@ -44,17 +41,17 @@ pub fn analyze(stream: &Stream, options: &Options) -> Result<Analysis> {
 }
 
 impl Analysis {
-    /// The query.
+    /// The query, as a job.
     pub fn job(&self) -> &Arc<Job> {
         &self.job
     }
 
-    /// Waits for the end; what the query did.
+    /// Waits for the end; the tree of operators with measurements.
     ///
     /// # Errors
-    /// The first that happened while it ran.
+    /// The first error of the query.
     pub fn wait(&self) -> Result<Explained> {
         self.job.wait()?;
-        tree::explained(&self.programs, Some(self.since.elapsed()))
+        tree::explain(&self.programs, Some(self.since.elapsed()))
     }
 }

@@ -1,4 +1,4 @@
-//! The tree of a query: the operators of its stages, the movements between them, the sources.
+//! The tree of a query: the operators of its stages, the exchanges between them, and its sources.
 
 use crate::lower::Leaf;
 use crate::metrics::Instrumented;
@@ -13,50 +13,50 @@ use whimbrel_plan::describe;
 use whimbrel_plan::estimate::Estimate;
 use whimbrel_plan::nodes::extension;
 
-/// An estimate is wrong that is so many times too high or too low.
-const WRONG: f64 = 10.0;
+/// An estimate that is so many times too high or too low is off.
+const OFF_FACTOR: f64 = 10.0;
 const RED: &str = "\x1b[31m";
-const PLAIN: &str = "\x1b[0m";
+const RESET: &str = "\x1b[0m";
 
-/// What a query is expected to do, or did.
+/// The tree of a query, with estimates and, if it was run, measurements.
 #[derive(Debug, Clone)]
 pub struct Explained {
-    /// From the result down.
+    /// Its lines, from the result down.
     pub lines: Vec<Line>,
-    /// How long the query took, if it was run.
+    /// The time that the query took, if it was run.
     pub took: Option<Duration>,
 }
 
-/// An operator, a movement or a source.
+/// An operator, an exchange or a source.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// How far below the result.
+    /// Its depth below the result.
     pub depth: usize,
-    /// What is done.
+    /// The description.
     pub text: String,
-    /// On how many shards.
+    /// The number of shards that it runs on.
     pub shards: usize,
-    /// How many rows are expected, over all shards.
+    /// The estimated number of rows, over all shards.
     pub rows: Option<f64>,
-    /// How many bytes they are.
+    /// The estimated bytes of these.
     pub bytes: Option<f64>,
-    /// How many rows there were.
+    /// The measured number of rows.
     pub actual_rows: Option<u64>,
-    /// Whether a source was asked to leave rows out: the estimate is of all.
-    pub left_out: bool,
-    /// How many bytes moved between channels.
+    /// Whether a predicate was pushed down to a source: the estimate is without it.
+    pub filtered: bool,
+    /// The measured bytes that moved between channels.
     pub actual_bytes: Option<u64>,
-    /// How long the operator worked, without those below it, over all shards.
+    /// The time in the operator, without those below it, over all shards.
     pub time: Option<Duration>,
 }
 
 impl Line {
-    /// Whether the estimate was more than ten times too high or too low.
-    pub fn was_wrong(&self) -> bool {
-        match (self.rows.filter(|_| !self.left_out), self.actual_rows) {
+    /// Whether the estimate of rows was more than ten times too high or too low.
+    pub fn estimate_is_off(&self) -> bool {
+        match (self.rows.filter(|_| !self.filtered), self.actual_rows) {
             (Some(expected), Some(actual)) => {
                 let (expected, actual) = (expected.max(1.0), (actual as f64).max(1.0));
-                expected / actual > WRONG || actual / expected > WRONG
+                expected / actual > OFF_FACTOR || actual / expected > OFF_FACTOR
             }
             _ => false,
         }
@@ -64,7 +64,7 @@ impl Line {
 }
 
 impl Explained {
-    /// The tree as text; wrong estimates in red if there are colors.
+    /// The tree as text; with `colors`, estimates that are off are red.
     pub fn text(&self, colors: bool) -> String {
         let head = |line: &Line| format!("{}{}", "  ".repeat(line.depth), line.text);
         let width =
@@ -72,8 +72,8 @@ impl Explained {
         let mut text = String::new();
         for line in &self.lines {
             let notes = notes(line);
-            let notes = if colors && line.was_wrong() { format!("{RED}{notes}{PLAIN}") } else { notes };
-            // Writing to a text cannot fail.
+            let notes = if colors && line.estimate_is_off() { format!("{RED}{notes}{RESET}") } else { notes };
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{:width$}  | {notes}", head(line));
         }
         if let Some(took) = self.took {
@@ -83,6 +83,7 @@ impl Explained {
     }
 }
 
+/// The numbers of a line.
 fn notes(line: &Line) -> String {
     let mut notes = vec![match line.shards {
         1 => "1 shard".to_string(),
@@ -92,8 +93,8 @@ fn notes(line: &Line) -> String {
         notes.push(format!("about {} rows, {}", short(rows), size(bytes)));
     }
     if let Some(rows) = line.actual_rows {
-        let factor = if line.was_wrong() { " (estimate is off)" } else { "" };
-        let what = if line.left_out { "rows wanted" } else { "rows in fact" };
+        let factor = if line.estimate_is_off() { " (estimate is off)" } else { "" };
+        let what = if line.filtered { "rows wanted" } else { "rows in fact" };
         notes.push(format!("{rows} {what}{factor}"));
     }
     if let Some(bytes) = line.actual_bytes {
@@ -128,25 +129,31 @@ fn duration(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1e3)
 }
 
-/// The tree of a query that was run for so long, or was not.
-pub(super) fn explained(programs: &Programs, took: Option<Duration>) -> Result<Explained> {
-    let mut tree = Tree { programs, run: took.is_some(), lines: Vec::new(), shown: HashSet::new() };
+/// The tree of a query; `took` is the time that it ran, if it was run.
+///
+/// # Errors
+/// If a node cannot be described.
+pub(super) fn explain(programs: &Programs, took: Option<Duration>) -> Result<Explained> {
+    let mut tree = Tree { programs, run: took.is_some(), lines: Vec::new(), described: HashSet::new() };
     tree.stage(programs.stages().result.0, 0)?;
     Ok(Explained { lines: tree.lines, took })
 }
 
+/// A tree in the making.
 struct Tree<'a> {
     programs: &'a Programs,
+    /// Whether the query was run.
     run: bool,
     lines: Vec<Line>,
-    /// Stages that several others read are shown once.
-    shown: HashSet<usize>,
+    /// The stages that were described: one that several stages read is described once.
+    described: HashSet<usize>,
 }
 
 impl Tree<'_> {
+    /// A stage, and all below it.
     fn stage(&mut self, number: usize, depth: usize) -> Result<()> {
         let stage = &self.programs.stages().stages[number];
-        if !self.shown.insert(number) {
+        if !self.described.insert(number) {
             self.lines.push(line(depth, format!("stage {number} again"), stage.channels));
             return Ok(());
         }
@@ -172,11 +179,11 @@ impl Tree<'_> {
         if let Some(leaf) = as_node::<Leaf>(plan) {
             return self.input(stage, leaf.input, depth, metrics.map(|metrics| metrics.rows()));
         }
-        if let Some(input) = renamed(plan) {
+        if let Some(input) = renamed_input(plan) {
             return self.node(stage, input, depth);
         }
         let shards = self.programs.stages().stages[stage].channels;
-        let mut line = line(depth, without_numbers(&describe(plan)?), shards);
+        let mut line = line(depth, without_scan_numbers(&describe(plan)?), shards);
         self.expect(&mut line, stage, plan);
         if let Some(metrics) = metrics.filter(|_| self.run) {
             let below = plan.inputs().into_iter().filter_map(as_node::<Instrumented>);
@@ -188,7 +195,7 @@ impl Tree<'_> {
         plan.inputs().into_iter().try_for_each(|input| self.node(stage, input, depth + 1))
     }
 
-    /// What a stage reads: a source, or what other stages send it.
+    /// An input of a stage: a source, or the output of another stage.
     fn input(&mut self, stage: usize, number: usize, depth: usize, read: Option<u64>) -> Result<()> {
         let stages = &self.programs.stages().stages;
         let input = &stages[stage].inputs[number];
@@ -199,7 +206,7 @@ impl Tree<'_> {
             Origin::Scan(scan) => {
                 own.text = format!("read {}", scan.source.describe());
                 own.actual_rows = read.filter(|_| self.run);
-                own.left_out = self.programs.fragment(stage).is_some_and(|f| f.leaves[number].filters);
+                own.filtered = self.programs.fragment(stage).is_some_and(|f| f.leaves[number].filters);
                 self.lines.push(own);
                 Ok(())
             }
@@ -219,13 +226,14 @@ impl Tree<'_> {
         }
     }
 
+    /// Adds the estimate of a node.
     fn expect(&self, line: &mut Line, stage: usize, plan: &LogicalPlan) {
         let expected = self.programs.fragment(stage).map(|fragment| fragment.estimate(plan));
         expect(line, expected, line.shards);
     }
 }
 
-/// What is expected of one channel is expected of all.
+/// Adds an estimate, which is the same for all channels.
 fn expect(line: &mut Line, each: Option<Estimate>, shards: usize) {
     if let Some(each) = each {
         line.rows = Some(each.rows * shards as f64);
@@ -233,13 +241,14 @@ fn expect(line: &mut Line, each: Option<Estimate>, shards: usize) {
     }
 }
 
+/// A line without numbers.
 fn line(depth: usize, text: String, shards: usize) -> Line {
     let (rows, bytes, actual_rows, actual_bytes) = (None, None, None, None);
-    Line { depth, text, shards, rows, bytes, actual_rows, left_out: false, actual_bytes, time: None }
+    Line { depth, text, shards, rows, bytes, actual_rows, filtered: false, actual_bytes, time: None }
 }
 
-/// What a plan gives new names or fewer columns, and does nothing else to: not worth a line.
-fn renamed(plan: &LogicalPlan) -> Option<&LogicalPlan> {
+/// The input of a node that only renames or drops columns: such a node gets no line.
+fn renamed_input(plan: &LogicalPlan) -> Option<&LogicalPlan> {
     match plan {
         LogicalPlan::SubqueryAlias(alias) => Some(&alias.input),
         LogicalPlan::Projection(projection) => {
@@ -250,8 +259,8 @@ fn renamed(plan: &LogicalPlan) -> Option<&LogicalPlan> {
     }
 }
 
-/// Scans are told apart by the numbers behind their names (`t#3`); people know them by their names.
-fn without_numbers(text: &str) -> String {
+/// The text without the numbers that tell scans of a table apart (`t#3`).
+fn without_scan_numbers(text: &str) -> String {
     let mut parts = text.split('#');
     let first = parts.next().unwrap_or_default().to_string();
     parts.fold(first, |text, part| {
@@ -261,6 +270,7 @@ fn without_numbers(text: &str) -> String {
     })
 }
 
+/// The node of an extension, if it is of this type.
 fn as_node<T: 'static>(plan: &LogicalPlan) -> Option<&T> {
     match plan {
         LogicalPlan::Extension(extension) => extension.node.as_any().downcast_ref(),

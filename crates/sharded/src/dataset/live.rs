@@ -1,9 +1,8 @@
-//! A dataset that grows while it is read.
+//! Live datasets, which grow while they are read.
 //!
-//! Each shard has one sender. What is sent before the first query reads the shard is kept for it, however
-//! much it is; from then on a sender waits while a query's queue is full. Every query gets what is sent from
-//! its start on. A message is sent to all queries or to none: a sender waits for room in every queue before it
-//! puts anything into one.
+//! Each shard has one sender. Messages that are sent before the first query reads the shard are kept for it, however many
+//! they are. Later a sender waits while the queue of a query is full. A query gets the messages that are sent from its
+//! start on. A message goes to all queries or to none: a sender waits for room in every queue before it fills one.
 
 use super::{Dataset, Shard};
 use crossbeam_channel::{Receiver, Select, SendTimeoutError, Sender, bounded, unbounded};
@@ -15,19 +14,36 @@ use std::time::Duration;
 use whimbrel_plan::{Source, SourceInfo};
 use whimbrel_temporal::{INFINITY, Message, Time};
 
-/// How many messages may wait between a sender and a query.
+/// How many messages the queue of a query holds.
 const CAPACITY: usize = 64;
 
-/// How long a sender waits before it asks whether to go on waiting.
-const SLICE: Duration = Duration::from_millis(50);
+/// How long a sender waits before it asks its patience again.
+const WAIT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Asked now and then while a sender waits; an error ends the wait.
+/// Called at intervals while a sender waits; an error ends the wait.
 pub type Patience<'a> = &'a mut dyn FnMut() -> Result<()>;
 
-/// A source that is fed by [`LiveSender`]s.
+/// A source that [`LiveSender`]s feed.
+///
+/// ```
+/// use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use std::sync::Arc;
+/// use whimbrel_plan::Stream;
+/// use whimbrel_sharded::dataset::LiveDataset;
+/// use whimbrel_sharded::{Options, action};
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+/// let rows = RecordBatch::try_from_iter([("n", column)])?;
+/// let (live, senders) = LiveDataset::new(rows.schema(), 1)?;
+/// senders[0].push(rows)?;
+/// senders[0].close();
+/// let query = Stream::scan("numbers", live)?;
+/// assert_eq!(action::collect(&query, &Options::default())?.wait()?.num_rows(), 3);
+/// # Ok::<(), datafusion::error::DataFusionError>(())
+/// ```
 pub struct LiveDataset {
     schema: SchemaRef,
-    feeds: Vec<Arc<Feed>>,
+    feeds: Vec<Arc<ShardFeed>>,
 }
 
 /// The sending end of one shard.
@@ -35,38 +51,41 @@ pub struct LiveDataset {
 /// Dropping it closes the shard.
 pub struct LiveSender {
     schema: SchemaRef,
-    feed: Arc<Feed>,
+    feed: Arc<ShardFeed>,
 }
 
-/// One shard: who reads it, and what waits for its first reader.
-struct Feed {
+/// One shard: its readers, and the messages that wait for the first of them.
+struct ShardFeed {
     state: Mutex<State>,
-    /// Held while sending, so that what several threads send to one shard has one order for all readers.
+    /// Held while sending, so that all readers get the messages of several threads in one order.
     sending: Mutex<()>,
 }
 
 struct State {
-    /// The process that the readers are in: a fork of it has none of their threads.
+    /// The process of the readers: a fork has none of their threads.
     process: u32,
     readers: Vec<Sender<Message>>,
-    /// Until the first reader comes.
+    /// The messages for the first reader, until it comes.
     early: Option<Vec<Message>>,
     closed: bool,
 }
 
 impl LiveDataset {
-    /// A source of so many shards, and their senders.
+    /// A source with so many shards, and the sender of each.
+    ///
+    /// # Errors
+    /// `Plan` if there are no shards.
     pub fn new(schema: SchemaRef, shards: usize) -> Result<(Arc<LiveDataset>, Vec<LiveSender>)> {
         if shards == 0 {
             return plan_err!("a dataset has at least one shard");
         }
-        let feeds: Vec<Arc<Feed>> = (0..shards).map(|_| Arc::new(Feed::new())).collect();
-        let sender = |feed: &Arc<Feed>| LiveSender { schema: schema.clone(), feed: feed.clone() };
+        let feeds: Vec<Arc<ShardFeed>> = (0..shards).map(|_| Arc::new(ShardFeed::new())).collect();
+        let sender = |feed: &Arc<ShardFeed>| LiveSender { schema: schema.clone(), feed: feed.clone() };
         let senders = feeds.iter().map(sender).collect();
         Ok((Arc::new(LiveDataset { schema, feeds }), senders))
     }
 
-    /// Whether nothing more will be sent to any of its shards.
+    /// Whether all of its shards are closed.
     pub fn closed(&self) -> bool {
         self.feeds.iter().all(|feed| feed.lock().closed)
     }
@@ -78,7 +97,7 @@ impl LiveDataset {
 }
 
 impl LiveSender {
-    /// The columns that rows have to have.
+    /// The columns of the rows.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -86,8 +105,8 @@ impl LiveSender {
     /// Sends rows; waits while the queue is full.
     ///
     /// # Errors
-    /// `Plan` if the columns are not the source's; `Execution` if every query that read the source is over,
-    /// or the shard was closed.
+    /// `Plan` if the rows have other columns than the source; `Execution` if the shard is closed, or all queries that read
+    /// it have ended.
     pub fn push(&self, rows: RecordBatch) -> Result<()> {
         self.push_while(rows, &mut || Ok(()))
     }
@@ -95,14 +114,14 @@ impl LiveSender {
     /// Sends rows; waits while the queue is full and `patience` lasts.
     ///
     /// # Errors
-    /// As [`push`](LiveSender::push), and that of `patience`: then nothing was sent.
+    /// As [`push`](LiveSender::push), and that of `patience`; then nothing was sent.
     pub fn push_while(&self, rows: RecordBatch, patience: Patience<'_>) -> Result<()> {
         super::memory::check_types(&self.schema, &rows)?;
         let rows = super::conform(rows, &self.schema)?;
         self.feed.send(crate::relation::always(rows), patience)
     }
 
-    /// Says that no row with a time before this will be sent: results up to there become final.
+    /// Promises that no row before this time will be sent: results up to it become final.
     ///
     /// # Errors
     /// As [`push`](LiveSender::push).
@@ -110,7 +129,7 @@ impl LiveSender {
         self.advance_while(time, &mut || Ok(()))
     }
 
-    /// The same, as long as `patience` lasts.
+    /// Promises the same; waits while the queue is full and `patience` lasts.
     ///
     /// # Errors
     /// As [`push_while`](LiveSender::push_while).
@@ -124,7 +143,7 @@ impl LiveSender {
         }
     }
 
-    /// Says that nothing more will be sent. Does not wait: readers take what is there, then find the end.
+    /// Closes the shard. It does not wait: readers take the messages that are there, and then the end.
     pub fn close(&self) {
         let mut state = self.feed.lock();
         state.closed = true;
@@ -138,14 +157,14 @@ impl Drop for LiveSender {
     }
 }
 
-impl Feed {
-    fn new() -> Feed {
+impl ShardFeed {
+    fn new() -> ShardFeed {
         let process = std::process::id();
         let state = State { process, readers: Vec::new(), early: Some(Vec::new()), closed: false };
-        Feed { state: Mutex::new(state), sending: Mutex::new(()) }
+        ShardFeed { state: Mutex::new(state), sending: Mutex::new(()) }
     }
 
-    /// The state stays whole if a thread that held it panicked: every change to it is one step.
+    /// A panic elsewhere leaves the state consistent: every change is made in one step.
     fn lock(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.process != std::process::id() {
@@ -155,22 +174,23 @@ impl Feed {
         state
     }
 
-    /// The right to send; nobody waits for it without being asked whether to.
-    fn turn(&self, patience: Patience<'_>) -> Result<MutexGuard<'_, ()>> {
+    /// The lock for sending; a thread waits for it while its patience lasts.
+    fn lock_sending(&self, patience: Patience<'_>) -> Result<MutexGuard<'_, ()>> {
         loop {
             match self.sending.try_lock() {
-                Ok(turn) => return Ok(turn),
-                Err(TryLockError::Poisoned(turn)) => return Ok(turn.into_inner()),
+                Ok(guard) => return Ok(guard),
+                Err(TryLockError::Poisoned(guard)) => return Ok(guard.into_inner()),
                 Err(TryLockError::WouldBlock) => {
                     patience()?;
-                    std::thread::sleep(SLICE / 50);
+                    std::thread::sleep(WAIT_INTERVAL / 50);
                 }
             }
         }
     }
 
+    /// Sends a message to all readers.
     fn send(&self, message: Message, patience: Patience<'_>) -> Result<()> {
-        let _order = self.turn(patience)?;
+        let _order = self.lock_sending(patience)?;
         let readers = {
             let mut state = self.lock();
             if state.closed {
@@ -182,7 +202,7 @@ impl Feed {
             }
             state.readers.clone()
         };
-        // Readers are waited for without the lock: a new one may come meanwhile.
+        // The state is not locked while it waits: a new reader may come.
         for reader in &readers {
             wait_for_room(reader, patience)?;
         }
@@ -200,16 +220,17 @@ impl Feed {
         }
     }
 
+    /// A new reader.
     fn read(&self) -> Receiver<Message> {
         let mut state = self.lock();
         if let Some(early) = state.early.take()
             && !early.is_empty()
         {
-            return Feed::first(&mut state, early);
+            return ShardFeed::first_reader(&mut state, early);
         }
         let (sender, receiver) = bounded(CAPACITY);
         if state.closed {
-            // There is room: the queue is new.
+            // A new queue has room.
             let _ = sender.send(Message::Punctuation(INFINITY));
         } else {
             state.readers.push(sender);
@@ -217,14 +238,14 @@ impl Feed {
         receiver
     }
 
-    /// The queue of the first reader has to hold what has been sent already, so its bound is above that.
-    fn first(state: &mut State, early: Vec<Message>) -> Receiver<Message> {
+    /// The first reader. Its queue has room for the messages that were sent already.
+    fn first_reader(state: &mut State, early: Vec<Message>) -> Receiver<Message> {
         let (sender, receiver) = match state.closed {
             true => unbounded(),
             false => bounded(CAPACITY + early.len()),
         };
         for message in early {
-            // There is room, and the receiver is here.
+            // The queue has room, and its receiver exists.
             let _ = sender.send(message);
         }
         if !state.closed {
@@ -234,23 +255,23 @@ impl Feed {
     }
 }
 
-/// Waits until a queue has room or no reader. The room stays: only who has the turn fills queues.
+/// Waits until a queue has room, or no reader. The room stays: only the thread that holds the lock fills queues.
 fn wait_for_room(reader: &Sender<Message>, patience: Patience<'_>) -> Result<()> {
     let mut select = Select::new();
     select.send(reader);
-    while reader.is_full() && select.ready_timeout(SLICE).is_err() {
+    while reader.is_full() && select.ready_timeout(WAIT_INTERVAL).is_err() {
         patience()?;
     }
     Ok(())
 }
 
-/// Puts a message into a queue; false: it has no reader.
+/// Puts a message into a queue; false if it has no reader.
 fn put(reader: &Sender<Message>, message: &Message, patience: Patience<'_>) -> Result<bool> {
     loop {
-        match reader.send_timeout(message.clone(), SLICE) {
+        match reader.send_timeout(message.clone(), WAIT_INTERVAL) {
             Ok(()) => return Ok(true),
             Err(SendTimeoutError::Disconnected(_)) => return Ok(false),
-            // Being ready may have been a false alarm.
+            // The queue may not have been ready after all.
             Err(SendTimeoutError::Timeout(_)) => patience()?,
         }
     }

@@ -1,4 +1,4 @@
-//! A dataset in memory. Cutting it into another number of shards moves no rows.
+//! Datasets in memory. Another number of shards moves no rows.
 
 use super::split::contiguous;
 use super::{Dataset, Reader, Shard};
@@ -15,20 +15,38 @@ use whimbrel_plan::{Source, SourceInfo};
 use whimbrel_temporal::{Key, KnownOrder};
 
 /// Record batches in memory, in shards.
+///
+/// ```
+/// use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use whimbrel_sharded::dataset::MemoryDataset;
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+/// # use std::sync::Arc;
+/// let rows = RecordBatch::try_from_iter([("n", column)])?;
+/// let dataset = MemoryDataset::new(rows.schema(), vec![vec![rows]])?;
+/// let halves = dataset.with_shards(2)?;
+/// assert_eq!(halves.shards()[0][0].num_rows(), 1);
+/// assert_eq!(halves.num_rows(), 3);
+/// # Ok::<(), datafusion::error::DataFusionError>(())
+/// ```
 #[derive(Clone)]
 pub struct MemoryDataset {
     schema: SchemaRef,
     shards: Vec<Arc<[RecordBatch]>>,
     rows: usize,
+    /// How many machines the shards are divided among.
     groups: usize,
-    /// What is known of the order of each shard by each column that somebody asked about.
+    /// The known orders: by shard and column.
     orders: Arc<Mutex<HashMap<(usize, usize), KnownOrder>>>,
-    /// Worked out when somebody asks first.
+    /// Computed on first use.
     statistics: Arc<OnceLock<Arc<Statistics>>>,
 }
 
 impl MemoryDataset {
-    /// A dataset of these shards. Every batch has to have the schema.
+    /// A dataset of these shards.
+    ///
+    /// # Errors
+    /// `Plan` if there are no shards, or a batch has other columns than the schema.
     pub fn new(schema: SchemaRef, shards: Vec<Vec<RecordBatch>>) -> Result<MemoryDataset> {
         if shards.is_empty() {
             return plan_err!("a dataset has at least one shard");
@@ -50,7 +68,10 @@ impl MemoryDataset {
         MemoryDataset { schema, shards, rows, groups, orders: Arc::default(), statistics }
     }
 
-    /// The same rows in the same order, in so many contiguous shards. Nothing is copied.
+    /// The same rows in the same order, in so many contiguous shards. No row is copied.
+    ///
+    /// # Errors
+    /// `Plan` if there are no shards.
     pub fn with_shards(&self, shards: usize) -> Result<MemoryDataset> {
         if shards == 0 {
             return plan_err!("a dataset has at least one shard");
@@ -65,7 +86,10 @@ impl MemoryDataset {
         Ok(MemoryDataset::of(self.schema.clone(), shards, self.groups, statistics))
     }
 
-    /// The same shards as those of so many machines, for movements of local scope.
+    /// The same shards, divided evenly among so many machines, for exchanges of local scope.
+    ///
+    /// # Errors
+    /// `Plan` if they cannot be divided evenly.
     pub fn with_groups(mut self, groups: usize) -> Result<MemoryDataset> {
         if groups == 0 || !self.shards.len().is_multiple_of(groups) {
             return plan_err!("{} shards cannot be divided evenly into {groups} groups", self.shards.len());
@@ -95,6 +119,10 @@ impl MemoryDataset {
     }
 }
 
+/// Checks that a batch has the columns of a schema.
+///
+/// # Errors
+/// `Plan` if a name or a type differs.
 pub(super) fn check_types(schema: &SchemaRef, batch: &RecordBatch) -> Result<()> {
     let found = batch.schema();
     if found.fields().len() != schema.fields().len() {
@@ -104,14 +132,14 @@ pub(super) fn check_types(schema: &SchemaRef, batch: &RecordBatch) -> Result<()>
             schema.fields().len()
         );
     }
-    for (want, have) in schema.fields().iter().zip(found.fields()) {
-        if want.name() != have.name() || want.data_type() != have.data_type() {
+    for (expected, found) in schema.fields().iter().zip(found.fields()) {
+        if expected.name() != found.name() || expected.data_type() != found.data_type() {
             return plan_err!(
                 "a batch has column `{}` of type {} where the dataset has `{}` of type {}",
-                have.name(),
-                have.data_type(),
-                want.name(),
-                want.data_type()
+                found.name(),
+                found.data_type(),
+                expected.name(),
+                expected.data_type()
             );
         }
     }
@@ -141,8 +169,8 @@ impl Source for MemoryDataset {
     fn statistics(&self) -> Arc<Statistics> {
         Arc::clone(self.statistics.get_or_init(|| {
             let batches: Vec<Vec<RecordBatch>> = vec![self.batches().cloned().collect()];
-            let known = compute_record_batch_statistics(&batches, &self.schema, None);
-            Arc::new(sampled(known, self.batches(), &self.schema))
+            let statistics = compute_record_batch_statistics(&batches, &self.schema, None);
+            Arc::new(with_distinct_counts(statistics, self.batches(), &self.schema))
         }))
     }
 
@@ -151,38 +179,37 @@ impl Source for MemoryDataset {
     }
 }
 
-/// How many rows are looked at to estimate what cannot be known from sizes.
-const SAMPLE: usize = 4096;
+/// How many rows are sampled to estimate distinct counts.
+const SAMPLE_ROWS: usize = 4096;
 
-/// The statistics with the range of each column, and about how many different values it has: as far as the first
-/// rows of every batch tell.
-fn sampled<'a>(
-    mut known: Statistics,
+/// Adds the distinct count of each column, estimated from the first rows of every batch.
+fn with_distinct_counts<'a>(
+    mut statistics: Statistics,
     batches: impl Iterator<Item = &'a RecordBatch>,
     schema: &SchemaRef,
 ) -> Statistics {
     let batches: Vec<&RecordBatch> = batches.filter(|b| b.num_rows() > 0).collect();
     let rows: usize = batches.iter().map(|b| b.num_rows()).sum();
-    let each = SAMPLE.div_ceil(batches.len().max(1));
-    for (place, column) in known.column_statistics.iter_mut().enumerate() {
+    let each = SAMPLE_ROWS.div_ceil(batches.len().max(1));
+    for (place, column) in statistics.column_statistics.iter_mut().enumerate() {
         let parts: Vec<_> =
             batches.iter().map(|b| b.column(place).slice(0, b.num_rows().min(each))).collect();
         let parts: Vec<&dyn Array> = parts.iter().map(|p| p.as_ref()).collect();
         let Ok(sample) = concat(&parts) else { continue };
         let sample = RecordBatch::try_from_iter([(schema.field(place).name(), sample)]);
         let Some(key) = sample.ok().and_then(|sample| Key::of(&sample, &[0]).ok()) else { continue };
-        let different = key.hashes().iter().collect::<HashSet<_>>().len();
-        column.distinct_count = Precision::Inexact(scaled(different, key.hashes().len(), rows));
+        let distinct = key.hashes().iter().collect::<HashSet<_>>().len();
+        column.distinct_count = Precision::Inexact(scale_distinct_count(distinct, key.hashes().len(), rows));
     }
-    known
+    statistics
 }
 
-/// How many different values all rows have, if a sample has so many: few values are all there are, values that are
-/// nearly all different go on being so.
-fn scaled(different: usize, sample: usize, rows: usize) -> usize {
-    match different * 10 > sample * 7 {
-        true => (different as u128 * rows as u128 / sample.max(1) as u128) as usize,
-        false => different,
+/// The distinct count of all rows, given that of a sample. A column of few values has no others; one that is nearly unique
+/// stays so.
+fn scale_distinct_count(distinct: usize, sample: usize, rows: usize) -> usize {
+    match distinct * 10 > sample * 7 {
+        true => (distinct as u128 * rows as u128 / sample.max(1) as u128) as usize,
+        false => distinct,
     }
 }
 
@@ -208,15 +235,15 @@ impl Dataset for MemoryDataset {
     }
 }
 
-/// Hands out slices.
+/// Reads a shard in slices of its batches.
 struct MemoryReader {
     schema: SchemaRef,
     batches: Arc<[RecordBatch]>,
-    /// Those that are wanted; none: all.
+    /// The projection; none: all columns.
     columns: Option<Vec<usize>>,
-    /// Which batch rows are taken from.
+    /// The current batch.
     next: usize,
-    /// How many of its rows have been handed out.
+    /// The next row of it.
     offset: usize,
     batch_rows: usize,
 }
@@ -239,7 +266,7 @@ impl Reader for MemoryReader {
 }
 
 impl MemoryReader {
-    /// Rows of a batch, under a schema that may differ from its own in what it says of nulls and in metadata.
+    /// Rows of a batch under the schema of the dataset, which may differ in nullability and metadata.
     fn slice(&self, batch: &RecordBatch, offset: usize, length: usize) -> Result<RecordBatch> {
         let slice = |column: &ArrayRef| match length == batch.num_rows() {
             true => Arc::clone(column),

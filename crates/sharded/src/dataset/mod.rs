@@ -1,8 +1,7 @@
-//! Where rows come from.
+//! Datasets: where rows come from.
 //!
-//! A dataset has a schema and a number of shards; the plan sees it as a [`Source`], a runtime opens each
-//! shard of it once. A shard is either read, on the thread of the channel that wants it, or it is a queue
-//! that somebody else fills.
+//! A dataset has a schema and a number of shards. A plan sees it as a [`Source`]; a runtime opens each of its shards once.
+//! A shard is either read on the thread of its channel, or it is a queue that a sender fills.
 
 mod file;
 mod live;
@@ -24,42 +23,45 @@ use std::any::Any;
 use whimbrel_plan::{Series, Source};
 use whimbrel_temporal::{KnownOrder, Message};
 
-/// Rows that come when they are asked for.
+/// Reads the rows of a shard, batch by batch.
 pub trait Reader: Send {
-    /// The next rows, or `None` at the end.
+    /// The next rows; none at the end.
+    ///
+    /// # Errors
+    /// `Execution` if the rows cannot be read.
     fn next(&mut self) -> Result<Option<RecordBatch>>;
 }
 
 /// An open shard.
 pub enum Shard {
-    /// To be read.
+    /// The channel reads it.
     Reader(Box<dyn Reader>),
-    /// Filled by somebody else, who knows of no projection. Its batches are rows of a relation with all
-    /// columns, its punctuations news of time.
+    /// A sender fills it. Its batches have all columns; its punctuations tell the progress of time.
     Queue(Receiver<Message>),
 }
 
-/// A source that can be read.
+/// A source that a runtime can read.
 pub trait Dataset: Source {
-    /// How many rows there are in all, where that is known before they are read.
+    /// The number of rows, if it is known before they are read.
     fn rows(&self) -> Option<u64>;
 
-    /// What is known of the order of a shard by a column, if the rows never change: kept from query to query.
+    /// The known order of a shard by a column. It is kept from query to query, so the rows must never change.
     fn order(&self, _shard: usize, _column: usize) -> Option<KnownOrder> {
         None
     }
 
-    /// Opens a shard. A reader gives the columns of `projection`, in that order, in batches of at most
-    /// `batch_rows` rows.
+    /// Opens a shard. A reader gives the columns of `projection`, in this order, in batches of at most `batch_rows` rows.
+    ///
+    /// # Errors
+    /// If the shard cannot be opened.
     fn open(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Shard>;
 
-    /// Whether [`open_where`](Dataset::open_where) works.
+    /// Whether the dataset applies predicates: [`open_where`](Dataset::open_where).
     fn filters(&self) -> bool {
         false
     }
 
-    /// Opens a shard of which only the rows are wanted that satisfy the predicate, whose columns are numbered as
-    /// those of the projection.
+    /// Opens a shard with a predicate over the columns of the projection. Rows that do not satisfy it do not come out.
     ///
     /// # Errors
     /// `Internal` if the dataset cannot filter.
@@ -74,7 +76,10 @@ pub trait Dataset: Source {
     }
 }
 
-/// The dataset behind a plan's source.
+/// The dataset of a source in a plan.
+///
+/// # Errors
+/// `Plan` if the source is none of ours.
 pub fn dataset(source: &dyn Source) -> Result<&dyn Dataset> {
     let any: &dyn Any = source;
     if let Some(memory) = any.downcast_ref::<MemoryDataset>() {
@@ -92,7 +97,7 @@ pub fn dataset(source: &dyn Source) -> Result<&dyn Dataset> {
     plan_err!("{} cannot be read by this runtime", source.describe())
 }
 
-/// The schema with only these columns.
+/// The schema of a projection.
 fn project(schema: &SchemaRef, projection: Option<&[usize]>) -> Result<SchemaRef> {
     Ok(match projection {
         Some(columns) => SchemaRef::new(schema.project(columns)?),
@@ -100,7 +105,10 @@ fn project(schema: &SchemaRef, projection: Option<&[usize]>) -> Result<SchemaRef
     })
 }
 
-/// The same columns under a schema that may differ in what it says of nulls and in metadata.
+/// The batch under a schema that differs in nullability and metadata only.
+///
+/// # Errors
+/// `ArrowError` if a column has another type, or a null where the schema allows none.
 pub(crate) fn conform(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     if batch.schema_ref() == schema {
         return Ok(batch);

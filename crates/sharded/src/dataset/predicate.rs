@@ -1,4 +1,4 @@
-//! What the rows of a source have to satisfy to be wanted.
+//! Predicates that are pushed down to sources.
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, internal_err};
@@ -6,32 +6,38 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use std::sync::Arc;
 
-/// Conditions on the columns that a reader gives, all of which have to hold.
+/// Conditions over the columns that a reader gives, which are combined by `and`.
 #[derive(Debug, Clone, Default)]
 pub struct Predicate {
-    /// A row that does not satisfy one of these must not come out.
+    /// Rows that fail one of these must not come out.
     pub required: Vec<Arc<dyn PhysicalExpr>>,
-    /// A row that does not satisfy one of these is of no use, but does no harm: what the build side of a join says of
-    /// the probe side. Its values are known only once the first row is asked for.
+    /// Rows that fail one of these may come out: the join that sent them drops such rows. Hints are dynamic filters; they
+    /// have values only once the first row is read.
     pub hints: Vec<Arc<dyn PhysicalExpr>>,
 }
 
 impl Predicate {
-    /// Whether it says nothing.
+    /// Whether it has no conditions.
     pub fn is_empty(&self) -> bool {
         self.required.is_empty() && self.hints.is_empty()
     }
 
-    /// The same with every column put in the place of another.
+    /// The predicate over other columns.
+    ///
+    /// # Errors
+    /// `Internal` if a column has no place.
     pub(crate) fn map_columns(&self, place: impl Fn(usize) -> Option<Column>) -> Result<Predicate> {
-        let map = |terms: &[Arc<dyn PhysicalExpr>]| {
-            terms.iter().map(|term| map_columns(term, &place)).collect::<Result<_>>()
+        let map = |conditions: &[Arc<dyn PhysicalExpr>]| {
+            conditions.iter().map(|condition| map_columns(condition, &place)).collect::<Result<_>>()
         };
         Ok(Predicate { required: map(&self.required)?, hints: map(&self.hints)? })
     }
 }
 
-/// The expression with every column put in the place of another.
+/// The expression over other columns: `place` maps their numbers.
+///
+/// # Errors
+/// `Internal` if a column has no place.
 pub(crate) fn map_columns(
     expr: &Arc<dyn PhysicalExpr>,
     place: impl Fn(usize) -> Option<Column>,

@@ -1,4 +1,4 @@
-//! Numbers at equal distances, made as they are asked for.
+//! Series of equidistant numbers, generated as they are read.
 
 use super::{Dataset, Reader, Shard, project};
 use datafusion::arrow::array::{ArrayRef, Int64Array};
@@ -17,18 +17,19 @@ impl Dataset for Series {
     fn open(&self, shard: usize, projection: Option<&[usize]>, batch_rows: usize) -> Result<Shard> {
         let schema = project(&whimbrel_plan::Source::info(self).schema, projection)?;
         let left = self.places(shard);
-        Ok(Shard::Reader(Box::new(Numbers { series: self.clone(), schema, left, batch_rows })))
+        Ok(Shard::Reader(Box::new(SeriesReader { series: self.clone(), schema, left, batch_rows })))
     }
 }
 
-struct Numbers {
+/// Generates the numbers of a shard.
+struct SeriesReader {
     series: Series,
     schema: SchemaRef,
     left: Range<u64>,
     batch_rows: usize,
 }
 
-impl Reader for Numbers {
+impl Reader for SeriesReader {
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         let end = self.left.end.min(self.left.start.saturating_add(self.batch_rows.max(1) as u64));
         let places = std::mem::replace(&mut self.left.start, end)..end;

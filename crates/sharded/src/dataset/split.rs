@@ -1,16 +1,16 @@
-//! Cutting a sequence of pieces into shards.
+//! Splits a sequence of pieces into contiguous shards.
 //!
-//! Shards are contiguous: put one after the other they are the sequence again. So a shard of rows that are in
-//! order of time is in order of time, and so is what is read from all of them in the order of their numbers.
+//! Concatenated, the shards are the sequence again. So shards of rows in order of time are in order of time, and so is
+//! their concatenation.
 
 /// A part of a piece: `length` rows from `offset` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Which piece.
+    /// The number of the piece.
     pub piece: usize,
-    /// The first row of it.
+    /// The first row.
     pub offset: usize,
-    /// How many rows.
+    /// The number of rows.
     pub length: usize,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn contiguous(lengths: &[usize], shards: usize) -> Vec<Vec<Part>> {
     runs
 }
 
-/// Where shard number `shard` begins.
+/// The first row of shard number `shard`.
 fn boundary(total: usize, shard: usize, shards: usize) -> usize {
     (total as u128 * shard as u128 / shards as u128) as usize
 }

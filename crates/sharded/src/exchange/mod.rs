@@ -1,9 +1,9 @@
-//! Moving rows between shards (quill.txt §3.2, §3.3): the sending end.
+//! Exchanges, the sending end: rows move from producers to consumers (quill.txt §3.2, §3.3).
 //!
-//! Invariants: where a row goes depends on the row, on its place among those of its producer, and on the
-//! plan; rows of one producer reach each target in the order in which they were produced; a punctuation goes
-//! to every target. One movement, one file. The receiving end is [`Gather`](crate::merge::Gather) for
-//! streams, turn by turn for relations.
+//! Invariants: the consumer of a row depends on the row, on its position among the rows of its producer, and on the plan;
+//! rows of one producer reach each consumer in the order in which they were produced; a punctuation goes to every
+//! consumer. Each movement has a file of its own. The receiving end is [`Gather`](crate::merge::Gather) for streams, and
+//! round-robin for relations.
 
 mod broadcast;
 mod multicast;
@@ -15,25 +15,49 @@ use std::ops::Range;
 use whimbrel_plan::nodes::{Exchange, Movement, Scope};
 use whimbrel_temporal::Batch;
 
-/// Sends the rows of one producer to their targets.
-pub trait Spread: Send {
-    /// Puts the rows of a batch into the parts of the targets; `parts` is as long as there are targets, and
-    /// empty. The batch is compact.
-    fn spread(&mut self, batch: Batch, parts: &mut [Option<Batch>]) -> Result<()>;
+/// Partitions the rows of one producer among its consumers.
+///
+/// ```
+/// use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use std::sync::Arc;
+/// use whimbrel_sharded::exchange::partitioner;
+/// use whimbrel_temporal::{Batch, Other};
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+/// let rows = RecordBatch::try_from_iter([("n", column)])?;
+/// let schema = rows.schema().try_into()?;
+/// let batch = Batch::new(vec![0, 0, 0].into(), Other::Open, rows);
+///
+/// // Without an exchange, a producer has one consumer, which gets everything.
+/// let mut parts = vec![None];
+/// partitioner(None, 0, &schema, false)?.partition(batch, &mut parts)?;
+/// assert_eq!(parts[0].as_ref().map(Batch::len), Some(3));
+/// # Ok::<(), datafusion::error::DataFusionError>(())
+/// ```
+pub trait Partitioner: Send {
+    /// Puts the rows of a compact batch into `parts`, one for each consumer; all are none before. A consumer without rows
+    /// has none after it.
+    ///
+    /// # Errors
+    /// Those of the expression that names the consumers of a row.
+    fn partition(&mut self, batch: Batch, parts: &mut [Option<Batch>]) -> Result<()>;
 }
 
-/// The movement of an exchange, for one of its producers. None: what leads from a channel to the next stage's
-/// channel of the same number. `ends` says whether end edges may come.
-pub fn spread(
+/// The partitioner of an exchange for one of its producers. Without an exchange, each channel has one consumer: the channel
+/// of its own number. `ends` says whether end edges may come.
+///
+/// # Errors
+/// `Plan` if an expression of the exchange cannot be evaluated over these columns.
+pub fn partitioner(
     exchange: Option<&Exchange>,
     producer: usize,
     schema: &DFSchema,
     ends: bool,
-) -> Result<Box<dyn Spread>> {
+) -> Result<Box<dyn Partitioner>> {
     let Some(exchange) = exchange else {
         return Ok(Box::new(broadcast::Broadcast));
     };
-    Ok(match &exchange.movement {
+    Ok(match &*exchange.movement {
         Movement::ReDistribute { key } => Box::new(redistribute::ReDistribute::new(key, schema)?),
         Movement::ReShard if ends => Box::new(reshard::ReShardEdges),
         Movement::ReShard => Box::new(reshard::ReShard::new(producer)),
@@ -42,17 +66,18 @@ pub fn spread(
     })
 }
 
-/// Between which channels an edge leads.
+/// Which producers of an edge reach which consumers.
 #[derive(Debug, Clone, Copy)]
 pub struct Reach {
     producers: usize,
     consumers: usize,
-    /// How many groups the edge stays within.
+    /// How many groups producers and consumers are divided into; rows stay within their group.
     groups: usize,
 }
 
 impl Reach {
-    /// The reach of an exchange between so many channels, whose producers are in so many groups.
+    /// The reach of an exchange whose producers run on `groups` machines. An exchange of global scope crosses these, one of
+    /// local scope does not; no exchange stays within one channel.
     pub fn of(exchange: Option<&Exchange>, producers: usize, consumers: usize, groups: usize) -> Reach {
         let groups = match exchange.map(|e| e.scope) {
             None => producers,
@@ -62,14 +87,14 @@ impl Reach {
         Reach { producers, consumers, groups }
     }
 
-    /// The consumers that a producer can reach: its targets.
+    /// The consumers that a producer reaches.
     pub fn targets(&self, producer: usize) -> Range<usize> {
         let each = self.consumers / self.groups;
         let group = producer / (self.producers / self.groups);
         group * each..(group + 1) * each
     }
 
-    /// The producers that can reach a consumer.
+    /// The producers that reach a consumer.
     pub fn sources(&self, consumer: usize) -> Range<usize> {
         let each = self.producers / self.groups;
         let group = consumer / (self.consumers / self.groups);

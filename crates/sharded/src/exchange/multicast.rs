@@ -1,7 +1,6 @@
-//! `multicast`: every row says to which targets it goes: to one (an integer) or to any number (a list of
-//! integers).
+//! `multicast`: an expression names the consumers of each row: one (an integer) or any number (a list of integers).
 
-use super::Spread;
+use super::Partitioner;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt32Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type};
@@ -11,24 +10,30 @@ use datafusion::physical_expr::PhysicalExpr;
 use std::sync::Arc;
 use whimbrel_temporal::Batch;
 
+/// Sends every row to the consumers that an expression names.
 pub(super) struct Multicast {
     to: Arc<dyn PhysicalExpr>,
 }
 
 impl Multicast {
+    /// A partitioner by this expression over the columns of the producer.
+    ///
+    /// # Errors
+    /// `Plan` if it cannot be evaluated over them.
     pub fn new(to: &Expr, schema: &DFSchema) -> Result<Multicast> {
         Ok(Multicast { to: whimbrel_plan::physical(to, schema)? })
     }
 
+    /// Which rows go to each consumer.
     fn rows(&self, batch: &Batch, targets: usize) -> Result<Vec<Vec<u32>>> {
         let to = self.to.evaluate(&batch.rows)?.into_array(batch.len())?;
         let mut rows = vec![Vec::new(); targets];
         match to.data_type() {
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(_, _) => {
-                let lists = whole_lists(&to)?;
+                let lists = integer_lists(&to)?;
                 for row in 0..lists.len() {
                     if lists.is_null(row) {
-                        return nowhere(&self.to, row);
+                        return no_consumer(&self.to, row);
                     }
                     for shard in integers(&lists.value(row))?.iter() {
                         add(&mut rows, shard, row, &self.to)?;
@@ -45,7 +50,8 @@ impl Multicast {
     }
 }
 
-fn whole_lists(to: &ArrayRef) -> Result<datafusion::arrow::array::ListArray> {
+/// The consumers of each row, as lists of 64-bit integers.
+fn integer_lists(to: &ArrayRef) -> Result<datafusion::arrow::array::ListArray> {
     let item = datafusion::arrow::datatypes::Field::new_list_field(DataType::Int64, true);
     let lists = cast(to, &DataType::List(Arc::new(item)))?;
     Ok(lists.as_list::<i32>().clone())
@@ -55,11 +61,12 @@ fn integers(to: &ArrayRef) -> Result<Int64Array> {
     Ok(cast(to, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
 }
 
+/// Adds a row to those of a consumer.
 fn add(rows: &mut [Vec<u32>], shard: Option<i64>, row: usize, to: &Arc<dyn PhysicalExpr>) -> Result<()> {
-    let Some(shard) = shard else { return nowhere(to, row) };
+    let Some(shard) = shard else { return no_consumer(to, row) };
     let targets = rows.len();
     match usize::try_from(shard).ok().and_then(|s| rows.get_mut(s)) {
-        // A target that is named twice gets the row twice: it is a multiset that moves.
+        // A consumer that is named twice gets the row twice: lists are multisets.
         Some(rows) => rows.push(row as u32),
         None => {
             return exec_err!(
@@ -71,14 +78,15 @@ fn add(rows: &mut [Vec<u32>], shard: Option<i64>, row: usize, to: &Arc<dyn Physi
     Ok(())
 }
 
-fn nowhere<T>(to: &Arc<dyn PhysicalExpr>, row: usize) -> Result<T> {
+/// The error of a row without a consumer.
+fn no_consumer<T>(to: &Arc<dyn PhysicalExpr>, row: usize) -> Result<T> {
     exec_err!(
         "multicast to {to}: row {row} of a batch has no target (null); to send it nowhere, give an empty list"
     )
 }
 
-impl Spread for Multicast {
-    fn spread(&mut self, batch: Batch, parts: &mut [Option<Batch>]) -> Result<()> {
+impl Partitioner for Multicast {
+    fn partition(&mut self, batch: Batch, parts: &mut [Option<Batch>]) -> Result<()> {
         for (rows, part) in self.rows(&batch, parts.len())?.into_iter().zip(parts) {
             if !rows.is_empty() {
                 *part = Some(batch.take(&UInt32Array::from(rows))?);

@@ -1,22 +1,28 @@
-//! `redistribute`: rows with equal keys to the same target, by the key's hash.
+//! `redistribute`: rows with equal keys to the same consumer, by the hash of the key.
 
-use super::Spread;
+use super::Partitioner;
 use datafusion::arrow::array::UInt32Array;
 use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::logical_expr::Expr;
 use whimbrel_temporal::Batch;
 
-/// So many targets have a pass each.
-const FEW: usize = 4;
+/// For at most so many consumers, one pass over the rows for each.
+const MAX_PASSES: usize = 4;
 
+/// Sends rows to consumers by the hash of their key.
 pub(super) struct ReDistribute {
+    /// The columns of the key.
     key: Vec<usize>,
-    /// The target of each row, kept for its memory.
+    /// The consumer of each row of the current batch. The buffer is kept.
     targets: Vec<u32>,
 }
 
 impl ReDistribute {
+    /// A partitioner by these columns.
+    ///
+    /// # Errors
+    /// `Internal` if the key has anything else than columns.
     pub fn new(key: &[Expr], schema: &DFSchema) -> Result<ReDistribute> {
         let place = |expr: &Expr| match expr {
             Expr::Column(column) => schema.index_of_column(column),
@@ -25,17 +31,17 @@ impl ReDistribute {
         Ok(ReDistribute { key: key.iter().map(place).collect::<Result<_>>()?, targets: Vec::new() })
     }
 
-    /// The rows of all targets one after the other, and where each target's end.
+    /// The rows sorted by consumer, and the end of the rows of each consumer.
     fn sort(&mut self, hashes: &[u32], targets: usize) -> (ScalarBuffer<u32>, Vec<usize>) {
         // The lower bits: the hash tables of operators use the upper ones, which stay even within a target.
-        // Where there are too many targets for half of the bits, all are used.
+        // Too many consumers for half of the bits get all of them.
         let target = |hash: u32| match targets < 1 << 12 {
             true => ((hash & 0xffff) * targets as u32) >> 16,
             false => hash % targets as u32,
         };
         self.targets.clear();
         self.targets.extend(hashes.iter().map(|hash| target(*hash)));
-        let (rows, ends) = match targets <= FEW {
+        let (rows, ends) = match targets <= MAX_PASSES {
             true => in_passes(&self.targets, targets),
             false => by_counts(&self.targets, targets),
         };
@@ -43,9 +49,9 @@ impl ReDistribute {
     }
 }
 
-/// Goes over all rows once for each target: where its next row belongs never waits for memory.
+/// Sorts rows by consumer with one pass for each: no store depends on a load.
 fn in_passes(targets: &[u32], count: usize) -> (Vec<u32>, Vec<usize>) {
-    // One place more: every row is written, and then it counts or not.
+    // Every row is written, and the position advances if it belongs: one more row may be written.
     let mut rows = vec![0; targets.len() + 1];
     let mut next = 0;
     let pass = |wanted: usize| {
@@ -60,7 +66,7 @@ fn in_passes(targets: &[u32], count: usize) -> (Vec<u32>, Vec<usize>) {
     (rows, ends)
 }
 
-/// Counts the rows of all targets, and then puts each row to its place.
+/// Sorts rows by consumer with a counting sort.
 fn by_counts(targets: &[u32], count: usize) -> (Vec<u32>, Vec<usize>) {
     let mut ends = vec![0; count];
     targets.iter().for_each(|target| ends[*target as usize] += 1);
@@ -77,8 +83,8 @@ fn by_counts(targets: &[u32], count: usize) -> (Vec<u32>, Vec<usize>) {
     (rows, ends)
 }
 
-impl Spread for ReDistribute {
-    fn spread(&mut self, mut batch: Batch, parts: &mut [Option<Batch>]) -> Result<()> {
+impl Partitioner for ReDistribute {
+    fn partition(&mut self, mut batch: Batch, parts: &mut [Option<Batch>]) -> Result<()> {
         if let [only] = parts {
             *only = Some(batch);
             return Ok(());

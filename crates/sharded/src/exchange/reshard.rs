@@ -1,35 +1,36 @@
-//! `reshard`: rows evenly to all targets.
+//! `reshard`: rows evenly to all consumers.
 //!
-//! The rows of every batch go out in slices, and what is left over goes on in turn: after any batch the
-//! targets of a producer differ by at most one row. In a stream with end edges that would part an edge from
-//! its end; there a row's values and its start decide, by their hash.
+//! Every batch is cut into slices of equal length; the rows that are left over are dealt out round-robin. So the consumers
+//! of a producer differ by one row at most. In a stream with end edges this would send an end elsewhere than its start:
+//! there the hash of a row's values and its start time decides.
 
-use super::Spread;
+use super::Partitioner;
 use datafusion::arrow::array::UInt32Array;
 use datafusion::common::Result;
 use whimbrel_temporal::{Batch, Key};
 
+/// Cuts batches into slices.
 pub(super) struct ReShard {
-    /// The target whose turn it is.
+    /// The consumer that gets the next row that is left over.
     next: usize,
 }
 
 impl ReShard {
-    /// Producers begin at different targets.
+    /// A partitioner; producers begin with different consumers.
     pub fn new(producer: usize) -> ReShard {
         ReShard { next: producer }
     }
 }
 
-impl Spread for ReShard {
-    fn spread(&mut self, batch: Batch, parts: &mut [Option<Batch>]) -> Result<()> {
+impl Partitioner for ReShard {
+    fn partition(&mut self, batch: Batch, parts: &mut [Option<Batch>]) -> Result<()> {
         let targets = parts.len();
         let (each, extra) = (batch.len() / targets, batch.len() % targets);
         let mut offset = 0;
-        for turn in 0..targets {
-            let length = each + usize::from(turn < extra);
+        for i in 0..targets {
+            let length = each + usize::from(i < extra);
             if length > 0 {
-                parts[(self.next + turn) % targets] = Some(batch.slice(offset, length));
+                parts[(self.next + i) % targets] = Some(batch.slice(offset, length));
             }
             offset += length;
         }
@@ -38,11 +39,11 @@ impl Spread for ReShard {
     }
 }
 
-/// For streams with end edges.
+/// Partitions the rows of streams with end edges by their hash.
 pub(super) struct ReShardEdges;
 
-impl Spread for ReShardEdges {
-    fn spread(&mut self, batch: Batch, parts: &mut [Option<Batch>]) -> Result<()> {
+impl Partitioner for ReShardEdges {
+    fn partition(&mut self, batch: Batch, parts: &mut [Option<Batch>]) -> Result<()> {
         let all: Vec<usize> = (0..batch.rows.num_columns()).collect();
         let key = Key::of(&batch.rows, &all)?;
         let mut rows = vec![Vec::new(); parts.len()];

@@ -40,6 +40,9 @@ impl Fold {
 /// The aggregates of a stage that do the steps below them, and the nodes that need not be done any more.
 pub(super) fn folds(stage: &Stage) -> Result<(HashMap<usize, Fold>, Vec<usize>)> {
     let (mut folds, mut done) = (HashMap::new(), Vec::new());
+    if std::env::var("WB_NOFOLD").is_ok() {
+        return Ok((folds, done));
+    }
     for (number, node) in stage.nodes.iter().enumerate() {
         let LogicalPlan::Aggregate(plan) = &node.plan else { continue };
         let steps = steps(stage, node.inputs[0]);
@@ -74,8 +77,8 @@ fn steps(stage: &Stage, mut read: Operand) -> Vec<usize> {
 /// Whether a step gives each row another lifetime, whatever the row is, and cannot fail.
 fn moves_lifetimes(plan: &LogicalPlan) -> bool {
     let Some(Node::AlterLifetime(node)) = nodes::node(plan) else { return false };
-    matches!(node.start, StartRule::Keep | StartRule::Snap { .. } | StartRule::Shift(_))
-        && matches!(node.duration, DurationRule::Keep | DurationRule::Constant(_) | DurationRule::Infinite)
+    matches!(*node.start, StartRule::Keep | StartRule::Snap { .. } | StartRule::Shift(_))
+        && matches!(*node.duration, DurationRule::Keep | DurationRule::Constant(_) | DurationRule::Infinite)
 }
 
 fn fold(plan: &Aggregate, steps: &[&LogicalPlan]) -> Result<Option<Fold>> {

@@ -3,11 +3,12 @@
 use super::express::keyed;
 use super::{aggregate, arithmetic};
 use datafusion::common::{DFSchema, Result, internal_err};
-use datafusion::logical_expr::{Expr, Operator as Op, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::{Expr, Operator as Op, UserDefinedLogicalNodeCore, lit};
 use datafusion::physical_expr::PhysicalExpr;
 use std::sync::Arc;
+use whimbrel_plan::calendar::Grid;
 use whimbrel_plan::nodes::{self, Node, lifetime_schema, start_schema};
-use whimbrel_plan::{physical, properties};
+use whimbrel_plan::{column, physical, properties};
 use whimbrel_temporal::operators;
 use whimbrel_temporal::{DurationRule, Graph, Lifetimes, NodeId, Operator, unit_of};
 
@@ -17,7 +18,13 @@ pub(super) fn node(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Resu
         Node::AlterLifetime(n) => Box::new(alter(n)?),
         Node::WithStart(n) => Box::new(operators::WithStart::new(n.schema().inner().clone())),
         Node::Session(n) => return session(graph, n, inputs[0]),
-        Node::Chop(n) => Box::new(operators::Chop::new(n.period, n.offset)),
+        Node::Chop(n) => match &n.beats {
+            Grid::Ticks { hop, offset } => Box::new(operators::Chop::new(*hop, *offset)),
+            Grid::Calendar(calendar) => {
+                let next = calendar.boundary(column("start"), lit(1_i64));
+                Box::new(operators::Chop::at_next(rule(&next, start_schema())?))
+            }
+        },
         Node::ClipConstant(n) => Box::new(operators::ClipConstant::new(n.limit)),
         Node::Clip(n) => return clip(graph, n, inputs),
         Node::Changes(n) => Box::new(operators::Changes::new(n.schema().inner().clone())),
@@ -33,7 +40,7 @@ pub(super) fn node(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Resu
 fn alter(node: &nodes::AlterLifetime) -> Result<operators::AlterLifetime> {
     let known = properties(&node.input)?;
     let start = node.start.try_map(|e| rule(e, start_schema()))?;
-    let duration = match &node.duration {
+    let duration = match &*node.duration {
         DurationRule::ByStart(e) => DurationRule::ByStart(rule(e, start_schema())?),
         DurationRule::ByLifetime(e) if lasts_as_before(e) => DurationRule::Keep,
         // Rows that never end never do so: nobody has to wait for their ends.

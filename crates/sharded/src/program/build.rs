@@ -1,11 +1,11 @@
 //! From a query to the programs of its channels.
 //!
-//! Invariant: a program depends on the query, its stage and its number only, so another process makes the same
-//! one, and its description says whether it has: it names the channel, where each lane comes from, and what
-//! every node computes. How large batches are is not part of it: that changes no answer.
+//! Invariant: a program depends on the query, its stage and its number only, so another process makes the same program.
+//! Its description proves that: it names the channel, where each lane comes from, and what every node computes. The size
+//! of batches is not in it: that changes no answer.
 
 use super::memory::memory;
-use super::{ChannelProgram, Entry, RelationalProgram, TemporalProgram};
+use super::{ChannelProgram, InputAdapter, RelationalProgram, TemporalProgram};
 use crate::dataset::dataset;
 use crate::exchange::Reach;
 use crate::lower::{Fragment, graph};
@@ -24,24 +24,51 @@ use whimbrel_plan::{Stream, has_long_conditions, with_room, with_room_if};
 use whimbrel_temporal::operators::CoalesceOrder;
 use whimbrel_temporal::{IngressOptions, KnownOrder, Lifetimes, TimeColumns};
 
-/// Makes the programs of a query's channels.
+/// A query that is cut into stages and lowered; makes the programs of its channels.
+///
+/// A runtime asks for a program for each channel of each stage, and carries messages between their lanes. This is the
+/// place to start for a runtime of one's own:
+///
+/// ```
+/// use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use std::sync::Arc;
+/// use whimbrel_plan::Stream;
+/// use whimbrel_sharded::Options;
+/// use whimbrel_sharded::dataset::MemoryDataset;
+/// use whimbrel_sharded::program::{Programs, Step};
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+/// let rows = RecordBatch::try_from_iter([("n", column)])?;
+/// let dataset = MemoryDataset::new(rows.schema(), vec![vec![rows.clone()]])?;
+/// let query = Stream::scan("numbers", Arc::new(dataset))?;
+///
+/// let programs = Programs::new(&query, &Options::default())?;
+/// let mut channel = programs.channel(0, 0)?;
+/// let mut out = Vec::new();
+/// assert_eq!(channel.step(&mut out)?, Step::Needs(0));
+/// channel.push(0, whimbrel_sharded::relation::always(rows))?;
+/// channel.end(0)?;
+/// while channel.step(&mut out)? != Step::Ended {}
+/// assert_eq!(out.len(), 1);
+/// # Ok::<(), datafusion::error::DataFusionError>(())
+/// ```
 pub struct Programs {
     stages: StageGraph,
     /// The plans of relational stages, optimized once for all channels.
     fragments: Vec<Option<Fragment>>,
     batch_rows: usize,
-    /// What the channels of relational stages share.
+    /// The memory that the relational channels share.
     memory: Arc<RuntimeEnv>,
-    /// Whether the query does not end by itself.
+    /// Whether the query reads live sources, so that it does not end by itself.
     live: bool,
-    /// Whether, and in which order, edges of the result become intervals.
+    /// The order in which edges of the result become intervals, if they do.
     coalesce: Option<CoalesceOrder>,
     /// What moves into each input of each stage, if that is measured.
     edges: HashMap<(usize, usize), Arc<EdgeMetrics>>,
 }
 
 impl Programs {
-    /// The programs of a query whose result comes in the form that the options ask for.
+    /// The programs of a query; the result has the form that the options ask for.
     ///
     /// # Errors
     /// `Plan` if the query cannot be cut into stages.
@@ -49,22 +76,26 @@ impl Programs {
         Programs::of(stream, options, CoalesceOrder::Known)
     }
 
-    /// The same, with the order in which the intervals of a query that does not end come out.
-    pub(crate) fn of(stream: &Stream, options: &Options, endless: CoalesceOrder) -> Result<Programs> {
-        with_room(|| Programs::lowered(stream, options, endless))
+    /// The programs of a query. `live_order` is the order in which the intervals of a live query come out.
+    ///
+    /// # Errors
+    /// `Plan` if the query cannot be cut into stages.
+    pub(crate) fn of(stream: &Stream, options: &Options, live_order: CoalesceOrder) -> Result<Programs> {
+        with_room(|| Programs::lower(stream, options, live_order))
     }
 
-    fn lowered(stream: &Stream, options: &Options, endless: CoalesceOrder) -> Result<Programs> {
+    fn lower(stream: &Stream, options: &Options, live_order: CoalesceOrder) -> Result<Programs> {
         let plan = in_one_place(without_requirements(stream.plan().clone())?)?;
         let stages = cut(&combine(prune(&plan)?)?)?;
-        let known = stream.properties();
-        let coalesces =
-            known.time.is_some() && options.output == Output::Intervals && known.lifetimes == Lifetimes::Any;
-        let order = if known.bounded { CoalesceOrder::Start } else { endless };
+        let properties = stream.properties();
+        let coalesces = properties.time.is_some()
+            && options.output == Output::Intervals
+            && properties.lifetimes == Lifetimes::Any;
+        let order = if properties.bounded { CoalesceOrder::Start } else { live_order };
         let coalesce = coalesces.then_some(order);
         let memory = memory(options.memory_limit)?;
         let fragments = fragments(&stages)?;
-        let (batch_rows, live) = (options.batch_rows, !known.bounded);
+        let (batch_rows, live) = (options.batch_rows, !properties.bounded);
         let edges = HashMap::new();
         Ok(Programs { stages, fragments, batch_rows, memory, live, coalesce, edges })
     }
@@ -83,7 +114,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// The plan of a relational stage.
+    /// The plan of a stage, if it is relational.
     pub(crate) fn fragment(&self, stage: usize) -> Option<&Fragment> {
         self.fragments[stage].as_ref()
     }
@@ -93,13 +124,13 @@ impl Programs {
         self.edges.get(&(stage, input))
     }
 
-    /// The stages whose channels these are.
+    /// The stages of the query.
     pub fn stages(&self) -> &StageGraph {
         &self.stages
     }
 
-    /// A new program for a channel of a stage. Its lanes are those of the stage's inputs, one input after the
-    /// other: one from a source, one from each producer that an exchange can bring rows from.
+    /// A new program for a channel of a stage. Its lanes are those of the stage's inputs, input after input: one for a
+    /// source, and one for each producer that an exchange can bring rows from.
     ///
     /// # Errors
     /// `Plan` if a node has no meaning where it stands.
@@ -114,16 +145,16 @@ impl Programs {
             });
             return Ok(Box::new(program?));
         }
-        let entry = |(input, &lanes): (&Input, &usize)| Ok((self.entry(input, lanes, index)?, lanes));
-        let entries = inputs.iter().zip(&lanes).map(entry).collect::<Result<_>>()?;
+        let adapter = |(input, &lanes): (&Input, &usize)| Ok((self.adapter(input, lanes, index)?, lanes));
+        let adapters = inputs.iter().zip(&lanes).map(adapter).collect::<Result<_>>()?;
         let graph = graph(&self.stages.stages[stage], self.coalesced(stage))?;
-        // Who reads an exchange, or a live result, waits for news of time.
+        // The readers of an exchange, or of a live result, wait for punctuations.
         let announce = self.live || self.stages.edges_out(stage) > 0;
         let description = self.describe(stage, index, &lanes);
-        Ok(Box::new(TemporalProgram::new(entries, graph, announce, description)))
+        Ok(Box::new(TemporalProgram::new(adapters, graph, announce, description)))
     }
 
-    /// Which channels an input of a stage is read from.
+    /// Which channels are connected by an input of a stage.
     pub(crate) fn reach(&self, stage: usize, input: &Input) -> Reach {
         let channels = self.stages.stages[stage].channels;
         match &input.origin {
@@ -135,6 +166,7 @@ impl Programs {
         }
     }
 
+    /// How many lanes an input has in a channel.
     fn lanes(&self, stage: usize, input: &Input, index: usize) -> usize {
         match &input.origin {
             Origin::Scan(_) => 1,
@@ -142,10 +174,11 @@ impl Programs {
         }
     }
 
-    fn entry(&self, input: &Input, lanes: usize, index: usize) -> Result<Entry> {
+    /// The adapter of an input of a temporal channel.
+    fn adapter(&self, input: &Input, lanes: usize, index: usize) -> Result<InputAdapter> {
         if let Some(ingress) = &input.ingress {
             let events = events(ingress, input, self.batch_rows)?;
-            return Ok(Entry::ingress(
+            return Ok(InputAdapter::ingress(
                 lanes,
                 match order(ingress, input, index) {
                     Some(order) => events.with_order(order),
@@ -154,20 +187,20 @@ impl Programs {
             ));
         }
         let relation = match &input.origin {
-            Origin::Scan(scan) if !scan.source.info().bounded => return Ok(Entry::arrival()),
+            Origin::Scan(scan) if !scan.source.info().bounded => return Ok(InputAdapter::arrival()),
             Origin::Scan(_) => true,
             Origin::Edge { stage, .. } => self.stages.stages[*stage].kind == Kind::Relational,
         };
-        Ok(Entry::Merge { gather: Gather::new(lanes, self.batch_rows), relation })
+        Ok(InputAdapter::Merge { gather: Gather::new(lanes, self.batch_rows), relation })
     }
 
-    /// The output of a stage whose edges become intervals.
+    /// The output of a stage whose edges become intervals, and in which order.
     fn coalesced(&self, stage: usize) -> Option<(usize, CoalesceOrder)> {
         let (result, output) = self.stages.result;
         self.coalesce.filter(|_| stage == result).map(|order| (output, order))
     }
 
-    /// What a channel's program computes, line by line.
+    /// The description of a channel's program: what it computes, line by line.
     fn describe(&self, number: usize, index: usize, lanes: &[usize]) -> String {
         let stage = &self.stages.stages[number];
         let mut lines = vec![format!("stage {number}, channel {index} of {}", stage.channels)];
@@ -199,13 +232,13 @@ impl Programs {
 
 /// The plans of the relational stages.
 fn fragments(stages: &StageGraph) -> Result<Vec<Option<Fragment>>> {
-    let (mut fragments, mut made) = (Vec::new(), Vec::new());
+    let (mut fragments, mut estimates) = (Vec::new(), Vec::new());
     for (number, stage) in stages.stages.iter().enumerate() {
         let fragment = match stage.kind {
-            Kind::Relational => Some(Fragment::of(stages, number, &made)?),
+            Kind::Relational => Some(Fragment::of(stages, number, &estimates)?),
             Kind::Temporal => None,
         };
-        made.push(fragment.as_ref().map(|fragment| fragment.expected.clone()));
+        estimates.push(fragment.as_ref().map(|fragment| fragment.expected.clone()));
         fragments.push(fragment);
     }
     Ok(fragments)
@@ -223,16 +256,16 @@ fn columns(schema: &DFSchema) -> String {
     format!("[{}]", fields.collect::<Vec<_>>().join(", "))
 }
 
-/// What is known of the order of a shard's start times.
+/// The known order of a shard by start time.
 fn order(node: &Ingress, input: &Input, shard: usize) -> Option<KnownOrder> {
     let Origin::Scan(scan) = &input.origin else { return None };
     let place = input.schema.index_of_column_by_name(None, &node.time.start)?;
     let column = scan.columns.as_ref().map_or(place, |columns| columns[place]);
-    // A row with a kind is ordered by its start or its end.
+    // Rows with a kind are ordered by their start or by their end.
     node.time.kind.is_none().then(|| dataset(scan.source.as_ref()).ok()?.order(shard, column)).flatten()
 }
 
-/// The ingress that a node asks for.
+/// The ingress operator of a node.
 fn events(node: &Ingress, input: &Input, batch_rows: usize) -> Result<whimbrel_temporal::Ingress> {
     let place = |name: &String| match input.schema.index_of_column_by_name(None, name) {
         Some(place) => Ok(place),

@@ -1,10 +1,10 @@
-//! What the relational channels of a query share: memory, and a place for what it has no room for.
+//! The memory that the relational channels of a query share.
 //!
-//! Operators that can write what they hold to files get a part of the memory, in equal shares; the rest is for those
-//! that cannot: what merges the files again, above all, which would otherwise find that everything is taken.
+//! Operators that can spill get a part of the memory, in equal shares. The rest is for operators that cannot: above all
+//! for the merge of spilled files, which would otherwise find that all memory is taken.
 //!
-//! Invariant: an operator that can spill and holds nothing gets what it asks for first, so everybody gets on, whatever
-//! a batch of rows takes.
+//! Invariant: an operator that can spill and holds nothing always gets its first reservation. So every operator makes
+//! progress, however large a batch is.
 
 use crate::lower::session;
 use datafusion::common::{DataFusionError, Result};
@@ -17,51 +17,60 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Which part of the memory operators get that can spill, in percent.
-const SPILLABLE: usize = 50;
+/// The share of the memory for operators that can spill, in percent.
+const SPILLABLE_SHARE: usize = 50;
 
-/// How many bytes a sort that spills keeps for merging, at most.
-const MERGED: usize = 10 << 20;
+/// The bytes that a spilling sort reserves for merging at most.
+const MERGE_RESERVATION: usize = 10 << 20;
 
-/// Without a limit the memory of the session, else a pool of so many bytes.
+/// The memory of a query: that of the session, or a pool of `limit` bytes.
+///
+/// # Errors
+/// If there is no folder for spilled files.
 pub(super) fn memory(limit: Option<usize>) -> Result<Arc<RuntimeEnv>> {
     match limit {
         None => Ok(session().runtime_env().clone()),
-        Some(bytes) => RuntimeEnvBuilder::new().with_memory_pool(Arc::new(Pool::new(bytes))).build_arc(),
+        Some(bytes) => {
+            RuntimeEnvBuilder::new().with_memory_pool(Arc::new(QueryMemoryPool::new(bytes))).build_arc()
+        }
     }
 }
 
-/// The settings of operators that have so much memory: what they always keep free, and how much they merge at once.
+/// The settings of operators under a memory limit: smaller batches, reservations and tables.
 pub(super) fn settings(config: SessionConfig, memory: &RuntimeEnv) -> SessionConfig {
     let MemoryLimit::Finite(bytes) = memory.memory_pool.memory_limit() else { return config };
     let rows = (bytes >> 14).clamp(512, config.batch_size());
-    let mut config = config.with_sort_spill_reservation_bytes((bytes >> 5).min(MERGED)).with_batch_size(rows);
-    // Four bytes a place, whatever is in it.
-    let places = &mut config.options_mut().execution.perfect_hash_join_small_build_threshold;
-    *places = (*places).min(bytes >> 5);
+    let mut config =
+        config.with_sort_spill_reservation_bytes((bytes >> 5).min(MERGE_RESERVATION)).with_batch_size(rows);
+    // Four bytes an entry.
+    let entries = &mut config.options_mut().execution.perfect_hash_join_small_build_threshold;
+    *entries = (*entries).min(bytes >> 5);
     config
 }
 
-/// So many bytes of memory.
+/// The memory pool of a query with a limit.
 #[derive(Debug)]
-struct Pool {
+struct QueryMemoryPool {
     limit: usize,
-    held: Mutex<Held>,
+    reserved: Mutex<Reservations>,
 }
 
-/// Who holds what.
+/// How many bytes are reserved.
 #[derive(Debug, Default)]
-struct Held {
-    /// What each operator holds that can spill, and all of them.
+struct Reservations {
+    /// By each operator that can spill.
     spillable: HashMap<usize, usize>,
+    /// By all operators that can spill.
     all_spillable: usize,
-    others: usize,
+    /// By all operators that cannot.
+    unspillable: usize,
 }
 
-impl Held {
+impl Reservations {
+    /// Changes what an operator has reserved.
     fn change(&mut self, consumer: &MemoryConsumer, change: impl Fn(usize) -> usize) {
         if !consumer.can_spill() {
-            self.others = change(self.others);
+            self.unspillable = change(self.unspillable);
             return;
         }
         let held = self.spillable.entry(consumer.id()).or_default();
@@ -74,41 +83,43 @@ impl Held {
     }
 }
 
-impl Pool {
-    fn new(limit: usize) -> Pool {
-        Pool { limit, held: Mutex::default() }
+impl QueryMemoryPool {
+    fn new(limit: usize) -> QueryMemoryPool {
+        QueryMemoryPool { limit, reserved: Mutex::default() }
     }
 
-    /// What operators get together that can spill.
+    /// The bytes for all operators that can spill.
     fn spillable(&self) -> usize {
-        self.limit / 100 * SPILLABLE
+        self.limit / 100 * SPILLABLE_SHARE
     }
 
-    /// Every change is one step.
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A panic elsewhere leaves it consistent: every change is made in one step.
+    fn lock(&self) -> MutexGuard<'_, Reservations> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an operator may have so much more.
-    fn allows(&self, held: &Held, reservation: &MemoryReservation, more: usize) -> bool {
+    /// Whether an operator may reserve so much more.
+    fn allows(&self, reserved: &Reservations, reservation: &MemoryReservation, more: usize) -> bool {
         let consumer = reservation.consumer();
-        let own = held.spillable.get(&consumer.id()).copied().unwrap_or(0);
-        let fits = held.others + held.all_spillable + more <= self.limit;
+        let own = reserved.spillable.get(&consumer.id()).copied().unwrap_or(0);
+        let fits = reserved.unspillable + reserved.all_spillable + more <= self.limit;
         if !consumer.can_spill() {
-            // Their part is theirs, also where a partition of a window has taken more than there is; and nobody fails
-            // for want of next to nothing.
-            return fits || held.others + more <= self.limit - self.spillable() || more <= self.limit >> 10;
+            // Their part stays theirs, also where a partition of a window has reserved more than there is. A small request
+            // never fails.
+            return fits
+                || reserved.unspillable + more <= self.limit - self.spillable()
+                || more <= self.limit >> 10;
         }
-        // What an operator takes beside what it gathers it takes to merge or to sort that: it cannot spill then.
+        // A second reservation of an operator is for merging or sorting what the first holds: it cannot spill then.
         if own > reservation.size() {
             return fits;
         }
-        let sharers = held.spillable.len() + usize::from(own == 0);
+        let sharers = reserved.spillable.len() + usize::from(own == 0);
         own == 0 || own + more <= self.spillable() / sharers
     }
 }
 
-impl MemoryPool for Pool {
+impl MemoryPool for QueryMemoryPool {
     fn name(&self) -> &str {
         "memory of a query"
     }
@@ -122,19 +133,19 @@ impl MemoryPool for Pool {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        let mut held = self.lock();
+        let mut reserved = self.lock();
         let consumer = reservation.consumer();
-        if !self.allows(&held, reservation, additional) {
-            let reserved = held.others + held.all_spillable;
-            return Err(exhausted(self.limit, consumer.name(), reserved, additional));
+        if !self.allows(&reserved, reservation, additional) {
+            let taken = reserved.unspillable + reserved.all_spillable;
+            return Err(exhausted(self.limit, consumer.name(), taken, additional));
         }
-        held.change(consumer, |held| held + additional);
+        reserved.change(consumer, |held| held + additional);
         Ok(())
     }
 
     fn reserved(&self) -> usize {
-        let held = self.lock();
-        held.all_spillable + held.others
+        let reserved = self.lock();
+        reserved.all_spillable + reserved.unspillable
     }
 
     fn memory_limit(&self) -> MemoryLimit {
@@ -142,22 +153,23 @@ impl MemoryPool for Pool {
     }
 }
 
-impl fmt::Display for Pool {
+impl fmt::Display for QueryMemoryPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of memory", human_readable_size(self.limit))
     }
 }
 
-fn exhausted(limit: usize, who: &str, held: usize, more: usize) -> DataFusionError {
+/// The error of an operator that needs more memory than there is.
+fn exhausted(limit: usize, operator: &str, reserved: usize, more: usize) -> DataFusionError {
     let size = human_readable_size;
-    // An operator's name ends with the number of its partition, of which there is one.
-    let who = who.split('[').next().unwrap_or(who);
+    // The name ends with the number of the partition, of which there is one.
+    let operator = operator.split('[').next().unwrap_or(operator);
     DataFusionError::ResourcesExhausted(format!(
-        "the memory limit of {} is too low: {who} needs {} more, and {} are taken; give the query more memory, or ask \
+        "the memory limit of {} is too low: {operator} needs {} more, and {} are taken; give the query more memory, or ask \
          for fewer rows or columns at once",
         size(limit),
         size(more),
-        size(held),
+        size(reserved),
     ))
 }
 
@@ -170,8 +182,8 @@ mod tests {
     }
 
     #[test]
-    fn who_can_spill_leaves_room_for_others() {
-        let pool: Arc<dyn MemoryPool> = Arc::new(Pool::new(1000));
+    fn operators_that_spill_leave_room_for_others() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(QueryMemoryPool::new(1000));
         let (first, second) = (consumer(&pool, true), consumer(&pool, true));
         assert!(first.try_grow(500).is_ok());
         assert!(first.try_grow(1).is_err(), "half of it");
@@ -183,9 +195,9 @@ mod tests {
         let error = merge.try_grow(1).unwrap_err().to_string();
         assert!(error.contains("1000.0 B is too low: Sort needs 1.0 B more"), "{error}");
         first.free();
-        let beside = second.new_empty();
-        assert!(beside.try_grow(300).is_ok(), "what is gathered has to be merged");
-        beside.free();
+        let merging = second.new_empty();
+        assert!(merging.try_grow(300).is_ok(), "what is gathered has to be merged");
+        merging.free();
         assert!(merge.try_grow(300).is_ok());
         assert!(second.try_grow(300).is_ok(), "whoever is left has all of the half");
         drop((first, second, merge));

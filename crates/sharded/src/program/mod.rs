@@ -1,92 +1,102 @@
-//! Channel programs: the one executable thing in the system.
+//! Channel programs: the only executable thing in the system.
 //!
 //! A program takes messages from numbered lanes and hands out messages on numbered outputs. It is a deterministic
-//! function of what each of its lanes holds, however the lanes are interleaved: it says itself which lane it needs
-//! next. Only rows of live sources without time have no other order than that in which they come: it takes them from
-//! any lane, and the tape says from which. It owns no thread, no clock, no file and no socket; runtimes schedule
-//! programs and carry messages, and nothing else.
+//! function of the contents of its lanes, however these are interleaved: it names the lane that it needs next. Only the
+//! rows of live sources without time have no order but that of their arrival: the program takes them from any lane, and
+//! the tape records from which. A program owns no thread, no clock, no file and no socket; runtimes schedule programs and
+//! carry messages, and do nothing else.
 //!
-//! Whatever a program was given, in its order, is its tape: a new program goes where an old one was by being
-//! given the same tape, or, if it is temporal, a checkpoint and the rest of the tape.
+//! The messages that were pushed to a program, in their order, are its *tape*. A lost program is rebuilt by pushing its
+//! tape to a new one. For a temporal program, a checkpoint and the rest of the tape suffice.
 //!
-//! The relational programs of a query share its memory (`memory`). Under a limit, what they have no room for goes to
-//! files (`spill`).
+//! The relational programs of a query share its memory (`memory`). Under a limit, operators spill to files (`spill`).
 
 mod build;
-mod feed;
+mod inputs;
 mod memory;
 mod relational;
+mod round_robin;
 mod spill;
 mod temporal;
-mod turns;
 
 pub use build::Programs;
 pub use relational::RelationalProgram;
 pub use temporal::TemporalProgram;
 
-use temporal::Entry;
+use temporal::InputAdapter;
 
 use crate::dataset::Predicate;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
 use whimbrel_temporal::Message;
 
-/// How a step ended.
+/// What a program needs after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing more can come out before this lane brings news.
+    /// A message, or the end, of this lane.
     Needs(usize),
-    /// Nothing more can come out before one of the lanes that are [`wanted`](ChannelProgram::wanted) brings news.
+    /// A message, or the end, of one of the [`wanted`](ChannelProgram::wanted) lanes.
     NeedsAny,
-    /// More can come out.
+    /// Nothing: another step hands out more.
     Ready,
-    /// Nothing more will come out.
+    /// Nothing: all has been handed out.
     Ended,
 }
 
-/// One channel of a stage.
+/// The program of one channel of a stage.
+///
+/// The driver calls [`step`](ChannelProgram::step), delivers what came out, and pushes a message of the lane that the
+/// returned [`Step`] names; again and again until that is [`Step::Ended`].
 pub trait ChannelProgram: Send {
     /// Takes the next message of a lane.
+    ///
+    /// # Errors
+    /// Those of the operators that the rows go through.
     fn push(&mut self, lane: usize, message: Message) -> Result<()>;
 
-    /// Takes the news that a lane will bring nothing more.
+    /// Takes the end of a lane: no message follows.
+    ///
+    /// # Errors
+    /// Those of the operators that rows go through.
     fn end(&mut self, lane: usize) -> Result<()>;
 
-    /// The lanes of which any will do, after [`Step::NeedsAny`].
+    /// After [`Step::NeedsAny`]: the lanes of which any will do, in the order in which they should be tried.
     fn wanted(&self) -> Vec<usize> {
         Vec::new()
     }
 
-    /// Goes on, and appends what comes out, with the number of the output.
+    /// Computes on, and appends what comes out: the number of the output, and the message.
+    ///
+    /// # Errors
+    /// Those of the operators; the program must not be used after one.
     fn step(&mut self, out: &mut Vec<(usize, Message)>) -> Result<Step>;
 
-    /// The rows of a lane that are wanted, if it can do without others. Whoever reads them may leave out others, and
-    /// leaves out none of these; if the lane is the reader of a source that filters, he has to leave out others.
+    /// The predicate that was pushed down to a lane, if there is one. A source that filters has to apply it.
     fn predicate(&self, _lane: usize) -> Option<Predicate> {
         None
     }
 
-    /// What it holds between two steps, messages that were pushed but not used yet included, as
-    /// [sealed](whimbrel_temporal::checkpoint) bytes. None: it cannot say, and is rebuilt from its tape.
+    /// A checkpoint between two steps, as [sealed](whimbrel_temporal::checkpoint) bytes. It includes the messages that were
+    /// pushed and not used yet. None: the program has no checkpoints, and is rebuilt from its tape.
     ///
     /// # Errors
     /// `Internal` or `ArrowError` if its state cannot be encoded, or if it has failed before.
     fn save(&self) -> Result<Option<Vec<u8>>>;
 
-    /// Takes over a saved state into a new program of the same channel of the same query, which then goes on as
-    /// the one that was saved would.
+    /// Restores a checkpoint into a new program of the same channel of the same query, which goes on as the saved one
+    /// would.
     ///
     /// # Errors
     /// `Execution` if the bytes are not a whole checkpoint of such a program; the program must then be made anew.
     /// `Plan` if programs of this kind have no checkpoints.
     fn restore(&mut self, state: &[u8]) -> Result<()>;
 
-    /// How many rows came too late so far.
+    /// How many rows came too late and were dropped so far.
     fn rows_late(&self) -> u64 {
         0
     }
 
-    /// The rows that came too late since this was asked last.
+    /// The late rows since the last call.
     fn take_late(&mut self) -> Vec<RecordBatch> {
         Vec::new()
     }

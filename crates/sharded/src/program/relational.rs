@@ -1,14 +1,12 @@
-//! The program of a relational stage: a DataFusion plan with one partition, polled on the thread of whoever
-//! steps it.
+//! The program of a relational stage: a DataFusion plan with one partition, polled on the thread that steps it.
 //!
-//! DataFusion pulls; a channel program is pushed. The plan is polled until it gives a batch or one of its
-//! leaves has nothing to read, and then the program says which lane it needs. Where an operator of
-//! DataFusion's spawns tasks they run on a runtime of the program's own, which makes progress only inside a
-//! step.
+//! DataFusion pulls; a channel program is pushed. So the plan is polled until it gives a batch, or until a leaf is blocked:
+//! then the program names the lane that it needs. Operators that spawn tasks run them on a runtime of the program's own,
+//! which makes progress only within a step.
 
-use super::feed::{Feed, LeafExec};
+use super::inputs::{ChannelInputs, LeafExec};
 use super::memory::settings;
-use super::spill::spilling;
+use super::spill::with_spilling;
 use super::{ChannelProgram, Step};
 use crate::dataset::Predicate;
 use crate::lower::{self, Fragment, Leaf, LeafInfo};
@@ -34,28 +32,33 @@ use tokio::runtime::Runtime;
 use whimbrel_plan::{has_long_conditions, with_room, with_room_if};
 use whimbrel_temporal::Message;
 
-/// A relational stage's channel.
+/// The program of a relational channel.
 pub struct RelationalProgram {
-    /// Dropped before the runtime that its tasks run on.
+    /// Dropped before the runtime, on which its tasks run.
     stream: SendableRecordBatchStream,
-    feed: Arc<Feed>,
+    inputs: Arc<ChannelInputs>,
     runtime: Runtime,
     outputs: usize,
-    /// The rows that are wanted of each lane.
-    wanted: HashMap<usize, Predicate>,
-    /// Whether a walk over its conditions may need more than a thread's stack.
+    /// The conditions that were pushed down to each lane.
+    predicates: HashMap<usize, Predicate>,
+    /// Whether its expressions are so deep that walking over them may need more than the stack of a thread.
     is_deep: bool,
 }
 
+/// What a poll of the plan gave.
 enum Polled {
     Rows(RecordBatch),
-    Hungry(usize),
-    Over,
+    /// A leaf waits for this lane.
+    Blocked(usize),
+    Ended,
 }
 
 impl RelationalProgram {
-    /// A program that runs an optimized plan whose leaves are [`Leaf`] nodes, over inputs with so many lanes
-    /// each. What it computes goes to every one of its `outputs`.
+    /// A program that runs an optimized plan with [`Leaf`] nodes; `lanes` says how many lanes each input has. All `outputs`
+    /// get the same rows.
+    ///
+    /// # Errors
+    /// `ResourcesExhausted` if there is no runtime for it; those of DataFusion's planner.
     pub(crate) fn new(
         Fragment { plan, leaves, .. }: &Fragment,
         session: &SessionState,
@@ -66,77 +69,83 @@ impl RelationalProgram {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .map_err(|e| DataFusionError::ResourcesExhausted(format!("no runtime for a channel: {e}")))?;
-        let feed = Arc::new(Feed::new(lanes));
+        let inputs = Arc::new(ChannelInputs::new(lanes));
         let extension = StageNodePlanner { leaves: leaves.clone() };
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(extension)]);
         let plan = lower::ours(plan.clone())?;
         let physical = runtime.block_on(planner.create_physical_plan(&plan, session))?;
         let physical = match memory.memory_pool.memory_limit() {
             MemoryLimit::Infinite => physical,
-            _ => spilling(physical)?,
+            _ => with_spilling(physical)?,
         };
         let partitions = physical.output_partitioning().partition_count();
         if partitions != 1 {
             return internal_err!("a relational stage has one partition, not {partitions}");
         }
-        let wanted = wanted(&physical, lanes)?;
-        let context = task_context(session, memory, feed.clone());
+        let predicates = predicates(&physical, lanes)?;
+        let context = task_context(session, memory, Arc::clone(&inputs));
         let stream = {
-            let _entered = runtime.enter();
+            let _guard = runtime.enter();
             physical.execute(0, context)?
         };
         let is_deep = has_long_conditions(&plan);
-        Ok(RelationalProgram { stream, feed, runtime, outputs, wanted, is_deep })
+        Ok(RelationalProgram { stream, inputs, runtime, outputs, predicates, is_deep })
     }
 
+    /// Polls the plan until it gives rows, ends or is blocked.
     fn poll(&mut self) -> Result<Polled> {
-        let RelationalProgram { stream, feed, runtime, .. } = self;
+        let RelationalProgram { stream, inputs, runtime, .. } = self;
         runtime.block_on(poll_fn(|context| match stream.poll_next_unpin(context) {
             Poll::Ready(Some(rows)) => Poll::Ready(rows.map(Polled::Rows)),
-            Poll::Ready(None) => Poll::Ready(Ok(Polled::Over)),
-            Poll::Pending => match feed.hungry(context.waker()) {
-                Some(lane) => Poll::Ready(Ok(Polled::Hungry(lane))),
+            Poll::Ready(None) => Poll::Ready(Ok(Polled::Ended)),
+            Poll::Pending => match inputs.blocked_lane(context.waker()) {
+                Some(lane) => Poll::Ready(Ok(Polled::Blocked(lane))),
                 None => Poll::Pending,
             },
         }))
     }
 }
 
-/// The end of a condition is a walk over it, too.
+/// Dropping deep expressions walks over them, too.
 impl Drop for RelationalProgram {
     fn drop(&mut self) {
         if self.is_deep {
-            let nothing = Box::pin(EmptyRecordBatchStream::new(self.stream.schema()));
-            let stream = std::mem::replace(&mut self.stream, nothing);
-            let wanted = std::mem::take(&mut self.wanted);
-            with_room(|| drop((stream, wanted)));
+            let empty = Box::pin(EmptyRecordBatchStream::new(self.stream.schema()));
+            let stream = std::mem::replace(&mut self.stream, empty);
+            let predicates = std::mem::take(&mut self.predicates);
+            with_room(|| drop((stream, predicates)));
         }
     }
 }
 
-/// What each leaf wants of its lanes.
-fn wanted(plan: &Arc<dyn ExecutionPlan>, lanes: &[usize]) -> Result<HashMap<usize, Predicate>> {
-    let mut wanted = HashMap::new();
+/// The conditions that were pushed down to each lane, by its number.
+fn predicates(plan: &Arc<dyn ExecutionPlan>, lanes: &[usize]) -> Result<HashMap<usize, Predicate>> {
+    let mut predicates = HashMap::new();
     plan.apply(|plan| {
         if let Some(leaf) = plan.downcast_ref::<LeafExec>()
             && !leaf.predicate.is_empty()
         {
             let first: usize = lanes[..leaf.input].iter().sum();
             (first..first + lanes[leaf.input]).for_each(|lane| {
-                wanted.insert(lane, leaf.predicate.clone());
+                predicates.insert(lane, leaf.predicate.clone());
             });
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(wanted)
+    Ok(predicates)
 }
 
-fn task_context(session: &SessionState, memory: Arc<RuntimeEnv>, feed: Arc<Feed>) -> Arc<TaskContext> {
+/// The context of a plan, in which its leaves find the inputs of the channel.
+fn task_context(
+    session: &SessionState,
+    memory: Arc<RuntimeEnv>,
+    inputs: Arc<ChannelInputs>,
+) -> Arc<TaskContext> {
     Arc::new(TaskContext::new(
         None,
         session.session_id().to_string(),
-        settings(session.config().clone(), &memory).with_extension(feed),
-        // A planned expression has its functions, and asks for none by name.
+        settings(session.config().clone(), &memory).with_extension(inputs),
+        // A planned expression holds its functions, and looks up none by name.
         HashMap::new(),
         HashMap::new(),
         HashMap::new(),
@@ -147,12 +156,12 @@ fn task_context(session: &SessionState, memory: Arc<RuntimeEnv>, feed: Arc<Feed>
 
 impl ChannelProgram for RelationalProgram {
     fn push(&mut self, lane: usize, message: Message) -> Result<()> {
-        self.feed.push(lane, message);
+        self.inputs.push(lane, message);
         Ok(())
     }
 
     fn end(&mut self, lane: usize) -> Result<()> {
-        self.feed.end(lane);
+        self.inputs.end(lane);
         Ok(())
     }
 
@@ -162,13 +171,13 @@ impl ChannelProgram for RelationalProgram {
                 out.extend((0..self.outputs).map(|output| (output, always(rows.clone()))));
                 Ok(Step::Ready)
             }
-            Polled::Hungry(lane) => Ok(Step::Needs(lane)),
-            Polled::Over => Ok(Step::Ended),
+            Polled::Blocked(lane) => Ok(Step::Needs(lane)),
+            Polled::Ended => Ok(Step::Ended),
         }
     }
 
     fn predicate(&self, lane: usize) -> Option<Predicate> {
-        self.wanted.get(&lane).cloned()
+        self.predicates.get(&lane).cloned()
     }
 
     fn save(&self) -> Result<Option<Vec<u8>>> {

@@ -1,10 +1,10 @@
-//! The program of a temporal stage: ingress and merge at its inputs, a graph of operators behind them.
+//! The program of a temporal stage: an adapter at each input, which ingests or merges, and a graph of operators behind.
 //!
-//! Invariants: what is pushed to an input of the graph is in order of time; the lane that is needed is one of
-//! the input that is furthest behind, so that no operator hoards what cannot be used yet. With `announce`,
-//! every output is told how far time has come after each step: an exchange's receivers wait for that.
+//! Invariants: each input of the graph gets messages in order of time. The lane that is needed next is one of the input
+//! that is furthest behind, so that no operator buffers more than it must. With `announce`, a punctuation follows the rows
+//! of every step: the consumers of an exchange wait for it.
 
-use super::turns::{Turn, Turns};
+use super::round_robin::{Next, RoundRobin};
 use super::{ChannelProgram, Step};
 use crate::merge::Gather;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -12,128 +12,133 @@ use datafusion::common::{Result, exec_err};
 use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode, open, seal};
 use whimbrel_temporal::{BEGINNING, Batch, Graph, INFINITY, Ingress, Message, Other, Time};
 
-/// A temporal stage's channel.
+/// The program of a temporal channel.
 pub struct TemporalProgram {
     inputs: Vec<Input>,
-    /// For each lane, its input and its number there.
+    /// For each lane its input, and its number there.
     lanes: Vec<(usize, usize)>,
     graph: Graph,
     announce: bool,
-    /// The instant of the next rows without time that come.
+    /// The instant of the next rows that arrive without time.
     clock: Time,
-    /// What it computes, line by line: a checkpoint is restored only where this is the same.
+    /// What it computes, line by line: a checkpoint is restored only into a program with the same description.
     description: String,
 }
 
-/// An input of a checkpoint: what stands before the graph, the lanes that have ended, how far time has come, and
-/// how far the graph knew.
+/// An input in a checkpoint: its adapter, which lanes have ended, its frontier, and the last time that was announced.
 type SavedInput = (Vec<u8>, Vec<bool>, Time, Time);
 
-/// What stands before an input of the graph.
-pub(crate) enum Entry {
-    /// A stream, or a relation that is alive always, from several lanes.
+/// What round_robin the messages of lanes into an ordered input of the graph.
+pub(crate) enum InputAdapter {
+    /// Merges the lanes of a stream, or of a relation that is always alive.
     Merge { gather: Gather, relation: bool },
-    /// Rows of a live source without time: those that come together start together, at an instant of the program's
-    /// own clock.
+    /// Gives rows of a live source without time the instant of their arrival, by the clock of the program. Rows of one batch
+    /// arrive together.
     Arrival { ready: Vec<Message> },
-    /// Rows that become events here.
-    Ingress { turns: Box<Turns>, ingress: Box<Ingress>, ready: Vec<Message> },
+    /// Turns rows into events by their time columns.
+    Ingress { round_robin: Box<RoundRobin>, ingress: Box<Ingress>, ready: Vec<Message> },
 }
 
 struct Input {
-    entry: Entry,
+    adapter: InputAdapter,
     first_lane: usize,
     ended: Vec<bool>,
-    /// How far time has come on this input.
+    /// No row before this time will come on this input.
     frontier: Time,
-    /// How far the graph knows that.
-    told: Time,
+    /// The last time that the graph was told.
+    announced: Time,
 }
 
-impl Entry {
-    /// Rows from so many lanes that become events.
-    pub fn ingress(lanes: usize, ingress: Ingress) -> Entry {
-        Entry::Ingress { turns: Box::new(Turns::new(lanes)), ingress: Box::new(ingress), ready: Vec::new() }
+impl InputAdapter {
+    /// The adapter for rows from so many lanes that become events.
+    pub fn ingress(lanes: usize, ingress: Ingress) -> InputAdapter {
+        InputAdapter::Ingress {
+            round_robin: Box::new(RoundRobin::new(lanes)),
+            ingress: Box::new(ingress),
+            ready: Vec::new(),
+        }
     }
 
-    /// Rows that live from when they come.
-    pub fn arrival() -> Entry {
-        Entry::Arrival { ready: Vec::new() }
+    /// The adapter for rows that live from their arrival on.
+    pub fn arrival() -> InputAdapter {
+        InputAdapter::Arrival { ready: Vec::new() }
     }
 
     fn is_arrival(&self) -> bool {
-        matches!(self, Entry::Arrival { .. })
+        matches!(self, InputAdapter::Arrival { .. })
     }
 
     fn push(&mut self, lane: usize, message: Message) -> Result<()> {
         match self {
-            Entry::Arrival { ready } => {
+            InputAdapter::Arrival { ready } => {
                 ready.push(message);
                 Ok(())
             }
-            Entry::Merge { gather, .. } => gather.push(lane, message),
-            Entry::Ingress { turns, .. } => {
-                turns.push(lane, message);
-                self.admit()
+            InputAdapter::Merge { gather, .. } => gather.push(lane, message),
+            InputAdapter::Ingress { round_robin, .. } => {
+                round_robin.push(lane, message);
+                self.ingest()
             }
         }
     }
 
     fn end(&mut self, lane: usize) -> Result<()> {
         match self {
-            Entry::Merge { gather, relation: true } => gather.push(lane, Message::Punctuation(INFINITY)),
-            Entry::Arrival { ready } => {
+            InputAdapter::Merge { gather, relation: true } => {
+                gather.push(lane, Message::Punctuation(INFINITY))
+            }
+            InputAdapter::Arrival { ready } => {
                 ready.push(Message::Punctuation(INFINITY));
                 Ok(())
             }
-            // A stream ends with a punctuation; one that stops without has stopped where it was.
-            Entry::Merge { .. } => Ok(()),
-            Entry::Ingress { turns, .. } => {
-                turns.end(lane);
-                self.admit()
+            // A stream ends with a punctuation.
+            InputAdapter::Merge { .. } => Ok(()),
+            InputAdapter::Ingress { round_robin, .. } => {
+                round_robin.end(lane);
+                self.ingest()
             }
         }
     }
 
-    /// Lets the rows in whose turn it is.
-    fn admit(&mut self) -> Result<()> {
-        let Entry::Ingress { turns, ingress, ready } = self else { return Ok(()) };
+    /// Ingests the rows that are next in the round-robin order.
+    fn ingest(&mut self) -> Result<()> {
+        let InputAdapter::Ingress { round_robin, ingress, ready } = self else { return Ok(()) };
         loop {
-            match turns.next() {
-                Turn::Message(Message::Batch(batch)) => ingress.push(batch.rows, ready)?,
-                Turn::Message(Message::Punctuation(INFINITY)) => {}
-                Turn::Message(Message::Punctuation(time)) => ingress.advance(time, ready)?,
-                Turn::Wait(_) => return Ok(()),
-                Turn::Over => return ingress.complete(ready),
+            match round_robin.next() {
+                Next::Message(Message::Batch(batch)) => ingress.push(batch.rows, ready)?,
+                Next::Message(Message::Punctuation(INFINITY)) => {}
+                Next::Message(Message::Punctuation(time)) => ingress.advance(time, ready)?,
+                Next::Blocked(_) => return Ok(()),
+                Next::Ended => return ingress.complete(ready),
             }
         }
     }
 
     fn save(&self) -> Result<Vec<u8>> {
         match self {
-            Entry::Merge { gather, .. } => gather.save(),
-            Entry::Arrival { ready } => {
+            InputAdapter::Merge { gather, .. } => gather.save(),
+            InputAdapter::Arrival { ready } => {
                 let ready: Vec<SavedMessage> = ready.iter().map(SavedMessage::of).collect::<Result<_>>()?;
                 encode(&ready)
             }
-            Entry::Ingress { turns, ingress, ready } => {
+            InputAdapter::Ingress { round_robin, ingress, ready } => {
                 let ready: Vec<SavedMessage> = ready.iter().map(SavedMessage::of).collect::<Result<_>>()?;
-                encode(&(turns.save()?, ingress.save()?, ready))
+                encode(&(round_robin.save()?, ingress.save()?, ready))
             }
         }
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         match self {
-            Entry::Merge { gather, .. } => gather.restore(state),
-            Entry::Arrival { ready } => {
+            InputAdapter::Merge { gather, .. } => gather.restore(state),
+            InputAdapter::Arrival { ready } => {
                 let messages: Vec<SavedMessage> = decode(state)?;
                 *ready = messages.into_iter().map(SavedMessage::message).collect::<Result<_>>()?;
                 Ok(())
             }
-            Entry::Ingress { turns, ingress, ready } => {
+            InputAdapter::Ingress { round_robin, ingress, ready } => {
                 let (lanes, events, messages): (Vec<u8>, Vec<u8>, Vec<SavedMessage>) = decode(state)?;
-                turns.restore(&lanes)?;
+                round_robin.restore(&lanes)?;
                 ingress.restore(&events)?;
                 *ready = messages.into_iter().map(SavedMessage::message).collect::<Result<_>>()?;
                 Ok(())
@@ -141,73 +146,73 @@ impl Entry {
         }
     }
 
-    fn take(&mut self) -> Vec<Message> {
+    /// The messages that are ready for the graph.
+    fn take_ready(&mut self) -> Vec<Message> {
         match self {
-            Entry::Merge { gather, .. } => gather.collect(),
-            Entry::Arrival { ready } | Entry::Ingress { ready, .. } => std::mem::take(ready),
+            InputAdapter::Merge { gather, .. } => gather.collect(),
+            InputAdapter::Arrival { ready } | InputAdapter::Ingress { ready, .. } => std::mem::take(ready),
         }
     }
 }
 
 impl Input {
     fn save(&self) -> Result<SavedInput> {
-        Ok((self.entry.save()?, self.ended.clone(), self.frontier, self.told))
+        Ok((self.adapter.save()?, self.ended.clone(), self.frontier, self.announced))
     }
 
-    fn restore(&mut self, (entry, ended, frontier, told): SavedInput) -> Result<()> {
+    fn restore(&mut self, (adapter, ended, frontier, announced): SavedInput) -> Result<()> {
         if ended.len() != self.ended.len() {
             return exec_err!("the checkpoint has {} lanes, this input {}", ended.len(), self.ended.len());
         }
-        self.entry.restore(&entry)?;
-        (self.ended, self.frontier, self.told) = (ended, frontier, told);
+        self.adapter.restore(&adapter)?;
+        (self.ended, self.frontier, self.announced) = (ended, frontier, announced);
         Ok(())
     }
 
-    /// The lane that keeps this input back.
-    fn waiting_for(&self) -> Option<usize> {
+    /// The lane that this input needs next.
+    fn blocked_lane(&self) -> Option<usize> {
         let open = |lane: &usize| !self.ended[*lane];
-        match &self.entry {
-            Entry::Merge { gather, .. } => gather.waiting_for().filter(open),
-            // Any of them will do, and none is waited for by itself.
-            Entry::Arrival { .. } => None,
-            Entry::Ingress { turns, .. } => turns.waiting_for(),
+        match &self.adapter {
+            InputAdapter::Merge { gather, .. } => gather.blocked_lane().filter(open),
+            // Any lane will do.
+            InputAdapter::Arrival { .. } => None,
+            InputAdapter::Ingress { round_robin, .. } => round_robin.blocked_lane(),
         }
     }
 
-    /// Any lane that has not ended: what it still brings is not used, but it has to be read.
+    /// A lane that has not ended: it has to be read to its end, even if its messages are not used.
     fn open_lane(&self) -> Option<usize> {
         self.ended.iter().position(|ended| !ended)
     }
 }
 
 impl TemporalProgram {
-    /// A program of these inputs, each with its number of lanes, before this graph; `description` says what it
-    /// computes.
+    /// A program of these inputs, each with its number of lanes, and this graph; `description` says what it computes.
     pub(crate) fn new(
-        entries: Vec<(Entry, usize)>,
+        adapters: Vec<(InputAdapter, usize)>,
         graph: Graph,
         announce: bool,
         description: String,
     ) -> TemporalProgram {
         let mut inputs: Vec<Input> = Vec::new();
         let mut all = Vec::new();
-        for (entry, lanes) in entries {
+        for (adapter, lanes) in adapters {
             let first_lane = all.len();
             all.extend((0..lanes).map(|lane| (inputs.len(), lane)));
-            let (ended, frontier, told) = (vec![false; lanes], BEGINNING, BEGINNING);
-            inputs.push(Input { entry, first_lane, ended, frontier, told });
+            let (ended, frontier, announced) = (vec![false; lanes], BEGINNING, BEGINNING);
+            inputs.push(Input { adapter, first_lane, ended, frontier, announced });
         }
         TemporalProgram { inputs, lanes: all, graph, announce, clock: 0, description }
     }
 
-    /// Moves what is ready from an input to the graph.
+    /// Moves the ready messages of an input to the graph.
     fn feed(&mut self, input: usize, out: &mut Vec<(usize, Message)>) -> Result<()> {
         let state = &mut self.inputs[input];
-        for message in state.entry.take() {
+        for message in state.adapter.take_ready() {
             match &message {
                 Message::Punctuation(time) => {
                     state.frontier = state.frontier.max(*time);
-                    state.told = state.told.max(*time);
+                    state.announced = state.announced.max(*time);
                 }
                 Message::Batch(batch) => {
                     let last = batch.sync.last().copied().unwrap_or(state.frontier);
@@ -216,17 +221,17 @@ impl TemporalProgram {
             }
             self.graph.push(input, message, out)?;
         }
-        if self.announce && state.frontier > state.told {
-            state.told = state.frontier;
+        if self.announce && state.frontier > state.announced {
+            state.announced = state.frontier;
             self.graph.push(input, Message::Punctuation(state.frontier), out)?;
         }
         Ok(())
     }
 
-    /// The lane that keeps the program back.
+    /// What the program needs next.
     fn needs(&self) -> Step {
         let behind = |(i, input): (usize, &Input)| {
-            let lane = input.waiting_for()?;
+            let lane = input.blocked_lane()?;
             Some((input.frontier, i, input.first_lane + lane))
         };
         if let Some((_, _, lane)) = self.inputs.iter().enumerate().filter_map(behind).min() {
@@ -241,13 +246,13 @@ impl TemporalProgram {
         open.map_or(Step::Ended, Step::Needs)
     }
 
-    /// Rows without time come: time passes for all inputs whose clock is the program's.
+    /// Rows without time arrive. The clock advances for all inputs that use it.
     fn arrive(&mut self, input: usize, rows: RecordBatch) -> Result<()> {
         let sync = vec![self.clock; rows.num_rows()].into();
-        self.inputs[input].entry.push(0, Message::Batch(Batch::new(sync, Other::Open, rows)))?;
+        self.inputs[input].adapter.push(0, Message::Batch(Batch::new(sync, Other::Open, rows)))?;
         self.clock += 1;
-        for input in self.inputs.iter_mut().filter(|i| i.entry.is_arrival() && i.open_lane().is_some()) {
-            input.entry.push(0, Message::Punctuation(self.clock))?;
+        for input in self.inputs.iter_mut().filter(|i| i.adapter.is_arrival() && i.open_lane().is_some()) {
+            input.adapter.push(0, Message::Punctuation(self.clock))?;
         }
         Ok(())
     }
@@ -257,19 +262,19 @@ impl ChannelProgram for TemporalProgram {
     fn push(&mut self, lane: usize, message: Message) -> Result<()> {
         let (input, lane) = self.lanes[lane];
         match message {
-            Message::Batch(batch) if self.inputs[input].entry.is_arrival() => {
+            Message::Batch(batch) if self.inputs[input].adapter.is_arrival() => {
                 self.arrive(input, batch.compact()?.rows)
             }
-            // Who has no time has none to promise.
-            Message::Punctuation(_) if self.inputs[input].entry.is_arrival() => Ok(()),
-            message => self.inputs[input].entry.push(lane, message),
+            // A source without time makes no promises about it.
+            Message::Punctuation(_) if self.inputs[input].adapter.is_arrival() => Ok(()),
+            message => self.inputs[input].adapter.push(lane, message),
         }
     }
 
     fn end(&mut self, lane: usize) -> Result<()> {
         let (input, lane) = self.lanes[lane];
         self.inputs[input].ended[lane] = true;
-        self.inputs[input].entry.end(lane)
+        self.inputs[input].adapter.end(lane)
     }
 
     fn step(&mut self, out: &mut Vec<(usize, Message)>) -> Result<Step> {
@@ -280,13 +285,13 @@ impl ChannelProgram for TemporalProgram {
     }
 
     fn wanted(&self) -> Vec<usize> {
-        let arrivals = self.inputs.iter().filter(|input| input.entry.is_arrival());
+        let arrivals = self.inputs.iter().filter(|input| input.adapter.is_arrival());
         let mut lanes: Vec<usize> =
             arrivals.filter_map(|input| Some(input.first_lane + input.open_lane()?)).collect();
         if !lanes.is_empty() {
-            // Who takes the first that has something comes to each of them in turn.
-            let turn = self.clock as usize % lanes.len();
-            lanes.rotate_left(turn);
+            // A driver that takes the first lane with a message comes to each lane in turn.
+            let first = self.clock as usize % lanes.len();
+            lanes.rotate_left(first);
         }
         lanes
     }
@@ -312,9 +317,9 @@ impl ChannelProgram for TemporalProgram {
     }
 
     fn rows_late(&self) -> u64 {
-        let late = |input: &Input| match &input.entry {
-            Entry::Ingress { ingress, .. } => ingress.dropped(),
-            Entry::Merge { .. } | Entry::Arrival { .. } => 0,
+        let late = |input: &Input| match &input.adapter {
+            InputAdapter::Ingress { ingress, .. } => ingress.dropped(),
+            InputAdapter::Merge { .. } | InputAdapter::Arrival { .. } => 0,
         };
         self.inputs.iter().map(late).sum()
     }
@@ -322,7 +327,7 @@ impl ChannelProgram for TemporalProgram {
     fn take_late(&mut self) -> Vec<RecordBatch> {
         let mut late = Vec::new();
         for input in &mut self.inputs {
-            if let Entry::Ingress { ingress, .. } = &mut input.entry {
+            if let InputAdapter::Ingress { ingress, .. } = &mut input.adapter {
                 late.extend(ingress.take_late());
             }
         }

@@ -1,4 +1,4 @@
-//! What a job's channels and whoever waits for it share: counters, the order to stop, the first error.
+//! What the channels of a job share with those who wait for it: counters, the signal to stop, the first error.
 
 use crate::options::LateRows;
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -7,23 +7,25 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+/// The shared state of a job.
 pub(crate) struct Control {
     pub rows_read: AtomicU64,
     pub rows_late: AtomicU64,
     pub rows_out: AtomicU64,
     pub rows_total: Option<u64>,
     pub late: Option<LateRows>,
-    /// Whether a user asked to stop.
+    /// Whether the job was cancelled.
     cancelled: AtomicBool,
     error: Mutex<Option<DataFusionError>>,
-    /// Dropped to stop: every thread that waits for anything waits for that too.
+    /// Dropped to stop the job: every thread that waits also waits for that.
     running: Mutex<Option<Sender<Infallible>>>,
     stopped: Receiver<Infallible>,
-    /// Wakes those who wait in another way.
+    /// Wakes threads that wait in another way.
     on_stop: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Control {
+    /// The state of a new job.
     pub fn new(rows_total: Option<u64>, late: Option<LateRows>) -> Control {
         let (running, stopped) = bounded(0);
         Control {
@@ -40,17 +42,18 @@ impl Control {
         }
     }
 
-    /// Stops on somebody's wish.
+    /// Stops the job without an error.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
         self.stop();
     }
 
+    /// Whether the job was cancelled.
     pub fn cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Stops because of an error; the first one counts.
+    /// Stops the job with an error; the first one is kept.
     pub fn fail(&self, error: DataFusionError) {
         let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         if first.is_none() {
@@ -60,6 +63,7 @@ impl Control {
         self.stop();
     }
 
+    /// The first error, once.
     pub fn take_error(&self) -> Option<DataFusionError> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -71,17 +75,17 @@ impl Control {
         }
     }
 
-    /// What else is to be done when the job is to stop. A job has one runtime, which says this once, before
-    /// it starts.
+    /// Sets what else happens when the job stops. Its runtime does that once, before it starts.
     pub fn on_stop(&self, wake: Box<dyn Fn() + Send + Sync>) {
         let _ = self.on_stop.set(wake);
     }
 
-    /// Nothing ever comes from it; it is disconnected once the job is to stop.
+    /// A channel that is disconnected once the job stops; it never has a message.
     pub fn stopped(&self) -> &Receiver<Infallible> {
         &self.stopped
     }
 
+    /// Whether the job is stopping, for whatever reason.
     pub fn is_stopped(&self) -> bool {
         matches!(self.stopped.try_recv(), Err(crossbeam_channel::TryRecvError::Disconnected))
     }

@@ -1,4 +1,4 @@
-//! A query that runs.
+//! Jobs: queries that run.
 
 use super::{Control, Execution};
 use datafusion::common::{DataFusionError, Result};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How far a job has come, and the way to stop it. Cheap to clone, and usable from any thread.
+/// The progress of a job, and the handle to cancel it. Cheap to clone; usable from any thread.
 #[derive(Clone)]
 pub struct Progress {
     control: Arc<Control>,
@@ -26,7 +26,7 @@ impl Progress {
         load(&self.control.rows_read)
     }
 
-    /// How many rows there are to be read, if that is known and there are any.
+    /// How many rows will be read in all, if that is known and not zero.
     pub fn rows_total(&self) -> Option<u64> {
         self.control.rows_total.filter(|total| *total > 0)
     }
@@ -41,12 +41,12 @@ impl Progress {
         load(&self.control.rows_out)
     }
 
-    /// Stops the job at once: nothing more comes out. Its channels end by themselves.
+    /// Cancels the job: no more rows come out from now on. Its channels end by themselves.
     pub fn cancel(&self) {
         self.control.cancel();
     }
 
-    /// Whether somebody stopped it.
+    /// Whether the job was cancelled.
     pub fn cancelled(&self) -> bool {
         self.control.cancelled()
     }
@@ -56,7 +56,24 @@ fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-/// A query that runs. Dropping it stops the query.
+/// A query that runs. Dropping it cancels the query.
+///
+/// ```
+/// use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use std::sync::Arc;
+/// use whimbrel_plan::Stream;
+/// use whimbrel_sharded::dataset::MemoryDataset;
+/// use whimbrel_sharded::{Options, run};
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+/// let rows = RecordBatch::try_from_iter([("n", column)])?;
+/// let dataset = MemoryDataset::new(rows.schema(), vec![vec![rows]])?;
+/// let query = Stream::scan("numbers", Arc::new(dataset))?;
+/// let job = run(&query, &Options::default(), Box::new(|_shard, _message| Ok(())))?;
+/// job.wait()?;
+/// assert_eq!((job.rows_read(), job.rows_out()), (3, 3));
+/// # Ok::<(), datafusion::error::DataFusionError>(())
+/// ```
 #[must_use = "a query stops when its job is dropped"]
 pub struct Job {
     progress: Progress,
@@ -73,7 +90,7 @@ impl Job {
         Job { progress: Progress::new(control), execution: Mutex::new(State::Running(execution)) }
     }
 
-    /// How far it has come, for other threads.
+    /// Its progress, for other threads.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
@@ -83,7 +100,7 @@ impl Job {
         self.progress.rows_read()
     }
 
-    /// How many rows there are to be read, if that is known and there are any.
+    /// How many rows will be read in all, if that is known and not zero.
     pub fn rows_total(&self) -> Option<u64> {
         self.progress.rows_total()
     }
@@ -98,26 +115,25 @@ impl Job {
         self.progress.rows_out()
     }
 
-    /// Stops it at once: nothing more comes out.
+    /// Cancels it: no more rows come out from now on.
     pub fn cancel(&self) {
         self.progress.cancel();
     }
 
-    /// Whether somebody stopped it.
+    /// Whether the job was cancelled.
     pub fn cancelled(&self) -> bool {
         self.progress.cancelled()
     }
 
-    /// Waits for the end. In library mode this is where the query runs.
+    /// Waits for the end. In library mode the query runs here.
     ///
     /// # Errors
-    /// The first that happened. A job that was cancelled ends without one.
+    /// The first error of the query. A cancelled job ends without one.
     pub fn wait(&self) -> Result<()> {
         self.wait_until(None).map(|_| ())
     }
 
-    /// Waits for the end, but not longer than this; whether it has ended. In library mode the query runs
-    /// meanwhile.
+    /// Waits for the end, but not longer than this; whether it has ended. In library mode the query runs here.
     ///
     /// # Errors
     /// As [`wait`](Job::wait).

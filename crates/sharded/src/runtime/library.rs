@@ -1,8 +1,8 @@
-//! The library runtime: everything on the thread that waits for the job.
+//! The library runtime: all channels run on the thread that waits for the job.
 //!
-//! It is driven by demand. The channels of the result take turns; one that needs a lane makes the channel
-//! behind that lane go one step, and so on down to a source. What a channel makes for others waits in their
-//! queues, which have no bound: a single thread cannot wait for itself.
+//! It is driven by demand. The channels of the result step round-robin; one that needs a lane makes the producer of that
+//! lane step, and so on down to a source. The queues between channels are unbounded: a single thread cannot wait for
+//! itself.
 
 use super::wiring::{Channel, Lane, Queue};
 use super::{Control, Execution, Progress, Runtime, Wiring};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use whimbrel_temporal::Message;
 
-/// Runs a query on the thread that waits for it.
+/// The runtime that runs a query on the thread that waits for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Library;
 
@@ -31,40 +31,44 @@ impl Runtime for Library {
             waiting,
             steps,
             results,
-            turn: 0,
+            last: 0,
             out: Vec::new(),
             control: progress.control().clone(),
         }))
     }
 }
 
+/// A query that runs on one thread.
 struct Schedule {
     channels: Vec<Channel>,
     queues: Vec<Queue>,
-    /// What is in each queue.
+    /// The messages in each queue.
     waiting: Vec<VecDeque<Message>>,
-    /// How the last step of each channel ended.
+    /// What each channel needs after its last step.
     steps: Vec<Step>,
     /// The channels of the result.
     results: Vec<usize>,
-    turn: usize,
+    /// The channel of the result that stepped last.
+    last: usize,
     out: Vec<(usize, Message)>,
     control: Arc<Control>,
 }
 
-/// What came of asking a channel to go on.
+/// Whether a channel could step.
 enum Advance {
-    Moved,
-    /// Live sources have nothing yet: the lanes of a channel.
+    /// It, or a producer, has stepped.
+    Stepped,
+    /// It waits for live sources: the channel that reads them, and its lanes.
     Idle(usize, Vec<usize>),
 }
 
-/// What a lane had.
+/// What a lane has.
 enum Fetched {
     Message(Message),
     End,
+    /// Nothing yet: the lane is a live source.
     Nothing,
-    /// Its producer has to go on first.
+    /// Nothing yet: this producer has to step first.
     Producer(usize),
 }
 
@@ -78,7 +82,7 @@ impl Execution for Schedule {
             let Some(channel) = self.next_result() else { return Ok(true) };
             let advance = catch_unwind(AssertUnwindSafe(|| self.advance(channel)));
             match advance.unwrap_or_else(|panic| Err(panicked("the query", panic)))? {
-                Advance::Moved => idle.clear(),
+                Advance::Stepped => idle.clear(),
                 Advance::Idle(channel, lanes) => idle.push((channel, lanes)),
             }
             if idle.len() > self.results.len() {
@@ -93,11 +97,11 @@ impl Execution for Schedule {
 }
 
 impl Schedule {
-    /// A channel of the result that has not ended; they take turns.
+    /// The next channel of the result that has not ended.
     fn next_result(&mut self) -> Option<usize> {
         for _ in 0..self.results.len() {
-            self.turn = (self.turn + 1) % self.results.len();
-            let channel = self.results[self.turn];
+            self.last = (self.last + 1) % self.results.len();
+            let channel = self.results[self.last];
             if self.steps[channel] != Step::Ended {
                 return Some(channel);
             }
@@ -105,7 +109,7 @@ impl Schedule {
         None
     }
 
-    /// One step of this channel, or of the one that it waits for.
+    /// Steps this channel, or the producer that it waits for.
     fn advance(&mut self, mut channel: usize) -> Result<Advance> {
         loop {
             let wanted = match self.steps[channel] {
@@ -113,7 +117,7 @@ impl Schedule {
                 Step::NeedsAny => self.channels[channel].program.wanted(),
                 Step::Ready => {
                     self.step(channel)?;
-                    return Ok(Advance::Moved);
+                    return Ok(Advance::Stepped);
                 }
                 Step::Ended => return internal_err!("a channel waits for one that has ended"),
             };
@@ -127,11 +131,11 @@ impl Schedule {
                 }
             }
             self.step(channel)?;
-            return Ok(Advance::Moved);
+            return Ok(Advance::Stepped);
         }
     }
 
-    /// What the first of these lanes has that has anything.
+    /// The next message of the first of these lanes that has one.
     fn fetch_any(&mut self, channel: usize, lanes: &[usize]) -> Result<(usize, Fetched)> {
         for lane in lanes {
             match self.fetch(channel, *lane)? {
@@ -142,6 +146,7 @@ impl Schedule {
         Ok((0, Fetched::Nothing))
     }
 
+    /// The next message of a lane.
     fn fetch(&mut self, channel: usize, lane: usize) -> Result<Fetched> {
         let control = &self.control;
         Ok(match &mut self.channels[channel].lanes[lane] {
@@ -155,7 +160,7 @@ impl Schedule {
                     Err(TryRecvError::Disconnected) => None,
                     Err(TryRecvError::Empty) => return Ok(Fetched::Nothing),
                 };
-                match super::wiring::live(message, columns.as_deref(), control)? {
+                match super::wiring::live_message(message, columns.as_deref(), control)? {
                     Some(message) => Fetched::Message(message),
                     None => Fetched::End,
                 }
@@ -170,6 +175,7 @@ impl Schedule {
         })
     }
 
+    /// Steps a channel and delivers what comes out.
     fn step(&mut self, channel: usize) -> Result<()> {
         let Schedule { channels, waiting, out, control, .. } = self;
         let step = channels[channel].step(out, control)?;
@@ -178,7 +184,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Waits for any of these live lanes, for the order to stop, or for the instant.
+    /// Waits for a message of these live lanes, for the job to stop, or until an instant.
     fn sleep(&self, idle: &[(usize, Vec<usize>)], until: Option<Instant>) {
         let mut select = Select::new();
         select.recv(self.control.stopped());
@@ -189,7 +195,7 @@ impl Schedule {
             }
         }
         let until = until.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
-        // Nothing came, or something did: both are found out by looking again.
+        // The caller looks again, whatever ended the wait.
         let _ = select.ready_deadline(until);
     }
 }

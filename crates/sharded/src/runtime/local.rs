@@ -1,10 +1,10 @@
-//! The local runtime: a thread a channel, bounded queues between them (quill.txt §4.2).
+//! The local runtime: one thread per channel, with bounded queues between them (quill.txt §4.2).
 //!
-//! A consumer takes from the lane that its program needs, or, where any will do, from one that has something. A producer hands everything that it has for targets
-//! that have room, punctuations with its progress last, before it waits for one that has none: so readers of
-//! a stream learn how far time has come, and queues rarely need more room than they have (see [`Queues`]).
+//! A consumer takes from the lane that its program needs; where any lane will do, from one that has a message. A producer
+//! first delivers to all consumers that have room, punctuations last, and then waits for the others. So consumers learn of
+//! progress early, and queues rarely need more room than they have (see [`Queues`]).
 //!
-//! A channel that fails stops all others before it leaves its queues, so nobody takes its silence for an end.
+//! A channel that fails stops all others before it closes its queues, so no consumer takes that for the end of its input.
 
 use super::pool;
 use super::queues::{Item, Queues, Stopped};
@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::time::Instant;
 use whimbrel_temporal::Message;
 
-/// Runs a query on a thread a channel.
+/// The runtime that runs each channel on a thread of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Local {
-    /// How many messages may wait in a queue.
+    /// How many messages a queue holds.
     pub queue_capacity: usize,
 }
 
@@ -50,7 +50,7 @@ impl Runtime for Local {
 
 /// The threads of a job.
 struct Threads {
-    /// Disconnected once all of them are done.
+    /// Disconnected once all of them have ended.
     ended: Receiver<Infallible>,
     control: Arc<Control>,
 }
@@ -72,7 +72,7 @@ impl Execution for Threads {
     }
 }
 
-/// One channel's thread.
+/// A channel on its thread.
 struct Worker {
     number: usize,
     channel: Channel,
@@ -81,7 +81,7 @@ struct Worker {
     control: Arc<Control>,
 }
 
-/// The job is to stop, or the channel has failed.
+/// Why a channel ends early.
 enum Halt {
     Stopped,
     Failed(DataFusionError),
@@ -107,7 +107,7 @@ impl Worker {
         Worker { number, channel, queues, outbox: Outbox { outgoing }, control }
     }
 
-    /// Runs to the end; `running` tells by its drop that it is over.
+    /// Runs the channel to its end; `running` is dropped then.
     fn run(mut self, running: Sender<Infallible>) {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.drive()));
         match outcome {
@@ -115,11 +115,12 @@ impl Worker {
             Ok(Err(Halt::Failed(error))) => self.control.fail(error),
             Err(panic) => self.control.fail(panicked(&self.channel.name, panic)),
         }
-        self.queues.leave(self.number);
+        self.queues.close(self.number);
         drop(self);
         drop(running);
     }
 
+    /// Steps the program until it ends.
     fn drive(&mut self) -> Result<(), Halt> {
         let mut out = Vec::new();
         loop {
@@ -130,7 +131,7 @@ impl Worker {
             let Worker { channel, outbox, control, .. } = self;
             channel.deliver(&mut out, control, |queue, message| outbox.put(queue, Item::Message(message)))?;
             self.send()?;
-            if self.nobody_listens() {
+            if self.consumers_are_gone() {
                 return Ok(());
             }
             match step {
@@ -141,7 +142,7 @@ impl Worker {
                     None => self.channel.program.end(lane)?,
                 },
                 Step::NeedsAny => {
-                    let lane = self.first_with_news()?;
+                    let lane = self.first_ready_lane()?;
                     match self.fetch(lane)? {
                         Some(message) => self.channel.program.push(lane, message)?,
                         None => self.channel.program.end(lane)?,
@@ -151,15 +152,15 @@ impl Worker {
         }
     }
 
-    /// The first of the wanted lanes that has something, or has ended.
-    fn first_with_news(&self) -> Result<usize, Halt> {
+    /// The first of the wanted lanes that has a message, or has ended.
+    fn first_ready_lane(&self) -> Result<usize, Halt> {
         let wanted = self.channel.program.wanted();
         let mut select = Select::new();
         let stopped = select.recv(self.control.stopped());
         for lane in &wanted {
             match &self.channel.lanes[*lane] {
                 Lane::Live { queue, .. } => select.recv(queue),
-                // What is not live does not have to be waited for.
+                // Only live lanes make a channel wait here.
                 _ => return Ok(*lane),
             };
         }
@@ -169,17 +170,17 @@ impl Worker {
         }
     }
 
-    /// The next message of a lane, or none at its end.
+    /// The next message of a lane; none at its end.
     fn fetch(&mut self, lane: usize) -> Result<Option<Message>, Halt> {
         match &mut self.channel.lanes[lane] {
             lane @ Lane::Reader(_) => Ok(lane.read(&self.control)?),
             Lane::Live { queue, columns } => {
                 let message = select_biased! {
                     recv(self.control.stopped()) -> _ => return Err(Halt::Stopped),
-                    // A sender that is gone has closed its shard.
+                    // A sender that was dropped has closed its shard.
                     recv(queue) -> message => message.ok(),
                 };
-                Ok(super::wiring::live(message, columns.as_deref(), &self.control)?)
+                Ok(super::wiring::live_message(message, columns.as_deref(), &self.control)?)
             }
             Lane::Queue(queue) => match self.queues.receive(*queue)? {
                 Item::Message(message) => Ok(Some(message)),
@@ -188,6 +189,7 @@ impl Worker {
         }
     }
 
+    /// Puts the outgoing messages into their queues.
     fn send(&mut self) -> Result<(), Stopped> {
         match self.outbox.outgoing.iter().all(|(_, items)| items.is_empty()) {
             true => Ok(()),
@@ -195,26 +197,28 @@ impl Worker {
         }
     }
 
-    /// Whether there are consumers, and all have got all they need.
-    fn nobody_listens(&self) -> bool {
+    /// Whether all consumers have ended, and there is no sink.
+    fn consumers_are_gone(&self) -> bool {
         let targets = || self.outbox.outgoing.iter().map(|(queue, _)| *queue);
-        !self.channel.has_sink() && self.queues.nobody_reads(targets())
+        !self.channel.has_sink() && self.queues.are_closed(targets())
     }
 
+    /// Sends the end to all consumers.
     fn finish(&mut self) -> Result<(), Halt> {
         self.outbox.outgoing.iter_mut().for_each(|(_, items)| items.push_back(Item::End));
         Ok(self.send()?)
     }
 }
 
-/// What a channel has to send, by queue.
+/// The messages that a channel has to send, by queue.
 struct Outbox {
     outgoing: Vec<(QueueId, VecDeque<Item>)>,
 }
 
 impl Outbox {
+    /// Adds a message. A punctuation replaces the one before it.
     fn put(&mut self, queue: QueueId, item: Item) {
-        // A channel has few targets.
+        // A channel has few consumers: a search is fast enough.
         let Some((_, items)) = self.outgoing.iter_mut().find(|(target, _)| *target == queue) else { return };
         if let (Some(Item::Message(Message::Punctuation(last))), Item::Message(Message::Punctuation(time))) =
             (items.back_mut(), &item)

@@ -1,7 +1,7 @@
-//! Runtimes: schedulers of channel programs and carriers of messages, and nothing else.
+//! Runtimes: they schedule channel programs and carry messages, and do nothing else.
 //!
-//! [`Wiring`] is a query ready to run: its channels, and the queues between them. [`Library`] runs it on the
-//! thread that waits for it, [`Local`] on a thread a channel.
+//! A [`Wiring`] is a query that is ready to run: its channels, and the queues between them. [`Library`] runs it on the
+//! thread that waits for it, [`Local`] runs each channel on a thread of its own.
 
 mod control;
 mod job;
@@ -34,20 +34,26 @@ use wire::wire;
 /// Runs wired queries.
 pub trait Runtime {
     /// Starts a query.
+    ///
+    /// # Errors
+    /// If the query cannot be started.
     fn start(&self, wiring: Wiring, progress: Progress) -> Result<Box<dyn Execution>>;
 }
 
-/// A query that was started.
+/// A query that a runtime has started.
 pub trait Execution: Send {
-    /// Waits for its end, or until an instant; whether it has ended.
+    /// Waits for the end, or until an instant; whether the query has ended.
     ///
     /// # Errors
-    /// The first that happened in any of its channels.
+    /// The first error of any channel.
     fn wait(&mut self, until: Option<Instant>) -> Result<bool>;
 }
 
-/// Runs a query. `sink` gets what each shard of the result brings, in the order of the shard; it is called by
-/// one thread at a time.
+/// Runs a query. `sink` takes the messages of each shard of the result, in the order of the shard; one thread at a time
+/// calls it.
+///
+/// # Errors
+/// As [`run_sharded`].
 pub fn run(
     stream: &Stream,
     options: &Options,
@@ -64,10 +70,14 @@ pub fn run(
     run_sharded(stream, options, sinks.collect())
 }
 
-/// Runs a query with a sink for each shard of the result; several may be called at once.
+/// Runs a query with a sink for each shard of the result; several threads may call different sinks at once.
 ///
 /// With [`Output::Intervals`](crate::Output) rows come in the order of their starts if the query ends, and as
 /// their ends become known if it does not.
+///
+/// # Errors
+/// `Plan` if the query cannot be cut into stages, if there are not as many sinks as shards, or if an option is zero; those
+/// of sources that cannot be opened.
 pub fn run_sharded(
     stream: &Stream,
     options: &Options,
@@ -76,28 +86,34 @@ pub fn run_sharded(
     start(stream, options, Order::AsKnown, sinks)
 }
 
-/// In which order coalesced rows come out.
+/// The order in which intervals come out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// In the order of their starts.
     Start,
-    /// If the query does not end, as soon as their ends are known; else in the order of their starts.
+    /// In the order of their starts if the query ends; if it does not, as soon as their ends are known.
     AsKnown,
 }
 
-/// Wires a query and starts it.
+/// Cuts, lowers and wires a query, and starts it.
+///
+/// # Errors
+/// As [`run_sharded`].
 pub(crate) fn start(stream: &Stream, options: &Options, order: Order, sinks: Vec<Sink>) -> Result<Job> {
     if options.batch_rows == 0 || options.queue_capacity == 0 {
         return plan_err!("batches of at least one row and queues for at least one message are needed");
     }
-    let endless = match order {
+    let live_order = match order {
         Order::AsKnown => CoalesceOrder::Known,
         Order::Start => CoalesceOrder::Start,
     };
-    run_programs(&Arc::new(Programs::of(stream, options, endless)?), options, sinks)
+    run_programs(&Arc::new(Programs::of(stream, options, live_order)?), options, sinks)
 }
 
-/// Wires programs and starts them. There is a sink for each shard of the result.
+/// Wires programs and starts them, with a sink for each shard of the result.
+///
+/// # Errors
+/// As [`run_sharded`].
 pub(crate) fn run_programs(programs: &Arc<Programs>, options: &Options, sinks: Vec<Sink>) -> Result<Job> {
     let wiring = wire(programs, options, sinks)?;
     let control = Arc::new(Control::new(wiring.rows_total(), options.late.clone()));

@@ -1,11 +1,10 @@
-//! Threads that are kept from query to query: a short query has more channels than milliseconds.
+//! A pool of threads that live from query to query: a short query has more channels than milliseconds.
 //!
-//! Of the threads that are idle the oldest is asked first. So a query that runs again has its channels on the same
-//! threads, each of which has the memory that its channel needs; were they dealt out as they come, each would in time
-//! have what the hungriest needs.
+//! Of the idle threads the oldest works first. So a query that runs again has its channels on the same threads, and each
+//! thread keeps the memory that its channel needs. In any other order, each thread would in time keep as much memory as
+//! the channel that needs most.
 //!
-//! Invariants: a thread is among the idle ones only while it waits for work. A process that was forked has none of its
-//! parent's threads.
+//! Invariants: a thread is in the pool only while it waits for work. A forked process has none of its parent's threads.
 
 use crossbeam_channel::{Receiver, SendError, Sender, bounded};
 use datafusion::common::{DataFusionError, Result};
@@ -16,30 +15,32 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long a thread waits for work before it ends.
-const PATIENCE: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many threads wait at most.
-const MOST: usize = 64;
-/// What a thread has for what it calls: the end of a plan with a long condition is as deep as that has terms.
+const MAX_IDLE: usize = 64;
+/// The stack of a thread: dropping a plan recurses as deep as its longest condition.
 const STACK: usize = 16 << 20;
 
 type Work = Box<dyn FnOnce() + Send>;
 
+/// The threads of this process that wait for work.
 struct Pool {
     process: u32,
-    /// By age.
+    /// The threads that wait for work, by age.
     idle: BTreeMap<usize, Sender<Work>>,
-    /// How many threads there have been.
-    begun: usize,
+    /// How many threads have been started.
+    started: usize,
 }
 
 impl Pool {
     const fn of(process: u32) -> Pool {
-        Pool { process, idle: BTreeMap::new(), begun: 0 }
+        Pool { process, idle: BTreeMap::new(), started: 0 }
     }
 }
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::of(0));
 
+/// The pool of this process.
 fn pool() -> MutexGuard<'static, Pool> {
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
     if pool.process != std::process::id() {
@@ -48,25 +49,25 @@ fn pool() -> MutexGuard<'static, Pool> {
     pool
 }
 
-/// Does the work on a thread that has nothing else to do. The work catches its own panics.
+/// Does work on an idle thread, or on a new one. The work has to catch its own panics.
 ///
 /// # Errors
-/// If there is no such thread, and no new one can be had.
+/// If there is no idle thread, and none can be started.
 pub(super) fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let mut work: Work = Box::new(work);
     loop {
         let Some((_, idle)) = pool().idle.pop_first() else { break };
         match idle.send(work) {
             Ok(()) => return Ok(()),
-            // It has just ended.
+            // The thread has just ended.
             Err(SendError(back)) => work = back,
         }
     }
     let (sender, receiver) = bounded(1);
     let age = {
         let mut pool = pool();
-        pool.begun += 1;
-        pool.begun
+        pool.started += 1;
+        pool.started
     };
     let thread = std::thread::Builder::new().name("whimbrel channel".into()).stack_size(STACK);
     thread.spawn(move || {
@@ -79,18 +80,18 @@ pub(super) fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     Ok(())
 }
 
-/// The next work of a thread, if any comes.
+/// Waits for the next work of a thread; none if it is to end.
 fn wait(age: usize, own: &Sender<Work>, work: &Receiver<Work>) -> Option<Work> {
     {
         let mut pool = pool();
-        if pool.idle.len() >= MOST {
+        if pool.idle.len() >= MAX_IDLE {
             return None;
         }
         pool.idle.insert(age, own.clone());
     }
-    work.recv_timeout(PATIENCE).ok().or_else(|| {
+    work.recv_timeout(IDLE_TIMEOUT).ok().or_else(|| {
         pool().idle.remove(&age);
-        // Somebody may have been faster.
+        // Work may have come before it was removed.
         work.try_recv().ok()
     })
 }
@@ -108,6 +109,7 @@ pub(crate) fn share_out<T: Send + 'static>(
     })
 }
 
+/// See [`share_out`].
 fn run_all<T: Send + 'static>(
     mut works: impl Iterator<Item = impl FnOnce() -> T + Send + 'static>,
 ) -> io::Result<Vec<T>> {

@@ -1,43 +1,42 @@
 //! The queues between the threads of a job.
 //!
-//! Queues are bounded, so that nobody runs far ahead of those who read. But channels that wait for each other
-//! in a circle would wait for ever: one for rows of a second, which waits for room in the queue of a third,
-//! which waits for rows of the first. A query over bounded data needs some amount of buffering that no bound
-//! chosen beforehand can promise (two ways of different lengths from a source to a join; a skewed exchange).
-//! So whoever is about to wait looks whether that closes a circle, and if it does, a full queue of the circle
-//! gets room for one more message (T. Parks, Bounded Scheduling of Process Networks, 1995). All others stay
-//! as they are. Who waits for one of several queues will want something of each that is empty, so a circle
-//! through any of them counts: the room is given before everybody has come to a stop.
+//! Queues are bounded, so that no producer runs far ahead of its consumers. But bounded queues can deadlock: a channel
+//! waits for rows of a second, which waits for room in the queue of a third, which waits for rows of the first. How much
+//! buffering a query needs cannot be known beforehand (two paths of different lengths from a source to a join; a skewed
+//! exchange). So a channel that is about to wait checks whether that closes a cycle of waits. If it does, a full queue of
+//! the cycle gets room for one more message (T. Parks, Bounded Scheduling of Process Networks, 1995); all others stay as
+//! they are. A consumer that waits for one queue will need messages of each of its empty queues, so a cycle through any of
+//! them counts: room is made before all channels have stopped.
 //!
-//! Invariants: a channel waits for one queue to have something, or for all of some queues to have room; an
-//! entry in `waits` is taken out by the one who waits and by nobody else; no cycle of waits lasts. What flows
-//! through a queue does not depend on its bound. Everything is under one lock: messages are batches, and few.
+//! Invariants: a channel waits for a message in one queue, or for room in all of some queues; only the channel itself
+//! clears its entry in `waits`; no cycle of waits lasts. The contents of a queue do not depend on its bound. One lock
+//! guards everything: messages are batches, and few.
 
 use super::wiring::QueueId;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use whimbrel_temporal::Message;
 
-/// What is in a queue.
+/// An entry of a queue.
 pub(super) enum Item {
     Message(Message),
-    /// Nothing more comes.
+    /// No message follows.
     End,
 }
 
-/// The job is to stop.
+/// The job is stopping.
 pub(super) struct Stopped;
 
 /// All queues of a job.
 pub(super) struct Queues {
     state: Mutex<State>,
-    /// One for each channel.
+    /// Wakes each channel.
     wake: Vec<Condvar>,
 }
 
 struct State {
     queues: Vec<Queue>,
-    /// Those that each channel reads.
+    /// The queues that each channel reads.
     reads: Vec<Vec<QueueId>>,
     /// What each channel waits for.
     waits: Vec<Wait>,
@@ -49,13 +48,14 @@ struct Queue {
     consumer: usize,
     items: VecDeque<Item>,
     capacity: usize,
-    /// The consumer has got all it needs.
-    gone: bool,
+    /// Whether the consumer has ended.
+    closed: bool,
 }
 
+/// What a channel waits for: a message in a queue, or room in one of some queues.
 enum Wait {
     Nothing,
-    Something(QueueId),
+    Message(QueueId),
     Room(Vec<QueueId>),
 }
 
@@ -66,14 +66,14 @@ impl Queue {
 }
 
 impl Queues {
-    /// Queues of these producers and consumers, for so many channels.
+    /// Empty queues between these producers and consumers, for so many channels.
     pub fn new(ends: &[super::wiring::Queue], channels: usize, capacity: usize) -> Queues {
         let queue = |ends: &super::wiring::Queue| Queue {
             producer: ends.producer,
             consumer: ends.consumer,
             items: VecDeque::new(),
             capacity,
-            gone: false,
+            closed: false,
         };
         let mut reads = vec![vec![]; channels];
         for (number, queue) in ends.iter().enumerate() {
@@ -91,6 +91,9 @@ impl Queues {
     }
 
     /// Takes the next item of a queue; waits for it.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the job stops.
     pub fn receive(&self, queue: QueueId) -> Result<Item, Stopped> {
         let mut state = self.lock();
         let channel = state.queues[queue].consumer;
@@ -106,11 +109,14 @@ impl Queues {
                 }
                 return Ok(item);
             }
-            state = self.wait(state, channel, Wait::Something(queue));
+            state = self.wait(state, channel, Wait::Message(queue));
         }
     }
 
-    /// Puts everything into its queues: what has room at once, the rest as room comes.
+    /// Puts all items into their queues: first those that there is room for, the others as room comes.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the job stops.
     pub fn send(&self, channel: usize, outgoing: &mut [(QueueId, VecDeque<Item>)]) -> Result<(), Stopped> {
         let mut state = self.lock();
         loop {
@@ -129,9 +135,10 @@ impl Queues {
         }
     }
 
+    /// Moves items into a queue while it has room. Those for a closed queue are dropped.
     fn fill(&self, state: &mut State, number: QueueId, items: &mut VecDeque<Item>) {
         let queue = &mut state.queues[number];
-        if queue.gone {
+        if queue.closed {
             items.clear();
         }
         let was_empty = queue.items.is_empty();
@@ -141,12 +148,12 @@ impl Queues {
             queue.items.push_back(item);
         }
         let consumer = queue.consumer;
-        if was_empty && matches!(state.waits[consumer], Wait::Something(awaited) if awaited == number) {
+        if was_empty && matches!(state.waits[consumer], Wait::Message(awaited) if awaited == number) {
             self.wake[consumer].notify_one();
         }
     }
 
-    /// Waits for a change; whoever makes it wakes the channel.
+    /// Waits until another channel wakes this one.
     fn wait<'a>(
         &self,
         mut state: MutexGuard<'a, State>,
@@ -154,8 +161,8 @@ impl Queues {
         wait: Wait,
     ) -> MutexGuard<'a, State> {
         state.waits[channel] = wait;
-        if let Some(relieved) = state.break_circles(channel) {
-            for producer in relieved {
+        if let Some(unblocked) = state.break_cycles(channel) {
+            for producer in unblocked {
                 self.wake[producer].notify_one();
             }
             if state.room_for(channel) {
@@ -168,14 +175,14 @@ impl Queues {
         state
     }
 
-    /// Takes the news that a channel reads and sends nothing any more.
-    pub fn leave(&self, channel: usize) {
+    /// Closes all queues that a channel reads: it has ended.
+    pub fn close(&self, channel: usize) {
         let mut state = self.lock();
         for number in 0..state.queues.len() {
             if state.queues[number].consumer != channel {
                 continue;
             }
-            state.queues[number].gone = true;
+            state.queues[number].closed = true;
             state.queues[number].items.clear();
             let producer = state.queues[number].producer;
             if state.waits_for_room(producer, number) {
@@ -184,13 +191,13 @@ impl Queues {
         }
     }
 
-    /// Whether none of these queues is read any more.
-    pub fn nobody_reads(&self, queues: impl IntoIterator<Item = QueueId>) -> bool {
+    /// Whether all of these queues are closed.
+    pub fn are_closed(&self, queues: impl IntoIterator<Item = QueueId>) -> bool {
         let state = self.lock();
-        queues.into_iter().all(|queue| state.queues[queue].gone)
+        queues.into_iter().all(|queue| state.queues[queue].closed)
     }
 
-    /// Wakes everybody, to stop.
+    /// Wakes all channels to stop.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.wake.iter().for_each(Condvar::notify_one);
@@ -198,11 +205,12 @@ impl Queues {
 }
 
 impl State {
+    /// Whether a channel waits for room in a queue.
     fn waits_for_room(&self, channel: usize, queue: QueueId) -> bool {
         matches!(&self.waits[channel], Wait::Room(queues) if queues.contains(&queue))
     }
 
-    /// Whether a channel that waits for room can put something somewhere.
+    /// Whether one of the queues that a channel waits for has room.
     fn room_for(&self, channel: usize) -> bool {
         match &self.waits[channel] {
             Wait::Room(queues) => queues.iter().any(|q| !self.queues[*q].is_full()),
@@ -210,36 +218,36 @@ impl State {
         }
     }
 
-    /// Makes room wherever this channel waits for itself; gives the producers that have room now.
-    fn break_circles(&mut self, channel: usize) -> Option<Vec<usize>> {
-        let mut relieved = Vec::new();
-        while let Some(queue) = self.circle(channel) {
+    /// Makes room in every cycle of waits through this channel; returns the producers that have room now.
+    fn break_cycles(&mut self, channel: usize) -> Option<Vec<usize>> {
+        let mut unblocked = Vec::new();
+        while let Some(queue) = self.cycle(channel) {
             self.queues[queue].capacity = self.queues[queue].items.len() + 1;
-            relieved.push(self.queues[queue].producer);
+            unblocked.push(self.queues[queue].producer);
         }
-        (!relieved.is_empty()).then_some(relieved)
+        (!unblocked.is_empty()).then_some(unblocked)
     }
 
-    /// The full queue that holds the least, of a circle of waits through this channel.
-    fn circle(&self, channel: usize) -> Option<QueueId> {
+    /// The shortest full queue of a cycle of waits through this channel.
+    fn cycle(&self, channel: usize) -> Option<QueueId> {
         let mut seen = vec![false; self.waits.len()];
         let mut path = Vec::new();
         self.search(channel, channel, &mut seen, &mut path)
             .then(|| path.into_iter().min_by_key(|queue| self.queues[*queue].items.len()))?
     }
 
-    /// Whether what `from` waits for leads back to `target`; the full queues on the way are put into `path`.
+    /// Whether the waits of `from` lead to `target`; collects the full queues on the way in `path`.
     fn search(&self, from: usize, target: usize, seen: &mut [bool], path: &mut Vec<QueueId>) -> bool {
         let full = match &self.waits[from] {
             Wait::Nothing => return false,
-            Wait::Something(queue) if !self.queues[*queue].items.is_empty() => return false,
-            Wait::Something(_) => {
+            Wait::Message(queue) if !self.queues[*queue].items.is_empty() => return false,
+            Wait::Message(_) => {
                 let mut empty = self.reads[from].iter().filter(|q| self.queues[**q].items.is_empty());
                 return empty.any(|queue| self.leads(self.queues[*queue].producer, target, seen, path));
             }
             Wait::Room(queues) => queues,
         };
-        for queue in full.iter().filter(|q| self.queues[**q].is_full() && !self.queues[**q].gone) {
+        for queue in full.iter().filter(|q| self.queues[**q].is_full() && !self.queues[**q].closed) {
             path.push(*queue);
             if self.leads(self.queues[*queue].consumer, target, seen, path) {
                 return true;
@@ -277,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_waits_is_broken() {
+    fn a_cycle_of_waits_is_broken() {
         // 0 feeds 1 and 2, 2 feeds 1; 1 wants all of 2 before it takes anything from 0, which sends to 1
         // first.
         let queues = queues(&[(0, 1), (0, 2), (2, 1)], 3);
@@ -299,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_through_what_is_wanted_later_is_broken_too() {
+    fn a_cycle_through_a_queue_that_is_needed_later_is_broken_too() {
         // 2 wants something of 0 and then of 1; 3 wants something of 2 before it takes anything from 1, which sends to
         // 3 first.
         let queues = queues(&[(0, 2), (1, 2), (2, 3), (1, 3)], 4);
@@ -320,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_holds_where_nobody_waits_in_a_circle() {
+    fn a_bound_holds_without_a_cycle() {
         let queues = queues(&[(0, 1)], 2);
         let sender = queues.clone();
         let source = spawn(move || assert!(sender.send(0, &mut [(0, some(50))]).is_ok()));
@@ -346,13 +354,13 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_woken_to_stop_and_by_those_who_leave() {
+    fn a_waiting_channel_is_woken_by_a_stop_and_by_a_closed_queue() {
         let queues = queues(&[(0, 1)], 2);
         let sender = queues.clone();
         let source = spawn(move || sender.send(0, &mut [(0, some(2))]).is_ok());
-        queues.leave(1);
-        assert!(source.join().unwrap(), "what nobody reads is gone");
-        assert!(queues.nobody_reads([0]));
+        queues.close(1);
+        assert!(source.join().unwrap(), "what nobody reads is closed");
+        assert!(queues.are_closed([0]));
         let waiter = queues.clone();
         let reader = spawn(move || waiter.receive(0).is_ok());
         queues.stop();

@@ -4,7 +4,7 @@
 use super::pool::share_out;
 use super::wiring::{Channel, Lane, Outlet, Queue, Route, Sink, Wiring};
 use crate::dataset::{Shard, dataset};
-use crate::exchange::spread;
+use crate::exchange::partitioner;
 use crate::options::Options;
 use crate::program::{ChannelProgram, Programs};
 use crate::stage::{Input, Kind, Origin};
@@ -12,8 +12,8 @@ use datafusion::common::{Result, internal_err, plan_err};
 use std::sync::Arc;
 use whimbrel_temporal::Lifetimes;
 
-/// The most rows that are read at once where DataFusion's operators work on them, which keep the columns that they
-/// compute: those have to fit into the cache.
+/// The most rows that are read at once for DataFusion's operators: the columns that these compute have to fit into the
+/// cache.
 const RELATIONAL_ROWS: usize = 16_384;
 
 /// Wires programs: one sink for each shard of the result.
@@ -80,6 +80,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// Opens the shards of a source for the channels of a stage.
     fn scan(&mut self, number: usize, input: &Input) -> Result<()> {
         let Origin::Scan(scan) = &input.origin else { return internal_err!("a scan is read here") };
         let dataset = dataset(scan.source.as_ref())?;
@@ -104,6 +105,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// Connects the channels of a stage to the producers of an input.
     fn edge(&mut self, number: usize, place: usize, input: &Input) -> Result<()> {
         let Origin::Edge { stage: from, output, exchange } = &input.origin else {
             return internal_err!("an edge is connected here");
@@ -121,12 +123,12 @@ impl<'a> Builder<'a> {
                 self.queues.push(Queue { producer: self.first_channels[*from] + producer, consumer });
             }
         }
-        let made = &producers.outputs[*output];
-        let ends = made.lifetimes == Lifetimes::Any;
+        let output_rows = &producers.outputs[*output];
+        let ends = output_rows.lifetimes == Lifetimes::Any;
         for (producer, targets) in targets.into_iter().enumerate() {
             let metrics = self.programs.edge_metrics(number, place).cloned();
-            let spread = spread(exchange.as_deref(), producer, &made.schema, ends)?;
-            let route = Route::new(spread, targets, producers.kind == Kind::Relational, metrics);
+            let partitioner = partitioner(exchange.as_deref(), producer, &output_rows.schema, ends)?;
+            let route = Route::new(partitioner, targets, producers.kind == Kind::Relational, metrics);
             self.channels[self.first_channels[*from] + producer].outlets[*output].routes.push(route);
         }
         Ok(())

@@ -1,12 +1,12 @@
-//! A query ready to run: programs, where their lanes come from, where their outputs go.
+//! A query that is ready to run: channels with their programs, the sources of their lanes, the routes of their outputs.
 //!
-//! Invariants: there is one queue from a producer to a consumer of an edge, so what flows between two
-//! channels stays in order; a producer that tells anything tells all of its targets, an empty message where
-//! relations are read in turn.
+//! Invariants: an edge has one queue from each producer to each of its consumers, so messages between two channels stay in
+//! order. Where consumers read round-robin, a producer sends every consumer a message for each batch, an empty one if need
+//! be.
 
 use super::Control;
 use crate::dataset::Reader;
-use crate::exchange::Spread;
+use crate::exchange::Partitioner;
 use crate::metrics::EdgeMetrics;
 use crate::program::{ChannelProgram, Step};
 use crate::relation::always;
@@ -16,38 +16,41 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use whimbrel_temporal::{Batch, INFINITY, Message};
 
-/// Gets the messages of one shard of the result.
+/// Takes the messages of one shard of the result.
 pub(crate) type Sink = Box<dyn FnMut(Message) -> Result<()> + Send>;
 
 /// The number of a queue.
 pub(crate) type QueueId = usize;
 
-/// A query ready to run.
+/// A query that is ready to run; a [`Runtime`](super::Runtime) runs it.
 pub struct Wiring {
     pub(super) channels: Vec<Channel>,
     pub(super) queues: Vec<Queue>,
     pub(super) rows_total: Option<u64>,
 }
 
-/// One instance of a stage.
+/// One instance of a stage, with its program.
 pub(super) struct Channel {
-    /// For messages and names of threads.
+    /// Its name in messages.
     pub name: String,
     pub program: Box<dyn ChannelProgram>,
     pub lanes: Vec<Lane>,
     pub outlets: Vec<Outlet>,
-    /// Rows that came too late, as far as they were counted.
+    /// How many late rows have been counted.
     pub late: u64,
 }
 
-/// Where a lane's messages come from.
+/// The source of a lane's messages.
 pub(super) enum Lane {
+    /// A shard that is read.
     Reader(Box<dyn Reader>),
+    /// A shard of a live source, and which of its columns are used.
     Live { queue: Receiver<Message>, columns: Option<Vec<usize>> },
+    /// A queue from another channel.
     Queue(QueueId),
 }
 
-/// What a queue connects.
+/// The ends of a queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Queue {
     /// The channel that fills it.
@@ -56,37 +59,42 @@ pub(super) struct Queue {
     pub consumer: usize,
 }
 
-/// Where an output's messages go.
+/// The destinations of an output's messages.
 #[derive(Default)]
 pub(super) struct Outlet {
     pub routes: Vec<Route>,
     pub sink: Option<Sink>,
 }
 
-/// One edge, seen from one of its producers.
+/// The way from one producer of an edge to its consumers.
 pub(super) struct Route {
-    spread: Box<dyn Spread>,
+    partitioner: Box<dyn Partitioner>,
+    /// The queue of each consumer.
     targets: Vec<QueueId>,
+    /// The rows of the current batch for each consumer.
     parts: Vec<Option<Batch>>,
-    /// Whether targets that get no rows of a batch get an empty one.
-    in_turn: bool,
+    /// Whether consumers without rows of a batch get an empty one.
+    round_robin: bool,
     /// Counts what is sent, if that is measured.
     metrics: Option<Arc<EdgeMetrics>>,
 }
 
 impl Route {
-    /// An edge to these targets, which are read `in_turn` or by time.
+    /// A route into these queues, which are read round-robin or by time.
     pub fn new(
-        spread: Box<dyn Spread>,
+        partitioner: Box<dyn Partitioner>,
         targets: Vec<QueueId>,
-        in_turn: bool,
+        round_robin: bool,
         metrics: Option<Arc<EdgeMetrics>>,
     ) -> Route {
         let parts = vec![None; targets.len()];
-        Route { spread, in_turn: in_turn && targets.len() > 1, targets, parts, metrics }
+        Route { partitioner, round_robin: round_robin && targets.len() > 1, targets, parts, metrics }
     }
 
-    /// Sends a message to the queues it belongs into.
+    /// Sends a message to its consumers.
+    ///
+    /// # Errors
+    /// Those of the partitioner.
     pub fn send(&mut self, message: &Message, mut to: impl FnMut(QueueId, Message)) -> Result<()> {
         let batch = match message {
             Message::Punctuation(_) => {
@@ -98,21 +106,22 @@ impl Route {
         if batch.is_empty() {
             return Ok(());
         }
-        let none = batch.slice(0, 0);
-        self.spread.spread(batch, &mut self.parts)?;
+        let empty = batch.slice(0, 0);
+        self.partitioner.partition(batch, &mut self.parts)?;
         for (queue, part) in self.targets.iter().zip(&mut self.parts) {
             match part.take() {
                 Some(part) => {
                     self.metrics.iter().for_each(|metrics| metrics.add(&part.rows));
                     to(*queue, Message::Batch(part));
                 }
-                None if self.in_turn => to(*queue, Message::Batch(none.clone())),
+                None if self.round_robin => to(*queue, Message::Batch(empty.clone())),
                 None => {}
             }
         }
         Ok(())
     }
 
+    /// The queues of the consumers.
     pub fn targets(&self) -> &[QueueId] {
         &self.targets
     }
@@ -126,7 +135,10 @@ impl Wiring {
 }
 
 impl Channel {
-    /// One step of the program; rows that came too late are counted and shown.
+    /// Steps the program; counts late rows and hands them to their callback.
+    ///
+    /// # Errors
+    /// Those of the program.
     pub fn step(&mut self, out: &mut Vec<(usize, Message)>, control: &Control) -> Result<Step> {
         let step = self.program.step(out)?;
         let late = self.program.rows_late();
@@ -134,14 +146,17 @@ impl Channel {
             control.rows_late.fetch_add(late - self.late, Ordering::Relaxed);
             self.late = late;
             let rows = self.program.take_late();
-            if let Some(show) = &control.late {
-                rows.into_iter().for_each(|rows| show(rows));
+            if let Some(callback) = &control.late {
+                rows.into_iter().for_each(|rows| callback(rows));
             }
         }
         Ok(step)
     }
 
-    /// Takes what came out to where it belongs.
+    /// Delivers what came out of a step to queues and sinks.
+    ///
+    /// # Errors
+    /// Those of partitioners and sinks.
     pub fn deliver(
         &mut self,
         out: &mut Vec<(usize, Message)>,
@@ -169,13 +184,17 @@ impl Channel {
         Ok(())
     }
 
+    /// Whether the channel makes a part of the result.
     pub fn has_sink(&self) -> bool {
         self.outlets.iter().any(|o| o.sink.is_some())
     }
 }
 
 impl Lane {
-    /// The next rows of a reader.
+    /// The next rows of a reader; none at its end.
+    ///
+    /// # Errors
+    /// Those of the reader.
     pub fn read(&mut self, control: &Control) -> Result<Option<Message>> {
         let Lane::Reader(reader) = self else { return internal_err!("only a reader is read") };
         let rows = reader.next()?;
@@ -186,8 +205,11 @@ impl Lane {
     }
 }
 
-/// A message from a live source as its channel gets it; none at the end of the source.
-pub(super) fn live(
+/// A message of a live source as its channel takes it; none at the end of the source.
+///
+/// # Errors
+/// If the rows have too few columns.
+pub(super) fn live_message(
     message: Option<Message>,
     columns: Option<&[usize]>,
     control: &Control,

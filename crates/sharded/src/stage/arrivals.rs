@@ -60,11 +60,12 @@ impl Arrivals {
         let Some(arrival) = self.arrival(scan)? else { return Ok(None) };
         let shards = Some(exchange.shards.unwrap_or(arrival.shards));
         let whole = columns_of(scan, arrival.rows)?;
-        let input = exchange.input.clone().transform_down(|plan| match plan {
+        let input = exchange.input.clone().into_inner().transform_down(|plan| match plan {
             LogicalPlan::TableScan(_) => Ok(Transformed::new(whole.clone(), true, TreeNodeRecursion::Jump)),
             plan => Ok(Transformed::no(plan)),
         });
-        let moved = Exchange::try_new(input.data()?, exchange.movement.clone(), shards, exchange.scope)?;
+        let moved =
+            Exchange::try_new(input.data()?, exchange.movement.clone().into_inner(), shards, exchange.scope)?;
         Ok(Some(extension(moved)))
     }
 

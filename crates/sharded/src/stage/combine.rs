@@ -28,7 +28,7 @@ pub(crate) fn combine(plan: LogicalPlan) -> Result<LogicalPlan> {
 fn in_two_steps(plan: &LogicalPlan, whole: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     let LogicalPlan::Aggregate(aggregate) = plan else { return Ok(None) };
     let Some(Node::AlterLifetime(window)) = node(&aggregate.input) else { return Ok(None) };
-    let (StartRule::Snap { hop, .. }, DurationRule::Constant(size)) = (&window.start, &window.duration)
+    let (StartRule::Snap { hop, .. }, DurationRule::Constant(size)) = (&*window.start, &*window.duration)
     else {
         return Ok(None);
     };
@@ -38,18 +38,26 @@ fn in_two_steps(plan: &LogicalPlan, whole: &LogicalPlan) -> Result<Option<Logica
     }
     let Some(again) = second_calls(aggregate)? else { return Ok(None) };
     let pane = DurationRule::Constant(*hop);
-    let panes =
-        AlterLifetime::try_new(exchange.input.clone(), window.start.clone(), pane, window.label.clone())?;
+    let panes = AlterLifetime::try_new(
+        exchange.input.clone().into_inner(),
+        window.start.clone().into_inner(),
+        pane,
+        window.label.clone(),
+    )?;
     let parts =
         Combine::try_new(extension(panes), aggregate.group_expr.clone(), aggregate.aggr_expr.clone())?;
-    let moved =
-        Exchange::try_new(extension(parts), exchange.movement.clone(), exchange.shards, exchange.scope)?;
+    let moved = Exchange::try_new(
+        extension(parts),
+        exchange.movement.clone().into_inner(),
+        exchange.shards,
+        exchange.scope,
+    )?;
     let windows = match size == hop {
         true => extension(moved),
         false => extension(AlterLifetime::try_new(
             extension(moved),
             StartRule::Keep,
-            window.duration.clone(),
+            window.duration.clone().into_inner(),
             window.label.clone(),
         )?),
     };
@@ -60,7 +68,7 @@ fn in_two_steps(plan: &LogicalPlan, whole: &LogicalPlan) -> Result<Option<Logica
 
 /// Whether rows move between several shards, by columns that the aggregate groups by.
 fn moves_groups(exchange: &Exchange, aggregate: &Aggregate) -> Result<bool> {
-    let Movement::ReDistribute { key } = &exchange.movement else { return Ok(false) };
+    let Movement::ReDistribute { key } = &*exchange.movement else { return Ok(false) };
     let from = properties(&exchange.input)?.shards;
     let columns = aggregate.group_expr.iter().all(|e| e.try_as_col().is_some());
     let grouped = key.iter().all(|k| aggregate.group_expr.contains(k));

@@ -12,7 +12,7 @@ pub(crate) fn without_requirements(plan: LogicalPlan) -> Result<LogicalPlan> {
         return Ok(plan);
     }
     let rewrite = |plan: LogicalPlan| match node(&plan) {
-        Some(Node::Colocated(colocated)) => Ok(Transformed::yes(colocated.input.clone())),
+        Some(Node::Colocated(colocated)) => Ok(Transformed::yes(colocated.input.clone().into_inner())),
         _ => Ok(Transformed::no(plan)),
     };
     plan.transform_up(rewrite).data()

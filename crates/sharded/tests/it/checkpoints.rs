@@ -11,7 +11,7 @@ use whimbrel_plan::{Agg, AggFunction, JoinKind, Stream, column};
 use whimbrel_sharded::Options;
 use whimbrel_sharded::dataset::{Shard, dataset as source};
 use whimbrel_sharded::error::ErrorKind;
-use whimbrel_sharded::exchange::{Reach, spread};
+use whimbrel_sharded::exchange::{Reach, partitioner};
 use whimbrel_sharded::program::{ChannelProgram, Programs, Step};
 use whimbrel_sharded::relation::always;
 use whimbrel_sharded::stage::{Input, Kind, Origin};
@@ -99,7 +99,7 @@ fn lanes(programs: &Programs, made: &Made, stage: usize, input: &Input, index: u
     let reach = Reach::of(exchange, producers.channels, stages[stage].channels, producers.groups);
     let lane = |producer: usize| {
         let targets = reach.targets(producer);
-        let mut spread = spread(exchange, producer, &producers.outputs[output].schema, true).unwrap();
+        let mut partitioner = partitioner(exchange, producer, &producers.outputs[output].schema, true).unwrap();
         let mut lane = Vec::new();
         for message in &made[from][producer][output] {
             let Message::Batch(batch) = message else {
@@ -107,7 +107,7 @@ fn lanes(programs: &Programs, made: &Made, stage: usize, input: &Input, index: u
                 continue;
             };
             let mut parts = vec![None; targets.len()];
-            spread.spread(batch.clone().compact().unwrap(), &mut parts).unwrap();
+            partitioner.partition(batch.clone().compact().unwrap(), &mut parts).unwrap();
             lane.extend(parts[index - targets.start].take().map(Message::Batch));
         }
         lane

@@ -184,5 +184,5 @@ fn shared_streams_are_computed_once() {
     let Origin::Edge { exchange: Some(exchange), .. } = &middle.inputs[0].origin else {
         panic!("an exchange")
     };
-    assert!(matches!(exchange.movement, Movement::ReDistribute { .. }));
+    assert!(matches!(*exchange.movement, Movement::ReDistribute { .. }));
 }

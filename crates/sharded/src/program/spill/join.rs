@@ -1,11 +1,11 @@
-//! Joins whose kept side does not fit into the memory: rows of both sides go to files by the hash of their keys, and
-//! what has the same hash is joined, part by part.
+//! Joins whose build side does not fit into the memory: both sides are partitioned by the hash of their keys into files,
+//! and joined partition by partition (a Grace hash join).
 //!
-//! Rows with equal keys are in the same part, so every kind of join is the union of the joins of its parts. Only
-//! `not in` is not: a null anywhere on the right leaves no row. Joins that promise an order are left alone, too.
+//! Rows with equal keys are in the same partition, so a join is the union of the joins of its partitions. `not in` is not:
+//! a null anywhere on the right leaves no row. It is left alone, and so are joins that promise an order.
 
 use super::compact::compact;
-use super::file::Parts;
+use super::partition::HashPartitions;
 use super::read_once::{InContext, ReadOnceExec, with_reservation};
 use crate::lower::session;
 use crate::unary::UnaryExec;
@@ -28,24 +28,27 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// How often parts are divided again. If there are still too many rows in one then, most of them have the same key.
-const DEEPEST: u32 = 5;
+/// How often a partition is partitioned again. If it is too large even then, most of its rows have the same key.
+const MAX_DEPTH: u32 = 5;
 
-/// What a table of a join takes for each row.
+/// The bytes of a hash table for each row.
 const TABLE_ROW: usize = 24;
 
-/// A join that can do with little memory.
+/// A hash join that can spill.
 #[derive(Debug)]
 pub(super) struct SpillingJoinExec(HashJoinExec);
 
 impl SpillingJoinExec {
-    /// The same join, if it can be computed part by part.
+    /// The same join, if it can be computed partition by partition.
+    ///
+    /// # Errors
+    /// If the join cannot be rebuilt.
     pub fn of(join: &HashJoinExec) -> Result<Option<SpillingJoinExec>> {
-        let whole = join.null_aware
+        let indivisible = join.null_aware
             || join.fetch().is_some()
             || *join.partition_mode() != PartitionMode::CollectLeft
             || join.properties().output_ordering().is_some();
-        if whole {
+        if indivisible {
             return Ok(None);
         }
         Ok(Some(SpillingJoinExec(join.builder().build()?)))
@@ -94,7 +97,7 @@ impl ExecutionPlan for SpillingJoinExec {
         self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
-    /// A recursive query runs it again and again: it may not remember the rows that it kept before.
+    /// A recursive query runs it several times: it must not keep the rows of the time before.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(SpillingJoinExec(self.0.builder().reset_state().build()?)))
     }
@@ -106,14 +109,17 @@ impl ExecutionPlan for SpillingJoinExec {
         let left = self.0.left().execute(0, Arc::clone(&context))?;
         let input = Arc::clone(self.0.right());
         let right = Arc::new(UnaryExec::new(InContext(Arc::clone(&context)), input));
-        let join =
-            Arc::new(Join { join: self.0.builder().build()?, unlimited: unlimited(&context), context });
+        let join = Arc::new(PartitionedJoin {
+            join: self.0.builder().build()?,
+            unlimited: unlimited(&context),
+            context,
+        });
         let rows = stream::once(join.run(left, right, 0)).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
     }
 }
 
-/// The same context without a limit, for what is counted already.
+/// The same context without a limit, for memory that is reserved already.
 fn unlimited(context: &TaskContext) -> Arc<TaskContext> {
     Arc::new(TaskContext::new(
         None,
@@ -127,15 +133,15 @@ fn unlimited(context: &TaskContext) -> Arc<TaskContext> {
     ))
 }
 
-/// A join that runs.
-struct Join {
+/// A join that runs, on all rows or on those of a partition.
+struct PartitionedJoin {
     join: HashJoinExec,
     context: Arc<TaskContext>,
     unlimited: Arc<TaskContext>,
 }
 
-impl Join {
-    /// Joins rows that have been divided `depth` times.
+impl PartitionedJoin {
+    /// Joins rows that have been partitioned `depth` times.
     fn run(
         self: Arc<Self>,
         mut left: SendableRecordBatchStream,
@@ -145,28 +151,28 @@ impl Join {
         async move {
             let consumer = MemoryConsumer::new("HashJoin").with_can_spill(true);
             let memory = consumer.register(self.context.memory_pool());
-            let mut kept = Vec::new();
+            let mut build = Vec::new();
             while let Some(rows) = left.try_next().await? {
                 let rows = compact(&rows)?;
-                let fits = memory.try_grow(needed(&rows));
-                kept.push(rows);
+                let fits = memory.try_grow(table_memory(&rows));
+                build.push(rows);
                 if let Err(error) = fits {
-                    if depth == DEEPEST {
+                    if depth == MAX_DEPTH {
                         return resources_err!(
                             "the rows of one key of a join are too many for the memory: {}",
                             error.message()
                         );
                     }
-                    return self.divided(kept, left, right, depth, memory).await;
+                    return self.join_partitions(build, left, right, depth, memory).await;
                 }
             }
-            self.joined(kept, right, depth, memory)
+            self.join_in_memory(build, right, depth, memory)
         }
         .boxed()
     }
 
-    /// Joins rows that fit.
-    fn joined(
+    /// Joins a build side that fits into the memory.
+    fn join_in_memory(
         &self,
         left: Vec<RecordBatch>,
         right: Arc<dyn ExecutionPlan>,
@@ -176,18 +182,17 @@ impl Join {
         let left = Arc::new(ReadOnceExec::batches(self.join.left().schema(), left));
         let join = match depth {
             0 => self.join.builder(),
-            // What the join has learned of its left side, and filters the right side by, holds for the whole join
-            // only.
+            // The dynamic filter on the right side is that of the whole join.
             _ => self.join.builder().reset_state(),
         };
         let join = join.recompute_properties().with_new_children(vec![left, right])?.build()?;
         Ok(with_reservation(join.execute(0, Arc::clone(&self.unlimited))?, memory))
     }
 
-    /// Divides the rows of both sides, and joins part after part.
-    async fn divided(
+    /// Partitions both sides, and joins partition after partition.
+    async fn join_partitions(
         self: Arc<Self>,
-        kept: Vec<RecordBatch>,
+        build: Vec<RecordBatch>,
         mut left: SendableRecordBatchStream,
         right: Arc<dyn ExecutionPlan>,
         depth: u32,
@@ -195,9 +200,9 @@ impl Join {
     ) -> Result<SendableRecordBatchStream> {
         let disk = Arc::clone(&self.context.runtime_env().disk_manager);
         let (left_keys, right_keys) = self.join.on().iter().cloned().unzip();
-        let nulls_apart = self.join.null_equality() == NullEquality::NullEqualsNothing;
-        let mut lefts = Parts::new(left.schema(), left_keys, nulls_apart, depth);
-        for rows in kept {
+        let spread_nulls = self.join.null_equality() == NullEquality::NullEqualsNothing;
+        let mut lefts = HashPartitions::new(left.schema(), left_keys, spread_nulls, depth);
+        for rows in build {
             lefts.add(&rows, &disk)?;
         }
         memory.free();
@@ -206,21 +211,21 @@ impl Join {
         }
         drop(left);
         let mut right = right.execute(0, Arc::clone(&self.context))?;
-        let mut rights = Parts::new(right.schema(), right_keys, nulls_apart, depth);
+        let mut rights = HashPartitions::new(right.schema(), right_keys, spread_nulls, depth);
         while let Some(rows) = right.try_next().await? {
             rights.add(&rows, &disk)?;
         }
         drop(right);
         let (lefts, rights) = (lefts.finish(&disk)?, rights.finish(&disk)?);
         let schema = self.join.schema();
-        let parts = stream::iter(lefts.into_iter().zip(rights)).then(move |(left, right)| {
+        let partitions = stream::iter(lefts.into_iter().zip(rights)).then(move |(left, right)| {
             Arc::clone(&self).run(left, Arc::new(ReadOnceExec::stream(right)), depth + 1)
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, parts.try_flatten())))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, partitions.try_flatten())))
     }
 }
 
-/// What a join takes for rows that it keeps: they are put together, and found by a table.
-fn needed(rows: &RecordBatch) -> usize {
+/// The memory that a join needs for rows of its build side: these, their concatenation, and a hash table.
+fn table_memory(rows: &RecordBatch) -> usize {
     2 * get_record_batch_memory_size(rows) + TABLE_ROW * rows.num_rows()
 }

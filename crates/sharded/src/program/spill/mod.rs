@@ -1,13 +1,12 @@
-//! What operators do whose memory is limited: what they hold is as small as it can be, and what is too much goes to
-//! files.
+//! Operators under a memory limit: they hold as little as they can, and spill the rest to files.
 //!
-//! DataFusion's sorts and groups write what they hold to files, given batches that hold no more than their rows; its
-//! joins and windows do not. Here they are run on parts of their input that can be computed by themselves: a join on
-//! the rows whose keys have the same hash, a window on some of its partitions.
+//! DataFusion's sorts and aggregates spill, if their batches hold the memory of their own rows only. Its joins and windows
+//! do not. Here these run on independent parts of their input: a join on the rows whose keys have the same hash, a window
+//! on some of its partitions.
 
 mod compact;
-mod file;
 mod join;
+mod partition;
 mod read_once;
 mod window;
 
@@ -22,34 +21,37 @@ use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use join::SpillingJoinExec;
 use std::sync::Arc;
-use window::WindowInPartsExec;
+use window::PartitionedWindowExec;
 
-/// How many of the first rows of an order are kept in memory while the others pass.
+/// A sort with a limit of at most so many rows keeps them in memory.
 const HEAP_ROWS: usize = 1024;
 
-/// The plan, with operators that can spill in place of those that cannot. No optimizer rule may run behind this.
-pub(super) fn spilling(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+/// Replaces operators that cannot spill by operators that can. No optimizer rule may run after this.
+///
+/// # Errors
+/// If an operator cannot be rebuilt.
+pub(super) fn with_spilling(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|plan| {
-        Ok(match prepared(&plan)? {
-            Some(prepared) => Transformed::yes(prepared),
+        Ok(match replacement(&plan)? {
+            Some(replacement) => Transformed::yes(replacement),
             None => Transformed::no(plan),
         })
     })
     .data()
 }
 
-/// The operator that takes the place of this one, if there is one.
-fn prepared(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+/// The operator that replaces this one, if there is one.
+fn replacement(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         return Ok(SpillingJoinExec::of(join)?.map(|join| Arc::new(join) as Arc<dyn ExecutionPlan>));
     }
     if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
-        return Ok(WindowInPartsExec::of(window).map(|window| Arc::new(window) as Arc<dyn ExecutionPlan>));
+        return Ok(PartitionedWindowExec::of(window).map(|window| Arc::new(window) as Arc<dyn ExecutionPlan>));
     }
     plan.downcast_ref::<SortExec>().map_or(Ok(None), spilling_sort)
 }
 
-/// A sort whose input can be written to files. One for few of the first rows holds only these, and stays as it is.
+/// A sort that can spill. One with a small limit keeps few rows, and stays as it is.
 fn spilling_sort(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let fetch = sort.fetch();
     if fetch.is_some_and(|rows| rows <= HEAP_ROWS) {

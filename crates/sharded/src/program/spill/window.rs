@@ -1,7 +1,7 @@
-//! Windows over partitions, some partitions at a time.
+//! Window functions, computed some partitions at a time.
 //!
-//! DataFusion's operator for windows that look at a whole partition keeps all rows of its input. These are sorted by
-//! partition, so that those of the partitions that are complete can be computed, and handed on, before the rest comes.
+//! DataFusion's operator for windows over whole partitions keeps all rows of its input. These are sorted by partition, so
+//! the partitions that are complete can be computed and handed on before the rest comes.
 
 use super::read_once::{ReadOnceExec, with_reservation};
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
@@ -22,35 +22,35 @@ use futures::{TryStreamExt, stream};
 use std::fmt;
 use std::sync::Arc;
 
-/// How many rows are gathered, if there are as many of complete partitions.
-const GATHERED: usize = 32_768;
+/// How many rows of complete partitions are computed at once, at least.
+const MIN_ROWS: usize = 32_768;
 
-/// The window, over some partitions at a time.
+/// A window operator that computes some partitions at a time.
 #[derive(Debug)]
-pub(super) struct WindowInPartsExec {
+pub(super) struct PartitionedWindowExec {
     window: WindowAggExec,
     keys: Vec<Arc<dyn PhysicalExpr>>,
 }
 
-impl WindowInPartsExec {
-    /// The same window, if it has partitions.
-    pub fn of(window: &WindowAggExec) -> Option<WindowInPartsExec> {
+impl PartitionedWindowExec {
+    /// The same window operator, if all of its functions have the same partitions.
+    pub fn of(window: &WindowAggExec) -> Option<PartitionedWindowExec> {
         let mut keys = window.window_expr().iter().map(|window| window.partition_by().to_vec());
         let first = keys.next().filter(|keys| !keys.is_empty())?;
         let alike = keys.all(|keys| keys == first);
-        alike.then(|| WindowInPartsExec { window: window.clone(), keys: first })
+        alike.then(|| PartitionedWindowExec { window: window.clone(), keys: first })
     }
 }
 
-impl DisplayAs for WindowInPartsExec {
+impl DisplayAs for PartitionedWindowExec {
     fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         self.window.fmt_as(kind, f)
     }
 }
 
-impl ExecutionPlan for WindowInPartsExec {
+impl ExecutionPlan for PartitionedWindowExec {
     fn name(&self) -> &'static str {
-        "WindowInPartsExec"
+        "PartitionedWindowExec"
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -80,7 +80,7 @@ impl ExecutionPlan for WindowInPartsExec {
         match (children.pop(), children.is_empty()) {
             (Some(input), true) => {
                 let window = over(&self.window, input)?;
-                Ok(Arc::new(WindowInPartsExec { window, keys: self.keys.clone() }))
+                Ok(Arc::new(PartitionedWindowExec { window, keys: self.keys.clone() }))
             }
             _ => internal_err!("a window is over one input"),
         }
@@ -95,13 +95,13 @@ impl ExecutionPlan for WindowInPartsExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let memory = MemoryConsumer::new("Window").with_can_spill(true).register(context.memory_pool());
-        let partitions = Partitions {
+        let partitions = PartitionReader {
             input: self.window.input().execute(partition, Arc::clone(&context))?,
             keys: self.keys.clone(),
             rows: vec![],
             count: 0,
             memory,
-            over: false,
+            ended: false,
         };
         let window = self.window.clone();
         let rows = stream::try_unfold(partitions, move |mut partitions| {
@@ -117,36 +117,39 @@ impl ExecutionPlan for WindowInPartsExec {
     }
 }
 
+/// The window operator over another input.
 fn over(window: &WindowAggExec, input: Arc<dyn ExecutionPlan>) -> Result<WindowAggExec> {
     WindowAggExec::try_new(window.window_expr().to_vec(), input, !window.partition_keys().is_empty())
 }
 
-/// Rows in the order of their partitions.
-struct Partitions {
+/// Reads complete partitions from an input that is sorted by partition.
+struct PartitionReader {
     input: SendableRecordBatchStream,
     keys: Vec<Arc<dyn PhysicalExpr>>,
-    /// Rows that have come, those of the last partition not all of them.
+    /// The rows that were read and not handed on. The last partition may be incomplete.
     rows: Vec<RecordBatch>,
+    /// How many these are.
     count: usize,
     memory: MemoryReservation,
-    over: bool,
+    /// Whether the input has ended.
+    ended: bool,
 }
 
-impl Partitions {
-    /// The rows of partitions that are complete, and what they take.
+impl PartitionReader {
+    /// The rows of some complete partitions, and the reservation for them.
     async fn next(&mut self) -> Result<Option<(Vec<RecordBatch>, MemoryReservation)>> {
-        while !self.over {
+        while !self.ended {
             let Some(rows) = self.input.try_next().await? else {
-                self.over = true;
+                self.ended = true;
                 break;
             };
             if rows.num_rows() == 0 {
                 continue;
             }
             let last = self.last_partition(&rows)?;
-            // What is computed of them is kept beside them. A partition is kept whole, whatever it takes.
+            // The results are kept with the rows. A partition is kept as a whole, however large it is.
             self.memory.grow(2 * get_record_batch_memory_size(&rows));
-            let Some(last) = last.filter(|last| self.count + last >= GATHERED) else {
+            let Some(last) = last.filter(|last| self.count + last >= MIN_ROWS) else {
                 self.count += rows.num_rows();
                 self.rows.push(rows);
                 continue;
@@ -167,12 +170,12 @@ impl Partitions {
         }
     }
 
-    /// Where the last partition of these rows begins; none if it is that of the rows before them.
+    /// The first row of the last partition in these rows; none if that is also the last partition of the rows before.
     fn last_partition(&self, rows: &RecordBatch) -> Result<Option<usize>> {
         let keys = keys(&self.keys, rows)?;
-        let begins = partition(&keys)?.ranges().last().map_or(0, |last| last.start);
-        if begins > 0 {
-            return Ok(Some(begins));
+        let start = partition(&keys)?.ranges().last().map_or(0, |last| last.start);
+        if start > 0 {
+            return Ok(Some(start));
         }
         let Some(before) = self.rows.last() else { return Ok(Some(0)) };
         let before = self::keys(&self.keys, &before.slice(before.num_rows() - 1, 1))?;
@@ -182,6 +185,7 @@ impl Partitions {
     }
 }
 
+/// The values of the partition keys.
 fn keys(keys: &[Arc<dyn PhysicalExpr>], rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
     keys.iter().map(|key| key.evaluate(rows)?.into_array(rows.num_rows())).collect()
 }

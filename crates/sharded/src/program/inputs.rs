@@ -1,10 +1,10 @@
-//! The leaves of a relational stage: where a DataFusion plan reads what its channel is given.
+//! The inputs of a relational channel: messages are pushed, and the leaves of its DataFusion plan pull them.
 //!
-//! Invariants: a leaf hands out the messages of its lanes in turn; when there is nothing it says which lane
-//! it waits for and wakes whoever drives the plan. It never blocks. A leaf that is read again and again keeps
-//! what it has handed out.
+//! Invariants: a leaf hands out the messages of its lanes round-robin. Where there is none, it records the lane that blocks
+//! it and wakes the driver of the plan; it never waits itself. A leaf that is read several times keeps what it has handed
+//! out.
 
-use super::turns::{Turn, Turns};
+use super::round_robin::{Next, RoundRobin};
 use crate::dataset::{Predicate, conform};
 use crate::lower::{Leaf, LeafInfo};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -33,89 +33,96 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use whimbrel_temporal::Message;
 
-/// What a channel has been given and its plan has not read yet.
+/// The messages that were pushed to a channel and that its plan has not read yet.
 #[derive(Debug)]
-pub(super) struct Feed {
+pub(super) struct ChannelInputs {
     state: Mutex<State>,
-    /// The lanes of each input begin at these numbers.
+    /// The number of the first lane of each input.
     first_lanes: Vec<usize>,
 }
 
 #[derive(Debug)]
 struct State {
-    inputs: Vec<Turns>,
-    /// What each input has handed out, if it is to be read again.
+    inputs: Vec<RoundRobin>,
+    /// The rows that each input has handed out, if it is read several times.
     kept: Vec<Vec<RecordBatch>>,
-    hungry: BTreeSet<usize>,
-    /// Those to be woken: by each input's data its reader, by a leaf's hunger the driver.
+    /// The lanes that leaves wait for.
+    blocked: BTreeSet<usize>,
+    /// The reader of each input, to be woken by a message.
     readers: Vec<Option<Waker>>,
+    /// The driver of the plan, to be woken when a leaf is blocked.
     driver: Option<Waker>,
 }
 
-impl Feed {
+impl ChannelInputs {
     /// Inputs with so many lanes each.
-    pub fn new(lanes: &[usize]) -> Feed {
+    pub fn new(lanes: &[usize]) -> ChannelInputs {
         let first_lanes = lanes.iter().scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n))).collect();
         let state = State {
-            inputs: lanes.iter().map(|n| Turns::new(*n)).collect(),
+            inputs: lanes.iter().map(|n| RoundRobin::new(*n)).collect(),
             kept: vec![vec![]; lanes.len()],
-            hungry: BTreeSet::new(),
+            blocked: BTreeSet::new(),
             readers: vec![None; lanes.len()],
             driver: None,
         };
-        Feed { state: Mutex::new(state), first_lanes }
+        ChannelInputs { state: Mutex::new(state), first_lanes }
     }
 
-    /// Every change is one step, so a panic elsewhere leaves the state whole.
+    /// A panic elsewhere leaves the state consistent: every change is made in one step.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The input of a lane, and the number of the lane there.
     fn input_of(&self, lane: usize) -> (usize, usize) {
         let input = self.first_lanes.partition_point(|first| *first <= lane) - 1;
         (input, lane - self.first_lanes[input])
     }
 
+    /// Takes the next message of a lane.
     pub fn push(&self, lane: usize, message: Message) {
         let (input, number) = self.input_of(lane);
-        self.with_reader(lane, input, |turns| match message {
-            Message::Batch(_) => turns.push(number, message),
-            // How often news of time come depends on when they were sent: they take no turn.
+        self.update(lane, input, |lanes| match message {
+            Message::Batch(_) => lanes.push(number, message),
+            // Punctuations come at no fixed rate: they must not change the order of batches.
             Message::Punctuation(_) => {}
         });
     }
 
+    /// Takes the end of a lane.
     pub fn end(&self, lane: usize) {
         let (input, number) = self.input_of(lane);
-        self.with_reader(lane, input, |turns| turns.end(number));
+        self.update(lane, input, |lanes| lanes.end(number));
     }
 
-    fn with_reader(&self, lane: usize, input: usize, change: impl FnOnce(&mut Turns)) {
+    /// Changes the lanes of an input and wakes its reader.
+    fn update(&self, lane: usize, input: usize, change: impl FnOnce(&mut RoundRobin)) {
         let mut state = self.lock();
         change(&mut state.inputs[input]);
-        state.hungry.remove(&lane);
+        state.blocked.remove(&lane);
         if let Some(reader) = state.readers[input].take() {
             reader.wake();
         }
     }
 
-    /// A lane that a leaf waits for; if there is none, the driver is woken when there is.
-    pub fn hungry(&self, driver: &Waker) -> Option<usize> {
+    /// A lane that a leaf is blocked by. If there is none, the driver is woken when there is one.
+    pub fn blocked_lane(&self, driver: &Waker) -> Option<usize> {
         let mut state = self.lock();
         state.driver = Some(driver.clone());
-        state.hungry.first().copied()
+        state.blocked.first().copied()
     }
 
+    /// The next rows of an input, or which lane blocks it.
     fn poll_next(&self, input: usize, context: &mut Context<'_>) -> Poll<Option<RecordBatch>> {
         let mut state = self.lock();
         loop {
             match state.inputs[input].next() {
-                Turn::Message(Message::Batch(batch)) if batch.is_empty() => {}
-                Turn::Message(Message::Batch(batch)) => return Poll::Ready(Some(batch.rows)),
-                Turn::Message(Message::Punctuation(_)) => {}
-                Turn::Over => return Poll::Ready(None),
-                Turn::Wait(lane) => {
-                    state.hungry.insert(self.first_lanes[input] + lane);
+                Next::Message(Message::Batch(batch)) if batch.is_empty() => {}
+                Next::Message(Message::Batch(batch)) => return Poll::Ready(Some(batch.rows)),
+                Next::Message(Message::Punctuation(_)) => {}
+                Next::Ended => return Poll::Ready(None),
+                Next::Blocked(lane) => {
+                    state.blocked.insert(self.first_lanes[input] + lane);
                     state.readers[input] = Some(context.waker().clone());
                     if let Some(driver) = state.driver.take() {
                         driver.wake();
@@ -127,25 +134,25 @@ impl Feed {
     }
 }
 
-/// One reading of an input, from its beginning.
-struct Reading {
-    feed: Arc<Feed>,
+/// One scan of an input, from its beginning.
+struct InputScan {
+    inputs: Arc<ChannelInputs>,
     input: usize,
-    /// How many batches it has given, where they are kept.
-    given: Option<usize>,
+    /// How many batches it has handed out, if the input keeps them.
+    position: Option<usize>,
 }
 
-impl Reading {
+impl InputScan {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<RecordBatch>> {
-        let Some(given) = &mut self.given else { return self.feed.poll_next(self.input, context) };
-        if let Some(rows) = self.feed.lock().kept[self.input].get(*given) {
-            *given += 1;
+        let Some(position) = &mut self.position else { return self.inputs.poll_next(self.input, context) };
+        if let Some(rows) = self.inputs.lock().kept[self.input].get(*position) {
+            *position += 1;
             return Poll::Ready(Some(rows.clone()));
         }
-        let polled = self.feed.poll_next(self.input, context);
+        let polled = self.inputs.poll_next(self.input, context);
         if let Poll::Ready(Some(rows)) = &polled {
-            *given += 1;
-            self.feed.lock().kept[self.input].push(rows.clone());
+            *position += 1;
+            self.inputs.lock().kept[self.input].push(rows.clone());
         }
         polled
     }
@@ -154,15 +161,17 @@ impl Reading {
 /// A [`Leaf`] in a physical plan.
 #[derive(Debug, Clone)]
 pub(super) struct LeafExec {
+    /// The number of the input.
     pub input: usize,
     again: bool,
     info: LeafInfo,
-    /// The rows that are wanted of it.
+    /// The conditions that were pushed down to it.
     pub predicate: Predicate,
     properties: Arc<PlanProperties>,
 }
 
 impl LeafExec {
+    /// A leaf without conditions.
     pub fn new(leaf: &Leaf, info: LeafInfo) -> LeafExec {
         let schema: SchemaRef = leaf.schema.inner().clone();
         let properties = PlanProperties::new(
@@ -176,16 +185,16 @@ impl LeafExec {
         LeafExec { input: leaf.input, again: leaf.again, info, predicate, properties }
     }
 
-    /// Takes over a condition; says whether it will hold of all rows.
-    fn take(&mut self, term: Arc<dyn PhysicalExpr>) -> PushedDown {
-        if DynamicFilterTracking::classify(&term).contains_dynamic_filter() {
-            self.predicate.hints.push(term);
+    /// Takes a condition; whether all rows that come out will satisfy it.
+    fn push_down(&mut self, condition: Arc<dyn PhysicalExpr>) -> PushedDown {
+        if DynamicFilterTracking::classify(&condition).contains_dynamic_filter() {
+            self.predicate.hints.push(condition);
             return PushedDown::No;
         }
-        if is_volatile(&term) {
+        if is_volatile(&condition) {
             return PushedDown::No;
         }
-        self.predicate.required.push(term);
+        self.predicate.required.push(condition);
         PushedDown::Yes
     }
 }
@@ -193,8 +202,8 @@ impl LeafExec {
 impl DisplayAs for LeafExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "LeafExec: input {}", self.input)?;
-        for term in self.predicate.required.iter().chain(&self.predicate.hints) {
-            write!(f, ", {term}")?;
+        for condition in self.predicate.required.iter().chain(&self.predicate.hints) {
+            write!(f, ", {condition}")?;
         }
         Ok(())
     }
@@ -227,16 +236,17 @@ impl ExecutionPlan for LeafExec {
     fn handle_child_pushdown_result(
         &self,
         _: FilterPushdownPhase,
-        asked: ChildPushdownResult,
+        child: ChildPushdownResult,
         _: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        if !self.info.filters || asked.parent_filters.is_empty() {
-            return Ok(FilterPushdownPropagation::all_unsupported(asked));
+        if !self.info.filters || child.parent_filters.is_empty() {
+            return Ok(FilterPushdownPropagation::all_unsupported(child));
         }
-        let mut narrower = self.clone();
-        let taken = asked.parent_filters.into_iter().map(|asked| narrower.take(asked.filter)).collect();
-        Ok(FilterPushdownPropagation::with_parent_pushdown_result(taken)
-            .with_updated_node(Arc::new(narrower)))
+        let mut filtered = self.clone();
+        let pushed =
+            child.parent_filters.into_iter().map(|parent| filtered.push_down(parent.filter)).collect();
+        Ok(FilterPushdownPropagation::with_parent_pushdown_result(pushed)
+            .with_updated_node(Arc::new(filtered)))
     }
 
     fn replace_children(
@@ -252,18 +262,18 @@ impl ExecutionPlan for LeafExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let Some(feed) = context.session_config().get_extension::<Feed>() else {
+        let Some(inputs) = context.session_config().get_extension::<ChannelInputs>() else {
             return internal_err!("a leaf was run outside of a channel");
         };
         if partition != 0 {
             return internal_err!("a leaf has one partition, not number {partition}");
         }
-        let mut reading = Reading { feed, input: self.input, given: self.again.then_some(0) };
+        let mut scan = InputScan { inputs, input: self.input, position: self.again.then_some(0) };
         let schema = self.schema();
-        // Tables from users need not say the same of nulls and metadata as the plan does.
+        // Tables of users may differ from the plan in nullability and metadata.
         let columns = schema.clone();
         let rows = poll_fn(move |context| {
-            reading.poll_next(context).map(|rows| rows.map(|rows| conform(rows, &columns)))
+            scan.poll_next(context).map(|rows| rows.map(|rows| conform(rows, &columns)))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }

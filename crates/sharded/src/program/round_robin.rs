@@ -1,18 +1,19 @@
-//! Lanes without time, read in turn: a message of the first, one of the second, and so on.
+//! Lanes without time, read round-robin: a message of the first, one of the second, and so on.
 //!
-//! A producer sends a message to each of its targets for every batch it makes, an empty one if need be, so
-//! lanes that are fed evenly are read evenly, and the order depends on nothing but what the lanes hold.
+//! For every batch a producer sends a message to each of its consumers, an empty one if need be. So lanes advance evenly,
+//! and the order depends on the contents of the lanes only.
 
 use datafusion::common::{Result, exec_err};
 use std::collections::VecDeque;
 use whimbrel_temporal::Message;
 use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode};
 
-/// Lanes and whose turn it is.
+/// Lanes that are read round-robin.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct RoundRobin {
     lanes: Vec<Lane>,
-    turn: usize,
+    /// The lane that is read next.
+    next: usize,
 }
 
 #[derive(Debug, Default)]
@@ -21,57 +22,60 @@ struct Lane {
     ended: bool,
 }
 
-/// A lane of a checkpoint: what waits, and whether it has ended.
+/// A lane in a checkpoint: the messages that wait, and whether it has ended.
 type SavedLane = (Vec<SavedMessage>, bool);
 
-/// What is there to be read.
-pub(crate) enum Turn {
-    /// This.
+/// The next message, if it is there.
+pub(crate) enum Next {
+    /// The message.
     Message(Message),
-    /// Nothing before this lane brings something.
-    Wait(usize),
-    /// Nothing any more.
-    Over,
+    /// This lane has to bring a message first.
+    Blocked(usize),
+    /// All lanes have ended.
+    Ended,
 }
 
-impl Turns {
-    pub fn new(lanes: usize) -> Turns {
-        Turns { lanes: (0..lanes).map(|_| Lane::default()).collect(), turn: 0 }
+impl RoundRobin {
+    /// So many lanes, all empty.
+    pub fn new(lanes: usize) -> RoundRobin {
+        RoundRobin { lanes: (0..lanes).map(|_| Lane::default()).collect(), next: 0 }
     }
 
+    /// Appends a message to a lane.
     pub fn push(&mut self, lane: usize, message: Message) {
         self.lanes[lane].waiting.push_back(message);
     }
 
+    /// Ends a lane: no message follows.
     pub fn end(&mut self, lane: usize) {
         self.lanes[lane].ended = true;
     }
 
-    /// The lane whose turn it is, unless all have ended.
-    pub fn waiting_for(&self) -> Option<usize> {
+    /// The lane that is read next; none if all have ended.
+    pub fn blocked_lane(&self) -> Option<usize> {
         let lanes = self.lanes.len();
         let open = |lane: &usize| !self.lanes[*lane].ended || !self.lanes[*lane].waiting.is_empty();
-        (0..lanes).map(|i| (self.turn + i) % lanes).find(open)
+        (0..lanes).map(|i| (self.next + i) % lanes).find(open)
     }
 
     /// The next message.
-    pub fn next(&mut self) -> Turn {
+    pub fn next(&mut self) -> Next {
         for _ in 0..self.lanes.len() {
-            let turn = self.turn;
-            let lane = &mut self.lanes[turn];
+            let next = self.next;
+            let lane = &mut self.lanes[next];
             match lane.waiting.pop_front() {
                 Some(message) => {
-                    self.pass_on();
-                    return Turn::Message(message);
+                    self.advance();
+                    return Next::Message(message);
                 }
-                None if lane.ended => self.pass_on(),
-                None => return Turn::Wait(turn),
+                None if lane.ended => self.advance(),
+                None => return Next::Blocked(next),
             }
         }
-        Turn::Over
+        Next::Ended
     }
 
-    /// What waits, what has ended, and whose turn it is.
+    /// The state as bytes.
     ///
     /// # Errors
     /// `ArrowError` if the columns cannot be written.
@@ -80,7 +84,7 @@ impl Turns {
             Ok((lane.waiting.iter().map(SavedMessage::of).collect::<Result<_>>()?, lane.ended))
         };
         let lanes: Vec<SavedLane> = self.lanes.iter().map(lane).collect::<Result<_>>()?;
-        encode(&(lanes, self.turn as u64))
+        encode(&(lanes, self.next as u64))
     }
 
     /// Takes over a saved state.
@@ -88,9 +92,9 @@ impl Turns {
     /// # Errors
     /// `Execution` if the bytes are not a state of so many lanes; these are as before.
     pub fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (saved, turn): (Vec<SavedLane>, u64) = decode(state)?;
-        let turn = turn as usize;
-        if saved.len() != self.lanes.len() || turn >= saved.len() {
+        let (saved, next): (Vec<SavedLane>, u64) = decode(state)?;
+        let next = next as usize;
+        if saved.len() != self.lanes.len() || next >= saved.len() {
             return exec_err!("the checkpoint has {} lanes, this input {}", saved.len(), self.lanes.len());
         }
         let lane = |(waiting, ended): SavedLane| -> Result<Lane> {
@@ -100,11 +104,11 @@ impl Turns {
             })
         };
         self.lanes = saved.into_iter().map(lane).collect::<Result<_>>()?;
-        self.turn = turn;
+        self.next = next;
         Ok(())
     }
 
-    fn pass_on(&mut self) {
-        self.turn = (self.turn + 1) % self.lanes.len();
+    fn advance(&mut self) {
+        self.next = (self.next + 1) % self.lanes.len();
     }
 }

@@ -1,8 +1,8 @@
-//! The messages of all shards as one table: its parts are made at the same time where there is enough to do.
+//! Assembles the messages of all shards into one table, in parts that are made in parallel if there are enough rows.
 //!
-//! Invariant: the rows are those of one part; into how many it is cut changes only where batches end.
+//! Invariant: the number of parts changes the ends of batches only, not the rows or their order.
 
-use super::form::Form;
+use super::table_format::TableFormat;
 use crate::merge::Gather;
 use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -10,54 +10,59 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
 use whimbrel_temporal::{INFINITY, Message, Time};
 
-/// So many rows of a table are a batch that needs no others.
-const ENOUGH: usize = 8192;
+/// Smaller batches of a table are put together to batches of so many rows.
+const TARGET_ROWS: usize = 8192;
 
-/// So many rows of a result are worth a thread that makes a table of them.
-const PART: usize = 1 << 17;
+/// So many rows are worth a thread of their own.
+const MIN_PART: usize = 1 << 17;
 
-/// In which order the messages of shards become rows.
+/// The order of the rows of several shards.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Finish {
+pub(super) enum ShardOrder {
     /// Shard after shard.
-    InTurn,
+    Sequential,
     /// In order of time.
-    Merged,
-    /// In order of time, and punctuations are rows too.
-    MergedWithPunctuations,
+    ByTime,
+    /// In order of time, with punctuations as rows.
+    ByTimeWithPunctuations,
 }
 
 /// The messages of each shard.
 type Shards = Vec<Vec<Message>>;
 
-impl Finish {
-    /// The messages in at most so many parts, which follow one another.
+impl ShardOrder {
+    /// Cuts the messages into at most `most` parts, the rows of which follow one another.
     pub fn parts(self, shards: Shards, most: usize) -> Vec<Shards> {
-        let size = shards.iter().flatten().map(rows).sum::<usize>().div_ceil(most).max(PART);
+        let size = shards.iter().flatten().map(rows).sum::<usize>().div_ceil(most).max(MIN_PART);
         self.parts_of(size, shards)
     }
 
+    /// Cuts the messages into parts of about `size` rows.
     fn parts_of(self, size: usize, shards: Shards) -> Vec<Shards> {
         match self {
-            Finish::InTurn => by_rows(size, shards),
-            Finish::Merged => by_time(size, shards),
-            // What a punctuation of one shard tells depends on those of all others before it.
-            Finish::MergedWithPunctuations => vec![shards],
+            ShardOrder::Sequential => cut_by_rows(size, shards),
+            ShardOrder::ByTime => cut_by_time(size, shards),
+            // A punctuation of the result depends on those of all shards before it.
+            ShardOrder::ByTimeWithPunctuations => vec![shards],
         }
     }
 
-    /// The tables of a part.
-    pub fn tables(self, form: &Form, shards: Shards, batch_rows: usize) -> Result<Vec<RecordBatch>> {
+    /// The batches of a part.
+    ///
+    /// # Errors
+    /// If the rows of shards cannot be merged.
+    pub fn tables(self, format: &TableFormat, shards: Shards, batch_rows: usize) -> Result<Vec<RecordBatch>> {
         let messages = match self {
-            Finish::InTurn => shards.into_iter().flatten().collect(),
-            Finish::Merged | Finish::MergedWithPunctuations => merge(shards, batch_rows)?,
+            ShardOrder::Sequential => shards.into_iter().flatten().collect(),
+            ShardOrder::ByTime | ShardOrder::ByTimeWithPunctuations => merge(shards, batch_rows)?,
         };
-        let batches = tables(form, &messages)?;
-        // What cannot be put together stays as it is.
-        Ok(put_together(form.schema(), &batches).unwrap_or(batches))
+        let batches = tables(format, &messages)?;
+        // Types that cannot be concatenated stay as they are.
+        Ok(coalesce_batches(format.schema(), &batches).unwrap_or(batches))
     }
 }
 
+/// How many rows a message has.
 fn rows(message: &Message) -> usize {
     match message {
         Message::Batch(batch) => batch.len(),
@@ -65,8 +70,8 @@ fn rows(message: &Message) -> usize {
     }
 }
 
-/// Cuts where a part has `size` rows.
-fn by_rows(size: usize, shards: Shards) -> Vec<Shards> {
+/// Cuts the shards, one after the other, where a part has `size` rows.
+fn cut_by_rows(size: usize, shards: Shards) -> Vec<Shards> {
     let (mut parts, mut part, mut full) = (Vec::new(), Vec::new(), 0);
     for message in shards.into_iter().flatten() {
         if full >= size {
@@ -80,8 +85,8 @@ fn by_rows(size: usize, shards: Shards) -> Vec<Shards> {
     parts
 }
 
-/// Cuts all shards at the same instants, where a part has about `size` rows.
-fn by_time(size: usize, shards: Shards) -> Vec<Shards> {
+/// Cuts all shards at the same instants, so that parts have about `size` rows.
+fn cut_by_time(size: usize, shards: Shards) -> Vec<Shards> {
     let mut cuts: Vec<(Time, usize)> = shards.iter().flatten().filter_map(first).collect();
     cuts.sort_unstable();
     let mut full = 0;
@@ -101,7 +106,7 @@ fn by_time(size: usize, shards: Shards) -> Vec<Shards> {
     parts
 }
 
-/// When the rows of a message begin, and how many they are.
+/// The time of the first row of a message, and its number of rows.
 fn first(message: &Message) -> Option<(Time, usize)> {
     match message {
         Message::Batch(batch) => batch.sync.first().map(|time| (*time, batch.len())),
@@ -109,7 +114,7 @@ fn first(message: &Message) -> Option<(Time, usize)> {
     }
 }
 
-/// The rows before an instant, and the others.
+/// The rows before an instant, and the rest.
 fn cut(messages: Vec<Message>, time: Time) -> (Vec<Message>, Vec<Message>) {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for message in messages {
@@ -123,6 +128,7 @@ fn cut(messages: Vec<Message>, time: Time) -> (Vec<Message>, Vec<Message>) {
     (before, after)
 }
 
+/// Merges shards by time.
 fn merge(shards: Shards, batch_rows: usize) -> Result<Vec<Message>> {
     let mut gather = Gather::new(shards.len(), batch_rows);
     let lanes = shards.len();
@@ -137,20 +143,24 @@ fn merge(shards: Shards, batch_rows: usize) -> Result<Vec<Message>> {
     Ok(gather.collect())
 }
 
-/// The messages as tables.
-pub(super) fn tables(form: &Form, messages: &[Message]) -> Result<Vec<RecordBatch>> {
-    messages.iter().filter_map(|message| form.table(message).transpose()).collect()
-}
-
-/// The same rows, small batches put together: every batch costs those who read the table.
+/// The messages as batches of a table.
 ///
 /// # Errors
-/// If columns of their types cannot be put together.
-fn put_together(schema: SchemaRef, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
+/// If the times of rows have no place in their type.
+pub(super) fn tables(format: &TableFormat, messages: &[Message]) -> Result<Vec<RecordBatch>> {
+    messages.iter().filter_map(|message| format.table(message).transpose()).collect()
+}
+
+/// Puts small batches together: every batch costs the readers of a table.
+///
+/// # Errors
+/// If columns of these types cannot be concatenated.
+fn coalesce_batches(schema: SchemaRef, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
     if batches.len() < 2 {
         return Ok(batches.to_vec());
     }
-    let mut rows = BatchCoalescer::new(schema, ENOUGH).with_biggest_coalesce_batch_size(Some(ENOUGH / 2));
+    let mut rows =
+        BatchCoalescer::new(schema, TARGET_ROWS).with_biggest_coalesce_batch_size(Some(TARGET_ROWS / 2));
     for batch in batches {
         rows.push_batch(batch.clone())?;
     }
@@ -199,15 +209,18 @@ mod tests {
 
     #[test]
     fn parts_follow_one_another_as_the_whole_does() {
-        let in_turn = |shards: Shards| values(&shards.concat());
+        let sequential = |shards: Shards| values(&shards.concat());
         let merged = |shards: Shards| values(&merge(shards, 3).unwrap());
         for size in 1..25 {
-            let parts = |finish: Finish| finish.parts_of(size, shards()).into_iter();
-            assert_eq!(parts(Finish::InTurn).flat_map(in_turn).collect::<Vec<_>>(), in_turn(shards()));
-            assert_eq!(parts(Finish::Merged).flat_map(merged).collect::<Vec<_>>(), merged(shards()));
+            let parts = |order: ShardOrder| order.parts_of(size, shards()).into_iter();
+            assert_eq!(
+                parts(ShardOrder::Sequential).flat_map(sequential).collect::<Vec<_>>(),
+                sequential(shards())
+            );
+            assert_eq!(parts(ShardOrder::ByTime).flat_map(merged).collect::<Vec<_>>(), merged(shards()));
         }
-        assert!(Finish::InTurn.parts_of(5, shards()).len() > 2);
-        assert!(Finish::Merged.parts_of(5, shards()).len() > 2);
-        assert_eq!(Finish::Merged.parts(shards(), 2).len(), 1, "few rows are not worth a thread");
+        assert!(ShardOrder::Sequential.parts_of(5, shards()).len() > 2);
+        assert!(ShardOrder::ByTime.parts_of(5, shards()).len() > 2);
+        assert_eq!(ShardOrder::ByTime.parts(shards(), 2).len(), 1, "few rows are not worth a thread");
     }
 }
