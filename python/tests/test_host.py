@@ -290,3 +290,27 @@ def test_a_failure_while_python_ends_is_named() -> None:
         live.close()
     """)
     assert "a subscription failed as Python ended" in done.stderr and "ZeroDivisionError" in done.stderr
+
+
+def test_a_session_in_two_threads() -> None:
+    # The planner looks at signals: it needs the interpreter while it holds the session.
+    run(
+        """
+        from threading import Thread
+        import whimbrel as wb
+        from whimbrel import _whimbrel as native
+
+        session = native.Session(None)
+        plan = wb.from_rows([{"a": 1}])._plan
+        session.register("t", plan)
+        values = native.Parameters([1], [])
+        terms = " or ".join(f"a + {n} = {n % 7}" for n in range(2000))
+        query = f"select count(*) from t where a = $1 or {terms}"
+        planner = Thread(target=session.plan, args=(query, values))
+        planner.start()
+        while planner.is_alive():
+            session.register("t", plan)
+            values.copy()
+        """,
+        timeout=60,
+    )

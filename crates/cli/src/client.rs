@@ -1,149 +1,174 @@
-//! A session, and statements one by one: each is planned, run, and its rows go where results go.
+//! Runs statements one by one: each is planned and run, and its rows go to the target.
 
 use crate::arguments::Settings;
-use crate::failure::{Failure, Outcome, say};
-use crate::files::Datasets;
+use crate::error::{Error, Result, print_message};
 use crate::interrupt::Interrupts;
-use crate::live::StandardInput;
-use crate::output::{Look, Target, Writing};
-use crate::query::Runner;
+use crate::output::{FileOptions, OutputOptions, Target};
+use crate::runner::Runner;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{DataFusionError, Result, plan_err};
+use datafusion::common::{DataFusionError, plan_err};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use whimbrel_plan::{Stream, interruptible};
+use whimbrel_plan::Stream;
+use whimbrel_session::{RunningQuery, Session, StandardInput};
 use whimbrel_sharded::analyze;
-use whimbrel_sql::{Format, Planned, Session, Store};
+use whimbrel_sql::{Format, Planned, Store};
 
-/// A session that runs what it is told.
+/// A session, and where its results go.
 pub struct Client {
-    /// Names, views and settings.
+    /// Tables, views and settings.
     pub session: Session,
-    /// What a table may be made of, where no statements are read from it.
+    /// Standard input, which is a table or a script.
     pub stdin: Arc<StandardInput>,
     /// Runs plans.
     pub runner: Runner,
-    /// How results look.
-    pub look: Look,
+    /// The form of results.
+    pub output: OutputOptions,
     /// Where results go.
     pub target: Target,
-    /// Whether to say how long each statement took.
-    pub time: bool,
-    /// Whether somebody is there who wants to hear that something was done.
-    pub chatty: bool,
+    /// Whether the time of each statement is printed.
+    pub timer: bool,
+    /// Whether a person types the statements, who wants to read that a statement without rows was run.
+    pub interactive: bool,
 }
 
 impl Client {
-    /// A session with these settings. It listens for Ctrl-C.
+    /// A client with these settings. It receives Ctrl-C from now on.
     pub fn new(settings: &Settings) -> Client {
         let stdin: Arc<StandardInput> = Arc::default();
-        let mut session = Session::new(Arc::new(Datasets { stdin: Some(stdin.clone()) }));
-        session.set_shards(settings.shards());
-        let options = settings.options();
-        session.set_cores(options.runtime.cores());
-        let interrupts = Interrupts::listen();
-        let runner = Runner { options, progress: settings.progress(), interrupts };
+        let mut session = Session::with_stdin(stdin.clone(), settings.options());
+        session.sql.set_shards(settings.shards());
+        let interrupts = Interrupts::install();
+        let runner = Runner { progress: settings.progress(), interrupts };
         Client {
             session,
             stdin,
             runner,
-            look: settings.look(),
+            output: settings.output_options(),
             target: Target::new(settings.output.clone()),
-            time: settings.time,
-            chatty: false,
+            timer: settings.time,
+            interactive: false,
         }
     }
 
-    /// Plans a statement and does what it says.
-    pub fn statement(&mut self, sql: &str) -> Outcome {
-        let since = Instant::now();
-        // A shell outlives every Ctrl-C; elsewhere one that comes while nothing runs yet ends the program.
-        let _watch = self.chatty.then(|| self.runner.interrupts.watch());
-        // A shell goes on after a bug of ours; what the statement left half done is its own.
-        let done =
-            catch_unwind(AssertUnwindSafe(|| self.plan(sql).and_then(|planned| self.act(planned, sql))));
-        done.unwrap_or_else(|panic| Err(Failure::panicked(&*panic)))?;
-        self.stdin.check()?;
-        if self.time {
-            say(&took(since.elapsed()));
+    /// Plans a statement and runs it.
+    ///
+    /// # Errors
+    /// `Query` if it fails, or standard input has a line that cannot be read; `Interrupted`; `OutputClosed`.
+    pub fn statement(&mut self, sql: &str) -> Result {
+        let started = Instant::now();
+        // A shell survives every Ctrl-C. Elsewhere one that comes before the query runs ends the program.
+        let _watch = self.interactive.then(|| self.runner.interrupts.watch());
+        // The shell survives a bug of ours too. The state that the panic left inconsistent is that of the
+        // statement.
+        let result =
+            catch_unwind(AssertUnwindSafe(|| self.plan(sql).and_then(|planned| self.execute(planned, sql))));
+        result.unwrap_or_else(|payload| Err(Error::panic(&*payload)))?;
+        if let Some(error) = self.stdin.take_failure() {
+            return Err(Error::Query(format!("standard input: {error}")));
+        }
+        if self.timer {
+            print_message(&elapsed(started.elapsed()));
         }
         Ok(())
     }
 
-    /// Does what a planned statement says.
-    pub fn act(&mut self, planned: Planned, sql: &str) -> Outcome {
+    /// Runs a planned statement.
+    ///
+    /// # Errors
+    /// As [`statement`](Client::statement).
+    pub fn execute(&mut self, planned: Planned, sql: &str) -> Result {
         match planned {
             Planned::Query(stream) => {
-                let look = self.look_of_rows();
-                self.runner.show(&stream, sql, &mut self.target, &look)?;
+                let output = self.query_output();
+                self.runner.run_to_target(&self.session, &stream, sql, &mut self.target, &output)?;
             }
             Planned::Explain { stream, analyze } => self.explain(&stream, analyze, sql)?,
             Planned::Copy { stream, to, format, options } => {
                 self.copy(&stream, &to, format, &options, sql)?;
             }
             Planned::Store { stream, store } => self.store(&stream, &store, sql)?,
-            Planned::Table(rows) => self.table(&rows)?,
-            Planned::Done(done) => self.done(&done),
+            Planned::Table(rows) => self.write_batch(&rows)?,
+            Planned::Done(message) => self.notify(&message),
         }
         Ok(())
     }
 
-    /// Rows that come from standard input go out in the form in which they came, if no other was asked for.
-    fn look_of_rows(&self) -> Look {
-        let came = self.stdin.format().filter(|_| self.target.is_stdout());
-        Look { format: self.look.format.or(came), ..self.look.clone() }
+    /// Rows from standard input go to standard output in the format in which they came, unless another is
+    /// set.
+    fn query_output(&self) -> OutputOptions {
+        let input = self.stdin.format().filter(|_| self.target.is_stdout()).map(Into::into);
+        OutputOptions { format: self.output.format.or(input), ..self.output.clone() }
     }
 
-    /// Plans a statement. Ctrl-C ends that, too.
-    pub fn plan(&mut self, sql: &str) -> Outcome<Planned> {
+    /// Plans a statement. Ctrl-C stops the planner.
+    ///
+    /// # Errors
+    /// `Query` if the statement is wrong; `Interrupted`.
+    pub fn plan(&mut self, sql: &str) -> Result<Planned> {
         let interrupts = self.runner.interrupts.clone();
-        let planned = interruptible(move || interrupts.pressed(), || self.session.plan(sql));
+        let planned = self.session.plan(sql, None, move || interrupts.pressed());
         match self.runner.interrupts.pressed() {
-            true => Err(Failure::Interrupted),
-            false => planned.map_err(|error| Failure::of(&error, sql)),
+            true => Err(Error::Interrupted),
+            false => planned.map_err(|error| Error::in_statement(&error, sql)),
         }
     }
 
-    /// Shows a plan, with what is expected of it; to analyze it, it is run first, and what was counted is shown with
-    /// that.
-    pub fn explain(&mut self, stream: &Stream, analyze: bool, sql: &str) -> Outcome {
-        let failed = |error: DataFusionError| Failure::of(&error, sql);
+    /// Prints a plan with its estimates. With `analyze`, runs it and prints its statistics too.
+    ///
+    /// # Errors
+    /// As [`statement`](Client::statement).
+    pub fn explain(&mut self, stream: &Stream, analyze: bool, sql: &str) -> Result {
+        let failed = |error: DataFusionError| Error::in_statement(&error, sql);
         let text = match analyze {
-            true => {
-                let analysis = analyze::analyze(stream, &self.runner.options).map_err(failed)?;
-                self.runner.wait(analysis.job(), sql, self.runner.progress)?;
-                let (read, out) = (analysis.job().rows_read(), analysis.job().rows_out());
-                let explained = analysis.wait().map_err(failed)?;
-                let colors = self.target.is_terminal();
-                format!("{}{read} rows read, {out} rows out\n", explained.text(colors))
-            }
-            // What is expected of rows that come as time goes by is not known.
+            true => self.analyzed(stream, sql)?,
+            // There are no estimates for rows that come as time goes by.
             false if stream.properties().time.is_some() => stream.explain().map_err(failed)?,
-            false => analyze::explain(stream, &self.runner.options).map_err(failed)?.text(false),
+            false => analyze::explain(stream, &self.session.options).map_err(failed)?.text(false),
         };
-        self.target.text(&text)
+        self.target.write_text(&text)
     }
 
-    /// Lists the ways to run a query in shards.
-    pub fn candidates(&mut self, sql: &str) -> Outcome {
-        let ways = self.session.candidates(sql).map_err(|error| Failure::of(&error, sql))?;
-        let lines: String = ways.iter().map(|way| format!("{way}\n")).collect();
-        self.target.text(&lines)
+    /// Runs a plan for its statistics; its text with them.
+    fn analyzed(&self, stream: &Stream, sql: &str) -> Result<String> {
+        let failed = |error: DataFusionError| Error::in_statement(&error, sql);
+        let analysis = analyze::analyze(stream, &self.session.options).map_err(failed)?;
+        let query = RunningQuery::of_job(analysis.job().clone()).map_err(failed)?;
+        self.runner.wait(&query, sql, self.runner.progress)?;
+        let (read, out) = (query.job().rows_read(), query.job().rows_out());
+        let explained = analysis.wait().map_err(failed)?;
+        let colors = self.target.is_terminal();
+        Ok(format!("{}{read} rows read, {out} rows out\n", explained.text(colors)))
     }
 
-    /// Shows rows that are known already.
-    pub fn table(&mut self, rows: &RecordBatch) -> Outcome {
-        let mut shown = self.target.open(&rows.schema(), &self.look, &Writing::default())?;
-        match shown.write(rows) {
-            Ok(()) => shown.finish(),
-            Err(_) if shown.closed() => Err(Failure::Closed),
-            Err(error) => Err(Failure::of(&error, "")),
+    /// Prints the ways to run a query in shards.
+    ///
+    /// # Errors
+    /// `Query` if the statement is no query, or wrong.
+    pub fn candidates(&mut self, sql: &str) -> Result {
+        let candidates = self.session.candidates(sql, None, || false);
+        let candidates = candidates.map_err(|error| Error::in_statement(&error, sql))?;
+        let lines: String = candidates.iter().map(|candidate| format!("{candidate}\n")).collect();
+        self.target.write_text(&lines)
+    }
+
+    /// Writes rows that are in memory to the target.
+    ///
+    /// # Errors
+    /// `Query` if the target cannot be written; `OutputClosed`.
+    pub fn write_batch(&mut self, rows: &RecordBatch) -> Result {
+        let mut writer = self.target.open(&rows.schema(), &self.output, &FileOptions::default())?;
+        match writer.write(rows) {
+            Ok(()) => writer.finish(),
+            Err(_) if writer.is_closed() => Err(Error::OutputClosed),
+            Err(error) => Err(Error::in_statement(&error, "")),
         }
     }
 
+    /// Runs a query into a file.
     fn copy(
         &mut self,
         stream: &Stream,
@@ -151,47 +176,50 @@ impl Client {
         format: Format,
         options: &BTreeMap<String, String>,
         sql: &str,
-    ) -> Outcome {
-        let (path, writing) = local(to)
-            .and_then(|path| Ok((path, Writing::of(options)?)))
-            .map_err(|error| Failure::of(&error, sql))?;
-        let look = Look { format: Some(format.into()), ..self.look.clone() };
+    ) -> Result {
+        let (path, options) = local_path(to)
+            .and_then(|path| Ok((path, FileOptions::parse(options)?)))
+            .map_err(|error| Error::in_statement(&error, sql))?;
+        let output = OutputOptions { format: Some(format.into()), ..self.output.clone() };
         let mut target = Target::new(Some(path));
         let _watch = self.runner.interrupts.watch();
-        let shown = target.open(&self.runner.schema(stream), &look, &writing)?;
-        let counts = self.runner.write(stream, sql, self.runner.progress, shown)?;
-        self.done(&format!("{} rows written to {to}", counts.out));
+        let writer = target.open(&self.session.schema(stream), &output, &options)?;
+        let counts = self.runner.run_to_writer(&self.session, stream, sql, self.runner.progress, writer)?;
+        self.notify(&format!("{} rows written to {to}", counts.out));
         Ok(())
     }
 
-    fn store(&mut self, stream: &Stream, store: &Store, sql: &str) -> Outcome {
-        let kept: Arc<Mutex<Vec<RecordBatch>>> = Arc::default();
-        let keep = kept.clone();
-        self.runner.each(stream, sql, self.runner.progress, move |rows| {
-            keep.lock().unwrap_or_else(PoisonError::into_inner).push(rows);
+    /// Runs a query and puts its rows into a table in memory.
+    fn store(&mut self, stream: &Stream, store: &Store, sql: &str) -> Result {
+        let batches: Arc<Mutex<Vec<RecordBatch>>> = Arc::default();
+        let sink = batches.clone();
+        self.runner.for_each_batch(&self.session, stream, sql, self.runner.progress, move |batch| {
+            sink.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
             Ok(())
         })?;
-        let rows = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
-        let schema = self.runner.schema(stream);
-        let stored = self.session.store(store, schema, rows).map_err(|error| Failure::of(&error, sql))?;
+        let batches = std::mem::take(&mut *batches.lock().unwrap_or_else(PoisonError::into_inner));
+        let schema = self.session.schema(stream);
+        let stored = self.session.sql.store(store, schema, batches);
+        let stored = stored.map_err(|error| Error::in_statement(&error, sql))?;
         match &stored.returned {
-            Some(rows) => self.table(rows),
+            Some(rows) => self.write_batch(rows),
             None => {
-                self.done(&stored.done());
+                self.notify(&stored.done());
                 Ok(())
             }
         }
     }
 
-    fn done(&self, what: &str) {
-        if self.chatty {
-            say(what);
+    /// Prints a message for a person, if there is one.
+    pub fn notify(&self, message: &str) {
+        if self.interactive {
+            print_message(message);
         }
     }
 }
 
 /// The path of a file of this machine.
-fn local(location: &str) -> Result<PathBuf> {
+fn local_path(location: &str) -> Result<PathBuf, DataFusionError> {
     match location.split_once("://") {
         None => Ok(PathBuf::from(location)),
         Some(("file", path)) => Ok(PathBuf::from(path)),
@@ -201,8 +229,8 @@ fn local(location: &str) -> Result<PathBuf> {
     }
 }
 
-/// A duration as people read it.
-pub fn took(time: Duration) -> String {
+/// The text of a duration.
+fn elapsed(time: Duration) -> String {
     match time.as_secs_f64() {
         seconds if seconds < 0.1 => format!("{:.1} ms", seconds * 1e3),
         seconds if seconds < 100.0 => format!("{seconds:.3} s"),

@@ -1,8 +1,10 @@
-//! Ctrl-C. While a query is watched for it, the first one asks the query to stop; a second one, or one while nothing
-//! is watched, ends the program at once. Where the system asks the program to end (SIGTERM) it has a moment to stop
-//! its query and to remove the file that it writes.
+//! Ctrl-C and SIGTERM.
+//!
+//! While a query runs, the first Ctrl-C asks it to stop. A second one, or one while no query runs, ends the
+//! program at once. After SIGTERM the program has a moment to stop its query and to remove the file that it
+//! writes.
 
-use crate::failure::{INTERRUPTED, say};
+use crate::error::{EXIT_INTERRUPTED, print_message};
 use std::convert::Infallible;
 use std::future::{pending, ready};
 use std::pin::pin;
@@ -13,22 +15,22 @@ use std::time::Duration;
 use tokio::signal::ctrl_c;
 use whimbrel_sharded::action::remove_partial_files;
 
-/// How long a query has to stop before the program ends.
-const MOMENT: Duration = Duration::from_secs(2);
+/// How long a query has to stop after SIGTERM.
+const GRACE_PERIOD: Duration = Duration::from_secs(2);
 
-/// The exit code of a program that was asked to end: 128 and the signal's number.
-const TERMINATED: i32 = 143;
+/// The exit code after SIGTERM: 128 and the number of the signal.
+const EXIT_TERMINATED: i32 = 143;
 
 /// What a signal asks for.
 #[derive(PartialEq, Eq)]
-enum Wish {
-    /// That the query stops.
-    Stop,
-    /// That the program ends.
-    End,
+enum Request {
+    /// Ctrl-C: the query shall stop.
+    Interrupt,
+    /// SIGTERM: the program shall end.
+    Terminate,
 }
 
-/// The signals that are listened for.
+/// The signals of the process.
 struct Signals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
@@ -46,121 +48,125 @@ impl Signals {
         Ok(Signals {})
     }
 
-    async fn next(&mut self) -> Wish {
-        let stop = async {
+    /// Waits for the next signal.
+    async fn next(&mut self) -> Request {
+        let interrupt = async {
             match ctrl_c().await {
-                Ok(()) => Wish::Stop,
-                // Ctrl-C cannot be listened for.
+                Ok(()) => Request::Interrupt,
+                // The system gives us no handler for Ctrl-C.
                 Err(_) => pending().await,
             }
         };
         #[cfg(unix)]
         return tokio::select! {
-            wish = stop => wish,
-            Some(()) = self.terminate.recv() => Wish::End,
+            request = interrupt => request,
+            Some(()) = self.terminate.recv() => Request::Terminate,
         };
         #[cfg(not(unix))]
-        return stop.await;
+        return interrupt.await;
     }
 }
 
-/// Listens for Ctrl-C. Cheap to clone.
+/// Receives Ctrl-C. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Interrupts {
-    shared: Arc<Shared>,
+    state: Arc<State>,
 }
 
+/// What the receiving thread and the watches share.
 #[derive(Default)]
-struct Shared {
+struct State {
+    /// Whether Ctrl-C was pressed since the first of the watches began.
     pressed: AtomicBool,
-    watchers: AtomicUsize,
+    /// The number of watches that live.
+    watches: AtomicUsize,
 }
 
-impl Shared {
-    /// Listens for ever; drops what it was given once it does.
-    async fn listen(&self, told: Sender<Infallible>) {
+impl State {
+    /// Receives signals until the program ends. Drops `ready_sender` once the handlers are installed.
+    async fn receive(&self, ready_sender: Sender<Infallible>) {
         let Ok(mut signals) = Signals::new() else { return };
-        let mut wish = {
+        let mut request = {
             let mut next = pin!(signals.next());
-            // The handler of Ctrl-C is installed when it is polled for the first time.
-            let at_once = tokio::select! {
+            // The handler of Ctrl-C is installed by the first poll.
+            let polled = tokio::select! {
                 biased;
-                wish = &mut next => Some(wish),
+                request = &mut next => Some(request),
                 () = ready(()) => None,
             };
-            drop(told);
-            match at_once {
-                Some(wish) => wish,
+            drop(ready_sender);
+            match polled {
+                Some(request) => request,
                 None => next.await,
             }
         };
         loop {
-            self.press();
-            if wish == Wish::End {
-                std::thread::sleep(MOMENT);
-                end(TERMINATED);
+            self.interrupt();
+            if request == Request::Terminate {
+                std::thread::sleep(GRACE_PERIOD);
+                exit(EXIT_TERMINATED);
             }
-            wish = signals.next().await;
+            request = signals.next().await;
         }
     }
 
-    fn press(&self) {
-        let asked_before = self.pressed.swap(true, Ordering::Relaxed);
-        if asked_before || self.watchers.load(Ordering::Relaxed) == 0 {
-            say("interrupted");
-            end(INTERRUPTED.into());
+    /// Records Ctrl-C. Ends the program if no query listens, or one did not stop after the first Ctrl-C.
+    fn interrupt(&self) {
+        let is_repeated = self.pressed.swap(true, Ordering::Relaxed);
+        if is_repeated || self.watches.load(Ordering::Relaxed) == 0 {
+            print_message("interrupted");
+            exit(EXIT_INTERRUPTED.into());
         }
     }
 }
 
-/// Ends the program, which leaves no file half written.
-fn end(code: i32) -> ! {
+/// Ends the program. Files that are not complete are removed.
+fn exit(code: i32) -> ! {
     remove_partial_files();
     std::process::exit(code)
 }
 
-/// While it lives, somebody looks at [`Interrupts::pressed`].
+/// As long as this lives, its owner looks at [`Interrupts::pressed`], and Ctrl-C does not end the program.
 pub struct Watch {
-    shared: Arc<Shared>,
+    state: Arc<State>,
 }
 
 impl Interrupts {
-    /// Starts listening, and returns when Ctrl-C is listened for: the line editor puts back whatever handler
-    /// it finds. Where the system refuses, Ctrl-C ends the program as it does any other.
-    pub fn listen() -> Interrupts {
+    /// Installs the handlers, and returns when they are installed: the line editor restores whatever handler
+    /// it finds. Where the system refuses, Ctrl-C ends the program as it does others.
+    pub fn install() -> Interrupts {
         let interrupts = Interrupts::default();
-        let shared = interrupts.shared.clone();
-        let (told, listening) = channel::<Infallible>();
-        let listener = std::thread::Builder::new().name("ctrl-c".into());
-        let _ = listener.spawn(move || {
+        let state = interrupts.state.clone();
+        let (ready_sender, installed) = channel::<Infallible>();
+        let thread = std::thread::Builder::new().name("ctrl-c".into());
+        let _ = thread.spawn(move || {
             if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() {
-                runtime.block_on(shared.listen(told));
+                runtime.block_on(state.receive(ready_sender));
             }
         });
-        // The other end is dropped: that is the news.
-        let _ = listening.recv();
+        // Nothing is sent. The wait ends when the sender is dropped.
+        let _ = installed.recv();
         interrupts
     }
 
-    /// From now on a Ctrl-C is taken notice of. What was pressed before is forgotten, unless somebody is
-    /// watching already.
+    /// Begins to watch for Ctrl-C. The first watch forgets what was pressed before it.
     pub fn watch(&self) -> Watch {
-        if self.shared.watchers.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.shared.pressed.store(false, Ordering::Relaxed);
+        if self.state.watches.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.state.pressed.store(false, Ordering::Relaxed);
         }
-        Watch { shared: self.shared.clone() }
+        Watch { state: self.state.clone() }
     }
 
     /// Whether Ctrl-C was pressed since the watch began.
     pub fn pressed(&self) -> bool {
-        self.shared.pressed.load(Ordering::Relaxed)
+        self.state.pressed.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if self.shared.watchers.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.shared.pressed.store(false, Ordering::Relaxed);
+        if self.state.watches.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.state.pressed.store(false, Ordering::Relaxed);
         }
     }
 }

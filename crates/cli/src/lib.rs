@@ -1,62 +1,65 @@
-//! The `whimbrel` command: from arguments and statements to rows on a terminal or in a file. Wiring only: SQL is
-//! planned by whimbrel-sql and run by whimbrel-sharded; bounds are found by whimbrel-bounded.
+//! The command `whimbrel`: from arguments and statements to rows on a terminal or in a file. It connects
+//! other crates: SQL is planned in whimbrel-sql, plans are run in whimbrel-sharded, bounds are proven in
+//! whimbrel-bounded.
 //!
-//! Layers, bottom up:
-//! 1. [`allocator`]; [`failure`]: why it ends, and with which exit code; `interrupt`: Ctrl-C and SIGTERM;
-//! 2. `output`: rows as a table, CSV, JSON and so on, and where they go;
-//! 3. `files`: opens what a statement names; `live`: standard input as a table; `query`: runs one plan, with
-//!    `progress`;
-//! 4. `client`: a session, and statements one by one; `script`: a text cut into them;
-//! 5. `shell`: reads them from a person;
-//! 6. `lint`: what the compiler of bounded queries finds in files, in the forms of people and of machines;
-//! 7. `arguments` and `command`: one file a sub-command.
+//! Layers, lowest first:
+//! 1. [`error`]: why the command ends early, and its exit codes;
+//! 2. `interrupt`: Ctrl-C and SIGTERM; [`output`]: rows as a table, CSV, JSON and so on, and where they go;
+//! 3. `arguments`: what the command line says; `runner`: runs one plan;
+//! 4. `statements`: splits a text into statements; `client`: runs them one by one;
+//! 5. `meta_commands`: lines that are not SQL, such as `.tables`;
+//! 6. `script`: files of statements and meta-commands;
+//! 7. `shell`: statements from a person; `lint`: the report on the bounds of an application;
+//! 8. `subcommand`: the sub-commands, one a file.
 //!
-//! Start at [`run`].
-//!
-//! It is a library because the Python package brings the command too: both call [`run`].
+//! Start at [`run`]. It is a library because the Python package brings the command too: both call [`run`].
 
-pub mod allocator;
 mod arguments;
 mod client;
-mod command;
-pub mod failure;
-pub mod files;
+pub mod error;
 mod interrupt;
 mod lint;
-mod live;
+mod meta_commands;
 pub mod output;
-pub mod progress;
-mod query;
+mod runner;
 mod script;
 mod shell;
+mod statements;
+mod subcommand;
 
 use arguments::Arguments;
 use clap::Parser;
+use error::{EXIT_USAGE, Error};
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use whimbrel_sharded::action::remove_partial_files;
 
-/// Runs the command with these arguments, the program's name first; the exit code. `python` is the interpreter
-/// for plan files, if not the one of the environment.
+/// Runs the command with these arguments, the name of the program first, and returns its exit code. `python`
+/// is the interpreter for plan files, if not the one of the environment.
+///
+/// ```
+/// let arguments = ["whimbrel", "sql", "select 6 * 7 as answer"].map(Into::into);
+/// assert_eq!(whimbrel_cli::run(arguments, None), 0);
+/// ```
 pub fn run(arguments: impl IntoIterator<Item = OsString>, python: Option<PathBuf>) -> u8 {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // There is nobody to tell if the terminal is gone.
+            // If the output is closed there is nowhere to report that.
             let _ = error.print();
-            return if error.use_stderr() { failure::USAGE } else { 0 };
+            return if error.use_stderr() { EXIT_USAGE } else { 0 };
         }
     };
-    // What a panic left half done is not looked at any more: the command ends.
-    let ran = catch_unwind(AssertUnwindSafe(|| command::run(arguments, python)));
-    // A query that was stopped may still write on a thread that nobody waits for.
+    // The state that a panic left inconsistent is not used again: the command ends.
+    let result = catch_unwind(AssertUnwindSafe(|| subcommand::run(arguments, python)));
+    // A query that was cancelled may still write on a thread that nobody waits for.
     remove_partial_files();
-    match ran.unwrap_or_else(|panic| Err(failure::Failure::panicked(&*panic))) {
+    match result.unwrap_or_else(|payload| Err(Error::panic(&*payload))) {
         Ok(()) => 0,
-        Err(failure) => {
-            failure.tell();
-            failure.code()
+        Err(error) => {
+            error.print();
+            error.exit_code()
         }
     }
 }

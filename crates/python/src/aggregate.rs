@@ -1,10 +1,12 @@
-//! Aggregates whose functions are Python's.
+//! Aggregates whose functions are written in Python.
 //!
-//! Invariants: a state with no value in it is none, and its result is null. Where rows leave their states again there are
-//! two ways: with the user's `combine`, `deaccumulate` and `difference` a state is the user's own; without them it holds
-//! the values of the rows alive, in the order of their starts, and every result is computed from the beginning. The
-//! interpreter is entered once a call of the engine, not once a row. What a function raises is kept, with the values
-//! that it was called with, until the engine asks ([`Accumulator::failure`]); nothing is called in between.
+//! A state that rows can leave again has one of two forms. With the user's `combine`, `deaccumulate` and
+//! `difference` it is the user's own state. Without them it has the values of the rows alive, ordered by
+//! their starts, and every result is computed from all of them.
+//!
+//! Invariants: the result of a state without values is null. The interpreter is entered once a call of the
+//! engine, not once a row. The first exception is kept until the engine asks for it
+//! ([`Accumulator::failure`]), and no function is called after it.
 
 use arrow::array::{Array, BooleanArray, new_null_array};
 use arrow::buffer::NullBuffer;
@@ -20,13 +22,13 @@ use whimbrel_temporal::operators::{Accumulator, Rows, UserAggregate, same};
 use whimbrel_temporal::{Column, Time};
 
 use crate::error::Raised;
-use crate::leave::attached;
+use crate::shutdown::attached;
 use crate::{types, values};
 
 /// A Python aggregate, for plans.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Aggregate")]
 pub struct NativeAggregate {
-    /// It, as plans hold it.
+    /// The aggregate as part of a plan.
     pub function: UserFunction,
 }
 
@@ -38,23 +40,24 @@ struct Functions {
     initial: Py<PyAny>,
     accumulate: Py<PyAny>,
     result: Py<PyAny>,
-    undo: Option<Undo>,
+    retraction: Option<Retraction>,
 }
 
-/// What takes values out of states again, and puts states together.
+/// The user's functions that remove values from states, and combine states.
 #[derive(Debug)]
-struct Undo {
+struct Retraction {
     combine: Py<PyAny>,
     deaccumulate: Py<PyAny>,
     difference: Py<PyAny>,
 }
 
+/// The aggregate as the engine calls it.
 #[derive(Debug)]
 struct PythonAggregate(Arc<Functions>);
 
 #[pymethods]
 impl NativeAggregate {
-    /// `functions`: initial, accumulate, result; `undo`: combine, deaccumulate, difference.
+    /// `functions` are initial, accumulate and result; `undo` are combine, deaccumulate and difference.
     #[new]
     #[pyo3(signature = (name, returns, functions, undo))]
     fn new(
@@ -64,9 +67,10 @@ impl NativeAggregate {
         undo: Option<[Py<PyAny>; 3]>,
     ) -> PyResult<NativeAggregate> {
         let [initial, accumulate, result] = functions;
-        let undo = undo.map(|[combine, deaccumulate, difference]| Undo { combine, deaccumulate, difference });
+        let retraction =
+            undo.map(|[combine, deaccumulate, difference]| Retraction { combine, deaccumulate, difference });
         let returns = types::extract(returns)?;
-        let functions = Functions { name, returns, initial, accumulate, result, undo };
+        let functions = Functions { name, returns, initial, accumulate, result, retraction };
         Ok(NativeAggregate { function: UserFunction::new(Arc::new(PythonAggregate(Arc::new(functions)))) })
     }
 }
@@ -83,31 +87,32 @@ impl UserAggregate for PythonAggregate {
         }
     }
 
-    fn accumulator(&self, _argument: Option<&DataType>, undone: bool) -> Box<dyn Accumulator> {
-        let keeps_values = undone && self.0.undo.is_none();
+    fn accumulator(&self, _argument: Option<&DataType>, is_retracted: bool) -> Box<dyn Accumulator> {
+        let keeps_values = is_retracted && self.0.retraction.is_none();
         Box::new(PythonStates {
             functions: self.0.clone(),
             keeps_values,
             states: Vec::new(),
             loaded: Rows::default(),
             nulls: None,
-            numbers: (0, 0),
+            loaded_from: 0,
+            loaded_to: 0,
             failure: Mutex::new(None),
         })
     }
 }
 
-/// When a row started, and its number among all rows ever loaded.
+/// The start of a row, and its number among all rows ever loaded.
 type Place = (Time, u64);
 
-/// What has been taken in and not out again.
+/// The values that were accumulated and not removed.
 #[derive(Debug, Default)]
 struct State {
-    /// How many values.
+    /// The number of values.
     count: i64,
-    /// The user's state, if there is a value.
-    own: Option<Py<PyAny>>,
-    /// The values, where these are kept.
+    /// The user's state, if there is a value and values are not kept.
+    user_state: Option<Py<PyAny>>,
+    /// The values, if they are kept.
     values: BTreeMap<Place, Py<PyAny>>,
 }
 
@@ -119,16 +124,19 @@ struct PythonStates {
     states: Vec<State>,
     loaded: Rows,
     nulls: Option<NullBuffer>,
-    /// The number of the first row of the loaded batch, and of the first row of the next.
-    numbers: (u64, u64),
+    /// The number of the first row of the loaded batch.
+    loaded_from: u64,
+    /// The number of the first row of the next batch.
+    loaded_to: u64,
+    /// The first exception.
     failure: Mutex<Option<DataFusionError>>,
 }
 
 impl Functions {
-    /// Calls one of the functions; what it raises is told with the values that it was given.
+    /// Calls one of the functions. The error for what it raises has its arguments.
     fn call<'py>(
         &self,
-        what: &str,
+        name: &str,
         function: &Py<PyAny>,
         arguments: &[Bound<'py, PyAny>],
         py: Python<'py>,
@@ -136,14 +144,16 @@ impl Functions {
         let called = PyTuple::new(py, arguments).and_then(|all| function.bind(py).call1(all));
         called.map_err(|error| {
             let shown: Vec<String> = arguments.iter().map(values::show).collect();
-            Raised::wrap(format!("the aggregate {} failed in {what}({})", self.name, shown.join(", ")), error)
+            Raised::wrap(format!("the aggregate {} failed in {name}({})", self.name, shown.join(", ")), error)
         })
     }
 
+    /// The user's initial state.
     fn initial<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         self.call("initial", &self.initial, &[], py)
     }
 
+    /// The user's state after one more value.
     fn accumulate<'py>(
         &self,
         state: Bound<'py, PyAny>,
@@ -153,9 +163,9 @@ impl Functions {
         self.call("accumulate", &self.accumulate, &[state, value], py)
     }
 
-    /// The functions for rows that leave.
-    fn undo(&self) -> Result<&Undo> {
-        self.undo.as_ref().ok_or_else(|| {
+    /// The functions that remove values.
+    fn retraction(&self) -> Result<&Retraction> {
+        self.retraction.as_ref().ok_or_else(|| {
             DataFusionError::Execution(format!(
                 "the aggregate {} was asked to put states together; give it combine, deaccumulate and difference",
                 self.name
@@ -165,11 +175,13 @@ impl Functions {
 }
 
 impl PythonStates {
+    /// Whether a row is accumulated: its argument is not null, and it passes the filter.
     fn counts(&self, row: usize) -> bool {
         let passes = |f: &BooleanArray| f.is_valid(row) && f.value(row);
         self.nulls.as_ref().is_none_or(|n| n.is_valid(row)) && self.loaded.filter.as_ref().is_none_or(passes)
     }
 
+    /// The value of a row, if it is accumulated.
     fn value<'py>(&self, row: usize, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
         match &self.loaded.argument {
             Some(argument) if self.counts(row) => {
@@ -180,55 +192,58 @@ impl PythonStates {
         }
     }
 
+    /// The place of a row among the values of a state.
     fn place(&self, row: usize) -> Place {
-        (self.loaded.starts[row], self.numbers.0 + row as u64)
+        (self.loaded.starts[row], self.loaded_from + row as u64)
     }
 
-    /// Does something with Python unless something has failed; a failure is kept.
-    fn attempt(&mut self, work: impl FnOnce(&mut Self, Python<'_>) -> Result<()>) {
+    /// Calls Python, unless a call has failed before. The error is kept.
+    fn attempt(&mut self, call: impl FnOnce(&mut Self, Python<'_>) -> Result<()>) {
         if self.failure.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() {
             return;
         }
-        if let Err(error) = attached(|py| work(self, py)).flatten() {
+        if let Err(error) = attached(|py| call(self, py)).flatten() {
             *self.failure.get_mut().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
     }
 
+    /// Adds the value of a row to a state.
     fn add(&mut self, state: usize, row: usize, py: Python<'_>) -> Result<()> {
         let Some(value) = self.value(row, py)? else { return Ok(()) };
         if self.keeps_values {
             let place = self.place(row);
             self.states[state].values.insert(place, value.unbind());
         } else {
-            let old = match self.states[state].own.take() {
+            let old = match self.states[state].user_state.take() {
                 Some(own) => own.into_bound(py),
                 None => self.functions.initial(py)?,
             };
-            self.states[state].own = Some(self.functions.accumulate(old, value, py)?.unbind());
+            self.states[state].user_state = Some(self.functions.accumulate(old, value, py)?.unbind());
         }
         self.states[state].count += 1;
         Ok(())
     }
 
-    fn take_out(&mut self, state: usize, row: usize, py: Python<'_>) -> Result<()> {
+    /// Removes the value of a row from a state.
+    fn remove(&mut self, state: usize, row: usize, py: Python<'_>) -> Result<()> {
         let Some(value) = self.value(row, py)? else { return Ok(()) };
         if self.keeps_values {
             let start = self.loaded.starts[row];
             remove_equal(&mut self.states[state].values, start, &value)?;
         } else {
             let functions = self.functions.clone();
-            let deaccumulate = &functions.undo()?.deaccumulate;
-            if let Some(own) = self.states[state].own.take() {
+            let deaccumulate = &functions.retraction()?.deaccumulate;
+            if let Some(own) = self.states[state].user_state.take() {
                 let left = functions.call("deaccumulate", deaccumulate, &[own.into_bound(py), value], py)?;
-                self.states[state].own = Some(left.unbind());
+                self.states[state].user_state = Some(left.unbind());
             }
         }
-        self.leave(state, 1);
+        self.subtract(state, 1);
         Ok(())
     }
 
-    /// So many values fewer; without any, the state is initial again.
-    fn leave(&mut self, state: usize, values: i64) {
+    /// Counts fewer values. A state without values is the initial one.
+    fn subtract(&mut self, state: usize, values: i64) {
         let state = &mut self.states[state];
         state.count -= values;
         if state.count <= 0 {
@@ -236,7 +251,8 @@ impl PythonStates {
         }
     }
 
-    fn join(&mut self, to: usize, from: &State, py: Python<'_>) -> Result<()> {
+    /// Adds the values of another state.
+    fn add_state(&mut self, to: usize, from: &State, py: Python<'_>) -> Result<()> {
         if from.count == 0 {
             return Ok(());
         }
@@ -244,48 +260,50 @@ impl PythonStates {
         let state = &mut self.states[to];
         state.count += from.count;
         state.values.extend(from.values.iter().map(|(place, value)| (*place, value.clone_ref(py))));
-        if let Some(added) = &from.own {
-            let old = match state.own.take() {
+        if let Some(added) = &from.user_state {
+            let old = match state.user_state.take() {
                 Some(own) => own.into_bound(py),
-                // Combined with a fresh one, and not taken over, so that no two states are one object.
+                // To take the object over would make two states share it.
                 None => functions.initial(py)?,
             };
-            let combine = &functions.undo()?.combine;
+            let combine = &functions.retraction()?.combine;
             let both = functions.call("combine", combine, &[old, added.bind(py).clone()], py)?;
-            state.own = Some(both.unbind());
+            state.user_state = Some(both.unbind());
         }
         Ok(())
     }
 
-    fn part(&mut self, to: usize, from: &State, py: Python<'_>) -> Result<()> {
+    /// Removes the values of another state.
+    fn remove_state(&mut self, to: usize, from: &State, py: Python<'_>) -> Result<()> {
         if from.count == 0 {
             return Ok(());
         }
         let functions = self.functions.clone();
         let state = &mut self.states[to];
         for (place, value) in &from.values {
-            // An end edge may have left its place to this row and taken this row's.
+            // An end edge may have removed the equal value of another row in place of its own.
             if state.values.remove(place).is_none() {
                 remove_equal(&mut state.values, place.0, value.bind(py))?;
             }
         }
-        if let (Some(gone), true) = (&from.own, state.count > from.count)
-            && let Some(own) = state.own.take()
+        if let (Some(removed), true) = (&from.user_state, state.count > from.count)
+            && let Some(own) = state.user_state.take()
         {
-            let difference = &functions.undo()?.difference;
-            let arguments = [own.into_bound(py), gone.bind(py).clone()];
-            state.own = Some(functions.call("difference", difference, &arguments, py)?.unbind());
+            let difference = &functions.retraction()?.difference;
+            let arguments = [own.into_bound(py), removed.bind(py).clone()];
+            state.user_state = Some(functions.call("difference", difference, &arguments, py)?.unbind());
         }
-        self.leave(to, from.count);
+        self.subtract(to, from.count);
         Ok(())
     }
 
-    fn one_result<'py>(&self, state: &State, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+    /// The result of a state.
+    fn state_result<'py>(&self, state: &State, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         if state.count == 0 {
             return Ok(py.None().into_bound(py));
         }
         let functions = &self.functions;
-        let own = match &state.own {
+        let own = match &state.user_state {
             Some(own) => own.bind(py).clone(),
             None => {
                 let values = state.values.values().map(|v| v.bind(py).clone());
@@ -296,7 +314,7 @@ impl PythonStates {
     }
 }
 
-/// Takes out a value of a row that started at an instant: which of equal ones, does not matter.
+/// Removes one of the values that are equal to `value`, of the rows with this start.
 fn remove_equal(
     values: &mut BTreeMap<Place, Py<PyAny>>,
     start: Time,
@@ -305,7 +323,7 @@ fn remove_equal(
     let mut found = None;
     for (place, held) in values.range((start, 0)..=(start, u64::MAX)) {
         let held = held.bind(value.py());
-        // A NaN is found by its text: it is not equal to itself.
+        // NaN is not equal to itself. Its text is.
         if held.eq(value).map_err(Raised::pass)? || values::show(held) == values::show(value) {
             found = Some(*place);
             break;
@@ -327,7 +345,8 @@ impl Accumulator for PythonStates {
     fn load(&mut self, rows: &Rows) -> Result<()> {
         self.nulls = rows.argument.as_ref().and_then(|a| a.logical_nulls());
         self.loaded = rows.clone();
-        self.numbers = (self.numbers.1, self.numbers.1 + self.loaded.starts.len() as u64);
+        self.loaded_from = self.loaded_to;
+        self.loaded_to += self.loaded.starts.len() as u64;
         Ok(())
     }
     fn accumulate(&mut self, states: &[u32], first: usize) {
@@ -343,7 +362,7 @@ impl Accumulator for PythonStates {
     }
     fn deaccumulate(&mut self, states: &[u32], first: usize) {
         self.attempt(|column, py| {
-            (first..).zip(states).try_for_each(|(row, &state)| column.take_out(state as usize, row, py))
+            (first..).zip(states).try_for_each(|(row, &state)| column.remove(state as usize, row, py))
         });
     }
     fn combine(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], _end: Time) {
@@ -351,7 +370,7 @@ impl Accumulator for PythonStates {
         self.attempt(|column, py| {
             to.iter()
                 .zip(from)
-                .try_for_each(|(&t, &f)| column.join(t as usize, &other.states[f as usize], py))
+                .try_for_each(|(&t, &f)| column.add_state(t as usize, &other.states[f as usize], py))
         });
     }
     fn difference(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], _end: Time) {
@@ -359,7 +378,7 @@ impl Accumulator for PythonStates {
         self.attempt(|column, py| {
             to.iter()
                 .zip(from)
-                .try_for_each(|(&t, &f)| column.part(t as usize, &other.states[f as usize], py))
+                .try_for_each(|(&t, &f)| column.remove_state(t as usize, &other.states[f as usize], py))
         });
     }
     fn result(&self, states: &[u32], out: &mut Column) {
@@ -370,7 +389,7 @@ impl Accumulator for PythonStates {
             false => attached(|py| {
                 let objects: Vec<_> = states
                     .iter()
-                    .map(|&s| self.one_result(&self.states[s as usize], py))
+                    .map(|&s| self.state_result(&self.states[s as usize], py))
                     .collect::<Result<_>>()?;
                 values::column(name, &objects, returns)
                     .map_err(|error| Raised::wrap(format!("the aggregate {name} failed"), error))
@@ -379,7 +398,7 @@ impl Accumulator for PythonStates {
         };
         let appended = results.and_then(|array| out.append(&array));
         if let Err(error) = appended {
-            // As many rows as were asked for; they will not be read.
+            // The engine expects as many rows as states. It reads the failure before the rows.
             let _ = out.append(&new_null_array(returns, states.len()));
             *failure = Some(error);
         }
@@ -394,12 +413,12 @@ impl Accumulator for PythonStates {
         self
     }
     fn save(&self) -> Result<Vec<u8>> {
-        attached(|py| pickled(self, py))?.map_err(|error| {
+        attached(|py| pickle_states(self, py))?.map_err(|error| {
             Raised::wrap(format!("a state of the aggregate {} cannot be pickled", self.functions.name), error)
         })
     }
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        attached(|py| unpickle(self, bytes, py))?.map_err(|error| {
+        attached(|py| unpickle_states(self, bytes, py))?.map_err(|error| {
             Raised::wrap(
                 format!("a saved state of the aggregate {} cannot be read", self.functions.name),
                 error,
@@ -408,27 +427,30 @@ impl Accumulator for PythonStates {
     }
 }
 
-/// The states as a pickle: a list of (count, [state] or [], [(start, number, value)]), and the number of the next row.
-fn pickled(column: &PythonStates, py: Python<'_>) -> PyResult<Vec<u8>> {
+/// Pickles the states: a list of `(count, [state] or [], [(start, number, value)])`, and the numbers of rows.
+fn pickle_states(column: &PythonStates, py: Python<'_>) -> PyResult<Vec<u8>> {
     let state = |state: &State| {
         let places = state.values.iter().map(|((start, number), v)| (*start, *number, v.clone_ref(py)));
-        let own: Vec<_> = state.own.iter().map(|own| own.clone_ref(py)).collect();
+        let own: Vec<_> = state.user_state.iter().map(|own| own.clone_ref(py)).collect();
         (state.count, own, places.collect::<Vec<_>>())
     };
     let states = PyList::new(py, column.states.iter().map(state))?;
-    let bytes = py.import("pickle")?.call_method1("dumps", ((states, column.numbers),))?;
+    let bytes =
+        py.import("pickle")?.call_method1("dumps", ((states, (column.loaded_from, column.loaded_to)),))?;
     Ok(bytes.cast::<PyBytes>()?.as_bytes().to_vec())
 }
 
-fn unpickle(column: &mut PythonStates, bytes: &[u8], py: Python<'_>) -> PyResult<()> {
+/// Restores the states of [`pickle_states`].
+fn unpickle_states(column: &mut PythonStates, bytes: &[u8], py: Python<'_>) -> PyResult<()> {
     type Saved = (i64, Vec<Py<PyAny>>, Vec<(Time, u64, Py<PyAny>)>);
     let saved = py.import("pickle")?.call_method1("loads", (PyBytes::new(py, bytes),))?;
-    let (states, numbers): (Vec<Saved>, (u64, u64)) = saved.extract()?;
+    let (states, (from, to)): (Vec<Saved>, (u64, u64)) = saved.extract()?;
     let state = |(count, own, values): Saved| State {
         count,
-        own: own.into_iter().next(),
+        user_state: own.into_iter().next(),
         values: values.into_iter().map(|(start, number, value)| ((start, number), value)).collect(),
     };
-    (column.states, column.numbers) = (states.into_iter().map(state).collect(), numbers);
+    column.states = states.into_iter().map(state).collect();
+    (column.loaded_from, column.loaded_to) = (from, to);
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Black boxes: Python functions inside expressions.
 //!
-//! A black box is called once a row, and the interpreter is entered once a batch. It is taken to be
-//! deterministic: a filter must say the same of a start edge and of its end edge. Two black boxes are equal
-//! if they are the same Python object and return the same type.
+//! A black box is called once a row, and the interpreter is entered once a batch. It has to be deterministic:
+//! a filter must give the same result for a start edge and for its end edge. Two black boxes are equal if
+//! they are the same Python object and return the same type.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -18,32 +18,35 @@ use std::sync::Arc;
 
 use crate::error::{OrRaise, Raised};
 use crate::expr::{NativeExpr, exprs};
-use crate::leave::{self, attached};
 use crate::rows::{Columns, Row};
+use crate::shutdown::{self, attached};
 use crate::{types, values};
 
-/// What the function is called with.
+/// How the function is called.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Call {
-    /// A row of so many of the arguments, under these names, then the other arguments.
+enum Convention {
+    /// With a row of the first arguments, which have these names, then with the other arguments.
     Row(Vec<String>),
-    /// The arguments.
+    /// With the arguments.
     Values,
 }
 
+/// A Python function as a function of DataFusion.
 #[derive(Debug)]
 struct BlackBox {
     label: String,
     function: Py<PyAny>,
-    call: Call,
+    convention: Convention,
     returns: DataType,
-    truth: bool,
+    /// Whether the result is converted to a boolean, as `if` does.
+    as_bool: bool,
     signature: Signature,
 }
 
 impl BlackBox {
-    fn identity(&self) -> (usize, &DataType, &Call) {
-        (self.function.as_ptr() as usize, &self.returns, &self.call)
+    /// What makes two black boxes equal.
+    fn identity(&self) -> (usize, &DataType, &Convention) {
+        (self.function.as_ptr() as usize, &self.returns, &self.convention)
     }
 }
 
@@ -63,8 +66,11 @@ impl Hash for BlackBox {
 
 /// A call of a Python function over columns.
 ///
-/// With `names`, the first so many arguments are handed over as one row of these names; else each by itself.
-/// With `truth`, the result is the truth of what the function returns.
+/// With `names`, as many of the first arguments are passed as one row with these names. With `truth`, the
+/// result is converted to a boolean.
+///
+/// # Errors
+/// `InvalidError` if `returns` is no type, or the expression is too deep.
 #[pyfunction]
 #[pyo3(signature = (function, args, returns, label, names = None, truth = false))]
 pub fn black_box(
@@ -79,9 +85,9 @@ pub fn black_box(
     let black_box = BlackBox {
         label,
         function,
-        call: names.map_or(Call::Values, Call::Row),
+        convention: names.map_or(Convention::Values, Convention::Row),
         returns: types::extract(returns)?,
-        truth,
+        as_bool: truth,
         signature: match args.is_empty() {
             true => Signature::nullary(Volatility::Immutable),
             false => Signature::any(args.len(), Volatility::Immutable),
@@ -115,11 +121,12 @@ impl ScalarUDFImpl for BlackBox {
 }
 
 impl BlackBox {
+    /// Calls the function once a row.
     fn call(&self, py: Python<'_>, mut arrays: Vec<ArrayRef>, rows: usize) -> PyResult<ArrayRef> {
         let function = self.function.bind(py);
-        let row_columns = match &self.call {
-            Call::Values => None,
-            Call::Row(names) => {
+        let row_columns = match &self.convention {
+            Convention::Values => None,
+            Convention::Row(names) => {
                 let others = arrays.split_off(names.len());
                 Some(Columns::new(names.clone(), std::mem::replace(&mut arrays, others)))
             }
@@ -134,12 +141,12 @@ impl BlackBox {
                 parts.push(values::cell(py, array.as_ref(), row)?);
             }
             let result = function.call1(PyTuple::new(py, parts)?)?;
-            results.push(match self.truth {
+            results.push(match self.as_bool {
                 true => pyo3::types::PyBool::new(py, result.is_truthy()?).to_owned().into_any(),
                 false => result,
             });
             py.check_signals()?;
-            leave::check().or_raise()?;
+            shutdown::check().or_raise()?;
         }
         values::column(&self.label, &results, &self.returns)
     }

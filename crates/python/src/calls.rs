@@ -1,4 +1,7 @@
-//! Calls of functions of several rows: DataFusion's aggregates and window functions, by name.
+//! Calls of aggregates and window functions of DataFusion, by name.
+//!
+//! These are calls as SQL has them: with `distinct`, a filter, an order, a frame. The aggregates that a timed
+//! stream maintains are others; the builder resolves their names.
 
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::execution::SessionStateDefaults;
@@ -15,24 +18,27 @@ use whimbrel_plan::{avg_udaf, single_value};
 use crate::error::OrRaise;
 use crate::expr::{NativeExpr, exprs};
 
+/// The aggregates, by name.
 static AGGREGATES: LazyLock<BTreeMap<String, Arc<AggregateUDF>>> = LazyLock::new(|| {
     let all = SessionStateDefaults::default_aggregate_functions();
     let all = all.into_iter().chain([single_value(), avg_udaf()]);
     all.map(|function| (function.name().to_string(), function)).collect()
 });
 
+/// The window functions, by name.
 static WINDOWS: LazyLock<BTreeMap<String, Arc<WindowUDF>>> = LazyLock::new(|| {
     let all = SessionStateDefaults::default_window_functions();
     all.into_iter().map(|function| (function.name().to_string(), function)).collect()
 });
 
-/// An order: what by, whether it ascends, whether nulls come first.
+/// An order: expressions, whether each ascends, whether its nulls come first.
 type Order = Vec<(NativeExpr, bool, bool)>;
 
-/// `rows`, `range` or `groups`, and how far before and after; nothing is as far as there are rows.
+/// A frame: `rows`, `range` or `groups`, its start and its end. Without a start or an end it is unbounded
+/// there.
 type Frame = (String, Option<String>, Option<String>);
 
-/// The names of all of them.
+/// The names of all aggregates and window functions.
 #[pyfunction]
 pub fn call_names() -> Vec<String> {
     let mut names: Vec<String> = AGGREGATES.keys().chain(WINDOWS.keys()).cloned().collect();
@@ -42,6 +48,9 @@ pub fn call_names() -> Vec<String> {
 }
 
 /// A call of an aggregate.
+///
+/// # Errors
+/// `InvalidError` if there is no such aggregate, or the call is too deep.
 #[pyfunction]
 pub fn aggregate_call(
     name: &str,
@@ -66,6 +75,9 @@ pub fn aggregate_call(
 }
 
 /// A call of an aggregate or a window function over the rows around each row.
+///
+/// # Errors
+/// `InvalidError` if there is no such function, the frame is wrong, or the call is too deep.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the parts of one call, each with a name in Python")]
 pub fn window_call(
@@ -82,7 +94,7 @@ pub fn window_call(
     let mut call = WindowFunction::new(function(name).or_raise()?, exprs(args));
     let ordered = (!order_by.is_empty()).then_some(false);
     call.params.window_frame = match frame {
-        Some(frame) => framed(&frame).or_raise()?,
+        Some(frame) => window_frame(&frame).or_raise()?,
         None => WindowFrame::new(ordered),
     };
     call.params.distinct = distinct;
@@ -93,6 +105,7 @@ pub fn window_call(
     NativeExpr::new(Expr::WindowFunction(Box::new(call)), schema)
 }
 
+/// The order as expressions of DataFusion.
 fn orders(order_by: Order) -> Vec<SortExpr> {
     order_by
         .into_iter()
@@ -100,10 +113,12 @@ fn orders(order_by: Order) -> Vec<SortExpr> {
         .collect()
 }
 
+/// Whether a window function skips nulls.
 fn nulls(ignore: bool) -> Option<NullTreatment> {
     ignore.then_some(NullTreatment::IgnoreNulls)
 }
 
+/// An aggregate, by its name.
 fn aggregate(name: &str) -> Result<Arc<AggregateUDF>> {
     match AGGREGATES.get(name) {
         Some(function) => Ok(Arc::clone(function)),
@@ -114,6 +129,7 @@ fn aggregate(name: &str) -> Result<Arc<AggregateUDF>> {
     }
 }
 
+/// A window function or an aggregate, by its name.
 fn function(name: &str) -> Result<WindowFunctionDefinition> {
     match (WINDOWS.get(name), AGGREGATES.get(name)) {
         (Some(window), _) => Ok(WindowFunctionDefinition::WindowUDF(Arc::clone(window))),
@@ -122,16 +138,18 @@ fn function(name: &str) -> Result<WindowFunctionDefinition> {
     }
 }
 
+/// The error for a name that is not there.
 fn unknown(name: &str) -> DataFusionError {
-    let known = AGGREGATES.keys().chain(WINDOWS.keys());
-    let nearest = known.max_by_key(|known| (strsim::jaro_winkler(name, known) * 1e6) as u64);
+    let names = AGGREGATES.keys().chain(WINDOWS.keys());
+    let nearest = names.max_by_key(|other| (strsim::jaro_winkler(name, other) * 1e6) as u64);
     let nearest = nearest.map(String::as_str).unwrap_or_default();
     DataFusionError::Plan(format!(
         "there is no function of several rows \"{name}\"; did you mean \"{nearest}\"? dir(wb.agg) lists them all"
     ))
 }
 
-fn framed((units, start, end): &Frame) -> Result<WindowFrame> {
+/// The frame as DataFusion has it.
+fn window_frame((units, start, end): &Frame) -> Result<WindowFrame> {
     let units = match units.as_str() {
         "rows" => WindowFrameUnits::Rows,
         "groups" => WindowFrameUnits::Groups,
@@ -142,7 +160,7 @@ fn framed((units, start, end): &Frame) -> Result<WindowFrame> {
     Ok(WindowFrame::new_bounds(units, start, end))
 }
 
-/// `-2` and `2`, `-1 day` and `1 day`: the order's type says what that is.
+/// A bound of a frame: `-2`, `2`, `-1 day`, `1 day`. The type of the order decides how the text is read.
 fn bound(text: &str) -> WindowFrameBound {
     match (text, text.strip_prefix('-')) {
         ("0", _) => WindowFrameBound::CurrentRow,

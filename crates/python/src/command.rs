@@ -1,10 +1,11 @@
-//! The command `whimbrel`, as the package brings it.
+//! The command `whimbrel`, as the package brings it. This is the only use of the crate `cli`.
 
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Runs the command with these arguments, the program's name first; the exit code. `python` runs plan files.
+/// Runs the command with these arguments, the name of the program first, and returns its exit code. `python`
+/// is the interpreter for plan files.
 #[pyfunction]
 #[pyo3(signature = (arguments, python))]
 pub fn command(py: Python<'_>, arguments: Vec<OsString>, python: Option<PathBuf>) -> u8 {

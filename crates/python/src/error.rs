@@ -1,8 +1,8 @@
-//! Errors on their way to Python: one exception class a remedy (`whimbrel.errors`), the message as it was
-//! written.
+//! Errors of the engine as Python exceptions: one class a remedy (`whimbrel.errors`), with the message of the
+//! error.
 //!
-//! An exception that a user's own function raised travels through the engine in a [`Raised`] and comes out
-//! again: as itself if it was an interrupt, else as the cause of a `DataError`.
+//! An exception of a user's function passes through the engine in a [`Raised`]. It is raised again: as itself
+//! if it is an interrupt, else as the cause of a `DataError`.
 
 use datafusion::error::DataFusionError;
 use pyo3::call::PyCallArgs;
@@ -11,12 +11,13 @@ use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
 use std::fmt;
+use whimbrel_plan::of_values;
 use whimbrel_sharded::error::ErrorKind;
 
-/// A Python exception inside an engine's error.
+/// A Python exception inside an error of the engine.
 #[derive(Debug)]
 pub struct Raised {
-    /// What was being done, for the message; none if the exception is to come out as it is.
+    /// The beginning of the message. Without one, the exception itself is raised again.
     context: Option<String>,
     error: PyErr,
 }
@@ -33,24 +34,24 @@ impl fmt::Display for Raised {
 impl std::error::Error for Raised {}
 
 impl Raised {
-    /// Carries an exception through the engine; it comes out as the cause of a `DataError`.
+    /// An error that is raised as a `DataError` with this exception as its cause.
     pub fn wrap(context: impl Into<String>, error: PyErr) -> DataFusionError {
         DataFusionError::External(Box::new(Raised { context: Some(context.into()), error }))
     }
 
-    /// Carries an exception through the engine; it comes out as it is.
+    /// An error that is raised as this exception.
     pub fn pass(error: PyErr) -> DataFusionError {
         DataFusionError::External(Box::new(Raised { context: None, error }))
     }
 }
 
-/// The Python exception for an engine's error.
+/// The Python exception for an error of the engine.
 pub fn raise(error: DataFusionError) -> PyErr {
     let message = message(&error);
     raise_with(error, message)
 }
 
-/// The same with another message.
+/// The Python exception for an error of the engine, with another message.
 pub fn raise_with(error: DataFusionError, message: String) -> PyErr {
     Python::attach(|py| {
         if let Some(raised) = find_raised(&error) {
@@ -76,7 +77,7 @@ pub fn unavailable(message: impl Into<String>) -> PyErr {
     of_class("UnavailableError", (message.into(),))
 }
 
-/// The error of a class of `whimbrel.errors`, made with these arguments.
+/// An exception of a class of `whimbrel.errors`, made with these arguments.
 pub fn of_class<A>(class: &str, arguments: A) -> PyErr
 where
     A: for<'py> PyCallArgs<'py>,
@@ -88,31 +89,35 @@ where
     Python::attach(|py| make(py).unwrap_or_else(|failure| failure))
 }
 
-/// Sees to it that a panic comes out of every function, method and property of this module as an `InternalError`.
+/// Makes a panic in any function, method or property of this module an `InternalError`.
 ///
-/// PyO3 catches a panic where it would leave the module, and raises its `PanicException`, which is no `Exception`:
-/// nobody catches it. Python makes what is raised by calling the class, so that the class itself can give an error of
-/// ours.
+/// PyO3 catches a panic at the boundary of the module, and raises its `PanicException`. That is no
+/// `Exception`, so programs do not catch it. Python creates the exception by calling the class, whose
+/// `__new__` is replaced here.
+///
+/// # Errors
+/// `AttributeError` if the class cannot be changed.
 pub fn panics_are_internal_errors(py: Python<'_>) -> PyResult<()> {
     let make = |arguments: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| -> PyResult<Py<PyAny>> {
-        let what = arguments.get_item(1).ok();
-        // Python may make the exception anew of the one that was made.
-        if let Some(made) = what.as_ref().filter(|what| what.is_instance_of::<PyException>()) {
-            return Ok(made.clone().unbind());
+        let payload = arguments.get_item(1).ok();
+        // Python may normalize the exception, and then calls the class with it.
+        if let Some(exception) = payload.as_ref().filter(|payload| payload.is_instance_of::<PyException>()) {
+            return Ok(exception.clone().unbind());
         }
-        let what = what.map_or_else(String::new, |what| what.to_string());
-        let error = of_class("InternalError", (panicked(&what),));
+        let text = payload.map_or_else(String::new, |payload| payload.to_string());
+        let error = of_class("InternalError", (panic_message(&text),));
         Ok(error.into_value(arguments.py()).into_any())
     };
     let make = PyCFunction::new_closure(py, Some(c"__new__"), None, make)?;
     py.get_type::<PanicException>().setattr("__new__", make)
 }
 
-/// What is said of a panic.
-fn panicked(what: &str) -> String {
-    format!("the engine panicked: {what}. This is a bug in Whimbrel: please report it")
+/// The message for a panic.
+fn panic_message(text: &str) -> String {
+    format!("the engine panicked: {text}. This is a bug in Whimbrel: please report it")
 }
 
+/// The exception inside an error, or a `DataError` with it as the cause.
 fn reraise(py: Python<'_>, raised: &Raised) -> PyErr {
     let error = raised.error.clone_ref(py);
     let interrupt =
@@ -125,7 +130,7 @@ fn reraise(py: Python<'_>, raised: &Raised) -> PyErr {
     outer
 }
 
-/// Engine errors nest (shared, external, with context); the exception may be at any depth.
+/// The exception inside an error. Errors of the engine nest: it may be at any depth.
 fn find_raised(error: &DataFusionError) -> Option<&Raised> {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {
@@ -145,7 +150,7 @@ fn find_raised(error: &DataFusionError) -> Option<&Raised> {
     None
 }
 
-/// The message as it was written: without the names of the engine's error variants, without a backtrace.
+/// The message of an error, without the names of variants and without a backtrace.
 fn message(error: &DataFusionError) -> String {
     use DataFusionError as E;
     match error {
@@ -153,21 +158,26 @@ fn message(error: &DataFusionError) -> String {
         E::Shared(inner) => message(inner),
         E::Diagnostic(_, inner) => message(inner),
         E::Collection(errors) => errors.iter().map(message).collect::<Vec<_>>().join("\n"),
-        E::Internal(text) => format!("{}. This is a bug in Whimbrel: please report it", plain(text)),
-        E::Plan(text) | E::Execution(text) | E::Configuration(text) => plain(text),
-        E::NotImplemented(text) | E::ResourcesExhausted(text) => plain(text),
-        other => plain(&other.message()),
+        E::Internal(text) => {
+            format!("{}. This is a bug in Whimbrel: please report it", without_backtrace(text))
+        }
+        E::Plan(text) | E::Execution(text) | E::Configuration(text) => without_backtrace(text),
+        E::NotImplemented(text) | E::ResourcesExhausted(text) => without_backtrace(text),
+        other => without_backtrace(&other.message()),
     }
 }
 
-/// Without the backtrace that may follow.
-fn plain(text: &str) -> String {
-    text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text).trim_end().to_string()
+/// The text before the backtrace, if there is one, without the engine's words for values.
+fn without_backtrace(text: &str) -> String {
+    of_values(text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text).trim_end())
 }
 
-/// The engine's result as Python's.
+/// The results of the engine as those of PyO3.
 pub trait OrRaise<T> {
-    /// Turns an engine's error into the exception of its kind.
+    /// Converts an error into its exception.
+    ///
+    /// # Errors
+    /// The exception.
     fn or_raise(self) -> PyResult<T>;
 }
 

@@ -1,7 +1,7 @@
 //! Messages as Python events: `(kind, start, end, row)`.
 //!
-//! A time is an integer on a logical clock, else a datetime. The end of time is no datetime: a punctuation at
-//! it has the integer.
+//! A time is an integer on a logical clock, else a datetime. The end of time is no datetime: a punctuation
+//! there has the integer.
 
 use arrow::datatypes::DataType;
 use pyo3::conversion::IntoPyObjectExt;
@@ -11,8 +11,11 @@ use whimbrel_temporal::{INFINITY, Kind, Message, Time};
 use crate::rows::Columns;
 use crate::values;
 
-/// The events that a message tells.
-pub fn of_message(py: Python<'_>, message: &Message, time: Option<&DataType>) -> PyResult<Vec<Py<PyAny>>> {
+/// The events of a message.
+///
+/// # Errors
+/// `InvalidError` if a value has no Python object.
+pub fn from_message(py: Python<'_>, message: &Message, time: Option<&DataType>) -> PyResult<Vec<Py<PyAny>>> {
     let batch = match message {
         Message::Punctuation(at) => {
             let event = ("punctuation", instant(py, *at, time)?, py.None(), py.None());
@@ -32,6 +35,7 @@ pub fn of_message(py: Python<'_>, message: &Message, time: Option<&DataType>) ->
     Ok(events)
 }
 
+/// A time as Python has it.
 fn instant(py: Python<'_>, ticks: Time, time: Option<&DataType>) -> PyResult<Py<PyAny>> {
     match time {
         Some(DataType::Timestamp(unit, zone)) if ticks != INFINITY => {

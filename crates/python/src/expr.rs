@@ -1,8 +1,8 @@
-//! Expressions: DataFusion's, built by the operators of a Python class.
+//! Expressions of DataFusion, built by the operators of a Python class.
 //!
-//! An expression that came from a stream's columns knows the stream's schema, so that operators whose meaning
-//! depends on types (`/`, `+` of strings, `&` of whole numbers) are settled when they are written. One that
-//! did not (`wb.col`) is taken as a number or a boolean.
+//! An expression over the columns of a stream has the schema of the stream. Operators whose meaning depends
+//! on types (`/`, `+` of strings, `&` of integers) are resolved when they are written. Without a schema
+//! (`wb.col`), operands are taken as numbers or booleans.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue};
@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 };
 use pyo3::prelude::*;
 use std::sync::Arc;
-use whimbrel_plan::{JoinHow, compared, fitted};
+use whimbrel_plan::{JoinHow, compared, fitted as fitted_literal};
 
 use crate::error::{OrRaise, invalid};
 use crate::plan::NativePlan;
@@ -26,7 +26,7 @@ use crate::{functions, text, types, values};
 #[derive(Debug, Clone)]
 pub struct NativeExpr {
     tree: Arc<Tree>,
-    /// The columns that it speaks of, if they are known.
+    /// The columns that it may refer to, if they are known.
     pub schema: Option<DFSchemaRef>,
 }
 
@@ -36,13 +36,14 @@ impl NativeExpr {
     /// # Errors
     /// `InvalidError` if it is too deep.
     pub fn new(expr: Expr, schema: Option<DFSchemaRef>) -> PyResult<NativeExpr> {
-        // Of other expressions it is asked when it matters: a function asks its arguments several times.
-        let kind = match (&expr, &schema) {
+        // The types of other expressions are computed when they are needed: a function computes those of its
+        // arguments several times.
+        let data_type = match (&expr, &schema) {
             (Expr::Literal(value, _), _) => Some(value.data_type()),
             (Expr::Column(_), Some(schema)) => expr.get_type(schema.as_ref()).ok(),
             _ => None,
         };
-        Ok(NativeExpr { tree: Tree::whole(expr, kind)?, schema })
+        Ok(NativeExpr { tree: Tree::leaf(expr, data_type)?, schema })
     }
 
     /// The expression itself.
@@ -50,14 +51,15 @@ impl NativeExpr {
         self.tree.expr()
     }
 
+    /// An expression over the same columns.
     fn of(&self, expr: Expr) -> PyResult<NativeExpr> {
         NativeExpr::new(expr, self.schema.clone())
     }
 
     /// The type, if the columns are known and the expression has one.
     fn data_type(&self, schema: Option<&DFSchemaRef>) -> Option<DataType> {
-        if self.tree.kind.is_some() {
-            return self.tree.kind.clone();
+        if self.tree.data_type.is_some() {
+            return self.tree.data_type.clone();
         }
         let empty = DFSchema::empty();
         let schema = schema.or(self.schema.as_ref()).map_or(&empty, |schema| schema.as_ref());
@@ -72,7 +74,7 @@ pub fn exprs(list: Vec<NativeExpr>) -> Vec<Expr> {
 
 #[pymethods]
 impl NativeExpr {
-    /// An expression is a value that nothing changes.
+    /// An expression is immutable: a copy is the same expression.
     fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
         slf
     }
@@ -85,7 +87,7 @@ impl NativeExpr {
         Err(invalid("an expression cannot be pickled; send the function that makes it, and call it there"))
     }
 
-    /// A column by name; with the schema that it belongs to, an unknown name is an error.
+    /// A column, by name. With a schema, its type is known.
     #[staticmethod]
     #[pyo3(signature = (name, schema = None))]
     fn column(name: &str, schema: Option<&NativeSchema>) -> PyResult<NativeExpr> {
@@ -95,7 +97,7 @@ impl NativeExpr {
         NativeExpr::new(expr, Some(schema.into()))
     }
 
-    /// A column of one of two rows that meet, by its side, `left` or `right`.
+    /// A column of the left or the right side of a join.
     #[staticmethod]
     fn column_of(side: &str, name: &str, left: &NativePlan, right: &NativePlan) -> PyResult<NativeExpr> {
         let schema = JoinHow::both(&left.stream, &right.stream).or_raise()?;
@@ -144,9 +146,9 @@ impl NativeExpr {
     fn binary(&self, symbol: &str, other: &NativeExpr) -> PyResult<NativeExpr> {
         let schema = self.schema.as_ref().or(other.schema.as_ref());
         let types = (self.data_type(schema), other.data_type(schema));
-        let meet = if COMPARISONS.contains(&symbol) { compared } else { fitted };
-        let left = fitted_to(self, &types.1, meet)?;
-        let right = fitted_to(other, &types.0, meet)?;
+        let convert = if COMPARISONS.contains(&symbol) { compared } else { fitted_literal };
+        let left = fitted_operand(self, &types.1, convert)?;
+        let right = fitted_operand(other, &types.0, convert)?;
         let schema = schema.cloned();
         match symbol {
             "%" => NativeExpr::new(functions::floor_mod(left.expr(), right.expr()), schema),
@@ -157,20 +159,20 @@ impl NativeExpr {
             }
             _ => {
                 let operator = operator(symbol, &types)?;
-                let truth = COMPARISONS.contains(&symbol) || operator.is_logic_operator();
-                let kind = match (left.data_type(schema.as_ref()), right.data_type(schema.as_ref())) {
-                    _ if truth => Some(DataType::Boolean),
+                let is_bool = COMPARISONS.contains(&symbol) || operator.is_logic_operator();
+                let data_type = match (left.data_type(schema.as_ref()), right.data_type(schema.as_ref())) {
+                    _ if is_bool => Some(DataType::Boolean),
                     (Some(left), Some(right)) => {
                         BinaryTypeCoercer::new(&left, &operator, &right).get_result_type().ok()
                     }
                     _ => None,
                 };
-                Ok(NativeExpr { tree: Tree::binary(&left.tree, operator, &right.tree, kind)?, schema })
+                Ok(NativeExpr { tree: Tree::binary(&left.tree, operator, &right.tree, data_type)?, schema })
             }
         }
     }
 
-    /// `~`: not, of a boolean; the complement, of a whole number.
+    /// `~`: the negation of a boolean, the complement of an integer.
     fn invert(&self) -> PyResult<NativeExpr> {
         match self.data_type(None) {
             Some(t) if t.is_integer() => {
@@ -181,18 +183,22 @@ impl NativeExpr {
         }
     }
 
+    /// Unary minus.
     fn negative(&self) -> PyResult<NativeExpr> {
         self.of(Expr::Negative(Box::new(self.expr())))
     }
 
+    /// Whether the value is null.
     fn is_null(&self) -> PyResult<NativeExpr> {
         self.of(Expr::IsNull(Box::new(self.expr())))
     }
 
+    /// Whether the value is not null.
     fn is_not_null(&self) -> PyResult<NativeExpr> {
         self.of(Expr::IsNotNull(Box::new(self.expr())))
     }
 
+    /// Converts to a type. Unless it is strict, a value that does not fit becomes null.
     #[pyo3(signature = (data_type, strict = true))]
     fn cast(&self, data_type: &Bound<'_, PyAny>, strict: bool) -> PyResult<NativeExpr> {
         let data_type = types::extract(data_type)?;
@@ -200,19 +206,21 @@ impl NativeExpr {
         self.of(cast(self.expr(), data_type))
     }
 
+    /// Whether the value is one of a list.
     fn isin(&self, list: Vec<NativeExpr>) -> PyResult<NativeExpr> {
-        let met = self.data_type(None);
-        let list = exprs(list).into_iter().map(|e| fit(e, &met, compared)).collect();
+        let own_type = self.data_type(None);
+        let list = exprs(list).into_iter().map(|e| fitted(e, &own_type, compared)).collect();
         self.of(in_list(self.expr(), list, false))
     }
 
+    /// Whether the value is between two others, or one of them.
     fn between(&self, low: NativeExpr, high: NativeExpr) -> PyResult<NativeExpr> {
-        let met = self.data_type(None);
-        let [low, high] = [low.expr(), high.expr()].map(|e| Box::new(fit(e, &met, compared)));
+        let own_type = self.data_type(None);
+        let [low, high] = [low.expr(), high.expr()].map(|e| Box::new(fitted(e, &own_type, compared)));
         self.of(Expr::Between(Between { expr: Box::new(self.expr()), negated: false, low, high }))
     }
 
-    /// Whether a text has the form of an SQL pattern.
+    /// Whether a string matches a pattern of SQL.
     fn like(&self, pattern: NativeExpr, escape: Option<char>, any_case: bool) -> PyResult<NativeExpr> {
         let [value, pattern] = [self.expr(), pattern.expr()].map(Box::new);
         self.of(Expr::Like(Like::new(false, value, pattern, escape, any_case)))
@@ -223,35 +231,36 @@ impl NativeExpr {
         self.of(get_field(self.expr(), name))
     }
 
+    /// Gives the expression a name.
     fn alias(&self, name: &str) -> PyResult<NativeExpr> {
         match self.expr().unalias() {
-            // A column under its own name is the column, and nothing has to be computed for it.
+            // An alias of the same name would make the column a computed one.
             Expr::Column(column) if column.name == name => self.of(Expr::Column(column)),
             expr => self.of(expr.alias(name)),
         }
     }
 
-    /// The name that the expression gives its column: its alias, or the column that it is; else none.
+    /// The name of its column: that of its alias, or of the column that it is.
     fn name(&self) -> Option<String> {
-        match self.tree.named()? {
+        match self.tree.as_leaf()? {
             Expr::Alias(alias) => Some(alias.name.clone()),
             Expr::Column(column) => Some(column.name.clone()),
             _ => None,
         }
     }
 
-    /// The first column that the expression speaks of, reading from the left.
+    /// The first column that the expression refers to, from the left.
     fn root(&self) -> Option<String> {
-        let mut found = None;
+        let mut first = None;
         let _ = datafusion::common::tree_node::TreeNode::apply(&self.expr(), |node| {
             use datafusion::common::tree_node::TreeNodeRecursion::{Continue, Stop};
             if let Expr::Column(column) = node {
-                found = Some(column.name.clone());
+                first = Some(column.name.clone());
                 return Ok(Stop);
             }
             Ok(Continue)
         });
-        found
+        first
     }
 
     /// The name of the type, if it is known.
@@ -264,7 +273,7 @@ impl NativeExpr {
         Ok(self.data_type(schema.as_ref()).map(|t| types::name(&t)))
     }
 
-    /// The names of a struct's fields, if the expression is known to be one.
+    /// The names of the fields, if the expression is known to be a struct.
     fn fields(&self) -> Vec<String> {
         match self.data_type(None) {
             Some(DataType::Struct(fields)) => fields.iter().map(|f| f.name().clone()).collect(),
@@ -272,20 +281,24 @@ impl NativeExpr {
         }
     }
 
+    /// The expression as Python text.
     fn text(&self) -> String {
         text::text(&self.expr())
     }
 }
 
+/// The operators that compare.
 const COMPARISONS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 
+/// The types of the operands of an operator, where they are known.
 type Types = (Option<DataType>, Option<DataType>);
 
+/// The operator of a Python symbol.
 fn operator(symbol: &str, types: &Types) -> PyResult<Operator> {
     let is = |test: fn(&DataType) -> bool| {
         types.0.as_ref().is_some_and(test) || types.1.as_ref().is_some_and(test)
     };
-    let whole = is(|t| t.is_integer());
+    let integer = is(|t| t.is_integer());
     Ok(match symbol {
         "+" if is(|t| t.is_string()) => Operator::StringConcat,
         "+" => Operator::Plus,
@@ -297,9 +310,9 @@ fn operator(symbol: &str, types: &Types) -> PyResult<Operator> {
         "<=" => Operator::LtEq,
         ">" => Operator::Gt,
         ">=" => Operator::GtEq,
-        "&" if whole => Operator::BitwiseAnd,
-        "|" if whole => Operator::BitwiseOr,
-        "^" if whole => Operator::BitwiseXor,
+        "&" if integer => Operator::BitwiseAnd,
+        "|" if integer => Operator::BitwiseOr,
+        "^" if integer => Operator::BitwiseXor,
         "&" => Operator::And,
         "|" => Operator::Or,
         "^" => Operator::NotEq,
@@ -311,18 +324,19 @@ fn operator(symbol: &str, types: &Types) -> PyResult<Operator> {
     })
 }
 
-/// Python's `/`: true division, so whole numbers are made floats first.
+/// Python's `/`, which is true division: integers are converted to floats first.
 fn divide(left: Expr, right: Expr, types: &Types) -> Expr {
-    let exact = |t: &Option<DataType>| {
+    let divides = |t: &Option<DataType>| {
         t.as_ref()
             .is_some_and(|t| t.is_floating() || matches!(t, DataType::Decimal128(..) | DataType::Duration(_)))
     };
-    if exact(&types.0) || exact(&types.1) {
+    if divides(&types.0) || divides(&types.1) {
         return binary_expr(left, Operator::Divide, right);
     }
     binary_expr(to_float(left), Operator::Divide, to_float(right))
 }
 
+/// An expression as a float. A literal is converted at once.
 fn to_float(expr: Expr) -> Expr {
     match &expr {
         Expr::Literal(value, _) => match value.cast_to(&DataType::Float64) {
@@ -333,14 +347,14 @@ fn to_float(expr: Expr) -> Expr {
     }
 }
 
-/// How a literal takes the type of what it meets.
-type Meet = fn(&ScalarValue, &DataType) -> Option<ScalarValue>;
+/// Converts a literal to the type of the other operand, if no value is lost.
+type Convert = fn(&ScalarValue, &DataType) -> Option<ScalarValue>;
 
-/// A literal duration, instant or decimal takes the unit (zone, digits) of what it meets, and a whole number the type
-/// of what it is compared with, so that no column is cast for it.
-fn fitted_to(expr: &NativeExpr, other: &Option<DataType>, meet: Meet) -> PyResult<NativeExpr> {
+/// An operand. A literal duration, timestamp or decimal takes the unit, zone or scale of the other operand,
+/// and an integer the type that it is compared with, so that no column has to be cast.
+fn fitted_operand(expr: &NativeExpr, other: &Option<DataType>, convert: Convert) -> PyResult<NativeExpr> {
     match (expr.tree.literal(), other) {
-        (Some(value), Some(other)) => match meet(value, other) {
+        (Some(value), Some(other)) => match convert(value, other) {
             Some(value) => expr.of(Expr::Literal(value, None)),
             None => Ok(expr.clone()),
         },
@@ -348,11 +362,11 @@ fn fitted_to(expr: &NativeExpr, other: &Option<DataType>, meet: Meet) -> PyResul
     }
 }
 
-/// The same, of an expression by itself.
-fn fit(expr: Expr, other: &Option<DataType>, meet: Meet) -> Expr {
+/// The same for an expression without its schema.
+fn fitted(expr: Expr, other: &Option<DataType>, convert: Convert) -> Expr {
     match (&expr, other) {
         (Expr::Literal(value, _), Some(other)) => {
-            meet(value, other).map_or(expr, |value| Expr::Literal(value, None))
+            convert(value, other).map_or(expr, |value| Expr::Literal(value, None))
         }
         _ => expr,
     }

@@ -1,9 +1,9 @@
-//! The functions that expressions may call: all of DataFusion's, the two of Python's operators that SQL has not,
-//! and the two of SQL's operators that Python has not.
+//! The functions that expressions may call: those of DataFusion, two operators of Python that SQL does not
+//! have, and two operators of SQL that Python does not have.
 //!
-//! `%` and `//` in a lambda mean what they mean in Python (the result of `%` has the divisor's sign), whether
-//! the lambda is traced or not. `mod` and `div` are what SQL writes as `%` and `/` of whole numbers: the result
-//! is cut towards zero.
+//! `%` and `//` in a lambda have Python's meaning, whether the lambda is traced or not: the result of `%` has
+//! the sign of the divisor. `mod` and `div` are `%` and `/` of integers in SQL: the result is truncated
+//! towards zero.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::kernels::numeric;
@@ -16,9 +16,11 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
     binary_expr,
 };
+use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+/// The functions of DataFusion, by their names and aliases.
 static FUNCTIONS: LazyLock<BTreeMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let mut functions = BTreeMap::new();
     for function in SessionStateDefaults::default_scalar_functions() {
@@ -30,18 +32,21 @@ static FUNCTIONS: LazyLock<BTreeMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| 
     functions
 });
 
+/// Python's `%`.
 static FLOOR_MOD: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(Floored::new("floor_mod").into()));
+/// Python's `//`.
 static FLOOR_DIV: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(Floored::new("floor_div").into()));
 
-/// The names of all functions.
-pub fn names() -> Vec<String> {
+/// The names of all functions that an expression may call.
+#[pyfunction]
+pub fn function_names() -> Vec<String> {
     let mut names: Vec<String> = FUNCTIONS.keys().cloned().collect();
     names.extend(["div".to_string(), "mod".to_string()]);
     names.sort_unstable();
     names
 }
 
-/// SQL's operators that are functions in Python.
+/// The operator of SQL that is a function of this name in Python.
 fn operator(name: &str) -> Option<Operator> {
     match name {
         "mod" => Some(Operator::Modulo),
@@ -53,7 +58,7 @@ fn operator(name: &str) -> Option<Operator> {
 /// A call of a function by name.
 ///
 /// # Errors
-/// Plan error with the nearest name if there is no such function.
+/// `Plan` with the most similar name if there is no such function.
 pub fn call(name: &str, args: Vec<Expr>) -> Result<Expr> {
     if let Some(operator) = operator(name) {
         return match <[Expr; 2]>::try_from(args) {
@@ -62,7 +67,7 @@ pub fn call(name: &str, args: Vec<Expr>) -> Result<Expr> {
         };
     }
     let Some(function) = FUNCTIONS.get(name) else {
-        let similarity = |known: &&String| (strsim::jaro_winkler(name, known) * 1e6) as u64;
+        let similarity = |other: &&String| (strsim::jaro_winkler(name, other) * 1e6) as u64;
         let nearest = FUNCTIONS.keys().max_by_key(similarity).map(String::as_str).unwrap_or_default();
         return plan_err!(
             "there is no function \"{name}\"; did you mean \"{nearest}\"? dir(wb.fn) lists them all"
@@ -81,6 +86,7 @@ pub fn floor_div(left: Expr, right: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(FLOOR_DIV.clone(), vec![left, right]))
 }
 
+/// `floor_mod` and `floor_div`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Floored {
     name: &'static str,
@@ -121,7 +127,7 @@ impl ScalarUDFImpl for Floored {
     }
 }
 
-/// `((a % b) + b) % b`; in one pass for the common case, a whole column by a positive number.
+/// `((a % b) + b) % b`. For a column and a positive number, the common case, it takes one pass.
 fn floored_remainder(left: &ArrayRef, right: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
     if let (Some(left), ColumnarValue::Scalar(ScalarValue::Int64(Some(divisor @ 1..)))) =
         (left.as_primitive_opt::<Int64Type>(), right)

@@ -1,29 +1,37 @@
-//! The native module behind the Python package `whimbrel`: conversions between Python's world and the
-//! engine's, and nothing else.
+//! The native module behind the Python package `whimbrel`: conversions between Python and the engine. What
+//! users call is `python/whimbrel`; start there.
 //!
-//! From below to above: `types`, `values` and `counts` (names of types; objects to columns and back), `rows`, `table`
-//! and `events` (data as Python sees it), `tree`, `expr`, `functions`, `black_box`, `aggregate`, `sample` and `text`
-//! (expressions), `plan`, `source` and `sql` (the builder, and plans from text), `run` and `subscribe` (actions);
-//! `bounded` (databases); `error` (exceptions) and `command` (the command `whimbrel`) beside them. What a user sees is
-//! `python/whimbrel`; start there.
+//! Layers, lowest first:
+//! 1. `shutdown`: calls into an interpreter that may end; `error`: exceptions; `functions`, `tree`: parts of
+//!    expressions; `command`: the command `whimbrel`;
+//! 2. `types`: names of types; `plan`: the class of plans;
+//! 3. `values`: objects to columns and back; `text`: expressions as Python text;
+//! 4. `arguments`: counts and durations; `rows`: rows as objects; `aggregate`: aggregates in Python;
+//! 5. `table`: tables and schemas; `events`: messages as events;
+//! 6. `expr`: expressions; `sample`: rows to try a black box with; `source`: where plans begin; `sql`:
+//!    sessions; `run`: actions;
+//! 7. `black_box`: Python functions in expressions; `calls`: aggregates and window functions; `program`:
+//!    plans as programs; `subscribe`: results in the background; `bounded`: bounded queries;
+//! 8. `builder`: the methods of plans.
 #![deny(missing_docs)]
 
 mod aggregate;
+mod arguments;
 mod black_box;
 mod bounded;
+mod builder;
 mod calls;
 mod command;
-mod counts;
 mod error;
 mod events;
 mod expr;
 mod functions;
-mod leave;
 mod plan;
 mod program;
 mod rows;
 mod run;
 mod sample;
+mod shutdown;
 mod source;
 mod sql;
 mod subscribe;
@@ -53,17 +61,19 @@ mod _whimbrel {
     #[pymodule_export]
     use crate::expr::NativeExpr;
     #[pymodule_export]
-    use crate::leave::{forked, leave, leaving};
+    use crate::functions::function_names;
     #[pymodule_export]
     use crate::plan::NativePlan;
     #[pymodule_export]
     use crate::program::{NativeFunction, NativeProgram};
     #[pymodule_export]
-    use crate::rows::Row;
+    use crate::rows::{Row, missing_column};
     #[pymodule_export]
     use crate::run::{NativeOptions, analyzed, collect, expected, to_binary_stream, to_memory, to_storage};
     #[pymodule_export]
     use crate::sample::{NativeDataType, infer_type, sample_rows};
+    #[pymodule_export]
+    use crate::shutdown::{forked, leave, leaving};
     #[pymodule_export]
     use crate::source::{NativeSender, files, ingress, literal_rows, live, live_sources, memory, will_end};
     #[pymodule_export]
@@ -72,8 +82,6 @@ mod _whimbrel {
     use crate::subscribe::{NativeJob, collect_events, head, subscribe, subscribe_events};
     #[pymodule_export]
     use crate::table::{NativeSchema, NativeTable};
-    #[pymodule_export]
-    use crate::{function_names, missing_column};
 
     /// The version of the package.
     #[pymodule_export]
@@ -81,21 +89,8 @@ mod _whimbrel {
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
     #[pymodule_init]
-    fn begin(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
-        whimbrel_cli::allocator::keep_pages();
+    fn initialize(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        whimbrel_process::allocator::keep_pages();
         crate::error::panics_are_internal_errors(module.py())
     }
-}
-
-/// The names of all functions that an expression may call.
-#[pyfunction]
-fn function_names() -> Vec<String> {
-    functions::names()
-}
-
-/// What is said where a column does not exist.
-#[pyfunction]
-fn missing_column(name: &str, known: Vec<String>) -> String {
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    whimbrel_plan::names::unknown_column(name, &known).message().into_owned()
 }

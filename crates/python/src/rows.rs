@@ -1,9 +1,9 @@
-//! Rows as Python objects: what black-box lambdas and subscribers get.
+//! Rows as Python objects, for black boxes and subscribers.
 //!
-//! A row is a position in a batch: making one copies nothing, and a cell becomes a Python object when it is asked for.
-//! Every attribute that does not begin with an underscore is a column; `keys` is a method where no column has that
-//! name, so that `dict(row)` works. As of a row of `sqlite3`, what is iterated are the values. A row that was pickled
-//! is made of its values.
+//! A row is a position in a batch. It copies nothing; a cell becomes a Python object when it is read. Every
+//! attribute without a leading underscore is a column. `keys` is a method if no column has that name, so that
+//! `dict(row)` works. The iterator gives the values, as that of a row of `sqlite3` does. An unpickled row has
+//! its values and no batch.
 
 use arrow::array::{ArrayRef, RecordBatch};
 use pyo3::exceptions::{PyAttributeError, PyIndexError, PyKeyError, PyTypeError};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::error::invalid;
 use crate::values;
 
-/// The columns that rows point into.
+/// The columns that rows refer to.
 #[derive(Debug)]
 pub struct Columns {
     names: Vec<String>,
@@ -23,11 +23,12 @@ pub struct Columns {
     cells: Cells,
 }
 
+/// The cells of the columns.
 #[derive(Debug)]
 enum Cells {
-    /// Of many rows.
+    /// The arrays of a batch.
     Batch(Vec<ArrayRef>),
-    /// Of the one row that there is.
+    /// The values of a single row.
     Values(Vec<Py<PyAny>>),
 }
 
@@ -37,6 +38,7 @@ impl Columns {
         Columns::of(names, Cells::Batch(arrays))
     }
 
+    /// Columns with an index of their names.
     fn of(names: Vec<String>, cells: Cells) -> Arc<Columns> {
         let positions = names.iter().enumerate().map(|(position, name)| (name.clone(), position)).collect();
         Arc::new(Columns { names, positions, cells })
@@ -50,11 +52,11 @@ impl Columns {
     }
 }
 
-/// How a row is made again: its class, the names and the values.
-type Made<'py> = (Bound<'py, PyType>, (Vec<String>, Vec<Py<PyAny>>));
+/// How a row is unpickled: its class, the names and the values.
+type Reduced<'py> = (Bound<'py, PyType>, (Vec<String>, Vec<Py<PyAny>>));
 
-/// One row: `row.name`, `row["name"]` and `row[0]` give its values, `dict(row)` all of them; `a, b = row` takes them
-/// apart.
+/// One row: `row.name`, `row["name"]` and `row[0]` give its values, `dict(row)` all of them; `a, b = row`
+/// takes them apart.
 #[pyclass(frozen, module = "whimbrel")]
 #[derive(Debug, Clone)]
 pub struct Row {
@@ -68,6 +70,7 @@ impl Row {
         Row { columns, index }
     }
 
+    /// The value at a position.
     fn cell(&self, py: Python<'_>, position: usize) -> PyResult<Py<PyAny>> {
         match &self.columns.cells {
             Cells::Batch(arrays) => values::cell(py, arrays[position].as_ref(), self.index),
@@ -75,13 +78,14 @@ impl Row {
         }
     }
 
+    /// All values of the row.
     fn cells(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         (0..self.columns.names.len()).map(|position| self.cell(py, position)).collect()
     }
 
+    /// The message for a column that does not exist.
     fn missing(&self, name: &str) -> String {
-        let known: Vec<&str> = self.columns.names.iter().map(String::as_str).collect();
-        whimbrel_plan::names::unknown_column(name, &known).message().into_owned()
+        missing_message(name, &self.columns.names)
     }
 }
 
@@ -96,12 +100,13 @@ impl Row {
         Ok(Row { columns: Columns::of(names, Cells::Values(values)), index: 0 })
     }
 
-    /// Pickled by value: the rest of its batch stays where it is.
-    fn __reduce__<'py>(slf: Bound<'py, Self>) -> PyResult<Made<'py>> {
+    /// A row is pickled by value, without the rest of its batch.
+    fn __reduce__<'py>(slf: Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         let row = slf.get();
         Ok((slf.get_type(), (row.columns.names.clone(), row.cells(slf.py())?)))
     }
 
+    /// The value of a column, by its name as an attribute.
     fn __getattr__(slf: Bound<'_, Self>, name: &str) -> PyResult<Py<PyAny>> {
         let row = slf.get();
         if let Some(&position) = row.columns.positions.get(name) {
@@ -118,6 +123,7 @@ impl Row {
         Err(PyAttributeError::new_err(row.missing(name)))
     }
 
+    /// The value of a column, by its name or its position.
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let py = key.py();
         if let Ok(name) = key.cast::<PyString>() {
@@ -138,34 +144,41 @@ impl Row {
         Err(PyTypeError::new_err("a row is indexed by a column's name or position"))
     }
 
+    /// Whether there is a column of this name.
     fn __contains__(&self, name: &str) -> bool {
         self.columns.positions.contains_key(name)
     }
 
+    /// The values in the order of the columns.
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         PyList::new(py, self.cells(py)?)?.try_iter().map(Bound::into_any)
     }
 
+    /// The number of columns.
     fn __len__(&self) -> usize {
         self.columns.names.len()
     }
 
+    /// Whether the other row, or a mapping, has the same names and values.
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let mine = self.as_dict(py)?;
+        let dict = self.as_dict(py)?;
         match other.cast::<Row>() {
-            Ok(other) => mine.eq(other.get().as_dict(py)?),
-            Err(_) => mine.eq(other),
+            Ok(other) => dict.eq(other.get().as_dict(py)?),
+            Err(_) => dict.eq(other),
         }
     }
 
+    /// A hash of the values.
     fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
         PyTuple::new(py, self.cells(py)?)?.hash()
     }
 
+    /// The names of the columns.
     fn __dir__(&self) -> Vec<String> {
         self.columns.names.clone()
     }
 
+    /// `Row(item='a', price=1)`
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let mut parts = Vec::new();
         for (position, name) in self.columns.names.iter().enumerate() {
@@ -176,6 +189,7 @@ impl Row {
 }
 
 impl Row {
+    /// The row as a dict.
     fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (position, name) in self.columns.names.iter().enumerate() {
@@ -183,4 +197,16 @@ impl Row {
         }
         Ok(dict)
     }
+}
+
+/// The message for a column that is none of these.
+#[pyfunction]
+pub fn missing_column(name: &str, known: Vec<String>) -> String {
+    missing_message(name, &known)
+}
+
+/// The message for a column that is none of these.
+fn missing_message(name: &str, names: &[String]) -> String {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    whimbrel_plan::names::unknown_column(name, &names).message().into_owned()
 }

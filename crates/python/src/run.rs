@@ -1,38 +1,42 @@
-//! Running plans: the interpreter is released while the engine works, and asked for signals twenty times a
-//! second.
+//! Actions that wait for their result. The interpreter is released while the engine works, and handles
+//! signals twenty times a second.
 //!
-//! A query that is interrupted, or whose `poll` raises, is cancelled before the exception goes on.
+//! A query runs on the threads of its runtime; in library mode on the thread that waits here. Between two
+//! looks at signals it may run for as long as an operator computes.
+//!
+//! Invariant: a query that is interrupted, or whose `poll` raises, is cancelled before the exception is
+//! passed on.
 
-use datafusion::common::internal_err;
 use pyo3::prelude::*;
 use std::io::{IsTerminal, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
-use whimbrel_cli::progress::Bar;
+use whimbrel_process::progress::QueryProgress;
+use whimbrel_session::panic;
 use whimbrel_sharded::action::{self, Action, Existing};
 use whimbrel_sharded::{Job, Options, Output, RuntimeKind, analyze};
 
-use crate::counts::Count;
+use crate::arguments::Count;
 use crate::error::{OrRaise, Raised, invalid};
-use crate::leave::{self, Inside, attached};
 use crate::plan::NativePlan;
+use crate::shutdown::{self, Entered, attached};
 use crate::table::NativeTable;
 
-/// How often signals are looked at.
-pub const TICK: Duration = Duration::from_millis(50);
+/// How often signals are handled.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How a plan is run.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Options")]
 pub struct NativeOptions {
-    /// The engine's options.
+    /// The options of the runtime.
     pub options: Options,
-    /// Whether to show a progress bar; none: if there is a terminal.
+    /// Whether a progress bar is shown. By default if standard error is a terminal.
     progress: Option<bool>,
 }
 
 #[pymethods]
 impl NativeOptions {
+    /// Options for one action.
     #[new]
     fn new(runtime: &str, batch_rows: Count, progress: Option<bool>) -> PyResult<NativeOptions> {
         let runtime = match runtime {
@@ -48,25 +52,30 @@ impl NativeOptions {
 }
 
 impl NativeOptions {
-    /// The same, for every event as it becomes known.
+    /// The same options for a result of events.
     pub fn events(&self) -> Options {
         Options { output: Output::Events, ..self.options.clone() }
     }
 
-    /// Waits for the end of a job; interrupts and what `poll` raises cancel it.
+    /// Waits for the end of a job. What a signal handler or `poll` raises cancels it.
+    ///
+    /// # Errors
+    /// That exception; the one for the error of the job.
     pub fn wait(&self, py: Python<'_>, job: &Job, poll: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let _inside = Inside::enter().or_raise()?;
-        let mut bar = Bar::new(self.progress.unwrap_or_else(|| std::io::stderr().is_terminal()));
+        let _entered = Entered::new().or_raise()?;
+        let mut progress =
+            QueryProgress::new(self.progress.unwrap_or_else(|| std::io::stderr().is_terminal()));
         loop {
-            let ended = py.detach(|| guarded(|| job.wait_timeout(TICK)));
-            listen(py, job, poll)?;
+            let ended = py.detach(|| panic::catch(|| job.wait_timeout(POLL_INTERVAL)));
+            poll_signals(py, job, poll)?;
             if ended.or_raise()? {
                 return Ok(());
             }
-            bar.update(job);
+            progress.update(job);
         }
     }
 
+    /// Waits for the result of an action.
     fn finish<T: Send>(
         &self,
         py: Python<'_>,
@@ -78,32 +87,31 @@ impl NativeOptions {
     }
 }
 
-/// Runs a piece of a query; a panic is our bug, and an error like others.
-pub fn guarded<T>(run: impl FnOnce() -> datafusion::error::Result<T>) -> datafusion::error::Result<T> {
-    // What the panic left half done belongs to a job that is not used any more.
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let what = panic.downcast_ref::<String>().map(String::as_str);
-        let what = what.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-        internal_err!("the engine panicked: {what}")
-    })
-}
-
-/// Looks at signals and calls `poll`; what they raise cancels the job.
-pub fn listen(py: Python<'_>, job: &Job, poll: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-    let heard = py.check_signals().and_then(|()| leave::check().or_raise()).and_then(|()| match poll {
+/// Handles signals and calls `poll`. What they raise cancels the job.
+///
+/// # Errors
+/// That exception.
+pub fn poll_signals(py: Python<'_>, job: &Job, poll: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let polled = py.check_signals().and_then(|()| shutdown::check().or_raise()).and_then(|()| match poll {
         Some(poll) => poll.call0().map(|_| ()),
         None => Ok(()),
     });
-    heard.inspect_err(|_| job.cancel())
+    polled.inspect_err(|_| job.cancel())
 }
 
-/// What a plan is expected to do.
+/// The text of a plan with its estimates.
+///
+/// # Errors
+/// `InvalidError` if the plan cannot be cut into stages.
 #[pyfunction]
 pub fn expected(plan: &NativePlan) -> PyResult<String> {
     Ok(analyze::explain(&plan.stream, &Options::default()).or_raise()?.text(false))
 }
 
-/// What a plan did; it is run, and its rows are thrown away. What was expected wrongly is red on a terminal.
+/// Runs a plan for its statistics, without its rows. On a terminal, wrong estimates are red.
+///
+/// # Errors
+/// As [`collect`].
 #[pyfunction]
 #[pyo3(signature = (plan, options, poll), name = "analyze")]
 pub fn analyzed(
@@ -114,10 +122,14 @@ pub fn analyzed(
 ) -> PyResult<String> {
     let analysis = py.detach(|| analyze::analyze(&plan.stream, &options.options)).or_raise()?;
     options.wait(py, analysis.job(), poll)?;
-    Ok(analysis.wait().or_raise()?.text(std::io::stdout().is_terminal()))
+    let explained = py.detach(|| analysis.wait()).or_raise()?;
+    Ok(explained.text(std::io::stdout().is_terminal()))
 }
 
-/// The whole result.
+/// The complete result.
+///
+/// # Errors
+/// The exception for the error of the query; what a signal handler or `poll` raises.
 #[pyfunction]
 #[pyo3(signature = (plan, options, poll))]
 pub fn collect(
@@ -131,7 +143,10 @@ pub fn collect(
     Ok(NativeTable { schema: table.schema, batches: table.batches })
 }
 
-/// The result, held in memory, as a plan to go on with.
+/// A plan over the result, which is kept in memory.
+///
+/// # Errors
+/// As [`collect`].
 #[pyfunction]
 #[pyo3(signature = (plan, options, poll))]
 pub fn to_memory(
@@ -145,6 +160,9 @@ pub fn to_memory(
 }
 
 /// The result in Parquet files, one for each shard; their paths.
+///
+/// # Errors
+/// As [`collect`]; `InvalidError` if the folder has files that are not to be replaced.
 #[pyfunction]
 #[pyo3(signature = (plan, options, folder, replace, poll))]
 pub fn to_storage(
@@ -162,6 +180,9 @@ pub fn to_storage(
 }
 
 /// The result in Arrow's IPC format, a file object for each shard.
+///
+/// # Errors
+/// As [`collect`]; `DataError` if a file object raises an exception.
 #[pyfunction]
 #[pyo3(signature = (plan, options, files, poll))]
 pub fn to_binary_stream(
@@ -187,10 +208,10 @@ impl Write for PythonFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let written = attached(|py| {
             let written = self.file.call_method1(py, "write", (pyo3::types::PyBytes::new(py, bytes),))?;
-            // Raw files may write less, and say so; others may say nothing.
+            // A raw file may write less, and returns how much. Others may return nothing.
             Ok(written.extract::<usize>(py).unwrap_or(bytes.len()))
         });
-        written.map_err(std::io::Error::other)?.map_err(failed)
+        written.map_err(std::io::Error::other)?.map_err(file_failed)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -198,10 +219,11 @@ impl Write for PythonFile {
             true => self.file.call_method0(py, "flush").map(|_| ()),
             false => Ok(()),
         });
-        flushed.map_err(std::io::Error::other)?.map_err(failed)
+        flushed.map_err(std::io::Error::other)?.map_err(file_failed)
     }
 }
 
-fn failed(error: PyErr) -> std::io::Error {
+/// The error of a file object that raised an exception.
+fn file_failed(error: PyErr) -> std::io::Error {
     std::io::Error::other(Raised::wrap("the file object failed", error))
 }

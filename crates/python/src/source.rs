@@ -1,4 +1,5 @@
-//! Where plans begin: files, memory, live feeds, and the ingress that gives rows their lifetimes.
+//! The sources of plans: files, tables in memory, live feeds; and the ingress that gives rows their
+//! lifetimes.
 
 use arrow::compute::concat_batches;
 use datafusion::common::ScalarValue;
@@ -17,18 +18,22 @@ use whimbrel_sharded::dataset::{
 };
 use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 
-use crate::counts::Count;
+use crate::arguments::{Count, Length};
 use crate::error::{OrRaise, Raised, invalid, raise, unavailable};
-use crate::leave::{self, Inside};
-use crate::plan::{Length, NativePlan};
+use crate::plan::NativePlan;
+use crate::shutdown::{self, Entered};
 use crate::table::{NativeSchema, NativeTable};
 use crate::{types, values};
 
+/// The plan of a source.
 fn scan(name: &str, source: Arc<dyn Source>) -> PyResult<NativePlan> {
     Ok(NativePlan { stream: Stream::scan(name, source).or_raise()? })
 }
 
-/// Files, by paths and patterns.
+/// A plan over files, by paths and patterns.
+///
+/// # Errors
+/// `InvalidError` if an option is wrong; `DataError` if there is no such file, or one is broken.
 #[pyfunction]
 #[pyo3(signature = (paths, shards, format = None, header = None, delimiter = None, ranges = None))]
 pub fn files(
@@ -59,16 +64,22 @@ pub fn files(
     scan(stem, Arc::new(dataset))
 }
 
-/// A table, cut into contiguous shards.
+/// A plan over a table, cut into contiguous shards.
+///
+/// # Errors
+/// `InvalidError` if there are no shards.
 #[pyfunction]
 pub fn memory(table: &NativeTable, shards: Count) -> PyResult<NativePlan> {
     let shards = shards.0;
-    let whole = MemoryDataset::new(table.schema.clone(), vec![table.batches.clone()]).or_raise()?;
-    let dataset = if shards == 1 { whole } else { whole.with_shards(shards).or_raise()? };
+    let dataset = MemoryDataset::new(table.schema.clone(), vec![table.batches.clone()]).or_raise()?;
+    let dataset = if shards == 1 { dataset } else { dataset.with_shards(shards).or_raise()? };
     scan("memory", Arc::new(dataset))
 }
 
-/// Rows that stand in the plan itself; without a table, one without columns.
+/// A plan whose rows are part of it. Without a table, one row without columns.
+///
+/// # Errors
+/// `InvalidError` if a value cannot be part of a plan.
 #[pyfunction]
 #[pyo3(signature = (table = None))]
 pub fn literal_rows(table: Option<&NativeTable>) -> PyResult<NativePlan> {
@@ -88,13 +99,19 @@ pub fn literal_rows(table: Option<&NativeTable>) -> PyResult<NativePlan> {
 }
 
 /// A live source and its senders, one for each shard.
+///
+/// # Errors
+/// `InvalidError` if there are no shards, or too many.
 #[pyfunction]
 pub fn live(schema: &NativeSchema, shards: Count) -> PyResult<(NativePlan, Vec<NativeSender>)> {
     let (dataset, senders) = LiveDataset::new(schema.0.clone(), shards.0).or_raise()?;
     Ok((scan("live", dataset)?, senders.into_iter().map(|sender| NativeSender { sender }).collect()))
 }
 
-/// Gives the rows lifetimes.
+/// Gives the rows of a plan their lifetimes.
+///
+/// # Errors
+/// `InvalidError` if there is no such time column, or a setting is wrong.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the settings of one call, each with a name in Python")]
 pub fn ingress(
@@ -111,8 +128,8 @@ pub fn ingress(
 ) -> PyResult<NativePlan> {
     let schema = plan.stream.schema();
     let Ok(clock) = schema.field_with_name(&time) else {
-        let known: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        return Err(raise(unknown_column(&time, &known)));
+        let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+        return Err(raise(unknown_column(&time, &names)));
     };
     let latency = reorder_latency.0.ticks(clock.data_type(), "reorder_latency").or_raise()?;
     if latency < 0 {
@@ -149,15 +166,21 @@ pub fn ingress(
     Ok(NativePlan { stream: stream.or_raise()? })
 }
 
-/// What tells the live sources of this plan apart.
+/// An identity for each live source of a plan.
+///
+/// # Errors
+/// `InternalError` if the plan cannot be traversed.
 #[pyfunction]
 pub fn live_sources(plan: &NativePlan) -> PyResult<Vec<usize>> {
-    let mut found = Vec::new();
-    visit_live(plan, |live| found.push(std::ptr::from_ref(live) as usize))?;
-    Ok(found)
+    let mut identities = Vec::new();
+    visit_live(plan, |live| identities.push(std::ptr::from_ref(live) as usize))?;
+    Ok(identities)
 }
 
-/// Whether the rows of this plan end by themselves: what is live has been closed.
+/// Whether the result of a plan ends by itself: all of its live sources have been closed.
+///
+/// # Errors
+/// As [`live_sources`].
 #[pyfunction]
 pub fn will_end(plan: &NativePlan) -> PyResult<bool> {
     let mut closed = true;
@@ -165,6 +188,7 @@ pub fn will_end(plan: &NativePlan) -> PyResult<bool> {
     Ok(closed)
 }
 
+/// Calls a function with each live source of a plan.
 fn visit_live(plan: &NativePlan, mut visit: impl FnMut(&LiveDataset)) -> PyResult<()> {
     let node = |node: &LogicalPlan| {
         if let LogicalPlan::TableScan(scan) = node
@@ -187,7 +211,7 @@ pub struct NativeSender {
 
 #[pymethods]
 impl NativeSender {
-    /// Sends rows, all or none; waits while the queue is full, for so many seconds at most.
+    /// Sends rows, all or none. Waits while the queue is full, for so many seconds at most.
     #[pyo3(signature = (table, timeout))]
     fn push(&self, py: Python<'_>, table: &NativeTable, timeout: Option<f64>) -> PyResult<()> {
         if table.batches.iter().all(|b| b.num_rows() == 0) {
@@ -198,7 +222,7 @@ impl NativeSender {
             several => concat_batches(&table.schema, several).or_raise()?,
         };
         let until = timeout.and_then(|seconds| {
-            // A wait that no clock can count to is one without an end.
+            // A timeout beyond the range of the clock is none.
             Duration::try_from_secs_f64(seconds.max(0.0)).ok().and_then(|d| Instant::now().checked_add(d))
         });
         let mut patience = || match until {
@@ -207,13 +231,14 @@ impl NativeSender {
                  later, or give a longer timeout",
                 timeout.unwrap_or_default()
             )))),
-            _ => heard(),
+            _ => check_signals(),
         };
-        let _inside = Inside::enter().or_raise()?;
+        let _entered = Entered::new().or_raise()?;
         py.detach(|| self.sender.push_while(rows, &mut patience)).or_raise()
     }
 
-    /// Promises that no row before a time follows; an integer is a number of ticks of this type of time.
+    /// Promises that no row before a time follows. An integer is a number of ticks of the type of time
+    /// `clock`.
     fn advance(&self, py: Python<'_>, time: &Bound<'_, PyAny>, clock: &str) -> PyResult<()> {
         let ticks: i64 = match time.is_instance_of::<PyInt>() {
             true => time
@@ -221,19 +246,19 @@ impl NativeSender {
                 .map_err(|_| invalid(format!("{} is after the end of time", values::show(time))))?,
             false => ticks(time, clock)?,
         };
-        let _inside = Inside::enter().or_raise()?;
-        py.detach(|| self.sender.advance_while(ticks, &mut heard)).or_raise()
+        let _entered = Entered::new().or_raise()?;
+        py.detach(|| self.sender.advance_while(ticks, &mut check_signals)).or_raise()
     }
 
-    /// Says that nothing follows.
+    /// Promises that no row follows.
     fn close(&self) {
         self.sender.close();
     }
 }
 
-/// Lets signals be dealt with, such as Ctrl-C; without the interpreter's lock.
-fn heard() -> datafusion::error::Result<()> {
-    leave::check()?;
+/// Handles signals, such as Ctrl-C, on a thread that has released the interpreter.
+fn check_signals() -> datafusion::error::Result<()> {
+    shutdown::check()?;
     Python::attach(|py| py.check_signals()).map_err(Raised::pass)
 }
 

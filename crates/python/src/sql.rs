@@ -1,15 +1,18 @@
-//! SQL sessions, over the same files as the command's.
+//! Sessions of SQL, over the same files as those of the command.
+//!
+//! Invariant: whoever waits for the lock of a session or of parameters has released the interpreter. A thread
+//! that plans holds the lock and attaches to the interpreter to look at signals: with both held in the other
+//! order, both would wait.
 
 use datafusion::error::DataFusionError;
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use whimbrel_cli::files::Datasets;
-use whimbrel_plan::interruptible;
-use whimbrel_sharded::RuntimeKind;
-use whimbrel_sql::{Format, Parameters, Planned, Session, Store, render};
+use whimbrel_session::Session;
+use whimbrel_sharded::Options;
+use whimbrel_sql::{Format, Parameters, Planned, Store, render};
 
-use crate::counts::Count;
-use crate::error::{OrRaise, raise_with};
+use crate::arguments::Count;
+use crate::error::{OrRaise, invalid, raise_with};
 use crate::plan::NativePlan;
 use crate::table::NativeTable;
 use crate::values;
@@ -17,14 +20,14 @@ use crate::values;
 /// A way to run a query: strategy, plan, rows, bytes moved, cost, whether it is chosen.
 type NativeCandidate = (String, NativePlan, f64, f64, f64, bool);
 
-/// A session: names, and statements one by one.
+/// A session: named tables, and statements one by one.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Session")]
 pub struct NativeSession {
     session: Mutex<Session>,
 }
 
 impl NativeSession {
-    /// A statement that fails leaves the session as it was.
+    /// Waits for the session, without the interpreter. A statement that panicked has left it as it was.
     fn lock(&self) -> MutexGuard<'_, Session> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -32,33 +35,35 @@ impl NativeSession {
 
 #[pymethods]
 impl NativeSession {
+    /// A session without tables, whose files are read in so many shards.
     #[new]
     fn new(shards: Option<Count>) -> NativeSession {
-        let mut session = Session::new(Arc::new(Datasets::default()));
-        session.set_shards(shards.map(|count| count.0));
-        session.set_cores(RuntimeKind::Local.cores());
+        let mut session = Session::new(Options::default());
+        session.sql.set_shards(shards.map(|count| count.0));
         NativeSession { session: Mutex::new(session) }
     }
 
     /// Gives a plan a name.
-    fn register(&self, name: &str, plan: &NativePlan) -> PyResult<()> {
-        self.lock().register(name, plan.stream.clone()).or_raise()
+    fn register(&self, py: Python<'_>, name: &str, plan: &NativePlan) -> PyResult<()> {
+        let stream = plan.stream.clone();
+        py.detach(|| self.lock().sql.register(name, stream)).or_raise()
     }
 
     /// Plans one statement, with values for its places.
     #[pyo3(signature = (sql, values = None))]
     fn plan(&self, py: Python<'_>, sql: &str, values: Option<&NativeParameters>) -> PyResult<NativePlanned> {
         let planned = py.detach(|| {
-            heard(|| match values {
-                Some(values) => self.lock().plan_with(sql, &mut values.lock()),
-                None => self.lock().plan(sql),
+            with_signals(|stop| {
+                let mut session = self.lock();
+                let mut values = values.map(NativeParameters::lock);
+                session.plan(sql, values.as_deref_mut(), stop)
             })
         })?;
         Ok(NativePlanned { planned: planned.map_err(|error| in_text(error, sql))? })
     }
 
-    /// All ways to run a query: what each does, its plan, how many rows it is expected to give, how many bytes to
-    /// move, what to cost, and whether it is the one that is run.
+    /// All ways to run a query: strategy, plan, estimated rows, bytes moved and cost, and whether it is
+    /// chosen.
     #[pyo3(signature = (sql, values = None))]
     fn candidates(
         &self,
@@ -66,15 +71,15 @@ impl NativeSession {
         sql: &str,
         values: Option<&NativeParameters>,
     ) -> PyResult<Vec<NativeCandidate>> {
-        let found = py.detach(|| {
-            heard(|| match values {
-                Some(values) => self.lock().candidates_with(sql, &mut values.lock()),
-                None => self.lock().candidates(sql),
+        let candidates = py.detach(|| {
+            with_signals(|stop| {
+                let mut session = self.lock();
+                let mut values = values.map(NativeParameters::lock);
+                session.candidates(sql, values.as_deref_mut(), stop)
             })
         })?;
-        Ok(found
-            .map_err(|error| in_text(error, sql))?
-            .into_iter()
+        let candidates = candidates.map_err(|error| in_text(error, sql))?.into_iter();
+        Ok(candidates
             .map(|way| {
                 let plan = NativePlan { stream: way.stream };
                 (way.strategy, plan, way.rows, way.bytes_moved, way.cost, way.chosen)
@@ -82,30 +87,40 @@ impl NativeSession {
             .collect())
     }
 
-    /// Gives a table in memory the rows of a statement that stores: what was done, and what `returning` asked for.
-    fn store(&self, planned: &NativePlanned, rows: &NativeTable) -> PyResult<(String, Option<NativeTable>)> {
+    /// Puts rows into a table in memory, as a statement says: a message, and the rows of its `returning`.
+    fn store(
+        &self,
+        py: Python<'_>,
+        planned: &NativePlanned,
+        rows: &NativeTable,
+    ) -> PyResult<(String, Option<NativeTable>)> {
         let Planned::Store { store, .. } = &planned.planned else {
-            return Err(crate::error::invalid("this statement stores nothing"));
+            return Err(invalid("this statement stores nothing"));
         };
-        let store: Store = Store::clone(store);
-        let stored = self.lock().store(&store, rows.schema.clone(), rows.batches.clone()).or_raise()?;
-        let done = stored.done();
+        let (store, schema, batches) = (Store::clone(store), rows.schema.clone(), rows.batches.clone());
+        let stored = py.detach(|| self.lock().sql.store(&store, schema, batches)).or_raise()?;
+        let message = stored.done();
         let returned = stored.returned.map(|rows| NativeTable { schema: rows.schema(), batches: vec![rows] });
-        Ok((done, returned))
+        Ok((message, returned))
     }
 }
 
-/// Plans, and listens for Ctrl-C meanwhile: then nothing comes of the plan but what Python raises.
-fn heard<T>(plan: impl FnOnce() -> T) -> PyResult<T> {
+/// Plans, and looks at signals meanwhile: an exception that a handler raises stops the planner.
+///
+/// # Errors
+/// That exception.
+fn with_signals<T>(plan: impl FnOnce(Box<dyn Fn() -> bool>) -> T) -> PyResult<T> {
     let raised: Arc<Mutex<Option<PyErr>>> = Arc::default();
-    let hears = Arc::clone(&raised);
-    let ask = move || {
+    let in_handler = Arc::clone(&raised);
+    let stop = move || {
+        // The interpreter is entered without this lock, as without any other of ours that a thread waits for
+        // in it.
         let error = Python::attach(|py| py.check_signals()).err();
-        let mut heard = hears.lock().unwrap_or_else(PoisonError::into_inner);
-        *heard = heard.take().or(error);
-        heard.is_some()
+        let mut raised = in_handler.lock().unwrap_or_else(PoisonError::into_inner);
+        *raised = raised.take().or(error);
+        raised.is_some()
     };
-    let planned = interruptible(ask, plan);
+    let planned = plan(Box::new(stop));
     match raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
         Some(error) => Err(error),
         None => Ok(planned),
@@ -119,7 +134,7 @@ pub struct NativeParameters {
 }
 
 impl NativeParameters {
-    /// A statement that fails ends the script.
+    /// Waits for the values, without the interpreter. A statement that panicked has ended its script.
     fn lock(&self) -> MutexGuard<'_, Parameters> {
         self.parameters.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,6 +142,7 @@ impl NativeParameters {
 
 #[pymethods]
 impl NativeParameters {
+    /// Values by place and by name.
     #[new]
     fn new(
         by_place: Vec<Bound<'_, PyAny>>,
@@ -140,17 +156,17 @@ impl NativeParameters {
     }
 
     /// The same values, for the statement that is read next.
-    fn copy(&self) -> NativeParameters {
-        NativeParameters { parameters: Mutex::new(self.lock().clone()) }
+    fn copy(&self, py: Python<'_>) -> NativeParameters {
+        NativeParameters { parameters: Mutex::new(py.detach(|| self.lock().clone())) }
     }
 
     /// Fails if there is a value without a place.
-    fn all_read(&self) -> PyResult<()> {
-        self.lock().all_read().or_raise()
+    fn all_read(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.lock().all_read()).or_raise()
     }
 }
 
-/// What is to be done about a statement.
+/// A planned statement.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Planned")]
 pub struct NativePlanned {
     planned: Planned,
@@ -182,7 +198,7 @@ impl NativePlanned {
         }
     }
 
-    /// The answer that is known already.
+    /// The answer, if it needs no query.
     fn table(&self) -> Option<NativeTable> {
         match &self.planned {
             Planned::Table(rows) => Some(NativeTable { schema: rows.schema(), batches: vec![rows.clone()] }),
@@ -190,7 +206,7 @@ impl NativePlanned {
         }
     }
 
-    /// What was done, if nothing comes out.
+    /// The message of a statement without rows.
     fn done(&self) -> Option<&str> {
         match &self.planned {
             Planned::Done(text) => Some(text),
@@ -198,7 +214,7 @@ impl NativePlanned {
         }
     }
 
-    /// Where to, and as what, a copy is written.
+    /// The file and the format of a copy.
     fn target(&self) -> Option<(&str, &'static str)> {
         match &self.planned {
             Planned::Copy { to, format, .. } => Some((to, Format::name(*format))),
@@ -208,13 +224,16 @@ impl NativePlanned {
 }
 
 /// The statements of a script.
+///
+/// # Errors
+/// `InvalidError` if a string or a comment does not end.
 #[pyfunction]
 pub fn statements(script: &str) -> PyResult<Vec<String>> {
-    let split = Session::split(script).map_err(|error| in_text(error, script))?;
+    let split = whimbrel_sql::Session::split(script).map_err(|error| in_text(error, script))?;
     Ok(split.into_iter().map(|statement| statement.text.to_string()).collect())
 }
 
-/// The exception for an error in a statement, with the place in the text.
+/// The exception for an error in a statement, with its place in the text.
 pub fn in_text(error: DataFusionError, sql: &str) -> PyErr {
     let message = render(&error, sql);
     raise_with(error, message)

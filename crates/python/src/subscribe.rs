@@ -1,82 +1,48 @@
 //! Results as they become known: to Python functions, in the background.
+//!
+//! A function is called on a thread of the engine, which enters the interpreter for each batch. An exception
+//! that it raises ends the query. A function for late rows only prints its exceptions, as late rows are no
+//! part of the result.
 
+use arrow::record_batch::RecordBatch;
 use datafusion::error::DataFusionError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use whimbrel_session::RunningQuery;
 use whimbrel_sharded::{Job, LateRows, Options, Progress, action, run};
 use whimbrel_temporal::Message;
 
-use crate::counts::Count;
-use crate::error::{OrRaise, Raised, invalid, raise};
+use crate::arguments::Count;
+use crate::error::{OrRaise, Raised, invalid};
 use crate::events;
-use crate::leave::{Inside, attached};
 use crate::plan::NativePlan;
-use crate::run::{NativeOptions, TICK, guarded, listen};
+use crate::run::{NativeOptions, POLL_INTERVAL, poll_signals};
+use crate::shutdown::{Entered, attached};
 use crate::table::NativeTable;
-use arrow::record_batch::RecordBatch;
 
 /// A query that runs in the background.
-///
-/// A thread of its own waits for it, and so runs it in library mode; whoever else waits, waits for that
-/// thread's news.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Job", weakref)]
 pub struct NativeJob {
-    job: Arc<Job>,
-    outcome: Arc<Outcome>,
+    query: RunningQuery,
     /// The process that runs it: a fork has none of its threads.
     process: u32,
 }
 
-/// What a shard has brought.
-type Kept = Mutex<Vec<Message>>;
-
-/// How a query ended.
-type End = Result<(), Arc<DataFusionError>>;
-
-/// What is known of the end of a query.
-#[derive(Default)]
-struct Outcome {
-    ended: Mutex<Option<End>>,
-    news: Condvar,
-}
-
-impl Outcome {
-    fn publish(&self, outcome: datafusion::error::Result<()>) {
-        let outcome = outcome.map_err(|error| match error {
-            DataFusionError::Shared(error) => error,
-            error => Arc::new(error),
-        });
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-        self.news.notify_all();
-    }
-
-    /// Waits for the end for so long; how it was, if it came.
-    fn wait(&self, most: Duration) -> Option<End> {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.news.wait_timeout_while(ended, most, |ended| ended.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
-    }
-}
+/// The messages of one shard.
+type Messages = Mutex<Vec<Message>>;
 
 impl NativeJob {
+    /// Waits in the background for a job.
     fn start(job: Job) -> PyResult<NativeJob> {
-        let (job, outcome) = (Arc::new(job), Arc::new(Outcome::default()));
-        let (waiting, told) = (job.clone(), outcome.clone());
-        std::thread::Builder::new()
-            .name("whimbrel".into())
-            .spawn(move || told.publish(guarded(|| waiting.wait())))
-            .map_err(|error| {
-                raise(DataFusionError::ResourcesExhausted(format!("no thread for the query: {error}")))
-            })?;
-        Ok(NativeJob { job, outcome, process: std::process::id() })
+        Ok(NativeJob { query: RunningQuery::of_job(job).or_raise()?, process: std::process::id() })
     }
 }
 
 #[pymethods]
 impl NativeJob {
-    /// Waits for the end, for at most so many seconds; whether it came.
+    /// Waits for the end, for at most so many seconds; whether the query has ended.
     #[pyo3(signature = (seconds, poll))]
     fn wait(&self, py: Python<'_>, seconds: Option<f64>, poll: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
         if self.process != std::process::id() {
@@ -85,16 +51,16 @@ impl NativeJob {
                 self.process
             )));
         }
-        let _inside = Inside::enter().or_raise()?;
-        // What is no number of seconds is no time to wait.
+        let _entered = Entered::new().or_raise()?;
+        // A number that is no duration, such as NaN, means not to wait.
         let until = seconds.map(|s| Duration::try_from_secs_f64(s.clamp(0.0, 1e9)).unwrap_or_default());
         let until = until.map(|wait| Instant::now() + wait);
         loop {
-            let left = until.map_or(TICK, |until| until.saturating_duration_since(Instant::now()));
-            let ended = py.detach(|| self.outcome.wait(left.min(TICK)));
-            listen(py, &self.job, poll)?;
-            if let Some(outcome) = ended {
-                return outcome.map(|()| true).map_err(|error| raise(DataFusionError::Shared(error)));
+            let left = until.map_or(POLL_INTERVAL, |until| until.saturating_duration_since(Instant::now()));
+            let ended = py.detach(|| self.query.wait_timeout(left.min(POLL_INTERVAL)));
+            poll_signals(py, self.query.job(), poll)?;
+            if ended.or_raise()? {
+                return Ok(true);
             }
             if until.is_some_and(|until| Instant::now() >= until) {
                 return Ok(false);
@@ -102,29 +68,36 @@ impl NativeJob {
         }
     }
 
+    /// Stops the query.
     fn cancel(&self) {
-        self.job.cancel();
+        self.query.job().cancel();
     }
 
-    /// Whether it has ended, if only by an error.
+    /// Whether it has ended, with a result or with an error.
     fn done(&self) -> bool {
-        self.outcome.wait(Duration::ZERO).is_some()
+        self.query.has_ended()
     }
 
+    /// The rows that were read from sources.
     fn rows_read(&self) -> u64 {
-        self.job.rows_read()
+        self.query.job().rows_read()
     }
 
+    /// The rows of the result so far.
     fn rows_out(&self) -> u64 {
-        self.job.rows_out()
+        self.query.job().rows_out()
     }
 
+    /// The rows that came too late.
     fn rows_late(&self) -> u64 {
-        self.job.rows_late()
+        self.query.job().rows_late()
     }
 }
 
-/// Calls a function with each table of the result, and another with tables of rows that came too late.
+/// Calls a function with each table of the result, and another one with tables of late rows.
+///
+/// # Errors
+/// `InvalidError` if the plan cannot be run; `ResourceExhaustedError` if there is no thread for it.
 #[pyfunction]
 #[pyo3(signature = (plan, options, callback, late))]
 pub fn subscribe(
@@ -143,6 +116,9 @@ pub fn subscribe(
 }
 
 /// Calls a function with each list of events.
+///
+/// # Errors
+/// As [`subscribe`].
 #[pyfunction]
 #[pyo3(signature = (plan, options, callback, late))]
 pub fn subscribe_events(
@@ -156,7 +132,7 @@ pub fn subscribe_events(
     let time = plan.stream.properties().time.clone();
     let sink = move |_, message: Message| -> datafusion::error::Result<()> {
         let call = |py: Python<'_>| {
-            let events = events::of_message(py, &message, time.as_ref())?;
+            let events = events::from_message(py, &message, time.as_ref())?;
             callback.call1(py, (PyList::new(py, events)?,)).map(|_| ())
         };
         attached(call)?.map_err(callback_failed)
@@ -166,6 +142,9 @@ pub fn subscribe_events(
 }
 
 /// All events of the result, shard after shard.
+///
+/// # Errors
+/// The exception for the error of the query; what a signal handler or `poll` raises.
 #[pyfunction]
 #[pyo3(signature = (plan, options, poll))]
 pub fn collect_events(
@@ -175,25 +154,29 @@ pub fn collect_events(
     poll: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<Py<PyAny>>> {
     let shards = plan.stream.properties().shards;
-    let kept: Arc<Vec<Kept>> = Arc::new((0..shards).map(|_| Kept::default()).collect());
-    let keep = kept.clone();
+    let messages: Arc<Vec<Messages>> = Arc::new((0..shards).map(|_| Messages::default()).collect());
+    let collected = messages.clone();
     let sink = move |shard: usize, message: Message| {
-        keep[shard].lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        collected[shard].lock().unwrap_or_else(PoisonError::into_inner).push(message);
         Ok(())
     };
     let job = py.detach(|| run(&plan.stream, &options.events(), Box::new(sink))).or_raise()?;
     options.wait(py, &job, poll)?;
     let time = plan.stream.properties().time.as_ref();
     let mut all = Vec::new();
-    for shard in kept.iter() {
+    for shard in messages.iter() {
         for message in shard.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            all.extend(events::of_message(py, message, time)?);
+            all.extend(events::from_message(py, message, time)?);
         }
     }
     Ok(all)
 }
 
-/// Tables of each shard, until there are so many rows of all shards; of a live source, of any.
+/// The first rows of each shard. A bounded query ends when every shard has so many rows, a live one when all
+/// together have.
+///
+/// # Errors
+/// As [`collect_events`].
 #[pyfunction]
 #[pyo3(signature = (plan, options, rows, poll))]
 pub fn head(
@@ -203,32 +186,32 @@ pub fn head(
     rows: Count,
     poll: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<NativeTable> {
-    let (rows, known) = (rows.0, plan.stream.properties());
+    let (rows, properties) = (rows.0, plan.stream.properties());
     let schema = action::schema(&plan.stream, &options.options);
-    let heads: Arc<Mutex<Vec<Head>>> = Arc::new(Mutex::new(vec![Head::default(); known.shards]));
-    let (progress, bounded, kept) = (Arc::new(OnceLock::<Progress>::new()), known.bounded, heads.clone());
-    let stop = progress.clone();
-    let keep = move |shard: usize, batch: RecordBatch| {
-        let mut heads = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    let heads: Arc<Mutex<Vec<Head>>> = Arc::new(Mutex::new(vec![Head::default(); properties.shards]));
+    let (progress, bounded) = (Arc::new(OnceLock::<Progress>::new()), properties.bounded);
+    let (to_cancel, filling) = (progress.clone(), heads.clone());
+    let fill = move |shard: usize, batch: RecordBatch| {
+        let mut heads = filling.lock().unwrap_or_else(PoisonError::into_inner);
         heads[shard].push(batch, rows);
-        let enough = match bounded {
+        let is_enough = match bounded {
             true => heads.iter().all(|head| head.rows >= rows),
             false => heads.iter().map(|head| head.rows).sum::<usize>() >= rows,
         };
-        if let (true, Some(progress)) = (enough, stop.get()) {
+        if let (true, Some(progress)) = (is_enough, to_cancel.get()) {
             progress.cancel();
         }
         Ok(())
     };
-    let job = py.detach(|| action::subscribe(&plan.stream, &options.options, keep)).or_raise()?;
-    // Were it not set, the query would only run longer.
+    let job = py.detach(|| action::subscribe(&plan.stream, &options.options, fill)).or_raise()?;
+    // The query may end before this. Then there is nothing to cancel.
     let _ = progress.set(job.progress().clone());
     options.wait(py, &job, poll)?;
     drop(job);
     let heads = std::mem::take(&mut *heads.lock().unwrap_or_else(PoisonError::into_inner));
     let batches = heads.into_iter().flat_map(|head| head.batches).collect();
     let table = NativeTable { schema, batches };
-    if known.time.is_some() && known.shards > 1 { table.sorted_by_first() } else { Ok(table) }
+    if properties.time.is_some() && properties.shards > 1 { table.sorted_by_first() } else { Ok(table) }
 }
 
 /// The first rows of a shard.
@@ -239,8 +222,9 @@ struct Head {
 }
 
 impl Head {
-    fn push(&mut self, batch: RecordBatch, most: usize) {
-        let taken = batch.num_rows().min(most.saturating_sub(self.rows));
+    /// Adds rows until there are `max_rows`.
+    fn push(&mut self, batch: RecordBatch, max_rows: usize) {
+        let taken = batch.num_rows().min(max_rows.saturating_sub(self.rows));
         self.rows += taken;
         if taken > 0 {
             self.batches.push(batch.slice(0, taken));
@@ -248,13 +232,14 @@ impl Head {
     }
 }
 
+/// The options, with a function for late rows.
 fn with_late(options: Options, late: Option<Py<PyAny>>) -> Options {
     let Some(late) = late else { return options };
     let call: LateRows = Arc::new(move |batch| {
-        // Who is leaving wants no late rows.
+        // When the interpreter is ending, late rows are dropped.
         let _ = attached(|py| {
             if let Err(error) = late.call1(py, (table(batch),)) {
-                // The rows are a side output; the query goes on, and Python says what went wrong.
+                // Late rows are a side output: the query goes on, and Python prints the exception.
                 error.write_unraisable(py, Some(late.bind(py)));
             }
         });
@@ -262,10 +247,12 @@ fn with_late(options: Options, late: Option<Py<PyAny>>) -> Options {
     Options { late: Some(call), ..options }
 }
 
+/// A table of one batch.
 fn table(batch: RecordBatch) -> NativeTable {
     NativeTable { schema: batch.schema(), batches: vec![batch] }
 }
 
+/// The error of a function that raised an exception.
 fn callback_failed(error: PyErr) -> DataFusionError {
     Raised::wrap("the function that was subscribed failed", error)
 }

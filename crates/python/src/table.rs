@@ -1,5 +1,9 @@
-//! Tables and schemas as they pass between Python and the engine, by the Arrow PyCapsule interface, without
-//! copies.
+//! Tables and schemas of Python. They are exchanged by the Arrow PyCapsule interface, without copies.
+//!
+//! A table is also made of Python objects: dicts, rows, tuples or objects with attributes. Their columns are
+//! found by name, or in tuples by position.
+//!
+//! Invariant: no value is changed to fit a column. A cast that would lose one is an `InvalidError`.
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::kernels::cmp::distinct;
@@ -17,13 +21,13 @@ use crate::error::{OrRaise, invalid, raise};
 use crate::rows::{Columns, Row};
 use crate::{types, values};
 
-/// A schema: names and types.
+/// A schema: the names and types of columns.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Schema")]
 pub struct NativeSchema(pub SchemaRef);
 
 #[pymethods]
 impl NativeSchema {
-    /// A schema from `(name, type)` pairs.
+    /// A schema of these names and types.
     #[staticmethod]
     fn of(fields: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<NativeSchema> {
         let field = |(name, data_type): (String, Bound<'_, PyAny>)| -> PyResult<Field> {
@@ -41,16 +45,17 @@ impl NativeSchema {
         Ok(NativeSchema(schema.into_inner()))
     }
 
-    /// The columns' names.
+    /// The names of the columns.
     fn names(&self) -> Vec<String> {
         names(&self.0)
     }
 
-    /// The names of the columns' types.
+    /// The names of the types of the columns.
     fn types(&self) -> Vec<String> {
         self.0.fields().iter().map(|f| types::name(f.data_type())).collect()
     }
 
+    /// The schema as Arrow has it.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         Ok(pyo3_arrow::ffi::to_schema_pycapsule(py, self.0.as_ref())?)
     }
@@ -59,7 +64,7 @@ impl NativeSchema {
 /// A table in memory: a schema and batches.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Table")]
 pub struct NativeTable {
-    /// The schema of every batch.
+    /// The schema of all batches.
     pub schema: SchemaRef,
     /// The rows.
     pub batches: Vec<RecordBatch>,
@@ -68,6 +73,9 @@ pub struct NativeTable {
 #[pymethods]
 impl NativeTable {
     /// A table of any object with `__arrow_c_stream__` or `__arrow_c_array__`.
+    ///
+    /// # Errors
+    /// What the object raises.
     #[staticmethod]
     pub fn from_arrow(object: &Bound<'_, PyAny>) -> PyResult<NativeTable> {
         let input: AnyRecordBatch = object.extract()?;
@@ -75,7 +83,10 @@ impl NativeTable {
         Ok(NativeTable { schema, batches })
     }
 
-    /// A table of dicts, rows or tuples. Names and types that are not given are found by looking at all rows.
+    /// A table of dicts, rows or tuples. Types that are not given are inferred from all rows.
+    ///
+    /// # Errors
+    /// `InvalidError` if a value has no column, or does not fit its type.
     #[staticmethod]
     #[pyo3(signature = (rows, names, types))]
     pub fn from_rows(
@@ -87,7 +98,7 @@ impl NativeTable {
         rows.iter().try_for_each(|row| check_names(row, &known))?;
         let (mut fields, mut columns): (Vec<Field>, Vec<ArrayRef>) = (Vec::new(), Vec::new());
         for (position, (name, given)) in names.iter().zip(&types).enumerate() {
-            let cells = rows.iter().map(|row| part(row, name, position)).collect::<PyResult<Vec<_>>>()?;
+            let cells = rows.iter().map(|row| row_cell(row, name, position)).collect::<PyResult<Vec<_>>>()?;
             let data_type = match given {
                 Some(given) => types::extract(given)?,
                 None => values::infer(name, &cells)?,
@@ -101,7 +112,7 @@ impl NativeTable {
         Ok(NativeTable { schema, batches: vec![batch] })
     }
 
-    /// A table of rows with the columns of a schema.
+    /// A table of dicts, rows or tuples with the columns of a schema.
     #[staticmethod]
     fn from_rows_like(rows: Vec<Bound<'_, PyAny>>, schema: &NativeSchema) -> PyResult<NativeTable> {
         let names = names(&schema.0);
@@ -110,7 +121,7 @@ impl NativeTable {
         let mut columns: Vec<ArrayRef> = Vec::new();
         for (position, field) in schema.0.fields().iter().enumerate() {
             let cells =
-                rows.iter().map(|row| part(row, field.name(), position)).collect::<PyResult<Vec<_>>>()?;
+                rows.iter().map(|row| row_cell(row, field.name(), position)).collect::<PyResult<Vec<_>>>()?;
             columns.push(values::column(field.name(), &cells, field.data_type())?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
@@ -118,7 +129,7 @@ impl NativeTable {
         Ok(NativeTable { schema: schema.0.clone(), batches: vec![batch] })
     }
 
-    /// The same rows with the columns of a schema, found by name; types are cast where no value is lost.
+    /// The same rows with the columns of a schema, matched by name. Types are cast if no value is lost.
     fn conform(&self, schema: &NativeSchema) -> PyResult<NativeTable> {
         let batches = self.batches.iter().map(|batch| conform(batch, &schema.0));
         Ok(NativeTable { schema: schema.0.clone(), batches: batches.collect::<PyResult<_>>()? })
@@ -129,12 +140,12 @@ impl NativeTable {
         NativeSchema(self.schema.clone())
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     fn num_rows(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// The bytes held.
+    /// The size in memory, in bytes.
     fn nbytes(&self) -> usize {
         self.batches.iter().map(RecordBatch::get_array_memory_size).sum()
     }
@@ -172,6 +183,7 @@ impl NativeTable {
         Ok(cells)
     }
 
+    /// The rows as a stream of Arrow.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -185,18 +197,22 @@ impl NativeTable {
 }
 
 impl NativeTable {
-    /// The rows in the order of the first column; equal ones stay as they are.
+    /// The rows sorted by the first column. The sort is stable.
+    ///
+    /// # Errors
+    /// `InternalError` if the first column is no time.
     pub fn sorted_by_first(&self) -> PyResult<NativeTable> {
-        let whole = arrow::compute::concat_batches(&self.schema, &self.batches).or_raise()?;
-        let mut order: Vec<u32> = (0..whole.num_rows() as u32).collect();
-        let starts = arrow::compute::cast(whole.column(0), &arrow::datatypes::DataType::Int64).or_raise()?;
+        let batch = arrow::compute::concat_batches(&self.schema, &self.batches).or_raise()?;
+        let mut order: Vec<u32> = (0..batch.num_rows() as u32).collect();
+        let starts = arrow::compute::cast(batch.column(0), &arrow::datatypes::DataType::Int64).or_raise()?;
         let starts = arrow::array::AsArray::as_primitive::<arrow::datatypes::Int64Type>(&starts);
         order.sort_by_key(|row| starts.value(*row as usize));
-        let batch = arrow::compute::take_record_batch(&whole, &UInt32Array::from(order)).or_raise()?;
+        let batch = arrow::compute::take_record_batch(&batch, &UInt32Array::from(order)).or_raise()?;
         Ok(NativeTable { schema: self.schema.clone(), batches: vec![batch] })
     }
 }
 
+/// A batch with the columns of a schema.
 fn conform(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
     if batch.schema_ref() == schema {
         return Ok(batch.clone());
@@ -207,36 +223,38 @@ fn conform(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
         let Some(column) = batch.column_by_name(field.name()) else {
             return Err(raise(unknown_column(field.name(), &known)));
         };
-        columns.push(exact(field.name(), column, field.data_type())?);
+        columns.push(cast_exactly(field.name(), column, field.data_type())?);
     }
     if let Some(extra) = known.iter().find(|name| schema.field_with_name(name).is_err()) {
         let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        return Err(no_such(extra, &known));
+        return Err(unknown_name(extra, &known));
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options).or_raise()
 }
 
-fn no_such(extra: &str, known: &[&str]) -> PyErr {
+/// The error for a column that the source does not have.
+fn unknown_name(extra: &str, known: &[&str]) -> PyErr {
     invalid(format!("column \"{extra}\" is none of the source's: {}", known.join(", ")))
 }
 
-/// A column in another type, of which every value is the same. Floats are rounded to narrower ones.
-fn exact(name: &str, column: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
+/// Casts a column to a type that has all of its values. Floats may be rounded to a narrower float type.
+fn cast_exactly(name: &str, column: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
     let wrong = |error: &dyn std::fmt::Display| {
         invalid(format!("column \"{name}\": not a {}: {error}", types::name(to)))
     };
     let options = CastOptions { safe: false, ..Default::default() };
     let cast = |column: &ArrayRef, to| cast_with_options(column, to, &options).map_err(|error| wrong(&error));
-    let made = cast(column, to)?;
+    let converted = cast(column, to)?;
     let from = column.data_type();
-    let compares = |kind: &DataType| kind.is_numeric() || kind.is_temporal() || *kind == DataType::Boolean;
-    if from == to || !compares(from) || !compares(to) || (from.is_floating() && to.is_floating()) {
-        return Ok(made);
+    let is_comparable =
+        |kind: &DataType| kind.is_numeric() || kind.is_temporal() || *kind == DataType::Boolean;
+    if from == to || !is_comparable(from) || !is_comparable(to) || (from.is_floating() && to.is_floating()) {
+        return Ok(converted);
     }
-    let lost = distinct(&cast(&made, from)?, column).or_raise()?;
+    let lost = distinct(&cast(&converted, from)?, column).or_raise()?;
     match lost.values().set_indices().next() {
-        None => Ok(made),
+        None => Ok(converted),
         Some(row) => {
             let value = array_value_to_string(column, row).or_raise()?;
             Err(wrong(&format!("{value} would be another value")))
@@ -244,35 +262,37 @@ fn exact(name: &str, column: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
     }
 }
 
-/// Refuses values that none of the columns would take.
+/// Checks that every value of a row has a column.
 fn check_names(row: &Bound<'_, PyAny>, known: &[&str]) -> PyResult<()> {
     if let Ok(row) = row.cast::<PyDict>() {
         for key in row.keys() {
             let key: String = key.str()?.extract()?;
             if !known.contains(&key.as_str()) {
-                return Err(no_such(&key, known));
+                return Err(unknown_name(&key, known));
             }
         }
-    } else if in_order(row) && !row.hasattr("_fields")? && row.len()? > known.len() {
+    } else if is_sequence(row) && !row.hasattr("_fields")? && row.len()? > known.len() {
         let (given, wanted) = (row.len()?, known.len());
         return Err(invalid(format!("a row of {given} values for {wanted} columns: {}", known.join(", "))));
     }
     Ok(())
 }
 
-/// Whether a row is the values of its columns, in their order.
-fn in_order(row: &Bound<'_, PyAny>) -> bool {
+/// Whether a row is a sequence of values in the order of the columns.
+fn is_sequence(row: &Bound<'_, PyAny>) -> bool {
     row.is_instance_of::<PyTuple>() || row.is_instance_of::<PyList>()
 }
 
+/// The names of the columns.
 fn names(schema: &SchemaRef) -> Vec<String> {
     schema.fields().iter().map(|f| f.name().clone()).collect()
 }
 
-/// The cell of a row that is a mapping (absent: null), a tuple or list, or an object with attributes.
-fn part<'py>(row: &Bound<'py, PyAny>, name: &str, position: usize) -> PyResult<Bound<'py, PyAny>> {
+/// A cell of a row: of a mapping, where an absent one is null, of a tuple or list, or of an object with
+/// attributes.
+fn row_cell<'py>(row: &Bound<'py, PyAny>, name: &str, position: usize) -> PyResult<Bound<'py, PyAny>> {
     let py = row.py();
-    if in_order(row) {
+    if is_sequence(row) {
         return row.get_item(position).map_err(|_| {
             invalid(format!(
                 "a row of {} values has no column \"{name}\" (number {})",

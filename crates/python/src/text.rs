@@ -1,17 +1,20 @@
-//! Expressions as the Python that writes them: for reprs, and as names of columns that have no other.
+//! Expressions as Python text: for `repr`, and as the names of columns without a name.
+//!
+//! The text is for people: a column is its bare name, `price * 2`, without the stream before it. The programs
+//! of `program` have a writer of their own, whose text can be run.
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Between, Expr, Operator, expr::InList};
 
 use crate::types;
 
-/// The expression as Python; brackets only where they are needed.
+/// The text of an expression. It has parentheses only where they are needed.
 pub fn text(expr: &Expr) -> String {
     write(expr, 0)
 }
 
-/// How tightly an operator binds, as in Python.
-fn strength(op: Operator) -> u8 {
+/// The precedence of an operator in Python.
+fn precedence(op: Operator) -> u8 {
     match op {
         Operator::Or | Operator::BitwiseOr => 2,
         Operator::BitwiseXor => 3,
@@ -23,7 +26,7 @@ fn strength(op: Operator) -> u8 {
     }
 }
 
-/// Operators that are methods in Python.
+/// The method of an operator that is none in Python.
 fn method(op: Operator) -> Option<&'static str> {
     match op {
         Operator::IsNotDistinctFrom => Some("eq_missing"),
@@ -32,6 +35,7 @@ fn method(op: Operator) -> Option<&'static str> {
     }
 }
 
+/// The symbol of an operator in Python.
 fn symbol(op: Operator) -> String {
     match op {
         Operator::Eq => "==".into(),
@@ -43,6 +47,7 @@ fn symbol(op: Operator) -> String {
     }
 }
 
+/// The text of an expression inside one of the precedence `outer`.
 fn write(expr: &Expr, outer: u8) -> String {
     match expr {
         Expr::Alias(alias) => write(&alias.expr, outer),
@@ -52,7 +57,7 @@ fn write(expr: &Expr, outer: u8) -> String {
             format!("{}.{name}({})", write(&binary.left, 9), write(&binary.right, 0))
         }
         Expr::BinaryExpr(binary) => {
-            infix(&binary.left, &symbol(binary.op), &binary.right, strength(binary.op), outer)
+            infix(&binary.left, &symbol(binary.op), &binary.right, precedence(binary.op), outer)
         }
         Expr::Not(inner) => format!("~{}", write(inner, 8)),
         Expr::Negative(inner) => format!("-{}", write(inner, 8)),
@@ -97,23 +102,27 @@ fn write(expr: &Expr, outer: u8) -> String {
     }
 }
 
-fn infix(left: &Expr, symbol: &str, right: &Expr, strength: u8, outer: u8) -> String {
-    let text = format!("{} {symbol} {}", write(left, strength), write(right, strength + 1));
-    if strength < outer { format!("({text})") } else { text }
+/// An operator between its operands.
+fn infix(left: &Expr, symbol: &str, right: &Expr, precedence: u8, outer: u8) -> String {
+    let text = format!("{} {symbol} {}", write(left, precedence), write(right, precedence + 1));
+    if precedence < outer { format!("({text})") } else { text }
 }
 
+/// A call of the method `between`.
 fn write_between(between: &Between) -> String {
     let negation = if between.negated { "~" } else { "" };
     let (low, high) = (write(&between.low, 0), write(&between.high, 0));
     format!("{negation}{}.between({low}, {high})", write(&between.expr, 9))
 }
 
+/// A call of the method `isin`.
 fn write_in_list(list: &InList) -> String {
     let negation = if list.negated { "~" } else { "" };
     let items: Vec<String> = list.list.iter().map(text).collect();
     format!("{negation}{}.isin([{}])", write(&list.expr, 9), items.join(", "))
 }
 
+/// A literal of Python.
 fn literal(value: &ScalarValue) -> String {
     match value {
         value if value.is_null() => "None".into(),

@@ -1,7 +1,7 @@
-//! The names of data types as a Python user writes and reads them (`"int64"`, `"timestamp[us, UTC]"`, `int`),
-//! and Arrow's types behind them.
+//! The names of data types in Python: `"int64"`, `"timestamp[us, UTC]"`, `int`.
 //!
-//! `parse(&name(t))` is `t` for every type that has a name here; others (maps, unions, ...) only have a name.
+//! Invariant: `parse(&name(t))` is `t` for every type that can be parsed. Others, such as maps and unions,
+//! only have a name.
 
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use datafusion::common::plan_err;
@@ -11,7 +11,7 @@ use pyo3::types::PyString;
 
 use crate::error::raise;
 
-/// The name of a type: lower case, parameters in brackets.
+/// The name of a type: in lower case, with parameters in brackets.
 pub fn name(data_type: &DataType) -> String {
     match data_type {
         DataType::Utf8 => "string".into(),
@@ -36,6 +36,7 @@ pub fn name(data_type: &DataType) -> String {
     }
 }
 
+/// The name of a unit of time.
 fn unit_name(unit: &TimeUnit) -> &'static str {
     match unit {
         TimeUnit::Second => "s",
@@ -45,19 +46,23 @@ fn unit_name(unit: &TimeUnit) -> &'static str {
     }
 }
 
-/// The type of a name, or an error that lists the names.
+/// The type of a name.
+///
+/// # Errors
+/// `Plan` with a list of names if there is no such type.
 pub fn parse(text: &str) -> Result<DataType> {
     let text = text.trim();
     let lower = text.to_lowercase();
     if let Some(simple) = parse_simple(&lower) {
         return Ok(simple);
     }
-    match parameters(text) {
+    match split_parameters(text) {
         Some((head, inner)) => parse_with_parameters(text, &head, inner),
-        None => unknown(text),
+        None => unknown_type(text),
     }
 }
 
+/// A type without parameters.
 fn parse_simple(lower: &str) -> Option<DataType> {
     Some(match lower {
         "null" => DataType::Null,
@@ -87,8 +92,8 @@ fn parse_simple(lower: &str) -> Option<DataType> {
     })
 }
 
-/// Splits `head[inner]` (or `head<inner>`, `head(inner)`).
-fn parameters(text: &str) -> Option<(String, &str)> {
+/// Splits `head[inner]`, `head<inner>` or `head(inner)`.
+fn split_parameters(text: &str) -> Option<(String, &str)> {
     let open = text.find(['[', '<', '('])?;
     let close = match text.as_bytes()[open] {
         b'[' => ']',
@@ -99,6 +104,7 @@ fn parameters(text: &str) -> Option<(String, &str)> {
     Some((text[..open].trim().to_lowercase(), inner.trim()))
 }
 
+/// A type with parameters.
 fn parse_with_parameters(text: &str, head: &str, inner: &str) -> Result<DataType> {
     match head {
         "timestamp" | "datetime" => match inner.split_once(',') {
@@ -130,11 +136,11 @@ fn parse_with_parameters(text: &str, head: &str, inner: &str) -> Result<DataType
             Ok(DataType::Struct(fields.collect::<Result<Vec<_>>>()?.into()))
         }
         "dictionary" => Ok(DataType::Dictionary(Box::new(DataType::Int32), Box::new(parse(inner)?))),
-        _ => unknown(text),
+        _ => unknown_type(text),
     }
 }
 
-/// Splits at the commas that are in no brackets.
+/// Splits at the commas outside of brackets.
 fn split_fields(text: &str) -> Vec<&str> {
     let (mut depth, mut from, mut parts) = (0, 0, Vec::new());
     for (at, character) in text.char_indices() {
@@ -152,6 +158,7 @@ fn split_fields(text: &str) -> Vec<&str> {
     parts
 }
 
+/// A unit of time.
 fn parse_unit(text: &str, unit: &str) -> Result<TimeUnit> {
     match unit.trim() {
         "s" => Ok(TimeUnit::Second),
@@ -162,7 +169,8 @@ fn parse_unit(text: &str, unit: &str) -> Result<TimeUnit> {
     }
 }
 
-fn unknown<T>(text: &str) -> Result<T> {
+/// The error for a name that no type has.
+fn unknown_type<T>(text: &str) -> Result<T> {
     plan_err!(
         "\"{text}\" is no type. Types: bool, int8 … int64, uint8 … uint64, float32, float64, string, binary, \
          date, timestamp[us], timestamp[us, UTC], duration[us], decimal[18, 2], list[int64], \
@@ -170,8 +178,10 @@ fn unknown<T>(text: &str) -> Result<T> {
     )
 }
 
-/// The type that a Python object names: a string, a Python class (`int`, `datetime`, ...) or any Arrow type
-/// object.
+/// The type that a Python object names: a string, a class (`int`, `datetime`), or a type object of Arrow.
+///
+/// # Errors
+/// `InvalidError` if it names none.
 pub fn extract(object: &Bound<'_, PyAny>) -> PyResult<DataType> {
     if let Ok(text) = object.cast::<PyString>() {
         return parse(&text.to_cow()?).map_err(raise);
@@ -189,7 +199,7 @@ pub fn extract(object: &Bound<'_, PyAny>) -> PyResult<DataType> {
             parse(&class).map_err(raise)
         }
         "timedelta" => parse("duration").map_err(raise),
-        // Polars names its types as classes and instances: Int64, String, Boolean, ...
+        // The types of Polars are classes and instances with names such as Int64 and String.
         other => parse(other).map_err(raise),
     }
 }

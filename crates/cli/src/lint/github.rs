@@ -1,16 +1,18 @@
-//! What was found, as the workflow commands of GitHub Actions: each becomes an annotation at its line.
+//! Findings as workflow commands of GitHub Actions, which shows them as annotations of their lines.
 
-use super::{fixes, message};
+use super::text::{fixes, message};
 use whimbrel_bounded::lint::{Finding, Report};
 
-pub(super) fn tell(report: &Report) -> String {
-    report.findings.iter().map(one).collect()
+/// The report: a workflow command a line.
+pub(super) fn format(report: &Report) -> String {
+    report.findings.iter().map(command).collect()
 }
 
-fn one(finding: &Finding) -> String {
+/// The workflow command of a finding.
+fn command(finding: &Finding) -> String {
     let place = &finding.place;
     let level = if finding.rule.is_error() { "error" } else { "notice" };
-    // A column range is taken only within one line.
+    // GitHub accepts a range of columns only within one line.
     let columns = match place.line == place.end_line {
         true => format!(",col={},endColumn={}", place.column, place.end_column),
         false => String::new(),
@@ -25,12 +27,12 @@ fn one(finding: &Finding) -> String {
     )
 }
 
-/// The text of a command.
+/// Escapes the message of a command.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// A property of a command.
+/// Escapes a property of a command.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

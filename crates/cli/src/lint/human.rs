@@ -1,12 +1,13 @@
-//! What was found, for people: findings with their drawings and fixes, then the bounds of all that have one.
+//! The report for people: the findings with drawings and fixes, then the bounds of all queries that have one.
 
-use super::{fixes, message, summary};
+use super::text::{fixes, message, summary};
 use std::fmt::Write;
 use whimbrel_bounded::lint::{Finding, Report};
 
-pub(super) fn tell(report: &Report) -> String {
+/// The report.
+pub(super) fn format(report: &Report) -> String {
     let mut out = String::new();
-    report.findings.iter().for_each(|finding| one(finding, &mut out));
+    report.findings.iter().for_each(|finding| write_finding(finding, &mut out));
     if !report.queries.is_empty() {
         out.push('\n');
     }
@@ -19,7 +20,8 @@ pub(super) fn tell(report: &Report) -> String {
     out.trim_start_matches('\n').to_string()
 }
 
-fn one(finding: &Finding, out: &mut String) {
+/// A finding with its drawing and its fixes.
+fn write_finding(finding: &Finding, out: &mut String) {
     let place = &finding.place;
     let level = if finding.rule.is_error() { "error" } else { "note" };
     let (file, line, column) = (&place.file, place.line, place.column);

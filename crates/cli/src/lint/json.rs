@@ -1,17 +1,19 @@
-//! What was found and what every query costs, for programs.
+//! The report as JSON: the findings, and the bound of every query.
 
 use serde_json::{Value, json};
 use whimbrel_bounded::lint::{Checked, Finding, Locked, Place, Report};
 
-pub(super) fn tell(report: &Report) -> String {
-    let all = json!({
+/// The report.
+pub(super) fn format(report: &Report) -> String {
+    let report = json!({
         "failed": report.failed(),
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
         "queries": report.queries.iter().map(query).collect::<Vec<_>>(),
     });
-    format!("{all:#}\n")
+    format!("{report:#}\n")
 }
 
+/// The place of a finding or of a query.
 fn place(place: &Place) -> Value {
     json!({
         "file": place.file,
@@ -22,6 +24,7 @@ fn place(place: &Place) -> Value {
     })
 }
 
+/// A finding with its fixes.
 fn finding(finding: &Finding) -> Value {
     let fixes = finding.fixes.iter().map(|fix| {
         json!({
@@ -42,6 +45,7 @@ fn finding(finding: &Finding) -> Value {
     })
 }
 
+/// A query with its bound, or the reason why it may run without.
 fn query(query: &Checked) -> Value {
     let bound = match &query.locked {
         Locked::Bounded(measures) => json!(measures),

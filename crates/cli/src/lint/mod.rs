@@ -1,127 +1,90 @@
-//! `whimbrel lint`: reads files, lets whimbrel-bounded look at them, and tells what it found, one file a form.
+//! `whimbrel lint`: reads files, checks them with whimbrel-bounded, and prints the findings, one file a
+//! format.
+//!
+//! Layers, lowest first: `text`, the parts of all formats; `github`, `human`, `json` and `sarif`, the
+//! formats.
 
 mod github;
 mod human;
 mod json;
 mod sarif;
+mod text;
 
-use crate::arguments::{Form, Lint, Settings};
-use crate::failure::{Failure, Outcome};
-use clap::ValueEnum;
+use crate::arguments::{FindingFormat, Lint, OutputFormat, Settings};
+use crate::error::{Error, Result};
 use std::io::Write;
 use std::path::Path;
-use whimbrel_bounded::lint::{Input, Lock, Report, Source, check};
+use whimbrel_bounded::lint::{Input, Lock, Source, check};
 
-/// The form of what was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// For people: what is wrong, drawn, and what to write instead.
-    Human,
-    /// SARIF 2.1.0, as code hosts and editors take it.
-    Sarif,
-    /// Annotations of GitHub Actions.
-    Github,
-    /// Everything, for programs.
-    Json,
-}
-
-/// Checks the files.
-pub fn run(lint: &Lint, settings: &Settings) -> Outcome {
+/// Checks the files and prints the findings.
+///
+/// # Errors
+/// `Findings` if one of them is an error; `Usage` if a file cannot be read or written; `Query` if the schema
+/// is wrong.
+pub fn run(lint: &Lint, settings: &Settings) -> Result {
     let mut schema = vec![read(&lint.schema)?];
     for file in &lint.limits {
         schema.push(read(file)?);
     }
     let input = Input {
         schema,
-        queries: lint.queries.iter().map(|file| read(file)).collect::<Outcome<_>>()?,
+        queries: lint.queries.iter().map(|file| read(file)).collect::<Result<_>>()?,
         plain_sql: lint.plain_sql,
         most_values: lint.most_values,
         most_rows: lint.most_rows,
         key_by_key: lint.key_by_key,
-        lock: lint.lock.as_deref().filter(|_| !lint.update).map(locked).transpose()?,
+        lock: lint.lock.as_deref().filter(|_| !lint.update).map(read_lock).transpose()?,
     };
-    let report = check(&input).map_err(|error| Failure::Query(error.to_string()))?;
+    let report = check(&input).map_err(|error| Error::Query(error.to_string()))?;
     let format = match lint.format {
-        Some(Form::Findings(format)) => format,
-        _ => Format::Human,
+        Some(OutputFormat::Findings(format)) => format,
+        _ => FindingFormat::Human,
     };
-    let told = match format {
-        Format::Human => human::tell(&report),
-        Format::Sarif => sarif::tell(&report),
-        Format::Github => github::tell(&report),
-        Format::Json => json::tell(&report),
+    let text = match format {
+        FindingFormat::Human => human::format(&report),
+        FindingFormat::Sarif => sarif::format(&report),
+        FindingFormat::Github => github::format(&report),
+        FindingFormat::Json => json::format(&report),
     };
     match settings.output.as_deref().filter(|path| path.as_os_str() != "-") {
-        Some(path) => write(path, &told)?,
+        Some(path) => write(path, &text)?,
         None => std::io::stdout()
             .lock()
-            .write_all(told.as_bytes())
-            .map_err(|error| Failure::io("standard output", &error))?,
+            .write_all(text.as_bytes())
+            .map_err(|error| Error::io("standard output", &error))?,
     }
     match (&lint.lock, report.failed()) {
-        (_, true) => Err(Failure::Found),
+        (_, true) => Err(Error::Findings),
         (Some(lock), false) if lint.update => write(lock, &report.lock().to_string()),
         (_, false) => Ok(()),
     }
 }
 
-fn read(path: &Path) -> Outcome<Source> {
-    let text = std::fs::read_to_string(path).map_err(|error| usage(path, &error))?;
+/// Reads a file of statements.
+fn read(path: &Path) -> Result<Source> {
+    let text = std::fs::read_to_string(path).map_err(|error| file_error(path, &error))?;
     Ok(Source { file: path.display().to_string(), text })
 }
 
-fn locked(path: &Path) -> Outcome<Lock> {
+/// Reads the lock file.
+fn read_lock(path: &Path) -> Result<Lock> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let said = format!("there is no lock file {}: --update writes it", path.display());
-            return Err(Failure::Usage(said));
+            let message = format!("there is no lock file {}: --update writes it", path.display());
+            return Err(Error::Usage(message));
         }
-        Err(error) => return Err(usage(path, &error)),
+        Err(error) => return Err(file_error(path, &error)),
     };
-    Lock::parse(&text).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
+    Lock::parse(&text).map_err(|error| Error::Usage(format!("{}: {error}", path.display())))
 }
 
-fn write(path: &Path, text: &str) -> Outcome {
-    std::fs::write(path, text).map_err(|error| usage(path, &error))
+/// Writes a file.
+fn write(path: &Path, text: &str) -> Result {
+    std::fs::write(path, text).map_err(|error| file_error(path, &error))
 }
 
-fn usage(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Usage(format!("{}: {error}", path.display()))
-}
-
-/// `thought_stream: nothing limits …`
-fn message(finding: &whimbrel_bounded::lint::Finding) -> String {
-    match &finding.query {
-        Some(query) => format!("{query}: {}", finding.message),
-        None => finding.message.clone(),
-    }
-}
-
-/// What to write, as one text.
-fn fixes(finding: &whimbrel_bounded::lint::Finding) -> String {
-    let mut out = String::new();
-    for (at, fix) in finding.fixes.iter().enumerate() {
-        out += &format!("\nfix {}: {}\n", at + 1, fix.title);
-        fix.paste.lines().for_each(|line| out += &format!("    {}\n", line.trim_end()));
-        out += &format!("    -- {}\n", fix.bound);
-    }
-    out
-}
-
-/// `12 queries: 10 have a bound, 1 may run without`
-fn summary(report: &Report) -> String {
-    use whimbrel_bounded::lint::Locked;
-    let allowed = report.queries.iter().filter(|query| matches!(query.locked, Locked::Unbounded(_))).count();
-    let bounded = report.queries.len() - allowed;
-    let errors = report.findings.iter().filter(|finding| finding.rule.is_error()).count();
-    let mut said = format!("{bounded} {} a bound", if bounded == 1 { "query has" } else { "queries have" });
-    if allowed > 0 {
-        said += &format!(", {allowed} may run without");
-    }
-    match errors {
-        0 => said,
-        1 => format!("{said}; 1 finding has to be mended"),
-        more => format!("{said}; {more} findings have to be mended"),
-    }
+/// The error of a file, which is one of usage: the arguments name it.
+fn file_error(path: &Path, error: &std::io::Error) -> Error {
+    Error::Usage(format!("{}: {error}", path.display()))
 }

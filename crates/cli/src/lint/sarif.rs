@@ -1,12 +1,14 @@
-//! What was found, in SARIF 2.1.0 (OASIS), the format that code hosts and editors show as annotations.
+//! Findings in SARIF 2.1.0 (OASIS), which code hosts and editors show as annotations.
 
-use super::{fixes, message};
+use super::text::{fixes, message};
 use serde_json::{Value, json};
 use whimbrel_bounded::lint::{Finding, RULES, Report, Rule};
 
+/// The JSON schema of the format.
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
-pub(super) fn tell(report: &Report) -> String {
+/// The report.
+pub(super) fn format(report: &Report) -> String {
     let log = json!({
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -23,10 +25,12 @@ pub(super) fn tell(report: &Report) -> String {
     format!("{log:#}\n")
 }
 
+/// The level of a rule in SARIF.
 fn level(rule: Rule) -> &'static str {
     if rule.is_error() { "error" } else { "note" }
 }
 
+/// A rule, as the tool declares it.
 fn rule(rule: Rule) -> Value {
     json!({
         "id": rule.name(),
@@ -35,10 +39,11 @@ fn rule(rule: Rule) -> Value {
     })
 }
 
+/// A finding.
 fn result(finding: &Finding) -> Value {
     let place = &finding.place;
     let text = format!("{}\n{}", message(finding), fixes(finding));
-    // The same query is the same finding, wherever it has moved to.
+    // A finding keeps its fingerprint when its query moves within a file.
     let identity = format!("{}:{}", finding.rule.name(), finding.query.as_deref().unwrap_or(&place.file));
     json!({
         "ruleId": finding.rule.name(),
@@ -58,11 +63,11 @@ fn result(finding: &Finding) -> Value {
     })
 }
 
-/// A path as a relative reference.
+/// A path as a relative URI reference.
 fn uri(path: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
     let path = path.strip_prefix("./").unwrap_or(path).replace('\\', "/");
     path.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .map(|byte| if is_unreserved(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
 }

@@ -1,6 +1,7 @@
 //! Apache Arrow's IPC format: a file, which can be read from any batch, or a stream for pipes.
 
-use super::{Bytes, Rows, Writing};
+use super::file_options::FileOptions;
+use super::writer::{ByteSink, RowWriter};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::ipc::writer::{FileWriter, StreamWriter};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -8,23 +9,26 @@ use datafusion::common::Result;
 
 /// Writes Arrow's IPC format.
 pub enum Arrow {
-    /// With an index at the end.
-    File(FileWriter<Bytes>),
-    /// Without.
-    Stream(StreamWriter<Bytes>),
+    /// A file, which has an index at its end.
+    File(FileWriter<ByteSink>),
+    /// A stream, which has none.
+    Stream(StreamWriter<ByteSink>),
 }
 
 impl Arrow {
-    /// A file with these columns.
-    pub fn new(schema: &SchemaRef, to: Bytes, writing: &Writing) -> Result<Arrow> {
-        Ok(match writing.stream {
-            false => Arrow::File(FileWriter::try_new(to, schema)?),
-            true => Arrow::Stream(StreamWriter::try_new(to, schema)?),
+    /// A writer of rows with these columns.
+    ///
+    /// # Errors
+    /// `ArrowError` if the header cannot be written.
+    pub fn new(schema: &SchemaRef, sink: ByteSink, options: &FileOptions) -> Result<Arrow> {
+        Ok(match options.ipc_stream {
+            false => Arrow::File(FileWriter::try_new(sink, schema)?),
+            true => Arrow::Stream(StreamWriter::try_new(sink, schema)?),
         })
     }
 }
 
-impl Rows for Arrow {
+impl RowWriter for Arrow {
     fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         match self {
             Arrow::File(writer) => writer.write(rows)?,
@@ -37,7 +41,7 @@ impl Rows for Arrow {
     }
 
     fn finish(self: Box<Self>) -> Result<()> {
-        // The end is written, and all bytes are on their way.
+        // `into_inner` writes the end of the file.
         match *self {
             Arrow::File(writer) => writer.into_inner()?.flush()?,
             Arrow::Stream(writer) => writer.into_inner()?.flush()?,

@@ -1,4 +1,4 @@
-//! Values and types as text: the same in every form that people read.
+//! Values and types as text, the same in every format that people read.
 
 use datafusion::arrow::array::{Array, ArrayRef, StringArray};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
@@ -8,74 +8,83 @@ use datafusion::common::Result;
 use rustyline::GraphemeClusterMode;
 use std::sync::Arc;
 
-/// Instants as SQL writes them.
+/// The format of timestamps, as SQL writes them.
 pub const TIMESTAMP: &str = "%Y-%m-%d %H:%M:%S%.f";
-/// The same, with where on earth.
+/// The same, with the offset of the time zone.
 pub const TIMESTAMP_TZ: &str = "%Y-%m-%d %H:%M:%S%.f%:z";
 
+/// How values are formatted.
 const OPTIONS: FormatOptions<'static> = FormatOptions::new()
     .with_null("NULL")
     .with_timestamp_format(Some(TIMESTAMP))
     .with_timestamp_tz_format(Some(TIMESTAMP_TZ))
     .with_duration_format(DurationFormat::Pretty);
 
-/// The values of a batch, a list a column. What would disturb a terminal is escaped.
-pub fn columns(rows: &RecordBatch) -> Result<Vec<Vec<String>>> {
-    rows.columns().iter().map(|column| texts(column)).collect()
+/// The values of a batch, a list a column. Control characters are escaped.
+///
+/// # Errors
+/// `ArrowError` if a value has no text.
+pub fn cell_texts(rows: &RecordBatch) -> Result<Vec<Vec<String>>> {
+    rows.columns().iter().map(|column| column_texts(column)).collect()
 }
 
-/// A column as one of texts, for forms that have no lists and structs. Nulls stay nulls.
-pub fn as_texts(column: &dyn Array) -> Result<ArrayRef> {
+/// A column cast to text, for formats without lists and structs. Nulls stay nulls.
+///
+/// # Errors
+/// `ArrowError` if a value has no text.
+pub fn cast_to_text(column: &dyn Array) -> Result<ArrayRef> {
     let format = ArrayFormatter::try_new(column, &OPTIONS)?;
     let text = |row| column.is_valid(row).then(|| format.value(row).to_string());
     Ok(Arc::new((0..column.len()).map(text).collect::<StringArray>()))
 }
 
-fn texts(column: &dyn Array) -> Result<Vec<String>> {
+/// The values of a column.
+fn column_texts(column: &dyn Array) -> Result<Vec<String>> {
     let format = ArrayFormatter::try_new(column, &OPTIONS)?;
-    Ok((0..column.len()).map(|row| visible(format.value(row).to_string())).collect())
+    Ok((0..column.len()).map(|row| escaped(format.value(row).to_string())).collect())
 }
 
-/// Line breaks and other control characters as their escapes.
-pub fn visible(text: String) -> String {
+/// Escapes line breaks and other control characters.
+pub fn escaped(text: String) -> String {
     if text.chars().any(char::is_control) { text.escape_debug().to_string() } else { text }
 }
 
-/// How many columns of a terminal a text takes.
+/// The width of a text on a terminal.
 pub fn width(text: &str) -> usize {
     match text.is_ascii() {
         true => text.len(),
-        // A character at a time: the whole might be too long for the type that is returned.
-        false => text.chars().map(width_of).sum(),
+        // One character at a time: the width of a long text may not fit the type that rustyline returns.
+        false => text.chars().map(character_width).sum(),
     }
 }
 
-fn width_of(character: char) -> usize {
+/// The width of a character on a terminal.
+fn character_width(character: char) -> usize {
     match character.is_ascii() {
         true => 1,
         false => GraphemeClusterMode::WcWidth.width(character.encode_utf8(&mut [0; 4])).into(),
     }
 }
 
-/// The text, cut to this width with an ellipsis if it is wider.
-pub fn cut(text: &str, most: usize) -> String {
-    if width(text) <= most {
+/// Truncates a text to a width. A truncated one ends with an ellipsis.
+pub fn truncated(text: &str, max_width: usize) -> String {
+    if width(text) <= max_width {
         return text.to_string();
     }
     let mut used = 0;
     let fits = |character: &char| {
-        used += width_of(*character);
-        used < most
+        used += character_width(*character);
+        used < max_width
     };
     text.chars().take_while(fits).chain(std::iter::once('…')).collect()
 }
 
-/// Whether values of a type stand at the right.
-pub fn is_right(data_type: &DataType) -> bool {
+/// Whether values of a type are aligned to the right.
+pub fn is_right_aligned(data_type: &DataType) -> bool {
     data_type.is_numeric()
 }
 
-/// The name of a type as SQL has it.
+/// The name of a type in SQL.
 pub fn type_name(data_type: &DataType) -> String {
     use DataType as D;
     match data_type {
@@ -109,6 +118,7 @@ pub fn type_name(data_type: &DataType) -> String {
     }
 }
 
+/// The name of a timestamp type in SQL.
 fn timestamp(unit: TimeUnit, zoned: bool) -> String {
     let unit = match unit {
         TimeUnit::Second => "_s",

@@ -1,7 +1,8 @@
-//! Values between commas, a line a row.
+//! Comma-separated values, a line a row.
 
-use super::cell::{TIMESTAMP, TIMESTAMP_TZ, as_texts};
-use super::{Bytes, Rows, Writing};
+use super::cell::{TIMESTAMP, TIMESTAMP_TZ, cast_to_text};
+use super::file_options::FileOptions;
+use super::writer::{ByteSink, RowWriter};
 use datafusion::arrow::array::new_null_array;
 use datafusion::arrow::csv::{Writer, WriterBuilder};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -11,23 +12,26 @@ use std::sync::Arc;
 
 /// Writes CSV.
 pub struct Csv {
-    writer: Writer<Bytes>,
-    /// The columns as they are written: what a line cannot hold is written as text.
+    writer: Writer<ByteSink>,
+    /// The columns as they are written: nested values as text.
     schema: SchemaRef,
 }
 
 impl Csv {
-    /// A file with these columns. Its first line has their names even if no row comes.
-    pub fn new(schema: &SchemaRef, to: Bytes, writing: &Writing) -> Result<Csv> {
-        let fields = schema.fields().iter().map(|f| Field::new(f.name(), flat(f.data_type()), true));
+    /// A writer of rows with these columns. The line of names is written even if no row comes.
+    ///
+    /// # Errors
+    /// `ArrowError` if that line cannot be written.
+    pub fn new(schema: &SchemaRef, sink: ByteSink, options: &FileOptions) -> Result<Csv> {
+        let fields = schema.fields().iter().map(|f| Field::new(f.name(), column_type(f.data_type()), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let mut writer = WriterBuilder::new()
-            .with_header(writing.header)
-            .with_delimiter(writing.delimiter)
-            .with_null(writing.null.clone())
+            .with_header(options.header)
+            .with_delimiter(options.delimiter)
+            .with_null(options.null.clone())
             .with_timestamp_format(TIMESTAMP.into())
             .with_timestamp_tz_format(TIMESTAMP_TZ.into())
-            .build(to);
+            .build(sink);
         let none = schema.fields().iter().map(|f| new_null_array(f.data_type(), 0)).collect();
         let no_rows = RecordBatchOptions::new().with_row_count(Some(0));
         writer.write(&RecordBatch::try_new_with_options(schema.clone(), none, &no_rows)?)?;
@@ -35,18 +39,18 @@ impl Csv {
     }
 }
 
-/// A type that a value of a CSV file can have.
-fn flat(data_type: &DataType) -> DataType {
+/// The type of a column as it is written.
+fn column_type(data_type: &DataType) -> DataType {
     match data_type.is_nested() {
         true => DataType::Utf8,
         false => data_type.clone(),
     }
 }
 
-impl Rows for Csv {
+impl RowWriter for Csv {
     fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         let columns = rows.columns().iter().map(|column| match column.data_type().is_nested() {
-            true => as_texts(column),
+            true => cast_to_text(column),
             false => Ok(column.clone()),
         });
         let count = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));

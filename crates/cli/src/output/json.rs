@@ -1,6 +1,6 @@
-//! A JSON object a line.
+//! JSON lines: an object a line.
 
-use super::{Bytes, Rows};
+use super::writer::{ByteSink, RowWriter};
 use datafusion::arrow::json::WriterBuilder;
 use datafusion::arrow::json::writer::{LineDelimited, Writer};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -9,17 +9,17 @@ use std::io::Write;
 
 /// Writes JSON lines.
 pub struct Json {
-    writer: Writer<Bytes, LineDelimited>,
+    writer: Writer<ByteSink, LineDelimited>,
 }
 
 impl Json {
-    /// A file. Nulls are written, so that every line has every column.
-    pub fn new(to: Bytes) -> Json {
-        Json { writer: WriterBuilder::new().with_explicit_nulls(true).build(to) }
+    /// A writer that writes nulls too: every line has every column.
+    pub fn new(sink: ByteSink) -> Json {
+        Json { writer: WriterBuilder::new().with_explicit_nulls(true).build(sink) }
     }
 }
 
-impl Rows for Json {
+impl RowWriter for Json {
     fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         self.writer.write(rows)?;
         Ok(self.writer.get_mut().flush()?)

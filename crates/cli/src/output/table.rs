@@ -1,76 +1,70 @@
-//! A frame with names, types and rows, cut to the terminal's width.
+//! A table in a frame, cut to the width of the terminal.
 //!
-//! Of more rows than are to be shown only the first and the last are kept: memory does not grow with the
-//! result.
+//! Invariant: memory does not grow with the result. Of a long one only the first and the last rows are kept.
 
-use super::cell::{columns, cut, is_right, type_name, visible, width};
+use super::cell::{cell_texts, escaped, is_right_aligned, truncated, type_name, width};
 use super::fit::fit;
-use super::{Bytes, Look, Rows, terminal};
+use super::format::OutputOptions;
+use super::terminal;
+use super::writer::{ByteSink, RowWriter};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
 use std::collections::VecDeque;
 use std::io::Write;
 
-/// Draws a table.
+/// Draws a table when the result is complete.
 pub struct Table {
     schema: SchemaRef,
-    to: Bytes,
+    sink: ByteSink,
     max_width: Option<usize>,
-    /// How many rows are shown.
-    most: usize,
+    /// The most rows that are shown.
+    max_rows: usize,
+    /// The number of rows of the result so far.
     count: usize,
-    /// The first rows, as many as are shown at most.
-    first: Vec<RecordBatch>,
-    in_first: usize,
-    /// Rows after those, at least half as many as are shown.
-    last: VecDeque<RecordBatch>,
-    in_last: usize,
+    /// The first rows, at most `max_rows`.
+    head: Vec<RecordBatch>,
+    head_rows: usize,
+    /// The last rows after the head, at least half of `max_rows` if there are so many.
+    tail: VecDeque<RecordBatch>,
+    tail_rows: usize,
 }
 
 impl Table {
     /// A table with these columns.
-    pub fn new(schema: SchemaRef, to: Bytes, look: &Look) -> Table {
-        let most = if look.max_rows == 0 { usize::MAX } else { look.max_rows };
-        let max_width = look.max_width.or_else(terminal::width);
-        let (first, last) = (Vec::new(), VecDeque::new());
-        Table { schema, to, max_width, most, count: 0, first, in_first: 0, last, in_last: 0 }
+    pub fn new(schema: SchemaRef, sink: ByteSink, options: &OutputOptions) -> Table {
+        let max_rows = if options.max_rows == 0 { usize::MAX } else { options.max_rows };
+        let max_width = options.max_width.or_else(terminal::width);
+        let (head, tail) = (Vec::new(), VecDeque::new());
+        Table { schema, sink, max_width, max_rows, count: 0, head, head_rows: 0, tail, tail_rows: 0 }
     }
 
-    /// The rows that are shown: how many come before the gap, and all of them, a list a column.
-    fn shown(&self) -> Result<(Option<usize>, Vec<Vec<String>>)> {
+    /// The texts of the rows that are shown, a list a column, and how many of them come before the gap, if
+    /// there is one.
+    fn shown_texts(&self) -> Result<(Option<usize>, Vec<Vec<String>>)> {
         let mut texts = vec![Vec::new(); self.schema.fields().len()];
-        let head = if self.count > self.most { self.most.div_ceil(2) } else { self.in_first };
-        let mut left = head;
-        for rows in &self.first {
+        let before_gap = if self.count > self.max_rows { self.max_rows.div_ceil(2) } else { self.head_rows };
+        let mut left = before_gap;
+        for rows in &self.head {
             append(&mut texts, &rows.slice(0, rows.num_rows().min(left)))?;
             left = left.saturating_sub(rows.num_rows());
         }
-        if self.count <= self.most {
+        if self.count <= self.max_rows {
             return Ok((None, texts));
         }
-        // Where few rows are beyond the first ones, the last ones are partly among those.
-        let tail = self.most - head;
-        let from_first = tail.saturating_sub(self.in_last);
-        let mut skip = self.in_first - from_first;
-        for rows in &self.first {
-            let skipped = skip.min(rows.num_rows());
-            append(&mut texts, &rows.slice(skipped, rows.num_rows() - skipped))?;
-            skip -= skipped;
-        }
-        let mut skip = self.in_last - (tail - from_first);
-        for rows in &self.last {
-            let skipped = skip.min(rows.num_rows());
-            append(&mut texts, &rows.slice(skipped, rows.num_rows() - skipped))?;
-            skip -= skipped;
-        }
-        Ok((Some(head), texts))
+        // If the tail is short, some of the last rows are in the head.
+        let after_gap = self.max_rows - before_gap;
+        let from_head = after_gap.saturating_sub(self.tail_rows);
+        append_from(&mut texts, self.head.iter(), self.head_rows - from_head)?;
+        append_from(&mut texts, self.tail.iter(), self.tail_rows - (after_gap - from_head))?;
+        Ok((Some(before_gap), texts))
     }
 
+    /// Writes the table.
     fn draw(&mut self) -> Result<()> {
-        let (gap, texts) = self.shown()?;
+        let (gap, texts) = self.shown_texts()?;
         let fields = self.schema.fields();
-        let names: Vec<String> = fields.iter().map(|f| visible(f.name().clone())).collect();
+        let names: Vec<String> = fields.iter().map(|f| escaped(f.name().clone())).collect();
         let types: Vec<String> = fields.iter().map(|f| type_name(f.data_type())).collect();
         let natural: Vec<usize> = (0..fields.len())
             .map(|i| {
@@ -79,7 +73,7 @@ impl Table {
             })
             .collect();
         let shown = fit(&natural, self.max_width);
-        let right: Vec<bool> = fields.iter().map(|f| is_right(f.data_type())).collect();
+        let right: Vec<bool> = fields.iter().map(|f| is_right_aligned(f.data_type())).collect();
         let frame = Frame { shown: &shown, right: &right };
         let mut text = String::new();
         if !fields.is_empty() {
@@ -96,16 +90,17 @@ impl Table {
             });
             frame.rule(&mut text, ["└", "┴", "┘"]);
         }
-        self.to.write_all(text.as_bytes())?;
+        self.sink.write_all(text.as_bytes())?;
         let columns = shown.iter().flatten().count();
-        writeln!(self.to, "{}", self.footer(columns))?;
+        writeln!(self.sink, "{}", self.footer(columns))?;
         Ok(())
     }
 
+    /// The last line: how many rows and columns there are, and how many are shown.
     fn footer(&self, columns: usize) -> String {
         let mut text = counted(self.count, "row");
-        if self.count > self.most {
-            text.push_str(&format!(" ({} shown)", self.most));
+        if self.count > self.max_rows {
+            text.push_str(&format!(" ({} shown)", self.max_rows));
         }
         let all = self.schema.fields().len();
         if columns < all {
@@ -116,35 +111,50 @@ impl Table {
 }
 
 /// `1 row`, `2 rows`.
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Appends the texts of a batch.
 fn append(texts: &mut [Vec<String>], rows: &RecordBatch) -> Result<()> {
     if rows.num_rows() > 0 {
-        texts.iter_mut().zip(columns(rows)?).for_each(|(all, more)| all.extend(more));
+        texts.iter_mut().zip(cell_texts(rows)?).for_each(|(all, more)| all.extend(more));
     }
     Ok(())
 }
 
-impl Rows for Table {
+/// Appends the rows of these batches after the first `skip` ones.
+fn append_from<'a>(
+    texts: &mut [Vec<String>],
+    batches: impl Iterator<Item = &'a RecordBatch>,
+    mut skip: usize,
+) -> Result<()> {
+    for rows in batches {
+        let skipped = skip.min(rows.num_rows());
+        append(texts, &rows.slice(skipped, rows.num_rows() - skipped))?;
+        skip -= skipped;
+    }
+    Ok(())
+}
+
+impl RowWriter for Table {
     fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         self.count += rows.num_rows();
-        let taken = rows.num_rows().min(self.most - self.in_first);
+        let taken = rows.num_rows().min(self.max_rows - self.head_rows);
         if taken > 0 {
-            self.in_first += taken;
-            self.first.push(rows.slice(0, taken));
+            self.head_rows += taken;
+            self.head.push(rows.slice(0, taken));
         }
         if taken < rows.num_rows() {
-            let wanted = self.most / 2;
+            let wanted = self.max_rows / 2;
             let skipped = taken.max(rows.num_rows().saturating_sub(wanted));
-            self.in_last += rows.num_rows() - skipped;
-            self.last.push_back(rows.slice(skipped, rows.num_rows() - skipped));
-            while let Some(oldest) = self.last.front()
-                && self.in_last - oldest.num_rows() >= wanted
+            self.tail_rows += rows.num_rows() - skipped;
+            self.tail.push_back(rows.slice(skipped, rows.num_rows() - skipped));
+            while let Some(oldest) = self.tail.front()
+                && self.tail_rows - oldest.num_rows() >= wanted
             {
-                self.in_last -= oldest.num_rows();
-                self.last.pop_front();
+                self.tail_rows -= oldest.num_rows();
+                self.tail.pop_front();
             }
         }
         Ok(())
@@ -152,36 +162,39 @@ impl Rows for Table {
 
     fn finish(mut self: Box<Self>) -> Result<()> {
         self.draw()?;
-        Ok(self.to.flush()?)
+        Ok(self.sink.flush()?)
     }
 }
 
-/// The lines of a table.
+/// The frame of a table: which columns it shows, and how they are aligned.
 struct Frame<'a> {
     shown: &'a [Option<(usize, usize)>],
     right: &'a [bool],
 }
 
 impl Frame<'_> {
-    fn rule(&self, to: &mut String, [left, between, right]: [&str; 3]) {
+    /// A horizontal line of the frame.
+    fn rule(&self, out: &mut String, [left, between, right]: [&str; 3]) {
         let parts = self.shown.iter().map(|column| "─".repeat(column.map_or(1, |(_, width)| width) + 2));
-        to.push_str(&format!("{left}{}{right}\n", parts.collect::<Vec<_>>().join(between)));
+        out.push_str(&format!("{left}{}{right}\n", parts.collect::<Vec<_>>().join(between)));
     }
 
-    /// A row: the text of each column, and what stands for those left out.
-    fn row<'t>(&self, to: &mut String, text: impl Fn(usize) -> &'t str, hidden: &str) {
+    /// A row: the text of each column, and the text in place of the hidden ones.
+    fn row<'t>(&self, out: &mut String, text: impl Fn(usize) -> &'t str, hidden: &str) {
         for column in self.shown {
-            let (text, wide, right) = match column {
-                Some((i, wide)) => (cut(text(*i), *wide), *wide, self.right[*i]),
+            let (text, column_width, right) = match column {
+                Some((i, column_width)) => {
+                    (truncated(text(*i), *column_width), *column_width, self.right[*i])
+                }
                 None => (hidden.to_string(), 1, false),
             };
-            let space = " ".repeat(wide.saturating_sub(width(&text)));
+            let space = " ".repeat(column_width.saturating_sub(width(&text)));
             match right {
-                true => to.push_str(&format!("│ {space}{text} ")),
-                false => to.push_str(&format!("│ {text}{space} ")),
+                true => out.push_str(&format!("│ {space}{text} ")),
+                false => out.push_str(&format!("│ {text}{space} ")),
             }
         }
-        to.push_str("│\n");
+        out.push_str("│\n");
     }
 }
 
@@ -192,9 +205,9 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
-    struct Page(Arc<Mutex<Vec<u8>>>);
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Page {
+    impl Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().expect("no test panics while it writes").extend_from_slice(bytes);
             Ok(bytes.len())
@@ -215,19 +228,19 @@ mod tests {
     }
 
     fn drawn(batches: &[RecordBatch], max_rows: usize, max_width: Option<usize>) -> String {
-        let page = Page::default();
-        let look = Look { format: None, max_rows, max_width };
-        let mut table = Box::new(Table::new(batches[0].schema(), Box::new(page.clone()), &look));
+        let buffer = SharedBuffer::default();
+        let options = OutputOptions { format: None, max_rows, max_width };
+        let mut table = Box::new(Table::new(batches[0].schema(), Box::new(buffer.clone()), &options));
         for batch in batches {
             table.write(batch).expect("there is room");
         }
         table.finish().expect("there is room");
-        let bytes = page.0.lock().expect("no test panics while it writes").clone();
+        let bytes = buffer.0.lock().expect("no test panics while it writes").clone();
         String::from_utf8(bytes).expect("tables are text")
     }
 
     #[test]
-    fn wide_characters_stand_in_line() {
+    fn wide_characters_are_aligned() {
         let expected = "\
 ┌───────┬─────────┐
 │     n │ word    │
@@ -250,9 +263,9 @@ mod tests {
         assert_eq!(shown.len(), 6, "{expected}");
         assert!(shown[2].contains(" 2 ") && shown[3].contains(" 97 "), "{expected}");
         for size in [1, 2, 5, 7, 99] {
-            let cut: Vec<RecordBatch> =
+            let batches: Vec<RecordBatch> =
                 (0..100).step_by(size).map(|n| numbers(n as i64, (n + size).min(100) as i64)).collect();
-            assert_eq!(drawn(&cut, 6, None), expected, "batches of {size} rows");
+            assert_eq!(drawn(&batches, 6, None), expected, "batches of {size} rows");
         }
         for (rows, shown) in [(6, "6 rows"), (7, "7 rows (6 shown)"), (8, "8 rows (6 shown)")] {
             let text = drawn(&[numbers(0, rows)], 6, None);

@@ -1,10 +1,13 @@
-//! Where results go: to standard output or into a file, which is there only once it is complete.
+//! Where results go: to standard output, or into a file that appears only once it is complete.
 
-use super::{Bytes, Format, Look, Rows, Writing, rows};
-use crate::failure::{Failure, Outcome};
+use super::file_options::FileOptions;
+use super::format::{Format, OutputOptions};
+use super::writer::{ByteSink, RowWriter};
+use super::{arrow, csv, json, line, markdown, parquet, table};
+use crate::error::{Error, Result};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::Result;
+use datafusion::common::DataFusionError;
 use std::fs::OpenOptions;
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -12,65 +15,81 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use whimbrel_sharded::action::Partial;
 
-/// How many bytes are gathered before they are written.
-const BUFFER: usize = 1 << 16;
+/// The size of the write buffer, in bytes.
+const BUFFER_BYTES: usize = 1 << 16;
 
 /// Where results go.
 #[derive(Debug, Clone)]
 pub struct Target {
+    /// The file; none for standard output.
     file: Option<PathBuf>,
+    /// The number of results that were written.
     results: usize,
 }
 
 impl Target {
-    /// Into this file; to standard output, if there is none or it is called `-`.
+    /// A file, or standard output if there is no file or it is called `-`.
     pub fn new(file: Option<PathBuf>) -> Target {
         Target { file: file.filter(|path| path.as_os_str() != "-"), results: 0 }
     }
 
-    /// The form that results have here.
-    pub fn format(&self, look: &Look) -> Format {
-        let guessed = || self.file.as_deref().and_then(Format::of_path);
-        look.format.or_else(guessed).unwrap_or(Format::Table)
+    /// The format of results: the one that is set, else that of the file's suffix, else a table.
+    pub fn format(&self, options: &OutputOptions) -> Format {
+        let of_suffix = || self.file.as_deref().and_then(Format::of_path);
+        options.format.or_else(of_suffix).unwrap_or(Format::Table)
     }
 
     /// Whether rows appear on a terminal while the query runs.
-    pub fn rows_run_over_terminal(&self, look: &Look) -> bool {
-        self.file.is_none() && self.format(look).streams() && std::io::stdout().is_terminal()
+    pub fn streams_to_terminal(&self, options: &OutputOptions) -> bool {
+        self.file.is_none() && self.format(options).is_streamed() && std::io::stdout().is_terminal()
     }
 
-    /// Opens it for the rows of one result. Text after text is appended; a binary file has one result.
-    pub fn open(&mut self, schema: &SchemaRef, look: &Look, writing: &Writing) -> Outcome<Shown> {
-        let format = self.format(look);
-        let mut writing = writing.clone();
-        let (bytes, partial) = match &self.file {
+    /// Opens a writer for the rows of one result. Results in a text format are appended; a binary file has
+    /// one result.
+    ///
+    /// # Errors
+    /// `Usage` if a terminal cannot show the format; `Query` if the file cannot be written; `OutputClosed`.
+    pub fn open(
+        &mut self,
+        schema: &SchemaRef,
+        output: &OutputOptions,
+        file_options: &FileOptions,
+    ) -> Result<ResultWriter> {
+        let format = self.format(output);
+        let mut file_options = file_options.clone();
+        let (sink, partial) = match &self.file {
             None => {
                 if !format.is_text() && std::io::stdout().is_terminal() {
                     let text =
                         "a terminal cannot show this format; name a file with -o, or redirect the output";
-                    return Err(Failure::Usage(text.into()));
+                    return Err(Error::Usage(text.into()));
                 }
-                writing.stream = true;
-                (Box::new(std::io::stdout()) as Bytes, None)
+                file_options.ipc_stream = true;
+                (Box::new(std::io::stdout()) as ByteSink, None)
             }
             Some(path) if self.results > 0 && !format.is_text() => {
-                return Err(Failure::Query(format!(
+                return Err(Error::Query(format!(
                     "{} has the rows of an earlier query already, and a file of this format has one result",
                     path.display()
                 )));
             }
             Some(path) => {
-                writing.stream |= path.extension().is_some_and(|suffix| suffix == "arrows");
-                open(path, self.results > 0)?
+                file_options.ipc_stream |= path.extension().is_some_and(|suffix| suffix == "arrows");
+                open_file(path, self.results > 0)?
             }
         };
-        let closed = Arc::new(AtomicBool::new(false));
-        let pipe = Pipe { to: BufWriter::with_capacity(BUFFER, bytes), closed: closed.clone() };
-        let rows = rows(format, schema, Box::new(pipe), look, &writing).map_err(|error| {
-            if closed.load(Ordering::Relaxed) { Failure::Closed } else { Failure::of(&error, "") }
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let pipe = Pipe { sink: BufWriter::with_capacity(BUFFER_BYTES, sink), is_closed: is_closed.clone() };
+        let rows = row_writer(format, schema, Box::new(pipe), output, &file_options);
+        let rows = rows.map_err(|error| {
+            if is_closed.load(Ordering::Relaxed) {
+                Error::OutputClosed
+            } else {
+                Error::in_statement(&error, "")
+            }
         })?;
         self.results += 1;
-        Ok(Shown { rows, closed, partial, path: self.file.clone() })
+        Ok(ResultWriter { rows, is_closed, partial, path: self.file.clone() })
     }
 
     /// Whether results go to standard output.
@@ -78,46 +97,68 @@ impl Target {
         self.file.is_none()
     }
 
-    /// Whether results go to somebody who sees colors.
+    /// Whether results go to a terminal, which shows colors.
     pub fn is_terminal(&self) -> bool {
         self.file.is_none() && std::io::stdout().is_terminal()
     }
 
     /// Writes a text as it is.
-    pub fn text(&mut self, text: &str) -> Outcome {
+    ///
+    /// # Errors
+    /// `Query` if it cannot be written; `OutputClosed`.
+    pub fn write_text(&mut self, text: &str) -> Result {
         let Some(path) = &self.file else {
             let mut out = std::io::stdout().lock();
             let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-            return written.map_err(|error| Failure::io("standard output", &error));
+            return written.map_err(|error| Error::io("standard output", &error));
         };
-        let (mut bytes, partial) = open(path, self.results > 0)?;
-        let written = bytes.write_all(text.as_bytes()).and_then(|()| bytes.flush());
-        written.map_err(|error| Failure::io(path.display(), &error))?;
-        drop(bytes);
+        let (mut sink, partial) = open_file(path, self.results > 0)?;
+        let written = sink.write_all(text.as_bytes()).and_then(|()| sink.flush());
+        written.map_err(|error| Error::io(path.display(), &error))?;
+        drop(sink);
         publish(partial, Some(path))?;
         self.results += 1;
         Ok(())
     }
 }
 
-/// Opens a file for writing. A new or replaced one gets its name when it is complete; what is not a plain file,
-/// such as `/dev/null`, is written as it is.
-fn open(path: &Path, append: bool) -> Outcome<(Bytes, Option<Partial>)> {
-    let failed = |error: std::io::Error| Failure::io(path.display(), &error);
-    let special = path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir());
-    if append || special {
+/// A writer of rows in a format.
+fn row_writer(
+    format: Format,
+    schema: &SchemaRef,
+    sink: ByteSink,
+    output: &OutputOptions,
+    file_options: &FileOptions,
+) -> Result<Box<dyn RowWriter>, DataFusionError> {
+    Ok(match format {
+        Format::Table => Box::new(table::Table::new(schema.clone(), sink, output)),
+        Format::Csv => Box::new(csv::Csv::new(schema, sink, file_options)?),
+        Format::Json => Box::new(json::Json::new(sink)),
+        Format::Parquet => Box::new(parquet::Parquet::new(schema, sink, file_options)?),
+        Format::Arrow => Box::new(arrow::Arrow::new(schema, sink, file_options)?),
+        Format::Markdown => Box::new(markdown::Markdown::new(schema, sink)?),
+        Format::Line => Box::new(line::Line::new(schema, sink)),
+    })
+}
+
+/// Opens a file. A new or replaced one gets its name once it is complete. What is not a regular file, such as
+/// `/dev/null`, is written directly.
+fn open_file(path: &Path, append: bool) -> Result<(ByteSink, Option<Partial>)> {
+    let failed = |error: std::io::Error| Error::io(path.display(), &error);
+    let is_special = path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir());
+    if append || is_special {
         let file = OpenOptions::new().append(append).write(true).open(path).map_err(failed)?;
         return Ok((Box::new(file), None));
     }
     if path.is_dir() {
-        return Err(Failure::Query(format!("{} is a folder; name a file in it", path.display())));
+        return Err(Error::Query(format!("{} is a folder; name a file in it", path.display())));
     }
     if matches!(path.extension().and_then(|suffix| suffix.to_str()), Some("gz" | "zst")) {
-        let plain = path.with_extension("");
-        return Err(Failure::Query(format!(
+        let uncompressed = path.with_extension("");
+        return Err(Error::Query(format!(
             "{} would be packed by its name, and files are written as they are; write {} and pack it",
             path.display(),
-            plain.display()
+            uncompressed.display()
         )));
     }
     let partial = Partial::create(path).map_err(failed)?;
@@ -125,50 +166,59 @@ fn open(path: &Path, append: bool) -> Outcome<(Bytes, Option<Partial>)> {
     Ok((Box::new(file), Some(partial)))
 }
 
-fn publish(partial: Option<Partial>, path: Option<&Path>) -> Outcome {
-    let failed = |error| Failure::io(path.unwrap_or(Path::new("the file")).display(), &error);
+/// Gives a complete file its name.
+fn publish(partial: Option<Partial>, path: Option<&Path>) -> Result {
+    let failed = |error| Error::io(path.unwrap_or(Path::new("the file")).display(), &error);
     partial.map_or(Ok(()), |partial| partial.publish().map_err(failed))
 }
 
-/// An open target: takes the rows of one result.
-pub struct Shown {
-    rows: Box<dyn Rows>,
-    closed: Arc<AtomicBool>,
+/// An open target: writes the rows of one result.
+pub struct ResultWriter {
+    rows: Box<dyn RowWriter>,
+    is_closed: Arc<AtomicBool>,
     partial: Option<Partial>,
     path: Option<PathBuf>,
 }
 
-impl Shown {
-    /// Takes more rows.
-    pub fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+impl ResultWriter {
+    /// Writes more rows.
+    ///
+    /// # Errors
+    /// Those of the format's writer.
+    pub fn write(&mut self, rows: &RecordBatch) -> Result<(), DataFusionError> {
         self.rows.write(rows)
     }
 
-    /// There are no more rows; a file gets its name.
-    pub fn finish(self) -> Outcome {
+    /// Writes what is left after the last row; a file gets its name.
+    ///
+    /// # Errors
+    /// `Query` if it cannot be written; `OutputClosed`.
+    pub fn finish(self) -> Result {
         match self.rows.finish() {
             Ok(()) => publish(self.partial, self.path.as_deref()),
-            Err(_) if self.closed.load(Ordering::Relaxed) => Err(Failure::Closed),
-            Err(error) => Err(Failure::of(&error, "")),
+            Err(_) if self.is_closed.load(Ordering::Relaxed) => Err(Error::OutputClosed),
+            Err(error) => Err(Error::in_statement(&error, "")),
         }
     }
 
-    /// Whether whoever read it went away.
-    pub fn closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
+    /// Whether the reader of the output has closed it.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 }
 
-/// Writes, and remembers if the reader went away: the formats' writers do not keep errors apart.
+/// A buffered sink that records when its reader has closed it. The errors of the formats' writers do not
+/// tell.
 struct Pipe {
-    to: BufWriter<Bytes>,
-    closed: Arc<AtomicBool>,
+    sink: BufWriter<ByteSink>,
+    is_closed: Arc<AtomicBool>,
 }
 
 impl Pipe {
-    fn noted<T>(&self, result: std::io::Result<T>) -> std::io::Result<T> {
+    /// The result, after a look at whether the reader has closed the sink.
+    fn recorded<T>(&self, result: std::io::Result<T>) -> std::io::Result<T> {
         if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
-            self.closed.store(true, Ordering::Relaxed);
+            self.is_closed.store(true, Ordering::Relaxed);
         }
         result
     }
@@ -176,12 +226,12 @@ impl Pipe {
 
 impl Write for Pipe {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let written = self.to.write(bytes);
-        self.noted(written)
+        let written = self.sink.write(bytes);
+        self.recorded(written)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        let flushed = self.to.flush();
-        self.noted(flushed)
+        let flushed = self.sink.flush();
+        self.recorded(flushed)
     }
 }

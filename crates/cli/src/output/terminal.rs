@@ -1,18 +1,18 @@
-//! How wide the terminal is.
+//! The width of the terminal.
 
 use rustyline::history::MemHistory;
 use rustyline::{Config, Editor};
 use std::io::IsTerminal;
 
-/// How wide a terminal is taken to be that does not say it.
-const USUAL: usize = 80;
+/// The width of a terminal that does not report it.
+const DEFAULT_WIDTH: usize = 80;
 
-/// How wide standard output is, if it is a terminal.
+/// The width of standard output, if it is a terminal.
 pub fn width() -> Option<usize> {
     if !std::io::stdout().is_terminal() {
         return None;
     }
     let editor = Editor::<(), MemHistory>::with_history(Config::default(), MemHistory::new());
     let dimensions = editor.ok().and_then(|mut editor| editor.dimensions());
-    Some(dimensions.map_or(USUAL, |(columns, _)| columns.into()).max(1))
+    Some(dimensions.map_or(DEFAULT_WIDTH, |(columns, _)| columns.into()).max(1))
 }

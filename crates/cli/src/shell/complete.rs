@@ -1,9 +1,9 @@
-//! What helps while one types: completion of keywords, functions, tables, columns, files and commands, and
-//! lines that go on until the semicolon.
+//! Completion of keywords, functions, tables, columns, files and meta-commands, and the rule that a statement
+//! goes on until its semicolon.
 
-use super::commands;
-use super::words::KEYWORDS;
-use crate::script::{is_command, is_complete};
+use super::keywords::KEYWORDS;
+use crate::meta_commands;
+use crate::statements::{is_complete, is_meta_command};
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -12,15 +12,15 @@ use rustyline::{Context, Helper};
 use std::collections::BTreeMap;
 use whimbrel_sql::Session;
 
-/// The names that a session knows.
+/// The tables of a session and their columns.
 #[derive(Default)]
 pub struct Names {
-    /// The columns of each table.
+    /// The columns of each table, by its name.
     tables: BTreeMap<String, Vec<String>>,
 }
 
 impl Names {
-    /// Those of this session.
+    /// The names of a session.
     pub fn of(session: &Session) -> Names {
         let columns = |stream: &whimbrel_plan::Stream| {
             stream.schema().fields().iter().map(|field| field.name().clone()).collect()
@@ -30,102 +30,106 @@ impl Names {
     }
 }
 
-/// Completes, and knows when a statement has ended.
+/// The helper of the line editor: completes words, and decides when a statement is complete.
 #[derive(Default)]
 pub struct Assistant {
-    /// The names that may be completed.
+    /// The tables and columns.
     pub names: Names,
-    /// The functions that may be called.
+    /// The names of the functions.
     functions: Vec<String>,
     files: FilenameCompleter,
 }
 
 impl Assistant {
-    /// Completes these functions, and no name yet.
+    /// Completes these functions, and no table yet.
     pub fn new(functions: Vec<String>) -> Assistant {
         Assistant { functions, ..Assistant::default() }
     }
 
-    /// What a word that begins like this may become.
+    /// The completions of a word that begins with `start`, in a line that has `before` in front of it.
     fn words(&self, before: &str, start: &str) -> Vec<Pair> {
         if let Some(table) = before.strip_suffix('.') {
             return self.columns_of(last_word(table), start);
         }
         let columns = self.names.tables.values().flatten().map(String::as_str);
         let tables = self.names.tables.keys().map(String::as_str);
-        let names = tables.chain(columns).filter(|name| begins(name, start)).map(quoted);
-        let functions = self.functions.iter().filter(|name| begins(name, start));
-        let functions = functions.map(|name| like(start, &format!("{name}(")));
-        let keywords = KEYWORDS.iter().filter(|word| begins(word, start)).map(|word| like(start, word));
+        let names = tables.chain(columns).filter(|name| starts_with(name, start)).map(quoted);
+        let functions = self.functions.iter().filter(|name| starts_with(name, start));
+        let functions = functions.map(|name| in_case_of(start, &format!("{name}(")));
+        let keywords = KEYWORDS.iter().filter(|word| starts_with(word, start));
+        let keywords = keywords.map(|word| in_case_of(start, word));
         let mut all: Vec<String> = names.chain(keywords).chain(functions).collect();
         let mut seen = std::collections::HashSet::new();
         all.retain(|word| seen.insert(word.clone()));
         pairs(all)
     }
 
-    /// The columns of this table; of all, if it is another name for one of them.
+    /// The columns of a table; of all tables, if the name is an alias.
     fn columns_of(&self, table: &str, start: &str) -> Vec<Pair> {
         let all = || self.names.tables.values().flatten().collect::<Vec<_>>();
         let columns = self.names.tables.get(table).map_or_else(all, |columns| columns.iter().collect());
         let mut columns: Vec<String> =
-            columns.into_iter().filter(|name| begins(name, start)).map(|name| quoted(name)).collect();
+            columns.into_iter().filter(|name| starts_with(name, start)).map(|name| quoted(name)).collect();
         columns.sort();
         columns.dedup();
         pairs(columns)
     }
 
-    /// The arguments of a command, or the command itself.
-    fn of_command(&self, line: &str, position: usize) -> rustyline::Result<(usize, Vec<Pair>)> {
+    /// The completions of a meta-command or of its argument.
+    fn complete_meta_command(&self, line: &str, position: usize) -> rustyline::Result<(usize, Vec<Pair>)> {
         let Some(space) = line[..position].rfind(' ') else {
-            let known = commands::names().filter(|name| name.starts_with(&line[..position]));
-            return Ok((0, pairs(known.map(str::to_string).collect())));
+            let names = meta_commands::names().filter(|name| name.starts_with(&line[..position]));
+            return Ok((0, pairs(names.map(str::to_string).collect())));
         };
-        match commands::takes(&line[..space]) {
-            commands::Argument::File => self.files.complete_path(line, position),
-            commands::Argument::Table => {
+        match meta_commands::argument_of(&line[..space]) {
+            meta_commands::Argument::File => self.files.complete_path(line, position),
+            meta_commands::Argument::Table => {
                 let start = &line[space + 1..position];
-                let tables = self.names.tables.keys().filter(|name| begins(name, start));
+                let tables = self.names.tables.keys().filter(|name| starts_with(name, start));
                 Ok((space + 1, pairs(tables.cloned().collect())))
             }
-            commands::Argument::OneOf(words) => {
+            meta_commands::Argument::OneOf(words) => {
                 let start = &line[space + 1..position];
-                let words = words.iter().filter(|word| begins(word, start));
+                let words = words.iter().filter(|word| starts_with(word, start));
                 Ok((space + 1, pairs(words.map(|word| word.to_string()).collect())))
             }
-            commands::Argument::Other => Ok((position, Vec::new())),
+            meta_commands::Argument::Other => Ok((position, Vec::new())),
         }
     }
 }
 
+/// Words as completions.
 fn pairs(words: Vec<String>) -> Vec<Pair> {
     words.into_iter().map(|word| Pair { display: word.clone(), replacement: word }).collect()
 }
 
-fn begins(word: &str, start: &str) -> bool {
+/// Whether a word starts so, in upper or lower case.
+fn starts_with(word: &str, start: &str) -> bool {
     word.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
 }
 
-/// The word in capital letters, if its start was typed so.
-fn like(start: &str, word: &str) -> String {
-    let capital =
+/// The word in upper case, if its start was typed in upper case.
+fn in_case_of(start: &str, word: &str) -> String {
+    let is_upper =
         start.chars().any(|c| c.is_ascii_uppercase()) && !start.chars().any(|c| c.is_ascii_lowercase());
-    if capital { word.to_ascii_uppercase() } else { word.to_string() }
+    if is_upper { word.to_ascii_uppercase() } else { word.to_string() }
 }
 
-/// A name as SQL reads it.
+/// A name as SQL reads it: in quotes where it needs them.
 fn quoted(name: &str) -> String {
-    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    let is_identifier = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && !name.starts_with(|c: char| c.is_ascii_digit());
-    if plain { name.to_string() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    if is_identifier { name.to_string() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
+/// The word at the end of a text.
 fn last_word(text: &str) -> &str {
     let at = text.rfind(|c: char| !c.is_alphanumeric() && c != '_');
     at.map_or(text, |at| text[at..].trim_start_matches(|c: char| !c.is_alphanumeric() && c != '_'))
 }
 
-/// Where the string that the cursor is in begins.
-fn in_string(before: &str) -> Option<usize> {
+/// The place of the quote of the string that the text ends in.
+fn open_string(before: &str) -> Option<usize> {
     (before.matches('\'').count() % 2 == 1).then(|| before.rfind('\'')).flatten()
 }
 
@@ -139,14 +143,14 @@ impl Completer for Assistant {
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
         let before = &line[..position];
-        if is_command(line) || line == "." {
-            return self.of_command(line, position);
+        if is_meta_command(line) || line == "." {
+            return self.complete_meta_command(line, position);
         }
-        if let Some(quote) = in_string(before) {
+        if let Some(quote) = open_string(before) {
             let (start, files) = self.files.complete_path(&line[quote..], position - quote)?;
             return Ok((quote + start, files));
         }
-        let word = last_word_before(before);
+        let word = typed_word(before);
         let start = position - word.len();
         if word.is_empty() && !before.ends_with('.') {
             return Ok((position, Vec::new()));
@@ -155,8 +159,8 @@ impl Completer for Assistant {
     }
 }
 
-/// The word that ends at the cursor.
-fn last_word_before(before: &str) -> &str {
+/// The start of the word that is being typed.
+fn typed_word(before: &str) -> &str {
     let begin = before.rfind(|c: char| !c.is_alphanumeric() && c != '_');
     begin.map_or(before, |at| {
         // A character may have several bytes.
@@ -168,8 +172,8 @@ fn last_word_before(before: &str) -> &str {
 impl Validator for Assistant {
     fn validate(&self, context: &mut ValidationContext) -> rustyline::Result<ValidationResult> {
         let text = context.input().trim();
-        let word = matches!(text.to_ascii_lowercase().as_str(), "exit" | "quit" | "help");
-        match word || is_command(text) || is_complete(text) {
+        let is_word = matches!(text.to_ascii_lowercase().as_str(), "exit" | "quit" | "help");
+        match is_word || is_meta_command(text) || is_complete(text) {
             true => Ok(ValidationResult::Valid(None)),
             false => Ok(ValidationResult::Incomplete),
         }
@@ -210,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn capital_letters_stay() {
+    fn upper_case_stays() {
         assert_eq!(completed("SELEC").1, ["SELECT"]);
     }
 
@@ -227,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_know_their_arguments() {
+    fn meta_commands_complete_their_arguments() {
         assert_eq!(completed(".ti"), (0, vec![".timer".into()]));
         assert_eq!(completed("\\d fl"), (3, vec!["flights".into()]));
         assert_eq!(completed(".timer o"), (7, vec!["on".into(), "off".into()]));

@@ -1,9 +1,9 @@
-//! Where the history is kept: with the user's state, as the XDG base directory specification has it.
+//! The file of the history of the shell, in the state folder of the user (XDG base directory specification).
 
 use std::env;
 use std::path::PathBuf;
 
-/// The history file, in a folder that exists; none if there is no home.
+/// The path of the history file. Its folder exists. Without a home folder there is no history.
 pub fn path() -> Option<PathBuf> {
     let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = match state {

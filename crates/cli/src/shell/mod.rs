@@ -1,62 +1,68 @@
-//! The shell: reads statements and commands from a person until they leave.
+//! The shell: reads statements and meta-commands from a person.
 //!
-//! A statement may have several lines; it runs when its semicolon was read. Ctrl-C cancels the running query,
-//! or what is being typed, and never the shell; Ctrl-D leaves.
+//! A statement may have several lines; it runs once its semicolon was read. Ctrl-C cancels the running query,
+//! or the statement that is being typed, and never the shell. Ctrl-D ends the shell.
 
-mod commands;
 mod complete;
 mod history;
-mod words;
-
-pub use commands::command;
+mod keywords;
 
 use crate::client::Client;
-use crate::failure::{Failure, Outcome, say};
-use crate::script::{each_statement, is_command};
+use crate::error::{Error, Result, print_message};
+use crate::script::run_meta_command;
+use crate::statements::{for_each_statement, is_meta_command};
 use complete::{Assistant, Names};
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
 use std::ops::ControlFlow;
 
+/// The prompt of the first line of a statement.
 const PROMPT: &str = "whimbrel> ";
 
-/// Reads and runs until the person leaves.
-pub fn run(client: &mut Client) -> Outcome {
-    client.chatty = true;
-    let mut editor = editor(client.session.functions()).map_err(|error| broken(&error))?;
+/// The most entries that the history keeps.
+const HISTORY_ENTRIES: usize = 10_000;
+
+/// Reads and runs until the person ends the shell.
+///
+/// # Errors
+/// `Query` if the terminal cannot be read. The errors of statements are printed, and the shell goes on.
+pub fn run(client: &mut Client) -> Result {
+    client.interactive = true;
+    let mut editor = editor(client.session.sql.functions()).map_err(|error| terminal_error(&error))?;
     let history = history::path();
     if let Some(path) = &history {
-        // There is none before the first time.
+        // The file does not exist before the first use.
         let _ = editor.load_history(path);
     }
-    say(&format!(
+    print_message(&format!(
         "whimbrel {}; a statement ends with a semicolon, .help lists commands, Ctrl-D leaves",
         env!("CARGO_PKG_VERSION")
     ));
     loop {
         if let Some(assistant) = editor.helper_mut() {
-            assistant.names = Names::of(&client.session);
+            assistant.names = Names::of(&client.session.sql);
         }
         let text = match editor.readline(PROMPT) {
             Ok(text) => text,
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => return Ok(()),
-            Err(error) => return Err(broken(&error)),
+            Err(error) => return Err(terminal_error(&error)),
         };
-        remember(&mut editor, &text, history.as_deref());
-        match react(client, &text) {
+        add_to_history(&mut editor, &text, history.as_deref());
+        match run_input(client, &text) {
             Ok(ControlFlow::Continue(())) => {}
             Ok(ControlFlow::Break(())) => return Ok(()),
-            Err(failure) => failure.tell(),
+            Err(error) => error.print(),
         }
     }
 }
 
+/// The line editor.
 fn editor(functions: Vec<String>) -> rustyline::Result<Editor<Assistant, DefaultHistory>> {
     let config = Config::builder()
         .completion_type(CompletionType::List)
-        .max_history_size(10_000)?
+        .max_history_size(HISTORY_ENTRIES)?
         .history_ignore_space(true)
         .tab_stop(4)
         .build();
@@ -65,30 +71,35 @@ fn editor(functions: Vec<String>) -> rustyline::Result<Editor<Assistant, Default
     Ok(editor)
 }
 
-fn broken(error: &ReadlineError) -> Failure {
-    Failure::Query(format!("the terminal cannot be read: {error}"))
+/// The error of a terminal that cannot be read.
+fn terminal_error(error: &ReadlineError) -> Error {
+    Error::Query(format!("the terminal cannot be read: {error}"))
 }
 
-fn remember(editor: &mut Editor<Assistant, DefaultHistory>, text: &str, path: Option<&std::path::Path>) {
-    let text = text.trim_end();
-    // A history that cannot be kept is no reason to stop working.
-    let kept = editor.add_history_entry(text).unwrap_or(false);
-    if let (true, Some(path)) = (kept, path) {
+/// Adds what was typed to the history and to its file.
+fn add_to_history(
+    editor: &mut Editor<Assistant, DefaultHistory>,
+    text: &str,
+    path: Option<&std::path::Path>,
+) {
+    // The shell works without a history if the file cannot be written.
+    let is_new = editor.add_history_entry(text.trim_end()).unwrap_or(false);
+    if let (true, Some(path)) = (is_new, path) {
         let _ = editor.append_history(path);
     }
 }
 
-/// Does what was typed.
-fn react(client: &mut Client, text: &str) -> Outcome<ControlFlow<()>> {
+/// Runs what was typed: a meta-command, `exit`, `help`, or statements.
+fn run_input(client: &mut Client, text: &str) -> Result<ControlFlow<()>> {
     let line = text.trim();
-    if is_command(line) {
-        return command(client, line);
+    if is_meta_command(line) {
+        return run_meta_command(client, line);
     }
     if matches!(line.trim_end_matches(';').trim_end().to_ascii_lowercase().as_str(), "exit" | "quit") {
         return Ok(ControlFlow::Break(()));
     }
     if line.eq_ignore_ascii_case("help") {
-        return command(client, ".help");
+        return run_meta_command(client, ".help");
     }
-    each_statement(text, None, 1, |sql| client.statement(sql)).map(ControlFlow::Continue)
+    for_each_statement(text, None, 1, |sql| client.statement(sql)).map(ControlFlow::Continue)
 }

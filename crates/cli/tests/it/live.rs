@@ -142,7 +142,7 @@ fn there_has_to_be_a_query_beside_it() {
 #[test]
 fn rows_before_a_line_that_is_wrong_are_handed_on() {
     for (first, wrong, said) in [
-        ("{\"n\":1}", "{\"n\":2.5}", "line 3: Cast error: column \"n\": Cannot cast string '2.5'"),
+        ("{\"n\":1}", "{\"n\":2.5}", "line 3: column \"n\": '2.5' cannot be read as bigint"),
         ("{\"n\":1}", "{\"n\":oops}", "line 3: "),
     ] {
         let (mut child, mut input, mut output) = live("select n from stdin");

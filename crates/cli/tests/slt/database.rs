@@ -15,9 +15,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use whimbrel_cli::files::Datasets;
-use whimbrel_cli::output::{Look, Target, Writing};
+use whimbrel_cli::output::{FileOptions as OutputFileOptions, OutputOptions, Target};
 use whimbrel_plan::{Source, Stream};
+use whimbrel_session::Datasets;
 use whimbrel_sharded::action::{Table, collect};
 use whimbrel_sharded::dataset::MemoryDataset;
 use whimbrel_sharded::{Options, RuntimeKind};
@@ -208,11 +208,11 @@ impl Database {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        let failed =
-            |failure: whimbrel_cli::failure::Failure| exec_datafusion_err!("copy to `{to}`: {failure:?}");
-        let look = Look { format: Some(format.into()), max_rows: 0, max_width: None };
+        let failed = |error: whimbrel_cli::error::Error| exec_datafusion_err!("copy to `{to}`: {error:?}");
+        let output = OutputOptions { format: Some(format.into()), max_rows: 0, max_width: None };
         let mut target = Target::new(Some(path));
-        let mut file = target.open(&table.schema, &look, &Writing::of(options)?).map_err(failed)?;
+        let mut file =
+            target.open(&table.schema, &output, &OutputFileOptions::parse(options)?).map_err(failed)?;
         table.batches.iter().try_for_each(|rows| file.write(rows))?;
         file.finish().map_err(failed)
     }

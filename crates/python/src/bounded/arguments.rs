@@ -1,4 +1,7 @@
-//! Python's values for the parameters of a statement, in the way of a Python call: by place, then by name.
+//! The values of the parameters of a statement, by place and by name as in a Python call.
+//!
+//! Every parameter has exactly one value, and every value a parameter. A value has the type of its column;
+//! numbers for decimal columns stay as they are written, so that the engine can round or refuse them.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple};
@@ -12,8 +15,11 @@ use datafusion::common::ScalarValue;
 use crate::error::invalid;
 use crate::{types, values};
 
-/// The values for these parameters.
-pub fn of(
+/// The values of these parameters.
+///
+/// # Errors
+/// `InvalidError` if a value is missing, has no parameter, or is of another type.
+pub fn bind(
     parameters: &[ParameterType],
     by_place: &Bound<'_, PyTuple>,
     by_name: &Bound<'_, PyDict>,
@@ -25,7 +31,7 @@ pub fn of(
             by_place.len()
         )));
     }
-    no_strangers(parameters, by_place.len(), by_name)?;
+    check_names(parameters, by_place.len(), by_name)?;
     let value = |(at, parameter): (usize, &ParameterType)| {
         let given = match &parameter.name {
             _ if at < by_place.len() => Some(by_place.get_item(at)?),
@@ -40,14 +46,17 @@ pub fn of(
     parameters.iter().enumerate().map(value).collect()
 }
 
-/// What has no parameters takes no values.
+/// Checks that a statement without parameters has no values.
+///
+/// # Errors
+/// `InvalidError` if it has some.
 pub fn none(by_place: &Bound<'_, PyTuple>, by_name: &Bound<'_, PyDict>) -> PyResult<()> {
-    of(&[], by_place, by_name).map(|_| ())
+    bind(&[], by_place, by_name).map(|_| ())
 }
 
-/// Every name is that of a parameter which has no value yet.
-fn no_strangers(parameters: &[ParameterType], by_place: usize, by_name: &Bound<'_, PyDict>) -> PyResult<()> {
-    let known: Vec<&str> = parameters.iter().filter_map(|parameter| parameter.name.as_deref()).collect();
+/// Checks that every name is that of a parameter without a value by place.
+fn check_names(parameters: &[ParameterType], by_place: usize, by_name: &Bound<'_, PyDict>) -> PyResult<()> {
+    let names: Vec<&str> = parameters.iter().filter_map(|parameter| parameter.name.as_deref()).collect();
     for name in by_name.keys() {
         let name: String = name.extract()?;
         match parameters.iter().position(|parameter| parameter.name.as_deref() == Some(&name)) {
@@ -56,10 +65,10 @@ fn no_strangers(parameters: &[ParameterType], by_place: usize, by_name: &Bound<'
             }
             Some(_) => {}
             None => {
-                let hint = match nearest(&name, &known).first() {
+                let hint = match nearest(&name, &names).first() {
                     Some(near) => format!("did you mean :{near}?"),
-                    None if known.is_empty() => "it has no parameters with names".to_string(),
-                    None => format!("there are :{}", known.join(", :")),
+                    None if names.is_empty() => "it has no parameters with names".to_string(),
+                    None => format!("there are :{}", names.join(", :")),
                 };
                 return Err(invalid(format!("the statement has no parameter :{name}; {hint}")));
             }
@@ -68,12 +77,13 @@ fn no_strangers(parameters: &[ParameterType], by_place: usize, by_name: &Bound<'
     Ok(())
 }
 
+/// The value of a parameter: one, or a list.
 fn argument(given: &Bound<'_, PyAny>, parameter: &ParameterType, at: usize) -> PyResult<Argument> {
-    let one = |object: &Bound<'_, PyAny>| {
+    let scalar = |object: &Bound<'_, PyAny>| {
         if let Some(number) = number(object, &parameter.of)? {
             return Ok(number);
         }
-        let object = of_library(object, &parameter.of)?;
+        let object = uuid_value(object, &parameter.of)?;
         values::literal(&object, Some(&parameter.of)).map_err(|_| {
             let wanted = types::name(&parameter.of);
             invalid(format!(
@@ -86,7 +96,7 @@ fn argument(given: &Bound<'_, PyAny>, parameter: &ParameterType, at: usize) -> P
     let single = given.is_instance_of::<PyString>() || given.is_instance_of::<PyBytes>();
     match (parameter.list, given.try_iter()) {
         (Some(_), Ok(items)) if !single => {
-            let items = items.map(|item| one(&item?)).collect::<PyResult<_>>()?;
+            let items = items.map(|item| scalar(&item?)).collect::<PyResult<_>>()?;
             Ok(Argument::Many(items))
         }
         (Some(_), _) => Err(invalid(format!(
@@ -94,12 +104,12 @@ fn argument(given: &Bound<'_, PyAny>, parameter: &ParameterType, at: usize) -> P
             shown(parameter, at),
             values::show(given)
         ))),
-        (None, _) => one(given).map(Argument::One),
+        (None, _) => scalar(given).map(Argument::One),
     }
 }
 
-/// A number as it is: whether it is rounded, or compared as it is, is decided where it is known what it is for. A `float`
-/// or an `int` for a column of whole numbers has to be one that the column can hold.
+/// A number for a decimal or integer column, unchanged: the engine rounds or compares it, depending on its
+/// use. Others are written as values of the column.
 fn number(object: &Bound<'_, PyAny>, of: &DataType) -> PyResult<Option<ScalarValue>> {
     let is_decimal = object.get_type().name()?.to_cow()? == "Decimal";
     if is_decimal && (of.is_decimal() || of.is_integer()) && object.call_method0("is_finite")?.is_truthy()? {
@@ -118,8 +128,8 @@ fn number(object: &Bound<'_, PyAny>, of: &DataType) -> PyResult<Option<ScalarVal
     })
 }
 
-/// A UUID is a text or sixteen bytes, as its column has it.
-fn of_library<'py>(object: &Bound<'py, PyAny>, of: &DataType) -> PyResult<Bound<'py, PyAny>> {
+/// A UUID as text or as sixteen bytes, depending on its column. Other objects stay.
+fn uuid_value<'py>(object: &Bound<'py, PyAny>, of: &DataType) -> PyResult<Bound<'py, PyAny>> {
     let class = object.get_type();
     if class.name()?.to_cow()? != "UUID" {
         return Ok(object.clone());
@@ -130,6 +140,7 @@ fn of_library<'py>(object: &Bound<'py, PyAny>, of: &DataType) -> PyResult<Bound<
     }
 }
 
+/// The name of a parameter in a message: `:name`, or its number.
 fn shown(parameter: &ParameterType, at: usize) -> String {
     parameter.name.as_ref().map_or_else(|| format!("{}", at + 1), |name| format!(":{name}"))
 }

@@ -1,4 +1,6 @@
-//! A database.
+//! A database of bounded queries.
+//!
+//! The store is asked without the interpreter. Values are converted before, pages after.
 
 use datafusion::common::plan_err;
 use pyo3::prelude::*;
@@ -7,14 +9,15 @@ use std::time::Duration;
 use whimbrel_bounded::{Database, Executor, Options, predict};
 use whimbrel_sql::Session;
 
+use super::arguments;
+use super::call::detached;
 use super::page::{self, BoundedPage};
 use super::prediction::{self, LatencyChart};
 use super::query::BoundedQuery;
-use super::{arguments, detached};
 use crate::error::{OrRaise, invalid};
 use crate::sql::in_text;
 
-/// A database over a store.
+/// A database over a key/value store.
 #[pyclass(frozen, module = "whimbrel._whimbrel")]
 pub struct BoundedDatabase {
     database: Database,
@@ -22,7 +25,7 @@ pub struct BoundedDatabase {
 
 #[pymethods]
 impl BoundedDatabase {
-    /// Opens what is at an address.
+    /// Opens the store at an address.
     #[staticmethod]
     fn open(
         py: Python<'_>,
@@ -35,16 +38,16 @@ impl BoundedDatabase {
     ) -> PyResult<BoundedDatabase> {
         let conflict_timeout = seconds(conflict_timeout)?;
         let options = Options {
-            executor: executor_of(executor)?,
+            executor: parse_executor(executor)?,
             make_indexes,
             most_requests,
-            cursor_key: cursor_key.map(key_of).transpose()?,
+            cursor_key: cursor_key.map(cursor_key_of).transpose()?,
             conflict_timeout,
         };
         Ok(BoundedDatabase { database: detached(py, "", || Database::open_url(url, options))? })
     }
 
-    /// Runs the statements of a script; the answer of the last one.
+    /// Runs the statements of a script; the result of the last one.
     #[pyo3(signature = (sql, values, named))]
     fn execute(
         &self,
@@ -57,7 +60,7 @@ impl BoundedDatabase {
         let Some((last, before)) = statements.split_last() else {
             return plan_err!("there is no statement").or_raise();
         };
-        // Values are for the last one.
+        // The values are those of the last statement.
         for statement in before {
             self.run(py, statement.text, &PyTuple::empty(py), &PyDict::new(py))?;
         }
@@ -70,13 +73,13 @@ impl BoundedDatabase {
         Ok(BoundedQuery { database: self.database.clone(), prepared, sql: sql.to_string() })
     }
 
-    /// The plan of a statement and its bound; nothing is made.
+    /// The plan of a statement and its bound. Makes no index.
     fn explain(&self, py: Python<'_>, sql: &str) -> PyResult<String> {
         Ok(detached(py, sql, || self.database.compile(sql))?.to_string())
     }
 
-    /// Takes away what a crash left in indexes: how many entries were removed, added and settled, and the rows that
-    /// have the same unique key.
+    /// Repairs indexes after a crash: the numbers of entries removed, added and settled, and the rows with
+    /// the same unique key.
     fn repair(&self, py: Python<'_>, writes_take: f64) -> PyResult<(u64, u64, u64, Vec<String>)> {
         let wait = seconds(writes_take)?;
         let repaired = detached(py, "", || self.database.repair(wait))?;
@@ -88,7 +91,7 @@ impl BoundedDatabase {
         detached(py, "", || self.database.refresh())
     }
 
-    /// Measures the store, and keeps in it what was measured.
+    /// Measures the store, and keeps the model in it.
     fn measure(
         &self,
         py: Python<'_>,
@@ -103,7 +106,7 @@ impl BoundedDatabase {
         prediction::measure(py, &self.database, &options, add)
     }
 
-    /// A promise against a limit in a query.
+    /// The latency of a query for several values of one of its limits.
     fn chart(
         &self,
         py: Python<'_>,
@@ -116,8 +119,9 @@ impl BoundedDatabase {
     }
 
     /// The names of the tables.
-    fn tables(&self) -> Vec<String> {
-        self.database.schema().tables().map(|table| table.name.clone()).collect()
+    fn tables(&self, py: Python<'_>) -> Vec<String> {
+        let schema = py.detach(|| self.database.schema());
+        schema.tables().map(|table| table.name.clone()).collect()
     }
 
     /// Closes the store.
@@ -127,6 +131,7 @@ impl BoundedDatabase {
 }
 
 impl BoundedDatabase {
+    /// Runs one statement.
     fn run(
         &self,
         py: Python<'_>,
@@ -136,19 +141,21 @@ impl BoundedDatabase {
     ) -> PyResult<Option<BoundedPage>> {
         if !detached(py, sql, || self.database.takes_values(sql))? {
             arguments::none(values, named)?;
-            let answer = detached(py, sql, || self.database.execute(sql, &[]))?;
-            return Ok(answer.map(BoundedPage::from));
+            let result = detached(py, sql, || self.database.execute(sql, &[]))?;
+            return Ok(result.map(BoundedPage::from));
         }
         let prepared = detached(py, sql, || self.database.prepare(sql))?;
-        page::called(py, &prepared, sql, values, named, None).map(Some)
+        page::call(py, &prepared, sql, values, named, None).map(Some)
     }
 }
 
+/// A duration from a number of seconds.
 fn seconds(number: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(number).map_err(|error| invalid(error.to_string()))
 }
 
-fn executor_of(name: &str) -> PyResult<Executor> {
+/// The executor, by its name.
+fn parse_executor(name: &str) -> PyResult<Executor> {
     match name {
         "parallel" => Ok(Executor::Parallel),
         "simple" => Ok(Executor::Simple),
@@ -157,7 +164,8 @@ fn executor_of(name: &str) -> PyResult<Executor> {
     }
 }
 
-fn key_of(bytes: Vec<u8>) -> PyResult<[u8; 32]> {
+/// The key that signs cursors.
+fn cursor_key_of(bytes: Vec<u8>) -> PyResult<[u8; 32]> {
     bytes.try_into().map_err(|bytes: Vec<u8>| {
         invalid(format!("a cursor key has 32 bytes, not {}: secrets.token_bytes(32) makes one", bytes.len()))
     })

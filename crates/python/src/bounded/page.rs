@@ -1,4 +1,6 @@
-//! What a call returns.
+//! The rows of a call.
+//!
+//! A page is one batch. A write has a page too: its only row is the number of rows that were written.
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
@@ -6,8 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use whimbrel_bounded::{Cursor, Page, Prepared};
 
+use super::arguments;
+use super::call::detached;
 use super::refusal::raise;
-use super::{arguments, detached};
 use crate::table::NativeTable;
 use crate::values;
 
@@ -15,13 +18,14 @@ use crate::values;
 #[pyclass(frozen, module = "whimbrel._whimbrel")]
 pub struct BoundedPage {
     page: Page,
-    written: bool,
+    /// Whether the call was a write, whose only row is its count.
+    is_write: bool,
 }
 
-/// Rows that were read.
+/// The page of a read.
 impl From<Page> for BoundedPage {
     fn from(page: Page) -> BoundedPage {
-        BoundedPage { page, written: false }
+        BoundedPage { page, is_write: false }
     }
 }
 
@@ -29,7 +33,7 @@ impl From<Page> for BoundedPage {
 impl BoundedPage {
     /// How many rows were written, if it was a write.
     fn written(&self) -> Option<i64> {
-        self.written.then(|| self.page.batch.column(0).as_primitive::<Int64Type>().value(0))
+        self.is_write.then(|| self.page.batch.column(0).as_primitive::<Int64Type>().value(0))
     }
 
     /// The names of the columns.
@@ -47,18 +51,18 @@ impl BoundedPage {
         (0..self.page.batch.num_rows()).map(row).collect()
     }
 
-    /// The rows as Arrow has them.
+    /// The rows as a table.
     fn table(&self) -> NativeTable {
         let batch = &self.page.batch;
         NativeTable { schema: batch.schema(), batches: vec![batch.clone()] }
     }
 
-    /// Where the next page begins.
+    /// The cursor of the next page, if there is one.
     fn cursor(&self) -> Option<String> {
         self.page.cursor.as_ref().map(ToString::to_string)
     }
 
-    /// What was asked of the store.
+    /// The operations on the store.
     fn spent(&self) -> Operations {
         let spent = self.page.spent;
         Operations {
@@ -71,15 +75,15 @@ impl BoundedPage {
     }
 }
 
-/// What a call asked of the store.
+/// The operations of a call on the store.
 #[pyclass(frozen, eq, get_all, module = "whimbrel.bounded")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operations {
-    /// Requests of reads.
+    /// Read requests.
     requests: u64,
     /// Rounds of requests, one after the other.
     rounds: u64,
-    /// Keys and values that came back.
+    /// Keys and values that were returned.
     tuples: u64,
     /// Their bytes.
     bytes: u64,
@@ -97,8 +101,11 @@ impl Operations {
     }
 }
 
-/// Calls a statement with Python's values.
-pub(super) fn called(
+/// Calls a statement.
+///
+/// # Errors
+/// `InvalidError` if the values do not fit the parameters; the exception for the error of the call.
+pub(super) fn call(
     py: Python<'_>,
     prepared: &Prepared,
     sql: &str,
@@ -112,9 +119,9 @@ pub(super) fn called(
             detached(py, sql, || prepared.resume(&cursor))?
         }
         cursor => {
-            let given = arguments::of(&prepared.parameters(), values, named)?;
-            detached(py, sql, || prepared.page(&given, cursor.as_ref()))?
+            let values = arguments::bind(&prepared.parameters(), values, named)?;
+            detached(py, sql, || prepared.page(&values, cursor.as_ref()))?
         }
     };
-    Ok(BoundedPage { page, written: prepared.counts() })
+    Ok(BoundedPage { page, is_write: prepared.counts() })
 }

@@ -1,66 +1,68 @@
-//! Latencies, predicted.
+//! Predicted latencies, from a model of the store that was measured before.
+//!
+//! The classes have the numbers for programs, and their text is the one that the command prints.
 
 use pyo3::prelude::*;
 use std::time::Duration;
 use whimbrel_bounded::Database;
-use whimbrel_bounded::predict::{self, Chart, Knob, Options, Slo, Sweep};
+use whimbrel_bounded::predict::{Chart, Knob, Options, Prediction as StorePrediction, Slo, Sweep};
 
-use super::detached;
+use super::call::detached;
 use crate::error::invalid;
 
-/// Whether a promise holds of a query, and how sure that is. Times are in seconds, and those of a quantile: of a promise
-/// `"99% under 50ms"`, that of the 99th percentile.
+/// Whether a query meets a service level objective, and how sure that is. Latencies are in seconds, and those
+/// of the objective's quantile: of `"99% under 50ms"`, the 99th percentile.
 #[pyclass(frozen, module = "whimbrel.bounded")]
 #[derive(Debug, Clone)]
 pub struct Prediction {
-    /// What was asked.
+    /// The objective.
     #[pyo3(get)]
     slo: String,
-    /// Whether it holds in every interval that was measured, with samples enough to say so, and nothing is in it that was
-    /// not measured: a fan-out beyond the largest, a commit.
+    /// Whether it is met in every measured interval, with enough samples, and the query does nothing that was
+    /// not measured, such as a larger fan-out or a commit.
     #[pyo3(get)]
     holds: bool,
-    /// How likely it holds in an interval.
+    /// The probability that it is met in an interval.
     #[pyo3(get)]
     probability: f64,
-    /// The 90 % confidence interval of that.
+    /// The 90 % confidence interval of the probability.
     #[pyo3(get)]
     probability_band: (f64, f64),
-    /// In a typical interval.
+    /// The latency in a typical interval.
     #[pyo3(get)]
     latency: f64,
-    /// Its 90 % confidence interval.
+    /// The 90 % confidence interval of the latency.
     #[pyo3(get)]
     band: (f64, f64),
-    /// In the worst interval.
+    /// The latency in the worst interval.
     #[pyo3(get)]
     worst: f64,
-    /// In each interval, as they were measured.
+    /// The latency in each interval, in the order of measurement.
     #[pyo3(get)]
     intervals: Vec<f64>,
-    /// Rounds of requests that a call takes, one after the other.
+    /// The rounds of requests of a call, one after the other.
     #[pyo3(get)]
     rounds: usize,
-    /// Why one may doubt it.
+    /// The reasons to doubt the prediction.
     #[pyo3(get)]
     doubts: Vec<String>,
     text: String,
 }
 
-impl From<predict::Prediction> for Prediction {
-    fn from(said: predict::Prediction) -> Prediction {
+impl From<StorePrediction> for Prediction {
+    fn from(prediction: StorePrediction) -> Prediction {
         Prediction {
-            slo: said.slo.to_string(),
-            holds: said.holds,
-            probability: said.probability,
-            probability_band: said.probability_band,
-            latency: said.quantile_latency.as_secs_f64(),
-            band: (said.band.0.as_secs_f64(), said.band.1.as_secs_f64()),
-            worst: said.worst.as_secs_f64(),
-            intervals: said.intervals.iter().map(Duration::as_secs_f64).collect(),
-            rounds: said.rounds,
-            doubts: said.doubts(),
-            text: said.to_string(),
+            slo: prediction.slo.to_string(),
+            holds: prediction.holds,
+            probability: prediction.probability,
+            probability_band: prediction.probability_band,
+            latency: prediction.quantile_latency.as_secs_f64(),
+            band: (prediction.band.0.as_secs_f64(), prediction.band.1.as_secs_f64()),
+            worst: prediction.worst.as_secs_f64(),
+            intervals: prediction.intervals.iter().map(Duration::as_secs_f64).collect(),
+            rounds: prediction.rounds,
+            doubts: prediction.doubts(),
+            text: prediction.to_string(),
         }
     }
 }
@@ -77,7 +79,7 @@ impl Prediction {
     }
 }
 
-/// The quantile of a query's latency against a limit in it.
+/// The latency of a query for several values of one of its limits.
 #[pyclass(frozen, module = "whimbrel.bounded")]
 #[derive(Debug)]
 pub struct LatencyChart {
@@ -86,16 +88,16 @@ pub struct LatencyChart {
 
 #[pymethods]
 impl LatencyChart {
-    /// The largest limit that was tried with which the promise holds.
+    /// The largest limit that was tried with which the objective is met.
     #[getter]
     fn largest(&self) -> Option<u64> {
         self.chart.largest()
     }
 
-    /// The limits that were tried, and what was predicted for each.
+    /// The limits that were tried, each with its prediction.
     #[getter]
     fn points(&self) -> Vec<(u64, Prediction)> {
-        self.chart.points.iter().map(|(limit, said)| (*limit, said.clone().into())).collect()
+        self.chart.points.iter().map(|(limit, prediction)| (*limit, prediction.clone().into())).collect()
     }
 
     /// The picture, as SVG.
@@ -117,13 +119,19 @@ impl LatencyChart {
     }
 }
 
-/// Measures the store of a database and keeps what was measured in it.
+/// Measures the store of a database, and keeps the model in it.
+///
+/// # Errors
+/// The exception for the error of the store.
 pub fn measure(py: Python<'_>, database: &Database, options: &Options, add: bool) -> PyResult<()> {
     detached(py, "", || database.measure_and_keep(options, add)).map(drop)
 }
 
-/// What the store's model says of a promise.
-pub fn predicted(
+/// Predicts whether a query meets an objective.
+///
+/// # Errors
+/// `InvalidError` if the objective is wrong, or the store was not measured.
+pub fn predict(
     py: Python<'_>,
     database: &Database,
     query: &whimbrel_bounded::Prepared,
@@ -133,7 +141,10 @@ pub fn predicted(
     detached(py, sql, || query.predict(&database.measured()?, slo.parse::<Slo>()?)).map(Prediction::from)
 }
 
-/// The promise against a limit.
+/// Predicts the latency of a query for several values of a limit.
+///
+/// # Errors
+/// As [`predict`]; `InvalidError` if there are no values, or there is no such limit.
 pub fn chart(
     py: Python<'_>,
     database: &Database,
@@ -145,9 +156,9 @@ pub fn chart(
     if values.is_empty() {
         return Err(invalid("values: give at least one limit to try"));
     }
-    let drawn = detached(py, sql, || {
+    let chart = detached(py, sql, || {
         let sweep = Sweep { knob: limit.parse::<Knob>()?, values };
         database.chart(sql, &database.measured()?, slo.parse::<Slo>()?, &sweep)
     });
-    Ok(LatencyChart { chart: drawn? })
+    Ok(LatencyChart { chart: chart? })
 }

@@ -1,4 +1,4 @@
-//! A statement that is ready.
+//! A prepared statement. It keeps its text, to show the place of an error in it.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -8,7 +8,7 @@ use super::page::{self, BoundedPage};
 use super::prediction::{self, Prediction};
 use super::refusal::Bound as QueryBound;
 
-/// A statement that is ready to be called.
+/// A prepared statement.
 #[pyclass(frozen, module = "whimbrel._whimbrel")]
 pub struct BoundedQuery {
     pub(super) database: Database,
@@ -18,7 +18,7 @@ pub struct BoundedQuery {
 
 #[pymethods]
 impl BoundedQuery {
-    /// Calls it; the page behind a cursor if there is one.
+    /// Calls the statement. With a cursor, returns its page.
     #[pyo3(signature = (values, named, cursor))]
     fn call(
         &self,
@@ -27,10 +27,10 @@ impl BoundedQuery {
         named: &Bound<'_, PyDict>,
         cursor: Option<&str>,
     ) -> PyResult<BoundedPage> {
-        page::called(py, &self.prepared, &self.sql, values, named, cursor)
+        page::call(py, &self.prepared, &self.sql, values, named, cursor)
     }
 
-    /// The most that a call can cost.
+    /// The bound of a call.
     fn bound(&self) -> QueryBound {
         QueryBound::from(&self.prepared.plan().bound)
     }
@@ -40,12 +40,12 @@ impl BoundedQuery {
         self.prepared.plan().to_string()
     }
 
-    /// Whether a promise holds, by what was measured of the store.
+    /// Predicts whether the query meets an objective.
     fn predict(&self, py: Python<'_>, slo: &str) -> PyResult<Prediction> {
-        prediction::predicted(py, &self.database, &self.prepared, &self.sql, slo)
+        prediction::predict(py, &self.database, &self.prepared, &self.sql, slo)
     }
 
-    /// The names of the parameters; none for those without.
+    /// The names of the parameters. A parameter by place has none.
     fn parameters(&self) -> Vec<Option<String>> {
         self.prepared.parameters().into_iter().map(|parameter| parameter.name).collect()
     }

@@ -1,11 +1,13 @@
-//! Errors, bounds and refusals on their way to Python.
+//! Errors, bounds and refusals as Python sees them.
+//!
+//! A refusal is an `UnboundedError` with the reason, a drawing of the plan, and the fixes.
 
 use pyo3::prelude::*;
 use whimbrel_bounded::{self as bounded, Bytes, Error, Refusal};
 
 use crate::error::of_class;
 
-/// The exception for an error; the place in the text is shown where there is one.
+/// The exception for an error, with its place in the text if it has one.
 pub fn raise(error: Error, sql: &str) -> PyErr {
     match error {
         Error::Invalid(error) => of_class("InvalidError", (whimbrel_sql::render(&error, sql),)),
@@ -19,13 +21,14 @@ pub fn raise(error: Error, sql: &str) -> PyErr {
     }
 }
 
+/// The exception for a query without a bound.
 fn refused(refusal: &Refusal) -> PyErr {
     let fixes: Vec<Fix> = refusal.fixes.iter().map(Fix::from).collect();
     let (reason, drawing) = (refusal.reason.clone(), refusal.drawing.clone());
     of_class("UnboundedError", (refusal.to_string(), reason, drawing, fixes))
 }
 
-/// The most that a call of a query can cost, whatever is in the store. A number is none where there is no most:
+/// The most that a call of a query can cost, whatever is in the store. A number is `None` if it has no bound:
 /// the query was allowed to be unbounded.
 #[pyclass(frozen, eq, module = "whimbrel.bounded")]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,13 +36,13 @@ pub struct Bound {
     /// Requests to the store.
     #[pyo3(get)]
     requests: Option<u64>,
-    /// Rounds of requests, one after the other: what a call waits for.
+    /// Rounds of requests, one after the other: they determine the latency.
     #[pyo3(get)]
     rounds: u64,
-    /// Keys and values that come back.
+    /// Keys and values that are returned.
     #[pyo3(get)]
     tuples: Option<u64>,
-    /// Their bytes; none also if a column has no length.
+    /// Their bytes; `None` also if a column has no maximal length.
     #[pyo3(get)]
     bytes: Option<u64>,
     /// Rows that the call returns.
@@ -84,17 +87,17 @@ impl Bound {
     }
 }
 
-/// A change that gives a query a bound. It was compiled before it was offered.
+/// A change that gives a query a bound. It was compiled, with that bound as the result.
 #[pyclass(frozen, eq, get_all, module = "whimbrel.bounded")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fix {
-    /// What it does.
+    /// What the change does.
     title: String,
     /// The statements or the query to write.
     paste: String,
-    /// Whether it is the schema that changes, not the query.
+    /// Whether the schema changes, and not the query.
     changes_schema: bool,
-    /// The bound of the query with it.
+    /// The bound of the query after the change.
     bound: Bound,
 }
 

@@ -1,37 +1,41 @@
 //! The Arrow type of a column of Python objects.
 //!
-//! All objects are looked at: a column of whole numbers whose last value is 0.5 is a column of floats, and
-//! two types with no common one are an error that names both.
+//! It depends on all objects: integers whose last value is 0.5 are a column of floats. Two types without a
+//! common one are an error that names both.
 
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use pyo3::prelude::*;
 use pyo3::types::*;
 
-use super::write::of_library;
+use super::objects::{of_library, show};
 use crate::error::invalid;
 use crate::types;
 
-/// The smallest type that holds all objects; `Null` if there is none but `None`.
+/// The smallest type that holds all objects; `Null` if all are `None`.
+///
+/// # Errors
+/// `InvalidError` if there is no such type.
 pub fn infer(name: &str, objects: &[Bound<'_, PyAny>]) -> PyResult<DataType> {
-    let mut known = DataType::Null;
+    let mut common = DataType::Null;
     for (row, object) in objects.iter().enumerate() {
-        let found = one(name, object)?;
-        if found == known || found == DataType::Null {
+        let found = type_of(name, object)?;
+        if found == common || found == DataType::Null {
             continue;
         }
-        known = unify(&known, &found).ok_or_else(|| {
+        common = unify(&common, &found).ok_or_else(|| {
             invalid(format!(
                 "column \"{name}\": row {row} holds a {} where the rows before hold {}; make them one type or give \
                  a schema",
                 types::name(&found),
-                types::name(&known)
+                types::name(&common)
             ))
         })?;
     }
-    Ok(known)
+    Ok(common)
 }
 
-fn one(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
+/// The type of one object.
+fn type_of(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
     Ok(if object.is_none() || is_missing_time(object)? {
         DataType::Null
     } else if object.is_instance_of::<PyBool>() {
@@ -54,42 +58,43 @@ fn one(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
     } else if object.is_instance_of::<PyDelta>() {
         DataType::Duration(TimeUnit::Microsecond)
     } else if let Ok(items) = object.cast::<PyDict>() {
-        structure(name, items)?
+        struct_type(name, items)?
     } else if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
         let items = object.try_iter()?.collect::<PyResult<Vec<_>>>()?;
         DataType::new_list(infer(name, &items)?, true)
     } else {
-        return other(name, object);
+        return library_type(name, object);
     })
 }
 
-/// pandas' `NaT` is an instance of `datetime`, and no instant.
+/// Whether this is `NaT` of pandas, an instance of `datetime` that is no time.
 fn is_missing_time(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(object.is_instance_of::<PyDateTime>()
         && !object.is_exact_instance_of::<PyDateTime>()
         && object.get_type().name()? == "NaTType")
 }
 
-fn structure(name: &str, items: &Bound<'_, PyDict>) -> PyResult<DataType> {
+/// The type of a dict.
+fn struct_type(name: &str, items: &Bound<'_, PyDict>) -> PyResult<DataType> {
     let fields = items.iter().map(|(key, value)| {
         let key: String = key.extract()?;
-        let data_type = one(&format!("{name}.{key}"), &value)?;
+        let data_type = type_of(&format!("{name}.{key}"), &value)?;
         Ok(Field::new(key, data_type, true))
     });
     Ok(DataType::Struct(fields.collect::<PyResult<Vec<_>>>()?.into()))
 }
 
-/// Objects of other libraries: NumPy's scalars (`item()` gives Python's), decimals.
-fn other(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
+/// The type of an object of a library: a decimal, or a scalar of NumPy, whose `item()` is Python's.
+fn library_type(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
     let class = object.get_type().name()?.to_string();
-    if let Some(plain) = of_library(object) {
-        return one(name, &plain);
+    if let Some(converted) = of_library(object) {
+        return type_of(name, &converted);
     }
     if matches!(class.as_str(), "datetime64" | "timedelta64") {
         return Err(invalid(format!(
             "column \"{name}\": {} has parts of a microsecond, or is out of reach of Python's dates; give the column as \
              an Arrow or polars table",
-            super::write::show(object)
+            show(object)
         )));
     }
     if class == "Decimal" {
@@ -99,13 +104,14 @@ fn other(name: &str, object: &Bound<'_, PyAny>) -> PyResult<DataType> {
     if let Ok(item) = object.call_method0("item")
         && !item.get_type().is(object.get_type())
     {
-        return one(name, &item);
+        return type_of(name, &item);
     }
     Err(invalid(format!(
         "column \"{name}\": a {class} is no value for a column; use a Python number, string, date, …"
     )))
 }
 
+/// The smallest type that holds the values of both, if there is one.
 fn unify(left: &DataType, right: &DataType) -> Option<DataType> {
     use DataType::*;
     Some(match (left, right) {
@@ -121,8 +127,8 @@ fn unify(left: &DataType, right: &DataType) -> Option<DataType> {
             let mut fields: Vec<Field> = a.iter().map(|f| f.as_ref().clone()).collect();
             for field in b {
                 match fields.iter_mut().find(|f| f.name() == field.name()) {
-                    Some(known) => {
-                        *known = Field::new(known.name(), unify(known.data_type(), field.data_type())?, true)
+                    Some(other) => {
+                        *other = Field::new(other.name(), unify(other.data_type(), field.data_type())?, true)
                     }
                     None => fields.push(field.as_ref().clone()),
                 }

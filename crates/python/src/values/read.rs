@@ -1,4 +1,8 @@
 //! Arrow to Python: one cell.
+//!
+//! The object is the one that Python has for the value: an `int`, a `datetime`, a `Decimal`, a list. Where
+//! Python has none, as for an interval of months, it is text that can be written back; for other types it is
+//! an error.
 
 use arrow::array::cast::AsArray;
 use arrow::array::types::*;
@@ -14,7 +18,10 @@ use pyo3::types::{PyBytes, PyDelta, PyDict, PyList};
 use crate::error::{OrRaise, invalid};
 use crate::types;
 
-/// The Python object in a cell; `None` for a null.
+/// The Python object of a cell; `None` for a null.
+///
+/// # Errors
+/// `InvalidError` if there is no object for the type, or the value is out of the range of Python's.
 pub fn cell(py: Python<'_>, array: &dyn Array, row: usize) -> PyResult<Py<PyAny>> {
     if array.is_null(row) || array.data_type() == &DataType::Null {
         return Ok(py.None());
@@ -55,12 +62,12 @@ pub fn cell(py: Python<'_>, array: &dyn Array, row: usize) -> PyResult<Py<PyAny>
         DataType::Duration(unit) => duration(py, duration_ticks(array, row, unit), unit),
         DataType::Decimal128(..) => decimal(py, array.as_primitive::<Decimal128Type>().value_as_string(row)),
         DataType::Decimal256(..) => decimal(py, array.as_primitive::<Decimal256Type>().value_as_string(row)),
-        // Python has no months; they are told in words, which are taken for an interval where one is wanted.
+        // Python has no type for months. The text of an interval can be written back as one.
         DataType::Interval(_) => array_value_to_string(array, row).or_raise()?.into_py_any(py),
         DataType::List(_) => list(py, &array.as_list::<i32>().value(row)),
         DataType::LargeList(_) => list(py, &array.as_list::<i64>().value(row)),
         DataType::FixedSizeList(..) => list(py, &array.as_fixed_size_list().value(row)),
-        DataType::Struct(_) => structure(py, array, row),
+        DataType::Struct(_) => struct_dict(py, array, row),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             cell(py, dictionary.values().as_ref(), dictionary.normalized_keys()[row])
@@ -72,10 +79,12 @@ pub fn cell(py: Python<'_>, array: &dyn Array, row: usize) -> PyResult<Py<PyAny>
     }
 }
 
+/// The array of a primitive type.
 fn primitive<T: ArrowPrimitiveType>(array: &dyn Array) -> &PrimitiveArray<T> {
     array.as_primitive::<T>()
 }
 
+/// A number.
 fn number<'py, T>(py: Python<'py>, array: &dyn Array, row: usize) -> PyResult<Py<PyAny>>
 where
     T: ArrowPrimitiveType,
@@ -84,10 +93,12 @@ where
     primitive::<T>(array).value(row).into_py_any(py)
 }
 
+/// A bytes object.
 fn bytes(py: Python<'_>, value: &[u8]) -> PyResult<Py<PyAny>> {
     Ok(PyBytes::new(py, value).into_any().unbind())
 }
 
+/// The ticks of a timestamp.
 fn timestamp_ticks(array: &dyn Array, row: usize, unit: &TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => primitive::<TimestampSecondType>(array).value(row),
@@ -97,6 +108,7 @@ fn timestamp_ticks(array: &dyn Array, row: usize, unit: &TimeUnit) -> i64 {
     }
 }
 
+/// The ticks of a duration.
 fn duration_ticks(array: &dyn Array, row: usize, unit: &TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => primitive::<DurationSecondType>(array).value(row),
@@ -106,7 +118,7 @@ fn duration_ticks(array: &dyn Array, row: usize, unit: &TimeUnit) -> i64 {
     }
 }
 
-/// Ticks of a unit as microseconds, which is what Python's datetimes hold; nanoseconds are rounded down.
+/// Ticks of a unit in microseconds, the unit of Python's datetimes. Nanoseconds are rounded down.
 fn microseconds(ticks: i64, unit: &TimeUnit) -> Option<i64> {
     match unit {
         TimeUnit::Second => ticks.checked_mul(1_000_000),
@@ -116,10 +128,13 @@ fn microseconds(ticks: i64, unit: &TimeUnit) -> Option<i64> {
     }
 }
 
-/// The Python datetime of an instant of that unit and zone.
+/// The Python datetime of a timestamp of this unit and zone.
+///
+/// # Errors
+/// `ZoneInfoNotFoundError` if Python has no such zone.
 pub fn instant(py: Python<'_>, ticks: i64, unit: &TimeUnit, zone: Option<&str>) -> PyResult<Py<PyAny>> {
     let instant = microseconds(ticks, unit).and_then(DateTime::from_timestamp_micros);
-    // Python's datetimes end in the year 9999; later instants stay numbers.
+    // Python's datetimes end in the year 9999. Later timestamps stay integers.
     let Some(instant) = instant.filter(|i| (1..=9999).contains(&i.year())) else {
         return ticks.into_py_any(py);
     };
@@ -133,6 +148,7 @@ pub fn instant(py: Python<'_>, ticks: i64, unit: &TimeUnit, zone: Option<&str>) 
     }
 }
 
+/// The time zone object for the name of a zone or a fixed offset.
 fn zone_object<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     if let Ok(offset) = name.parse::<chrono::FixedOffset>() {
         return offset.into_bound_py_any(py);
@@ -140,29 +156,33 @@ fn zone_object<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> 
     py.import("zoneinfo")?.getattr("ZoneInfo")?.call1((name,))
 }
 
+/// A timedelta.
 fn duration(py: Python<'_>, ticks: i64, unit: &TimeUnit) -> PyResult<Py<PyAny>> {
     let Some(microseconds) = microseconds(ticks, unit) else {
         return Err(invalid("a duration is too long for Python's timedelta; cast the column to int64"));
     };
     let (days, rest) = (microseconds.div_euclid(86_400_000_000), microseconds.rem_euclid(86_400_000_000));
     let (seconds, rest) = (rest / 1_000_000, rest % 1_000_000);
-    // days fit: i64 microseconds are at most 107 million days; the rest is below one day.
+    // The days fit: 64 bits of microseconds are at most 107 million days.
     Ok(PyDelta::new(py, days as i32, seconds as i32, rest as i32, false)?.into_any().unbind())
 }
 
+/// A `decimal.Decimal`.
 fn decimal(py: Python<'_>, text: String) -> PyResult<Py<PyAny>> {
     static DECIMAL: PyOnceLock<Py<pyo3::types::PyType>> = PyOnceLock::new();
     Ok(DECIMAL.import(py, "decimal", "Decimal")?.call1((text,))?.unbind())
 }
 
+/// A list of the items.
 fn list(py: Python<'_>, items: &ArrayRef) -> PyResult<Py<PyAny>> {
     let objects = (0..items.len()).map(|i| cell(py, items.as_ref(), i)).collect::<PyResult<Vec<_>>>()?;
     Ok(PyList::new(py, objects)?.into_any().unbind())
 }
 
-fn structure(py: Python<'_>, array: &dyn Array, row: usize) -> PyResult<Py<PyAny>> {
-    let (structure, dict) = (array.as_struct(), PyDict::new(py));
-    for (name, column) in structure.column_names().iter().zip(structure.columns()) {
+/// A dict of the fields of a struct.
+fn struct_dict(py: Python<'_>, array: &dyn Array, row: usize) -> PyResult<Py<PyAny>> {
+    let (fields, dict) = (array.as_struct(), PyDict::new(py));
+    for (name, column) in fields.column_names().iter().zip(fields.columns()) {
         dict.set_item(name, cell(py, column.as_ref(), row)?)?;
     }
     Ok(dict.into_any().unbind())

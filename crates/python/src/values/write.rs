@@ -1,36 +1,24 @@
-//! Python to Arrow: a column of objects, or one literal.
+//! Python to Arrow: a column of objects.
 //!
-//! Objects are first put into the widest array of their kind, then cast to the type wanted; a value that the
-//! type cannot hold is an error that names the column, never a null.
+//! Invariant: a value that the type cannot hold is an error with the name of the column, never a null.
+//! Objects are first written into the widest array of their kind, which is then cast to the type.
 
 use arrow::array::*;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
-use datafusion::common::ScalarValue;
 use pyo3::prelude::*;
 use pyo3::types::*;
 use std::sync::Arc;
 
-use super::infer;
+use super::objects::{of_library, show};
 use crate::error::{OrRaise, invalid};
 use crate::types;
 
-/// A literal of the type of the object, or of the type given.
-pub fn literal(object: &Bound<'_, PyAny>, data_type: Option<&DataType>) -> PyResult<ScalarValue> {
-    let objects = [object.clone()];
-    let inferred;
-    let data_type = match data_type {
-        Some(given) => given,
-        None => {
-            inferred = infer("literal", &objects)?;
-            &inferred
-        }
-    };
-    ScalarValue::try_from_array(&column("literal", &objects, data_type)?, 0).or_raise()
-}
-
-/// A column of this type from Python objects; `None` is null.
+/// A column of this type. `None` is null.
+///
+/// # Errors
+/// `InvalidError` if an object is no value of the type.
 pub fn column(name: &str, objects: &[Bound<'_, PyAny>], data_type: &DataType) -> PyResult<ArrayRef> {
     let wide: ArrayRef = match data_type {
         DataType::Null => Arc::new(NullArray::new(objects.len())),
@@ -52,7 +40,7 @@ pub fn column(name: &str, objects: &[Bound<'_, PyAny>], data_type: &DataType) ->
         DataType::Date32 | DataType::Date64 => temporal(name, objects, data_type, days)?,
         DataType::Time32(_) | DataType::Time64(_) => temporal(name, objects, data_type, time_of_day)?,
         DataType::Timestamp(_, _) => temporal(name, objects, data_type, instant)?,
-        DataType::Duration(_) => temporal(name, objects, data_type, length)?,
+        DataType::Duration(_) => temporal(name, objects, data_type, duration)?,
         // Months, days and parts of a day, in words: "1 month 3 days".
         DataType::Interval(_) => Arc::new(collect::<StringArray, String>(name, objects, data_type, text)?),
         DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => {
@@ -77,7 +65,10 @@ pub fn column(name: &str, objects: &[Bound<'_, PyAny>], data_type: &DataType) ->
         .map_err(|error| invalid(format!("column \"{name}\": not a {}: {error}", types::name(data_type))))
 }
 
-/// Extracts each object, names the first that does not fit.
+/// Extracts a value from each object.
+///
+/// # Errors
+/// `InvalidError` with the row of the first object that does not fit.
 fn collect<C: FromIterator<Option<T>>, T>(
     name: &str,
     objects: &[Bound<'_, PyAny>],
@@ -97,48 +88,26 @@ fn collect<C: FromIterator<Option<T>>, T>(
         };
         match (extract(object), of_library(object)) {
             (Ok(value), _) => Ok(Some(value)),
-            (Err(_), Some(plain)) if plain.is_none() => Ok(None),
-            (Err(_), Some(plain)) => extract(&plain).map(Some).map_err(refused),
+            (Err(_), Some(converted)) if converted.is_none() => Ok(None),
+            (Err(_), Some(converted)) => extract(&converted).map(Some).map_err(refused),
             (Err(error), None) => Err(refused(error)),
         }
     };
     objects.iter().enumerate().map(one).collect()
 }
 
-/// Python's object for an instant or a length of NumPy's, or `None` for a missing value of pandas or NumPy. What Python
-/// cannot count, parts of a microsecond, is not cut off.
-pub fn of_library<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
-    let class = object.get_type().name().ok()?;
-    match class.to_cow().ok()?.as_ref() {
-        "NaTType" | "NAType" => Some(object.py().None().into_bound(object.py())),
-        name @ ("datetime64" | "timedelta64") => {
-            let days =
-                object.getattr("dtype").and_then(|dtype| dtype.str()).ok()?.to_string().contains("[D]");
-            let unit = if days { "D" } else { "us" };
-            let exact = object.call_method1("astype", (format!("{name}[{unit}]"),)).ok()?;
-            let item = exact.call_method0("item").ok()?;
-            (item.is_none() || exact.eq(object).ok()?).then_some(item)
-        }
-        _ => None,
-    }
-}
-
-/// An object as messages show it.
-pub fn show(object: &Bound<'_, PyAny>) -> String {
-    let text = object.repr().map_or_else(|_| "an object".into(), |r| r.to_string());
-    if text.chars().count() > 60 { text.chars().take(57).collect::<String>() + "..." } else { text }
-}
-
+/// An integer of 64 bits.
 fn signed(object: &Bound<'_, PyAny>) -> PyResult<i64> {
-    object.extract().or_else(|_| whole(object)?.extract())
+    object.extract().or_else(|_| integer(object)?.extract())
 }
 
+/// An unsigned integer of 64 bits.
 fn unsigned(object: &Bound<'_, PyAny>) -> PyResult<u64> {
-    object.extract().or_else(|_| whole(object)?.extract())
+    object.extract().or_else(|_| integer(object)?.extract())
 }
 
-/// Python's integer for a float or a number of another library. A float with a fraction is not silently cut.
-fn whole<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+/// Python's integer for a float or a number of another library. A float with a fraction is refused.
+fn integer<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match object.is_instance_of::<PyFloat>() {
         true if object.extract::<f64>()?.fract() != 0.0 => Err(invalid("a fraction")),
         true => object.call_method0("__int__"),
@@ -146,7 +115,7 @@ fn whole<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-/// A number in words. One with more digits behind the point than there is room for is not silently rounded.
+/// The text of a decimal. One with more digits after the point than the scale is refused.
 fn decimal(object: &Bound<'_, PyAny>, scale: i8) -> PyResult<String> {
     let text = object.str()?.to_string();
     let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction.trim_end_matches('0'));
@@ -156,12 +125,13 @@ fn decimal(object: &Bound<'_, PyAny>, scale: i8) -> PyResult<String> {
     }
 }
 
+/// A string. Other objects are not converted to one.
 fn text(object: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(object.cast::<PyString>()?.to_string())
 }
 
-/// Dates, times, instants and lengths are counted in the finest unit that Python has, then cast. Numbers are
-/// taken as ticks of the wanted unit, strings in ISO 8601.
+/// Dates, times, timestamps and durations. They are counted in microseconds, the unit of Python, then cast.
+/// Integers are ticks of the type's unit, strings are ISO 8601.
 fn temporal(
     name: &str,
     objects: &[Bound<'_, PyAny>],
@@ -197,16 +167,19 @@ fn temporal(
     Ok(make_array(counted.into_data().into_builder().data_type(finest).build().or_raise()?))
 }
 
+/// The days since 1970 of a date.
 fn days(object: &Bound<'_, PyAny>) -> PyResult<i64> {
     let date: NaiveDate = object.extract()?;
     Ok(date.signed_duration_since(NaiveDate::default()).num_days())
 }
 
+/// The microseconds since midnight of a time.
 fn time_of_day(object: &Bound<'_, PyAny>) -> PyResult<i64> {
     let time: NaiveTime = object.extract()?;
     Ok(i64::from(time.num_seconds_from_midnight()) * 1_000_000 + i64::from(time.nanosecond() / 1_000))
 }
 
+/// The microseconds since 1970 of a date or a datetime.
 fn instant(object: &Bound<'_, PyAny>) -> PyResult<i64> {
     if !object.is_instance_of::<PyDateTime>() {
         return Ok(days(object)? * 86_400_000_000);
@@ -217,17 +190,19 @@ fn instant(object: &Bound<'_, PyAny>) -> PyResult<i64> {
     }
     let aware: DateTime<chrono::FixedOffset> = match object.extract() {
         Ok(aware) => aware,
-        // A zone of the zoneinfo module has no fixed offset: Python itself converts.
+        // A zone of `zoneinfo` has no fixed offset. Python converts it.
         Err(_) => object.call_method1("astimezone", (chrono::Utc,))?.extract()?,
     };
     Ok(aware.timestamp_micros())
 }
 
-fn length(object: &Bound<'_, PyAny>) -> PyResult<i64> {
-    let length: chrono::Duration = object.extract()?;
-    length.num_microseconds().ok_or_else(|| invalid("too long"))
+/// The microseconds of a timedelta.
+fn duration(object: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let duration: chrono::Duration = object.extract()?;
+    duration.num_microseconds().ok_or_else(|| invalid("too long"))
 }
 
+/// A column of lists.
 fn list(name: &str, objects: &[Bound<'_, PyAny>], item: &Field) -> PyResult<ArrayRef> {
     let (mut items, mut lengths, mut valid) = (Vec::new(), Vec::new(), Vec::new());
     for object in objects {
@@ -244,6 +219,7 @@ fn list(name: &str, objects: &[Bound<'_, PyAny>], item: &Field) -> PyResult<Arra
     Ok(Arc::new(ListArray::try_new(field, offsets, values, Some(valid.into())).or_raise()?))
 }
 
+/// A column of structs.
 fn structure(
     name: &str,
     objects: &[Bound<'_, PyAny>],
@@ -252,15 +228,15 @@ fn structure(
     let valid: Vec<bool> = objects.iter().map(|o| !o.is_none()).collect();
     let mut columns = Vec::new();
     for (position, field) in fields.iter().enumerate() {
-        let cells = objects.iter().map(|object| part(object, field.name(), position));
+        let cells = objects.iter().map(|object| field_value(object, field.name(), position));
         let cells = cells.collect::<PyResult<Vec<_>>>()?;
         columns.push(column(&format!("{name}.{}", field.name()), &cells, field.data_type())?);
     }
     Ok(Arc::new(StructArray::try_new(fields.clone(), columns, Some(valid.into())).or_raise()?))
 }
 
-/// A field of a dict, a row or any mapping, or of a tuple by position; absent is null.
-fn part<'py>(object: &Bound<'py, PyAny>, name: &str, position: usize) -> PyResult<Bound<'py, PyAny>> {
+/// A field of a mapping by its name, or of a tuple by its position. A field that is absent is null.
+fn field_value<'py>(object: &Bound<'py, PyAny>, name: &str, position: usize) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
     if object.is_none() {
         return Ok(object.clone());

@@ -1,0 +1,425 @@
+//! The methods of a plan: the builder of whimbrel-plan, method by method.
+//!
+//! A method converts its arguments, calls the builder, and wraps the result. What is checked is checked in
+//! the builder; here only names are resolved (`how="left"`, `closed="right"`), because the builder has enums
+//! for them.
+//!
+//! A lambda of Python that builds a part of the plan is called with a plan and returns one. What it raises
+//! passes through the builder as it is.
+
+use datafusion::logical_expr::{Expr, GroupingSet, SortExpr};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use whimbrel_plan::{Agg, AggFunction, Call as AggregateCall, Groups, JoinHow, JoinKind, Scope, Stream};
+use whimbrel_temporal::{Closed, DurationRule, Lifetimes, StartRule};
+
+use crate::aggregate::NativeAggregate;
+use crate::arguments::{Count, Length};
+use crate::error::{OrRaise, Raised, invalid};
+use crate::expr::{NativeExpr, exprs};
+use crate::plan::NativePlan;
+use crate::program::NativeProgram;
+use crate::table::NativeSchema;
+use crate::types;
+
+/// An aggregate: its name, its function (a name, or a user's function), its argument, its filter.
+type Call<'py> = (String, Bound<'py, PyAny>, Option<NativeExpr>, Option<NativeExpr>);
+
+/// The columns of a join, each of the left with one of the right.
+type Keys = Vec<(NativeExpr, NativeExpr)>;
+
+/// The pairs of columns as expressions.
+fn pairs(keys: Keys) -> Vec<(Expr, Expr)> {
+    keys.into_iter().map(|(left, right)| (left.expr(), right.expr())).collect()
+}
+
+/// The side on which a window is closed.
+fn closed(side: &str) -> PyResult<Closed> {
+    match side {
+        "left" => Ok(Closed::Left),
+        "right" => Ok(Closed::Right),
+        other => Err(invalid(format!("closed is \"left\" or \"right\", not \"{other}\""))),
+    }
+}
+
+/// The shards among which rows move.
+fn scope(scope: &str) -> PyResult<Scope> {
+    match scope {
+        "global" => Ok(Scope::Global),
+        "local" => Ok(Scope::Local),
+        other => Err(invalid(format!("scope is \"global\" or \"local\", not \"{other}\""))),
+    }
+}
+
+/// The kind of a join, by its name.
+fn join_kind(how: &str) -> PyResult<JoinKind> {
+    use JoinKind::{Anti, Cross, Full, Inner, Left, Mark, Semi};
+    const KINDS: [JoinKind; 7] = [Inner, Left, Full, Cross, Semi, Anti, Mark];
+    KINDS.into_iter().find(|kind| kind.name() == how).ok_or_else(|| {
+        invalid(format!("how is one of {}, not \"{how}\"", KINDS.map(JoinKind::name).join(", ")))
+    })
+}
+
+/// An aggregate: one of the engine, by its name, or one of the user.
+fn aggregate_function(given: &Bound<'_, PyAny>) -> PyResult<AggFunction> {
+    const FUNCTIONS: [AggFunction; 8] = [
+        AggFunction::Count,
+        AggFunction::Sum,
+        AggFunction::Average,
+        AggFunction::Min,
+        AggFunction::Max,
+        AggFunction::First,
+        AggFunction::Last,
+        AggFunction::CountDistinct,
+    ];
+    if let Ok(user) = given.cast::<NativeAggregate>() {
+        return Ok(AggFunction::User(user.get().function.clone()));
+    }
+    let name: String = given.extract()?;
+    FUNCTIONS
+        .into_iter()
+        .find(|function| function.name() == name)
+        .ok_or_else(|| invalid(format!("there is no aggregate \"{name}\"")))
+}
+
+/// One aggregate: a complete call, or a function and its argument.
+fn call(
+    function: &Bound<'_, PyAny>,
+    argument: Option<NativeExpr>,
+    filter: Option<NativeExpr>,
+) -> PyResult<AggregateCall> {
+    if let Ok(expr) = function.extract::<NativeExpr>()
+        && let Expr::AggregateFunction(call) = expr.expr()
+    {
+        return Ok(AggregateCall::Relational(Box::new(call)));
+    }
+    let function = aggregate_function(function)?;
+    Ok(Agg { function, argument: argument.map(|e| e.expr()), filter: filter.map(|e| e.expr()) }.into())
+}
+
+/// The sets of grouping columns of an aggregate.
+fn grouping(kind: &str, sets: Vec<Vec<NativeExpr>>) -> GroupingSet {
+    let mut sets: Vec<Vec<Expr>> = sets.into_iter().map(exprs).collect();
+    match kind {
+        "rollup" => GroupingSet::Rollup(sets.swap_remove(0)),
+        "cube" => GroupingSet::Cube(sets.swap_remove(0)),
+        _ => GroupingSet::GroupingSets(sets),
+    }
+}
+
+impl NativePlan {
+    /// A duration in ticks of the time column.
+    fn ticks(&self, length: &Length, what: &str) -> PyResult<i64> {
+        match &self.stream.properties().time {
+            Some(time) => length.0.ticks(time, what).or_raise(),
+            None => {
+                Err(invalid(format!("{what} needs a stream with time: name its time column, time=\"…\"")))
+            }
+        }
+    }
+
+    /// The rule for starts, by its name.
+    fn start_rule(&self, kind: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<StartRule<Expr>> {
+        match (kind, value) {
+            ("keep", _) => Ok(StartRule::Keep),
+            ("shift", Some(by)) => Ok(StartRule::Shift(self.ticks(&by.extract()?, "alter_lifetime: start")?)),
+            ("by", Some(expr)) => Ok(StartRule::By(expr.extract::<NativeExpr>()?.expr())),
+            (other, _) => Err(invalid(format!("there is no start rule \"{other}\""))),
+        }
+    }
+
+    /// The rule for durations, by its name.
+    fn duration_rule(&self, kind: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<DurationRule<Expr>> {
+        match (kind, value) {
+            ("keep", _) => Ok(DurationRule::Keep),
+            ("infinite", _) => Ok(DurationRule::Infinite),
+            ("constant", Some(length)) => {
+                Ok(DurationRule::Constant(self.ticks(&length.extract()?, "alter_lifetime: duration")?))
+            }
+            ("by_start", Some(expr)) => Ok(DurationRule::ByStart(expr.extract::<NativeExpr>()?.expr())),
+            ("by_lifetime", Some(expr)) => Ok(DurationRule::ByLifetime(expr.extract::<NativeExpr>()?.expr())),
+            (other, _) => Err(invalid(format!("there is no duration rule \"{other}\""))),
+        }
+    }
+}
+
+#[pymethods]
+impl NativePlan {
+    /// A plan is immutable: a copy is the same plan.
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
+
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    /// A plan cannot be pickled.
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(invalid(
+            "a plan cannot be pickled: it holds sources and functions of this process. Send the function that builds it, \
+             or the text of stream.to_python(), and build it there; or send its rows, stream.to_arrow()",
+        ))
+    }
+
+    /// The columns of the stream.
+    fn schema(&self) -> NativeSchema {
+        NativeSchema(self.stream.schema().clone())
+    }
+
+    /// The properties that Python shows: time, key, bounded, shards, groups.
+    fn properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (properties, dict) = (self.stream.properties(), PyDict::new(py));
+        dict.set_item("time", properties.time.as_ref().map(types::name))?;
+        dict.set_item("key", &properties.key)?;
+        dict.set_item("bounded", properties.bounded)?;
+        dict.set_item("shards", properties.shards)?;
+        dict.set_item("groups", properties.groups)?;
+        Ok(dict)
+    }
+
+    /// The plan as text.
+    fn explain(&self) -> PyResult<String> {
+        self.stream.explain().or_raise()
+    }
+
+    /// The plan as a program that builds it.
+    fn to_python(&self) -> PyResult<NativeProgram> {
+        Ok(NativeProgram { program: self.stream.to_python().or_raise()? })
+    }
+
+    /// Rows for which a predicate is true.
+    fn where_(&self, predicate: NativeExpr) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.where_(predicate.expr()))
+    }
+
+    /// Computes columns.
+    fn select(&self, columns: Vec<NativeExpr>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.select(exprs(columns)))
+    }
+
+    /// Adds or replaces columns.
+    fn with_columns(&self, columns: Vec<NativeExpr>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.with_columns(exprs(columns)))
+    }
+
+    /// Removes columns.
+    fn drop(&self, columns: Vec<String>) -> PyResult<NativePlan> {
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        NativePlan::wrap(self.stream.drop(&columns))
+    }
+
+    /// A row for each item of a list.
+    fn select_many(&self, list: NativeExpr, name: &str, nulls: bool) -> PyResult<NativePlan> {
+        NativePlan::wrap(match nulls {
+            true => self.stream.select_many_or_null(list.expr(), name),
+            false => self.stream.select_many(list.expr(), name),
+        })
+    }
+
+    /// Adds the start of the lifetime as a column.
+    fn with_start(&self, name: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.with_start(name))
+    }
+
+    /// Without a duration, lifetimes have no end.
+    fn alter_duration(&self, duration: Option<Length>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.alter_duration(duration.map(|d| d.0)))
+    }
+
+    /// Changes starts and durations of lifetimes by rules.
+    fn alter_lifetime(
+        &self,
+        start: (String, Option<Bound<'_, PyAny>>),
+        duration: (String, Option<Bound<'_, PyAny>>),
+    ) -> PyResult<NativePlan> {
+        let start = self.start_rule(&start.0, start.1.as_ref())?;
+        let duration = self.duration_rule(&duration.0, duration.1.as_ref())?;
+        NativePlan::wrap(self.stream.alter_lifetime(start, duration))
+    }
+
+    /// Moves lifetimes.
+    fn shift(&self, by: Length) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.shift(by.0))
+    }
+
+    /// Windows of a size, one after the other.
+    fn tumbling(&self, size: Length, offset: Length, side: &str, zone: Option<&str>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.tumbling_in(size.0, offset.0, closed(side)?, zone))
+    }
+
+    /// Windows of a size, one each hop.
+    fn hopping(
+        &self,
+        size: Length,
+        hop: Length,
+        offset: Length,
+        side: &str,
+        zone: Option<&str>,
+    ) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.hopping_in(size.0, hop.0, offset.0, closed(side)?, zone))
+    }
+
+    /// A window before each change.
+    fn sliding(&self, size: Length, side: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.sliding(size.0, closed(side)?))
+    }
+
+    /// Windows that end when no row comes for a while.
+    #[pyo3(signature = (timeout, max_duration))]
+    fn session(&self, timeout: Length, max_duration: Option<Length>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.session(timeout.0, max_duration.map(|d| d.0)))
+    }
+
+    /// Cuts lifetimes at the multiples of a period.
+    fn chop(&self, period: Length, offset: Length, zone: Option<&str>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.chop_in(period.0, offset.0, zone))
+    }
+
+    /// Limits the length of lifetimes.
+    fn clip_constant(&self, limit: Length) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.clip_constant(limit.0))
+    }
+
+    /// Ends lifetimes when a row of another stream with the same key comes.
+    fn clip(&self, other: &NativePlan, on: Keys) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.clip(&other.stream, pairs(on)))
+    }
+
+    /// Makes each lifetime a point at its end.
+    fn point_at_end(&self) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.point_at_end())
+    }
+
+    /// `sets`: rollup, cube or sets, and the columns of each set.
+    #[pyo3(signature = (aggregates, sets = None))]
+    fn aggregate(
+        &self,
+        aggregates: Vec<Call<'_>>,
+        sets: Option<(String, Vec<Vec<NativeExpr>>)>,
+    ) -> PyResult<NativePlan> {
+        let calls = aggregates
+            .into_iter()
+            .map(|(name, function, argument, filter)| Ok((name, call(&function, argument, filter)?)));
+        let groups = sets.map_or(Groups::Key, |(kind, sets)| Groups::Sets(grouping(&kind, sets)));
+        NativePlan::wrap(self.stream.aggregate_by(groups, calls.collect::<PyResult<_>>()?))
+    }
+
+    /// Adds columns of window functions.
+    fn with_windows(&self, calls: Vec<(String, NativeExpr)>) -> PyResult<NativePlan> {
+        let calls = calls.into_iter().map(|(name, call)| (name, call.expr()));
+        NativePlan::wrap(self.stream.with_windows(calls.collect()))
+    }
+
+    /// Applies a query to each group.
+    fn group_apply(&self, key: Vec<NativeExpr>, query: &Bound<'_, PyAny>) -> PyResult<NativePlan> {
+        let apply = |group: Stream| -> PyResult<Stream> {
+            let result = query.call1((NativePlan { stream: group },))?;
+            Ok(result.cast::<NativePlan>()?.get().stream.clone())
+        };
+        NativePlan::wrap(self.stream.group_apply(exprs(key), |group| apply(group).map_err(Raised::pass)))
+    }
+
+    /// The rows of both streams.
+    fn union(&self, other: &NativePlan) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.union(&other.stream))
+    }
+
+    /// The changes of the result, as rows.
+    fn changes(&self) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.changes())
+    }
+
+    /// Whether rows that come out of a live source are never changed later.
+    fn final_at_once(&self) -> bool {
+        let properties = self.stream.properties();
+        properties.bounded || properties.time.is_some() || properties.lifetimes == Lifetimes::StartEdges
+    }
+
+    /// Rows without duplicates.
+    fn distinct(&self) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.distinct())
+    }
+
+    /// Joins two streams.
+    #[pyo3(signature = (other, on, how, suffix, filter, nulls_equal, null_aware, colocated))]
+    #[expect(clippy::too_many_arguments, reason = "the settings of one call, each with a name in Python")]
+    fn join(
+        &self,
+        other: &NativePlan,
+        on: Keys,
+        how: &str,
+        suffix: String,
+        filter: Option<NativeExpr>,
+        nulls_equal: bool,
+        null_aware: bool,
+        colocated: bool,
+    ) -> PyResult<NativePlan> {
+        let filter = filter.map(|f| f.expr());
+        let how = JoinHow { kind: join_kind(how)?, suffix, filter, nulls_equal, null_aware, colocated };
+        NativePlan::wrap(self.stream.join_as(&other.stream, pairs(on), &how))
+    }
+
+    /// Rows that have a partner in another stream.
+    fn where_exists(&self, other: &NativePlan, on: Keys) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.where_exists(&other.stream, pairs(on)))
+    }
+
+    /// Rows that have no partner in another stream.
+    fn where_not_exists(&self, other: &NativePlan, on: Keys) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.where_not_exists(&other.stream, pairs(on)))
+    }
+
+    /// Each column with whether it ascends and whether nulls come first.
+    fn sort(&self, by: Vec<(NativeExpr, bool, bool)>) -> PyResult<NativePlan> {
+        let by = by
+            .into_iter()
+            .map(|(column, ascending, nulls_first)| SortExpr::new(column.expr(), ascending, nulls_first));
+        NativePlan::wrap(self.stream.sort(by.collect()))
+    }
+
+    /// Some of the first rows.
+    #[pyo3(signature = (skip, fetch))]
+    fn limit(&self, skip: Count, fetch: Option<Count>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.limit(skip.0, fetch.map(|count| count.0)))
+    }
+
+    /// Repeats a step on its own result until there are no new rows.
+    fn recursive(&self, name: &str, step: &Bound<'_, PyAny>, distinct: bool) -> PyResult<NativePlan> {
+        let step = |rows: Stream| -> PyResult<Stream> {
+            let result = step.call1((NativePlan { stream: rows },))?;
+            Ok(result.cast::<NativePlan>()?.get().stream.clone())
+        };
+        NativePlan::wrap(self.stream.recursive(name, distinct, |rows| step(rows).map_err(Raised::pass)))
+    }
+
+    /// Changes the key.
+    fn rekey(&self, key: Vec<NativeExpr>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.rekey(exprs(key)))
+    }
+
+    /// Requires that rows with equal keys are in the same shard.
+    fn colocated(&self, key: Vec<NativeExpr>) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.colocated(exprs(key)))
+    }
+
+    /// Moves rows to the shard of their key.
+    fn redistribute(&self, shards: Count, among: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.redistribute(Some(shards.0), scope(among)?))
+    }
+
+    /// Spreads rows evenly over shards.
+    fn reshard(&self, shards: Count, among: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.reshard(Some(shards.0), scope(among)?))
+    }
+
+    /// Copies all rows to every shard.
+    fn broadcast(&self, shards: Count, among: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.broadcast(Some(shards.0), scope(among)?))
+    }
+
+    /// Copies rows to the shards of a list.
+    fn multicast(&self, to: NativeExpr, shards: Count, among: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.multicast(to.expr(), Some(shards.0), scope(among)?))
+    }
+}

@@ -1,0 +1,95 @@
+//! The end of the interpreter: the threads of the engine have to be out of it before.
+//!
+//! A thread that enters an interpreter which is ending is ended by it, and that aborts the process. So every
+//! call from the engine into Python goes through [`attached`], and a Python thread that waits for the engine
+//! is counted too. `atexit` calls [`leave`]: from then on no thread enters, and it waits until all are out.
+
+use datafusion::common::exec_err;
+use datafusion::error::Result;
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long [`leave`] waits for a function that does not return.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often [`leave`] looks whether all threads are out.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+// Atomics and no lock: a fork may happen at any time, and would leave a lock that no thread releases.
+/// The number of threads that are inside.
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+/// Whether the interpreter is ending.
+static LEAVING: AtomicBool = AtomicBool::new(false);
+
+/// A thread that is inside the interpreter, or waits in it, as long as this lives.
+pub struct Entered(());
+
+impl Entered {
+    /// Counts this thread.
+    ///
+    /// # Errors
+    /// `Execution` if the interpreter is ending.
+    pub fn new() -> Result<Entered> {
+        // Counted first, checked afterwards: `leave` sets its flag first, and reads the count afterwards.
+        INSIDE.fetch_add(1, Ordering::SeqCst);
+        let entered = Entered(());
+        check()?;
+        Ok(entered)
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        // In the child of a fork the count begins at zero, while this thread may have been counted before.
+        let _ = INSIDE.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |inside| inside.checked_sub(1));
+    }
+}
+
+/// Calls Python from a thread of the engine.
+///
+/// # Errors
+/// `Execution` if the interpreter is ending.
+pub fn attached<R>(call: impl FnOnce(Python<'_>) -> R) -> Result<R> {
+    let _entered = Entered::new()?;
+    Ok(Python::attach(call))
+}
+
+/// Fails if the interpreter is ending. A thread that stays inside for long calls this now and then.
+///
+/// # Errors
+/// `Execution`, if so.
+pub fn check() -> Result<()> {
+    match LEAVING.load(Ordering::SeqCst) {
+        true => exec_err!("Python has ended before the query"),
+        false => Ok(()),
+    }
+}
+
+/// Whether the interpreter is ending.
+#[pyfunction]
+pub fn leaving() -> bool {
+    LEAVING.load(Ordering::SeqCst)
+}
+
+/// Resets the state in the child of a fork: of the threads of its parent, it has this one only.
+#[pyfunction]
+pub fn forked() {
+    INSIDE.store(0, Ordering::SeqCst);
+    LEAVING.store(false, Ordering::SeqCst);
+}
+
+/// Lets no thread enter any more, and waits until all are out.
+///
+/// # Errors
+/// What a signal handler raises.
+#[pyfunction]
+pub fn leave(py: Python<'_>) -> PyResult<()> {
+    LEAVING.store(true, Ordering::SeqCst);
+    let until = Instant::now() + TIMEOUT;
+    while INSIDE.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+        py.detach(|| std::thread::sleep(POLL_INTERVAL));
+        py.check_signals()?;
+    }
+    Ok(())
+}
