@@ -5,7 +5,7 @@
 //!   one at most: DataFusion's rules take a condition apart, and put it together term by term;
 //! - what is deeper than [`MOST_LEVELS`] is refused, and taken apart level by level; so are more than [`MOST_STEPS`] set operations.
 
-use crate::walk::walk_mut;
+use crate::syntax::walk::walk_mut;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{

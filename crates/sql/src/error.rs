@@ -1,9 +1,11 @@
 //! Errors with their place in the text: DataFusion's diagnostics carry a line and a column, the parser's
 //! messages say them, and [`render`] shows the line with a caret under the place.
 
+mod lines;
 mod wording;
 
-use crate::split::Lines;
+pub(crate) use lines::Lines;
+
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Column, DataFusionError, SchemaError, Span};
 use datafusion::sql::sqlparser::dialect::GenericDialect;

@@ -4,83 +4,44 @@
 //! and says what is to be done about each: a [`Planned`] query is a [`Stream`](whimbrel_plan::Stream), the same
 //! value that the fluent builder makes, and whoever holds it runs it on whatever runtime there is.
 //!
-//! Layers, bottom up:
-//! 1. [`Files`], [`Format`]: what a session asks of whoever can open a file;
-//! 2. [`split`](Session::split), `dialect`: text to statements and to the tokens that the parser understands; `grammar`: what
-//!    the parser takes and nothing else does is refused;
-//! 3. `catalog`, `information`, `windows`, `asof`, `multisets`: names, functions, relations, as DataFusion's planner asks for them;
-//!    `functions`: those that it does not have; `truth`, `times`, `slices`, `texts`: what depends on types; `zone`: the session's time zone; `emit`: when rows are
-//!    handed out;
-//! 4. `optimize`: DataFusion's analyzer and optimizer, then columns with plain, unique names; before that, what these have
-//!    no join for (`single`, `beside`, `on`, `membership`, `decorrelate`); `moments`: whether a stream can say it; `interval`:
-//!    what joins say of times, in lifetimes; `planner`: the order of joins, and the query in shards;
-//! 5. [`Parameters`]: values for the places of a statement; [`Session`], `statement`: a statement to a [`Planned`]; `store`, `constraints`, `references`: rows into a table;
-//! 6. [`render`]: an error with the place in the text that it is about.
+//! Layers, lowest first; a module uses only those above it in this list:
+//! - `files`: what a session asks of whoever can open a file;
+//! - `functions`: scalar functions that DataFusion does not have, and the names of all functions;
+//! - `error`: an error with the place in the text that it is about;
+//! - `syntax`: from text to a checked tree; nothing here knows of plans;
+//! - `tree`, `columns`, `single_shard`: walks over plans, names of columns, and one exchange;
+//! - `planner`: shard planning and join order, from plan to plan;
+//! - `stream`: what is special to streams with time: windows, `asof` and interval joins, `emit`;
+//! - `expr_planner`, `relation_planner`: what DataFusion's planner asks for, where types and columns are known;
+//! - `catalog`: what names stand for: tables, constraints, views, files;
+//! - `rewrite`: the rules from DataFusion's plan to one that can run, in order;
+//! - `session`: the front door: statements, one by one, to what is to be done.
 //!
 //! Start at [`Session::plan`].
 //!
 //! Not here: reading files, running queries, printing results.
 
-mod aliases;
-mod asof;
-mod beside;
-mod bindings;
-mod casts;
 mod catalog;
-mod constraints;
-mod decorrelate;
-mod depth;
-mod dialect;
-mod division;
-mod emit;
+mod columns;
 mod error;
+mod expr_planner;
 mod files;
-mod floats;
-mod fresh;
 mod functions;
-mod grammar;
-mod information;
-mod interval;
-mod lengths;
-mod limits;
-mod list_length;
-mod membership;
-mod moments;
-mod multisets;
-mod names;
-mod natural;
-mod on;
-mod optimize;
-mod overflow;
-mod parameters;
-mod pivots;
-mod planned;
 mod planner;
-mod references;
-mod renames;
-mod schemas;
-mod series;
+mod relation_planner;
+mod rewrite;
 mod session;
-mod single;
-mod slices;
-mod split;
-mod statement;
-mod store;
-mod texts;
-mod times;
-mod truth;
-mod type_names;
-mod views;
-pub mod walk;
-mod windows;
-mod words;
-mod zone;
+mod shifts;
+mod single_shard;
+mod stream;
+mod syntax;
+mod tree;
 
 pub use error::{place, render};
 pub use files::{FileOptions, Files, Format};
-pub use parameters::Parameters;
-pub use planned::{Planned, Store, StoreMode, Stored};
 pub use planner::Candidate;
-pub use session::Session;
-pub use split::Statement;
-pub use words::{fetched, pattern};
+pub use session::{Planned, Session, Store, StoreMode, Stored};
+pub use syntax::desugar::{fetch_as_limit, like_pattern};
+pub use syntax::parameters::Parameters;
+pub use syntax::script::Statement;
+pub use syntax::walk;

@@ -1,20 +1,23 @@
 //! What DataFusion says, in the words of people: types by the names that they have in SQL, values as they are written, and no
 //! names of its rules and variants.
 
-use crate::session;
+use crate::functions;
 use whimbrel_plan::names::nearest;
+use whimbrel_plan::of_values;
 
 /// A message of DataFusion's as people say it.
 pub(super) fn plain(text: &str) -> String {
+    let text = &of_values(text);
     let known = unknown_function(text).or_else(|| not_grouped(text));
-    let known = known.or_else(|| arguments(text)).or_else(|| unknown_syntax(text));
+    let known = known.or_else(|| arguments(text)).or_else(|| signatures(text));
+    let known = known.or_else(|| unknown_syntax(text));
     known.unwrap_or_else(|| in_sql(text))
 }
 
 /// `there is no function "cout"; did you mean "count"?`
 fn unknown_function(text: &str) -> Option<String> {
     let name = text.strip_prefix("Invalid function '")?.split('\'').next()?;
-    let known = session::functions();
+    let known = functions::names();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let near: Vec<String> = nearest(name, &known).into_iter().map(|near| format!("{near:?}")).collect();
     Some(match near.is_empty() {
@@ -54,6 +57,49 @@ fn arguments(text: &str) -> Option<String> {
             format!("{function} takes {}, and not {}; cast the argument", takes.join(" or "), in_words(got))
         }
     })
+}
+
+/// What a call is and what it could be, if a text lists the signatures of a function.
+fn signatures(text: &str) -> Option<String> {
+    let (reason, rest) = text.split_once("No function matches the given name and argument types '")?;
+    let (call, rest) = rest.split_once("'. ")?;
+    let (_, listed) = rest.split_once("Candidate functions:")?;
+    let (name, _) = call.split_once('(')?;
+    let mut known: Vec<String> = Vec::new();
+    for line in listed.lines() {
+        let parts = line.trim().strip_prefix(name).and_then(|line| line.strip_prefix('('));
+        let Some(parameters) = parts.and_then(|line| line.strip_suffix(')')) else { continue };
+        let parameters: Vec<String> = parameters.split(", ").map(parameter).collect();
+        let signature = format!("{name}({})", parameters.join(", "));
+        if !known.contains(&signature) {
+            known.push(signature);
+        }
+    }
+    // A function that looks at its arguments by itself says what is wrong with them.
+    if known.is_empty() || listed.contains("UserDefined") {
+        return Some(in_sql(reason.trim_end_matches([' ', '.'])));
+    }
+    Some(format!("there is no {}; there is {}", in_sql(call), known.join(", ")))
+}
+
+/// A parameter of a signature, `text: String` or `Int64/Float64`, by the type that it has in SQL.
+fn parameter(shown: &str) -> String {
+    let kind = shown.rsplit_once(": ").map_or(shown, |(_, kind)| kind);
+    let (kind, count) = match kind.strip_suffix(')').and_then(|kind| kind.split_once('(')) {
+        Some((kind @ ("String" | "Numeric" | "Comparable"), count)) => (kind, count.parse().unwrap_or(1)),
+        _ => (kind, 1),
+    };
+    let kind = match kind.split('/').next().unwrap_or(kind) {
+        "String" => "varchar".to_string(),
+        "Integer" => "bigint".to_string(),
+        "Float" => "double".to_string(),
+        "Numeric" => "number".to_string(),
+        "Comparable" | "Any" | "element" => "any".to_string(),
+        "array" => "list".to_string(),
+        "NullAry()" => String::new(),
+        other => in_sql(other),
+    };
+    vec![kind; count].join(", ")
 }
 
 /// A type of DataFusion's, or what it calls types alike, as people say it.
@@ -198,6 +244,19 @@ fn value(shown: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signatures_are_listed_by_types_of_sql() {
+        let text = "Failed to coerce. No function matches the given name and argument types 'lpad(Int64)'. You might \
+                    need to add explicit type casts.\n\tCandidate functions:\n\tlpad(String, Int64)\n\tlpad(String(2))";
+        assert_eq!(
+            plain(text),
+            "there is no lpad(bigint); there is lpad(varchar, bigint), lpad(varchar, varchar)"
+        );
+        let text = "list_concat takes lists. No function matches the given name and argument types 'list_concat(Int64)'. \
+                    You might need to add explicit type casts.\n\tCandidate functions:\n\tlist_concat(UserDefined)";
+        assert_eq!(plain(text), "list_concat takes lists");
+    }
 
     #[test]
     fn types_and_values_are_those_of_sql() {

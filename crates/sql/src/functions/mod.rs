@@ -10,13 +10,18 @@ mod histogram;
 mod instants;
 pub(crate) mod json;
 mod lengths;
+mod list_length;
+mod lists;
 mod matches;
 mod read;
 mod reductions;
+mod registry;
 mod sequences;
 mod sizes;
 mod templates;
 mod text;
+mod to_timestamp;
+pub(crate) mod type_names;
 pub(crate) mod zones;
 
 pub(crate) use bits::{shift_left, shift_right};
@@ -26,6 +31,7 @@ pub(crate) use floats::{narrow, narrow_or_null, round};
 pub(crate) use instants::{YEARS, format_of_chrono, part_of_length};
 pub(crate) use lengths::{comparable, parts, times};
 pub(crate) use read::{cast_of_text, reads as reads_text};
+pub(crate) use registry::{aggregate_functions, is_aggregate, is_scalar, names, scalar_functions};
 pub(crate) use sequences::{Sequence, Sequences, of as of_sequences};
 pub(crate) use text::{has_own as has_own_text, text};
 
@@ -52,6 +58,8 @@ pub(crate) fn all() -> Vec<Arc<ScalarUDF>> {
         templates::all(),
         matches::all(),
         json::all(),
+        lists::all(),
+        to_timestamp::all(),
     ];
     families.into_iter().flatten().collect()
 }

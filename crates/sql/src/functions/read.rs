@@ -26,7 +26,11 @@ fn is_known(kind: &DataType) -> bool {
 
 /// The cast of a text to such a type; `or_null`: what is not written as one is null.
 pub(crate) fn cast_of_text(to: &DataType, or_null: bool) -> ScalarUDF {
-    let name = format!("{}cast_text_to_{}", if or_null { "try_" } else { "" }, crate::type_names::name(to));
+    let name = format!(
+        "{}cast_text_to_{}",
+        if or_null { "try_" } else { "" },
+        crate::functions::type_names::name(to)
+    );
     let signature = Signature::any(1, Volatility::Immutable);
     ScalarUDF::from(CastOfText { name, to: to.clone(), or_null, signature })
 }
@@ -76,8 +80,12 @@ impl ScalarUDFImpl for CastOfText {
 impl CastOfText {
     fn read(&self, text: &str) -> Result<ArrayRef> {
         let mut written = Written { text, at: 0 };
-        let wrong =
-            || exec_datafusion_err!("{text:?} is not written as {}", crate::type_names::name(&self.to));
+        let wrong = || {
+            exec_datafusion_err!(
+                "{text:?} is not written as {}",
+                crate::functions::type_names::name(&self.to)
+            )
+        };
         let value = written.value().filter(|_| written.is_at_end()).ok_or_else(wrong)?;
         value.of_type(&self.to, self.or_null, &wrong)
     }

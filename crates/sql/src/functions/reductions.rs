@@ -2,7 +2,7 @@
 //! of its values (`words`). Nulls do not count, and a list without values gives null.
 
 use super::Mapped;
-use crate::type_names;
+use crate::functions::type_names;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, UInt64Array, new_empty_array,
 };

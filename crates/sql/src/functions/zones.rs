@@ -3,8 +3,6 @@
 //! Of an instant it is what clocks show there, a timestamp; of a timestamp it is the instant at which clocks there show it,
 //! in the zone of the session. Where types are known (`texts`) it becomes casts, so that nothing calls it.
 
-use arrow_timezone::Tz;
-use datafusion::arrow::array::timezone as arrow_timezone;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, exec_err, plan_err};
@@ -13,6 +11,7 @@ use datafusion::logical_expr::{
     Volatility, cast,
 };
 use std::sync::Arc;
+pub(crate) use whimbrel_plan::calendar::check_zone as check;
 
 /// The name of the function.
 pub(crate) const NAME: &str = "timezone";
@@ -22,19 +21,6 @@ pub(crate) const DEFAULT: &str = "UTC";
 
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     vec![Arc::new(ScalarUDF::from(AtZone::of(&ConfigOptions::default())))]
-}
-
-/// Whether there is a zone of this name.
-///
-/// # Errors
-/// `Plan` if not.
-pub(crate) fn check(zone: &str) -> Result<()> {
-    match zone.parse::<Tz>() {
-        Ok(_) => Ok(()),
-        Err(_) => plan_err!(
-            "there is no time zone {zone:?}: give a name such as 'Europe/Berlin' or 'UTC', or an offset such as '+02:00'"
-        ),
-    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

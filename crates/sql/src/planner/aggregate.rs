@@ -1,9 +1,9 @@
 //! Aggregates in shards (quill.txt Fig. 1).
 
 use super::Planner;
-use super::placed::{Placed, Spread};
-use super::split::Split;
-use super::together::equal;
+use super::colocation::assert_colocated;
+use super::placement::{Partitioning, Placed};
+use super::two_phase_aggregate::TwoPhaseAggregate;
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection};
 use std::fmt;
@@ -16,14 +16,14 @@ use whimbrel_plan::nodes::{Movement, Scope};
 pub(crate) enum Strategy {
     /// Fig. 1 (a): rows move to the shards of their groups, and are aggregated there.
     Redistribute,
-    /// Fig. 1 (b): each shard aggregates its rows, and the parts move.
+    /// Fig. 1 (b): each shard aggregates its rows, and the partial groups move.
     LocalFirst,
     /// Fig. 1 (c): the same in three steps, first within each machine, then between them.
     LocalThenMachine,
-    /// Fig. 1 (d): rows move within each machine, are aggregated there, and the parts move between machines.
+    /// Fig. 1 (d): rows move within each machine, are aggregated there, and the partial groups move between machines.
     MachineFirst,
-    /// Each shard aggregates its rows, and one puts all parts together.
-    PartsInOne,
+    /// Each shard aggregates its rows, and one merges all partial groups.
+    MergeInOneShard,
     /// All rows move to one shard.
     OneShard,
 }
@@ -34,12 +34,12 @@ impl Strategy {
         Strategy::LocalFirst,
         Strategy::LocalThenMachine,
         Strategy::MachineFirst,
-        Strategy::PartsInOne,
+        Strategy::MergeInOneShard,
         Strategy::OneShard,
     ];
 
-    /// Whether parts of groups are put together.
-    fn splits(self) -> bool {
+    /// Whether partial groups are merged.
+    fn has_two_phases(self) -> bool {
         !matches!(self, Strategy::Redistribute | Strategy::OneShard)
     }
 }
@@ -53,7 +53,7 @@ impl fmt::Display for Strategy {
                 "aggregate, redistribute locally, aggregate, redistribute, aggregate"
             }
             Strategy::MachineFirst => "redistribute locally, aggregate, redistribute, aggregate",
-            Strategy::PartsInOne => "aggregate, bring to one shard, aggregate",
+            Strategy::MergeInOneShard => "aggregate, bring to one shard, aggregate",
             Strategy::OneShard => "bring to one shard, aggregate",
         })
     }
@@ -62,21 +62,27 @@ impl fmt::Display for Strategy {
 impl Planner<'_> {
     pub(super) fn aggregate(&self, plan: &LogicalPlan, aggregate: &Aggregate) -> Result<Placed> {
         let input = self.place(&aggregate.input)?;
-        if input.spread == Spread::One || matches!(aggregate.group_expr.as_slice(), [Expr::GroupingSet(_)]) {
-            return self.over(plan, vec![self.gathered(input)?], Spread::One);
+        if input.partitioning == Partitioning::Single
+            || matches!(aggregate.group_expr.as_slice(), [Expr::GroupingSet(_)])
+        {
+            return self.over(plan, vec![self.gathered(input)?], Partitioning::Single);
         }
         let columns: Vec<Column> =
             aggregate.group_expr.iter().filter_map(|e| e.try_as_col().cloned()).collect();
         let key = (columns.len() == aggregate.group_expr.len()).then_some(columns.as_slice());
-        if !columns.is_empty() && input.spread.is_together(&columns) {
-            let spread = input.spread.clone();
+        if !columns.is_empty() && input.partitioning.is_colocated_by(&columns) {
+            let partitioning = input.partitioning.clone();
             let groups = self.groups(plan, &input) / self.shards as f64;
-            return Ok(self.worked(self.over(plan, vec![input], spread.clone())?, aggregate, groups));
+            return Ok(self.with_work(
+                self.over(plan, vec![input], partitioning.clone())?,
+                aggregate,
+                groups,
+            ));
         }
-        let split = Split::of(aggregate)?;
+        let split = TwoPhaseAggregate::of(aggregate)?;
         let possible = |strategy: &Strategy| match strategy {
             Strategy::OneShard => true,
-            Strategy::PartsInOne => split.is_some(),
+            Strategy::MergeInOneShard => split.is_some(),
             Strategy::Redistribute => key.is_some_and(|key| !key.is_empty()),
             Strategy::MachineFirst => split.is_some() && key.is_some_and(|key| !key.is_empty()),
             Strategy::LocalFirst | Strategy::LocalThenMachine => {
@@ -84,12 +90,12 @@ impl Planner<'_> {
             }
         };
         let possible: Vec<Strategy> = Strategy::ALL.into_iter().filter(possible).collect();
-        let told = self.policy.aggregates.filter(|told| possible.contains(told));
+        let required = self.policy.aggregates.filter(|required| possible.contains(required));
         let mut best: Option<Placed> = None;
-        for strategy in told.map_or(possible, |told| vec![told]) {
-            let way = match (&split, strategy.splits()) {
-                (Some(split), true) => self.in_parts(plan, aggregate, split, strategy, input.clone())?,
-                _ => self.at_once(plan, aggregate, strategy, input.clone(), &columns)?,
+        for strategy in required.map_or(possible, |required| vec![required]) {
+            let way = match (&split, strategy.has_two_phases()) {
+                (Some(split), true) => self.in_two_phases(plan, aggregate, split, strategy, input.clone())?,
+                _ => self.in_one_phase(plan, aggregate, strategy, input.clone(), &columns)?,
             };
             if best.as_ref().is_none_or(|best| way.cost < best.cost) {
                 best = Some(way);
@@ -97,11 +103,11 @@ impl Planner<'_> {
         }
         match best {
             Some(best) => Ok(best),
-            None => self.over(plan, vec![self.gathered(input)?], Spread::One),
+            None => self.over(plan, vec![self.gathered(input)?], Partitioning::Single),
         }
     }
 
-    /// Every row once is every row as a group.
+    /// `distinct` groups by all columns.
     pub(super) fn distinct(&self, input: &Arc<LogicalPlan>) -> Result<Placed> {
         let group = input.schema().columns().into_iter().map(Expr::Column).collect();
         let aggregate = Aggregate::try_new(Arc::clone(input), group, vec![])?;
@@ -112,8 +118,8 @@ impl Planner<'_> {
         self.estimator.of_inputs(plan, vec![input.estimate.clone()]).rows
     }
 
-    /// The rows come together, and then are aggregated.
-    fn at_once(
+    /// The rows move, and then are aggregated.
+    fn in_one_phase(
         &self,
         plan: &LogicalPlan,
         aggregate: &Aggregate,
@@ -123,31 +129,33 @@ impl Planner<'_> {
     ) -> Result<Placed> {
         let groups = self.groups(plan, &input);
         let (input, groups) = match strategy {
-            Strategy::Redistribute => {
-                (self.brought_together(input, key.to_vec())?, groups / self.shards as f64)
-            }
+            Strategy::Redistribute => (self.redistributed(input, key.to_vec())?, groups / self.shards as f64),
             _ => (self.gathered(input)?, groups),
         };
-        let spread = input.spread.clone();
-        let input = Placed { plan: equal(input.plan, key)?, ..input };
-        Ok(self.worked(self.over(plan, vec![input], spread)?, aggregate, groups))
+        let partitioning = input.partitioning.clone();
+        let input = Placed { plan: assert_colocated(input.plan, key)?, ..input };
+        Ok(self.with_work(self.over(plan, vec![input], partitioning)?, aggregate, groups))
     }
 
-    /// The cost of the aggregate itself is added, which makes so many groups a shard.
-    fn worked(&self, mut placed: Placed, aggregate: &Aggregate, groups: f64) -> Placed {
+    /// Adds the cost of an aggregate that makes so many groups in a shard.
+    fn with_work(&self, mut placed: Placed, aggregate: &Aggregate, groups: f64) -> Placed {
         let known = self.estimator.estimate(&aggregate.input);
-        let each = if placed.spread == Spread::One { known.rows } else { known.rows / self.shards as f64 };
-        let work = self.costs.aggregate(each, groups, numbers(aggregate, &known));
-        placed.cost += self.costs.work(&placed.spread, work);
+        let each = if placed.partitioning == Partitioning::Single {
+            known.rows
+        } else {
+            known.rows / self.shards as f64
+        };
+        let work = self.costs.aggregate(each, groups, key_range(aggregate, &known));
+        placed.cost += self.costs.work(&placed.partitioning, work);
         placed
     }
 
-    /// Parts are made, move, and are put together.
-    fn in_parts(
+    /// Partial groups are made, move, and are merged.
+    fn in_two_phases(
         &self,
         plan: &LogicalPlan,
         aggregate: &Aggregate,
-        split: &Split,
+        split: &TwoPhaseAggregate,
         strategy: Strategy,
         input: Placed,
     ) -> Result<Placed> {
@@ -157,74 +165,86 @@ impl Planner<'_> {
         if strategy == Strategy::MachineFirst {
             let key = aggregate.group_expr.clone();
             let movement = Movement::ReDistribute { key };
-            input = self.moved(input, movement, Scope::Local, self.shards, Spread::anyhow())?;
+            input = self.moved(input, movement, Scope::Local, self.shards, Partitioning::unknown())?;
         }
         let parts = Aggregate::try_new(
             Arc::new(input.plan.clone()),
             aggregate.group_expr.clone(),
-            split.parts.clone(),
+            split.partial.clone(),
         )?;
         let each = match strategy {
             Strategy::MachineFirst => groups / shards,
             _ => drawn(groups, rows / shards),
         };
-        let work = self.costs.aggregate(rows / shards, each, numbers(&parts, &input.estimate));
-        let mut placed = self.step(input, parts, each * shards);
-        placed.cost += self.costs.work(&placed.spread, work);
+        let work = self.costs.aggregate(rows / shards, each, key_range(&parts, &input.estimate));
+        let mut placed = self.phase(input, parts, each * shards);
+        placed.cost += self.costs.work(&placed.partitioning, work);
         let key: Vec<Column> =
             placed.plan.schema().columns().into_iter().take(aggregate.group_expr.len()).collect();
         if strategy == Strategy::LocalThenMachine {
             let by = key.iter().cloned().map(Expr::Column).collect();
             let movement = Movement::ReDistribute { key: by };
-            let moved = self.moved(placed, movement, Scope::Local, self.shards, Spread::anyhow())?;
-            placed = self.together(moved, &key, split, groups)?;
+            let moved = self.moved(placed, movement, Scope::Local, self.shards, Partitioning::unknown())?;
+            placed = self.merged(moved, &key, split, groups)?;
         }
         let moved = match strategy {
-            Strategy::PartsInOne => self.gathered(placed)?,
-            _ => self.brought_together(placed, key.clone())?,
+            Strategy::MergeInOneShard => self.gathered(placed)?,
+            _ => self.redistributed(placed, key.clone())?,
         };
-        let placed = self.together(moved, &key, split, groups)?;
-        self.whole(plan, placed, split)
+        let placed = self.merged(moved, &key, split, groups)?;
+        self.result(plan, placed, split)
     }
 
-    /// Parts that are where they have to be become one a group.
-    fn together(&self, parts: Placed, key: &[Column], split: &Split, groups: f64) -> Result<Placed> {
+    /// Merges the partial groups of each shard.
+    fn merged(
+        &self,
+        parts: Placed,
+        key: &[Column],
+        split: &TwoPhaseAggregate,
+        groups: f64,
+    ) -> Result<Placed> {
         let group = key.iter().cloned().map(Expr::Column).collect();
-        let last = parts.spread.is_together(key);
-        let rows = if last { equal(parts.plan.clone(), key)? } else { parts.plan.clone() };
-        let aggregate = Aggregate::try_new(Arc::new(rows), group, split.together.clone())?;
-        let shards = if parts.spread == Spread::One { 1.0 } else { self.shards as f64 };
-        let known = numbers(&aggregate, &parts.estimate);
+        let last = parts.partitioning.is_colocated_by(key);
+        let rows = if last { assert_colocated(parts.plan.clone(), key)? } else { parts.plan.clone() };
+        let aggregate = Aggregate::try_new(Arc::new(rows), group, split.merge.clone())?;
+        let shards = if parts.partitioning == Partitioning::Single { 1.0 } else { self.shards as f64 };
+        let known = key_range(&aggregate, &parts.estimate);
         let work = self.costs.aggregate(parts.estimate.rows / shards, groups / shards, known);
-        let mut placed = self.step(parts, aggregate, groups);
-        placed.cost += self.costs.work(&placed.spread, work);
+        let mut placed = self.phase(parts, aggregate, groups);
+        placed.cost += self.costs.work(&placed.partitioning, work);
         Ok(placed)
     }
 
-    /// One step of an aggregate: a plan over the rows, which gives so many.
-    fn step(&self, input: Placed, aggregate: Aggregate, rows: f64) -> Placed {
+    /// One phase of an aggregate, which gives so many rows.
+    fn phase(&self, input: Placed, aggregate: Aggregate, rows: f64) -> Placed {
         let plan = LogicalPlan::Aggregate(aggregate);
         let estimate = self.estimator.of_inputs(&plan, vec![input.estimate]);
         let estimate = Estimate { rows, ..estimate }.with_rows(rows);
-        Placed { plan, spread: input.spread, estimate, bytes: input.bytes, cost: input.cost }
+        Placed { plan, partitioning: input.partitioning, estimate, bytes: input.bytes, cost: input.cost }
     }
 
-    /// The columns that were asked for.
-    fn whole(&self, plan: &LogicalPlan, placed: Placed, split: &Split) -> Result<Placed> {
-        let width = plan.schema().fields().len() - split.whole.len();
+    /// The columns of the query.
+    fn result(&self, plan: &LogicalPlan, placed: Placed, split: &TwoPhaseAggregate) -> Result<Placed> {
+        let width = plan.schema().fields().len() - split.result.len();
         let group = placed.plan.schema().columns().into_iter().take(width).map(Expr::Column);
-        let exprs = group.chain(split.whole.iter().cloned()).collect();
+        let exprs = group.chain(split.result.iter().cloned()).collect();
         let estimate = placed.estimate.clone();
-        let whole = LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(placed.plan))?);
-        let estimate = self.estimator.of_inputs(&whole, vec![estimate]);
-        Ok(Placed { plan: whole, spread: placed.spread, estimate, bytes: placed.bytes, cost: placed.cost })
+        let result = LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(placed.plan))?);
+        let estimate = self.estimator.of_inputs(&result, vec![estimate]);
+        Ok(Placed {
+            plan: result,
+            partitioning: placed.partitioning,
+            estimate,
+            bytes: placed.bytes,
+            cost: placed.cost,
+        })
     }
 }
 
-/// Between which numbers the key of an aggregate over such rows is, if it is one whole number.
-fn numbers(aggregate: &Aggregate, rows: &Estimate) -> Option<(f64, f64)> {
+/// The range of the key of an aggregate over such rows, if it is one integer.
+fn key_range(aggregate: &Aggregate, rows: &Estimate) -> Option<(f64, f64)> {
     let [key] = aggregate.group_expr.as_slice() else { return None };
     let at = aggregate.input.schema().maybe_index_of_column(key.try_as_col()?)?;
-    let is_whole = aggregate.input.schema().field(at).data_type().is_integer();
-    rows.columns.get(at)?.range.filter(|_| is_whole)
+    let is_integer = aggregate.input.schema().field(at).data_type().is_integer();
+    rows.columns.get(at)?.range.filter(|_| is_integer)
 }

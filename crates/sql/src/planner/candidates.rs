@@ -1,6 +1,6 @@
-//! All the ways to run a query in shards that the planner knows, with what each is expected to cost.
+//! All ways to run a query in shards, each with its expected cost.
 
-use super::{Policy, Shards, aggregate, join, sharded, simplified};
+use super::{Policy, Shards, aggregate, join, optimize, shard};
 use datafusion::common::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -10,7 +10,7 @@ use whimbrel_plan::Stream;
 /// A way to run a query. All of them have the same answer.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// What is done where there is a choice: by cost, or one strategy wherever it can be followed.
+    /// `by cost`, or the strategies that are followed wherever they can be.
     pub strategy: String,
     /// The plan, to be run.
     pub stream: Stream,
@@ -18,9 +18,9 @@ pub struct Candidate {
     pub rows: f64,
     /// How many bytes are expected to move between shards.
     pub bytes_moved: f64,
-    /// What it is expected to take: nanoseconds of the busiest core, roughly.
+    /// The expected cost: nanoseconds of the busiest core, roughly.
     pub cost: f64,
-    /// Whether it is the one that is run.
+    /// Whether it is the one that runs.
     pub chosen: bool,
 }
 
@@ -35,13 +35,16 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// All ways to run an optimized plan, the chosen one first; plans that are equal are listed once.
+/// All ways to run an optimized plan, the chosen one first; equal plans are listed once.
+///
+/// # Errors
+/// Those of [`optimize`] and [`shard`].
 pub(crate) fn candidates(state: &SessionState, plan: LogicalPlan, shards: Shards) -> Result<Vec<Candidate>> {
-    let plan = simplified(state, plan)?;
+    let plan = optimize(state, plan)?;
     let mut known: Vec<LogicalPlan> = Vec::new();
     let mut found = Vec::new();
     for (strategy, policy) in policies() {
-        let placed = sharded(plan.clone(), shards, policy)?;
+        let placed = shard(plan.clone(), shards, policy)?;
         if known.contains(&placed.plan) {
             continue;
         }

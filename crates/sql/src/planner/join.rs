@@ -1,8 +1,9 @@
 //! Joins in shards (quill.txt Fig. 4).
 
 use super::Planner;
-use super::placed::{Cut, Key, Placed, Spread};
-use super::together::matching;
+use super::colocation::assert_matches_colocated;
+use super::placement::{Key, Partitioning, Placed, Scheme};
+use super::side::Side;
 use datafusion::common::{Column, ExprSchema, JoinType, Result};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
 use std::fmt;
@@ -38,15 +39,8 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// One of the two inputs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    Left,
-    Right,
-}
-
-/// Whether each row of the other side may be anywhere, as long as all rows of this side are there too.
-fn may_be_copied(join: &Join, side: Side) -> bool {
+/// Whether this side may be broadcast: each row of the other side finds all of its partners in any shard.
+fn may_be_broadcast(join: &Join, side: Side) -> bool {
     use JoinType::*;
     matches!(
         (join.join_type, side),
@@ -56,7 +50,7 @@ fn may_be_copied(join: &Join, side: Side) -> bool {
     )
 }
 
-/// The pairs of columns that rows of both sides agree in, if they can be moved by them.
+/// The pairs of key columns, if rows can be redistributed by them.
 fn key(join: &Join) -> Vec<(Column, Column)> {
     // Whether any row of the other side has a null is known only where all of them are.
     if join.null_aware {
@@ -74,7 +68,7 @@ fn key(join: &Join) -> Vec<(Column, Column)> {
 impl Planner<'_> {
     pub(super) fn join(&self, plan: &LogicalPlan, join: &Join) -> Result<Placed> {
         let (left, right) = (self.place(&join.left)?, self.place(&join.right)?);
-        if left.spread == Spread::One && right.spread == Spread::One {
+        if left.partitioning == Partitioning::Single && right.partitioning == Partitioning::Single {
             return self.joined(plan, left, right);
         }
         let mut ways: Vec<(Strategy, Placed)> = Vec::new();
@@ -83,8 +77,10 @@ impl Planner<'_> {
                 ways.push((strategy, way));
             }
         }
-        let told = self.policy.joins.filter(|told| ways.iter().any(|(strategy, _)| strategy == told));
-        let allowed = ways.into_iter().filter(|(strategy, _)| told.is_none_or(|told| *strategy == told));
+        let required = self.policy.joins;
+        let required = required.filter(|required| ways.iter().any(|(strategy, _)| strategy == required));
+        let allowed =
+            ways.into_iter().filter(|(strategy, _)| required.is_none_or(|required| *strategy == required));
         let best = allowed.map(|(_, way)| way).min_by(|a, b| a.cost.total_cmp(&b.cost));
         match best {
             Some(best) => Ok(best),
@@ -109,13 +105,14 @@ impl Planner<'_> {
         Ok(match strategy {
             Strategy::OneShard => {
                 let joined = self.joined(plan, self.gathered(left())?, self.gathered(right())?)?;
-                vec![Placed { plan: matching(joined.plan)?, ..joined }]
+                vec![Placed { plan: assert_matches_colocated(joined.plan)?, ..joined }]
             }
             Strategy::Redistribute if !key.is_empty() => {
                 vec![self.redistribute(plan, join, &key, left(), right())?]
             }
             Strategy::BroadcastToMachines if !key.is_empty() => {
-                let sides = [Side::Left, Side::Right].into_iter().filter(|side| may_be_copied(join, *side));
+                let sides =
+                    [Side::Left, Side::Right].into_iter().filter(|side| may_be_broadcast(join, *side));
                 let ways =
                     sides.filter_map(|side| self.to_machines(plan, &key, side, left(), right()).transpose());
                 ways.collect::<Result<_>>()?
@@ -124,7 +121,7 @@ impl Planner<'_> {
         })
     }
 
-    /// The rows of either side to all shards: all of them, or those that have a partner.
+    /// Broadcasts of either side: of all of its rows, or of those that have a partner.
     fn broadcasts(
         &self,
         plan: &LogicalPlan,
@@ -134,20 +131,20 @@ impl Planner<'_> {
         right: &Placed,
     ) -> Result<Vec<Placed>> {
         let mut ways = Vec::new();
-        for side in [Side::Left, Side::Right].into_iter().filter(|side| may_be_copied(join, *side)) {
+        for side in [Side::Left, Side::Right].into_iter().filter(|side| may_be_broadcast(join, *side)) {
             ways.extend(self.broadcast(plan, join, side, left.clone(), right.clone())?);
             let (own, other) = if side == Side::Left { (left, right) } else { (right, left) };
-            let Some(few) = self.with_partners(join, key, side, own, other)? else { continue };
+            let Some(reduced) = self.reduced_before_broadcast(join, key, side, own, other)? else { continue };
             let (left, right) = match side {
-                Side::Left => (few, right.clone()),
-                Side::Right => (left.clone(), few),
+                Side::Left => (reduced, right.clone()),
+                Side::Right => (left.clone(), reduced),
             };
             ways.extend(self.broadcast(plan, join, side, left, right)?);
         }
         Ok(ways)
     }
 
-    /// The rows of one side to all shards; the other has to be in many.
+    /// A broadcast of one side, if the other is in many shards.
     fn broadcast(
         &self,
         plan: &LogicalPlan,
@@ -157,24 +154,24 @@ impl Planner<'_> {
         right: Placed,
     ) -> Result<Option<Placed>> {
         let copied =
-            |side| self.moved(side, Movement::Broadcast, Scope::Global, self.shards, Spread::anyhow());
+            |side| self.moved(side, Movement::Broadcast, Scope::Global, self.shards, Partitioning::unknown());
         let stays = if side == Side::Left { &right } else { &left };
-        if stays.spread == Spread::One {
+        if stays.partitioning == Partitioning::Single {
             return Ok(None);
         }
-        let spread = stays.spread.clone();
+        let partitioning = stays.partitioning.clone();
         let full = if side == Side::Left { left.estimate.rows } else { right.estimate.rows };
         let (left, right) = match side {
             Side::Left => (copied(left)?, right),
             Side::Right => (left, copied(right)?),
         };
         let other = if side == Side::Left { right.estimate.rows } else { left.estimate.rows };
-        let work = self.work(&spread, full, other / self.shards as f64);
-        let joined = self.over(plan, vec![left, right], kept(join, spread))?;
-        Ok(Some(Placed { cost: joined.cost + work, plan: matching(joined.plan)?, ..joined }))
+        let work = self.work(&partitioning, full, other / self.shards as f64);
+        let joined = self.over(plan, vec![left, right], partitioning_of_side(join, partitioning))?;
+        Ok(Some(Placed { cost: joined.cost + work, plan: assert_matches_colocated(joined.plan)?, ..joined }))
     }
 
-    /// Rows of both sides to the shards of their keys.
+    /// Both sides redistributed by their keys, unless they are so already.
     fn redistribute(
         &self,
         plan: &LogicalPlan,
@@ -183,23 +180,23 @@ impl Planner<'_> {
         left: Placed,
         right: Placed,
     ) -> Result<Placed> {
-        let (left, right, left_key, right_key) = match lying_together(key, &left, &right) {
+        let (left, right, left_key, right_key) = match colocated_keys(key, &left, &right) {
             Some((left_key, right_key)) => (left, right, left_key, right_key),
             None => {
                 let (left_key, right_key) = common_key(key, &left, &right);
-                let (left, right) = self.both(left, right, &left_key, &right_key)?;
-                let hashed = |columns| Key { columns, cut: Cut::Hash };
+                let (left, right) = self.both_by_key(left, right, &left_key, &right_key)?;
+                let hashed = |columns| Key { columns, scheme: Scheme::Hash };
                 (left, right, hashed(left_key), hashed(right_key))
             }
         };
         let shards = self.shards as f64;
-        let spread = both_keys(join, left_key, right_key);
-        let work = self.work(&spread, left.estimate.rows / shards, right.estimate.rows / shards);
-        let joined = self.over(plan, vec![left, right], spread)?;
-        Ok(Placed { cost: joined.cost + work, plan: matching(joined.plan)?, ..joined })
+        let partitioning = partitioning_of_both(join, left_key, right_key);
+        let work = self.work(&partitioning, left.estimate.rows / shards, right.estimate.rows / shards);
+        let joined = self.over(plan, vec![left, right], partitioning)?;
+        Ok(Placed { cost: joined.cost + work, plan: assert_matches_colocated(joined.plan)?, ..joined })
     }
 
-    fn both(
+    fn both_by_key(
         &self,
         left: Placed,
         right: Placed,
@@ -207,17 +204,22 @@ impl Planner<'_> {
         right_key: &[Column],
     ) -> Result<(Placed, Placed)> {
         let by = |side: Placed, key: &[Column]| -> Result<Placed> {
-            if side.spread.keys().iter().any(|known| known.cut == Cut::Hash && known.columns == key) {
+            if side
+                .partitioning
+                .keys()
+                .iter()
+                .any(|known| known.scheme == Scheme::Hash && known.columns == key)
+            {
                 return Ok(side);
             }
             let columns = key.iter().cloned().map(Expr::Column).collect();
             let movement = Movement::ReDistribute { key: columns };
-            self.moved(side, movement, Scope::Global, self.shards, Spread::by(key.to_vec()))
+            self.moved(side, movement, Scope::Global, self.shards, Partitioning::hash(key.to_vec()))
         };
         Ok((by(left, left_key)?, by(right, right_key)?))
     }
 
-    /// The rows of one side to one shard of every machine, then those of both within the machines.
+    /// One side broadcast to one shard of every machine, then both redistributed within the machines.
     fn to_machines(
         &self,
         plan: &LogicalPlan,
@@ -230,63 +232,65 @@ impl Planner<'_> {
         let machines = properties(&stays.plan)?.groups;
         let copied = if side == Side::Left { &left } else { &right };
         // Rows come from all machines, or from the only one.
-        if stays.spread == Spread::One || properties(&copied.plan)?.groups != machines {
+        if stays.partitioning == Partitioning::Single || properties(&copied.plan)?.groups != machines {
             return Ok(None);
         }
         let (left_key, right_key): (Vec<_>, Vec<_>) = key.iter().cloned().unzip();
         let locally = |side: Placed, key: &[Column]| {
             let columns = key.iter().cloned().map(Expr::Column).collect();
             let movement = Movement::ReDistribute { key: columns };
-            self.moved(side, movement, Scope::Local, self.shards, Spread::anyhow())
+            self.moved(side, movement, Scope::Local, self.shards, Partitioning::unknown())
         };
-        let copied = |side| self.moved(side, Movement::Broadcast, Scope::Global, machines, Spread::anyhow());
+        let copied =
+            |side| self.moved(side, Movement::Broadcast, Scope::Global, machines, Partitioning::unknown());
         let (left, right) = match side {
             Side::Left => (locally(copied(left)?, &left_key)?, locally(right, &right_key)?),
             Side::Right => (locally(left, &left_key)?, locally(copied(right)?, &right_key)?),
         };
         let each = self.shards as f64 / machines as f64;
         let (l, r) = (left.estimate.rows, right.estimate.rows);
-        let spread = Spread::anyhow();
+        let partitioning = Partitioning::unknown();
         let work = match side {
-            Side::Left => self.work(&spread, l / each, r / self.shards as f64),
-            Side::Right => self.work(&spread, l / self.shards as f64, r / each),
+            Side::Left => self.work(&partitioning, l / each, r / self.shards as f64),
+            Side::Right => self.work(&partitioning, l / self.shards as f64, r / each),
         };
-        let joined = self.over(plan, vec![left, right], spread)?;
+        let joined = self.over(plan, vec![left, right], partitioning)?;
         Ok(Some(Placed { cost: joined.cost + work, ..joined }))
     }
 
-    /// In the one shard that has the rows of both sides.
+    /// The join in the one shard that has both sides.
     fn joined(&self, plan: &LogicalPlan, left: Placed, right: Placed) -> Result<Placed> {
-        let work = self.work(&Spread::One, left.estimate.rows, right.estimate.rows);
-        let joined = self.over(plan, vec![left, right], Spread::One)?;
+        let work = self.work(&Partitioning::Single, left.estimate.rows, right.estimate.rows);
+        let joined = self.over(plan, vec![left, right], Partitioning::Single)?;
         Ok(Placed { cost: joined.cost + work, ..joined })
     }
 
-    /// So many rows in a shard: the smaller side is built, the larger one looked up.
-    pub(super) fn work(&self, spread: &Spread, one: f64, other: f64) -> f64 {
-        self.costs.work(spread, self.costs.join(one.min(other), one.max(other)))
+    /// The cost of a hash join of so many rows in a shard: the smaller side is built, the larger one probed.
+    pub(super) fn work(&self, partitioning: &Partitioning, one: f64, other: f64) -> f64 {
+        self.costs.work(partitioning, self.costs.join(one.min(other), one.max(other)))
     }
 }
 
-/// The keys by which rows that match are in one shard already, if they are.
-fn lying_together(key: &[(Column, Column)], left: &Placed, right: &Placed) -> Option<(Key, Key)> {
+/// The keys by which matching rows are in one shard already, if they are.
+fn colocated_keys(key: &[(Column, Column)], left: &Placed, right: &Placed) -> Option<(Key, Key)> {
     let matches = |left: &Key, right: &Key| {
         let mut pairs = left.columns.iter().zip(&right.columns);
-        left.cut == right.cut
+        left.scheme == right.scheme
             && left.columns.len() == right.columns.len()
             && pairs.all(|pair| key.iter().any(|(l, r)| pair == (l, r)))
     };
-    let pairs = left.spread.keys().iter().flat_map(|l| right.spread.keys().iter().map(move |r| (l, r)));
+    let pairs =
+        left.partitioning.keys().iter().flat_map(|l| right.partitioning.keys().iter().map(move |r| (l, r)));
     pairs.into_iter().find(|(l, r)| matches(l, r)).map(|(l, r)| (l.clone(), r.clone()))
 }
 
-/// The key in the order in which one of the sides is spread by it already, if one is.
+/// The key in the order by which one of the sides is partitioned already, if one is.
 fn common_key(key: &[(Column, Column)], left: &Placed, right: &Placed) -> (Vec<Column>, Vec<Column>) {
     let partner = |column: &Column, from_left: bool| {
         key.iter().find(|(l, r)| if from_left { l == column } else { r == column }).cloned()
     };
     for (side, from_left) in [(left, true), (right, false)] {
-        for known in side.spread.keys().iter().filter(|known| known.cut == Cut::Hash) {
+        for known in side.partitioning.keys().iter().filter(|known| known.scheme == Scheme::Hash) {
             let pairs: Option<Vec<_>> =
                 known.columns.iter().map(|column| partner(column, from_left)).collect();
             if let Some(pairs) = pairs {
@@ -297,20 +301,20 @@ fn common_key(key: &[(Column, Column)], left: &Placed, right: &Placed) -> (Vec<C
     key.iter().cloned().unzip()
 }
 
-/// By what the rows of a join are spread whose one side stayed where it was.
-fn kept(join: &Join, spread: Spread) -> Spread {
+/// The partitioning of a join one side of which has not moved.
+fn partitioning_of_side(join: &Join, partitioning: Partitioning) -> Partitioning {
     let schema = &join.schema;
-    spread.renamed(|column| schema.has_column(column).then(|| column.clone()))
+    partitioning.renamed(|column| schema.has_column(column).then(|| column.clone()))
 }
 
-/// By what the rows of a join are spread whose both sides are spread by these. Rows without a partner have nulls in
-/// the columns of the other side, wherever they are.
-fn both_keys(join: &Join, left: Key, right: Key) -> Spread {
+/// The partitioning of a join whose sides are partitioned by these keys. Rows without a partner have nulls in the key of the
+/// other side, in any shard.
+fn partitioning_of_both(join: &Join, left: Key, right: Key) -> Partitioning {
     use JoinType::*;
     match join.join_type {
-        Inner => Spread::Many(vec![left, right]),
-        Left | LeftSemi | LeftAnti | LeftMark => Spread::Many(vec![left]),
-        Right | RightSemi | RightAnti | RightMark => Spread::Many(vec![right]),
-        Full => Spread::anyhow(),
+        Inner => Partitioning::Multiple(vec![left, right]),
+        Left | LeftSemi | LeftAnti | LeftMark => Partitioning::Multiple(vec![left]),
+        Right | RightSemi | RightAnti | RightMark => Partitioning::Multiple(vec![right]),
+        Full => Partitioning::unknown(),
     }
 }

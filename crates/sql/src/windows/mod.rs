@@ -8,7 +8,10 @@
 //! Over a table that is what a relation can say, row by row (`table`). Over a stream with time it is said by the
 //! nodes that the fluent builder uses (`stream`): a row lives from the end of its window on, when what is said
 //! of the window is final.
+//!
+//! Days and months are those of the column's zone, or of the argument `zone`.
 
+mod grid;
 mod result;
 mod stream;
 mod table;
@@ -16,8 +19,7 @@ mod table;
 pub(crate) use result::told_once;
 pub(crate) use stream::{is_cumulate, is_session};
 
-use crate::optimize::plain;
-use datafusion::arrow::datatypes::DataType;
+use crate::columns::with_unique_names;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
@@ -26,10 +28,10 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, TableAlias, TableFactor, Value,
 };
+use whimbrel_plan::calendar::check_zone;
 use whimbrel_plan::{Duration, properties};
 
-/// The names of the functions.
-pub(crate) const NAMES: [&str; 4] = ["tumble", "hop", "session", "cumulate"];
+use crate::syntax::WINDOW_FUNCTIONS as NAMES;
 
 /// The first instant of a row's window.
 const START: &str = "window_start";
@@ -37,8 +39,14 @@ const START: &str = "window_start";
 /// The first instant after it.
 pub(crate) const END: &str = "window_end";
 
-/// A window as it was asked for.
-#[derive(Debug, Clone)]
+/// A window as it was asked for, and the zone of its days, if one was named.
+#[derive(Debug)]
+struct Asked {
+    window: Window,
+    zone: Option<String>,
+}
+
+#[derive(Debug)]
 enum Window {
     Tumble { size: Duration },
     Hop { slide: Duration, size: Duration },
@@ -86,47 +94,46 @@ fn windowed(
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
     let (usage, names): (&str, &[&str]) = match name {
-        "tumble" => ("tumble(table, time, size)", &["data", "timecol", "size"]),
-        "hop" => ("hop(table, time, slide, size)", &["data", "timecol", "slide", "size"]),
-        "cumulate" => ("cumulate(table, time, step, size)", &["data", "timecol", "step", "size"]),
+        "tumble" => ("tumble(table, time, size)", &["data", "timecol", "size", "zone"]),
+        "hop" => ("hop(table, time, slide, size)", &["data", "timecol", "slide", "size", "zone"]),
+        "cumulate" => ("cumulate(table, time, step, size)", &["data", "timecol", "step", "size", "zone"]),
         _ => ("session(table, time, gap, key…)", &["data", "timecol", "gap"]),
     };
     let given = in_places(name, args, names, usage)?;
     let [relation, time, rest @ ..] = given.as_slice() else {
         return plan_err!("{name}: an argument is missing; write {usage}");
     };
-    let input = plain(context.plan(factor(relation, usage)?)?)?;
+    let input = with_unique_names(context.plan(factor(relation, usage)?)?)?;
     let time = column(time, &input, context, name)?;
-    let zone = zone(&input, &time);
-    let mut grid = |arg: &ast::Expr| {
-        let expr = context.sql_to_expr(arg.clone(), &DFSchema::empty())?;
-        match &zone {
-            Some(zone) if of_days(&expr) => plan_err!(
-                "{name}: {time} is in the zone {zone}, and days of windows begin at midnight in UTC: write interval '24' \
-                 hour for those, or make windows of a table with {time} at time zone '{zone}' as its time"
-            ),
-            _ => length(arg, expr, name),
+    let mut literal = |arg: &ast::Expr| context.sql_to_expr(arg.clone(), &DFSchema::empty());
+    let mut long = |arg: &ast::Expr| length(arg, literal(arg)?, name);
+    let (window, zone) = match (name, rest) {
+        ("tumble", [size, zone @ ..]) => (Window::Tumble { size: long(size)? }, zone),
+        ("hop", [slide, size, zone @ ..]) => (Window::Hop { slide: long(slide)?, size: long(size)? }, zone),
+        ("cumulate", [step, size, zone @ ..]) => {
+            (Window::Cumulate { step: long(step)?, size: long(size)? }, zone)
         }
-    };
-    let window = match (name, rest) {
-        ("tumble", [size]) => Window::Tumble { size: grid(size)? },
-        ("hop", [slide, size]) => Window::Hop { slide: grid(slide)?, size: grid(size)? },
-        ("cumulate", [step, size]) => Window::Cumulate { step: grid(step)?, size: grid(size)? },
         ("session", [gap, key @ ..]) => {
+            let gap = long(gap)?;
             let key = key.iter().map(|k| column(k, &input, context, name)).collect::<Result<_>>()?;
-            let expr = context.sql_to_expr(gap.clone(), &DFSchema::empty())?;
-            Window::Session { gap: length(gap, expr, name)?, key }
+            (Window::Session { gap, key }, &[][..])
         }
         _ => return plan_err!("{name}: these are not its arguments; write {usage}"),
     };
+    let zone = match zone {
+        [] => None,
+        [zone] => Some(zone_name(zone, context.sql_to_expr(zone.clone(), &DFSchema::empty())?, name)?),
+        _ => return plan_err!("{name}: these are not its arguments; write {usage}"),
+    };
+    let asked = Asked { window, zone };
     for new in [START, END] {
         if input.schema().index_of_column_by_name(None, new).is_some() {
             return plan_err!("{name}: there is a column {new:?} already; give it another name first");
         }
     }
     match properties(&input)?.time {
-        Some(_) => stream::windowed(input, &time, &window),
-        None => table::windowed(input, &time, &window),
+        Some(_) => stream::windowed(input, &time, &asked),
+        None => table::windowed(input, &time, &asked),
     }
 }
 
@@ -207,28 +214,16 @@ fn column(
     }
 }
 
-/// The zone of a time, if its days do not begin where those of UTC do.
-fn zone(input: &LogicalPlan, time: &str) -> Option<String> {
-    const UTC: [&str; 6] = ["UTC", "+00:00", "+00", "Etc/UTC", "GMT", "Z"];
-    match input.schema().field_with_unqualified_name(time).ok()?.data_type() {
-        DataType::Timestamp(_, Some(zone)) => (!UTC.contains(&zone.as_ref())).then(|| zone.to_string()),
-        _ => None,
-    }
-}
-
-/// Whether a length is one of days.
-fn of_days(length: &Expr) -> bool {
-    match length {
-        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(length)), _) => length.days != 0,
-        Expr::Literal(ScalarValue::IntervalDayTime(Some(length)), _) => length.days != 0,
-        Expr::Literal(ScalarValue::Utf8(Some(text)), _) => {
-            let text = text.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
-            ["d", "w", "day", "days", "week", "weeks"].iter().any(|unit| {
-                text.strip_suffix(unit)
-                    .is_some_and(|number| !number.ends_with(|c: char| c.is_ascii_alphabetic()))
-            })
+/// `'America/New_York'`.
+fn zone_name(arg: &ast::Expr, expr: Expr, name: &str) -> Result<String> {
+    match expr {
+        Expr::Literal(ScalarValue::Utf8(Some(zone)), _) => {
+            check_zone(&zone)?;
+            Ok(zone)
         }
-        _ => false,
+        _ => plan_err!(
+            "{name}: {arg} is no time zone; write its name, 'America/New_York' (windows have no offset)"
+        ),
     }
 }
 
@@ -239,29 +234,19 @@ fn length(arg: &ast::Expr, expr: Expr, name: &str) -> Result<Duration> {
     };
     let Expr::Literal(value, _) = expr else { return no() };
     match value {
-        ScalarValue::IntervalMonthDayNano(Some(interval)) => match interval.months {
-            0 => Ok(Duration::Nanos(
-                i128::from(interval.days) * 86_400_000_000_000 + i128::from(interval.nanoseconds),
-            )),
-            _ => plan_err!("{name}: months and years differ in length; give days, hours or minutes"),
-        },
-        ScalarValue::IntervalDayTime(Some(interval)) => Ok(Duration::Nanos(
-            i128::from(interval.days) * 86_400_000_000_000 + i128::from(interval.milliseconds) * 1_000_000,
-        )),
+        ScalarValue::IntervalMonthDayNano(Some(interval)) => Ok(Duration::Interval {
+            months: interval.months,
+            days: interval.days,
+            nanos: interval.nanoseconds,
+        }),
+        ScalarValue::IntervalDayTime(Some(interval)) => Ok(Duration::Interval {
+            months: 0,
+            days: interval.days,
+            nanos: i64::from(interval.milliseconds) * 1_000_000,
+        }),
+        ScalarValue::IntervalYearMonth(Some(months)) => Ok(Duration::Interval { months, days: 0, nanos: 0 }),
         ScalarValue::Int64(Some(ticks)) => Ok(Duration::Ticks(ticks)),
-        ScalarValue::Utf8(Some(text)) => Ok(crate::lengths::length(&text)),
+        ScalarValue::Utf8(Some(text)) => Ok(crate::stream::durations::duration(&text)),
         _ => no(),
-    }
-}
-
-/// Lengths in ticks, of which the larger has to be a multiple of the smaller; how often it fits.
-fn fits(name: &str, small: (&str, i64), large: (&str, i64)) -> Result<i64> {
-    const MANY: i64 = 10_000;
-    if large.1 % small.1 != 0 {
-        return plan_err!("{name}: the {} has to be a multiple of the {}", large.0, small.0);
-    }
-    match large.1 / small.1 {
-        n if n > MANY => plan_err!("{name}: every row would be in {n} windows; at most {MANY} are possible"),
-        n => Ok(n),
     }
 }

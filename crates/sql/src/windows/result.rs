@@ -10,7 +10,8 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, Result, TableReference};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection};
 use std::sync::Arc;
-use whimbrel_plan::nodes::{Chop, Node, WithStart, extension, node};
+use whimbrel_plan::calendar::{CalendarWindows, Grid};
+use whimbrel_plan::nodes::{AlterLifetime, Chop, Node, WithStart, extension, node};
 use whimbrel_plan::properties;
 use whimbrel_temporal::Lifetimes;
 
@@ -71,6 +72,12 @@ struct Windowed<'a> {
     between: Option<&'a Projection>,
 }
 
+/// Whether these are windows of the calendar that end at beats.
+fn hops(alter: &AlterLifetime, beats: &Grid) -> bool {
+    let windows = CalendarWindows::of_rules(&alter.start, &alter.duration);
+    windows.is_some_and(|windows| *beats == Grid::Calendar(windows.calendar))
+}
+
 impl<'a> Windowed<'a> {
     fn of(aggregate: &'a Aggregate) -> Result<Option<Windowed<'a>>> {
         let (between, below) = match aggregate.input.as_ref() {
@@ -89,14 +96,20 @@ impl<'a> Windowed<'a> {
 
     /// Whether rows come and go at beats only, and one window is alive between two of them.
     fn on_grid(&self) -> Result<bool> {
-        let cumulates = matches!(node(self.rows), Some(Node::AlterLifetime(alter)) if is_cumulate(alter));
-        Ok(match (properties(self.rows)?.lifetimes, self.chop) {
-            (Lifetimes::Hop { size, hop, .. }, None) => size == hop,
-            (Lifetimes::Hop { size, hop, offset }, Some(chop)) => {
-                size % hop == 0 && (hop, offset) == (chop.period, chop.offset)
+        let Some(chop) = self.chop else {
+            return Ok(match properties(self.rows)?.lifetimes {
+                Lifetimes::Hop { size, hop, .. } => size == hop,
+                lifetimes => lifetimes == Lifetimes::Tiled,
+            });
+        };
+        Ok(match (properties(self.rows)?.lifetimes, &chop.beats) {
+            (Lifetimes::Hop { size, hop, offset }, beats) => {
+                size % hop == 0 && *beats == Grid::Ticks { hop, offset }
             }
-            (_, Some(_)) => cumulates,
-            _ => false,
+            (_, beats) => match node(self.rows) {
+                Some(Node::AlterLifetime(alter)) => is_cumulate(alter) || hops(alter, beats),
+                _ => false,
+            },
         })
     }
 
@@ -134,7 +147,7 @@ impl<'a> Windowed<'a> {
         let inner = Aggregate::try_new(Arc::new(self.rows()?), groups.collect(), calls)?;
         let mut inner = LogicalPlan::Aggregate(inner);
         if let Some(chop) = self.chop {
-            inner = extension(Chop::try_new(inner, chop.period, chop.offset)?);
+            inner = extension(Chop::try_new(inner, chop.beats.clone())?);
         }
         let Some(time) = properties(&inner)?.time else { return Ok(inner) };
         let ended = extension(WithStart::try_new(inner, self.end.name.clone(), time)?);

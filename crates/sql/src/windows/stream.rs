@@ -3,13 +3,14 @@
 //! A row lives from the end of its window on, for as long as until the next window of its kind ends, so that
 //! what is alive at an instant is one window, and an aggregate speaks of exactly that.
 
-use super::{END, START, Window, fits};
-use crate::moments::{Alive, alive};
+use super::{Asked, END, START, Window, grid};
+use crate::stream::semantics::{Alive, alive};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{NullEquality, Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, cast, lit};
-use whimbrel_plan::nodes::{AlterLifetime, extension};
+use whimbrel_plan::calendar::Grid;
+use whimbrel_plan::nodes::{AlterLifetime, Chop, extension};
 use whimbrel_plan::{Agg, AggFunction, Duration, JoinKind, Stream, column};
 use whimbrel_temporal::{Closed, DurationRule, StartRule};
 
@@ -19,16 +20,32 @@ const CUMULATE: &str = "cumulate ";
 /// When a row came.
 const CAME: &str = "__window_time";
 
-pub(super) fn windowed(input: LogicalPlan, time: &str, window: &Window) -> Result<LogicalPlan> {
+pub(super) fn windowed(input: LogicalPlan, time: &str, asked: &Asked) -> Result<LogicalPlan> {
     let stream = Stream::from_plan(input)?;
     let Some(clock) = stream.properties().time.clone() else {
         return internal_err!("windows over a stream need its time");
     };
     check(&stream, time, &clock)?;
-    let windowed = match window {
-        Window::Tumble { size } => tumble(&stream, size, &clock)?,
-        Window::Hop { slide, size } => hop(&stream, slide, size, &clock)?,
-        Window::Cumulate { step, size } => cumulate(&stream, step, size, &clock)?,
+    let zone = asked.zone.as_deref();
+    let grid = |hop: &Duration, what: &str| Grid::new(hop, 0, &clock, zone, what);
+    let windowed = match &asked.window {
+        Window::Tumble { size } => {
+            let windows = stream.tumbling_in(size.clone(), 0, Closed::Left, zone)?.with_start(END)?;
+            placed(&stream, &windows, start(&grid(size, "tumble: size")?, 1, &clock))?
+        }
+        Window::Hop { slide, size } => {
+            let beats = grid(slide, "hop: slide")?;
+            let times = grid::hops(&beats, size, &clock, zone)?;
+            let rows = stream.hopping_in(size.clone(), slide.clone(), 0, Closed::Left, zone)?;
+            let windows = chopped(rows.plan().clone(), &beats)?.with_start(END)?;
+            placed(&stream, &windows, start(&beats, times, &clock))?
+        }
+        Window::Cumulate { step, size } => {
+            let label = format!("{CUMULATE}step {step} size {size}");
+            let (step, size) = (grid(step, "cumulate: step")?, grid(size, "cumulate: size")?);
+            grid::steps(&step, &size, &clock)?;
+            cumulate(&stream, &step, &size, label, &clock)?
+        }
         Window::Session { gap, key } => session(&stream, gap, key)?,
     };
     Ok(windowed.plan().clone())
@@ -80,43 +97,37 @@ pub(crate) fn is_session(join: &Join) -> bool {
     aggregate.aggr_expr.iter().any(|call| call.column_refs().iter().any(|column| column.name == CAME))
 }
 
-fn tumble(stream: &Stream, size: &Duration, clock: &DataType) -> Result<Stream> {
-    let ticks = size.positive_ticks(clock, "tumble: size")?;
-    let windows = stream.tumbling(size.clone(), 0, Closed::Left)?.with_start(END)?;
-    placed(stream, &windows, minus(column(END), ticks, clock))
+/// Where a window of so many hops begins that ends at a beginning of windows.
+fn start(grid: &Grid, hops: i64, clock: &DataType) -> Expr {
+    match grid {
+        Grid::Ticks { hop, .. } => minus(column(END), hop.saturating_mul(hops), clock),
+        // The last tick of a window is in it.
+        Grid::Calendar(calendar) => {
+            let last = cast(column(END), DataType::Int64) - lit(1_i64);
+            cast(calendar.boundary(last, lit(1 - hops)), clock.clone())
+        }
+    }
 }
 
-/// A row lives in pieces, one for each window that it is in, from where that window ends.
-fn hop(stream: &Stream, slide: &Duration, size: &Duration, clock: &DataType) -> Result<Stream> {
-    let slide_ticks = slide.positive_ticks(clock, "hop: slide")?;
-    let size_ticks = size.positive_ticks(clock, "hop: size")?;
-    fits("hop", ("slide", slide_ticks), ("size", size_ticks))?;
-    let rows = stream.hopping(size.clone(), slide.clone(), 0, Closed::Left)?;
-    let windows = rows.chop(slide.clone(), 0)?.with_start(END)?;
-    placed(stream, &windows, minus(column(END), size_ticks, clock))
+/// Rows live in pieces, one for each window that they are in, from where that window ends.
+fn chopped(rows: LogicalPlan, beats: &Grid) -> Result<Stream> {
+    Stream::from_plan(extension(Chop::try_new(rows, beats.clone())?))
 }
 
 /// A row lives in pieces, from the first of its windows that ends after it to the last, which is as long as they grow.
-fn cumulate(stream: &Stream, step: &Duration, size: &Duration, clock: &DataType) -> Result<Stream> {
-    let step_ticks = step.positive_ticks(clock, "cumulate: step")?;
-    let size_ticks = size.positive_ticks(clock, "cumulate: size")?;
-    fits("cumulate", ("step", step_ticks), ("size", size_ticks))?;
-    let start = StartRule::Snap { hop: step_ticks, offset: 0, closed: Closed::Left };
-    let came = column("start");
-    let to_the_last = floor(came.clone(), size_ticks) + lit(size_ticks) - floor(came, step_ticks);
-    let label = format!("{CUMULATE}step {step} size {size}");
+fn cumulate(stream: &Stream, step: &Grid, size: &Grid, label: String, clock: &DataType) -> Result<Stream> {
+    let came = || column("start");
+    let to_the_last = size.boundary(came(), lit(1_i64)) - step.boundary(came(), lit(0_i64));
+    let first = match step {
+        Grid::Ticks { hop, offset } => StartRule::Snap { hop: *hop, offset: *offset, closed: Closed::Left },
+        Grid::Calendar(calendar) => StartRule::By(calendar.boundary(came(), lit(1_i64))),
+    };
     let rows =
-        AlterLifetime::try_new(stream.plan().clone(), start, DurationRule::ByStart(to_the_last), label)?;
-    let windows = Stream::from_plan(extension(rows))?.chop(step.clone(), 0)?.with_start(END)?;
+        AlterLifetime::try_new(stream.plan().clone(), first, DurationRule::ByStart(to_the_last), label)?;
+    let windows = chopped(extension(rows), step)?.with_start(END)?;
     // The last tick of a window is in it.
-    let start = floor(cast(column(END), DataType::Int64) - lit(1_i64), size_ticks);
+    let start = size.boundary(cast(column(END), DataType::Int64) - lit(1_i64), lit(0_i64));
     placed(stream, &windows, cast(start, clock.clone()))
-}
-
-/// The last multiple of `size` that is not after an instant, also before the epoch.
-fn floor(ticks: Expr, size: i64) -> Expr {
-    let rest = |e: Expr| e % lit(size);
-    ticks.clone() - rest(rest(ticks) + lit(size))
 }
 
 /// The rows at the end of their session, with the time of its first row.

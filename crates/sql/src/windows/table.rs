@@ -1,7 +1,7 @@
 //! Windows over a table: ordinary expressions. Instants are counted in ticks of their type, so that clocks and
 //! timestamps of any unit are one case.
 
-use super::{END, START, Window, fits};
+use super::{Asked, END, START, Window, grid};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{Column, Result, ScalarValue, plan_err};
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
     WindowFunctionDefinition, cast, lit, when,
 };
 use std::sync::Arc;
+use whimbrel_plan::calendar::Grid;
 use whimbrel_plan::names::type_name;
 use whimbrel_plan::{Duration, column};
 
@@ -23,7 +24,7 @@ const TICKS: &str = "__window_ticks";
 /// How many windows before the last one that a row is in.
 const BACK: &str = "__window_back";
 
-pub(super) fn windowed(input: LogicalPlan, time: &str, window: &Window) -> Result<LogicalPlan> {
+pub(super) fn windowed(input: LogicalPlan, time: &str, asked: &Asked) -> Result<LogicalPlan> {
     let field = input.schema().field_with_unqualified_name(time)?;
     let clock = match field.data_type() {
         DataType::Int64 | DataType::Timestamp(..) => field.data_type().clone(),
@@ -42,29 +43,28 @@ pub(super) fn windowed(input: LogicalPlan, time: &str, window: &Window) -> Resul
         // A row without a time is in no window.
         .filter(column(time).is_not_null())?
         .project(names.iter().map(column).chain([ticks]).collect::<Vec<_>>())?;
-    let (plan, start, end) = match window {
+    let zone = asked.zone.as_deref();
+    let grid = |hop: &Duration, what: &str| Grid::new(hop, 0, &clock, zone, what);
+    let (plan, start, end) = match &asked.window {
         Window::Tumble { size } => {
-            let size = positive(size, &clock, "tumble: size")?;
-            let start = floor(column(TICKS), size);
-            (timed, start.clone(), start + lit(size))
+            let size = grid(size, "tumble: size")?;
+            (timed, size.boundary(column(TICKS), lit(0_i64)), size.boundary(column(TICKS), lit(1_i64)))
         }
-        Window::Hop { slide, size } => hop(timed, &names, slide, size, &clock)?,
-        Window::Cumulate { step, size } => cumulate(timed, &names, step, size, &clock)?,
+        Window::Hop { slide, size } => {
+            let slide = grid(slide, "hop: slide")?;
+            let times = grid::hops(&slide, size, &clock, zone)?;
+            hop(timed, &names, &slide, times)?
+        }
+        Window::Cumulate { step, size } => {
+            let (step, size) = (grid(step, "cumulate: step")?, grid(size, "cumulate: size")?);
+            let times = grid::steps(&step, &size, &clock)?;
+            cumulate(timed, &names, &step, &size, times)?
+        }
         Window::Session { gap, key } => session(timed, gap, key, &clock)?,
     };
     let instant = |ticks: Expr, name: &str| cast(ticks, clock.clone()).alias(name);
     let new = [instant(start, START), instant(end, END)];
     plan.project(names.iter().map(column).chain(new).collect::<Vec<_>>())?.build()
-}
-
-fn positive(length: &Duration, clock: &DataType, what: &str) -> Result<i64> {
-    length.positive_ticks(clock, what)
-}
-
-/// The last multiple of `size` that is not after an instant, also before the epoch.
-fn floor(ticks: Expr, size: i64) -> Expr {
-    let rest = |e: Expr| e % lit(size);
-    ticks.clone() - rest(rest(ticks) + lit(size))
 }
 
 /// Every row as often as there are windows, numbered from 0.
@@ -77,32 +77,23 @@ fn repeated(input: LogicalPlanBuilder, names: &[String], times: i64) -> Result<L
 /// What the rows are, and where their windows start and end, in ticks.
 type Placed = (LogicalPlanBuilder, Expr, Expr);
 
-fn hop(
-    timed: LogicalPlanBuilder,
-    names: &[String],
-    slide: &Duration,
-    size: &Duration,
-    clock: &DataType,
-) -> Result<Placed> {
-    let (slide, size) = (positive(slide, clock, "hop: slide")?, positive(size, clock, "hop: size")?);
-    let times = fits("hop", ("slide", slide), ("size", size))?;
-    let start = floor(column(TICKS), slide) - column(BACK) * lit(slide);
-    Ok((repeated(timed, names, times)?, start.clone(), start + lit(size)))
+fn hop(timed: LogicalPlanBuilder, names: &[String], slide: &Grid, times: i64) -> Result<Placed> {
+    let start = slide.boundary(column(TICKS), lit(0_i64) - column(BACK));
+    let end = slide.boundary(column(TICKS), lit(times) - column(BACK));
+    Ok((repeated(timed, names, times)?, start, end))
 }
 
 fn cumulate(
     timed: LogicalPlanBuilder,
     names: &[String],
-    step: &Duration,
-    size: &Duration,
-    clock: &DataType,
+    step: &Grid,
+    size: &Grid,
+    times: i64,
 ) -> Result<Placed> {
-    let (step, size) = (positive(step, clock, "cumulate: step")?, positive(size, clock, "cumulate: size")?);
-    let times = fits("cumulate", ("step", step), ("size", size))?;
-    let start = floor(column(TICKS), size);
-    let end = start.clone() + (column(BACK) + lit(1_i64)) * lit(step);
-    let plan = repeated(timed, names, times)?.filter(end.clone().gt(column(TICKS)))?;
-    Ok((plan, start, end))
+    let end = step.boundary(column(TICKS), column(BACK) + lit(1_i64));
+    let last = size.boundary(column(TICKS), lit(1_i64));
+    let plan = repeated(timed, names, times)?.filter(end.clone().lt_eq(last))?;
+    Ok((plan, size.boundary(column(TICKS), lit(0_i64)), end))
 }
 
 /// A row that comes `gap` or more after the one before it starts a session; a session is known by how many
@@ -112,7 +103,7 @@ fn session(timed: LogicalPlanBuilder, gap: &Duration, key: &[String], clock: &Da
     const NUMBER: &str = "__window_number";
     const FIRST: &str = "__window_first";
     const LAST: &str = "__window_last";
-    let gap = positive(gap, clock, "session: gap")?;
+    let gap = gap.positive_ticks(clock, "session: gap")?;
     let by: Vec<Expr> = key.iter().map(column).collect();
     let order = vec![Sort::new(column(TICKS), true, false)];
     let before =

@@ -127,7 +127,7 @@ fn document(arguments: &[DataType]) -> Result<DataType> {
         Some(DataType::Dictionary(_, kind)) => document(&[kind.as_ref().clone()]),
         Some(kind) => plan_err!(
             "a function of JSON takes a text, and not {}; to_json(x) makes JSON of any value",
-            crate::type_names::name(kind)
+            crate::functions::type_names::name(kind)
         ),
         None => plan_err!("a function of JSON takes a text"),
     }
@@ -149,7 +149,7 @@ fn pairs(arguments: &[DataType]) -> Result<DataType> {
     match arguments.iter().step_by(2).find(|name| !name.is_string()) {
         Some(kind) => plan_err!(
             "the names in json_object are texts, and not {}; cast them",
-            crate::type_names::name(kind)
+            crate::functions::type_names::name(kind)
         ),
         None => Ok(DataType::Utf8),
     }

@@ -1,0 +1,135 @@
+//! What holds of the rows of a table in memory: keys, and conditions of `check`. They are looked at whenever the table gets
+//! rows, before it has them.
+//!
+//! Invariants: an index that is not unique says nothing of rows, and is kept by its name only; rows of which a key has a
+//! null differ from all others, except in a primary key, which has none.
+
+use datafusion::arrow::array::{Array, AsArray};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::arrow::row::{RowConverter, SortField};
+use datafusion::common::{DFSchema, HashSet, Result, exec_err};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::Expr;
+
+/// What holds of the rows of a table.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Constraints {
+    pub keys: Vec<Key>,
+    pub checks: Vec<Check>,
+    pub foreign_keys: Vec<ForeignKey>,
+    /// The names of indexes that say nothing of the rows.
+    pub indexes: Vec<String>,
+}
+
+/// Columns in which no two rows are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Key {
+    /// The name of the index that it was made by.
+    pub index: Option<String>,
+    pub columns: Vec<usize>,
+    pub primary: bool,
+}
+
+/// A condition that no row makes false.
+#[derive(Debug, Clone)]
+pub(crate) struct Check {
+    pub text: String,
+    pub condition: Expr,
+}
+
+/// Columns whose values are there in another table.
+#[derive(Debug, Clone)]
+pub(crate) struct ForeignKey {
+    pub columns: Vec<usize>,
+    /// The other table, and its columns.
+    pub table: String,
+    pub key: Vec<usize>,
+}
+
+impl Constraints {
+    /// Whether the rows of a table are as they have to be.
+    ///
+    /// # Errors
+    /// `Execution`, with the constraint, if they are not.
+    pub fn check(
+        &self,
+        state: &SessionState,
+        table: &str,
+        schema: &SchemaRef,
+        rows: &[RecordBatch],
+    ) -> Result<()> {
+        self.keys.iter().try_for_each(|key| key.holds(table, schema, rows))?;
+        self.checks.iter().try_for_each(|check| check.holds(state, table, schema, rows))
+    }
+
+    /// Takes away the index of this name; whether there was one.
+    pub fn drop_index(&mut self, name: &str) -> bool {
+        let before = self.keys.len() + self.indexes.len();
+        self.indexes.retain(|index| index != name);
+        self.keys.retain(|key| key.index.as_deref() != Some(name));
+        self.keys.len() + self.indexes.len() < before
+    }
+
+    /// Whether there is an index of this name.
+    pub fn has_index(&self, name: &str) -> bool {
+        self.indexes.iter().any(|index| index == name)
+            || self.keys.iter().any(|key| key.index.as_deref() == Some(name))
+    }
+}
+
+impl Key {
+    fn holds(&self, table: &str, schema: &SchemaRef, rows: &[RecordBatch]) -> Result<()> {
+        let fields = self.columns.iter().map(|at| SortField::new(schema.field(*at).data_type().clone()));
+        let converter = RowConverter::new(fields.collect())?;
+        let mut seen = HashSet::new();
+        for batch in rows {
+            let columns: Vec<_> = self.columns.iter().map(|at| batch.column(*at).clone()).collect();
+            let values = converter.convert_columns(&columns)?;
+            for (at, value) in values.iter().enumerate() {
+                if columns.iter().any(|column| column.is_null(at)) {
+                    if self.primary {
+                        return exec_err!(
+                            "table {table}: {} is the primary key, and cannot be null",
+                            self.named(schema)
+                        );
+                    }
+                    continue;
+                }
+                if !seen.insert(value.owned()) {
+                    let what = if self.primary { "is the primary key" } else { "is unique" };
+                    return exec_err!(
+                        "table {table}: {} {what}, and there would be two rows of the same",
+                        self.named(schema)
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn named(&self, schema: &SchemaRef) -> String {
+        let names: Vec<&str> = self.columns.iter().map(|at| schema.field(*at).name().as_str()).collect();
+        names.join(", ")
+    }
+}
+
+impl Check {
+    fn holds(
+        &self,
+        state: &SessionState,
+        table: &str,
+        schema: &SchemaRef,
+        rows: &[RecordBatch],
+    ) -> Result<()> {
+        let names = DFSchema::try_from(schema.as_ref().clone())?;
+        let condition = state.create_physical_expr(self.condition.clone(), &names)?;
+        for batch in rows {
+            let holds = condition.evaluate(batch)?.into_array(batch.num_rows())?;
+            if holds.as_boolean_opt().is_some_and(|holds| holds.false_count() > 0) {
+                return exec_err!("table {table}: a row would break check ({})", self.text);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! Names of columns that rewrites make.
+
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static FRESH: AtomicU64 = AtomicU64::new(0);
+
+/// A name that no other column of this process has, so that plans may be put together; `purpose` is part of it.
+pub(crate) fn fresh_name(purpose: &str) -> String {
+    format!("__{purpose}_{}", FRESH.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The plan with unqualified and unique names of columns: of two columns `a` the second is `a_1`.
+pub(crate) fn with_unique_names(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let names = unique_names(plan.schema().fields().iter().map(|field| field.name()));
+    let as_is = plan.schema().iter().zip(&names).all(|((q, f), name)| q.is_none() && f.name() == name);
+    if as_is {
+        return Ok(plan);
+    }
+    let columns = plan.schema().columns();
+    let exprs = columns.into_iter().zip(names).map(|(column, name)| named(column, name)).collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?))
+}
+
+/// The names, numbered where they come again.
+fn unique_names<'a>(fields: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut taken = HashSet::new();
+    let mut names = Vec::new();
+    for field in fields {
+        let mut name = field.clone();
+        let mut number = 0;
+        while !taken.insert(name.clone()) {
+            number += 1;
+            name = format!("{field}_{number}");
+        }
+        names.push(name);
+    }
+    names
+}
+
+fn named(column: Column, name: String) -> Expr {
+    match column.relation.is_none() && column.name == name {
+        true => Expr::Column(column),
+        false => Expr::Column(column).alias(name),
+    }
+}

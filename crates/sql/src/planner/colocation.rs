@@ -1,0 +1,21 @@
+//! What the answer of a plan relies on is part of the plan: which rows are in the same shard. A printed plan that somebody has
+//! changed so that they are not is refused.
+
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use whimbrel_plan::Colocated;
+use whimbrel_plan::nodes::extension;
+
+/// Asserts that rows that agree in these columns are in one shard; all rows, if there are no columns.
+pub(super) fn assert_colocated(plan: LogicalPlan, key: &[Column]) -> Result<LogicalPlan> {
+    let key = key.iter().cloned().map(Expr::Column).collect();
+    Ok(extension(Colocated::rows(plan, key)?))
+}
+
+/// Asserts that rows that a join pairs are in one shard.
+pub(super) fn assert_matches_colocated(plan: LogicalPlan) -> Result<LogicalPlan> {
+    match plan {
+        LogicalPlan::Join(join) => Ok(extension(Colocated::matches(join)?)),
+        other => Ok(other),
+    }
+}

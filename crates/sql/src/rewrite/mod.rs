@@ -1,0 +1,64 @@
+//! From DataFusion's plan of a query to one that DataFusion's optimizer and the runtimes have steps for: the rules, in order.
+
+mod cast_semantics;
+mod decorrelate;
+mod dependent_join;
+mod expressions;
+mod float_coercion;
+mod join_condition_subqueries;
+mod lateral_unnest;
+mod limit_subqueries;
+mod membership_subqueries;
+mod scalar_subquery;
+
+pub(crate) use cast_semantics::CastSemantics;
+
+use crate::columns;
+use crate::stream::{interval_join, semantics, windows};
+use datafusion::common::Result;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use whimbrel_plan::{flat_conditions, without_rules};
+
+/// A rule: the same answer by another plan.
+type Rule = fn(LogicalPlan) -> Result<LogicalPlan>;
+
+/// Before DataFusion's optimizer: types, and subqueries that it has no join for.
+const BEFORE_OPTIMIZER: [Rule; 8] = [
+    // `limit (select …)`: as a condition on the numbers of the rows.
+    limit_subqueries::rewrite,
+    // Floats beside decimals: as floats.
+    float_coercion::rewrite,
+    // `from t, unnest(t.list)`: unnested in place.
+    lateral_unnest::rewrite,
+    // Subqueries in the condition of a join: above or below it.
+    join_condition_subqueries::rewrite,
+    // Subqueries that stand for a value: one row each, and only where there is a join for them.
+    scalar_subquery::rewrite,
+    // `in (select …)` and `exists` outside of a filter: as counts.
+    membership_subqueries::rewrite,
+    // Correlated subqueries and `lateral`: as joins.
+    decorrelate::rewrite,
+    columns::with_unique_names,
+];
+
+/// After DataFusion's optimizer: what SQL says of streams with time, as lifetimes.
+const AFTER_OPTIMIZER: [Rule; 4] = [
+    flat_conditions,
+    // Queries that mean something else over a stream than over a table are refused.
+    semantics::check,
+    // The columns of windows: read off the results.
+    windows::told_once,
+    // Joins over times: as joins of lifetimes.
+    interval_join::lower_interval_joins,
+];
+
+/// Applies the rules, and DataFusion's optimizer between them.
+///
+/// # Errors
+/// `Plan` and `NotImplemented` if there is no plan for the query; what DataFusion's optimizer refuses.
+pub(crate) fn rewrite(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = BEFORE_OPTIMIZER.iter().try_fold(plan, |plan, rule| rule(plan))?;
+    let plan = state.optimize(&plan).map_err(without_rules)?;
+    AFTER_OPTIMIZER.iter().try_fold(plan, |plan, rule| rule(plan))
+}

@@ -1,0 +1,116 @@
+//! The front door: a session takes statements one by one, and says what is to be done about each.
+
+mod defaults;
+mod natural_join;
+pub(crate) mod planned;
+mod star_rename;
+mod state;
+mod statement;
+mod store;
+#[path = "../zone.rs"]
+mod time_zone;
+
+pub use planned::{Planned, Store, StoreMode, Stored};
+pub use state::Session;
+
+use crate::planner::Candidate;
+use crate::syntax::parameters::Parameters;
+use crate::syntax::script::{self, Statement};
+use crate::syntax::{self, Parsed, Spelling};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::Result;
+use whimbrel_plan::with_room;
+
+impl Session {
+    /// Cuts a script at its semicolons.
+    ///
+    /// # Errors
+    /// `SQL` if a string or a comment does not end.
+    pub fn split(script: &str) -> Result<Vec<Statement<'_>>> {
+        script::split(script)
+    }
+
+    /// Plans one statement.
+    ///
+    /// # Errors
+    /// `SQL` and `Plan` if the statement is wrong; [`render`](crate::render) shows where. What
+    /// [`Files::open`] says of a file.
+    pub fn plan(&mut self, sql: &str) -> Result<Planned> {
+        self.with_spelling(sql, statement::plan)
+    }
+
+    /// Plans one statement that has places for values: `$1`, `?`, `$name`, `:name`.
+    ///
+    /// # Errors
+    /// As `plan`; `Plan` if there is no value for a place.
+    pub fn plan_with(&mut self, sql: &str, parameters: &mut Parameters) -> Result<Planned> {
+        self.with_parameters(sql, parameters, statement::plan)
+    }
+
+    /// All ways to run a query in shards that the planner knows, with their estimated costs; the first is the one
+    /// that [`plan`](Session::plan) gives.
+    ///
+    /// # Errors
+    /// As `plan`; `Plan` if the statement is no query.
+    pub fn candidates(&mut self, sql: &str) -> Result<Vec<Candidate>> {
+        self.with_spelling(sql, |session, parsed| {
+            statement::candidates(session, parsed.statement, parsed.emit)
+        })
+    }
+
+    /// All ways to run a query that has places for values.
+    ///
+    /// # Errors
+    /// As `candidates`, and as `plan_with`.
+    pub fn candidates_with(&mut self, sql: &str, parameters: &mut Parameters) -> Result<Vec<Candidate>> {
+        self.with_parameters(sql, parameters, |session, parsed| {
+            statement::candidates(session, parsed.statement, parsed.emit)
+        })
+    }
+
+    /// Puts the rows of a [`Planned::Store`] where they belong; says what was done.
+    ///
+    /// # Errors
+    /// `Plan` if there is no such table any more, or the rows do not fit; `Execution` if they break a constraint.
+    pub fn store(&mut self, store: &Store, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<Stored> {
+        store::put(self, store, schema, rows)
+    }
+
+    fn with_parameters<T>(
+        &mut self,
+        sql: &str,
+        parameters: &mut Parameters,
+        make: impl Fn(&mut Session, Parsed) -> Result<T>,
+    ) -> Result<T> {
+        let before = parameters.clone();
+        self.with_spelling(sql, |session, mut parsed| {
+            // A statement may be read several times until its names are known.
+            *parameters = before.clone();
+            parameters.bind(&mut parsed.statement)?;
+            make(session, parsed)
+        })
+    }
+
+    /// What is made of a statement, in which names may have been written in other letters.
+    fn with_spelling<T>(
+        &mut self,
+        sql: &str,
+        mut make: impl FnMut(&mut Session, Parsed) -> Result<T>,
+    ) -> Result<T> {
+        self.state.mark_start_execution();
+        let mut spelling = Spelling::default();
+        with_room(|| {
+            loop {
+                let mut parsed = syntax::parse(sql, &spelling)?;
+                let made = natural_join::expand_stars_and_natural_joins(self, &mut parsed.statement)
+                    .and_then(|()| make(self, parsed));
+                let Err(error) = &made else { return made };
+                // Each round spells one name more: there are not more rounds than names.
+                if !spelling.record_misspelling(error) {
+                    return made;
+                }
+            }
+        })
+    }
+}

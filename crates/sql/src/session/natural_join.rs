@@ -1,0 +1,160 @@
+//! `natural join`: `using` with the columns that both sides have. Which these are only the session knows, which knows the
+//! tables; DataFusion's planner would take such a join for one `on` equal columns, and not merge them. What else only the
+//! session knows is said on the same way: the columns of a star that has a `rename`.
+
+use super::star_rename;
+use super::state::Session;
+use crate::syntax::Emit;
+use crate::syntax::ast::{join_constraint, selects};
+use crate::syntax::desugar::{is_natural, merge_using_columns};
+use crate::syntax::normalize;
+use crate::syntax::parse_query;
+use crate::syntax::walk::walk_mut;
+use datafusion::common::{Column, DataFusionError, Diagnostic, Result, Span, plan_err};
+use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
+use datafusion::sql::sqlparser::ast::{
+    Ident, JoinConstraint, ObjectName, Query, SelectItem, SetExpr, Spanned, Statement as Sql, TableFactor,
+    TableWithJoins, VisitorMut, WildcardAdditionalOptions, With,
+};
+use std::ops::ControlFlow;
+
+/// Says natural joins with `using`, where the columns of the tables can be known.
+///
+/// # Errors
+/// `Plan` if tables have no column to join on, or a star has not the column that is replaced.
+pub(crate) fn expand_stars_and_natural_joins(session: &Session, statement: &mut Statement) -> Result<()> {
+    let mut natural = Natural { session, with: vec![] };
+    let visited = match statement {
+        Statement::Statement(statement) => walk_mut(statement.as_mut(), &mut natural),
+        Statement::Explain(explain) => {
+            return expand_stars_and_natural_joins(session, &mut explain.statement);
+        }
+        Statement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => {
+            walk_mut(query.as_mut(), &mut natural)
+        }
+        _ => return Ok(()),
+    };
+    match visited {
+        ControlFlow::Break(error) => Err(*error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Natural<'a> {
+    session: &'a Session,
+    /// What the queries around have in their `with`.
+    with: Vec<Option<With>>,
+}
+
+impl VisitorMut for Natural<'_> {
+    type Break = Box<DataFusionError>;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Box<DataFusionError>> {
+        self.with.push(query.with.clone());
+        match self.rewritten(query) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(Box::new(error)),
+        }
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Box<DataFusionError>> {
+        self.with.pop();
+        ControlFlow::Continue(())
+    }
+}
+
+impl Natural<'_> {
+    fn rewritten(&self, query: &mut Query) -> Result<()> {
+        let mut found = Ok(false);
+        selects(&mut query.body, &mut |select| {
+            for from in &mut select.from {
+                if let Ok(before) = found {
+                    found = self.named(from).map(|natural| natural || before);
+                }
+            }
+        });
+        if found? {
+            merge_using_columns(query);
+        }
+        let mut done = Ok(());
+        selects(&mut query.body, &mut |select| {
+            if done.is_ok() {
+                done = star_rename::expand(select, |star, from| self.columns(star, from));
+            }
+        });
+        done
+    }
+
+    /// Names the columns of natural joins; whether there is one.
+    fn named(&self, from: &mut TableWithJoins) -> Result<bool> {
+        if !is_natural(from) {
+            return Ok(false);
+        }
+        let Ok(mut known) = self.names(&from.relation) else { return Ok(true) };
+        for join in &mut from.joins {
+            let Ok(own) = self.names(&join.relation) else { return Ok(true) };
+            if let Some(constraint) = join_constraint(&mut join.join_operator)
+                && *constraint == JoinConstraint::Natural
+            {
+                let columns = shared(&known, &own).map_err(|error| {
+                    let span = Span::try_from_sqlparser_span(join.relation.span());
+                    let message = error.message().to_string();
+                    error.with_diagnostic(Diagnostic::new_error(message, span))
+                })?;
+                *constraint = JoinConstraint::Using(columns);
+            }
+            known.extend(own.into_iter().filter(|name| !known.contains(name)).collect::<Vec<_>>());
+        }
+        Ok(true)
+    }
+
+    /// The names of the columns of a relation.
+    fn names(&self, relation: &TableFactor) -> Result<Vec<String>> {
+        let from = TableWithJoins { relation: relation.clone(), joins: vec![] };
+        let columns = self.columns(SelectItem::Wildcard(WildcardAdditionalOptions::default()), &[from])?;
+        Ok(columns.into_iter().map(|column| column.name).collect())
+    }
+
+    /// The columns of a star over tables.
+    fn columns(&self, star: SelectItem, from: &[TableWithJoins]) -> Result<Vec<Column>> {
+        let mut query = parse_query("select * from t")?;
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            select.projection = vec![star];
+            select.from = from.to_vec();
+        }
+        for with in self.with.iter().rev().flatten() {
+            match &mut query.with {
+                Some(inner) => drop(inner.cte_tables.splice(0..0, with.cte_tables.clone())),
+                outer => *outer = Some(with.clone()),
+            }
+        }
+        normalize::normalize(&mut query);
+        let plan = self
+            .session
+            .planner(Emit::Final, |planner, _| planner.sql_statement_to_plan(Sql::Query(Box::new(query))))?;
+        Ok(plan.schema().columns())
+    }
+}
+
+/// The columns that a natural join is on.
+fn shared(left: &[String], right: &[String]) -> Result<Vec<ObjectName>> {
+    let mut pairs = left.iter().flat_map(|left| right.iter().map(move |right| (left, right)));
+    let alike = pairs.find(|(left, right)| left != right && left.eq_ignore_ascii_case(right));
+    if let Some((left, right)) = alike {
+        return plan_err!(
+            "natural join: {left:?} and {right:?} are written in other letters; write join … on, or give one of them \
+             another name"
+        );
+    }
+    let columns: Vec<ObjectName> = left
+        .iter()
+        .filter(|name| right.contains(name))
+        .map(|name| ObjectName::from(vec![Ident::with_quote('"', name)]))
+        .collect();
+    match columns.is_empty() {
+        true => plan_err!(
+            "natural join: these tables have no column of the same name; all pairs of rows are a cross join"
+        ),
+        false => Ok(columns),
+    }
+}

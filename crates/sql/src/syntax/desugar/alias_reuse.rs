@@ -1,0 +1,67 @@
+//! Aliases of a select list that are used in it, or in `where`, `group by` and `having`: `select i + 1 k, k * 2 … where k > 5`.
+//!
+//! A column of that name comes first, so an alias is put in place only where the planner found no column: places in the text, given
+//! by their ends.
+
+use super::substitute;
+use crate::functions::is_scalar;
+use crate::syntax::ast::nested;
+use crate::syntax::names;
+use crate::syntax::walk::{walk, walk_mut};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem, Statement, Visitor, VisitorMut};
+use datafusion::sql::sqlparser::tokenizer::Location;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::ControlFlow;
+
+/// Puts what aliases stand for in these places.
+pub(in crate::syntax) fn inline_aliases(statement: &mut Statement, places: &BTreeSet<Location>) {
+    if !places.is_empty() {
+        // The visitor never breaks off.
+        let _: ControlFlow<()> = walk_mut(statement, &mut Selects { places });
+    }
+}
+
+struct Selects<'a> {
+    places: &'a BTreeSet<Location>,
+}
+
+impl VisitorMut for Selects<'_> {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let mut known: HashMap<String, Expr> = HashMap::new();
+        let value = |name: &Ident, known: &HashMap<String, Expr>| match self.places.contains(&name.span.end) {
+            true => known.get(&names::ident(name)).cloned(),
+            false => None,
+        };
+        for item in &mut select.projection {
+            substitute::replaced(item, |name| value(name, &known));
+            if let SelectItem::ExprWithAlias { expr, alias } = item {
+                known.insert(names::ident(alias), nested(expr.clone()));
+            }
+        }
+        substitute::replaced(&mut select.selection, |name| value(name, &known));
+        substitute::replaced(&mut select.group_by, |name| value(name, &known));
+        substitute::replaced(&mut select.having, |name| value(name, &known));
+        substitute::replaced(&mut select.qualify, |name| value(name, &known));
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether a select has a call of a function that may be an aggregate.
+pub(super) fn sums_up(select: &Select) -> bool {
+    struct Calls;
+    impl Visitor for Calls {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Function(call) if !is_scalar(&call.name.to_string().to_ascii_lowercase()) => {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    walk(select, &mut Calls).is_break()
+}

@@ -1,0 +1,241 @@
+//! `join … using (a)`: the column `a` is one column.
+//!
+//! - Of an inner and a left join it is that of the left side, of a right join that of the right one, and of a full join that
+//!   of whichever side has a row: `coalesce(l.a, r.a)`. DataFusion's planner takes the left one, so it is said.
+//! - Where a column is joined on more than once, the next join compares what it is by then. DataFusion's planner finds
+//!   the name ambiguous, so these joins are said with `on`.
+//! - Under a star it stands where the first table has it, and nowhere else.
+//!
+//! Invariant: columns of subqueries are not touched; `l.a` and `r.a` stay what they are.
+
+use super::substitute;
+use crate::syntax::ast::{call, join_constraint, selects};
+use crate::syntax::names;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
+    OrderByKind, Query, ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, WildcardAdditionalOptions,
+};
+
+/// Says what the columns are that joins share. A select with natural joins is left for when their columns are known.
+pub(crate) fn merge_using_columns(query: &mut Query) {
+    if let (SetExpr::Select(select), Some(order)) = (query.body.as_mut(), query.order_by.as_mut())
+        && let OrderByKind::Expressions(exprs) = &mut order.kind
+        && !select.from.iter().any(is_natural)
+    {
+        // Where the column is selected, the order speaks of what is selected.
+        let hidden = |shared: &Shared| !select.projection.iter().any(|item| gives(item, &shared.name));
+        let shared = shared(select).into_iter().filter(|shared| shared.is_said && hidden(shared));
+        let shared: Vec<Shared> = shared.collect();
+        substitute::replaced(exprs, |name| value(&shared, name));
+    }
+    selects(&mut query.body, &mut |select| {
+        let shared = shared(select);
+        if !shared.is_empty() && !select.from.iter().any(is_natural) {
+            stars(select);
+            let shared: Vec<Shared> = shared.into_iter().filter(|shared| shared.is_said).collect();
+            rewritten(select, &shared);
+            select.from.iter_mut().for_each(with_on);
+        }
+    });
+}
+
+/// A column that sides of joins have in common.
+#[derive(Clone)]
+struct Shared {
+    name: String,
+    /// The columns that it may come from: the first of them that is not null.
+    sides: Vec<Expr>,
+    /// How many joins there are on it.
+    joins: usize,
+    /// Whether it has to be said what it is; else it is the left one of two, which the planner knows.
+    is_said: bool,
+    /// Whether the first table is sure to have it.
+    is_first: bool,
+}
+
+impl Shared {
+    fn value(&self) -> Expr {
+        match self.sides.as_slice() {
+            [column] => column.clone(),
+            sides => call("coalesce", sides.to_vec()),
+        }
+    }
+}
+
+fn shared(select: &Select) -> Vec<Shared> {
+    select.from.iter().flat_map(|from| followed(from, |_, _| {})).collect()
+}
+
+/// The columns that joins share in the end; and on the way, what each joins on.
+fn followed(from: &TableWithJoins, mut each: impl FnMut(usize, Expr)) -> Vec<Shared> {
+    let mut found: Vec<Shared> = Vec::new();
+    for (at, join) in from.joins.iter().enumerate() {
+        for column in using(&join.join_operator) {
+            let (Some(first), Some(right)) = (called(&from.relation), called(&join.relation)) else {
+                continue;
+            };
+            let name = names::ident(&column);
+            let own = Expr::CompoundIdentifier(vec![right, column.clone()]);
+            let known = found.iter().position(|shared| shared.name == name).unwrap_or_else(|| {
+                let sides = vec![Expr::CompoundIdentifier(vec![first, column])];
+                found.push(Shared { name, sides, joins: 0, is_said: false, is_first: at == 0 });
+                found.len() - 1
+            });
+            let shared = &mut found[known];
+            let (left, right) = (Box::new(shared.value()), Box::new(own.clone()));
+            each(at, Expr::BinaryOp { left, op: BinaryOperator::Eq, right });
+            shared.joins += 1;
+            shared.is_said |= shared.joins > 1;
+            match join.join_operator {
+                JoinOperator::FullOuter(_) => shared.sides.push(own),
+                JoinOperator::Right(_) | JoinOperator::RightOuter(_) => shared.sides = vec![own],
+                _ => continue,
+            }
+            shared.is_said = true;
+        }
+    }
+    found
+}
+
+/// Says joins with `on` if one column is joined on more than once.
+fn with_on(from: &mut TableWithJoins) {
+    let mut conditions: Vec<Option<Expr>> = vec![None; from.joins.len()];
+    let found = followed(from, |at, equal| {
+        conditions[at] = Some(match conditions[at].take() {
+            Some(others) => {
+                let (left, right) = (Box::new(others), Box::new(equal));
+                Expr::BinaryOp { left, op: BinaryOperator::And, right }
+            }
+            None => equal,
+        });
+    });
+    if found.iter().all(|shared| shared.joins < 2) {
+        return;
+    }
+    for (join, condition) in from.joins.iter_mut().zip(conditions) {
+        if let (Some(condition), Some(constraint)) = (condition, join_constraint(&mut join.join_operator)) {
+            *constraint = JoinConstraint::On(condition);
+        }
+    }
+}
+
+/// The columns that a join names.
+fn using(operator: &JoinOperator) -> Vec<Ident> {
+    let mut operator = operator.clone();
+    match join_constraint(&mut operator) {
+        Some(JoinConstraint::Using(columns)) => {
+            columns.iter().filter_map(|column| column.0.last()?.as_ident().cloned()).collect()
+        }
+        _ => vec![],
+    }
+}
+
+/// Says a star table by table: the planner would show a shared column where the table stands whose name comes first.
+fn stars(select: &mut Select) {
+    let Some(tables) = select.from.iter().map(tables).collect::<Option<Vec<_>>>() else {
+        return;
+    };
+    let tables: Vec<SelectItem> = tables.into_iter().flatten().collect();
+    let plain = |item: &SelectItem| matches!(item, SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default());
+    let items = std::mem::take(&mut select.projection).into_iter();
+    select.projection =
+        items.flat_map(|item| if plain(&item) { tables.clone() } else { vec![item] }).collect();
+}
+
+/// The columns of each table: the first has the shared ones, the others have not. `None` if a table has no name, or
+/// it is not known which has them.
+fn tables(from: &TableWithJoins) -> Option<Vec<SelectItem>> {
+    let own = followed(from, |_, _| {});
+    if own.iter().any(|shared| shared.is_said && !shared.is_first) {
+        return None;
+    }
+    let replaced = own.iter().filter(|shared| shared.is_said).map(element).collect::<Vec<_>>();
+    let mut first = WildcardAdditionalOptions::default();
+    if !replaced.is_empty() {
+        first.opt_replace = Some(ReplaceSelectItem { items: replaced });
+    }
+    let mut tables = vec![star(called(&from.relation)?, first)];
+    for Join { relation, join_operator, .. } in &from.joins {
+        match join_operator {
+            JoinOperator::LeftSemi(_) | JoinOperator::LeftAnti(_) => continue,
+            JoinOperator::CrossJoin(_) => {}
+            // A join of another kind may have columns of its own.
+            operator => drop(join_constraint(&mut operator.clone())?),
+        }
+        let columns = using(join_operator);
+        let mut options = WildcardAdditionalOptions::default();
+        if !columns.is_empty() {
+            let columns = columns.into_iter().map(|column| ObjectName::from(vec![column])).collect();
+            options.opt_exclude = Some(ExcludeSelectItem::Multiple(columns));
+        }
+        tables.push(star(called(relation)?, options));
+    }
+    Some(tables)
+}
+
+fn star(table: Ident, options: WildcardAdditionalOptions) -> SelectItem {
+    let kind = SelectItemQualifiedWildcardKind::ObjectName(ObjectName::from(vec![table]));
+    SelectItem::QualifiedWildcard(kind, options)
+}
+
+fn element(shared: &Shared) -> Box<ReplaceSelectElement> {
+    let column_name = Ident::with_quote('"', &shared.name);
+    Box::new(ReplaceSelectElement { expr: shared.value(), column_name, as_keyword: true })
+}
+
+/// What a relation is called.
+fn called(relation: &TableFactor) -> Option<Ident> {
+    match relation {
+        TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
+            Some(alias.name.clone())
+        }
+        TableFactor::Table { name, alias: None, .. } => name.0.last()?.as_ident().cloned(),
+        _ => None,
+    }
+}
+
+fn gives(item: &SelectItem, name: &str) -> bool {
+    match item {
+        SelectItem::UnnamedExpr(Expr::Identifier(column)) => names::ident(column) == name,
+        SelectItem::ExprWithAlias { alias, .. } => names::ident(alias) == name,
+        SelectItem::Wildcard(_) => true,
+        _ => false,
+    }
+}
+
+fn rewritten(select: &mut Select, columns: &[Shared]) {
+    let value = |name: &Ident| value(columns, name);
+    for item in &mut select.projection {
+        match item {
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
+                if let Some(expr) = value(name) {
+                    *item = SelectItem::ExprWithAlias { expr, alias: name.clone() };
+                }
+            }
+            SelectItem::Wildcard(options) => {
+                let replace = options.opt_replace.get_or_insert(ReplaceSelectItem { items: vec![] });
+                replace.items.extend(columns.iter().map(element));
+            }
+            item => substitute::replaced(item, value),
+        }
+    }
+    substitute::replaced(&mut select.selection, value);
+    substitute::replaced(&mut select.group_by, value);
+    substitute::replaced(&mut select.having, value);
+    substitute::replaced(&mut select.qualify, value);
+}
+
+/// What a column is that joins share.
+fn value(columns: &[Shared], name: &Ident) -> Option<Expr> {
+    let name = names::ident(name);
+    columns.iter().find(|shared| shared.name == name).map(Shared::value)
+}
+
+/// Whether there is a natural join.
+pub(crate) fn is_natural(from: &TableWithJoins) -> bool {
+    let natural = |join: &Join| {
+        join_constraint(&mut join.join_operator.clone()).is_some_and(|on| *on == JoinConstraint::Natural)
+    };
+    from.joins.iter().any(natural)
+}

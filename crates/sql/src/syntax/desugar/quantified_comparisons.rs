@@ -1,0 +1,163 @@
+//! `any` and `all` of a subquery.
+//!
+//! `x = any (q)` is `x in (q)`, `x <> all (q)` is `x not in (q)`. Of the others `x < any (q)` is
+//! `exists (select 1 from (q) as t (v) where x < v)`, or null if that is null of a row, and `all` says that nothing of `q`
+//! speaks against it. `(a, b) in (q)` is said in the same way, and `x < any (list)` by functions of lists, as if the
+//! list were a query: null if it is not certain, because the list has a null, or `x` is one. As in DuckDB, a list that
+//! is null has no values.
+
+use super::parse_expr;
+use crate::syntax::ast::nested;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query};
+
+/// The names of the subquery and of its column: no query of a person has them.
+const TABLE: &str = "__quantified";
+const COLUMN: &str = "__quantified_value";
+
+/// Says it with `in`, where it is that.
+pub(super) fn desugar(expr: &mut Expr) {
+    let (left, right, negated) = match &*expr {
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
+        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if subquery(right).is_none() => {
+            return of_list(expr);
+        }
+        _ => return rows(expr),
+    };
+    let Some(query) = subquery(right) else {
+        *expr = read(expr, &among(left, right, negated));
+        return;
+    };
+    let subquery = Box::new(query.clone());
+    *expr = Expr::Nested(Box::new(Expr::InSubquery { expr: left.clone(), subquery, negated }));
+}
+
+/// `x = any (list)`, or negated `x <> all (list)`.
+fn among(value: &Expr, list: &Expr, negated: bool) -> String {
+    let (value, list) = (nested(value.clone()), nested(list.clone()));
+    certain(&value, &list, &format!("array_has({list}, {value})"), !negated)
+}
+
+/// `x < any (list)`: by the value of the list of which it is true first.
+fn of_list(expr: &mut Expr) {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    let (Expr::AnyOp { left, compare_op, right, .. } | Expr::AllOp { left, compare_op, right }) = &*expr
+    else {
+        return;
+    };
+    let (value, list) = (nested(left.as_ref().clone()), nested(right.as_ref().clone()));
+    let is_any = matches!(expr, Expr::AnyOp { .. });
+    if list.to_string().eq_ignore_ascii_case("null") {
+        // No list has the type that the functions below ask for.
+        *expr = read(expr, &(!is_any).to_string());
+        return;
+    }
+    let least = format!("{value} {compare_op} array_min({list})");
+    let greatest = format!("{value} {compare_op} array_max({list})");
+    let holds = match (compare_op, is_any) {
+        (Lt | LtEq, true) | (Gt | GtEq, false) => greatest,
+        (Lt | LtEq, false) | (Gt | GtEq, true) => least,
+        (NotEq, true) => format!("({least} or {greatest})"),
+        (Eq, false) => format!("({least} and {greatest})"),
+        // Others are no comparisons, and are refused later.
+        _ => return,
+    };
+    let decides = if is_any { holds } else { format!("not ({holds})") };
+    *expr = read(expr, &certain(&value, &list, &decides, is_any));
+}
+
+/// What is said of a list, one of whose values decides; otherwise it is null if there is a null, and else the opposite.
+fn certain(value: &Expr, list: &Expr, decides: &str, answer: bool) -> String {
+    format!(
+        "case when coalesce(cardinality({list}), 0) = 0 then {no} when {value} is null then null \
+         when {decides} then {answer} when list_count({list}) < cardinality({list}) then null else {no} end",
+        no = !answer
+    )
+}
+
+fn subquery(expr: &Expr) -> Option<&Query> {
+    match expr {
+        Expr::Subquery(query) => Some(query),
+        Expr::Nested(inner) => subquery(inner),
+        _ => None,
+    }
+}
+
+/// Says it with `exists`: true if it is true of a row, null if it is null of one, and else false.
+pub(super) fn rows(expr: &mut Expr) {
+    let Some(Rows { holds, any, negated }) = Rows::of(expr) else { return };
+    let maybe = any(&format!("({holds}) is null"));
+    let text = format!("({} or case when {maybe} then null else false end)", any(&holds));
+    *expr = read(expr, &if negated { format!("not {text}") } else { text });
+}
+
+/// The same where it is a condition, in which a null is as good as a false, under `and` and `or`.
+pub(super) fn rows_in_condition(condition: &mut Expr) {
+    match condition {
+        Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
+            rows_in_condition(left);
+            rows_in_condition(right);
+        }
+        Expr::Nested(inner) => rows_in_condition(inner),
+        expr => {
+            let Some(Rows { holds, any, negated }) = Rows::of(expr) else { return };
+            let text = match negated {
+                false => any(&holds),
+                true => format!("not {}", any(&format!("({holds}) is not false"))),
+            };
+            *expr = read(expr, &text);
+        }
+    }
+}
+
+/// What is asked of the rows of a subquery `q`.
+struct Rows<F> {
+    /// What may hold of a row.
+    holds: String,
+    /// That there is a row of `q` of which something holds.
+    any: F,
+    /// Whether it is to hold of none.
+    negated: bool,
+}
+
+impl Rows<()> {
+    /// What `(a, b) in (q)`, `x < any (q)` and `x < all (q)` ask.
+    fn of(expr: &Expr) -> Option<Rows<impl Fn(&str) -> String + use<>>> {
+        let (holds, query, width, negated) = match expr {
+            Expr::InSubquery { expr: left, subquery, negated } => {
+                let Expr::Tuple(values) = left.as_ref() else { return None };
+                let same = values.iter().enumerate();
+                let same = same.map(|(at, value)| format!("{} = {}", nested(value.clone()), column(at)));
+                (same.collect::<Vec<_>>().join(" and "), subquery.as_ref(), values.len(), *negated)
+            }
+            // These are said by `in`.
+            Expr::AnyOp { compare_op: BinaryOperator::Eq, .. }
+            | Expr::AllOp { compare_op: BinaryOperator::NotEq, .. } => return None,
+            Expr::AnyOp { left, compare_op, right, .. } => {
+                let compared = format!("{} {compare_op} {}", nested(left.as_ref().clone()), column(0));
+                (compared, subquery(right)?, 1, false)
+            }
+            Expr::AllOp { left, compare_op, right } => {
+                let compared = format!("{} {compare_op} {}", nested(left.as_ref().clone()), column(0));
+                (format!("not ({compared})"), subquery(right)?, 1, true)
+            }
+            _ => return None,
+        };
+        let columns: Vec<String> = (0..width).map(|at| format!("{COLUMN}_{at}")).collect();
+        let rows = format!("({query}) as {TABLE} ({})", columns.join(", "));
+        let any = move |condition: &str| format!("exists (select 1 from {rows} where {condition})");
+        Some(Rows { holds, any, negated })
+    }
+}
+
+fn column(at: usize) -> String {
+    format!("{TABLE}.{COLUMN}_{at}")
+}
+
+/// The text as a tree; what cannot be read back stays as it was.
+fn read(expr: &Expr, text: &str) -> Expr {
+    match parse_expr(text) {
+        Some(parsed) => Expr::Nested(Box::new(parsed)),
+        None => expr.clone(),
+    }
+}

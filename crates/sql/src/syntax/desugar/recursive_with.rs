@@ -1,0 +1,37 @@
+//! `with recursive t as (with u as (…) select … union all select …)`: DataFusion's planner reads both sides of the union, and
+//! not what stands around it. So what both may read is said with each.
+
+use crate::syntax::depth::taken;
+use datafusion::sql::sqlparser::ast::{Cte, Query, SetExpr, SetOperator, With};
+
+/// Puts the inner `with` of recursive queries into the sides of their unions.
+pub(super) fn desugar(query: &mut Query) {
+    let Some(With { recursive: true, cte_tables, .. }) = &mut query.with else { return };
+    for Cte { query, .. } in cte_tables {
+        let SetExpr::SetOperation { op: SetOperator::Union, left, right, .. } = query.body.as_mut() else {
+            continue;
+        };
+        if let Some(with) = query.with.take() {
+            for side in [left, right] {
+                let body = taken(side);
+                **side = SetExpr::Query(Box::new(alone(with.clone(), body)));
+            }
+        }
+    }
+}
+
+/// A query that is nothing but this.
+fn alone(with: With, body: SetExpr) -> Query {
+    Query {
+        with: Some(with),
+        body: Box::new(body),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: vec![],
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: vec![],
+    }
+}

@@ -1,0 +1,125 @@
+//! What a statement says, part by part: what the parser accepts and nothing behind it takes is refused here, with its place.
+//!
+//! Invariant: every struct of the parser's tree that queries and changes are made of is taken apart without `..`. A part that a
+//! later parser adds does not compile before somebody says here who takes it, or refuses it. What is not refused is taken by the
+//! statements (`statement`), by the other words (`words`), or by DataFusion's planner, which refuses what it does not know in
+//! expressions.
+//!
+//! It reads the tree as the parser made it, before anything is put into other words; `calls` reads it after that, when functions
+//! have the names that they have here.
+
+mod call;
+mod change;
+mod ordering;
+mod query;
+mod relation;
+
+pub(super) use call::check_calls;
+
+use crate::syntax::walk::walk;
+use datafusion::common::{DataFusionError, Diagnostic, Result, Span};
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Select, Spanned, Statement as Sql, TableFactor, Visitor};
+use std::ops::ControlFlow;
+
+/// What is refused, and why.
+type Checked = ControlFlow<Box<DataFusionError>>;
+
+/// Refuses what nothing takes.
+///
+/// # Errors
+/// `Plan`, with the place in the text where it is known.
+pub(super) fn check_clauses(statement: &Statement) -> Result<()> {
+    result(visited(statement, &mut Clauses))
+}
+
+/// Lets a visitor see all of a statement.
+fn visited<V: Visitor<Break = Box<DataFusionError>>>(statement: &Statement, visitor: &mut V) -> Checked {
+    match statement {
+        Statement::Statement(statement) => walk(statement.as_ref(), visitor),
+        Statement::Explain(explain) => visited(&explain.statement, visitor),
+        Statement::CopyTo(copy) => match &copy.source {
+            CopyToSource::Query(query) => walk(query.as_ref(), visitor),
+            CopyToSource::Relation(_) => ControlFlow::Continue(()),
+        },
+        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
+    }
+}
+
+fn result(checked: Checked) -> Result<()> {
+    match checked {
+        ControlFlow::Break(error) => Err(*error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Clauses;
+
+impl Visitor for Clauses {
+    type Break = Box<DataFusionError>;
+
+    fn pre_visit_statement(&mut self, statement: &Sql) -> Checked {
+        change::check_statement(statement)
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> Checked {
+        query::check(query)
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> Checked {
+        query::check_select(select)
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Checked {
+        relation::check(factor)
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> Checked {
+        call::check_expression(expr)
+    }
+}
+
+/// A part of a statement that may be there or not.
+trait Part {
+    fn is_there(&self) -> bool;
+}
+
+impl<T> Part for Option<T> {
+    fn is_there(&self) -> bool {
+        self.is_some()
+    }
+}
+
+impl<T> Part for Vec<T> {
+    fn is_there(&self) -> bool {
+        !self.is_empty()
+    }
+}
+
+impl Part for bool {
+    fn is_there(&self) -> bool {
+        *self
+    }
+}
+
+/// Refuses a part, if it is there; `around` is what it stands in. What a place is costs a walk, so only who refuses asks.
+fn absent(part: &impl Part, why: &str, around: &dyn Spanned) -> Checked {
+    match part.is_there() {
+        true => refuse(why, around),
+        false => ControlFlow::Continue(()),
+    }
+}
+
+/// The same of a part that knows its place.
+fn none<T: Spanned>(part: &Option<T>, why: &str) -> Checked {
+    match part {
+        Some(part) => refuse(why, part),
+        None => ControlFlow::Continue(()),
+    }
+}
+
+fn refuse(why: &str, at: &dyn Spanned) -> Checked {
+    let span = Span::try_from_sqlparser_span(at.span());
+    let error = DataFusionError::Plan(why.to_string()).with_diagnostic(Diagnostic::new_error(why, span));
+    ControlFlow::Break(Box::new(error))
+}

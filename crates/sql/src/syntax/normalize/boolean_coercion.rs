@@ -1,0 +1,141 @@
+//! Numbers as conditions, and conditions as numbers: `where x`, `not 1`, `true = 1`, `sum(a > b)`.
+//!
+//! A number is true unless it is 0; true is 1. The types are not known in the parser's tree, so a condition that may be a
+//! number becomes `x and true` there, and what `and` makes of its sides is said where types are known. In the same way, `sum(x)` of a
+//! column that may be a condition becomes `sum(x counted true)`, with an operator of ours.
+
+use crate::syntax::ast::nested;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CastKind, DataType as Type, ExactNumberInfo, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArguments, JoinConstraint, JoinOperator, Select, UnaryOperator, Value,
+    ValueWithSpan,
+};
+
+/// The operator that makes a number of a condition on its left, and leaves everything else as it is.
+pub(crate) const COUNTED: &str = "counted";
+
+/// The conditions of a select.
+pub(super) fn coerce_conditions(select: &mut Select) {
+    select.selection.iter_mut().chain(&mut select.having).chain(&mut select.qualify).for_each(condition);
+    for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
+        use JoinOperator as J;
+        if let J::Join(on)
+        | J::Inner(on)
+        | J::Left(on)
+        | J::LeftOuter(on)
+        | J::Right(on)
+        | J::RightOuter(on)
+        | J::FullOuter(on)
+        | J::LeftSemi(on)
+        | J::LeftAnti(on) = &mut join.join_operator
+            && let JoinConstraint::On(on) = on
+        {
+            condition(on);
+        }
+    }
+}
+
+/// The conditions in an expression, and its conditions that are used as numbers.
+pub(super) fn coerce(expr: &mut Expr) {
+    match expr {
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => condition(expr),
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => number(expr),
+        Expr::IsTrue(expr) | Expr::IsNotTrue(expr) | Expr::IsFalse(expr) | Expr::IsNotFalse(expr) => {
+            condition(expr);
+        }
+        Expr::Case { operand: None, conditions, .. } => {
+            conditions.iter_mut().for_each(|when| condition(&mut when.condition));
+        }
+        Expr::Function(call) => aggregated(call),
+        _ => {}
+    }
+}
+
+/// What is added up is a number.
+fn aggregated(call: &mut Function) {
+    if let Some(filter) = &mut call.filter {
+        condition(filter);
+    }
+    let name = call.name.to_string().to_ascii_lowercase();
+    if let FunctionArguments::List(list) = &mut call.args
+        && matches!(name.as_str(), "sum" | "avg" | "mean")
+        && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = list.args.as_mut_slice()
+    {
+        number(value);
+        if is_null(value) {
+            *value = cast_to(value.clone(), Type::Double(ExactNumberInfo::None));
+        } else if may_be_condition(value) {
+            *value = counted(value.clone());
+        }
+    }
+}
+
+fn counted(value: Expr) -> Expr {
+    let right = Box::new(Expr::Value(Value::Boolean(true).into()));
+    Expr::BinaryOp { left: Box::new(value), op: BinaryOperator::Custom(COUNTED.to_string()), right }
+}
+
+fn may_be_condition(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => may_be_condition(inner),
+        Expr::Cast { data_type, .. } => matches!(data_type, Type::Boolean | Type::Bool),
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_) | Expr::Case { .. } => true,
+        _ => false,
+    }
+}
+
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(ValueWithSpan { value: Value::Null, .. }))
+}
+
+/// Something that may be a number, as a condition.
+fn condition(expr: &mut Expr) {
+    if !may_be_number(expr) {
+        return;
+    }
+    let truth = Expr::Value(Value::Boolean(true).into());
+    let left = Box::new(nested(std::mem::replace(expr, truth.clone())));
+    *expr = Expr::BinaryOp { left, op: BinaryOperator::And, right: Box::new(truth) };
+}
+
+/// A condition, as a number.
+fn number(expr: &mut Expr) {
+    if is_condition(expr) {
+        *expr = cast_to(expr.clone(), Type::BigInt(None));
+    }
+}
+
+fn cast_to(expr: Expr, data_type: Type) -> Expr {
+    let expr = Box::new(nested(expr));
+    Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None }
+}
+
+fn may_be_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => may_be_number(inner),
+        Expr::Value(value) => matches!(value.value, Value::Number(..)),
+        Expr::UnaryOp { op, .. } => matches!(op, UnaryOperator::Minus | UnaryOperator::Plus),
+        Expr::BinaryOp { op, .. } => {
+            use BinaryOperator as B;
+            matches!(op, B::Plus | B::Minus | B::Multiply | B::Divide | B::Modulo)
+        }
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_) | Expr::Case { .. } => true,
+        Expr::Cast { data_type, .. } => !matches!(data_type, Type::Boolean | Type::Bool),
+        _ => false,
+    }
+}
+
+fn is_condition(expr: &Expr) -> bool {
+    use BinaryOperator as B;
+    match expr {
+        Expr::Nested(inner) => is_condition(inner),
+        Expr::Value(value) => matches!(value.value, Value::Boolean(_)),
+        Expr::UnaryOp { op, .. } => matches!(op, UnaryOperator::Not),
+        Expr::BinaryOp { op, .. } => {
+            matches!(op, B::Eq | B::NotEq | B::Lt | B::LtEq | B::Gt | B::GtEq | B::And | B::Or)
+        }
+        Expr::IsNull(_) | Expr::IsNotNull(_) | Expr::IsTrue(_) | Expr::IsFalse(_) => true,
+        Expr::InList { .. } | Expr::Between { .. } | Expr::Like { .. } | Expr::Exists { .. } => true,
+        _ => false,
+    }
+}

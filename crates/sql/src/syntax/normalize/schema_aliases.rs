@@ -1,0 +1,99 @@
+//! Tables of one name in two schemas: `from t, s.t`. DataFusion takes a column of `t` for one of any `t`, whatever stands before
+//! it. So where both are read, `s.t` is called `"t of s"`, and so it is in the names of its columns.
+
+use crate::syntax::ast;
+use crate::syntax::names;
+use crate::syntax::walk::walk_mut;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, TableAlias,
+    TableFactor, TableWithJoins, VisitorMut,
+};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+/// Gives such tables of a query names of their own.
+pub(super) fn disambiguate(query: &mut Query) {
+    let mut found = BTreeSet::new();
+    ast::selects(&mut query.body, &mut |select| {
+        let mut read = Vec::new();
+        select.from.iter().for_each(|from| names_read(from, &mut read));
+        let twice = |name: &Vec<String>| {
+            read.iter().any(|other| other.last() == name.last() && plain(other) != plain(name))
+        };
+        found.extend(read.iter().filter(|name| name.len() > 1 && twice(name)).cloned());
+    });
+    if !found.is_empty() {
+        // The visitor never breaks off.
+        let _: ControlFlow<()> = walk_mut(query, &mut Renamed { tables: found });
+    }
+}
+
+/// The parts of a name, without those that say nothing.
+fn plain(name: &[String]) -> &[String] {
+    match name {
+        [schema, rest @ ..] if !rest.is_empty() && matches!(schema.as_str(), "main" | "public") => rest,
+        name => name,
+    }
+}
+
+/// The names of the tables that are read by them.
+fn names_read(from: &TableWithJoins, read: &mut Vec<Vec<String>>) {
+    for relation in std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)) {
+        match relation {
+            TableFactor::Table { name, alias: None, args: None, .. } => read.extend(parts(name)),
+            TableFactor::NestedJoin { table_with_joins, alias: None } => names_read(table_with_joins, read),
+            _ => {}
+        }
+    }
+}
+
+fn parts(name: &ObjectName) -> Option<Vec<String>> {
+    name.0.iter().map(|part| part.as_ident().map(names::ident)).collect()
+}
+
+struct Renamed {
+    tables: BTreeSet<Vec<String>>,
+}
+
+impl Renamed {
+    /// What the table of this name is called. A name that ends with `.t` would be one of `t` to DataFusion.
+    fn name(&self, parts: &[String]) -> Option<Ident> {
+        let (table, schema) = parts.split_last().filter(|_| self.tables.contains(parts))?;
+        Some(Ident::with_quote('"', format!("{table} of {}", schema.join("."))))
+    }
+}
+
+impl VisitorMut for Renamed {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, alias: alias @ None, args: None, .. } = factor
+            && let Some(name) = parts(name).and_then(|parts| self.name(&parts))
+        {
+            *alias = Some(TableAlias { explicit: true, name, columns: vec![], at: None });
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in &mut select.projection {
+            if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item
+                && let Some(own) = parts(name).and_then(|parts| self.name(&parts))
+            {
+                *name = ObjectName::from(vec![own]);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::CompoundIdentifier(path) = expr {
+            let names: Vec<String> = path.iter().map(names::ident).collect();
+            let table = (2..names.len()).find_map(|end| Some((end, self.name(&names[..end])?)));
+            if let Some((end, table)) = table {
+                path.splice(..end, [table]);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}

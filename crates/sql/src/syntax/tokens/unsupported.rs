@@ -1,0 +1,35 @@
+//! What other engines have and this one has not, where the parser would only say that it did not expect a word.
+
+use super::is_word;
+use datafusion::common::{Result, plan_err};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// Says what to write instead.
+///
+/// # Errors
+/// `Plan` if there is such a thing.
+pub(in crate::syntax) fn refuse_unsupported(tokens: &[TokenWithSpan]) -> Result<()> {
+    match tokens.first() {
+        Some(first) if is_word(&first.token, "pivot") => plan_err!(
+            "pivot stands behind a table, with the values that become columns: \
+             from t pivot (sum(x) for k in ('a', 'b')); what else t has makes the groups"
+        ),
+        Some(first) if is_word(&first.token, "unpivot") => {
+            plan_err!("unpivot stands behind a table: from t unpivot (value for name in (a, b))")
+        }
+        _ if (0..tokens.len()).any(|at| is_share(&tokens[at..])) => plan_err!(
+            "limit takes a number of rows, not a share of them; compute it: limit (select count(*) / 2 from t)"
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Whether this is `limit 50 %` or `limit 50 percent`, and no expression that goes on.
+fn is_share(tokens: &[TokenWithSpan]) -> bool {
+    let [limit, number, sign, rest @ ..] = tokens else { return false };
+    let ends = rest.first().is_none_or(|next| {
+        matches!(next.token, Token::EOF | Token::SemiColon | Token::RParen) || is_word(&next.token, "offset")
+    });
+    let share = is_word(&sign.token, "percent") || (sign.token == Token::Mod && ends);
+    is_word(&limit.token, "limit") && matches!(number.token, Token::Number(..)) && share
+}

@@ -1,0 +1,98 @@
+//! How often one window is in another.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Result, plan_err};
+use whimbrel_plan::Duration;
+use whimbrel_plan::calendar::{Calendar, Grid, size_in_ticks, zone_of};
+use whimbrel_plan::duration::Every;
+
+/// A row is in so many windows at most.
+const MANY: i64 = 10_000;
+
+/// How many slides there are in a window of `hop`.
+pub(super) fn hops(slide: &Grid, size: &Duration, clock: &DataType, zone: Option<&str>) -> Result<i64> {
+    match slide {
+        Grid::Ticks { hop, .. } => {
+            fits(("slide", *hop), ("size", size_in_ticks(size, clock, zone, "hop: size")?), "hop")
+        }
+        Grid::Calendar(calendar) => few(calendar.times_in(size, "hop: size")?, "hop"),
+    }
+}
+
+/// How many steps there are in a window of `cumulate`, at most. Every window begins with a step.
+pub(super) fn steps(step: &Grid, size: &Grid, clock: &DataType) -> Result<i64> {
+    const NAME: &str = "cumulate";
+    match (step, size) {
+        (Grid::Ticks { hop, offset }, Grid::Ticks { hop: size, offset: begin }) => {
+            let times = fits(("step", *hop), ("size", *size), NAME)?;
+            match (begin - offset) % hop {
+                0 => Ok(times),
+                _ => begin_apart(),
+            }
+        }
+        (Grid::Ticks { hop, .. }, Grid::Calendar(size)) => {
+            let day = Duration::from("1d").ticks(clock, NAME)?;
+            if let Some(zone) = zone_of(size.time()) {
+                return plan_err!(
+                    "{NAME}: windows of {size} begin at midnight in {zone}, and every so many hours does not: give a step of \
+                     days, or of months"
+                );
+            }
+            if day % hop != 0 {
+                return begin_apart();
+            }
+            few(days(size.every()) * (day / hop), NAME)
+        }
+        (Grid::Calendar(step), Grid::Calendar(size)) if nested(step, size) => {
+            few(days(size.every()) / fewest_days(step.every()) + 1, NAME)
+        }
+        _ => begin_apart(),
+    }
+}
+
+/// Whether windows begin only where steps do.
+fn nested(step: &Calendar, size: &Calendar) -> bool {
+    match (step.every(), size.every()) {
+        (Every::Days(1), _) => true,
+        (Every::Days(step), Every::Days(size)) => size % step == 0 && (step % 7 == 0) == (size % 7 == 0),
+        (Every::Months(step), Every::Months(size)) => size % step == 0,
+        _ => false,
+    }
+}
+
+fn begin_apart<T>() -> Result<T> {
+    plan_err!(
+        "cumulate: the size has to be a multiple of the step, and windows begin where steps do: days in months, months in \
+         years, hours in days (weeks begin on Mondays, and months within them)"
+    )
+}
+
+/// Days in a window, at most.
+fn days(every: Every) -> i64 {
+    match every {
+        Every::Days(days) => days.into(),
+        Every::Months(months) => i64::from(months) * 31,
+    }
+}
+
+fn fewest_days(every: Every) -> i64 {
+    match every {
+        Every::Days(days) => days.into(),
+        Every::Months(months) => i64::from(months) * 28,
+    }
+}
+
+/// Lengths in ticks, of which the larger has to be a multiple of the smaller; how often it fits.
+fn fits(small: (&str, i64), large: (&str, i64), name: &str) -> Result<i64> {
+    match large.1 % small.1 {
+        0 => few(large.1 / small.1, name),
+        _ => plan_err!("{name}: the {} has to be a multiple of the {}", large.0, small.0),
+    }
+}
+
+fn few(windows: i64, name: &str) -> Result<i64> {
+    match windows {
+        n if n > MANY => plan_err!("{name}: every row would be in {n} windows; at most {MANY} are possible"),
+        n => Ok(n),
+    }
+}
