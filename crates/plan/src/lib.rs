@@ -35,6 +35,7 @@ pub mod source;
 
 mod average;
 mod canonical;
+mod coalesce;
 mod conditions;
 mod constants;
 mod explain;

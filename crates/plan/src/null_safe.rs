@@ -6,6 +6,7 @@
 //!
 //! All rules ask before each step whether the plan is still wanted (`interrupt`).
 
+use crate::coalesce::Coalesce;
 use crate::conditions::{FlatConditions, PushDown};
 use crate::constants::Constants;
 use crate::interrupt::interrupted;
@@ -16,7 +17,8 @@ use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRul
 use std::sync::Arc;
 
 /// The rules of DataFusion's optimizer, in their order, with these kept from such joins, conditions where they have to
-/// be (`conditions`), and whole numbers that are looked at (`constants`). Wherever a plan is optimized, it is by them.
+/// be (`conditions`), whole numbers that are looked at (`constants`), and large arguments that are computed once
+/// (`coalesce`). Wherever a plan is optimized, it is by them.
 pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let rules = Optimizer::new().rules.into_iter().flat_map(|rule| match rule.name() {
         "push_down_filter" => vec![guarded(rule), Arc::new(FlatConditions)],
@@ -42,7 +44,7 @@ fn guarded(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule 
         "extract_equijoin_predicate" => Arc::new(Extract(rule)),
         "eliminate_cross_join" => Arc::new(Flatten(rule)),
         "push_down_filter" => Arc::new(PushDown(rule)),
-        "simplify_expressions" => Arc::new(Constants(rule)),
+        "simplify_expressions" => Arc::new(Coalesce(Arc::new(Constants(rule)))),
         _ => rule,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The result reads columns by position: it fits any batch whose columns stand in the order of the schema.
 
+use crate::coalesce::computed_once;
 use crate::constants;
 use datafusion::common::{DFSchema, Result};
 use datafusion::execution::{SessionState, SessionStateBuilder};
@@ -19,6 +20,7 @@ static STATE: LazyLock<SessionState> =
 pub fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
     let simplifier = simplifier(schema);
     let expr = simplifier.coerce(expr.clone(), schema)?;
+    let expr = computed_once(expr)?.data;
     STATE.create_physical_expr(constants::simplified(expr, simplifier)?, schema)
 }
 
