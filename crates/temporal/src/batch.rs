@@ -1,8 +1,8 @@
 //! The columnar unit that flows (trill.txt §4).
 //!
-//! Invariants: `sync` never decreases within a batch; all columns have `len()` rows; a row that is absent (its bit in
-//! `present` is 0) means nothing, whatever its values are, and operators that compute compact first, so an expression
-//! is never evaluated over a row that a filter has taken out.
+//! Invariants: `sync` never decreases within a batch; all columns have `len()` rows; a row that is absent
+//! (its bit in `present` is 0) means nothing, whatever its values are, and operators that compute compact
+//! first, so an expression is never evaluated over a row that a filter has taken out.
 
 use crate::key::{Key, has_floats};
 use crate::places;
@@ -14,8 +14,8 @@ use datafusion::common::{Result, exec_err};
 use datafusion::physical_expr::PhysicalExpr;
 use std::sync::Arc;
 
-/// The other times of a batch. The two frequent cases are one number for all rows, not a column: temporality is paid
-/// for only where it is used (trill.txt §1.3).
+/// The other times of a batch. The two frequent cases are one number for all rows, not a column: temporality
+/// is paid for only where it is used (trill.txt §1.3).
 #[derive(Debug, Clone)]
 pub enum Other {
     /// Start edges.
@@ -100,7 +100,8 @@ impl Batch {
         }
     }
 
-    /// The same lifetimes over other columns: a projection. The key goes along if `key` says where its columns are.
+    /// The same lifetimes over other columns: a projection. The key goes along if `key` says where its
+    /// columns are.
     pub fn with_rows(&self, rows: RecordBatch, key: Option<Vec<usize>>) -> Batch {
         let key = match (&self.key, key) {
             (Some(old), Some(columns)) => Some(Arc::new(old.renumbered(columns))),
@@ -127,8 +128,8 @@ impl Batch {
         });
     }
 
-    /// The rows for which a predicate over the payload is true; the others are marked absent. The batch must be
-    /// compact.
+    /// The rows for which a predicate over the payload is true; the others are marked absent. The batch must
+    /// be compact.
     pub(crate) fn picked(mut self, predicate: &Arc<dyn PhysicalExpr>) -> Result<Batch> {
         let verdict = predicate.evaluate(&self.rows)?.into_array(self.len())?;
         match verdict.as_boolean_opt() {
@@ -144,6 +145,9 @@ impl Batch {
     }
 
     /// The batch without its absent rows.
+    ///
+    /// # Errors
+    /// `ArrowError` if a column cannot be filtered.
     pub fn compact(self) -> Result<Batch> {
         let Some(present) = &self.present else { return Ok(self) };
         if present.count_set_bits() == present.len() {
@@ -165,6 +169,9 @@ impl Batch {
     }
 
     /// The key made of these columns; computed once and kept. The batch must be compact.
+    ///
+    /// # Errors
+    /// `ArrowError` if a column cannot be encoded.
     pub fn key(&mut self, columns: &[usize]) -> Result<Arc<Key>> {
         if let Some(key) = &self.key
             && key.columns() == columns
@@ -208,6 +215,9 @@ impl Batch {
     }
 
     /// The rows at these places, in this order. The batch must be compact, and the order keep `sync` sorted.
+    ///
+    /// # Errors
+    /// `ArrowError` if there is no such place.
     pub fn take(&self, indices: &UInt32Array) -> Result<Batch> {
         let gather = |times: &ScalarBuffer<i64>| -> ScalarBuffer<i64> {
             indices.values().iter().map(|&i| times[i as usize]).collect::<Vec<_>>().into()

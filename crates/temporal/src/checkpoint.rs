@@ -1,8 +1,8 @@
 //! Checkpoints: what the engine holds, as bytes.
 //!
-//! A state is [`encode`]d: times as integers, columns as an Arrow IPC stream. What is handed to others is [`seal`]ed, so
-//! that damage, another release and another query are found before anything is restored. A seal guards against accidents,
-//! not against forgers: restore only what you have saved.
+//! A state is [`encode`]d: times as integers, columns as an Arrow IPC stream. What is handed to others is
+//! [`seal`]ed, so that damage, another release and another query are found before anything is restored. A
+//! seal guards against accidents, not against forgers: restore only what you have saved.
 
 mod batch;
 mod seal;

@@ -15,7 +15,8 @@ pub fn table_schema(payload: &Schema, time: &DataType) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// The payload's columns beside columns of these names: one that is called like them gets a number, `start_1`.
+/// The payload's columns beside columns of these names: one that is called like them gets a number,
+/// `start_1`.
 pub fn beside(taken: &[&str], payload: &Schema) -> Vec<Field> {
     let free = |name: &String| !taken.contains(&name.as_str()) && payload.field_with_name(name).is_err();
     let named = |field: &Field| match taken.contains(&field.name().as_str()) {
@@ -26,8 +27,8 @@ pub fn beside(taken: &[&str], payload: &Schema) -> Vec<Field> {
     fields.map(|f| named(f).map_or_else(|| Field::clone(f), |name| Field::clone(f).with_name(name))).collect()
 }
 
-/// A batch of intervals and start edges as a table: columns `start` and `end` of type `time` (null where a lifetime has
-/// no end, or no beginning), then the payload.
+/// A batch of intervals and start edges as a table: columns `start` and `end` of type `time` (null where a
+/// lifetime has no end, or no beginning), then the payload.
 ///
 /// # Errors
 /// `Execution` if there are end edges: coalesce first.
@@ -51,10 +52,10 @@ pub fn to_table(batch: &Batch, time: &DataType) -> Result<RecordBatch> {
 
 /// Instants as a column; the beginning and the end of time are null.
 fn instants(times: &arrow::buffer::ScalarBuffer<i64>, to: &DataType) -> Result<ArrayRef> {
-    let known = |t: Time| t != BEGINNING && t != INFINITY;
-    let column = match times.iter().fold(true, |all, &t| all & known(t)) {
+    let is_instant = |t: Time| t != BEGINNING && t != INFINITY;
+    let column = match times.iter().fold(true, |all, &t| all & is_instant(t)) {
         true => Int64Array::new(times.clone(), None),
-        false => times.iter().map(|&t| known(t).then_some(t)).collect(),
+        false => times.iter().map(|&t| is_instant(t).then_some(t)).collect(),
     };
     Ok(cast(&column, to)?)
 }

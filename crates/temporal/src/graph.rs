@@ -1,12 +1,16 @@
 //! Operators wired together: what runs on one thread, and is saved and restored as one.
 //!
-//! Invariants: a node's inputs are nodes that were added before it, so the nodes are in topological order; a message
-//! reaches all consumers of a node before the next message of that node is worked on.
+//! Invariants: a node's inputs are nodes that were added before it, so the nodes are in topological order; a
+//! message reaches all consumers of a node before the next message of that node is worked on.
 
-use crate::batch::Message;
+use crate::batch::{Batch, Message};
 use crate::checkpoint::{decode, encode, open, seal};
-use crate::operator::Operator;
+use crate::operator::{Operator, Role};
 use datafusion::common::Result;
+
+/// How many rows a chain of operators works on at once: what one of them writes is in the near caches when
+/// the next one reads it.
+const SLICE_ROWS: usize = 8192;
 
 /// A node of a [`Graph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -111,20 +115,43 @@ impl Graph {
     /// Hands a message of `node` to all that it feeds, and what these make of it to all that they feed.
     fn deliver(&mut self, node: usize, message: Message, out: &mut Vec<(usize, Message)>) -> Result<()> {
         for i in 0..self.nodes[node].targets.len() {
-            match self.nodes[node].targets[i] {
-                Target::Output(output) => out.push((output, message.clone())),
-                Target::Node(target, input) => {
-                    let mut produced = Vec::new();
-                    if let Some(operator) = &mut self.nodes[target].operator {
-                        operator.push(input, message.clone(), &mut produced)?;
-                    }
-                    for message in produced {
-                        self.deliver(target, message, out)?;
+            match (self.nodes[node].targets[i], &message) {
+                (Target::Output(output), _) => out.push((output, message.clone())),
+                (Target::Node(target, input), Message::Batch(batch)) if self.is_reduced(target) => {
+                    for slice in slices(batch) {
+                        self.feed(target, input, Message::Batch(slice), out)?;
                     }
                 }
+                (Target::Node(target, input), _) => self.feed(target, input, message.clone(), out)?,
             }
         }
         Ok(())
+    }
+
+    /// Pushes a message into a node's operator, and delivers what it makes of it.
+    fn feed(
+        &mut self,
+        node: usize,
+        input: usize,
+        message: Message,
+        out: &mut Vec<(usize, Message)>,
+    ) -> Result<()> {
+        let mut produced = Vec::new();
+        if let Some(operator) = &mut self.nodes[node].operator {
+            operator.push(input, message, &mut produced)?;
+        }
+        produced.into_iter().try_for_each(|message| self.deliver(node, message, out))
+    }
+
+    /// Whether all that comes of a node's rows goes into aggregates: then a batch of them is worked on slice
+    /// by slice. Rows that leave the graph, or that an operator keeps, stay in large batches.
+    fn is_reduced(&self, node: usize) -> bool {
+        let reduced = |target: &Target| matches!(target, Target::Node(node, _) if self.is_reduced(*node));
+        match self.nodes[node].operator.as_ref().map(|operator| operator.role()) {
+            Some(Role::Reduce) => true,
+            Some(Role::Map) => self.nodes[node].targets.iter().all(reduced),
+            Some(Role::Other) | None => false,
+        }
     }
 
     /// The state of all operators, [sealed](crate::checkpoint).
@@ -140,8 +167,8 @@ impl Graph {
     /// Takes over a saved state of a graph built in the same way.
     ///
     /// # Errors
-    /// `Execution` if the bytes are not a state of such a graph. If it is a checkpoint's seal that is refused the graph
-    /// is as before; else it must not be pushed to.
+    /// `Execution` if the bytes are not a state of such a graph. If it is a checkpoint's seal that is refused
+    /// the graph is as before; else it must not be pushed to.
     pub fn restore(&mut self, state: &[u8]) -> Result<()> {
         let states: Vec<Vec<u8>> = decode(open(&self.describe(), state)?)?;
         let operators = self.nodes.iter_mut().filter_map(|n| n.operator.as_mut());
@@ -163,4 +190,10 @@ impl Graph {
         }
         lines
     }
+}
+
+/// The rows of a batch, so many at a time; no copy.
+fn slices(batch: &Batch) -> impl Iterator<Item = Batch> + '_ {
+    let slice = |first: usize| batch.slice(first, SLICE_ROWS.min(batch.len() - first));
+    (0..batch.len()).step_by(SLICE_ROWS).map(slice)
 }

@@ -1,9 +1,10 @@
 //! Keys to dense group numbers.
 //!
-//! Invariants: a group number below `capacity()` is either in use or on the free list; `slots` is open-addressed with
-//! linear probing at a load of at most a half, a slot holding the key's hash and its group number plus one (0: empty),
-//! so that a probe compares hashes in one cache line before it looks at a key. State beside the table is kept in
-//! columns indexed by the group number, which is why this is not a map (DESIGN §7).
+//! Invariants: a group number below `capacity()` is either in use or on the free list; `slots` is
+//! open-addressed with linear probing at a load of at most a half, a slot holding the key's hash and its
+//! group number plus one (0: empty), so that a probe compares hashes in one cache line before it looks at a
+//! key. State beside the table is kept in columns indexed by the group number, which is why this is not a map
+//! (DESIGN §7).
 
 use crate::key::{Key, KeyValues, array_of_words, decode_rows, hash_bytes, hash_word, is_word};
 use crate::values::copy_out;
@@ -46,7 +47,7 @@ enum Keys {
     Bytes { arena: Vec<u8>, spans: Vec<(u64, u32)>, garbage: usize },
 }
 
-/// Dense numbers for the keys seen (trill.txt §5.2.2: FastDictionary, with removal).
+/// Dense numbers for keys (trill.txt §5.2.2: FastDictionary, with removal).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Groups {
     slots: Vec<u64>,
@@ -139,7 +140,8 @@ impl Groups {
         if self.slots.len() <= NEAR {
             return self.intern_near(wanted, groups);
         }
-        // Slots are fetched before one of them decides anything, so that memory is waited for once for many words.
+        // Slots are fetched before one of them decides anything, so that memory is waited for once for many
+        // words.
         let mut slots = [0; AHEAD];
         for wanted in wanted.chunks(AHEAD) {
             for (slot, &word) in slots.iter_mut().zip(wanted) {
@@ -154,8 +156,8 @@ impl Groups {
         Ok(())
     }
 
-    /// Of words that agree in all but some lower bits: each looks at the place that these bits name, instead of at a slot
-    /// and at the key of its group.
+    /// Of words that agree in all but some lower bits: each looks at the place that these bits name, instead
+    /// of at a slot and at the key of its group.
     fn intern_by_place(&mut self, places: usize, wanted: &[u64], groups: &mut Vec<u32>) -> Result<()> {
         let mut found = vec![NONE; places];
         let first = groups.len();
@@ -174,7 +176,7 @@ impl Groups {
         let mut last = None;
         for &word in wanted {
             let group = match last {
-                Some((known, group)) if known == word => group,
+                Some((last, group)) if last == word => group,
                 _ => self.word(word)?,
             };
             last = Some((word, group));
@@ -299,8 +301,8 @@ impl Groups {
         self.slots[at & mask] = slot;
     }
 
-    /// Forgets the groups that are gone, in one pass: cheaper than one by one if they are many. Numbers that are not in
-    /// use have to be gone, too.
+    /// Forgets the groups that are gone, in one pass: cheaper than one by one if they are many. Numbers that
+    /// are not in use have to be gone, too.
     pub fn remove_all(&mut self, is_gone: impl Fn(u32) -> bool) {
         let all = self.capacity;
         match &mut self.keys {
@@ -414,8 +416,8 @@ impl Groups {
         *garbage = 0;
     }
 
-    /// Appends to `groups` this table's numbers for all keys of `other`, by `other`'s numbers; nothing was ever removed
-    /// from `other`.
+    /// Appends to `groups` this table's numbers for all keys of `other`, by `other`'s numbers; nothing was
+    /// ever removed from `other`.
     pub fn adopt(&mut self, other: &Groups, groups: &mut Vec<u32>) -> Result<()> {
         match &other.keys {
             Keys::Unit => {
@@ -506,8 +508,8 @@ fn span(arena: &[u8], (start, len): (u64, u32)) -> &[u8] {
     &arena[start as usize..start as usize + len as usize]
 }
 
-/// The numbers below `all` that are gone, and those that are not. Each is written to both lists and counts in one: what
-/// comes next is not to be foreseen.
+/// The numbers below `all` that are gone, and those that are not. Each is written to both lists and counts in
+/// one: what comes next is not to be foreseen.
 fn partition(all: u32, is_gone: impl Fn(u32) -> bool) -> (Vec<u32>, Vec<u32>) {
     let (mut gone, mut kept) = (vec![0; all as usize], vec![0; all as usize]);
     let (mut next_gone, mut next_kept) = (0, 0);
@@ -538,17 +540,17 @@ mod tests {
     /// Words get the numbers that they had before, and new ones in the order in which they come.
     fn check(runs: &[Vec<u64>]) {
         let mut groups = Groups::new(&[DataType::UInt64]);
-        let mut known: Vec<u64> = vec![];
+        let mut words: Vec<u64> = vec![];
         for run in runs {
             let mut found = vec![];
             groups.intern_words(run, &mut found).unwrap();
             for (word, group) in run.iter().zip(&found) {
-                if !known.contains(word) {
-                    known.push(*word);
+                if !words.contains(word) {
+                    words.push(*word);
                 }
-                assert_eq!(known[*group as usize], *word);
+                assert_eq!(words[*group as usize], *word);
             }
-            assert_eq!((found.len(), groups.len()), (run.len(), known.len()));
+            assert_eq!((found.len(), groups.len()), (run.len(), words.len()));
         }
     }
 

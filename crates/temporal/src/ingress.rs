@@ -1,10 +1,10 @@
 //! Tables to streams: reads the times of rows, deals with disorder, and punctuates.
 //!
-//! Invariants: `high` is the latest time seen in the input, `frontier` the time before which nothing will be handed
-//! out any more: the larger of `high - reorder_latency` and the last punctuation. Whether a row is late depends on the
-//! rows before it and not on how they were cut into tables. Rows that are in order already pass through as they are:
-//! their time column becomes the sync column (trill.txt §7.2.1). No row at an end of time, and no end edge without its
-//! start edge (`edges`), is handed out.
+//! Invariants: `high` is the latest time seen in the input, `frontier` the time before which nothing will be
+//! handed out any more: the larger of `high - reorder_latency` and the last punctuation. Whether a row is
+//! late depends on the rows before it and not on how they were cut into tables. Rows that are in order
+//! already pass through as they are: their time column becomes the sync column (trill.txt §7.2.1). No row at
+//! an end of time, and no end edge without its start edge (`edges`), is handed out.
 
 mod edges;
 mod order;
@@ -106,8 +106,8 @@ impl Ingress {
     /// Takes in the next rows.
     ///
     /// # Errors
-    /// `Execution` if a time is null, a lifetime is empty, or a row is late and the policy is to raise; the message
-    /// names the row by its number in the whole input.
+    /// `Execution` if a time is null, a lifetime is empty, or a row is late and the policy is to raise; the
+    /// message names the row by its number in the whole input.
     pub fn push(&mut self, table: RecordBatch, out: &mut Vec<Message>) -> Result<()> {
         let TimeColumns::Edges { start, kind, .. } = self.time else {
             return self.segment(&table, out);
@@ -149,7 +149,8 @@ impl Ingress {
         Ok(())
     }
 
-    /// Refuses rows at the ends of time, which stand for rows that were always there and for the end of the stream.
+    /// Refuses rows at the ends of time, which stand for rows that were always there and for the end of the
+    /// stream.
     fn check_instants(&self, sync: &[Time], sorted: bool) -> Result<()> {
         // A point ends a tick later.
         let last = INFINITY - if matches!(self.time, TimeColumns::Point { .. }) { 2 } else { 1 };
@@ -252,8 +253,8 @@ impl Ingress {
         Ok(())
     }
 
-    /// Lets go of what is known to be complete, and punctuates there: for a source that has nothing more to say for
-    /// now.
+    /// Lets go of what is known to be complete, and punctuates there: for a source that has nothing more to
+    /// say for now.
     ///
     /// # Errors
     /// As [`advance`](Ingress::advance).

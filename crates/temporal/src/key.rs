@@ -1,8 +1,9 @@
 //! The grouping key of a batch: computed once from some of its columns, with its hashes, and carried along.
 //!
-//! Invariants: two rows of any two batches of a stream have equal key values (words and nulls, or bytes) exactly if
-//! their key columns are equal, nulls being equal to nulls, -0.0 to 0.0 and every NaN to every other; the hash depends
-//! on the value only, not on the batch, process or machine, so that it can decide to which shard a row goes.
+//! Invariants: two rows of any two batches of a stream have equal key values (words and nulls, or bytes)
+//! exactly if their key columns are equal, nulls being equal to nulls, -0.0 to 0.0 and every NaN to every
+//! other; the hash depends on the value only, not on the batch, process or machine, so that it can decide to
+//! which shard a row goes.
 //!
 //! Where a row has to be found again, as the start edge of an end edge, its columns are told apart to the bit
 //! ([`Key::exact`]): floats that are equal are still not the same row.
@@ -238,7 +239,8 @@ impl Key {
         &self.values
     }
 
-    /// Which rows have a null in their key: these equal nothing in a join, though they are a group of their own.
+    /// Which rows have a null in their key: these equal nothing in a join, though they are a group of their
+    /// own.
     pub(crate) fn nulls(rows: &RecordBatch, columns: &[usize]) -> Option<NullBuffer> {
         let nulls = columns.iter().map(|&c| rows.column(c).logical_nulls());
         nulls

@@ -1,13 +1,13 @@
 //! The temporal engine: columnar, incremental, embeddable.
 //!
-//! A stream is a changing relation (trill.txt §3, §5), presented as [`Batch`]es of rows in the order in which they
-//! become known, and punctuations that say how far time has come. Operators are push-based state machines without I/O,
-//! threads or clock; a [`Graph`] of them runs on the thread that feeds it, is saved and restored at any point, and gives
-//! the same answer however its input was cut into batches.
+//! A stream is a changing relation (trill.txt §3, §5), presented as [`Batch`]es of rows in the order in which
+//! they become known, and punctuations that say how far time has come. Operators are push-based state
+//! machines without I/O, threads or clock; a [`Graph`] of them runs on the thread that feeds it, is saved and
+//! restored at any point, and gives the same answer however its input was cut into batches.
 //!
 //! Layers, bottom up:
 //! 1. [`time`], [`rules`]: instants, kinds of row, the words in which queries speak of windows;
-//! 2. [`Batch`], [`Key`], [`places`], [`formula`]: columns and what is computed of them; group numbers and [`TimeMerge`];
+//! 2. [`Batch`], [`Key`], [`places`]: columns; group numbers and [`TimeMerge`];
 //! 3. [`operators`]: one file each; `operators/aggregate` is the snapshot aggregate with its accumulators;
 //! 4. [`Ingress`], [`egress`]: tables to streams and back;
 //! 5. [`Graph`]: operators wired together;
@@ -23,7 +23,6 @@ pub mod time;
 mod batch;
 pub mod checkpoint;
 pub mod egress;
-pub mod formula;
 mod graph;
 mod groups;
 mod ingress;
@@ -40,7 +39,7 @@ pub use graph::{Graph, NodeId};
 pub use ingress::{Ingress, KnownOrder, TimeColumns};
 pub use key::Key;
 pub use merge::TimeMerge;
-pub use operator::Operator;
+pub use operator::{Operator, Role};
 pub use operators::runs::leading;
 pub use rules::{
     BATCH_ROWS, Closed, Disorder, DurationRule, IngressOptions, Lifetimes, OnCompleted, Punctuate, StartRule,

@@ -1,11 +1,12 @@
 //! Merges time-ordered inputs into one order.
 //!
-//! Invariants: rows come out by sync time, ties by input number and then by arrival; a row comes out as soon as, and
-//! not before, no input can still bring one that belongs before it. So the order does not depend on how the inputs
-//! were cut into messages. Where the inputs do not interleave, batches pass through uncut (trill.txt §6.1).
+//! Invariants: rows come out by sync time, ties by input number and then by arrival; a row comes out as soon
+//! as, and not before, no input can still bring one that belongs before it. So the order does not depend on
+//! how the inputs were cut into messages. Where the inputs do not interleave, batches pass through uncut
+//! (trill.txt §6.1).
 //!
-//! An [`eager`](TimeMerge::eager) merge is for who puts the rows of an instant in order himself: these come as they
-//! arrived, none waits for a row of its own instant.
+//! An [`eager`](TimeMerge::eager) merge is for who puts the rows of an instant in order himself: these come
+//! as they arrived, none waits for a row of its own instant.
 
 use crate::batch::{Batch, Message};
 use crate::checkpoint::SavedBatch;
@@ -18,11 +19,11 @@ use std::collections::VecDeque;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SavedMerge {
     inputs: Vec<(Vec<SavedBatch>, Time, Time)>,
-    told: Time,
+    watermark: Time,
     eager: bool,
 }
 
-/// What is known of one input.
+/// One input.
 #[derive(Debug)]
 struct Input {
     waiting: VecDeque<Batch>,
@@ -48,35 +49,37 @@ impl Input {
 #[derive(Debug)]
 pub struct TimeMerge {
     inputs: Vec<Input>,
-    told: Time,
+    /// The last punctuation that came out.
+    watermark: Time,
     eager: bool,
 }
 
 impl Iterator for TimeMerge {
     type Item = (usize, Message);
 
-    /// The next rows of the merged order, with the input they come from, or the next punctuation (then the input means
-    /// nothing); none until more is pushed.
+    /// The next rows of the merged order, with the input they come from, or the next punctuation (then the
+    /// input means nothing); none until more is pushed.
     fn next(&mut self) -> Option<(usize, Message)> {
         if let Some(input) = self.first() {
             return Some((input, Message::Batch(self.take(input))));
         }
-        // If the input that is behind is so by the time of a row, that row is out and says how far time has come; if it
-        // is by a punctuation, that is told, whether the inputs ahead of it have punctuated or not.
+        // If the input that is behind is so by the time of a row, that row is out and says how far time has
+        // come; if it is by a punctuation, that is handed on, whether the inputs ahead of it have punctuated
+        // or not.
         let time = self.inputs.iter().map(|i| i.head().0).min()?;
-        (time > self.told && self.inputs.iter().any(|i| i.punctuated == time)).then(|| {
-            self.told = time;
+        (time > self.watermark && self.inputs.iter().any(|i| i.punctuated == time)).then(|| {
+            self.watermark = time;
             (0, Message::Punctuation(time))
         })
     }
 }
 
 impl TimeMerge {
-    /// A merge of so many inputs, none of which has told anything.
+    /// A merge of so many inputs, from none of which anything has come.
     pub fn new(inputs: usize) -> TimeMerge {
         let input =
             || Input { waiting: VecDeque::new(), taken: 0, frontier: BEGINNING, punctuated: BEGINNING };
-        TimeMerge { inputs: (0..inputs).map(|_| input()).collect(), told: BEGINNING, eager: false }
+        TimeMerge { inputs: (0..inputs).map(|_| input()).collect(), watermark: BEGINNING, eager: false }
     }
 
     /// A merge whose rows do not wait for others of their own instant: their order within it means nothing.
@@ -102,7 +105,8 @@ impl TimeMerge {
         }
     }
 
-    /// The input whose news has to come before anything else can; none if rows are ready or all inputs have ended.
+    /// The input whose news has to come before anything else can; none if rows are ready or all inputs have
+    /// ended.
     pub fn waiting_for(&self) -> Option<usize> {
         if self.first().is_some() {
             return None;
@@ -127,7 +131,7 @@ impl TimeMerge {
             let waiting = input.waiting.iter().enumerate().map(rest).collect::<Result<_>>()?;
             inputs.push((waiting, input.frontier, input.punctuated));
         }
-        Ok(SavedMerge { inputs, told: self.told, eager: self.eager })
+        Ok(SavedMerge { inputs, watermark: self.watermark, eager: self.eager })
     }
 
     /// The merge that was saved.
@@ -137,7 +141,7 @@ impl TimeMerge {
             let waiting = waiting.into_iter().map(SavedBatch::batch).collect::<Result<_>>()?;
             inputs.push(Input { waiting, taken: 0, frontier, punctuated });
         }
-        Ok(TimeMerge { inputs, told: saved.told, eager: saved.eager })
+        Ok(TimeMerge { inputs, watermark: saved.watermark, eager: saved.eager })
     }
 
     /// The input whose next row is next of all, if that is certain.

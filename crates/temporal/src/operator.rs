@@ -5,11 +5,22 @@ pub(crate) use crate::checkpoint::{decode, encode};
 use crate::batch::Message;
 use datafusion::common::Result;
 
+/// What an operator makes of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Each row becomes none, one or a few by itself.
+    Map,
+    /// Many rows become few, and none of them is kept.
+    Reduce,
+    /// Anything else.
+    Other,
+}
+
 /// A push-based operator without I/O, threads or clock.
 ///
-/// The messages pushed to each input are in order: sync times never decrease, and none is before the last punctuation.
-/// The messages handed out are in order too. The relation that they describe depends on the relations pushed, and not
-/// on how these were cut into batches and punctuations.
+/// The messages pushed to each input are in order: sync times never decrease, and none is before the last
+/// punctuation. The messages handed out are in order too. The relation that they describe depends on the
+/// relations pushed, and not on how these were cut into batches and punctuations.
 pub trait Operator: Send {
     /// How many inputs it has.
     fn inputs(&self) -> usize {
@@ -22,15 +33,20 @@ pub trait Operator: Send {
         path.rsplit("::").next().unwrap_or(path)
     }
 
+    /// What it makes of rows.
+    fn role(&self) -> Role {
+        Role::Other
+    }
+
     /// Takes the next message of an input and appends to `out` what follows from it.
     ///
     /// # Errors
-    /// `Execution` if the data cannot be computed with (it names the expression or column); the operator must not be
-    /// pushed to again.
+    /// `Execution` if the data cannot be computed with (it names the expression or column); the operator must
+    /// not be pushed to again.
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()>;
 
-    /// The operator's state; [`restore`](Operator::restore)d into a new operator of the same construction, it goes on
-    /// as this one would.
+    /// The operator's state; [`restore`](Operator::restore)d into a new operator of the same construction, it
+    /// goes on as this one would.
     ///
     /// # Errors
     /// `Internal` if the state cannot be encoded.

@@ -8,9 +8,11 @@ mod clip;
 mod coalesce;
 mod exists;
 mod join;
+mod keyed_inputs;
 mod last_snapshot;
 mod or_else;
 mod point_at_end;
+mod recompute_groups;
 pub(crate) mod rows_out;
 pub(crate) mod runs;
 mod select;
@@ -19,11 +21,9 @@ mod top_k;
 mod union;
 mod unnest;
 mod where_;
-mod whole_groups;
 
 pub use aggregate::{
-    Accumulator, AddBlock, Aggregate, AggregateCall, AggregateFunction, Block, Combine, Formulas, Operand,
-    Picked, Rows, UserAggregate, same,
+    Accumulator, Aggregate, AggregateCall, AggregateFunction, Combine, Emission, Rows, UserAggregate, same,
 };
 pub use alter_lifetime::AlterLifetime;
 pub use changes::Changes;
@@ -35,10 +35,10 @@ pub use join::Join;
 pub use last_snapshot::LastSnapshot;
 pub use or_else::OrElse;
 pub use point_at_end::PointAtEnd;
+pub use recompute_groups::{Compute, RecomputeGroups};
 pub use select::{Select, WithStart};
 pub use session::Session;
 pub use top_k::TopK;
 pub use union::Union;
 pub use unnest::Unnest;
 pub use where_::Where;
-pub use whole_groups::{Compute, WholeGroups};

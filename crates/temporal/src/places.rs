@@ -1,5 +1,5 @@
-//! Rows by their places in batches. Arrow's kernels do not know how many rows there are where there are no columns: rows
-//! without columns are only as many as they are.
+//! Rows by their places in batches. Arrow's kernels do not know how many rows there are where there are no
+//! columns: rows without columns are only as many as they are.
 
 use arrow::array::{RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::{interleave_record_batch, take_record_batch};

@@ -13,15 +13,16 @@ pub enum Closed {
     Right,
 }
 
-/// Where a row's lifetime is moved to (trill.txt §5.2.5). Every rule is monotone or the operator refuses its result.
+/// Where a row's lifetime is moved to (trill.txt §5.2.5). Every rule is monotone or the operator refuses its
+/// result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub enum StartRule<E> {
     /// The start stays.
     Keep,
     /// The whole lifetime moves by so many ticks.
     Shift(i64),
-    /// The start moves forward to the grid `offset + k·hop`: to the first instant after it (closed left) or not before
-    /// it (closed right).
+    /// The start moves forward to the grid `offset + k·hop`: to the first instant after it (closed left) or
+    /// not before it (closed right).
     Snap {
         /// Ticks between two instants of the grid; positive.
         hop: i64,
@@ -45,13 +46,16 @@ pub enum DurationRule<E> {
     Infinite,
     /// The value of an int64 expression over the column `start`; positive.
     ByStart(E),
-    /// The value of an int64 expression over the columns `start` and `end`. A row whose duration is not positive
-    /// vanishes.
+    /// The value of an int64 expression over the columns `start` and `end`. A row whose duration is not
+    /// positive vanishes.
     ByLifetime(E),
 }
 
 impl<E> StartRule<E> {
     /// The same rule over another kind of expression.
+    ///
+    /// # Errors
+    /// What `f` fails with.
     pub fn try_map<F>(&self, f: impl FnOnce(&E) -> Result<F>) -> Result<StartRule<F>> {
         Ok(match self {
             StartRule::Keep => StartRule::Keep,
@@ -66,6 +70,9 @@ impl<E> StartRule<E> {
 
 impl<E> DurationRule<E> {
     /// The same rule over another kind of expression.
+    ///
+    /// # Errors
+    /// What `f` fails with.
     pub fn try_map<F>(&self, f: impl FnOnce(&E) -> Result<F>) -> Result<DurationRule<F>> {
         Ok(match self {
             DurationRule::Keep => DurationRule::Keep,
@@ -77,7 +84,7 @@ impl<E> DurationRule<E> {
     }
 }
 
-/// What is known, before it runs, of the lifetimes in a stream (trill.txt §5.3).
+/// The lifetimes that a stream can have, as its plan says (trill.txt §5.3).
 ///
 /// An operator is chosen among its variants by this property; a wrong one is a bug of the planner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
@@ -95,6 +102,8 @@ pub enum Lifetimes {
         /// Where the grid lies.
         offset: i64,
     },
+    /// Intervals, of which those that are alive together start and end together: windows one after the other.
+    Tiled,
     /// Intervals of any length, no edges.
     Intervals,
     /// Start edges only: what came stays.
@@ -110,7 +119,7 @@ impl Lifetimes {
     }
 }
 
-/// What to do with a row that is older than what the stream has already told (after the reorder latency).
+/// What to do with a late row: one from before the stream's frontier, which the reorder latency holds back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
 pub enum Disorder {
     /// Fail.
@@ -159,8 +168,8 @@ pub struct IngressOptions {
 }
 
 impl Default for IngressOptions {
-    /// Raise on disorder, hold nothing back, no punctuations, batches of 80 000 rows, the end of the input ends the
-    /// stream.
+    /// Raise on disorder, hold nothing back, no punctuations, batches of 80 000 rows, the end of the input
+    /// ends the stream.
     fn default() -> Self {
         IngressOptions {
             disorder: Disorder::Raise,

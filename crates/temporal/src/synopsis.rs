@@ -1,9 +1,10 @@
-//! The rows alive on one side of an operator (trill.txt §5.2.3: the synopsis), by key, with the queue of their ends.
+//! The rows alive on one side of an operator (trill.txt §5.2.3: the synopsis), by key, with the queue of
+//! their ends.
 //!
-//! Invariants: rows are not copied in: an entry points into the batch it came with, which is kept while it has entries,
-//! and when most of what is kept is dead the living rows are moved together. The entries of a group form a list in the
-//! order in which they came. `ends` holds every entry with a known end; an item whose entry has gone, or whose place was
-//! taken by another, is skipped (`number` tells them apart).
+//! Invariants: rows are not copied in: an entry points into the batch it came with, which is kept while it
+//! has entries, and when most of what is kept is dead the living rows are moved together. The entries of a
+//! group form a list in the order in which they came. `ends` holds every entry with a known end; an item
+//! whose entry has gone, or whose place was taken by another, is skipped (`number` tells them apart).
 
 use crate::checkpoint::{restore_rows, save_rows};
 use crate::places;
@@ -221,8 +222,8 @@ impl Synopsis {
         Ok(places::interleave(&batches, &indices)?)
     }
 
-    /// Lets go of batches without living rows, and moves the living together if they are few among the dead. Places of
-    /// rows mean nothing afterwards.
+    /// Lets go of batches without living rows, and moves the living together if they are few among the dead.
+    /// Places of rows mean nothing afterwards.
     pub fn tidy(&mut self) -> Result<()> {
         for (place, kept) in self.kept.iter_mut().enumerate() {
             if let Some(Kept { rows, entries: 0 }) = kept {

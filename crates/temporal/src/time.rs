@@ -1,7 +1,7 @@
 //! Instants, and what a row's two times say about its kind.
 //!
-//! A stream is a changing relation (trill.txt §5.2). A row carries `sync`, the instant at which it becomes known, and
-//! `other`, and the two together tell its kind:
+//! A stream is a changing relation (trill.txt §5.2). A row carries `sync`, the instant at which it becomes
+//! known, and `other`, and the two together tell its kind:
 //!
 //! | `other`        | kind       | meaning                                             |
 //! |----------------|------------|-----------------------------------------------------|
@@ -24,7 +24,8 @@ pub const INFINITY: Time = i64::MAX;
 /// The beginning of time: where the rows of a relation that was always there start.
 pub const BEGINNING: Time = i64::MIN;
 
-/// An instant as people read it: `2013-01-01T05:17:00` where ticks are of a unit of a calendar's time, else the ticks.
+/// An instant as people read it: `2013-01-01T05:17:00` where ticks are of a unit of a calendar's time, else
+/// the ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instant {
     /// The instant.

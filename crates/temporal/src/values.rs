@@ -1,7 +1,8 @@
-//! Columns of a few physical forms, to which every Arrow type is brought once a batch and from which it comes back.
+//! Columns of a few physical forms, to which every Arrow type is brought once a batch and from which it comes
+//! back.
 //!
-//! Aggregates are written over these four forms instead of over forty types: `i64` (signed integers and times),
-//! `u64`, `f64`, `i128` (decimals), and order-preserving bytes for all else.
+//! Aggregates are written over these four forms instead of over forty types: `i64` (signed integers and
+//! times), `u64`, `f64`, `i128` (decimals), and order-preserving bytes for all else.
 
 use crate::key::{decode_rows, encode_rows, with_equal_floats, words_of};
 use arrow::array::NullBufferBuilder;
@@ -147,7 +148,8 @@ impl Value for f64 {
         column[row]
     }
     fn ordered(&self) -> i64 {
-        // -0.0 is 0.0, and every NaN is the same, above all numbers: SQL's equality, which grouping and DISTINCT use.
+        // -0.0 is 0.0, and every NaN is the same, above all numbers: SQL's equality, which grouping and
+        // DISTINCT use.
         if self.is_nan() { f64::NAN.exact() } else { (self + 0.0).exact() }
     }
     fn exact(&self) -> i64 {
@@ -267,8 +269,9 @@ fn cast_to(array: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to { Ok(array) } else { Ok(cast(&array, to)?) }
 }
 
-/// A copy of the values, of just their size; they are built anew in the memory that they had. The next batch grows no
-/// column, finds this memory in the caches, and a result that is kept takes no more memory than it fills.
+/// A copy of the values, of just their size; they are built anew in the memory that they had. The next batch
+/// grows no column, finds this memory in the caches, and a result that is kept takes no more memory than it
+/// fills.
 pub(crate) fn copy_out<T: Copy>(values: &mut Vec<T>) -> Vec<T> {
     let copy = values.to_vec();
     values.clear();
@@ -285,7 +288,8 @@ pub(crate) enum Values {
     Bytes(Vec<Bytes>),
 }
 
-/// A column that is being built: results are appended to it, and it becomes an array once, when a batch is full.
+/// A column that is being built: results are appended to it, and it becomes an array once, when a batch is
+/// full.
 #[derive(Debug)]
 pub struct Column {
     values: Values,

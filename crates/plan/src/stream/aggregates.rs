@@ -19,30 +19,10 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::utils::COUNT_STAR_EXPANSION;
 use datafusion::logical_expr::{AggregateUDF, Expr, ExprSchemable};
 use std::sync::Arc;
+use whimbrel_temporal::operators;
 
 /// What an aggregate computes over the rows of a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum AggFunction {
-    /// How many rows; with an argument, in how many it is not null.
-    Count,
-    /// The sum: of signed integers int64, of unsigned ones uint64, of floats float64, of decimals a wider
-    /// decimal.
-    Sum,
-    /// The average: float64.
-    Average,
-    /// The least value.
-    Min,
-    /// The greatest value.
-    Max,
-    /// The value of the row that started first.
-    First,
-    /// The value of the row that started last.
-    Last,
-    /// How many different values that are not null.
-    CountDistinct,
-    /// A user's own.
-    User(UserFunction),
-}
+pub type AggFunction = operators::AggregateFunction<UserFunction>;
 
 /// One aggregate: what it computes, of what, over which rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -55,57 +35,40 @@ pub struct Agg {
     pub filter: Option<Expr>,
 }
 
-impl AggFunction {
-    /// The function as it is written: `"count_distinct"`.
-    pub fn name(&self) -> &str {
-        match self {
-            AggFunction::Count => "count",
-            AggFunction::Sum => "sum",
-            AggFunction::Average => "avg",
-            AggFunction::Min => "min",
-            AggFunction::Max => "max",
-            AggFunction::First => "first",
-            AggFunction::Last => "last",
-            AggFunction::CountDistinct => "count_distinct",
-            AggFunction::User(user) => user.name(),
-        }
+fn udaf(function: &AggFunction) -> Arc<AggregateUDF> {
+    match function {
+        AggFunction::Count | AggFunction::CountDistinct => count_udaf(),
+        AggFunction::Sum => sum_udaf(),
+        AggFunction::Average => avg_udaf(),
+        AggFunction::Min => min_udaf(),
+        AggFunction::Max => max_udaf(),
+        AggFunction::First => first_value_udaf(),
+        AggFunction::Last => last_value_udaf(),
+        AggFunction::User(user) => user.udaf(),
     }
+}
 
-    fn udaf(&self) -> Arc<AggregateUDF> {
-        match self {
-            AggFunction::Count | AggFunction::CountDistinct => count_udaf(),
-            AggFunction::Sum => sum_udaf(),
-            AggFunction::Average => avg_udaf(),
-            AggFunction::Min => min_udaf(),
-            AggFunction::Max => max_udaf(),
-            AggFunction::First => first_value_udaf(),
-            AggFunction::Last => last_value_udaf(),
-            AggFunction::User(user) => user.udaf(),
-        }
+/// The type that an argument of this type is cast to, where the two engines would give results of other types: both
+/// compute over a dictionary's values, and small decimals are summed as decimal128.
+fn computes_over(function: &AggFunction, argument: &DataType) -> Option<DataType> {
+    match (function, argument) {
+        (_, DataType::Dictionary(_, value)) => Some(value.as_ref().clone()),
+        (
+            AggFunction::Sum | AggFunction::Average,
+            DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale),
+        ) => Some(DataType::Decimal128(*precision, *scale)),
+        _ => None,
     }
+}
 
-    /// The type that an argument of this type is cast to, where the two engines would give results of
-    /// other types: both compute over a dictionary's values, and small decimals are summed as decimal128.
-    fn computes_over(&self, argument: &DataType) -> Option<DataType> {
-        match (self, argument) {
-            (_, DataType::Dictionary(_, value)) => Some(value.as_ref().clone()),
-            (
-                AggFunction::Sum | AggFunction::Average,
-                DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale),
-            ) => Some(DataType::Decimal128(*precision, *scale)),
-            _ => None,
+/// Whether a function can be computed over values of this type.
+fn takes(function: &AggFunction, argument: &DataType) -> bool {
+    match function {
+        AggFunction::Sum | AggFunction::Average => {
+            argument.is_numeric() && !matches!(argument, DataType::Decimal256(_, _))
         }
-    }
-
-    /// Whether it can be computed over values of this type.
-    fn takes(&self, argument: &DataType) -> bool {
-        match self {
-            AggFunction::Sum | AggFunction::Average => {
-                argument.is_numeric() && !matches!(argument, DataType::Decimal256(_, _))
-            }
-            AggFunction::Min | AggFunction::Max => !argument.is_nested() && !argument.is_null(),
-            _ => !argument.is_null(),
-        }
+        AggFunction::Min | AggFunction::Max => !argument.is_nested() && !argument.is_null(),
+        _ => !argument.is_null(),
     }
 }
 
@@ -144,7 +107,7 @@ impl Agg {
             Ok::<_, datafusion::common::DataFusionError>(Box::new(f.unalias()))
         });
         Ok(Expr::AggregateFunction(AggregateFunction::new_udf(
-            self.function.udaf(),
+            udaf(&self.function),
             vec![argument],
             self.function == AggFunction::CountDistinct,
             filter.transpose()?,
@@ -155,12 +118,12 @@ impl Agg {
 
     fn argument(&self, argument: Expr, schema: &DFSchema, what: &str) -> Result<Expr> {
         let argument = resolve(argument, schema, what)?.unalias();
-        let argument = match self.function.computes_over(&argument.get_type(schema)?) {
+        let argument = match computes_over(&self.function, &argument.get_type(schema)?) {
             Some(plain) => argument.cast_to(&plain, schema)?,
             None => argument,
         };
         match argument.get_type(schema)? {
-            t if self.function.takes(&t) => Ok(argument),
+            t if takes(&self.function, &t) => Ok(argument),
             t => plan_err!(
                 "{what}: {} is {}, of which there is no {}",
                 show(&argument),

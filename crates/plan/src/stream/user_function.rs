@@ -43,6 +43,12 @@ impl UserFunction {
     }
 }
 
+impl AsRef<dyn UserAggregate> for UserFunction {
+    fn as_ref(&self) -> &(dyn UserAggregate + 'static) {
+        self.0.as_ref()
+    }
+}
+
 impl PartialEq for UserFunction {
     fn eq(&self, other: &Self) -> bool {
         self.address() == other.address()

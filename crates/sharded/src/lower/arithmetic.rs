@@ -1,8 +1,9 @@
-//! Arithmetic that is not the library's: of decimals because ours is faster, of whole numbers because ours fails where a
-//! result is too large, and does not hand out another number; and comparisons of floats.
+//! Replaces DataFusion's arithmetic in plans: that of decimals by a faster one, that of integers by one that fails on
+//! overflow instead of wrapping around; and comparisons of floats by those of SQL.
 
 use super::canonical;
 use super::decimal;
+use super::formula::Formula;
 use super::integer;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -15,15 +16,20 @@ use datafusion::logical_expr::{
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 use std::sync::{Arc, LazyLock};
-use whimbrel_temporal::formula::Formula;
 
-/// The plan with its arithmetic done here.
-pub(crate) fn ours(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up(|plan| canonical::of_step(plan)?.transform_data(of_step)).data()
+/// Replaces the arithmetic of a plan.
+///
+/// # Errors
+/// If a node cannot be rebuilt.
+pub(crate) fn rewrite_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up(|plan| canonical::rewrite_node(plan)?.transform_data(rewrite_node)).data()
 }
 
-/// One step of a plan with its arithmetic done here.
-pub(super) fn of_step(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+/// Replaces the arithmetic of one node.
+///
+/// # Errors
+/// If the node cannot be rebuilt.
+pub(super) fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let computes = matches!(
         plan,
         LogicalPlan::Projection(_)
@@ -39,40 +45,44 @@ pub(super) fn of_step(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&plan);
     plan.map_expressions(|expr| {
         let name = names.save(&expr);
-        let expr = expr.transform_up(|expr| rewritten(expr, &schema))?;
+        let expr = expr.transform_up(|expr| rewrite(expr, &schema))?;
         Ok(expr.update_data(|expr| name.restore(expr)))
     })
 }
 
-/// An expression over such columns with its arithmetic done here.
+/// Replaces the arithmetic of an expression over these columns.
+///
+/// # Errors
+/// If the types of the expression are wrong.
 pub(super) fn expression(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    expr.transform_up(|expr| rewritten(expr, schema)).data()
+    expr.transform_up(|expr| rewrite(expr, schema)).data()
 }
 
-fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// Replaces the operation at the root of an expression.
+fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Some(compared) = canonical::comparison(&expr, schema) {
         return Ok(Transformed::yes(compared));
     }
     if let Expr::Negative(number) = &expr {
-        return negated(number, schema).map(|negated| match negated {
+        return negate(number, schema).map(|negated| match negated {
             Some(negated) => Transformed::yes(negated),
             None => Transformed::no(expr),
         });
     }
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return Ok(Transformed::no(expr)) };
     let types = (left.get_type(schema)?, right.get_type(schema)?);
-    let known = matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply);
+    let is_replaced = matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply);
     Ok(match () {
-        () if known && decimal::is_possible(&types) => {
-            Transformed::yes(call(&DECIMALS[place(op)], vec![*left, *right]))
+        () if is_replaced && decimal::is_supported(&types) => {
+            Transformed::yes(call(&DECIMAL_FUNCTIONS[index_of(op)], vec![*left, *right]))
         }
-        () if known && integer::is_possible(&types) => Transformed::yes(formula(op, *left, *right)),
+        () if is_replaced && integer::is_supported(&types) => Transformed::yes(formula(op, *left, *right)),
         () => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
     })
 }
 
-/// A whole number with the other sign: the least number of a type has none.
-fn negated(number: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+/// An integer with the other sign, which the least integer of a type has not.
+fn negate(number: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     let kind = number.get_type(schema)?;
     if !kind.is_signed_integer() || matches!(number, Expr::Literal(..)) {
         return Ok(None);
@@ -81,25 +91,27 @@ fn negated(number: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     Ok(Some(formula(Operator::Minus, zero, number.clone())))
 }
 
+/// A call of a function.
 fn call(function: &Arc<ScalarUDF>, args: Vec<Expr>) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args))
 }
 
-/// An operation on whole numbers; what its sides compute becomes a part of it.
+/// An operation on integers. Operands that are formulas become a part of it.
 fn formula(op: Operator, left: Expr, right: Expr) -> Expr {
     let mut args = Vec::new();
-    let left = side(left, &mut args);
-    let formula = Formula::of(op, left, side(right, &mut args));
-    // Formulas are told apart by their names.
+    let left = operand(left, &mut args);
+    let formula = Formula::of(op, left, operand(right, &mut args));
+    // DataFusion compares functions by their names.
     let name = format!("integer {formula}");
     let signature = Signature::variadic_any(Volatility::Immutable);
-    call(&Arc::new(ScalarUDF::new_from_impl(Integers { name, formula, signature })), args)
+    call(&Arc::new(ScalarUDF::new_from_impl(IntegerFormula { name, formula, signature })), args)
 }
 
-fn side(expr: Expr, args: &mut Vec<Expr>) -> Formula {
+/// An operand of a formula; its arguments are appended.
+fn operand(expr: Expr, args: &mut Vec<Expr>) -> Formula {
     let first = args.len();
     if let Expr::ScalarFunction(call) = &expr
-        && let Some(integers) = call.func.inner().downcast_ref::<Integers>()
+        && let Some(integers) = call.func.inner().downcast_ref::<IntegerFormula>()
     {
         args.extend_from_slice(&call.args);
         return integers.formula.clone().after(first);
@@ -108,16 +120,17 @@ fn side(expr: Expr, args: &mut Vec<Expr>) -> Formula {
     Formula::Argument(first)
 }
 
-static DECIMALS: LazyLock<[Arc<ScalarUDF>; 3]> = LazyLock::new(|| {
+/// Addition, subtraction and multiplication of decimals.
+static DECIMAL_FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 3]> = LazyLock::new(|| {
     let named = [("plus", Operator::Plus), ("minus", Operator::Minus), ("times", Operator::Multiply)];
     named.map(|(name, op)| {
         let signature = Signature::any(2, Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(Decimals { name: format!("decimal_{name}"), op, signature }))
+        Arc::new(ScalarUDF::new_from_impl(DecimalOperation { name: format!("decimal_{name}"), op, signature }))
     })
 });
 
-/// Where an operation is among the three.
-fn place(op: Operator) -> usize {
+/// The index of an operation among the three.
+fn index_of(op: Operator) -> usize {
     match op {
         Operator::Plus => 0,
         Operator::Minus => 1,
@@ -125,15 +138,15 @@ fn place(op: Operator) -> usize {
     }
 }
 
-/// A formula of whole numbers of one type.
+/// A formula of integers of one type, as a function.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Integers {
+struct IntegerFormula {
     name: String,
     formula: Formula,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Integers {
+impl ScalarUDFImpl for IntegerFormula {
     fn name(&self) -> &str {
         &self.name
     }
@@ -150,7 +163,7 @@ impl ScalarUDFImpl for Integers {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        returned(self, args)
+        return_field(self, args)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -158,22 +171,22 @@ impl ScalarUDFImpl for Integers {
     }
 }
 
-/// What a function returns has a null where one of its arguments has.
-fn returned(function: &dyn ScalarUDFImpl, args: ReturnFieldArgs) -> Result<FieldRef> {
+/// The field of a result, which is nullable if an argument is.
+fn return_field(function: &dyn ScalarUDFImpl, args: ReturnFieldArgs) -> Result<FieldRef> {
     let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
     let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
     Ok(Arc::new(Field::new(function.name(), function.return_type(&types)?, nullable)))
 }
 
-/// An operation on two decimals.
+/// An operation on two decimals, as a function.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Decimals {
+struct DecimalOperation {
     name: String,
     op: Operator,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Decimals {
+impl ScalarUDFImpl for DecimalOperation {
     fn name(&self) -> &str {
         &self.name
     }
@@ -188,7 +201,7 @@ impl ScalarUDFImpl for Decimals {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        returned(self, args)
+        return_field(self, args)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -1,8 +1,9 @@
-//! Sums, differences and products of whole numbers that fail where the result is too large for its type.
+//! Addition, subtraction and multiplication of integers that fail on overflow.
 //!
-//! A [`Formula`] of them is computed at once; where a number may be too large, the library's checked kernels compute the
-//! batch, and say which numbers are.
+//! A [`Formula`] of such operations is computed block by block without checks, if no result can be too large. Otherwise
+//! the checked kernels of the library compute the batch, and report the values that are too large.
 
+use super::formula::{BLOCK, Formula, Integer, Numbers};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::kernels::numeric::{add, mul, sub};
@@ -14,14 +15,16 @@ use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr_common::datum::apply;
 use std::sync::Arc;
-use whimbrel_temporal::formula::{BLOCK, Formula, Numbers, Whole};
 
-/// Whether an operation on these types can be computed here.
-pub(super) fn is_possible((left, right): &(DataType, DataType)) -> bool {
+/// Whether operations on these types are computed here.
+pub(super) fn is_supported((left, right): &(DataType, DataType)) -> bool {
     left.is_integer() && left == right
 }
 
-/// The result of a formula over whole numbers of one type.
+/// The result of a formula over integers of one type.
+///
+/// # Errors
+/// `ArrowError` if a result is too large.
 pub(super) fn compute(formula: &Formula, arguments: &[ColumnarValue]) -> Result<ColumnarValue> {
     let Some(first) = arguments.first() else { return internal_err!("a formula has arguments") };
     let unchecked = match first.data_type() {
@@ -38,6 +41,7 @@ pub(super) fn compute(formula: &Formula, arguments: &[ColumnarValue]) -> Result<
     unchecked.map_or_else(|| checked(formula, arguments), |array| Ok(ColumnarValue::Array(array)))
 }
 
+/// Computes a formula with the kernels of the library.
 fn checked(formula: &Formula, arguments: &[ColumnarValue]) -> Result<ColumnarValue> {
     match formula {
         Formula::Argument(number) => Ok(arguments[*number].clone()),
@@ -52,10 +56,10 @@ fn checked(formula: &Formula, arguments: &[ColumnarValue]) -> Result<ColumnarVal
     }
 }
 
-/// The result, if no number of it can be too large.
+/// Computes a formula without checks; none if a result might be too large.
 fn unchecked<P>(formula: &Formula, arguments: &[ColumnarValue]) -> Result<Option<ArrayRef>>
 where
-    P: ArrowPrimitiveType<Native: Whole>,
+    P: ArrowPrimitiveType<Native: Integer>,
 {
     let (mut numbers, mut nulls, mut rows) = (Vec::new(), None, None);
     for argument in arguments {

@@ -1,34 +1,32 @@
-//! From a stage's fragment to what runs: a graph of temporal operators, or a DataFusion plan with one
-//! partition.
+//! Lowers a stage to what runs: a graph of temporal operators, or a DataFusion plan with one partition.
 //!
-//! Everything resolves by position: a node's expressions are made physical over the columns of its inputs, in
-//! their order.
+//! Columns resolve by position: the expressions of a node become physical over the columns of its inputs, in their order.
 
 mod aggregate;
 mod arithmetic;
 mod canonical;
 mod compact_views;
 mod decimal;
-mod express;
-mod filters;
-mod fold;
-mod grouping;
-mod groups;
+mod direct_index;
+mod exprs;
+mod formula;
+mod grouping_sets;
 mod integer;
 mod join;
 mod leaf;
 mod lifetime;
-mod order;
 mod relational;
 mod replay;
 mod rows;
 mod sequential_union;
 mod sliding;
+mod split_filters;
 mod sums;
 mod temporal;
+mod top_k;
 mod window;
 
-pub(crate) use arithmetic::ours;
+pub(crate) use arithmetic::rewrite_arithmetic;
 pub(crate) use leaf::{Leaf, LeafInfo};
 pub(crate) use relational::{Fragment, session};
 pub(crate) use temporal::graph;

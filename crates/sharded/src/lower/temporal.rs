@@ -1,51 +1,45 @@
-//! A temporal fragment as a graph of operators.
+//! A temporal stage as a graph of operators.
 
-use super::aggregate::{self, Told};
-use super::{arithmetic, canonical, fold, join, lifetime, order, rows, window};
+use super::{aggregate, arithmetic, canonical, join, lifetime, rows, top_k, window};
 use crate::stage::{Form, Node, Operand, Stage};
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::logical_expr::{Distinct, LogicalPlan};
 use whimbrel_plan::nodes;
-use whimbrel_temporal::operators::{Coalesce, CoalesceOrder, LastSnapshot};
+use whimbrel_temporal::operators::{Coalesce, CoalesceOrder, Emission, LastSnapshot};
 use whimbrel_temporal::{Graph, NodeId};
 
-/// The graph of a stage. The output `coalesce`, if there is one, hands out intervals instead of edges.
+/// The graph of a stage. `coalesce` names the output, if there is one, that hands out intervals instead of edges, and
+/// their order.
 ///
-/// Where that output is the snapshots of an aggregate, in the order of their starts, the aggregate tells them whole
-/// by itself, and nothing has to put edges together again. A relation that changes hands out its last snapshot.
+/// If that output is the snapshots of an aggregate, in the order of their starts, the aggregate emits intervals itself,
+/// and no operator has to coalesce edges.
+///
+/// # Errors
+/// `Plan` if a node has no meaning on a stream.
 pub(crate) fn graph(stage: &Stage, coalesce: Option<(usize, CoalesceOrder)>) -> Result<Graph> {
     let mut graph = Graph::new();
     let inputs: Vec<NodeId> = stage.inputs.iter().map(|_| graph.input()).collect();
     let mut nodes: Vec<NodeId> = Vec::with_capacity(stage.nodes.len());
-    let find = |operand: &Operand, nodes: &[NodeId]| match operand {
+    let node_of = |operand: &Operand, nodes: &[NodeId]| match operand {
         Operand::Input(input) => inputs[*input],
         Operand::Node(node) => nodes[*node],
     };
-    let whole = coalesce.and_then(|(output, order)| match order {
-        CoalesceOrder::Start => snapshots_of(stage, output),
-        CoalesceOrder::Known => None,
+    let emits_intervals = coalesce.and_then(|(output, order)| match order {
+        CoalesceOrder::Start => aggregate_of_output(stage, output),
+        CoalesceOrder::End => None,
     });
-    let (mut folds, done) = fold::folds(stage)?;
     for (number, Node { plan, inputs }) in stage.nodes.iter().enumerate() {
-        let inputs: Vec<NodeId> = inputs.iter().map(|i| find(i, &nodes)).collect();
-        if done.contains(&number) {
-            nodes.push(inputs[0]);
-            continue;
-        }
-        if let (Some(fold), LogicalPlan::Aggregate(plan)) = (folds.remove(&number), plan) {
-            nodes.push(aggregate::fused(&mut graph, plan, fold.operator()?, inputs[0])?);
-            continue;
-        }
-        let told = if whole == Some(number) { Told::Whole } else { Told::AtOnce };
-        let node = lower(&mut graph, plan, &inputs, told)?;
+        let inputs: Vec<NodeId> = inputs.iter().map(|i| node_of(i, &nodes)).collect();
+        let emission = if emits_intervals == Some(number) { Emission::OnClose } else { Emission::OnStart };
+        let node = lower(&mut graph, plan, &inputs, emission)?;
         nodes.push(node);
     }
     for (number, output) in stage.outputs.iter().enumerate() {
-        let mut node = find(&output.operand, &nodes);
+        let mut node = node_of(&output.operand, &nodes);
         if output.form == Form::LastSnapshot {
             node = graph.add(Box::new(LastSnapshot::new(output.schema.inner().clone())), &[node]);
         }
-        if let Some((_, order)) = coalesce.filter(|(coalesced, _)| *coalesced == number && whole.is_none()) {
+        if let Some((_, order)) = coalesce.filter(|(coalesced, _)| *coalesced == number && emits_intervals.is_none()) {
             node = graph.add(Box::new(Coalesce::new(order)), &[node]);
         }
         graph.output(node);
@@ -53,8 +47,8 @@ pub(crate) fn graph(stage: &Stage, coalesce: Option<(usize, CoalesceOrder)>) -> 
     Ok(graph)
 }
 
-/// The aggregate whose rows an output hands out, each as it is or not at all, if nobody else reads them.
-fn snapshots_of(stage: &Stage, output: usize) -> Option<usize> {
+/// The aggregate whose rows an output hands out, if only filters and projections are between and nobody else reads them.
+fn aggregate_of_output(stage: &Stage, output: usize) -> Option<usize> {
     let mut operand = stage.outputs[output].operand;
     loop {
         let Operand::Node(node) = operand else { return None };
@@ -73,29 +67,30 @@ fn snapshots_of(stage: &Stage, output: usize) -> Option<usize> {
     }
 }
 
-fn lower(graph: &mut Graph, plan: &LogicalPlan, inputs: &[NodeId], told: Told) -> Result<NodeId> {
-    // Keys are compared as SQL does by the operators themselves.
+/// Lowers a node.
+fn lower(graph: &mut Graph, plan: &LogicalPlan, inputs: &[NodeId], emission: Emission) -> Result<NodeId> {
+    // The operators compare keys as SQL does.
     let plan = match plan {
-        LogicalPlan::Window(_) | LogicalPlan::Sort(_) => canonical::of_step(plan.clone())?.data,
+        LogicalPlan::Window(_) | LogicalPlan::Sort(_) => canonical::rewrite_node(plan.clone())?.data,
         other => other.clone(),
     };
-    let plan = arithmetic::of_step(plan)?.data;
+    let plan = arithmetic::rewrite_node(plan)?.data;
     match (&plan, inputs) {
         (LogicalPlan::Filter(plan), [input]) => rows::filter(graph, plan, *input),
         (LogicalPlan::Projection(plan), [input]) => rows::project(graph, plan, *input),
         (LogicalPlan::Unnest(plan), [input]) => rows::unnest(graph, plan, *input),
         (LogicalPlan::Distinct(Distinct::All(plan)), [input]) => {
-            aggregate::distinct(graph, plan, *input, told)
+            aggregate::distinct(graph, plan, *input, emission)
         }
         (LogicalPlan::Union(plan), inputs) => rows::union(graph, plan, inputs),
-        // Only the names of columns differ, and operators do not look at names.
+        // Only names differ, and operators resolve columns by position.
         (LogicalPlan::SubqueryAlias(_), [input]) => Ok(*input),
         (LogicalPlan::Window(plan), [input]) => window::window(graph, plan, *input),
-        (LogicalPlan::Sort(_) | LogicalPlan::Limit(_), [input]) => order::first(graph, &plan, *input),
-        (LogicalPlan::Aggregate(plan), [input]) => aggregate::aggregate(graph, plan, *input, told),
+        (LogicalPlan::Sort(_) | LogicalPlan::Limit(_), [input]) => top_k::top_k(graph, &plan, *input),
+        (LogicalPlan::Aggregate(plan), [input]) => aggregate::aggregate(graph, plan, *input, emission),
         (LogicalPlan::Join(plan), [left, right]) => join::join(graph, plan, *left, *right),
         (LogicalPlan::Extension(_), inputs) => match nodes::node(&plan) {
-            Some(node) => lifetime::node(graph, node, inputs),
+            Some(node) => lifetime::lower(graph, node, inputs),
             None => internal_err!("an unknown node in a plan: {}", plan.display()),
         },
         _ => plan_err!("{} has no meaning on a stream; use it on a table", plan.display()),

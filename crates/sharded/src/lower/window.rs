@@ -1,7 +1,7 @@
-//! Window functions over a relation that changes: DataFusion's, of each partition anew when a row of it comes or goes.
+//! Window functions over a relation that changes: a partition is recomputed when one of its rows comes or goes.
 
-use super::express::{columns, keyed, relabel};
-use super::sliding::moving;
+use super::exprs::{columns, keyed, relabel};
+use super::sliding::recompute_in_frames;
 use super::sums;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
@@ -14,10 +14,13 @@ use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_planner::create_window_expr;
 use std::sync::Arc;
-use whimbrel_temporal::operators::{Compute, Select, WholeGroups};
+use whimbrel_temporal::operators::{Compute, Select, RecomputeGroups};
 use whimbrel_temporal::{Graph, NodeId};
 
-/// The input's columns, then those of the functions.
+/// Lowers window functions: their columns come after those of the input.
+///
+/// # Errors
+/// `Plan` if a function cannot be computed.
 pub(super) fn window(graph: &mut Graph, plan: &Window, input: NodeId) -> Result<NodeId> {
     let schema = plan.input.schema();
     let Some((partition_by, order_by)) = plan.window_expr.first().map(partition) else { return Ok(input) };
@@ -26,13 +29,13 @@ pub(super) fn window(graph: &mut Graph, plan: &Window, input: NodeId) -> Result<
     }
     let own = keyed(graph, input, schema, &partition_by)?;
     let width = schema.fields().len();
-    // The keys that were computed come after the input's columns, and go again.
+    // Computed keys come after the columns of the input; they are dropped at the end.
     let fields: Vec<_> = own.schema.fields().iter().chain(&plan.schema.fields()[width..]).cloned().collect();
     let output = Arc::new(Schema::new(fields));
     let functions = plan.window_expr.iter().map(|e| function(e, schema)).collect::<Result<Vec<_>>>()?;
     let compute = of_partition(functions, width, output.clone());
     let operator =
-        WholeGroups::new(own.schema.clone(), own.key, order(&order_by, schema)?, output.clone(), compute);
+        RecomputeGroups::new(own.schema.clone(), own.key, order(&order_by, schema)?, output.clone(), compute);
     let node = graph.add(Box::new(operator), &[own.node]);
     if output.fields().len() == plan.schema.fields().len() {
         return Ok(relabel(graph, node, &output, plan.schema.inner()));
@@ -42,7 +45,7 @@ pub(super) fn window(graph: &mut Graph, plan: &Window, input: NodeId) -> Result<
     Ok(graph.add(Box::new(Select::new(exprs, plan.schema.inner().clone())), &[node]))
 }
 
-/// By what a window function's rows are divided, and in which order they are.
+/// The partition and the order of a window function.
 fn partition(expr: &Expr) -> (Vec<Expr>, Vec<Sort>) {
     match expr.clone().unalias_nested().data {
         Expr::WindowFunction(function) => {
@@ -53,26 +56,28 @@ fn partition(expr: &Expr) -> (Vec<Expr>, Vec<Sort>) {
     }
 }
 
+/// The physical sort expressions.
 fn order(order_by: &[Sort], schema: &DFSchema) -> Result<Vec<PhysicalSortExpr>> {
     let one = |by: &Sort| {
         let expr = whimbrel_plan::physical(&by.expr, schema)?;
-        Ok(PhysicalSortExpr { expr, options: super::order::options(by) })
+        Ok(PhysicalSortExpr { expr, options: super::top_k::sort_options(by) })
     };
     order_by.iter().map(one).collect()
 }
 
+/// The physical window function.
 fn function(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn WindowExpr>> {
-    let expr = sums::expression(moving(expr.clone())?.data)?.data;
+    let expr = sums::check_sums_of(recompute_in_frames(expr.clone())?.data)?.data;
     create_window_expr(&expr, schema, &ExecutionProps::new(), &PhysicalPlanningContext::default())
 }
 
-/// The rows of a partition with the values of the functions; the functions see the first columns.
+/// Computes the functions over a partition. They read the first `width` columns.
 fn of_partition(functions: Vec<Arc<dyn WindowExpr>>, width: usize, output: SchemaRef) -> Compute {
     Box::new(move |rows| {
-        let seen = rows.project(&(0..width).collect::<Vec<_>>())?;
+        let input = rows.project(&(0..width).collect::<Vec<_>>())?;
         let mut values: Vec<ArrayRef> = rows.columns().to_vec();
         for function in &functions {
-            values.push(function.evaluate(&seen)?);
+            values.push(function.evaluate(&input)?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         Ok(RecordBatch::try_new_with_options(output.clone(), values, &options)?)

@@ -73,7 +73,7 @@ impl Programs {
     /// # Errors
     /// `Plan` if the query cannot be cut into stages.
     pub fn new(stream: &Stream, options: &Options) -> Result<Programs> {
-        Programs::of(stream, options, CoalesceOrder::Known)
+        Programs::of(stream, options, CoalesceOrder::End)
     }
 
     /// The programs of a query. `live_order` is the order in which the intervals of a live query come out.

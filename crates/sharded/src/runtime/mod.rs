@@ -104,7 +104,7 @@ pub(crate) fn start(stream: &Stream, options: &Options, order: Order, sinks: Vec
         return plan_err!("batches of at least one row and queues for at least one message are needed");
     }
     let live_order = match order {
-        Order::AsKnown => CoalesceOrder::Known,
+        Order::AsKnown => CoalesceOrder::End,
         Order::Start => CoalesceOrder::Start,
     };
     run_programs(&Arc::new(Programs::of(stream, options, live_order)?), options, sinks)

@@ -1,6 +1,7 @@
 //! Sharded queries from end to end: one binary, so that it is linked once.
 
 mod actions;
+mod chains;
 mod checkpoints;
 mod damaged;
 mod data;
@@ -8,7 +9,6 @@ mod failures;
 mod figures;
 mod files;
 mod filtered;
-mod folded;
 mod limited;
 mod live;
 mod live_shards;

@@ -1,7 +1,7 @@
 //! Batches and messages of a checkpoint.
 //!
-//! Invariant: what is restored is what was saved, row for row, absent rows too: how a merge cuts what waits depends on
-//! them. Keys are left out; they are computed again.
+//! Invariant: what is restored is what was saved, row for row, absent rows too: how a merge cuts what waits
+//! depends on them. Keys are left out; they are computed again.
 
 use crate::batch::{Batch, Message, Other};
 use crate::time::Time;

@@ -1,10 +1,11 @@
 //! What is around a state, so that it is not restored where it does not belong.
 //!
-//! Layout, numbers little-endian: [`MAGIC`], the version of the format (4 bytes), the length of the rest (8), its
-//! checksum (8); the rest is the description of what was saved, as postcard writes a string, and the state.
+//! Layout, numbers little-endian: [`MAGIC`], the version of the format (4 bytes), the length of the rest (8),
+//! its checksum (8); the rest is the description of what was saved, as postcard writes a string, and the
+//! state.
 //!
-//! Invariant: bytes that differ from what [`seal`] gave are refused; a change of one byte certainly, others but for one
-//! in 2^64. Nothing is allocated for what a header promises.
+//! Invariant: bytes that differ from what [`seal`] gave are refused; a change of one byte certainly, others
+//! but for one in 2^64. Nothing is allocated for what a header promises.
 
 use super::encode;
 use datafusion::common::{Result, exec_err};
@@ -14,7 +15,8 @@ const MAGIC: [u8; 8] = *b"WHIMBREL";
 /// To be raised whenever the encoding of any state changes.
 const VERSION: u32 = 5;
 
-/// Seals a state. `what` describes, line by line, what it is the state of: only the like of it may restore it.
+/// Seals a state. `what` describes, line by line, what it is the state of: only the like of it may restore
+/// it.
 ///
 /// # Errors
 /// `Internal` if it cannot be encoded.
@@ -47,8 +49,8 @@ pub fn open<'a>(what: &str, sealed: &'a [u8]) -> Result<&'a [u8]> {
 
 /// What is behind the header.
 fn contents(sealed: &[u8]) -> Result<&[u8]> {
-    let known = sealed.len().min(MAGIC.len());
-    if sealed[..known] != MAGIC[..known] {
+    let shared = sealed.len().min(MAGIC.len());
+    if sealed[..shared] != MAGIC[..shared] {
         return exec_err!("these bytes are no checkpoint; restore what was saved");
     }
     let Some((version, length, expected, rest)) = header(sealed) else {

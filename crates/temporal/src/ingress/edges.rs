@@ -1,8 +1,8 @@
-//! The start edges that have been let in and have not ended: an end edge that ends none of them is refused, because
-//! what operators made of it would be wrong.
+//! The start edges that have been let in and have not ended: an end edge that ends none of them is refused,
+//! because what operators made of it would be wrong.
 //!
-//! Invariants: equal start edges that began together are one entry, with how many they are; a group that has none is
-//! forgotten. Columns are told apart to the bit.
+//! Invariants: equal start edges that began together are one entry, with how many they are; a group that has
+//! none is forgotten. Columns are told apart to the bit.
 
 use crate::batch::Batch;
 use crate::groups::Groups;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the rows of a source that does not change are in the order of a time column. Nobody knows at first; an
-/// [`Ingress`](super::Ingress) that has read all of them in order says so, and those that come later need not look.
+/// Whether the rows of a source that does not change are in the order of a time column. Nobody knows at
+/// first; an [`Ingress`](super::Ingress) that has read all of them in order says so, and those that come
+/// later need not look.
 #[derive(Debug, Clone, Default)]
 pub struct KnownOrder(Arc<AtomicBool>);
 

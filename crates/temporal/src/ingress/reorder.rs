@@ -1,4 +1,5 @@
-//! Rows that are out of order: held back until they can go out in order, or late, and settled as the policy says.
+//! Rows that are out of order: held back until they can go out in order, or late, and settled as the policy
+//! says.
 
 use super::times::Times;
 use super::{Ingress, TimeColumns};
@@ -128,7 +129,7 @@ impl Ingress {
             },
             _ => other,
         };
-        // A row that was told late has been told all the same: it lives one tick, even if it was over by then.
+        // A late start edge was handed out all the same: its row lives a tick, even if it was over by then.
         let at = |time: Time| if kind == Kind::End { time.max(other.saturating_add(1)) } else { time };
         if sync >= self.frontier {
             return Ok(Some((at(sync), other)));

@@ -26,8 +26,8 @@ struct Saved {
 }
 
 impl Ingress {
-    /// Where it stands and what it holds back, [sealed](crate::checkpoint); [`restore`](Ingress::restore)d into a new
-    /// ingress of the same construction, it goes on as this one would.
+    /// Where it stands and what it holds back, [sealed](crate::checkpoint); [`restore`](Ingress::restore)d
+    /// into a new ingress of the same construction, it goes on as this one would.
     ///
     /// # Errors
     /// `Internal` if the state cannot be encoded, or a push has failed before.
@@ -71,7 +71,8 @@ impl Ingress {
         Ok(())
     }
 
-    /// What two ingresses have in common if one can go on where the other stopped: all but the size of batches.
+    /// What two ingresses have in common if one can go on where the other stopped: all but the size of
+    /// batches.
     fn describe(&self) -> String {
         let options = &self.options;
         let mut lines = format!(

@@ -23,8 +23,9 @@ pub enum TimeColumns {
         /// The end.
         end: usize,
     },
-    /// Rows of any kind: `interval`, `start`, `end` or `punctuation` (with its time, or null for the end of the
-    /// stream, in `start`). All three columns leave the payload, so that an end edge equals its start edge.
+    /// Rows of any kind: `interval`, `start`, `end` or `punctuation` (with its time, or null for the end of
+    /// the stream, in `start`). All three columns leave the payload, so that an end edge equals its start
+    /// edge.
     Edges {
         /// The start of the lifetime.
         start: usize,

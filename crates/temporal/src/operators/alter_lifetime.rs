@@ -1,17 +1,17 @@
 //! `alter_lifetime`: moves and stretches lifetimes (trill.txt §5.2.5); every window is an instance of it.
 //!
-//! Invariants: the payload is not touched; where the new duration does not depend on the old end, an end edge has
-//! nothing to say and is dropped, and start edges become intervals; new sync times never go backwards, or it fails.
-//! New starts and ends lie between the beginning and the end of time, or it fails; only what was always there keeps its
-//! start, and what never ends keeps its end.
+//! Invariants: the payload is not touched; where the new duration does not depend on the old end, an end edge
+//! has nothing to say and is dropped, and start edges become intervals; new sync times never go backwards, or
+//! it fails. New starts and ends lie between the beginning and the end of time, or it fails; only what was
+//! always there keeps its start, and what never ends keeps its end.
 //!
-//! Where the new end follows from the old one, and not at the same distance, a row may be over before its old end is
-//! known, or vanish. Nothing of it can be told before: edges are put together first ([`Coalesce`]), and a row whose
-//! end is not known holds back those that start later. So what comes out does not depend on whether rows came as
-//! edges.
+//! Where the new end follows from the old one, and not at the same distance, a row may be over before its old
+//! end is known, or vanish. Nothing of it can be emitted before: edges are put together first ([`Coalesce`]),
+//! and a row whose end is not known holds back those that start later. So what comes out does not depend on
+//! whether rows came as edges.
 
 use crate::batch::{Batch, Message, Other};
-use crate::operator::{Operator, decode, encode};
+use crate::operator::{Operator, Role, decode, encode};
 use crate::operators::coalesce::{Coalesce, CoalesceOrder};
 use crate::operators::runs::leading;
 use crate::rules::{Closed, DurationRule, StartRule, shift};
@@ -38,7 +38,7 @@ pub struct AlterLifetime {
     unit: Option<TimeUnit>,
 }
 
-/// What is known of a row's lifetime, old and new.
+/// A row's lifetime, old and new.
 #[derive(Debug, Clone, Copy)]
 struct Lifetime {
     kind: Kind,
@@ -84,8 +84,8 @@ impl AlterLifetime {
         Ok((!batch.is_empty()).then_some(batch))
     }
 
-    /// All rows are intervals of one length, or all start edges: one number stands for the new other times too. None:
-    /// the rules look at each row, or an instant may be beyond time.
+    /// All rows are intervals of one length, or all start edges: one number stands for the new other times
+    /// too. None: the rules look at each row, or an instant may be beyond time.
     fn uniform(&mut self, batch: &Batch) -> Option<(ScalarBuffer<i64>, Other)> {
         let other = match &self.duration {
             DurationRule::Keep => batch.other.clone(),
@@ -152,7 +152,7 @@ impl AlterLifetime {
 
     fn backwards<T>(&self, from: Time, to: Time) -> Result<T> {
         exec_err!(
-            "alter_lifetime moved a row to {}, before {}, which has been told already; the new start must not \
+            "alter_lifetime moved a row to {}, before {}, up to which rows have been handed out; the new start must not \
              decrease as the old one grows",
             self.instant(to),
             self.instant(from)
@@ -234,8 +234,8 @@ impl AlterLifetime {
             }
             DurationRule::ByLifetime(expr) => {
                 // The expression is not asked about ends that nobody knows.
-                let known = || lifetimes.iter().filter(|row| row.end < INFINITY);
-                let (starts, ends): (Vec<Time>, Vec<Time>) = known().map(|row| (row.start, row.end)).unzip();
+                let closed = lifetimes.iter().filter(|row| row.end < INFINITY);
+                let (starts, ends): (Vec<Time>, Vec<Time>) = closed.map(|row| (row.start, row.end)).unzip();
                 let mut ticks = self.evaluate(expr, &[("start", &starts), ("end", &ends)])?.into_iter();
                 lifetimes.iter().map(|row| if row.end < INFINITY { ticks.next() } else { None }).collect()
             }
@@ -313,6 +313,10 @@ fn carry_forward(sync: &mut [Time], keep: &[bool]) {
 }
 
 impl Operator for AlterLifetime {
+    fn role(&self) -> Role {
+        Role::Map
+    }
+
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         let Some(whole) = &mut self.whole else { return self.message(message, out) };
         let mut lifetimes = Vec::new();

@@ -1,9 +1,10 @@
-//! What changes in a relation, as rows: each with what it does to the relation, 1 for a row that comes and -1 for one
-//! that goes.
+//! What changes in a relation, as rows: each with what it does to the relation, 1 for a row that comes and -1
+//! for one that goes.
 //!
-//! The changes of an instant are told together when time has passed it, rows that go before rows that come. What comes
-//! and goes at one instant is no change. Invariants: `waiting` are the rows of the instant `now`, with what they do;
-//! `ends` are the intervals that will go. What is told is a stream of start edges.
+//! The changes of an instant are emitted together when time has passed it, rows that go before rows that
+//! come. What comes and goes at one instant is no change. Invariants: `pending` are the rows of the instant
+//! `now`, with what they do; `ends` are the intervals that will go. What comes out is a stream of start
+//! edges.
 
 use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::{restore_rows, save_rows};
@@ -27,14 +28,14 @@ pub struct Changes {
     /// The change, then the input's columns.
     schema: SchemaRef,
     now: Time,
-    waiting: Vec<Piece>,
+    pending: Vec<Piece>,
     ends: BTreeMap<Time, Vec<RecordBatch>>,
 }
 
 impl Changes {
     /// `schema`: an int64 column for the change, then those of the input.
     pub fn new(schema: SchemaRef) -> Changes {
-        Changes { schema, now: BEGINNING, waiting: Vec::new(), ends: BTreeMap::new() }
+        Changes { schema, now: BEGINNING, pending: Vec::new(), ends: BTreeMap::new() }
     }
 
     fn batch(&mut self, batch: Batch, out: &mut Vec<Message>) -> Result<()> {
@@ -49,7 +50,7 @@ impl Changes {
                     self.ends.entry(batch.other_at(row)).or_default().push(rows.slice(place, 1));
                 }
             }
-            self.waiting.push((rows, by));
+            self.pending.push((rows, by));
         }
         Ok(())
     }
@@ -60,15 +61,15 @@ impl Changes {
             let end = self.ends.first_key_value().map_or(INFINITY, |(&end, _)| end);
             self.now = end.min(time);
             let ending = self.ends.remove(&self.now).unwrap_or_default();
-            self.waiting.extend(ending.into_iter().map(|row| (row, vec![-1])));
+            self.pending.extend(ending.into_iter().map(|row| (row, vec![-1])));
         }
         Ok(())
     }
 
-    /// Time passes `now`: what is left of its changes is told.
+    /// Time passes `now`: what is left of its changes is emitted.
     fn commit(&mut self, out: &mut Vec<Message>) -> Result<()> {
         let (pieces, by): (Vec<RecordBatch>, Vec<Vec<i64>>) =
-            std::mem::take(&mut self.waiting).into_iter().unzip();
+            std::mem::take(&mut self.pending).into_iter().unzip();
         let Some(first) = pieces.first() else { return Ok(()) };
         let rows = concat_batches(&first.schema(), &pieces)?;
         let (net, sample) = net(&rows, &by.concat())?;
@@ -124,21 +125,21 @@ impl Operator for Changes {
 
     fn save(&self) -> Result<Vec<u8>> {
         let piece = |(rows, by): &Piece| Ok((save_rows(rows)?, by.clone()));
-        let waiting: Vec<(Vec<u8>, Vec<i64>)> = self.waiting.iter().map(piece).collect::<Result<_>>()?;
+        let pending: Vec<(Vec<u8>, Vec<i64>)> = self.pending.iter().map(piece).collect::<Result<_>>()?;
         let ends = self
             .ends
             .iter()
             .map(|(end, rows)| Ok((*end, rows.iter().map(save_rows).collect::<Result<_>>()?)));
         let ends: Vec<(Time, Vec<Vec<u8>>)> = ends.collect::<Result<_>>()?;
-        encode(&(self.now, waiting, ends))
+        encode(&(self.now, pending, ends))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let waiting: Vec<(Vec<u8>, Vec<i64>)>;
+        let pending: Vec<(Vec<u8>, Vec<i64>)>;
         let ends: Vec<(Time, Vec<Vec<u8>>)>;
-        (self.now, waiting, ends) = decode(state)?;
+        (self.now, pending, ends) = decode(state)?;
         let piece = |(rows, by): (Vec<u8>, Vec<i64>)| Ok((restore_rows(&rows)?, by));
-        self.waiting = waiting.into_iter().map(piece).collect::<Result<_>>()?;
+        self.pending = pending.into_iter().map(piece).collect::<Result<_>>()?;
         let end = |(end, rows): (Time, Vec<Vec<u8>>)| {
             Ok((end, rows.iter().map(|bytes| restore_rows(bytes)).collect::<Result<_>>()?))
         };

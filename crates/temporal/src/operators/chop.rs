@@ -1,21 +1,40 @@
-//! `chop`: lifetimes cut at the beats `offset + k·period` (Trill's `Chop`). The relation stays the same; what changes is
-//! how it is told, which shows where rows are read for when they start.
+//! `chop`: lifetimes cut at the beats `offset + k·period` (Trill's `Chop`), or where a function of instants
+//! says. The relation stays the same; what changes is into how many rows it is divided, which shows where
+//! rows are read for when they start.
 //!
-//! Invariants: `waiting` are the rows that live beyond the next `beat`, with the start of the piece that was told last as
-//! their note; pieces of the beat are told once time has passed it, so that an end at the beat leaves no empty piece. Rows
-//! that were always there are not cut: they have no first beat. One that never ends is cut as far as time has come.
+//! Invariants: `waiting` are the rows that live beyond the next `beat`, with the start of their last piece as
+//! their note; the pieces of a beat are emitted once time has passed it, so that an end at the beat leaves no
+//! empty piece. Rows that were always there are not cut: they have no first beat. One that never ends is cut
+//! as far as time has come.
 
 use crate::batch::{Batch, Message};
 use crate::operator::{Operator, decode, encode};
 use crate::operators::rows_out::RowsOut;
 use crate::synopsis::{SavedSynopsis, Synopsis};
 use crate::time::{BEGINNING, INFINITY, Kind, Time, next_on_grid};
-use datafusion::common::{Result, exec_err};
+use arrow::array::{Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::physical_expr::PhysicalExpr;
+use std::sync::Arc;
+
+/// Where lifetimes are cut.
+enum Beats {
+    Every {
+        period: i64,
+        offset: i64,
+    },
+    /// At the values of an int64 expression over the column `start`: the first beat after that instant.
+    Next {
+        expr: Arc<dyn PhysicalExpr>,
+        /// The last instant that the expression was evaluated for, and the first beat after it.
+        last: Option<(Time, Time)>,
+    },
+}
 
 /// Cuts lifetimes at beats.
 pub struct Chop {
-    period: i64,
-    offset: i64,
+    beats: Beats,
     waiting: Synopsis,
     /// The first beat that has not been passed, while rows wait for one.
     beat: Time,
@@ -25,11 +44,31 @@ pub struct Chop {
 impl Chop {
     /// Cuts at `offset + k·period`; the period is positive.
     pub fn new(period: i64, offset: i64) -> Chop {
-        Chop { period, offset, waiting: Synopsis::default(), beat: INFINITY, rows: RowsOut::default() }
+        Chop::at(Beats::Every { period, offset })
     }
 
-    fn after(&self, time: Time) -> Time {
-        next_on_grid(time, self.period, self.offset, false)
+    /// Cuts at the instants that an int64 expression over the column `start` gives: the first one after it.
+    pub fn at_next(expr: Arc<dyn PhysicalExpr>) -> Chop {
+        Chop::at(Beats::Next { expr, last: None })
+    }
+
+    fn at(beats: Beats) -> Chop {
+        Chop { beats, waiting: Synopsis::default(), beat: INFINITY, rows: RowsOut::default() }
+    }
+
+    fn after(&mut self, time: Time) -> Result<Time> {
+        let (expr, last) = match &mut self.beats {
+            Beats::Every { period, offset } => return Ok(next_on_grid(time, *period, *offset, false)),
+            Beats::Next { expr, last } => (expr, last),
+        };
+        match last {
+            Some((from, beat)) if *from <= time && time < *beat => Ok(*beat),
+            _ => {
+                let beat = next(expr, time)?;
+                *last = Some((time, beat));
+                Ok(beat)
+            }
+        }
     }
 
     fn batch(&mut self, batch: Batch) -> Result<()> {
@@ -37,12 +76,12 @@ impl Chop {
         let kept = self.waiting.keep(batch.rows.clone());
         for row in 0..batch.len() {
             let (sync, other) = (batch.sync[row], batch.other_at(row));
-            self.pass(sync);
+            self.pass(sync)?;
             let place = (kept, row as u32);
             match Kind::of(sync, other) {
                 _ if batch.start_at(row) == BEGINNING => self.rows.push(sync, other, place),
                 Kind::Interval | Kind::Start => {
-                    let beat = self.after(sync);
+                    let beat = self.after(sync)?;
                     self.rows.push(sync, if other == INFINITY { other } else { other.min(beat) }, place);
                     if other > beat {
                         self.waiting.insert(0, place, sync, other, sync);
@@ -63,23 +102,24 @@ impl Chop {
         Ok(())
     }
 
-    /// Tells the pieces that start at beats before `time`.
-    fn pass(&mut self, time: Time) {
+    /// Emits the pieces that start at beats before `time`.
+    fn pass(&mut self, time: Time) -> Result<()> {
         while self.beat < time && self.waiting.count() > 0 {
             // Rows that never end are not cut for ever.
             if time == INFINITY && self.waiting.next_end().is_none() {
-                return;
+                return Ok(());
             }
-            self.tell();
+            self.emit_pieces()?;
         }
         if self.waiting.count() == 0 {
             self.beat = INFINITY;
         }
+        Ok(())
     }
 
-    /// The pieces that start at the beat.
-    fn tell(&mut self) {
-        let (beat, next) = (self.beat, self.after(self.beat));
+    /// Emits the pieces that start at the beat.
+    fn emit_pieces(&mut self) -> Result<()> {
+        let (beat, next) = (self.beat, self.after(self.beat)?);
         let cut: Vec<_> = self.waiting.all().filter(|(_, row)| row.note < beat).map(|(id, _)| id).collect();
         for id in cut {
             let row = self.waiting.get(id).clone();
@@ -95,6 +135,17 @@ impl Chop {
             }
         }
         self.beat = next;
+        Ok(())
+    }
+}
+
+/// The first beat after an instant.
+fn next(expr: &Arc<dyn PhysicalExpr>, time: Time) -> Result<Time> {
+    let schema = Arc::new(Schema::new(vec![Field::new("start", DataType::Int64, false)]));
+    let rows = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(vec![time]))])?;
+    match ScalarValue::try_from_array(&expr.evaluate(&rows)?.into_array(1)?, 0)? {
+        ScalarValue::Int64(Some(beat)) if beat > time => Ok(beat),
+        other => exec_err!("chop: {expr} gives {other}, which is no instant after {time}"),
     }
 }
 
@@ -103,7 +154,7 @@ impl Operator for Chop {
         match message {
             Message::Batch(batch) => self.batch(batch)?,
             Message::Punctuation(time) => {
-                self.pass(time);
+                self.pass(time)?;
                 self.rows.flush(&self.waiting, out)?;
                 out.push(Message::Punctuation(time));
             }

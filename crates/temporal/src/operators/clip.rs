@@ -1,86 +1,91 @@
-//! `clip`: ends a row when the next row of its key starts on the right (trill.txt §5.2.4), or after so many ticks.
+//! `clip`: ends a row when the next row of its key starts on the right (trill.txt §5.2.4), or after so many
+//! ticks.
 //!
-//! Invariants of [`Clip`]: only a right row that starts strictly later than a left one clips it; the right side has no
-//! state. A left entry's note tells whether it has been told; what starts at an instant is told when time has passed
-//! it, as an interval if it also ends by then.
+//! Invariants of [`Clip`]: only a right row that starts strictly later than a left one clips it; the right
+//! side has no state. What starts at an instant is emitted when time has passed it, as an interval if it also
+//! ends by then.
 
 use crate::batch::{Batch, Message};
 use crate::groups::Groups;
-use crate::key::Key;
 use crate::merge::TimeMerge;
 use crate::operator::{Operator, decode, encode};
+use crate::operators::keyed_inputs::{Arrival, KeyedInputs, Pairing, SavedInputs};
 use crate::operators::rows_out::RowsOut;
 use crate::operators::runs::runs;
 use crate::synopsis::{EntryId, SavedSynopsis, Synopsis};
 use crate::time::{BEGINNING, INFINITY, Kind, Time, end_after};
+use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
 /// Ends left rows when right rows of their key start.
 pub struct Clip {
-    keys: [Vec<usize>; 2],
-    merge: TimeMerge,
-    groups: Option<Groups>,
+    inputs: KeyedInputs,
+    state: State,
+}
+
+#[derive(Debug)]
+struct State {
     left: Synopsis,
     now: Time,
     arrived: Vec<EntryId>,
+    /// Groups that may have lost their last row.
     emptied: Vec<u32>,
-    numbers: Vec<u32>,
     rows: RowsOut,
 }
 
 impl Clip {
     /// A row's key are these columns of its side.
     pub fn new(left_key: Vec<usize>, right_key: Vec<usize>) -> Clip {
-        Clip {
-            keys: [left_key, right_key],
-            merge: TimeMerge::new(2),
-            groups: None,
+        let state = State {
             left: Synopsis::default(),
             now: BEGINNING,
             arrived: Vec::new(),
             emptied: Vec::new(),
-            numbers: Vec::new(),
             rows: RowsOut::default(),
+        };
+        Clip { inputs: KeyedInputs::new(left_key, right_key, TimeMerge::new(2)), state }
+    }
+}
+
+impl Pairing for State {
+    fn keep(&mut self, side: usize, rows: &RecordBatch) -> u32 {
+        if side == 0 { self.left.keep(rows.clone()) } else { 0 }
+    }
+
+    fn arrive(&mut self, row: Arrival) {
+        match row.side {
+            0 => self.left_row(row),
+            _ if row.matches && row.kind() != Kind::End => self.clip(row.group),
+            _ => self.emptied.push(row.group),
         }
     }
 
-    fn batch(&mut self, side: usize, batch: Batch) -> Result<()> {
-        let mut batch = batch.compact()?;
-        let key = batch.key(&self.keys[side])?;
-        let types: Vec<DataType> =
-            self.keys[side].iter().map(|&c| batch.rows.column(c).data_type().clone()).collect();
-        let nulls = Key::nulls(&batch.rows, &self.keys[side]);
-        let matches = |row: usize| nulls.as_ref().is_none_or(|n| n.is_valid(row));
-        let kept = if side == 0 { self.left.keep(batch.rows.clone()) } else { 0 };
-        for run in runs(&batch.sync) {
-            self.advance(batch.sync[run.start]);
-            let mut numbers = std::mem::take(&mut self.numbers);
-            numbers.clear();
-            self.groups.get_or_insert_with(|| Groups::new(&types)).intern(&key, run.clone(), &mut numbers)?;
-            for (row, &group) in run.zip(&numbers) {
-                match side {
-                    0 => self.left_row(&batch, row, group, kept),
-                    _ if batch.kind_at(row) != Kind::End && matches(row) => self.clip(group),
-                    _ => self.emptied.push(group),
-                }
+    fn advance(&mut self, time: Time, groups: &mut Groups) {
+        while self.now < time {
+            self.commit(time, groups);
+            self.now = self.left.next_end().unwrap_or(INFINITY).min(time);
+            while let Some(id) = self.left.ending_at(self.now) {
+                self.retire(id);
             }
-            self.numbers = numbers;
         }
-        Ok(())
     }
 
-    fn left_row(&mut self, batch: &Batch, row: usize, group: u32, kept: u32) {
-        let (sync, other) = (batch.sync[row], batch.other_at(row));
-        match Kind::of(sync, other) {
-            Kind::End => match self.left.open_edge(group, other, &batch.rows, row) {
+    fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
+        self.rows.flush(&self.left, out)?;
+        self.left.tidy()
+    }
+}
+
+impl State {
+    fn left_row(&mut self, row: Arrival) {
+        let other = row.other();
+        match row.kind() {
+            Kind::End => match self.left.open_edge(row.group, other, &row.batch.rows, row.row) {
                 Some(id) => self.retire(id),
-                None => self.emptied.push(group),
+                None => self.emptied.push(row.group),
             },
-            _ => {
-                let id = self.left.insert(group, (kept, row as u32), sync, other, 0);
-                self.arrived.push(id);
-            }
+            _ => self.arrived.push(self.left.insert(row.group, row.place, self.now, other, 0)),
         }
     }
 
@@ -92,7 +97,7 @@ impl Clip {
         older.into_iter().for_each(|id| self.retire(id));
     }
 
-    /// A row that has been told ends now.
+    /// A row that has been emitted ends now.
     fn retire(&mut self, id: EntryId) {
         let entry = self.left.get(id);
         self.rows.push(self.now, entry.start, entry.row);
@@ -100,18 +105,8 @@ impl Clip {
         self.left.remove(id);
     }
 
-    fn advance(&mut self, time: Time) {
-        while self.now < time {
-            self.commit(time);
-            self.now = self.left.next_end().unwrap_or(INFINITY).min(time);
-            while let Some(id) = self.left.ending_at(self.now) {
-                self.retire(id);
-            }
-        }
-    }
-
     /// Time passes `now`, and nothing comes before `horizon`.
-    fn commit(&mut self, horizon: Time) {
+    fn commit(&mut self, horizon: Time, groups: &mut Groups) {
         for id in std::mem::take(&mut self.arrived) {
             let entry = self.left.get(id);
             if entry.end <= horizon && entry.end < INFINITY {
@@ -122,18 +117,11 @@ impl Clip {
                 self.rows.push(self.now, INFINITY, entry.row);
             }
         }
-        for group in std::mem::take(&mut self.emptied) {
-            if self.left.is_empty(group)
-                && let Some(groups) = &mut self.groups
-            {
+        for group in self.emptied.drain(..) {
+            if self.left.is_empty(group) {
                 groups.remove(group);
             }
         }
-    }
-
-    fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
-        self.rows.flush(&self.left, out)?;
-        self.left.tidy()
     }
 }
 
@@ -143,37 +131,30 @@ impl Operator for Clip {
     }
 
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
-        self.merge.push(input, message);
-        while let Some((side, message)) = self.merge.next() {
-            match message {
-                Message::Batch(batch) => self.batch(side, batch)?,
-                Message::Punctuation(time) => {
-                    self.advance(time);
-                    self.flush(out)?;
-                    out.push(Message::Punctuation(time));
-                }
-            }
-        }
-        self.flush(out)
+        self.inputs.push(&mut self.state, input, message, out)
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        encode(&(self.merge.save()?, &self.groups, self.now, &self.emptied, self.left.save()?))
+        let State { left, now, emptied, .. } = &self.state;
+        // The entries that arrived at the present instant are known by their start.
+        encode(&(self.inputs.save()?, now, emptied, left.save()?))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (merge, left): (_, SavedSynopsis);
-        (merge, self.groups, self.now, self.emptied, left) = decode(state)?;
-        self.merge = TimeMerge::restore(merge)?;
-        self.left = Synopsis::restore(left)?;
-        self.arrived = self.left.started_at(self.now);
+        let Clip { inputs, state: own } = self;
+        let (saved, left): (SavedInputs, SavedSynopsis);
+        (saved, own.now, own.emptied, left) = decode(state)?;
+        inputs.restore(saved)?;
+        own.left = Synopsis::restore(left)?;
+        own.arrived = own.left.started_at(own.now);
         Ok(())
     }
 }
 
 /// Ends rows after so many ticks at the latest.
 ///
-/// An interval is cut at once; a start edge is ended when its time has come, unless its end edge came earlier.
+/// An interval is cut at once; a start edge is ended when its time has come, unless its end edge came
+/// earlier.
 pub struct ClipConstant {
     limit: i64,
     /// All columns: equal start edges are one group.

@@ -1,8 +1,9 @@
 //! Edges to intervals, for those who read the result.
 //!
-//! Invariants: a start edge waits in `open` for its end edge (rows with equal columns are one group; of several equal
-//! edges that began together any may be taken). Ordered by start, nothing passes a row that still waits; ordered by
-//! what is known, a row leaves when its end comes. At the end of the stream what still waits leaves as it is.
+//! Invariants: a start edge waits in `open` for its end edge (rows with equal columns are one group; of
+//! several equal edges that began together any may be taken). Ordered by start, nothing passes a row that
+//! still waits; ordered by end, a row leaves when its end comes. At the end of the stream what still waits
+//! leaves as it is.
 
 use crate::batch::{Batch, Message};
 use crate::groups::Groups;
@@ -21,7 +22,7 @@ pub enum CoalesceOrder {
     /// By their start: a row whose end is unknown holds back all later ones (Trill's egress).
     Start,
     /// As soon as the end is known. The batches are then not a stream: their sync times may go backwards.
-    Known,
+    End,
 }
 
 /// Joins start and end edges into intervals.
@@ -79,7 +80,7 @@ impl Coalesce {
     fn row(&mut self, batch: &Batch, row: usize, group: u32, place: (u32, u32)) -> Result<()> {
         let (sync, other) = (batch.sync[row], batch.other_at(row));
         match Kind::of(sync, other) {
-            Kind::Interval if self.order == CoalesceOrder::Known => self.rows.push(sync, other, place),
+            Kind::Interval if self.order == CoalesceOrder::End => self.rows.push(sync, other, place),
             Kind::Interval | Kind::Start => {
                 let id = self.waiting.insert(group, place, sync, INFINITY, other);
                 self.enqueue(id);
@@ -94,7 +95,7 @@ impl Coalesce {
                 self.waiting.note(id, sync);
                 match self.order {
                     CoalesceOrder::Start => self.release(),
-                    CoalesceOrder::Known => self.leave(id),
+                    CoalesceOrder::End => self.leave(id),
                 }
             }
         }

@@ -2,21 +2,20 @@
 //!
 //! A left row is in the result at the instants at which some (no) right row of its key is alive.
 //!
-//! Invariants: `matches[g]` counts the right rows of group `g` alive now; the note of a left entry is the start of the
-//! piece of its lifetime that has been told, or `HIDDEN`. Within an instant rows are taken in as they come, and what is
-//! to be seen is decided once, when time has passed the instant; if nothing can change before a row ends, the piece is
-//! told as an interval at once.
+//! Invariants: `matches[g]` counts the right rows of group `g` alive now; the note of a left entry is the
+//! start of the piece of its lifetime that has been emitted, or `HIDDEN`. Within an instant rows are taken in
+//! as they come, and which are visible is decided once, when time has passed the instant; if nothing can
+//! change before a row ends, the piece is emitted as an interval at once.
 
-use crate::batch::{Batch, Message};
+use crate::batch::Message;
 use crate::groups::Groups;
-use crate::key::Key;
 use crate::merge::TimeMerge;
 use crate::operator::{Operator, decode, encode};
+use crate::operators::keyed_inputs::{Arrival, KeyedInputs, Pairing, SavedInputs};
 use crate::operators::rows_out::RowsOut;
-use crate::operators::runs::runs;
 use crate::synopsis::{EntryId, SavedSynopsis, Synopsis};
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
-use arrow::datatypes::DataType;
+use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use std::collections::BTreeMap;
 
@@ -25,124 +24,68 @@ const HIDDEN: Time = INFINITY;
 
 /// Keeps the left rows while right rows of their key are alive, or while none is.
 pub struct Exists {
+    inputs: KeyedInputs,
+    state: State,
+}
+
+#[derive(Debug)]
+struct State {
     negate: bool,
-    keys: [Vec<usize>; 2],
-    nulls_equal: bool,
-    merge: TimeMerge,
-    groups: Option<Groups>,
     left: Synopsis,
     matches: Vec<i64>,
     /// Right rows that end at each coming instant, by group.
     right_ends: BTreeMap<Time, Vec<u32>>,
     now: Time,
     arrived: Vec<EntryId>,
+    /// The groups whose rows or matches have changed now, with how many matches they had before.
     changed: Vec<(u32, i64)>,
-    numbers: Vec<u32>,
     rows: RowsOut,
 }
 
 impl Exists {
     /// `where_not_exists` if `negate`, else `where_exists`; a row's key are these columns of its side.
     pub fn new(negate: bool, left_key: Vec<usize>, right_key: Vec<usize>) -> Exists {
-        Exists {
+        let state = State {
             negate,
-            keys: [left_key, right_key],
-            nulls_equal: false,
-            merge: TimeMerge::new(2),
-            groups: None,
             left: Synopsis::default(),
             matches: Vec::new(),
             right_ends: BTreeMap::new(),
             now: BEGINNING,
             arrived: Vec::new(),
             changed: Vec::new(),
-            numbers: Vec::new(),
             rows: RowsOut::default(),
-        }
+        };
+        Exists { inputs: KeyedInputs::new(left_key, right_key, TimeMerge::new(2)), state }
     }
 
     /// The same, but a null equals a null.
     pub fn nulls_equal(self) -> Exists {
-        Exists { nulls_equal: true, ..self }
+        Exists { inputs: self.inputs.nulls_equal(), ..self }
+    }
+}
+
+impl Pairing for State {
+    fn keep(&mut self, side: usize, rows: &RecordBatch) -> u32 {
+        if side == 0 { self.left.keep(rows.clone()) } else { 0 }
     }
 
-    fn batch(&mut self, side: usize, batch: Batch) -> Result<()> {
-        let mut batch = batch.compact()?;
-        let key = batch.key(&self.keys[side])?;
-        let types: Vec<DataType> =
-            self.keys[side].iter().map(|&c| batch.rows.column(c).data_type().clone()).collect();
-        let nulls = if self.nulls_equal { None } else { Key::nulls(&batch.rows, &self.keys[side]) };
-        let matches = |row: usize| nulls.as_ref().is_none_or(|n| n.is_valid(row));
-        let kept = if side == 0 { self.left.keep(batch.rows.clone()) } else { 0 };
-        for run in runs(&batch.sync) {
-            self.advance(batch.sync[run.start]);
-            let mut numbers = std::mem::take(&mut self.numbers);
-            numbers.clear();
-            let groups = self.groups.get_or_insert_with(|| Groups::new(&types));
-            groups.intern(&key, run.clone(), &mut numbers)?;
-            let capacity = groups.capacity().max(self.matches.len());
-            self.matches.resize(capacity, 0);
-            for (row, &group) in run.zip(&numbers) {
-                match side {
-                    0 => self.left_row(&batch, row, group, kept),
-                    _ if matches(row) => self.right_row(&batch, row, group),
-                    // A null key equals nothing.
-                    _ => self.changed.push((group, self.matches[group as usize])),
-                }
-            }
-            self.numbers = numbers;
-        }
-        Ok(())
+    fn grow(&mut self, groups: usize) {
+        self.matches.resize(groups.max(self.matches.len()), 0);
     }
 
-    fn left_row(&mut self, batch: &Batch, row: usize, group: u32, kept: u32) {
-        let (sync, other) = (batch.sync[row], batch.other_at(row));
-        match Kind::of(sync, other) {
-            Kind::End => match self.left.open_edge(group, other, &batch.rows, row) {
-                Some(id) => self.retire(id, sync),
-                None => self.changed.push((group, self.matches[group as usize])),
-            },
-            _ => {
-                let id = self.left.insert(group, (kept, row as u32), sync, other, HIDDEN);
-                self.arrived.push(id);
-            }
+    fn arrive(&mut self, row: Arrival) {
+        match row.side {
+            0 => self.left_row(row),
+            _ if row.matches => self.right_row(row),
+            // A null key equals nothing.
+            _ => self.count(row.group, 0),
         }
     }
 
-    fn right_row(&mut self, batch: &Batch, row: usize, group: u32) {
-        let (sync, other) = (batch.sync[row], batch.other_at(row));
-        let kind = Kind::of(sync, other);
-        self.count(group, if kind == Kind::End { -1 } else { 1 });
-        if kind == Kind::Interval {
-            self.right_ends.entry(other).or_default().push(group);
-        }
-    }
-
-    fn count(&mut self, group: u32, by: i64) {
-        self.changed.push((group, self.matches[group as usize]));
-        self.matches[group as usize] += by;
-    }
-
-    /// A left row ends: so does the piece of it that has been told.
-    fn retire(&mut self, id: EntryId, time: Time) {
-        let entry = self.left.get(id);
-        if entry.note != HIDDEN {
-            self.rows.push(time, entry.note, entry.row);
-        }
-        self.changed.push((entry.group, self.matches[entry.group as usize]));
-        self.left.remove(id);
-    }
-
-    /// The next instant, up to `time`, at which something ends.
-    fn next_end(&mut self, time: Time) -> Time {
-        let right = self.right_ends.first_key_value().map_or(INFINITY, |(&t, _)| t);
-        self.left.next_end().unwrap_or(INFINITY).min(right).min(time)
-    }
-
-    fn advance(&mut self, time: Time) {
+    fn advance(&mut self, time: Time, groups: &mut Groups) {
         while self.now < time {
             let right = self.right_ends.first_key_value().map_or(time, |(&t, _)| t.min(time));
-            self.commit(right);
+            self.commit(right, groups);
             self.now = self.next_end(time);
             while let Some(id) = self.left.ending_at(self.now) {
                 self.retire(id, self.now);
@@ -153,8 +96,57 @@ impl Exists {
         }
     }
 
-    /// Time passes `now`, and the right side stays as it is until `horizon`: tells what is to be seen.
-    fn commit(&mut self, horizon: Time) {
+    fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
+        self.rows.flush(&self.left, out)?;
+        self.left.tidy()
+    }
+}
+
+impl State {
+    fn left_row(&mut self, row: Arrival) {
+        let (sync, other) = (self.now, row.other());
+        match row.kind() {
+            Kind::End => match self.left.open_edge(row.group, other, &row.batch.rows, row.row) {
+                Some(id) => self.retire(id, sync),
+                None => self.count(row.group, 0),
+            },
+            _ => self.arrived.push(self.left.insert(row.group, row.place, sync, other, HIDDEN)),
+        }
+    }
+
+    fn right_row(&mut self, row: Arrival) {
+        let kind = row.kind();
+        self.count(row.group, if kind == Kind::End { -1 } else { 1 });
+        if kind == Kind::Interval {
+            self.right_ends.entry(row.other()).or_default().push(row.group);
+        }
+    }
+
+    /// The matches of a group change by so many.
+    fn count(&mut self, group: u32, by: i64) {
+        self.changed.push((group, self.matches[group as usize]));
+        self.matches[group as usize] += by;
+    }
+
+    /// A left row ends: so does the piece of it that has been emitted.
+    fn retire(&mut self, id: EntryId, time: Time) {
+        let entry = self.left.get(id);
+        if entry.note != HIDDEN {
+            self.rows.push(time, entry.note, entry.row);
+        }
+        let group = entry.group;
+        self.count(group, 0);
+        self.left.remove(id);
+    }
+
+    /// The next instant, up to `time`, at which something ends.
+    fn next_end(&mut self, time: Time) -> Time {
+        let right = self.right_ends.first_key_value().map_or(INFINITY, |(&t, _)| t);
+        self.left.next_end().unwrap_or(INFINITY).min(right).min(time)
+    }
+
+    /// Time passes `now`, and the right side stays as it is until `horizon`: emits what is visible.
+    fn commit(&mut self, horizon: Time, groups: &mut Groups) {
         for id in std::mem::take(&mut self.arrived) {
             let entry = self.left.get(id);
             if !self.visible(entry.group) {
@@ -176,7 +168,9 @@ impl Exists {
             }
         }
         for &(group, _) in &changed {
-            self.forget_if_empty(group);
+            if self.matches[group as usize] == 0 && self.left.is_empty(group) {
+                groups.remove(group);
+            }
         }
         self.changed = changed;
         self.changed.clear();
@@ -200,20 +194,6 @@ impl Exists {
             self.left.note(id, if visible { self.now } else { HIDDEN });
         }
     }
-
-    fn forget_if_empty(&mut self, group: u32) {
-        if self.matches[group as usize] == 0
-            && self.left.is_empty(group)
-            && let Some(groups) = &mut self.groups
-        {
-            groups.remove(group);
-        }
-    }
-
-    fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
-        self.rows.flush(&self.left, out)?;
-        self.left.tidy()
-    }
 }
 
 impl Operator for Exists {
@@ -222,32 +202,22 @@ impl Operator for Exists {
     }
 
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
-        self.merge.push(input, message);
-        while let Some((side, message)) = self.merge.next() {
-            match message {
-                Message::Batch(batch) => self.batch(side, batch)?,
-                Message::Punctuation(time) => {
-                    self.advance(time);
-                    self.flush(out)?;
-                    out.push(Message::Punctuation(time));
-                }
-            }
-        }
-        self.flush(out)
+        self.inputs.push(&mut self.state, input, message, out)
     }
 
     fn save(&self) -> Result<Vec<u8>> {
+        let State { left, matches, right_ends, now, changed, .. } = &self.state;
         // The entries that arrived at the present instant are known by their start.
-        let state = (&self.groups, &self.matches, &self.right_ends, self.now, &self.changed);
-        encode(&(self.merge.save()?, state, self.left.save()?))
+        encode(&(self.inputs.save()?, (matches, right_ends, now, changed), left.save()?))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (merge, left): (_, SavedSynopsis);
-        (merge, (self.groups, self.matches, self.right_ends, self.now, self.changed), left) = decode(state)?;
-        self.merge = TimeMerge::restore(merge)?;
-        self.left = Synopsis::restore(left)?;
-        self.arrived = self.left.started_at(self.now);
+        let Exists { inputs, state: own } = self;
+        let (saved, left): (SavedInputs, SavedSynopsis);
+        (saved, (own.matches, own.right_ends, own.now, own.changed), left) = decode(state)?;
+        inputs.restore(saved)?;
+        own.left = Synopsis::restore(left)?;
+        own.arrived = own.left.started_at(own.now);
         Ok(())
     }
 }

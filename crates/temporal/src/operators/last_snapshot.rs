@@ -1,7 +1,7 @@
 //! The last snapshot: the rows that are alive when the stream has ended.
 //!
-//! Invariants: `alive[g]` is how many rows with the columns of group `g` have started and not ended; a group without
-//! any is forgotten. Intervals end before the stream does, so they are in no last snapshot.
+//! Invariants: `alive[g]` is how many rows with the columns of group `g` have started and not ended; a group
+//! without any is forgotten. Intervals end before the stream does, so they are in no last snapshot.
 
 use crate::batch::{Batch, Message, Other};
 use crate::groups::{Groups, KeyColumns};

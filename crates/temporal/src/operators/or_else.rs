@@ -1,10 +1,11 @@
 //! The rows of a stream; at the instants at which it has none, one row that stands for them.
 //!
-//! An aggregate without a key has a row at every instant in SQL, also where nothing is alive: a count of 0. A snapshot
-//! aggregate has none there, and this operator adds it.
+//! An aggregate without a key has a row at every instant in SQL, also where nothing is alive: a count of 0. A
+//! snapshot aggregate has none there, and this operator adds it.
 //!
-//! Invariants: `alive` counts the input's rows alive now; what is to be seen at an instant is decided once, when time has
-//! passed it; `told` is where the piece of the standing row began that has not ended yet.
+//! Invariants: `alive` counts the input's rows alive now; whether the standing row is visible at an instant
+//! is decided once, when time has passed it; `emitted` is where the piece of the standing row began that has
+//! not ended yet.
 
 use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::{restore_rows, save_rows};
@@ -22,7 +23,7 @@ pub struct OrElse {
     /// How many intervals end at each coming instant.
     ends: BTreeMap<Time, i64>,
     now: Time,
-    told: Option<Time>,
+    emitted: Option<Time>,
 }
 
 impl OrElse {
@@ -32,7 +33,7 @@ impl OrElse {
     /// `Internal` if it is not one row.
     pub fn new(row: RecordBatch) -> Result<OrElse> {
         match row.num_rows() {
-            1 => Ok(OrElse { row, alive: 0, ends: BTreeMap::new(), now: BEGINNING, told: None }),
+            1 => Ok(OrElse { row, alive: 0, ends: BTreeMap::new(), now: BEGINNING, emitted: None }),
             n => internal_err!("one row stands where there are none, not {n}"),
         }
     }
@@ -73,14 +74,14 @@ impl OrElse {
         }
     }
 
-    /// Time passes `now`: the row is told, or ended.
+    /// Time passes `now`: the row is emitted, or ended.
     fn commit(&mut self, out: &mut Vec<Message>) {
-        let other = match (self.alive == 0, self.told) {
+        let other = match (self.alive == 0, self.emitted) {
             (true, None) => INFINITY,
             (false, Some(start)) => start,
             _ => return,
         };
-        self.told = (other == INFINITY).then_some(self.now);
+        self.emitted = (other == INFINITY).then_some(self.now);
         let other = Other::Column(vec![other].into());
         out.push(Message::Batch(Batch::new(vec![self.now].into(), other, self.row.clone())));
     }
@@ -105,12 +106,12 @@ impl Operator for OrElse {
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        encode(&(save_rows(&self.row)?, self.alive, &self.ends, self.now, self.told))
+        encode(&(save_rows(&self.row)?, self.alive, &self.ends, self.now, self.emitted))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let row: Vec<u8>;
-        (row, self.alive, self.ends, self.now, self.told) = decode(state)?;
+        (row, self.alive, self.ends, self.now, self.emitted) = decode(state)?;
         self.row = restore_rows(&row)?;
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `point_at_end`: a point where each lifetime ends. A row that never ends gives nothing.
 //!
-//! Invariant: `waiting` has the intervals whose end has not been passed; points leave in the order of their ends.
+//! Invariant: `waiting` has the intervals whose end has not been passed; points leave in the order of their
+//! ends.
 
 use crate::batch::{Batch, Message};
 use crate::operator::{Operator, decode, encode};
@@ -40,7 +41,7 @@ impl PointAtEnd {
         Ok(())
     }
 
-    /// Tells the ends up to `time`.
+    /// Emits the ends up to `time`.
     fn advance(&mut self, time: Time) -> Result<()> {
         while let Some(end) = self.waiting.next_end()
             && end <= time

@@ -1,4 +1,5 @@
-//! Rows on their way out of an operator that keeps a [`Synopsis`]: places are noted, and gathered once a push.
+//! Rows on their way out of an operator that keeps a [`Synopsis`]: places are noted, and gathered once a
+//! push.
 
 use crate::batch::{Batch, Message, Other};
 use crate::synopsis::{RowRef, Synopsis};

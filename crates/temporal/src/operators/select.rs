@@ -1,8 +1,8 @@
-//! `select`: computes the columns of the payload. A column that is only kept or renamed is a pointer that moves
-//! (trill.txt §4.1.2); and the key goes along if its columns do.
+//! `select`: computes the columns of the payload. A column that is only kept or renamed is a pointer that
+//! moves (trill.txt §4.1.2); and the key goes along if its columns do.
 
 use crate::batch::{Batch, Message};
-use crate::operator::Operator;
+use crate::operator::{Operator, Role};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
 use arrow::datatypes::SchemaRef;
@@ -47,6 +47,10 @@ impl Select {
 }
 
 impl Operator for Select {
+    fn role(&self) -> Role {
+        Role::Map
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         out.push(match message {
             Message::Batch(batch) => Message::Batch(self.project(batch)?),
@@ -64,7 +68,8 @@ impl Operator for Select {
     }
 }
 
-/// Adds a column with the start of each row's lifetime; for an end edge, of the edge it ends, so that the two stay equal.
+/// Adds a column with the start of each row's lifetime; for an end edge, of the edge it ends, so that the two
+/// stay equal.
 pub struct WithStart {
     schema: SchemaRef,
 }
@@ -77,6 +82,10 @@ impl WithStart {
 }
 
 impl Operator for WithStart {
+    fn role(&self) -> Role {
+        Role::Map
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         let Message::Batch(batch) = message else {
             out.push(message);

@@ -1,14 +1,14 @@
 //! `session`: rows of a key that follow one another closely live until the session that they make up ends.
 //!
-//! Every row lives from its own start to the end of its session: the last row's start plus `timeout`, at most the
-//! session's cap. Rows are told as start edges, which end together.
+//! Every row lives from its own start to the end of its session: the last row's start plus `timeout`, at most
+//! the session's cap. Rows are emitted as start edges, which end together.
 //!
-//! The cap, if there is a `max_duration`, is the second multiple of it after the session's first row (the next one, if
-//! the row lies on a multiple). Trill's rule also depends on rows of other keys; here each key has its own
-//! (trill.txt names sessions in §7.6 only; the asserted cases of Trill's tests hold).
+//! The cap, if there is a `max_duration`, is the second multiple of it after the session's first row (the
+//! next one, if the row lies on a multiple). Trill's rule also depends on rows of other keys; here each key
+//! has its own (trill.txt names sessions in §7.6 only; the asserted cases of Trill's tests hold).
 //!
-//! Invariants: `sessions[g]` is the end of the session of group `g` as things stand; `ends` has an item for each session
-//! that is not later than that end, so a session is looked at no later than it ends.
+//! Invariants: `sessions[g]` is the end of the session of group `g` as things stand; `ends` has an item for
+//! each session that is not later than that end, so a session is looked at no later than it ends.
 
 use crate::batch::{Batch, Message};
 use crate::groups::Groups;

@@ -1,10 +1,10 @@
 //! The first rows of every snapshot, in an order.
 //!
-//! Invariants: `ranked` holds every row alive, by its rank: the encoded order, then the whole row, so that which of two
-//! rows comes first does not depend on when they came; equal rows are told apart by their start and number. An entry's
-//! note is the start of the piece of it that has been told, or `HIDDEN`; `shown` are the entries that are not hidden.
-//! What is to be seen at an instant is decided once, when time has passed it. Rows that are not among the first are
-//! kept: one of the first may leave.
+//! Invariants: `ranked` holds every row alive, by its rank: the encoded order, then the whole row, so that
+//! which of two rows comes first does not depend on when they came; equal rows are told apart by their start
+//! and number. An entry's note is the start of the piece of it that has been emitted, or `HIDDEN`; `shown`
+//! are the entries that are not hidden. Which rows are visible at an instant is decided once, when time has
+//! passed it. Rows that are not among the first are kept: one of the first may leave.
 
 use crate::batch::{Batch, Message};
 use crate::operator::{Operator, decode, encode};
@@ -114,7 +114,7 @@ impl TopK {
         }
     }
 
-    /// A row ends: so does the piece of it that has been told.
+    /// A row ends: so does the piece of it that has been emitted.
     fn retire(&mut self, id: EntryId, time: Time) {
         let entry = self.rows.get(id);
         if entry.note != HIDDEN {

@@ -1,7 +1,8 @@
-//! `where`: keeps the rows for which a predicate is true. Rows are marked absent, not moved (trill.txt §4.1.1).
+//! `where`: keeps the rows for which a predicate is true. Rows are marked absent, not moved (trill.txt
+//! §4.1.1).
 
 use crate::batch::Message;
-use crate::operator::Operator;
+use crate::operator::{Operator, Role};
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use std::sync::Arc;
@@ -19,6 +20,10 @@ impl Where {
 }
 
 impl Operator for Where {
+    fn role(&self) -> Role {
+        Role::Map
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         let Message::Batch(batch) = message else {
             out.push(message);

@@ -56,7 +56,7 @@ fn unordered() -> impl Strategy<Value = Call> {
         3 => numbers.clone().prop_map(move |f| (f, of(NUMBER))),
         3 => numbers.prop_map(move |f| (f, of(FLOAT))),
         2 => comparable.prop_map(move |f| (f, of(TEXT))),
-        1 => Just((F::User(Arc::new(Squares)), of(NUMBER))),
+        1 => Just((F::User(Arc::new(Squares) as Arc<dyn UserAggregate>), of(NUMBER))),
     ];
     (call, prop::option::weighted(0.3, conditions())).prop_map(|((function, argument), filter)| Call {
         function,
@@ -89,8 +89,8 @@ fn ordered() -> impl Strategy<Value = Call> {
     })
 }
 
-/// The stream with floats whose sums are not exact, unless there are huge ones among them: in twice the precision of a
-/// float there is no room for the digits of both.
+/// The stream with floats whose sums are not exact, unless there are huge ones among them: in twice the
+/// precision of a float there is no room for the digits of both.
 fn inexact(mut stream: Stream) -> Stream {
     if stream.has_huge_floats() {
         return stream;

@@ -76,7 +76,8 @@ fn plans() -> impl Strategy<Value = Plan> {
 proptest! {
     #![proptest_config(cases(1500))]
 
-    /// Without huge floats: a third of one, which an average gives, is inexact, and a sum of such leaves a residue.
+    /// Without huge floats: a third of one, which an average gives, is inexact, and a sum of such leaves a
+    /// residue.
     #[test]
     fn combinations(
         left in streams(Kinds::Any, 16), right in streams(Kinds::Any, 16), plan in plans(), dice in dice(),

@@ -1,5 +1,5 @@
-//! Checkpoints: an ingress that starts from one goes on as the other would, message for message; bytes that are
-//! not the checkpoint of the like are refused.
+//! Checkpoints: an ingress that starts from one goes on as the other would, message for message; bytes that
+//! are not the checkpoint of the like are refused.
 
 use crate::equal::cases;
 use crate::generate::{Dice, KEY, Kinds, dice, streams};

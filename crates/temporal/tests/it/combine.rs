@@ -1,4 +1,5 @@
-//! The combiner: parts, aggregated again, are what the rows would have been, whether it puts them together or not.
+//! The combiner: parts, aggregated again, are what the rows would have been, whether it puts them together or
+//! not.
 
 use crate::model::{assert_same, decode};
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};

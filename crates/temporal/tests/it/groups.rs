@@ -9,8 +9,8 @@ use arrow::compute::{can_cast_types, cast};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
-    Aggregate, AggregateFunction as F, Chop, Clip, ClipConstant, Coalesce, CoalesceOrder, Exists, Join,
-    PointAtEnd, Session,
+    Aggregate, AggregateFunction as F, Chop, Clip, ClipConstant, Coalesce, CoalesceOrder, Emission, Exists,
+    Join, PointAtEnd, Session,
 };
 use whimbrel_temporal::{Batch, INFINITY, Key, Lifetimes, Message, Operator, Other, Time};
 
@@ -108,10 +108,11 @@ fn keys_and_arguments_of_every_type() {
         let mut expected = oracle::aggregate(&events, &[0], &calls);
         let numbers = |e: &mut Event| e.row[5..].iter_mut().for_each(|v| *v = number_as_text(v));
         expected.iter_mut().for_each(numbers);
-        let tellings = [Aggregate::new, Aggregate::whole];
-        for (lifetimes, make) in LIFETIMES.into_iter().flat_map(|l| tellings.map(|make| (l, make))) {
+        let emissions = [Emission::OnStart, Emission::OnClose];
+        for (lifetimes, emission) in LIFETIMES.into_iter().flat_map(|l| emissions.map(|e| (l, e))) {
             let plan = aggregate_calls(&calls, &schema);
-            let mut aggregate = make(schema.clone(), vec![0], plan, lifetimes).expect("aggregates");
+            let mut aggregate =
+                Aggregate::emitting(emission, schema.clone(), vec![0], plan, lifetimes).expect("aggregates");
             let out = run(&mut aggregate, messages.clone());
             for message in &out {
                 if let Message::Batch(batch) = message {
@@ -254,7 +255,7 @@ fn operators(schema: &SchemaRef) -> Vec<(&'static str, Box<dyn Operator>)> {
         ("not_exists", Box::new(Exists::new(true, key(), key()))),
         ("join", Box::new(Join::new(schema.clone(), schema.clone(), key(), key()))),
         ("coalesce by start", Box::new(Coalesce::new(CoalesceOrder::Start))),
-        ("coalesce by end", Box::new(Coalesce::new(CoalesceOrder::Known))),
+        ("coalesce by end", Box::new(Coalesce::new(CoalesceOrder::End))),
     ]
 }
 
@@ -351,8 +352,8 @@ fn a_million_groups_come_and_go() {
     }
 }
 
-/// Every float equals one of these: whatever its bits and its type, also within lists, it is in the same group and
-/// shard.
+/// Every float equals one of these: whatever its bits and its type, also within lists, it is in the same
+/// group and shard.
 #[test]
 fn equal_floats_are_one_key() {
     let floats = [0.0, -0.0, f64::NAN, -f64::NAN, f64::from_bits(f64::NAN.to_bits() | 1), 1.5, f64::INFINITY];

@@ -153,7 +153,8 @@ proptest! {
 proptest! {
     #![proptest_config(cases(100))]
 
-    /// A start edge is lost, or an end edge comes twice: the end edge that ends nothing is refused, however rows come.
+    /// A start edge is lost, or an end edge comes twice: the end edge that ends nothing is refused, however
+    /// rows come.
     #[test]
     fn an_end_edge_without_its_start_edge_is_refused(
         stream in streams(Kinds::Any, 20), size in 1..9usize, at in 0..20usize, twice: bool, dice in dice(),

@@ -127,7 +127,8 @@ pub fn session(mut events: Events, key: &[usize], timeout: i64, max_duration: Op
     events
 }
 
-/// The pieces between beats. What was always there, or never ends, is whole: how far that is cut is left open.
+/// The pieces between beats. What was always there, or never ends, is whole: how far that is cut is left
+/// open.
 pub fn chop(events: Events, period: i64, offset: i64) -> Events {
     let mut pieces = Vec::new();
     for event in events {

@@ -12,7 +12,8 @@ use datafusion::physical_expr::PhysicalSortExpr;
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
     Aggregate, AggregateCall, AlterLifetime, Changes, Chop, Clip, ClipConstant, Coalesce, CoalesceOrder,
-    Exists, Join, OrElse, PointAtEnd, Select, Session, TopK, Union, Unnest, Where, WholeGroups, WithStart,
+    Exists, Join, OrElse, PointAtEnd, RecomputeGroups, Select, Session, TopK, Union, Unnest, Where,
+    WithStart,
 };
 use whimbrel_temporal::{Closed, DurationRule, Graph, Lifetimes, Message, NodeId, Operator, StartRule};
 
@@ -206,7 +207,7 @@ impl Step {
                     all.push(Arc::new(Int64Array::from_iter_values(0..rows.num_rows() as i64)));
                     Ok(RecordBatch::try_new(columns.clone(), all)?)
                 });
-                (Box::new(WholeGroups::new(input, key.clone(), vec![by], output.clone(), number)), output)
+                (Box::new(RecomputeGroups::new(input, key.clone(), vec![by], output.clone(), number)), output)
             }
             Step::Changes => {
                 let change = Arc::new(Field::new("change", DataType::Int64, false));

@@ -330,7 +330,7 @@ fn a_start_that_goes_backwards_is_refused() {
 #[test]
 fn coalesced_by_end_rows_leave_when_they_end() {
     let rows = [(1, INFINITY), (2, INFINITY), (3, 9), (5, 2), (6, INFINITY), (7, 1)];
-    let mut coalesce = Coalesce::new(CoalesceOrder::Known);
+    let mut coalesce = Coalesce::new(CoalesceOrder::End);
     let out = push_all(
         &mut coalesce,
         &[(0, bare(&rows)), (0, Message::Punctuation(8)), (0, Message::Punctuation(INFINITY))],

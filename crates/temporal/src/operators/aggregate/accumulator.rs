@@ -1,13 +1,13 @@
 //! The framework that every aggregate is built on (trill.txt §5.2.1), over columns of states instead of one.
 //!
-//! Trill's five functions are here: *InitialState* ([`grow`](Accumulator::grow), [`reset`](Accumulator::reset)),
-//! *Accumulate*, *Deaccumulate*, *Difference* and *ComputeResult* ([`result`](Accumulator::result)); and *combine*, the
-//! counterpart of difference, because rows that start together are summed up once and then added to the group as one.
+//! Trill's five functions are here: *InitialState* ([`grow`](Accumulator::grow),
+//! [`reset`](Accumulator::reset)), *Accumulate*, *Deaccumulate*, *Difference* and *ComputeResult*
+//! ([`result`](Accumulator::result)); and *combine*, the counterpart of difference, because rows that start
+//! together are summed up once and then added to the group as one.
 //!
-//! Invariants: states are numbered; a state is a function of the multiset of rows that it holds, whatever the order in
-//! which they came and went, except where the aggregate is about that order (first, last).
+//! Invariants: states are numbered; a state is a function of the multiset of rows that it holds, whatever the
+//! order in which they came and went, except where the aggregate is about that order (first, last).
 
-use super::formulas::AddBlock;
 use crate::time::Time;
 use crate::values::Column;
 use arrow::array::{ArrayRef, BooleanArray};
@@ -17,7 +17,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// The rows of one batch, as one aggregate sees them.
+/// The rows of one batch, as one aggregate reads them.
 #[derive(Debug, Clone, Default)]
 pub struct Rows {
     /// The aggregate's argument; none for `count(*)`.
@@ -45,8 +45,9 @@ pub trait Accumulator: Send + Debug {
     /// Adds the loaded rows `first..first + states.len()` to these states.
     fn accumulate(&mut self, states: &[u32], first: usize);
 
-    /// Adds those of the loaded rows `rows` that are `present` (none: all of them) to one state. A stream without a key
-    /// is one long run of rows of one group; aggregates that can add up a column at once do so here.
+    /// Adds those of the loaded rows `rows` that are `present` (none: all of them) to one state. A stream
+    /// without a key is one long run of rows of one group; aggregates that can add up a column at once do so
+    /// here.
     fn accumulate_run(&mut self, state: u32, rows: Range<usize>, present: Option<&BooleanBuffer>) {
         let some = [state; 64];
         let mut add = |rows: Range<usize>| {
@@ -63,16 +64,11 @@ pub trait Accumulator: Send + Debug {
         }
     }
 
-    /// This column, if it takes in whole numbers a block at a time.
-    fn blocks(&mut self) -> Option<&mut dyn AddBlock> {
-        None
-    }
-
     /// Takes the same rows out again: they were added when their start edges came.
     fn deaccumulate(&mut self, states: &[u32], first: usize);
 
-    /// Adds what the states `from` of `other`, a column of the same aggregate, hold to the states `to`; all of it lives
-    /// until `end`.
+    /// Adds what the states `from` of `other`, a column of the same aggregate, hold to the states `to`; all
+    /// of it lives until `end`.
     fn combine(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], end: Time);
 
     /// Takes out of the states `to` what the states `from` of `other` hold, which was added by
@@ -82,8 +78,8 @@ pub trait Accumulator: Send + Debug {
     /// Appends the results of these states to a column of the aggregate's type.
     fn result(&self, states: &[u32], out: &mut Column);
 
-    /// What has gone wrong since the last call, once: a user's functions may fail where there is no way to say so. The
-    /// results since then mean nothing.
+    /// What has gone wrong since the last call, once: a user's functions may fail where there is no way to
+    /// say so. The results since then mean nothing.
     ///
     /// # Errors
     /// What a user's function has failed with.

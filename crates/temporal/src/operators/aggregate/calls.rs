@@ -1,9 +1,8 @@
 //! The aggregates of one operator: evaluated once a batch, accumulated together.
 
 use super::accumulator::{Accumulator, Rows};
-use super::emit::Results;
-use super::formulas::Block;
 use super::function::{AggregateFunction, Leaving};
+use super::output_batch::Results;
 use crate::batch::Batch;
 use crate::time::Time;
 use crate::values::Column;
@@ -92,7 +91,8 @@ impl Plan {
         self.states_of(leaving, |_| true)
     }
 
-    /// A column of states for each call whose result is not just the number of rows: for those who count rows anyway.
+    /// A column of states for each call whose result is not just the number of rows: for those who count rows
+    /// anyway.
     pub fn states_beside_rows(&self, leaving: Leaving) -> Result<States> {
         self.states_of(leaving, |call| !call.counts_rows())
     }
@@ -111,14 +111,14 @@ impl Plan {
         results.iter().map(|f| Column::new(f.data_type().clone())).collect()
     }
 
-    /// Whether the calls look at nothing but columns: then they can be evaluated over absent rows too, for which an
-    /// expression might fail.
+    /// Whether the calls look at nothing but columns: then they can be evaluated over absent rows too, for
+    /// which an expression might fail.
     pub fn only_columns(&self) -> bool {
         let read = self.calls.iter().flat_map(|c| c.argument.iter().chain(&c.filter));
         read.into_iter().all(|e| e.downcast_ref::<ColumnExpr>().is_some())
     }
 
-    /// What each call sees of a batch.
+    /// What each call reads of a batch.
     pub fn evaluate(&self, batch: &Batch) -> Result<Vec<Rows>> {
         let starts: Vec<Time> = match self.ordered {
             true => (0..batch.len()).map(|i| batch.start_at(i)).collect(),
@@ -146,8 +146,8 @@ impl Plan {
     }
 }
 
-/// A column of states for each call; the same state number in all of them. A call without one is answered with the number
-/// of rows.
+/// A column of states for each call; the same state number in all of them. A call without one is answered
+/// with the number of rows.
 #[derive(Debug)]
 pub(super) struct States(Vec<Option<Box<dyn Accumulator>>>);
 
@@ -182,16 +182,6 @@ impl States {
     }
     pub fn accumulate_run(&mut self, state: u32, rows: Range<usize>, present: Option<&BooleanBuffer>) {
         self.each().for_each(|a| a.accumulate_run(state, rows.clone(), present));
-    }
-    /// Whether all of them take in blocks.
-    pub fn take_blocks(&mut self) -> bool {
-        self.0.iter_mut().all(|a| a.as_mut().is_some_and(|a| a.blocks().is_some()))
-    }
-    /// Adds a block to a state of one call.
-    pub fn accumulate_block(&mut self, call: usize, state: u32, block: &Block) {
-        if let Some(states) = self.0[call].as_mut().and_then(|a| a.blocks()) {
-            states.add_block(state, block);
-        }
     }
     pub fn deaccumulate(&mut self, states: &[u32], first: usize) {
         self.each().for_each(|a| a.deaccumulate(states, first));

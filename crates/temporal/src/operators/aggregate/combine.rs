@@ -1,17 +1,19 @@
-//! The combiner: a first step of an aggregate, before its rows move to where their groups are (quill.txt Fig. 1 c).
+//! The combiner: a first step of an aggregate, before its rows move to where their groups are (quill.txt Fig.
+//! 1 c).
 //!
-//! Rows come out that, aggregated once more, give what the rows that came in would have given: counts and sums to be
-//! summed, minima and maxima to be taken again. So a group may come out as one row or as several, and where putting rows
-//! together hardly makes them fewer it is not done: every row goes on by itself, as its own small aggregate.
+//! Rows come out that, aggregated once more, give what the rows that came in would have given: counts and
+//! sums to be summed, minima and maxima to be taken again. So a group may come out as one row or as several,
+//! and where putting rows together hardly makes them fewer, every row goes on by itself, as its own small
+//! aggregate.
 //!
-//! Invariants: rows are put together only with rows of the same instant; the choice depends on the rows alone, so that a
-//! program that is run again does the same.
+//! Invariants: rows are put together only with rows of the same instant; the choice depends on the rows
+//! alone, so that a program that is run again does the same.
 
 use super::calls::{AggregateCall, Plan};
 use super::function::AggregateFunction;
 use super::tumbling::Tumbling;
 use crate::batch::{Batch, Message};
-use crate::operator::{Operator, decode, encode};
+use crate::operator::{Operator, Role, decode, encode};
 use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::{cast, is_not_null, not, nullif, prep_null_mask_filter};
 use arrow::datatypes::SchemaRef;
@@ -20,18 +22,18 @@ use std::sync::Arc;
 
 /// Rows that are watched before it is decided.
 const SAMPLE: usize = 100_000;
-/// Samples for which a decision not to combine holds: keys may change.
-const HOLDS: usize = 32;
+/// For how many samples a decision not to combine holds: keys may change.
+const DECISION_SAMPLES: usize = 32;
 
 /// See the module.
 pub struct Combine {
     plan: Plan,
     grouped: Tumbling,
     /// Rows that came in and went out of `grouped` since the sample began.
-    seen: usize,
-    made: usize,
-    /// How many rows will still go on by themselves.
-    apart: usize,
+    rows_in: usize,
+    rows_out: usize,
+    /// How many of the next rows go on by themselves.
+    uncombined: usize,
     ones: ArrayRef,
 }
 
@@ -39,15 +41,16 @@ impl Combine {
     /// Combines rows that live `size` ticks and start together, or not at all at the same time.
     ///
     /// # Errors
-    /// `Plan` if one of the aggregates cannot be put together from parts, or does not take its argument's type.
+    /// `Plan` if one of the aggregates cannot be put together from parts, or does not take its argument's
+    /// type.
     pub fn new(input: SchemaRef, key: Vec<usize>, calls: Vec<AggregateCall>, size: i64) -> Result<Combine> {
         if let Some(call) = calls.iter().find(|c| !combines(&c.function)) {
             return plan_err!("{} is not put together from parts", call.function);
         }
         let plan = Plan::new(input, key, calls)?;
-        let grouped = Tumbling::new(plan.clone(), size)?;
+        let grouped = Tumbling::new(plan.clone(), Some(size))?;
         let ones = Arc::new(Int64Array::from(Vec::<i64>::new()));
-        Ok(Combine { plan, grouped, seen: 0, made: 0, apart: 0, ones })
+        Ok(Combine { plan, grouped, rows_in: 0, rows_out: 0, uncombined: 0, ones })
     }
 
     /// The columns that come out: the key's, then one for each call.
@@ -57,22 +60,22 @@ impl Combine {
 
     fn batch(&mut self, batch: Batch, out: &mut Vec<Message>) -> Result<()> {
         let rows = batch.len();
-        if self.apart > 0 {
-            self.apart = self.apart.saturating_sub(rows);
+        if self.uncombined > 0 {
+            self.uncombined = self.uncombined.saturating_sub(rows);
             out.push(Message::Batch(self.each(batch.compact()?)?));
             return Ok(());
         }
         let first = out.len();
         self.grouped.push(0, Message::Batch(batch), out)?;
-        self.seen += rows;
-        self.made += out[first..].iter().map(rows_of).sum::<usize>();
-        if self.seen >= SAMPLE {
-            // What is held will come out too.
-            if (self.made + self.grouped.held()) * 2 > self.seen {
-                self.apart = SAMPLE * HOLDS;
+        self.rows_in += rows;
+        self.rows_out += out[first..].iter().map(rows_of).sum::<usize>();
+        if self.rows_in >= SAMPLE {
+            // The rows of the present instant will come out too.
+            if (self.rows_out + self.grouped.groups()) * 2 > self.rows_in {
+                self.uncombined = SAMPLE * DECISION_SAMPLES;
                 self.grouped.drain(out)?;
             }
-            (self.seen, self.made) = (0, 0);
+            (self.rows_in, self.rows_out) = (0, 0);
         }
         Ok(())
     }
@@ -134,25 +137,29 @@ fn rows_of(message: &Message) -> usize {
 }
 
 impl Operator for Combine {
+    fn role(&self) -> Role {
+        Role::Reduce
+    }
+
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch, out),
             punctuation => {
                 let first = out.len();
                 self.grouped.push(input, punctuation, out)?;
-                self.made += out[first..].iter().map(rows_of).sum::<usize>();
+                self.rows_out += out[first..].iter().map(rows_of).sum::<usize>();
                 Ok(())
             }
         }
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        encode(&(self.grouped.save()?, self.seen, self.made, self.apart))
+        encode(&(self.grouped.save()?, self.rows_in, self.rows_out, self.uncombined))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let grouped: Vec<u8>;
-        (grouped, self.seen, self.made, self.apart) = decode(state)?;
+        (grouped, self.rows_in, self.rows_out, self.uncombined) = decode(state)?;
         self.grouped.restore(&grouped)
     }
 }

@@ -1,17 +1,14 @@
 //! Minimum, maximum and distinct count.
 //!
-//! Three ways to keep a minimum, by how rows leave (trill.txt §5.3): [`Best`] where none ever does, [`Queue`] where they
-//! leave in the order in which they came (a monotone queue: what a newer row beats can never matter again), and [`Bag`],
-//! a multiset, where any row may leave at any time.
+//! Three ways to keep a minimum, by how rows leave (trill.txt §5.3): [`Best`] where none ever does, [`Queue`]
+//! where they leave in the order in which they came (a monotone queue: what a newer row beats can never
+//! matter again), and [`Bag`], a multiset, where any row may leave at any time.
 
-use super::accumulator::{Accumulator, Rows, same};
-use super::sums::counted;
-use crate::operator::{decode, encode};
+use super::accumulator::Rows;
+use super::state_column::Aggregator;
 use crate::time::{INFINITY, Time};
 use crate::values::{Column, Value};
-use arrow::buffer::BooleanBuffer;
 use datafusion::common::Result;
-use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What is read off a multiset of values.
@@ -36,190 +33,140 @@ impl Pick {
     }
 }
 
-/// The argument of the batch at hand.
+/// The argument of the loaded batch.
 #[derive(Debug)]
-struct Argument<V: Value> {
-    column: V::Column,
-    take: Option<BooleanBuffer>,
-}
+struct Argument<V: Value>(V::Column);
 
 impl<V: Value> Default for Argument<V> {
     fn default() -> Self {
-        Argument { column: V::Column::default(), take: None }
+        Argument(V::Column::default())
     }
 }
 
 impl<V: Value> Argument<V> {
     fn load(&mut self, rows: &Rows) -> Result<()> {
-        self.take = counted(rows);
         if let Some(argument) = &rows.argument {
-            self.column = V::column(argument)?;
+            self.0 = V::column(argument)?;
         }
         Ok(())
     }
 
     #[inline]
-    fn each(&self, states: &[u32], first: usize, mut f: impl FnMut(usize, V::Ordered)) {
-        for (i, &state) in states.iter().enumerate() {
-            if self.take.as_ref().is_none_or(|take| take.value(first + i)) {
-                f(state as usize, V::get(&self.column, first + i).ordered());
-            }
-        }
+    fn get(&self, row: usize) -> V::Ordered {
+        V::get(&self.0, row).ordered()
     }
 }
 
 /// The best value so far; rows never leave.
 #[derive(Debug)]
 pub(super) struct Best<V: Value> {
-    states: Vec<Option<V::Ordered>>,
     argument: Argument<V>,
     pick: Pick,
 }
 
 impl<V: Value> Best<V> {
     pub fn new(pick: Pick) -> Self {
-        Best { states: Vec::new(), argument: Argument::default(), pick }
+        Best { argument: Argument::default(), pick }
     }
 
-    fn offer(pick: Pick, state: &mut Option<V::Ordered>, value: V::Ordered) {
+    fn offer(&self, state: &mut Option<V::Ordered>, value: V::Ordered) {
         match state {
-            Some(old) if !pick.beats(&value, old) => {}
+            Some(old) if !self.pick.beats(&value, old) => {}
             _ => *state = Some(value),
         }
     }
 }
 
-impl<V: Value> Accumulator for Best<V> {
-    fn grow(&mut self, states: usize) {
-        self.states.resize(states.max(self.states.len()), None);
-    }
-    fn reset(&mut self, states: &[u32]) {
-        states.iter().for_each(|&s| self.states[s as usize] = None);
-    }
-    fn load(&mut self, rows: &Rows) -> Result<()> {
+impl<V: Value> Aggregator for Best<V> {
+    type State = Option<V::Ordered>;
+
+    fn load(&mut self, rows: &Rows, _first: u64) -> Result<()> {
         self.argument.load(rows)
     }
-    fn accumulate(&mut self, states: &[u32], first: usize) {
-        let Best { states: all, argument, pick, .. } = self;
-        argument.each(states, first, |s, value| Self::offer(*pick, &mut all[s], value));
+    fn add(&self, state: &mut Self::State, row: usize) {
+        self.offer(state, self.argument.get(row));
     }
-    fn deaccumulate(&mut self, _states: &[u32], _first: usize) {
+    fn remove(&self, _state: &mut Self::State, _row: usize) {
         debug_assert!(false, "rows never leave here");
     }
-    fn combine(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], _end: Time) {
-        let other = same::<Self>(other);
-        for (&t, &f) in to.iter().zip(from) {
-            if let Some(value) = other.states[f as usize].clone() {
-                Self::offer(self.pick, &mut self.states[t as usize], value);
-            }
+    fn combine(&self, state: &mut Self::State, other: &Self::State, _end: Time) {
+        if let Some(value) = other.clone() {
+            self.offer(state, value);
         }
     }
-    fn difference(&mut self, _to: &[u32], _other: &dyn Accumulator, _from: &[u32], _end: Time) {
+    fn difference(&self, _state: &mut Self::State, _other: &Self::State, _end: Time) {
         debug_assert!(false, "rows never leave here");
     }
-    fn result(&self, states: &[u32], out: &mut Column) {
-        out.extend_optional(states.iter().map(|&s| self.states[s as usize].as_ref().map(V::from_ordered)));
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-    fn save(&self) -> Result<Vec<u8>> {
-        encode(&self.states)
-    }
-    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        self.states = decode(bytes)?;
-        Ok(())
+    fn results<'a>(&self, states: impl ExactSizeIterator<Item = &'a Self::State> + Clone, out: &mut Column) {
+        out.extend_optional(states.map(|state| state.as_ref().map(V::from_ordered)));
     }
 }
 
-/// The values that can still become the best one, oldest first, each with its end; rows leave in the order they came.
+/// The values that can still become the best one, oldest first, each with its end; rows leave in the order
+/// they came.
 #[derive(Debug)]
 pub(super) struct Queue<V: Value> {
-    states: Vec<VecDeque<(Time, V::Ordered)>>,
     argument: Argument<V>,
     pick: Pick,
 }
 
 impl<V: Value> Queue<V> {
     pub fn new(pick: Pick) -> Self {
-        Queue { states: Vec::new(), argument: Argument::default(), pick }
+        Queue { argument: Argument::default(), pick }
     }
+}
 
-    fn offer(pick: Pick, state: &mut VecDeque<(Time, V::Ordered)>, end: Time, value: V::Ordered) {
-        while state.back().is_some_and(|(until, old)| *until <= end && pick.beats(&value, old)) {
+impl<V: Value> Aggregator for Queue<V> {
+    type State = VecDeque<(Time, V::Ordered)>;
+
+    fn load(&mut self, rows: &Rows, _first: u64) -> Result<()> {
+        self.argument.load(rows)
+    }
+    /// The rows of one pane end together: only the best one matters.
+    fn add(&self, state: &mut Self::State, row: usize) {
+        let value = self.argument.get(row);
+        match state.front() {
+            Some((_, old)) if !self.pick.beats(&value, old) => {}
+            _ => {
+                state.clear();
+                state.push_back((INFINITY, value));
+            }
+        }
+    }
+    fn remove(&self, _state: &mut Self::State, _row: usize) {
+        debug_assert!(false, "there are no end edges here");
+    }
+    fn combine(&self, state: &mut Self::State, other: &Self::State, end: Time) {
+        let Some((_, value)) = other.front().cloned() else { return };
+        while state.back().is_some_and(|(until, old)| *until <= end && self.pick.beats(&value, old)) {
             state.pop_back();
         }
         state.push_back((end, value));
     }
-}
-
-impl<V: Value> Accumulator for Queue<V> {
-    fn grow(&mut self, states: usize) {
-        self.states.resize(states.max(self.states.len()), VecDeque::new());
-    }
-    fn reset(&mut self, states: &[u32]) {
-        states.iter().for_each(|&s| self.states[s as usize].clear());
-    }
-    fn load(&mut self, rows: &Rows) -> Result<()> {
-        self.argument.load(rows)
-    }
-    fn accumulate(&mut self, states: &[u32], first: usize) {
-        // The rows of one pane end together: only the best one matters.
-        let Queue { states: all, argument, pick, .. } = self;
-        argument.each(states, first, |s, value| match all[s].front() {
-            Some((_, old)) if !pick.beats(&value, old) => {}
-            _ => {
-                all[s].clear();
-                all[s].push_back((INFINITY, value));
-            }
-        });
-    }
-    fn deaccumulate(&mut self, _states: &[u32], _first: usize) {
-        debug_assert!(false, "there are no end edges here");
-    }
-    fn combine(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], end: Time) {
-        let other = same::<Self>(other);
-        for (&t, &f) in to.iter().zip(from) {
-            if let Some((_, value)) = other.states[f as usize].front().cloned() {
-                Self::offer(self.pick, &mut self.states[t as usize], end, value);
-            }
+    fn difference(&self, state: &mut Self::State, _other: &Self::State, end: Time) {
+        while state.front().is_some_and(|(until, _)| *until <= end) {
+            state.pop_front();
         }
     }
-    fn difference(&mut self, to: &[u32], _other: &dyn Accumulator, _from: &[u32], end: Time) {
-        for &t in to {
-            let state = &mut self.states[t as usize];
-            while state.front().is_some_and(|(until, _)| *until <= end) {
-                state.pop_front();
-            }
-        }
+    /// The memory stays: panes come and go.
+    fn reset(state: &mut Self::State) {
+        state.clear();
     }
-    fn result(&self, states: &[u32], out: &mut Column) {
-        let best = |&s: &u32| self.states[s as usize].front().map(|(_, value)| V::from_ordered(value));
-        out.extend_optional(states.iter().map(best));
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-    fn save(&self) -> Result<Vec<u8>> {
-        encode(&self.states)
-    }
-    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        self.states = decode(bytes)?;
-        Ok(())
+    fn results<'a>(&self, states: impl ExactSizeIterator<Item = &'a Self::State> + Clone, out: &mut Column) {
+        out.extend_optional(states.map(|state| state.front().map(|(_, value)| V::from_ordered(value))));
     }
 }
 
 /// All values with how often each is there; any row may leave.
 #[derive(Debug)]
 pub(super) struct Bag<V: Value> {
-    states: Vec<BTreeMap<V::Ordered, i64>>,
     argument: Argument<V>,
     pick: Pick,
 }
 
 impl<V: Value> Bag<V> {
     pub fn new(pick: Pick) -> Self {
-        Bag { states: Vec::new(), argument: Argument::default(), pick }
+        Bag { argument: Argument::default(), pick }
     }
 
     fn change(state: &mut BTreeMap<V::Ordered, i64>, value: V::Ordered, by: i64) {
@@ -229,57 +176,32 @@ impl<V: Value> Bag<V> {
             state.remove(&value);
         }
     }
-
-    fn transfer(&mut self, to: &[u32], other: &Self, from: &[u32], sign: i64) {
-        for (&t, &f) in to.iter().zip(from) {
-            for (value, count) in &other.states[f as usize] {
-                Self::change(&mut self.states[t as usize], value.clone(), sign * count);
-            }
-        }
-    }
 }
 
-impl<V: Value> Accumulator for Bag<V> {
-    fn grow(&mut self, states: usize) {
-        self.states.resize(states.max(self.states.len()), BTreeMap::new());
-    }
-    fn reset(&mut self, states: &[u32]) {
-        states.iter().for_each(|&s| self.states[s as usize].clear());
-    }
-    fn load(&mut self, rows: &Rows) -> Result<()> {
+impl<V: Value> Aggregator for Bag<V> {
+    type State = BTreeMap<V::Ordered, i64>;
+
+    fn load(&mut self, rows: &Rows, _first: u64) -> Result<()> {
         self.argument.load(rows)
     }
-    fn accumulate(&mut self, states: &[u32], first: usize) {
-        let Bag { states: all, argument, .. } = self;
-        argument.each(states, first, |s, value| Self::change(&mut all[s], value, 1));
+    fn add(&self, state: &mut Self::State, row: usize) {
+        Self::change(state, self.argument.get(row), 1);
     }
-    fn deaccumulate(&mut self, states: &[u32], first: usize) {
-        let Bag { states: all, argument, .. } = self;
-        argument.each(states, first, |s, value| Self::change(&mut all[s], value, -1));
+    fn remove(&self, state: &mut Self::State, row: usize) {
+        Self::change(state, self.argument.get(row), -1);
     }
-    fn combine(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], _end: Time) {
-        self.transfer(to, same::<Self>(other), from, 1);
+    fn combine(&self, state: &mut Self::State, other: &Self::State, _end: Time) {
+        other.iter().for_each(|(value, count)| Self::change(state, value.clone(), *count));
     }
-    fn difference(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], _end: Time) {
-        self.transfer(to, same::<Self>(other), from, -1);
+    fn difference(&self, state: &mut Self::State, other: &Self::State, _end: Time) {
+        other.iter().for_each(|(value, count)| Self::change(state, value.clone(), -count));
     }
-    fn result(&self, states: &[u32], out: &mut Column) {
-        let states = states.iter().map(|&s| &self.states[s as usize]);
+    fn results<'a>(&self, states: impl ExactSizeIterator<Item = &'a Self::State> + Clone, out: &mut Column) {
         let value = |entry: Option<(&V::Ordered, &i64)>| entry.map(|(value, _)| V::from_ordered(value));
         match self.pick {
-            Pick::Distinct => out.extend(states.map(|s| s.len() as i64)),
-            Pick::Min => out.extend_optional(states.map(|s| value(s.first_key_value()))),
-            Pick::Max => out.extend_optional(states.map(|s| value(s.last_key_value()))),
+            Pick::Distinct => out.extend(states.map(|state| state.len() as i64)),
+            Pick::Min => out.extend_optional(states.map(|state| value(state.first_key_value()))),
+            Pick::Max => out.extend_optional(states.map(|state| value(state.last_key_value()))),
         }
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-    fn save(&self) -> Result<Vec<u8>> {
-        encode(&self.states)
-    }
-    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        self.states = decode(bytes)?;
-        Ok(())
     }
 }

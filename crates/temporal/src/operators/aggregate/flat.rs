@@ -1,16 +1,17 @@
-//! The windowed aggregate over groups that are flat rows: all that is known of a group lies together, and what comes and
-//! what goes are the same kind of change. It does what [`windowed`](super::windowed) does, for keyed aggregates that are
-//! [vectors of words](super::vectors): there a group is looked up in a column for each thing that is known of it, here
-//! once.
+//! The windowed aggregate over groups that are flat rows: the whole state of a group lies together, and what
+//! comes and what goes are the same kind of change. It does what [`windowed`](super::windowed) does, for
+//! keyed aggregates that are [vectors of words](super::vectors): there a group has a place in each of several
+//! columns, here in one.
 //!
-//! Invariants: those of [`windowed`](super::windowed) and of [`live`](super::live). A group is alive if it has rows or is
-//! touched; the dead keep their numbers until they outnumber the living. `panes` are in the order of their ends.
+//! Invariants: those of [`windowed`](super::windowed) and of [`live`](super::live). A group is alive if it
+//! has rows or is touched; the dead keep their numbers until they outnumber the living. `panes` are in the
+//! order of their ends.
 
 use super::calls::Plan;
-use super::emit::Snapshots;
-use super::tell::{Tell, Ticket, UNTOLD};
+use super::emitter::{Emitter, NO_SNAPSHOT, SnapshotId};
+use super::output_batch::Snapshots;
 use super::vectors::{Change, Totals, Vectors};
-use super::windowed::rows_apart;
+use super::windowed::ungrouped_rows;
 use crate::batch::{Batch, Message};
 use crate::groups::Groups;
 use crate::key::Key;
@@ -30,14 +31,14 @@ const PIECE: usize = 1024;
 #[derive(Debug, Clone, Copy)]
 struct Group<const W: usize> {
     /// The snapshot that has begun and not ended.
-    told: Ticket,
+    snapshot: SnapshotId,
     /// Twice the number of its rows, and one if it is touched.
     rows: i64,
     words: [i64; W],
 }
 
 impl<const W: usize> Group<W> {
-    const UNBORN: Group<W> = Group { told: UNTOLD, rows: 0, words: [0; W] };
+    const NEW: Group<W> = Group { snapshot: NO_SNAPSHOT, rows: 0, words: [0; W] };
 
     #[inline(always)]
     fn is_touched(&self) -> bool {
@@ -51,7 +52,7 @@ impl<const W: usize> Group<W> {
 
     #[inline(always)]
     fn touch(&mut self, change: &Change<W>) {
-        self.told = UNTOLD;
+        self.snapshot = NO_SNAPSHOT;
         self.rows = (self.rows + 2 * change.rows) | 1;
         self.words.iter_mut().zip(change.words).for_each(|(word, by)| *word = word.wrapping_add(by));
     }
@@ -72,8 +73,8 @@ pub(super) struct Flat<const W: usize> {
     size: i64,
     now: Time,
     /// The rows of this instant, summed up by key.
-    held: Groups,
-    held_states: Vec<Change<W>>,
+    instant_keys: Groups,
+    instant_states: Vec<Change<W>>,
     keys: Groups,
     groups: Vec<Group<W>>,
     touched: Vec<u32>,
@@ -81,36 +82,36 @@ pub(super) struct Flat<const W: usize> {
     panes: VecDeque<Pane<W>>,
     /// The memory of panes that are over.
     spare: Vec<Pane<W>>,
-    /// How many rows are still taken in without being summed up first.
-    apart: usize,
-    tell: Tell,
+    /// How many of the next rows are taken in without being summed up by key first.
+    ungrouped: usize,
+    emitter: Emitter,
     numbers: Vec<u32>,
-    /// Room for the groups, their states and the tickets of snapshots that end, or begin.
+    /// Room for the groups, their states and the ids of snapshots that end, or begin.
     chosen: Vec<u32>,
     states: Vec<Change<W>>,
-    tickets: Vec<Ticket>,
+    ids: Vec<SnapshotId>,
 }
 
 impl<const W: usize> Flat<W> {
     /// Aggregates over rows that live `size` ticks.
-    pub fn new(plan: Plan, vectors: Vectors, size: i64, tell: Tell) -> Flat<W> {
+    pub fn new(plan: Plan, vectors: Vectors, size: i64, emitter: Emitter) -> Flat<W> {
         Flat {
             size,
             now: BEGINNING,
-            held: Groups::new(&plan.key_types),
-            held_states: Vec::new(),
+            instant_keys: Groups::new(&plan.key_types),
+            instant_states: Vec::new(),
             keys: Groups::new(&plan.key_types),
             groups: Vec::new(),
             touched: Vec::new(),
             alive: 0,
             panes: VecDeque::new(),
             spare: Vec::new(),
-            apart: 0,
-            tell,
+            ungrouped: 0,
+            emitter,
             numbers: Vec::new(),
             chosen: Vec::new(),
             states: Vec::new(),
-            tickets: Vec::new(),
+            ids: Vec::new(),
             vectors,
             plan,
         }
@@ -122,28 +123,28 @@ impl<const W: usize> Flat<W> {
         let key = batch.key(&self.plan.key)?;
         for run in runs(&batch.sync) {
             self.advance(batch.sync[run.start], out)?;
-            let apart = self.apart > 0;
-            if apart {
+            let ungrouped = self.ungrouped > 0;
+            if ungrouped {
                 self.settle()?;
-                self.apart = self.apart.saturating_sub(run.len());
+                self.ungrouped = self.ungrouped.saturating_sub(run.len());
             }
             for first in run.clone().step_by(PIECE) {
                 let piece = first..run.end.min(first + PIECE);
-                match apart {
+                match ungrouped {
                     true => self.add_each(&key, piece)?,
-                    false => self.hold(&key, piece)?,
+                    false => self.add_to_instant(&key, piece)?,
                 }
             }
         }
-        self.tell.flush(out)
+        self.emitter.flush(out)
     }
 
     /// Sums up rows that start now by key.
-    fn hold(&mut self, key: &Key, rows: Range<usize>) -> Result<()> {
+    fn add_to_instant(&mut self, key: &Key, rows: Range<usize>) -> Result<()> {
         self.numbers.clear();
-        self.held.intern(key, rows.clone(), &mut self.numbers)?;
-        self.held_states.resize(self.held.capacity(), Change::NONE);
-        self.vectors.add(rows, &self.numbers, &mut self.held_states);
+        self.instant_keys.intern(key, rows.clone(), &mut self.numbers)?;
+        self.instant_states.resize(self.instant_keys.capacity(), Change::NONE);
+        self.vectors.add(rows, &self.numbers, &mut self.instant_states);
         Ok(())
     }
 
@@ -158,16 +159,16 @@ impl<const W: usize> Flat<W> {
 
     /// Takes in what was summed up by key.
     fn settle(&mut self) -> Result<()> {
-        if self.held_states.is_empty() {
+        if self.instant_states.is_empty() {
             return Ok(());
         }
         let (mut pane, first) = self.pane();
-        self.keys.adopt(&self.held, &mut pane.numbers)?;
-        pane.changes.append(&mut self.held_states);
-        self.held.clear();
+        self.keys.adopt(&self.instant_keys, &mut pane.numbers)?;
+        pane.changes.append(&mut self.instant_states);
+        self.instant_keys.clear();
         let parts = &pane.changes[first..];
         let rows = parts.iter().map(|part| part.rows).sum::<i64>() as usize;
-        self.apart = rows_apart(parts.len(), rows);
+        self.ungrouped = ungrouped_rows(parts.len(), rows);
         self.add(pane, first);
         Ok(())
     }
@@ -184,12 +185,12 @@ impl<const W: usize> Flat<W> {
 
     /// Adds the parts of a pane from `first` on to their groups, and queues it for its end.
     fn add(&mut self, pane: Pane<W>, first: usize) {
-        self.groups.resize(self.keys.capacity().max(self.groups.len()), Group::UNBORN);
+        self.groups.resize(self.keys.capacity().max(self.groups.len()), Group::NEW);
         self.alter(&pane.numbers[first..], &pane.changes[first..], Change::clone, self.now);
         self.panes.push_back(pane);
     }
 
-    /// What is told of these groups ends at `now`, and their states change.
+    /// The snapshots of these groups end at `now`, and their states change.
     fn alter(
         &mut self,
         numbers: &[u32],
@@ -197,40 +198,40 @@ impl<const W: usize> Flat<W> {
         change: impl Fn(&Change<W>) -> Change<W>,
         now: Time,
     ) {
-        match self.tell {
-            Tell::Edges(_) => self.alter_telling::<true>(numbers, changes, change, now),
-            Tell::Intervals(_) => self.alter_telling::<false>(numbers, changes, change, now),
+        match self.emitter {
+            Emitter::Edges(_) => self.alter_with::<true>(numbers, changes, change, now),
+            Emitter::Intervals(_) => self.alter_with::<false>(numbers, changes, change, now),
         }
     }
 
-    /// `STATES`: who tells has to know in which states the groups were.
-    fn alter_telling<const STATES: bool>(
+    /// `STATES`: the emitter needs the states in which the groups were.
+    fn alter_with<const STATES: bool>(
         &mut self,
         numbers: &[u32],
         changes: &[Change<W>],
         change: impl Fn(&Change<W>) -> Change<W>,
         now: Time,
     ) {
-        let Flat { groups, touched, chosen, states, tickets, .. } = self;
-        let known = touched.len();
-        touched.resize(known + numbers.len(), 0);
-        grow(tickets, numbers.len(), UNTOLD);
+        let Flat { groups, touched, chosen, states, ids, .. } = self;
+        let first = touched.len();
+        touched.resize(first + numbers.len(), 0);
+        grow(ids, numbers.len(), NO_SNAPSHOT);
         if STATES {
             grow(chosen, numbers.len(), 0);
             grow(states, numbers.len(), Change::NONE);
         }
-        let (mut touches, mut ends, mut born) = (known, 0, 0);
+        let (mut touches, mut ends, mut born) = (first, 0, 0);
         for (&number, by) in numbers.iter().zip(changes) {
             let group = &mut groups[number as usize];
             touched[touches] = number;
             touches += !group.is_touched() as usize;
             born += (group.rows == 0) as usize;
-            tickets[ends] = group.told;
+            ids[ends] = group.snapshot;
             if STATES {
                 chosen[ends] = number;
                 states[ends] = group.state();
             }
-            ends += (group.told != UNTOLD) as usize;
+            ends += (group.snapshot != NO_SNAPSHOT) as usize;
             group.touch(&change(by));
         }
         touched.truncate(touches);
@@ -238,10 +239,10 @@ impl<const W: usize> Flat<W> {
         let kept = if STATES { ends } else { 0 };
         let results = &Totals { vectors: &self.vectors, states: &self.states[..kept] };
         let of = Snapshots { keys: &self.keys, groups: &self.chosen[..kept], results };
-        self.tell.end(now, of, &self.tickets[..ends]);
+        self.emitter.end(now, of, &self.ids[..ends]);
     }
 
-    /// Time passes `now`: what was touched is told, or is dead if nothing is alive any more.
+    /// Time passes `now`: new snapshots of the touched groups begin; those without rows are dead.
     fn commit(&mut self, now: Time, out: &mut Vec<Message>) -> Result<()> {
         if self.touched.is_empty() {
             return Ok(());
@@ -249,13 +250,13 @@ impl<const W: usize> Flat<W> {
         let Flat { groups, touched, chosen, states, .. } = self;
         grow(chosen, touched.len(), 0);
         grow(states, touched.len(), Change::NONE);
-        let tickets = self.tell.tickets(now);
+        let new_ids = self.emitter.next_ids(now);
         let mut begins = 0;
         for &number in touched.iter() {
             let group = &mut groups[number as usize];
             group.rows &= !1;
             let lives = group.rows > 0;
-            group.told = if lives { tickets.nth(begins) } else { UNTOLD };
+            group.snapshot = if lives { new_ids.nth(begins) } else { NO_SNAPSHOT };
             chosen[begins] = number;
             states[begins] = group.state();
             begins += lives as usize;
@@ -263,9 +264,9 @@ impl<const W: usize> Flat<W> {
         self.alive -= touched.len() - begins;
         touched.clear();
         let results = &Totals { vectors: &self.vectors, states: &self.states[..begins] };
-        self.tell.begin(now, Snapshots { keys: &self.keys, groups: &self.chosen[..begins], results });
+        self.emitter.begin(now, Snapshots { keys: &self.keys, groups: &self.chosen[..begins], results });
         self.bury();
-        self.tell.flush_full(out)
+        self.emitter.flush_full(out)
     }
 
     /// Forgets the dead groups once they outnumber the living.
@@ -277,7 +278,7 @@ impl<const W: usize> Flat<W> {
         }
     }
 
-    /// Moves time to `time`: everything before it is told.
+    /// Moves time to `time`, and emits everything before it.
     fn advance(&mut self, time: Time, out: &mut Vec<Message>) -> Result<()> {
         if time <= self.now {
             return Ok(());
@@ -323,38 +324,47 @@ impl<const W: usize> Operator for Flat<W> {
             Message::Batch(batch) => self.batch(batch, out),
             Message::Punctuation(time) => {
                 self.advance(time, out)?;
-                self.tell.punctuation(time, out)
+                self.emitter.punctuation(time, out)
             }
         }
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        let held = (&self.held, saved(self.held_states.iter().copied()));
-        let told: Vec<Ticket> = self.groups.iter().map(|group| group.told).collect();
-        let groups = (&self.keys, told, saved(self.groups.iter().map(Group::state)));
+        let instant = (&self.instant_keys, saved(self.instant_states.iter().copied()));
+        let snapshots: Vec<SnapshotId> = self.groups.iter().map(|group| group.snapshot).collect();
+        let groups = (&self.keys, snapshots, saved(self.groups.iter().map(Group::state)));
         let pane = |pane: &Pane<W>| (pane.end, pane.numbers.clone(), saved(pane.changes.iter().copied()));
         let panes: Vec<_> = self.panes.iter().map(pane).collect();
-        encode(&(self.now, self.apart, held, groups, &self.touched, self.alive, panes, self.tell.save()?))
+        encode(&(
+            self.now,
+            self.ungrouped,
+            instant,
+            groups,
+            &self.touched,
+            self.alive,
+            panes,
+            self.emitter.save()?,
+        ))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (held, groups): (SavedChanges, SavedChanges);
-        let told: Vec<Ticket>;
+        let (instant, groups): (SavedChanges, SavedChanges);
+        let snapshots: Vec<SnapshotId>;
         let panes: Vec<(Time, Vec<u32>, SavedChanges)>;
-        let tell: Vec<u8>;
+        let emitter: Vec<u8>;
         (
             self.now,
-            self.apart,
-            (self.held, held),
-            (self.keys, told, groups),
+            self.ungrouped,
+            (self.instant_keys, instant),
+            (self.keys, snapshots, groups),
             self.touched,
             self.alive,
             panes,
-            tell,
+            emitter,
         ) = decode(state)?;
-        self.held_states = restored(held);
-        let group = |(told, Change { rows, words })| Group { told, rows: 2 * rows, words };
-        self.groups = told.into_iter().zip(restored(groups)).map(group).collect();
+        self.instant_states = restored(instant);
+        let group = |(snapshot, Change { rows, words })| Group { snapshot, rows: 2 * rows, words };
+        self.groups = snapshots.into_iter().zip(restored(groups)).map(group).collect();
         self.touched.iter().for_each(|&touched| self.groups[touched as usize].rows |= 1);
         let pane = |(end, numbers, changes): (Time, Vec<u32>, SavedChanges)| Pane {
             end,
@@ -362,6 +372,6 @@ impl<const W: usize> Operator for Flat<W> {
             changes: restored(changes),
         };
         self.panes = panes.into_iter().map(pane).collect();
-        self.tell.restore(&tell)
+        self.emitter.restore(&emitter)
     }
 }

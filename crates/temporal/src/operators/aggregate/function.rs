@@ -4,7 +4,9 @@ use super::accumulator::Accumulator;
 use super::carried::Carried;
 use super::ends::{End, Ends};
 use super::extremes::{Bag, Best, Pick, Queue};
-use super::sums::{AsAverage, AsSum, Count, FloatSum, Sum, Wide, WideUnsigned};
+use super::float_sum::FloatSum;
+use super::state_column::StateColumn;
+use super::sums::{AsAverage, AsSum, Count, Sum, Wide, WideUnsigned};
 use crate::values::{Bytes, Form};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_err};
@@ -27,12 +29,14 @@ pub trait UserAggregate: Send + Sync + fmt::Debug {
     fn accumulator(&self, argument: Option<&DataType>, undone: bool) -> Box<dyn Accumulator>;
 }
 
-/// What to compute over the rows alive.
-#[derive(Debug, Clone)]
-pub enum AggregateFunction {
+/// What to compute over the rows alive. Plans and the engine share it: `U` is how either holds a user's
+/// aggregate.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum AggregateFunction<U = Arc<dyn UserAggregate>> {
     /// How many rows; with an argument, how many where it is not null.
     Count,
-    /// The sum of a number. int64, uint64, float64 or decimal; one that is too large for its type is an error.
+    /// The sum of a number. int64, uint64, float64 or decimal; one that is too large for its type is an
+    /// error.
     Sum,
     /// The mean of a number. float64.
     Average,
@@ -47,7 +51,7 @@ pub enum AggregateFunction {
     /// How many different values, nulls apart.
     CountDistinct,
     /// A user's own.
-    User(Arc<dyn UserAggregate>),
+    User(U),
 }
 
 /// How rows leave a stream: what an accumulator must be able to undo.
@@ -87,11 +91,6 @@ impl AggregateFunction {
         }
     }
 
-    /// Whether it takes in blocks of whole numbers, where its rows never leave one by one.
-    pub fn takes_blocks(&self) -> bool {
-        matches!(self, AggregateFunction::Count | AggregateFunction::Sum | AggregateFunction::Average)
-    }
-
     /// A column of states that can undo what this stream asks for.
     pub(super) fn accumulator(
         &self,
@@ -103,11 +102,11 @@ impl AggregateFunction {
         let Some(of) = argument else {
             return match self {
                 AggregateFunction::User(user) => Ok(user.accumulator(None, undone)),
-                _ => Ok(Box::<Count>::default()),
+                _ => Ok(StateColumn::boxed(Count)),
             };
         };
         Ok(match self {
-            AggregateFunction::Count => Box::<Count>::default(),
+            AggregateFunction::Count => StateColumn::boxed(Count),
             AggregateFunction::Sum => sum(of)?,
             AggregateFunction::Average => average(of)?,
             AggregateFunction::Min => extreme(Pick::Min, of, leaving),
@@ -122,20 +121,20 @@ impl AggregateFunction {
 
 fn sum(of: &DataType) -> Result<Box<dyn Accumulator>> {
     Ok(match Form::of(of) {
-        Form::Int => Box::new(Sum::<Carried<i64>, AsSum>::new()),
-        Form::Uint => Box::new(Sum::<Carried<u64>, AsSum>::new()),
-        Form::Float => Box::new(Sum::<FloatSum, AsSum>::new()),
-        Form::Decimal => Box::new(Sum::<Carried<i128>, AsSum>::new()),
+        Form::Int => StateColumn::boxed(Sum::<Carried<i64>, AsSum>::new()),
+        Form::Uint => StateColumn::boxed(Sum::<Carried<u64>, AsSum>::new()),
+        Form::Float => StateColumn::boxed(Sum::<FloatSum, AsSum>::new()),
+        Form::Decimal => StateColumn::boxed(Sum::<Carried<i128>, AsSum>::new()),
         Form::Bytes => return plan_err!("sum takes numbers, not {of}"),
     })
 }
 
 fn average(of: &DataType) -> Result<Box<dyn Accumulator>> {
     Ok(match Form::of(of) {
-        Form::Int => Box::new(Sum::<Wide, AsAverage>::new()),
-        Form::Uint => Box::new(Sum::<WideUnsigned, AsAverage>::new()),
-        Form::Float => Box::new(Sum::<FloatSum, AsAverage>::new()),
-        Form::Decimal => Box::new(Sum::<Carried<i128>, AsAverage>::of_units(units(of))),
+        Form::Int => StateColumn::boxed(Sum::<Wide, AsAverage>::new()),
+        Form::Uint => StateColumn::boxed(Sum::<WideUnsigned, AsAverage>::new()),
+        Form::Float => StateColumn::boxed(Sum::<FloatSum, AsAverage>::new()),
+        Form::Decimal => StateColumn::boxed(Sum::<Carried<i128>, AsAverage>::of_units(units(of))),
         Form::Bytes => return plan_err!("avg takes numbers, not {of}"),
     })
 }
@@ -154,11 +153,11 @@ fn units(of: &DataType) -> f64 {
 macro_rules! by_form {
     ($of:expr, $make:ident, $($argument:expr),*) => {
         match Form::of($of) {
-            Form::Int => Box::new($make::<i64>::new($($argument),*)) as Box<dyn Accumulator>,
-            Form::Uint => Box::new($make::<u64>::new($($argument),*)),
-            Form::Float => Box::new($make::<f64>::new($($argument),*)),
-            Form::Decimal => Box::new($make::<i128>::new($($argument),*)),
-            Form::Bytes => Box::new($make::<Bytes>::new($($argument),*)),
+            Form::Int => StateColumn::boxed($make::<i64>::new($($argument),*)),
+            Form::Uint => StateColumn::boxed($make::<u64>::new($($argument),*)),
+            Form::Float => StateColumn::boxed($make::<f64>::new($($argument),*)),
+            Form::Decimal => StateColumn::boxed($make::<i128>::new($($argument),*)),
+            Form::Bytes => StateColumn::boxed($make::<Bytes>::new($($argument),*)),
         }
     };
 }
@@ -175,9 +174,27 @@ fn end(end: End, of: &DataType, leaving: Leaving) -> Box<dyn Accumulator> {
     by_form!(of, Ends, end, leaving == Leaving::Never)
 }
 
-impl fmt::Display for AggregateFunction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl<U> AggregateFunction<U> {
+    /// The same function where users' aggregates are held in another way.
+    pub fn map_user<V>(&self, map: impl FnOnce(&U) -> V) -> AggregateFunction<V> {
+        match self {
+            AggregateFunction::Count => AggregateFunction::Count,
+            AggregateFunction::Sum => AggregateFunction::Sum,
+            AggregateFunction::Average => AggregateFunction::Average,
+            AggregateFunction::Min => AggregateFunction::Min,
+            AggregateFunction::Max => AggregateFunction::Max,
+            AggregateFunction::First => AggregateFunction::First,
+            AggregateFunction::Last => AggregateFunction::Last,
+            AggregateFunction::CountDistinct => AggregateFunction::CountDistinct,
+            AggregateFunction::User(user) => AggregateFunction::User(map(user)),
+        }
+    }
+}
+
+impl<U: AsRef<dyn UserAggregate>> AggregateFunction<U> {
+    /// The function as it is written: `"count_distinct"`.
+    pub fn name(&self) -> &str {
+        match self {
             AggregateFunction::Count => "count",
             AggregateFunction::Sum => "sum",
             AggregateFunction::Average => "avg",
@@ -186,7 +203,13 @@ impl fmt::Display for AggregateFunction {
             AggregateFunction::First => "first",
             AggregateFunction::Last => "last",
             AggregateFunction::CountDistinct => "count_distinct",
-            AggregateFunction::User(user) => user.name(),
-        })
+            AggregateFunction::User(user) => user.as_ref().name(),
+        }
+    }
+}
+
+impl<U: AsRef<dyn UserAggregate>> fmt::Display for AggregateFunction<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }

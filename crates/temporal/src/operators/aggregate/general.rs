@@ -1,13 +1,14 @@
 //! The aggregate over any rows: intervals of any length, start edges, end edges.
 //!
-//! Invariants: a row is in its group's state exactly while it is alive; the intervals that end at one instant are also
-//! summed up by group in a *pane* for that instant, and subtracted as one when it comes (trill.txt §5.2.1); end edges
-//! are subtracted row by row. What happens at an instant is told when time has passed it.
+//! Invariants: a row is in its group's state exactly while it is alive; the intervals that end at one instant
+//! are also summed up by group in a *pane* for that instant, and subtracted as one when it comes (trill.txt
+//! §5.2.1); end edges are subtracted row by row. What happens at an instant is emitted when time has passed
+//! it.
 
 use super::calls::{Plan, States};
+use super::emitter::Emitter;
 use super::function::Leaving;
 use super::live::Live;
-use super::tell::Tell;
 use crate::batch::{Batch, Message};
 use crate::operator::{Operator, decode, encode};
 use crate::operators::runs::runs;
@@ -32,10 +33,10 @@ pub(super) struct General {
 }
 
 impl General {
-    pub fn new(plan: Plan, leaving: Leaving, tell: Tell) -> Result<General> {
+    pub fn new(plan: Plan, leaving: Leaving, emitter: Emitter) -> Result<General> {
         Ok(General {
             now: BEGINNING,
-            live: Live::new(&plan, leaving, tell)?,
+            live: Live::new(&plan, leaving, emitter)?,
             ends: BTreeMap::new(),
             place_of: HashMap::new(),
             panes: plan.states_beside_rows(leaving)?,
@@ -73,7 +74,7 @@ impl General {
         self.live.flush(out)
     }
 
-    /// Takes in rows of one kind that become known now, from row `first` on.
+    /// Takes in rows of one kind that come now, from row `first` on.
     fn rows(&mut self, batch: &Batch, kind: Kind, first: usize, groups: &[u32]) {
         match kind {
             Kind::End => return self.live.states.deaccumulate(groups, first),
@@ -104,7 +105,7 @@ impl General {
         })
     }
 
-    /// Moves time to `time`: everything before it is told.
+    /// Moves time to `time`, and emits everything before it.
     fn advance(&mut self, time: Time, out: &mut Vec<Message>) -> Result<()> {
         if time <= self.now {
             return Ok(());

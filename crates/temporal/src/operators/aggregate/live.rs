@@ -1,17 +1,18 @@
-//! The groups with rows alive, and the snapshot of each that has been told.
+//! The groups with rows alive, and the snapshot of each that has begun.
 //!
-//! Invariants: a group without rows is dead: its state is initial, and it keeps its number until the dead outnumber the
-//! living, when all of them are forgotten at once; keys tend to come back, and coming back is then free. Within one instant
-//! a group is first [`touch`](Live::touch)ed (what was told of it ends), then its state is changed, then, when time has passed
-//! the instant, [`commit`](Live::commit)ted (the new snapshot begins, or the group is dead).
+//! Invariants: a group without rows is dead: its state is initial, and it keeps its number until the dead
+//! outnumber the living, when all of them are forgotten at once; keys tend to come back, and coming back is
+//! then free. Within one instant a group is first [`touch`](Live::touch)ed (its snapshot ends), then its
+//! state is changed, then, when time has passed the instant, [`commit`](Live::commit)ted (the new snapshot
+//! begins, or the group is dead).
 //!
-//! All that is known of a group beside its state lies together, and what decides about it are numbers, not branches: which
-//! groups come, stay and go is nothing that a processor can foresee.
+//! What a group has beside its state lies together, and what decides about it are numbers, not branches:
+//! which groups come, stay and go is nothing that a processor can foresee.
 
 use super::calls::{Plan, States};
-use super::emit::Snapshots;
+use super::emitter::{Emitter, NO_SNAPSHOT, SnapshotId};
 use super::function::Leaving;
-use super::tell::{Tell, Ticket, UNTOLD};
+use super::output_batch::Snapshots;
 use crate::batch::Message;
 use crate::groups::Groups;
 use crate::operator::{decode, encode};
@@ -25,14 +26,14 @@ struct Life {
     /// How many of its rows are alive.
     rows: i64,
     /// The snapshot that has begun and not ended.
-    told: Ticket,
+    snapshot: SnapshotId,
     /// Whether it is touched.
     touched: bool,
     /// Whether it has been committed without rows.
     dead: bool,
 }
 
-const UNBORN: Life = Life { rows: 0, told: UNTOLD, touched: false, dead: false };
+const NEW: Life = Life { rows: 0, snapshot: NO_SNAPSHOT, touched: false, dead: false };
 
 /// See the module.
 #[derive(Debug)]
@@ -42,19 +43,19 @@ pub(super) struct Live {
     lives: Vec<Life>,
     touched: Vec<u32>,
     dead: usize,
-    /// Snapshots without values: an unchanged one is not told again.
+    /// Snapshots without values: an unchanged one is not emitted again.
     bare: bool,
-    tell: Tell,
-    /// The groups and their numbers of rows of snapshots that end, or begin, and the tickets of those that end.
+    emitter: Emitter,
+    /// The groups and their numbers of rows of snapshots that end, or begin, and the ids of those that end.
     chosen: Vec<u32>,
     rows: Vec<i64>,
-    tickets: Vec<Ticket>,
+    ids: Vec<SnapshotId>,
     /// The groups that have just lost their last row.
     lost: Vec<u32>,
 }
 
 impl Live {
-    pub fn new(plan: &Plan, leaving: Leaving, tell: Tell) -> Result<Live> {
+    pub fn new(plan: &Plan, leaving: Leaving, emitter: Emitter) -> Result<Live> {
         Ok(Live {
             groups: Groups::new(&plan.key_types),
             states: plan.states_beside_rows(leaving)?,
@@ -62,10 +63,10 @@ impl Live {
             touched: Vec::new(),
             dead: 0,
             bare: plan.calls.is_empty(),
-            tell,
+            emitter,
             chosen: Vec::new(),
             rows: Vec::new(),
-            tickets: Vec::new(),
+            ids: Vec::new(),
             lost: Vec::new(),
         })
     }
@@ -73,19 +74,19 @@ impl Live {
     /// Makes room for all groups there are.
     pub fn grow(&mut self) {
         let capacity = self.groups.capacity();
-        self.lives.resize(capacity.max(self.lives.len()), UNBORN);
+        self.lives.resize(capacity.max(self.lives.len()), NEW);
         self.states.grow(capacity);
     }
 
     /// Says that these groups (one or several times each) are about to change at `now`: each by so many rows.
     pub fn touch(&mut self, groups: &[u32], changes: impl Iterator<Item = i64>, now: Time) {
-        let Live { lives, touched, dead, bare, chosen, rows, tickets, .. } = self;
-        let known = touched.len();
-        touched.resize(known + groups.len(), 0);
+        let Live { lives, touched, dead, bare, chosen, rows, ids, .. } = self;
+        let first = touched.len();
+        touched.resize(first + groups.len(), 0);
         chosen.resize(groups.len(), 0);
         rows.resize(groups.len(), 0);
-        tickets.resize(groups.len(), UNTOLD);
-        let (mut touches, mut ends) = (known, 0);
+        ids.resize(groups.len(), NO_SNAPSHOT);
+        let (mut touches, mut ends) = (first, 0);
         for (&group, change) in groups.iter().zip(changes) {
             let life = &mut lives[group as usize];
             touched[touches] = group;
@@ -96,19 +97,19 @@ impl Live {
             chosen[ends] = group;
             rows[ends] = life.rows;
             life.rows += change;
-            tickets[ends] = life.told;
-            let ended = (life.told != UNTOLD) & !*bare;
+            ids[ends] = life.snapshot;
+            let ended = (life.snapshot != NO_SNAPSHOT) & !*bare;
             ends += ended as usize;
-            life.told = if ended { UNTOLD } else { life.told };
+            life.snapshot = if ended { NO_SNAPSHOT } else { life.snapshot };
         }
         touched.truncate(touches);
         let Live { groups: keys, states, .. } = self;
         let groups = &self.chosen[..ends];
         let results = &states.results(groups, &self.rows[..ends]);
-        self.tell.end(now, Snapshots { keys, groups, results }, &self.tickets[..ends]);
+        self.emitter.end(now, Snapshots { keys, groups, results }, &self.ids[..ends]);
     }
 
-    /// Time passes `now`: what was touched is told, or is dead if nothing is alive any more.
+    /// Time passes `now`: new snapshots of the touched groups begin; those without rows are dead.
     pub fn commit(&mut self, now: Time, out: &mut Vec<Message>) -> Result<()> {
         if self.touched.is_empty() {
             return Ok(());
@@ -124,7 +125,7 @@ impl Live {
             life.dead = life.rows <= 0;
             chosen[begins] = group;
             rows[begins] = life.rows;
-            begins += (!life.dead & (life.told == UNTOLD)) as usize;
+            begins += (!life.dead & (life.snapshot == NO_SNAPSHOT)) as usize;
             lost[losses] = group;
             losses += life.dead as usize;
         }
@@ -137,25 +138,26 @@ impl Live {
             self.end_lost(now);
         }
         self.states.reset(&self.lost);
-        let tickets = self.tell.tickets(now);
+        let new_ids = self.emitter.next_ids(now);
         let Live { groups: keys, states, chosen: groups, rows, .. } = self;
         let results = &states.results(groups, rows);
-        self.tell.begin(now, Snapshots { keys, groups, results });
+        self.emitter.begin(now, Snapshots { keys, groups, results });
         for (begun, &group) in self.chosen.iter().enumerate() {
-            self.lives[group as usize].told = tickets.nth(begun);
+            self.lives[group as usize].snapshot = new_ids.nth(begun);
         }
         self.bury();
-        self.tell.flush_full(out)
+        self.emitter.flush_full(out)
     }
 
     /// The snapshots of the groups in `lost` end.
     fn end_lost(&mut self, now: Time) {
-        self.lost.retain(|&group| self.lives[group as usize].told != UNTOLD);
-        let told = |&group: &u32| std::mem::replace(&mut self.lives[group as usize].told, UNTOLD);
-        let tickets: Vec<Ticket> = self.lost.iter().map(told).collect();
+        self.lost.retain(|&group| self.lives[group as usize].snapshot != NO_SNAPSHOT);
+        let snapshot =
+            |&group: &u32| std::mem::replace(&mut self.lives[group as usize].snapshot, NO_SNAPSHOT);
+        let ids: Vec<SnapshotId> = self.lost.iter().map(snapshot).collect();
         // There are no values, so nobody asks of how many rows they were.
         let results = &self.states.results(&self.lost, &[]);
-        self.tell.end(now, Snapshots { keys: &self.groups, groups: &self.lost, results }, &tickets);
+        self.emitter.end(now, Snapshots { keys: &self.groups, groups: &self.lost, results }, &ids);
     }
 
     /// Forgets the dead groups once they outnumber the living.
@@ -169,25 +171,25 @@ impl Live {
         self.dead = 0;
     }
 
-    /// Hands out what is known.
+    /// Hands out the finished rows.
     pub fn flush(&mut self, out: &mut Vec<Message>) -> Result<()> {
-        self.tell.flush(out)
+        self.emitter.flush(out)
     }
 
-    /// Hands on the news that time has come to `time`, after what is known by then.
+    /// Hands on the punctuation at `time`, after the rows that belong before it.
     pub fn punctuation(&mut self, time: Time, out: &mut Vec<Message>) -> Result<()> {
-        self.tell.punctuation(time, out)
+        self.emitter.punctuation(time, out)
     }
 
     pub fn save(&self) -> Result<Vec<u8>> {
-        encode(&(&self.groups, self.states.save()?, &self.lives, &self.touched, self.tell.save()?))
+        encode(&(&self.groups, self.states.save()?, &self.lives, &self.touched, self.emitter.save()?))
     }
 
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let states: Vec<Vec<u8>>;
-        let tell: Vec<u8>;
-        (self.groups, states, self.lives, self.touched, tell) = decode(bytes)?;
-        self.tell.restore(&tell)?;
+        let emitter: Vec<u8>;
+        (self.groups, states, self.lives, self.touched, emitter) = decode(bytes)?;
+        self.emitter.restore(&emitter)?;
         self.dead = self.lives.iter().filter(|life| life.dead).count();
         self.states.restore(&states)
     }

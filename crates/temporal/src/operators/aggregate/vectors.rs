@@ -1,15 +1,15 @@
-//! Aggregates that are sums of whole numbers: what a row adds to its group is a vector of words, and the same vector is
-//! what leaves with it. Counts, sums and averages of integers are of this kind.
+//! Aggregates that are sums of whole numbers: what a row adds to its group is a vector of words, and the same
+//! vector is what leaves with it. Counts, sums and averages of integers are of this kind.
 //!
-//! Invariant: words wrap, so that what was added and subtracted again leaves nothing, in whatever order. What is
-//! handed out has not: a sum of numbers of 64 bits is kept in two words, and refused where it needs them.
+//! Invariant: words wrap, so that what was added and subtracted again leaves nothing, in whatever order. What
+//! is handed out has not: a sum of numbers of 64 bits is kept in two words, and refused where it needs them.
 
 use super::accumulator::Rows;
 use super::calls::{Argument, Plan};
 use super::carried::TOO_LARGE;
-use super::emit::Results;
 use super::function::AggregateFunction;
-use super::sums::counted;
+use super::output_batch::Results;
+use super::state_column::selection;
 use crate::key::words_of;
 use crate::values::{Column, Form, Value};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
@@ -76,7 +76,7 @@ fn is_narrow(argument: &Argument) -> bool {
     argument.data_type.primitive_width().is_none_or(|bytes| bytes <= 4)
 }
 
-/// What an aggregate sees of a batch.
+/// What an aggregate reads of a batch.
 #[derive(Debug)]
 struct Loaded {
     values: Option<ScalarBuffer<u64>>,
@@ -120,7 +120,7 @@ impl Vectors {
                 Place::Rows | Place::Present(_) => None,
                 _ => rows.argument.as_ref().map(words_of).transpose()?,
             };
-            Ok(Loaded { values, take: counted(rows) })
+            Ok(Loaded { values, take: selection(rows) })
         };
         self.loaded = self.places.iter().zip(rows).map(load).collect::<Result<_>>()?;
         Ok(())
@@ -128,9 +128,9 @@ impl Vectors {
 
     /// Appends what each of these rows adds to its group.
     pub fn changes<const W: usize>(&self, rows: Range<usize>, out: &mut Vec<Change<W>>) {
-        let known = out.len();
-        out.resize(known + rows.len(), Change { rows: 1, words: [0; W] });
-        self.give(rows, &mut Each(&mut out[known..]));
+        let first = out.len();
+        out.resize(first + rows.len(), Change { rows: 1, words: [0; W] });
+        self.give(rows, &mut Each(&mut out[first..]));
     }
 
     /// Adds what these rows add to the states of their groups.
@@ -185,8 +185,8 @@ impl<const W: usize> Target for Each<'_, W> {
     }
 }
 
-/// The states of the rows' groups, to which the words are added. The rows are counted with the first of them, for the
-/// next change of a state waits for the one before.
+/// The states of the rows' groups, to which the words are added. The rows are counted with the first of them,
+/// for the next change of a state waits for the one before.
 struct Summed<'a, const W: usize> {
     groups: &'a [u32],
     states: &'a mut [Change<W>],

@@ -1,18 +1,19 @@
-//! The aggregate where every row lives equally long (hopping and sliding windows): what starts together ends together,
-//! in the order in which it started.
+//! The aggregate where every row lives equally long (hopping and sliding windows): what starts together ends
+//! together, in the order in which it started.
 //!
-//! Invariants: `held` sums up, by key, the rows that started at `now`; when time passes `now` it is added to the live
-//! groups as one *pane* and queued until its end, when it is subtracted again (trill.txt §5.2.1: the endpoint
-//! compensation queue, here first-in first-out). So a row costs one small table look-up, whatever the windows' overlap.
+//! Invariants: `table` sums up, by key, the rows that started at `now`; when time passes `now` it is added to
+//! the live groups as one *pane* and queued until its end, when it is subtracted again (trill.txt §5.2.1: the
+//! endpoint compensation queue, here first-in first-out). So a row costs one small table look-up, whatever
+//! the windows' overlap.
 //!
-//! Where hardly two rows of an instant share a key, summing them up first only costs: then `held` is left out, and every
-//! row is a part of its pane by itself. What comes out is the same.
+//! Where hardly two rows of an instant share a key, summing them up first only costs: then `table` is left
+//! out, and every row is a part of its pane by itself. What comes out is the same.
 
 use super::calls::{Plan, States};
+use super::emitter::Emitter;
 use super::function::Leaving;
-use super::held::Held;
+use super::instant_table::InstantTable;
 use super::live::Live;
-use super::tell::Tell;
 use crate::batch::{Batch, Message};
 use crate::key::Key;
 use crate::operator::{Operator, decode, encode};
@@ -25,14 +26,14 @@ use std::ops::Range;
 /// A group's part of a pane: where its state is, and of how many rows.
 type Part = (u32, u32, i64);
 
-/// Rows that a pane has to have to tell whether its rows share keys.
-const TELLING: usize = 8;
-/// For how many times its rows a pane without shared keys speaks: keys may change.
-const HOLDS: usize = 32;
+/// How many rows a pane needs to show whether its rows share keys.
+const SAMPLE: usize = 8;
+/// For how many times its rows a pane without shared keys decides: keys may change.
+const DECISION_SAMPLES: usize = 32;
 
-/// How many of the next rows are better not summed up by key first, by a pane of so many parts and rows.
-pub(super) fn rows_apart(parts: usize, rows: usize) -> usize {
-    if rows >= TELLING && parts * 2 > rows { rows * HOLDS } else { 0 }
+/// How many of the next rows are better not summed up by key first, after a pane of so many parts and rows.
+pub(super) fn ungrouped_rows(parts: usize, rows: usize) -> usize {
+    if rows >= SAMPLE && parts * 2 > rows { rows * DECISION_SAMPLES } else { 0 }
 }
 
 /// See the module.
@@ -40,7 +41,7 @@ pub(super) struct Windowed {
     plan: Plan,
     size: i64,
     now: Time,
-    held: Held,
+    table: InstantTable,
     live: Live,
     /// The ends of the panes, and how many parts each has.
     ends: VecDeque<(Time, usize)>,
@@ -48,26 +49,26 @@ pub(super) struct Windowed {
     panes: States,
     places: u32,
     free: Vec<u32>,
-    /// How many rows are still taken in without `held`.
-    apart: usize,
+    /// How many of the next rows are taken in without `table`.
+    ungrouped: usize,
     groups: Vec<u32>,
     slots: Vec<u32>,
 }
 
 impl Windowed {
     /// Aggregates over rows that live `size` ticks.
-    pub fn new(plan: Plan, size: i64, tell: Tell) -> Result<Windowed> {
+    pub fn new(plan: Plan, size: i64, emitter: Emitter) -> Result<Windowed> {
         Ok(Windowed {
             size,
             now: BEGINNING,
-            held: Held::new(&plan, Leaving::InOrder, true)?,
-            live: Live::new(&plan, Leaving::InOrder, tell)?,
+            table: InstantTable::new(&plan, Leaving::InOrder, true)?,
+            live: Live::new(&plan, Leaving::InOrder, emitter)?,
             ends: VecDeque::new(),
             parts: VecDeque::new(),
             panes: plan.states_beside_rows(Leaving::InOrder)?,
             places: 0,
             free: Vec::new(),
-            apart: 0,
+            ungrouped: 0,
             groups: Vec::new(),
             slots: Vec::new(),
             plan,
@@ -75,18 +76,18 @@ impl Windowed {
     }
 
     fn batch(&mut self, batch: Batch, out: &mut Vec<Message>) -> Result<()> {
-        let loaded = self.held.load(&self.plan, batch)?;
-        // Both are told of every batch, because both number rows by arrival.
+        let loaded = self.table.load(&self.plan, batch)?;
+        // Both load every batch, because both number rows by arrival.
         self.panes.load(&loaded.rows)?;
         for run in runs(&loaded.batch.sync) {
             self.advance(loaded.batch.sync[run.start], out)?;
             match &loaded.key {
-                Some(key) if self.apart > 0 => {
+                Some(key) if self.ungrouped > 0 => {
                     self.settle()?;
-                    self.apart = self.apart.saturating_sub(run.len());
+                    self.ungrouped = self.ungrouped.saturating_sub(run.len());
                     self.add_each(key, run)?;
                 }
-                _ => self.held.add(&loaded, run)?,
+                _ => self.table.add(&loaded, run)?,
             }
         }
         self.live.flush(out)
@@ -107,7 +108,7 @@ impl Windowed {
         Ok(())
     }
 
-    /// Moves time to `time`: everything before it is told.
+    /// Moves time to `time`, and emits everything before it.
     fn advance(&mut self, time: Time, out: &mut Vec<Message>) -> Result<()> {
         if time <= self.now {
             return Ok(());
@@ -128,26 +129,26 @@ impl Windowed {
         Ok(())
     }
 
-    /// Adds what is held to the live groups and queues it for its end.
+    /// Adds the rows of the present instant to the live groups, and queues them for their end.
     fn settle(&mut self) -> Result<()> {
-        let count = self.held.len();
+        let count = self.table.len();
         if count == 0 {
             return Ok(());
         }
         self.groups.clear();
-        self.live.groups.adopt(&self.held.groups, &mut self.groups)?;
+        self.live.groups.adopt(&self.table.groups, &mut self.groups)?;
         self.live.grow();
-        let rows = self.held.rows.take().unwrap_or_default();
+        let rows = self.table.rows.take().unwrap_or_default();
         self.live.touch(&self.groups, rows.iter().copied(), self.now);
         let all: Vec<u32> = (0..count as u32).collect();
         let end = end_after(self.now, self.size);
-        self.live.states.combine(&self.groups, &self.held.states, &all, end);
+        self.live.states.combine(&self.groups, &self.table.states, &all, end);
         self.occupy(count);
-        self.panes.combine(&self.slots, &self.held.states, &all, end);
-        self.apart = rows_apart(count, rows.iter().sum::<i64>() as usize);
+        self.panes.combine(&self.slots, &self.table.states, &all, end);
+        self.ungrouped = ungrouped_rows(count, rows.iter().sum::<i64>() as usize);
         self.enqueue(end, rows.iter().copied());
-        self.held.rows = Some(rows);
-        self.held.clear(&all);
+        self.table.rows = Some(rows);
+        self.table.clear(&all);
         Ok(())
     }
 
@@ -195,22 +196,22 @@ impl Operator for Windowed {
                 self.live.punctuation(time, out)?;
             }
         }
-        self.held.states.failure()?;
+        self.table.states.failure()?;
         self.live.states.failure()?;
         self.panes.failure()
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        let panes = (&self.ends, &self.parts, self.panes.save()?, self.places, &self.free, self.apart);
-        encode(&(self.now, self.held.save()?, self.live.save()?, panes))
+        let panes = (&self.ends, &self.parts, self.panes.save()?, self.places, &self.free, self.ungrouped);
+        encode(&(self.now, self.table.save()?, self.live.save()?, panes))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (held, live): (Vec<u8>, Vec<u8>);
+        let (table, live): (Vec<u8>, Vec<u8>);
         let panes: Vec<Vec<u8>>;
-        (self.now, held, live, (self.ends, self.parts, panes, self.places, self.free, self.apart)) =
+        (self.now, table, live, (self.ends, self.parts, panes, self.places, self.free, self.ungrouped)) =
             decode(state)?;
-        self.held.restore(&held)?;
+        self.table.restore(&table)?;
         self.panes.restore(&panes)?;
         self.live.restore(&live)
     }

@@ -1,11 +1,12 @@
-//! What is computed of all rows of a group together: each group anew when a row of it comes or goes.
+//! Recomputes a group from all of its rows when one comes or goes.
 //!
-//! For what has no other way to be undone, as SQL's window functions. A change costs as much as its group is large, and
-//! tells only the rows that came out differently.
+//! For functions that cannot be undone otherwise, as SQL's window functions. A change costs as much as its
+//! group is large; only the rows that come out differently are emitted.
 //!
-//! Invariants: `rows[g]` are the rows of group `g` alive now, encoded, first by their order, and how often each is there,
-//! which is never 0; `told[g]` are the rows that were told of it and not ended, with where each began. Within an instant
-//! rows are taken in as they come, and the groups that they `touched` are computed once, when time has passed it.
+//! Invariants: `rows[g]` are the rows of group `g` alive now, encoded, first by their order, and how often
+//! each is there, which is never 0; `emitted[g]` are the rows that were emitted of it and not ended, with the
+//! start of each. Within an instant rows are taken in as they come, and the `touched` groups are computed
+//! once, when time has passed it.
 
 use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::{restore_rows, save_rows};
@@ -22,7 +23,7 @@ use datafusion::physical_expr::PhysicalSortExpr;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
-/// From the rows of a group, in their order, to what is told of it.
+/// From the rows of a group, in their order, to the rows that are emitted of it.
 pub type Compute = Box<dyn Fn(&RecordBatch) -> Result<RecordBatch> + Send>;
 
 /// A row, encoded.
@@ -31,11 +32,11 @@ type Row = Box<[u8]>;
 /// The rows of a group, and how often each is there.
 type Alive = BTreeMap<Row, i64>;
 
-/// What is told of a group, and where each row began.
-type Told = Option<(RecordBatch, Vec<Time>)>;
+/// The rows that are emitted of a group, and the start of each.
+type Emitted = Option<(RecordBatch, Vec<Time>)>;
 
-/// Computes whole groups.
-pub struct WholeGroups {
+/// See the module.
+pub struct RecomputeGroups {
     key: Vec<usize>,
     order: Vec<PhysicalSortExpr>,
     input: SchemaRef,
@@ -43,25 +44,25 @@ pub struct WholeGroups {
     compute: Compute,
     groups: Option<Groups>,
     rows: Vec<Alive>,
-    told: Vec<Told>,
+    emitted: Vec<Emitted>,
     /// The rows that end at each coming instant, with their groups.
     ends: BTreeMap<Time, Vec<(u32, Row)>>,
     touched: Vec<u32>,
     now: Time,
-    waiting: Vec<Message>,
+    pending: Vec<Message>,
 }
 
-impl WholeGroups {
-    /// Groups by these columns, whose rows `compute` gets in this order, equal ones by all columns; it gives rows with
-    /// the columns of `output`.
+impl RecomputeGroups {
+    /// Groups by these columns, whose rows `compute` gets in this order, equal ones by all columns; it gives
+    /// rows with the columns of `output`.
     pub fn new(
         input: SchemaRef,
         key: Vec<usize>,
         order: Vec<PhysicalSortExpr>,
         output: SchemaRef,
         compute: Compute,
-    ) -> WholeGroups {
-        WholeGroups {
+    ) -> RecomputeGroups {
+        RecomputeGroups {
             key,
             order,
             input,
@@ -69,11 +70,11 @@ impl WholeGroups {
             compute,
             groups: None,
             rows: Vec::new(),
-            told: Vec::new(),
+            emitted: Vec::new(),
             ends: BTreeMap::new(),
             touched: Vec::new(),
             now: BEGINNING,
-            waiting: Vec::new(),
+            pending: Vec::new(),
         }
     }
 
@@ -129,7 +130,7 @@ impl WholeGroups {
             groups.intern(&key, run.clone(), &mut numbers)?;
             let capacity = groups.capacity().max(self.rows.len());
             self.rows.resize_with(capacity, Alive::new);
-            self.told.resize_with(capacity, || None);
+            self.emitted.resize_with(capacity, || None);
             for (row, group) in run.zip(numbers) {
                 let bytes = encoded[row].clone();
                 let kind = batch.kind_at(row);
@@ -164,7 +165,7 @@ impl WholeGroups {
         Ok(())
     }
 
-    /// Time passes `now`: what is told of the groups that were touched is put right.
+    /// Time passes `now`: the touched groups are computed, and what differs is emitted.
     fn commit(&mut self) -> Result<()> {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
@@ -181,25 +182,25 @@ impl WholeGroups {
                 (0..).zip(&starts).filter(|(_, s)| **s == self.now).map(|(i, _)| i).collect();
             begun.push(take_record_batch(&new, &UInt32Array::from(fresh))?);
             if new.num_rows() > 0 {
-                self.told[group as usize] = Some((new, starts));
+                self.emitted[group as usize] = Some((new, starts));
             } else if let Some(groups) = &mut self.groups {
                 groups.remove(group);
             }
         }
         let (rows, starts): (Vec<RecordBatch>, Vec<Vec<Time>>) = ended.into_iter().unzip();
-        self.tell(&rows, starts.concat())?;
+        self.emit(&rows, starts.concat())?;
         let count = begun.iter().map(RecordBatch::num_rows).sum();
-        self.tell(&begun, vec![INFINITY; count])
+        self.emit(&begun, vec![INFINITY; count])
     }
 
-    /// Where the rows that are told now began; what was told and is not any more is `ended`.
+    /// The starts of a group's new rows; those that were emitted and are not among them are `ended`.
     fn replace(
         &mut self,
         group: u32,
         new: &RecordBatch,
         ended: &mut Vec<(RecordBatch, Vec<Time>)>,
     ) -> Result<Vec<Time>> {
-        let Some((old, old_starts)) = self.told[group as usize].take() else {
+        let Some((old, old_starts)) = self.emitted[group as usize].take() else {
             return Ok(vec![self.now; new.num_rows()]);
         };
         let fields = self.output.fields().iter().map(|f| SortField::new(f.data_type().clone())).collect();
@@ -224,26 +225,26 @@ impl WholeGroups {
         Ok(starts)
     }
 
-    fn tell(&mut self, rows: &[RecordBatch], other: Vec<Time>) -> Result<()> {
+    fn emit(&mut self, rows: &[RecordBatch], other: Vec<Time>) -> Result<()> {
         if !other.is_empty() {
             let rows = concat_batches(&self.output, rows)?;
             let sync = vec![self.now; other.len()].into();
-            self.waiting.push(Message::Batch(Batch::new(sync, Other::Column(other.into()), rows)));
+            self.pending.push(Message::Batch(Batch::new(sync, Other::Column(other.into()), rows)));
         }
         Ok(())
     }
 }
 
-impl Operator for WholeGroups {
+impl Operator for RecomputeGroups {
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => {
                 self.batch(batch)?;
-                out.append(&mut self.waiting);
+                out.append(&mut self.pending);
             }
             Message::Punctuation(time) => {
                 self.advance(time)?;
-                out.append(&mut self.waiting);
+                out.append(&mut self.pending);
                 out.push(Message::Punctuation(time));
             }
         }
@@ -251,20 +252,21 @@ impl Operator for WholeGroups {
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        let told = |told: &Told| {
-            told.as_ref().map(|(rows, starts)| Ok((save_rows(rows)?, starts.clone()))).transpose()
+        let emitted = |group: &Emitted| {
+            group.as_ref().map(|(rows, starts)| Ok((save_rows(rows)?, starts.clone()))).transpose()
         };
-        let told: Vec<Option<(Vec<u8>, Vec<Time>)>> = self.told.iter().map(told).collect::<Result<_>>()?;
-        encode(&(&self.groups, &self.rows, told, &self.ends, &self.touched, self.now))
+        let emitted: Vec<Option<(Vec<u8>, Vec<Time>)>> =
+            self.emitted.iter().map(emitted).collect::<Result<_>>()?;
+        encode(&(&self.groups, &self.rows, emitted, &self.ends, &self.touched, self.now))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let saved: Vec<Option<(Vec<u8>, Vec<Time>)>>;
         (self.groups, self.rows, saved, self.ends, self.touched, self.now) = decode(state)?;
-        let told = |told: Option<(Vec<u8>, Vec<Time>)>| {
-            told.map(|(rows, starts)| Ok((restore_rows(&rows)?, starts))).transpose()
+        let emitted = |group: Option<(Vec<u8>, Vec<Time>)>| {
+            group.map(|(rows, starts)| Ok((restore_rows(&rows)?, starts))).transpose()
         };
-        self.told = saved.into_iter().map(told).collect::<Result<_>>()?;
+        self.emitted = saved.into_iter().map(emitted).collect::<Result<_>>()?;
         Ok(())
     }
 }

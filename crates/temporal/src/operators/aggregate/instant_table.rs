@@ -1,15 +1,13 @@
 //! The rows of one instant, summed up by group.
 //!
-//! Invariants: a group is here exactly if one of its rows is; a state's number is its group's. Without a key there is one
-//! group at most: its rows are added up a run at a time, and those that a filter took out are skipped by their bits
-//! instead of moved together first.
+//! Invariants: a group is here exactly if one of its rows is; a state's number is its group's. Without a key
+//! there is one group at most: its rows are added up a run at a time, and those that a filter took out are
+//! skipped by their bits instead of moved together first.
 
 use super::accumulator::Rows;
 use super::calls::{Plan, States};
-use super::formulas::Blocks;
 use super::function::Leaving;
 use crate::batch::Batch;
-use crate::formula::Numbers;
 use crate::groups::Groups;
 use crate::key::Key;
 use crate::operator::{decode, encode};
@@ -19,7 +17,7 @@ use std::sync::Arc;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct InstantTable {
     pub groups: Groups,
     pub states: States,
     /// How many rows each group has, for those who ask.
@@ -34,13 +32,13 @@ pub(super) struct Loaded {
     pub batch: Batch,
     /// None: no key.
     pub key: Option<Arc<Key>>,
-    /// What each aggregate sees of it.
+    /// What each aggregate reads of it.
     pub rows: Vec<Rows>,
 }
 
-impl Held {
-    pub fn new(plan: &Plan, leaving: Leaving, counted: bool) -> Result<Held> {
-        Ok(Held {
+impl InstantTable {
+    pub fn new(plan: &Plan, leaving: Leaving, counted: bool) -> Result<InstantTable> {
+        Ok(InstantTable {
             groups: Groups::new(&plan.key_types),
             states: if counted { plan.states_beside_rows(leaving)? } else { plan.states(leaving)? },
             rows: counted.then(Vec::new),
@@ -91,20 +89,6 @@ impl Held {
             }
             self.states.accumulate_run(group, run, present);
         }
-    }
-
-    /// Takes in a block of rows, without a key; whether it could: a number of it may be too large for formulas.
-    pub fn add_block(&mut self, blocks: &mut Blocks, numbers: &[Numbers<i64>], rows: Range<usize>) -> bool {
-        let Some(computed) = blocks.compute(numbers, rows) else { return false };
-        if !computed.is_empty() {
-            let known = self.len() > 0;
-            let group = self.groups.only();
-            if !known {
-                self.grow();
-            }
-            computed.add_to(&mut self.states, group);
-        }
-        true
     }
 
     fn grow(&mut self) {

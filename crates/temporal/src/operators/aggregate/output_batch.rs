@@ -1,7 +1,7 @@
 //! Results on their way out: rows are appended to growing columns and leave as one batch.
 //!
-//! Invariant: between two pushes nothing waits here. A result is handed out as soon as it is known, and a checkpoint has
-//! no half-built batches; large inputs make large batches all the same.
+//! Invariant: between two pushes nothing waits here. A result is handed out as soon as it is final, and a
+//! checkpoint has no half-built batches; large inputs make large batches all the same.
 
 use super::calls::Plan;
 use crate::batch::{Batch, Message, Other};
@@ -32,7 +32,7 @@ pub(super) trait Results {
 
 /// The batch that is being built.
 #[derive(Debug)]
-pub(super) struct Emit {
+pub(super) struct OutputBatch {
     schema: SchemaRef,
     key_types: Vec<DataType>,
     sync: Vec<Time>,
@@ -43,10 +43,10 @@ pub(super) struct Emit {
     values: Vec<Column>,
 }
 
-impl Emit {
+impl OutputBatch {
     /// An empty batch of the plan's results; `duration`: they all are intervals of so many ticks.
-    pub fn new(plan: &Plan, duration: Option<i64>) -> Emit {
-        Emit {
+    pub fn new(plan: &Plan, duration: Option<i64>) -> OutputBatch {
+        OutputBatch {
             schema: plan.schema.clone(),
             key_types: plan.key_types.clone(),
             sync: Vec::new(),
@@ -57,7 +57,8 @@ impl Emit {
         }
     }
 
-    /// Appends the results of these groups, which become known at `sync`, and leaves their other times to the caller.
+    /// Appends the results of these groups, with the sync time `sync`, and leaves their other times to the
+    /// caller.
     pub fn rows(&mut self, sync: Time, of: Snapshots) -> &mut Vec<Time> {
         self.sync.resize(self.sync.len() + of.groups.len(), sync);
         of.keys.append(of.groups, &mut self.keys);
