@@ -1,10 +1,8 @@
-//! The bound of a plan: the most that a call of it can cost, whatever is in the store.
+//! Bounds: the most that a call can cost, whatever is in the store.
 //!
-//! Invariant: a bound is computed from the plan and the schema alone, step by step; no step makes one smaller than
-//! what the steps before it cost. Numbers saturate: `u64::MAX` means that nothing limits it, which only a plan
-//! that was allowed to be unbounded has.
+//! Invariant: numbers saturate. `u64::MAX` means that nothing limits it, which only a plan that was allowed to be
+//! unbounded has.
 
-use crate::plan::{Access, Chain, Fetch, Keep, Source, Step};
 use std::fmt;
 
 /// The most that a call can cost.
@@ -42,64 +40,8 @@ impl Bound {
         self.requests != u64::MAX && self.tuples != u64::MAX
     }
 
-    /// The bound of a plan.
-    pub(crate) fn of(chain: &Chain) -> Bound {
-        let mut bound = match &chain.source {
-            Source::Call => Bound::of_rows(1),
-            Source::Lists(lists) => Bound::of_rows(product(lists.iter().map(|list| list.most))),
-            Source::Values { rows, .. } => Bound::of_rows(rows.len() as u64),
-            Source::Union { branches, .. } => {
-                branches.iter().map(Bound::of).fold(Bound::of_rows(0), Bound::beside)
-            }
-        };
-        for step in &chain.steps {
-            bound.then(step);
-        }
-        bound
-    }
-
-    /// Adds a step.
-    pub(crate) fn then(&mut self, step: &Step) {
-        match step {
-            Step::Fetch(fetch) => self.then_fetch(fetch),
-            Step::Stop(rows) | Step::Merge { rows, .. } | Step::Page { rows, .. } => {
-                self.rows = self.rows.min(*rows);
-            }
-            Step::Aggregate { group, .. } if group.is_empty() => self.rows = 1,
-            Step::Filter(_)
-            | Step::Project { .. }
-            | Step::Sort(_)
-            | Step::Aggregate { .. }
-            | Step::Distinct => {}
-        }
-    }
-
-    fn then_fetch(&mut self, fetch: &Fetch) {
-        let keys = self.rows;
-        let entries = keys.saturating_mul(fetch.most);
-        let found = entries.min(fetch.first.unwrap_or(u64::MAX));
-        let record = fetch.table.record_bytes();
-        match &fetch.access {
-            Access::Record => self.add(keys, keys, record, 1),
-            Access::Unique(index) => {
-                self.add(keys, keys, fetch.table.entry_bytes(index), 1);
-                self.add(keys, keys, record, 1);
-            }
-            Access::Range { index, dereference, partitions, .. } => {
-                let primary = index.id == fetch.table.primary().id;
-                let entry = if primary { record.clone() } else { fetch.table.entry_bytes(index) };
-                // Each partition has to be asked for as many as are wanted.
-                self.add(keys.saturating_mul(*partitions), entries.saturating_mul(*partitions), entry, 1);
-                if *dereference {
-                    self.add(found, found, record, 1);
-                }
-            }
-        }
-        // A left join has a row even where it finds none, and finds at least one row wherever it has one.
-        self.rows = if fetch.keep == Keep::All { found } else { keys };
-    }
-
-    fn add(&mut self, requests: u64, tuples: u64, each: Result<u64, String>, rounds: u64) {
+    /// Adds requests of one kind, and what comes back for them.
+    pub(crate) fn add(&mut self, requests: u64, tuples: u64, each: Result<u64, String>, rounds: u64) {
         self.requests = self.requests.saturating_add(requests);
         self.tuples = self.tuples.saturating_add(tuples);
         self.rounds += rounds;
@@ -113,7 +55,7 @@ impl Bound {
     }
 
     /// Two plans that run side by side.
-    fn beside(self, other: Bound) -> Bound {
+    pub(crate) fn beside(self, other: Bound) -> Bound {
         Bound {
             requests: self.requests.saturating_add(other.requests),
             rounds: self.rounds.max(other.rounds),
@@ -190,10 +132,6 @@ impl fmt::Display for WriteBound {
 
 fn plural(n: u64, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
-}
-
-fn product(factors: impl Iterator<Item = u64>) -> u64 {
-    factors.fold(1, u64::saturating_mul)
 }
 
 impl fmt::Display for Bound {

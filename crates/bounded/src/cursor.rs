@@ -6,11 +6,10 @@
 //! number of rows: rows that come and go before it change nothing behind it. Any server that has the database's key
 //! goes on from it.
 
+use crate::arguments::{Argument, decode_arguments, encode_arguments};
+use crate::codec::{take_varint, varint};
 use crate::error::{Error, Result};
-use crate::execute::Argument;
-use crate::parameters;
 use crate::plan::{Chain, ParameterType, Plan, Source, Step};
-use crate::rows::{take_varint, varint};
 use std::fmt;
 use std::str::FromStr;
 
@@ -103,7 +102,7 @@ pub(crate) fn sign(
     let mut bytes = vec![VERSION];
     bytes.extend(owner.query);
     bytes.extend(owner.schema);
-    for part in [&parameters::carried(types, given)?, &place.prefix] {
+    for part in [&encode_arguments(types, given)?, &place.prefix] {
         varint(part.len() as u64, &mut bytes);
         bytes.extend(part);
     }
@@ -147,9 +146,9 @@ pub(crate) fn verify(
     }
     let carried = sized(&mut rest)?;
     let arguments = match given {
-        Some(given) if carried == parameters::carried(types, given)? => given.to_vec(),
+        Some(given) if carried == encode_arguments(types, given)? => given.to_vec(),
         Some(_) => return Err(refused("belongs to the same query with other parameters")),
-        None => parameters::values(types, carried)?.ok_or_else(|| {
+        None => decode_arguments(types, carried)?.ok_or_else(|| {
             Error::invalid("the parameters are too long to be in the cursor: give them again with it")
         })?,
     };

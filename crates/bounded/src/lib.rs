@@ -39,44 +39,44 @@
 //! # Ok::<(), whimbrel_bounded::Error>(())
 //! ```
 
+mod arguments;
+mod assistant;
 pub mod bound;
+mod catalog;
 mod clock;
+mod codec;
 mod compile;
 mod contention;
 pub mod cursor;
 mod database;
 pub mod datum;
-mod dialect;
 mod error;
 mod execute;
+mod expression;
+mod functions;
 pub mod keys;
 pub mod lint;
-mod numbers;
-mod parameters;
+mod mutation;
+mod number;
 pub mod plan;
 pub mod predict;
-mod prefix;
-mod prepared;
 mod random;
+mod record;
 pub mod refusal;
-pub mod rows;
 pub mod schema;
 pub mod store;
-mod target;
-mod text;
-mod unsupported;
+mod syntax;
 mod views;
-mod words;
 mod write;
 
+pub use arguments::Argument;
 pub use bound::{Bound, Bytes, WriteBound};
 pub use clock::Clock;
 pub use cursor::Cursor;
-pub use database::{Compiled, Database, Options};
+pub use database::{Compiled, Database, Options, Prepared};
 pub use error::{Error, Result};
-pub use execute::{Argument, Executor, Page};
+pub use execute::{Executor, Page};
 pub use plan::Plan;
-pub use prepared::Prepared;
 pub use refusal::{Fix, Refusal};
 pub use store::{EmbeddedStore, MemoryStore, Observed, PostgresStore, RedisStore, Store};
 pub use write::Repaired;

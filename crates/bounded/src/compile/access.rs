@@ -16,7 +16,7 @@ use datafusion::logical_expr::Expr;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of a table when it is its turn.
-pub(super) struct Known<'a> {
+pub(super) struct AccessContext<'a> {
     pub table: &'a Table,
     /// Columns that equal something, and what; of a column that is null, that it is.
     pub equal: BTreeMap<usize, Expr>,
@@ -54,21 +54,21 @@ pub(super) struct Candidate {
 
 /// All ways; `needed` says which columns the rest of the query needs if the search of this place is done.
 pub(super) fn candidates(
-    known: &Known<'_>,
+    context: &AccessContext<'_>,
     needed: &dyn Fn(Option<usize>) -> BTreeSet<usize>,
 ) -> Vec<Candidate> {
-    let mut found = by_unique_key(known);
-    for index in known.table.indexes.iter().filter(|index| index.state == IndexState::Ready) {
-        found.extend(by_range(known, index, false, needed));
+    let mut found = by_unique_key(context);
+    for index in context.table.indexes.iter().filter(|index| index.state == IndexState::Ready) {
+        found.extend(by_range(context, index, false, needed));
     }
-    let is_there = |index: &Index| {
+    let is_joined = |index: &Index| {
         let same = |known: &&Index| known.parts == index.parts && known.state == IndexState::Ready;
-        known.table.indexes.iter().any(|known| same(&known))
+        context.table.indexes.iter().any(|known| same(&known))
     };
-    for index in new_indexes(known).iter().filter(|index| !is_there(index)) {
-        found.extend(by_range(known, index, true, needed));
-        if let Some(covering) = covering(known, index, needed).filter(|covering| !is_there(covering)) {
-            found.extend(by_range(known, &covering, true, needed));
+    for index in new_indexes(context).iter().filter(|index| !is_joined(index)) {
+        found.extend(by_range(context, index, true, needed));
+        if let Some(covering) = covering(context, index, needed).filter(|covering| !is_joined(covering)) {
+            found.extend(by_range(context, &covering, true, needed));
         }
     }
     found
@@ -80,14 +80,14 @@ const MOST_REFERENCES: usize = 4;
 /// An index that is made anyway, with the references behind it by which the query goes on: the rows are not needed
 /// then. Columns that are more than a reference would make every change of them a change of the index.
 fn covering(
-    known: &Known<'_>,
+    context: &AccessContext<'_>,
     index: &Index,
     needed: &dyn Fn(Option<usize>) -> BTreeSet<usize>,
 ) -> Option<Index> {
-    let table = known.table;
+    let table = context.table;
     let words = index.parts.iter().find(|part| part.column().is_none());
     let search = words.and_then(|words| {
-        known.words.iter().position(|(columns, _)| words.part == Part::Words(columns.clone()))
+        context.words.iter().position(|(columns, _)| words.part == Part::Words(columns.clone()))
     });
     let there = table.entry_parts(index);
     let missing: Vec<usize> = needed(search)
@@ -96,15 +96,15 @@ fn covering(
         .collect();
     let is_reference = |at: &usize| table.foreign_keys.iter().any(|key| key.columns.contains(at));
     let fits = !missing.is_empty() && missing.len() <= MOST_REFERENCES && missing.iter().all(is_reference);
-    if !fits || known.capabilities.atomicity != Atomicity::Batch {
+    if !fits || context.capabilities.atomicity != Atomicity::Batch {
         return None;
     }
     let parts = index.parts.iter().cloned().chain(missing.into_iter().map(KeyPart::ascending)).collect();
     Some(Index::new(fresh_name(table, &index.parts), IndexKind::Ordinary, parts))
 }
 
-fn by_unique_key(known: &Known<'_>) -> Vec<Candidate> {
-    let unique = known.table.indexes.iter().filter(|index| {
+fn by_unique_key(context: &AccessContext<'_>) -> Vec<Candidate> {
+    let unique = context.table.indexes.iter().filter(|index| {
         index.kind != IndexKind::Ordinary
             && index.state == IndexState::Ready
             && index.columns().len() == index.parts.len()
@@ -112,7 +112,7 @@ fn by_unique_key(known: &Known<'_>) -> Vec<Candidate> {
     let found = unique.filter_map(|index| {
         let columns = index.columns();
         // Rows with a null in a unique key are not told apart by it.
-        let key = |at: &usize| known.equal.get(at).filter(|key| !matches!(key, Expr::IsNull(_))).cloned();
+        let key = |at: &usize| context.equal.get(at).filter(|key| !matches!(key, Expr::IsNull(_))).cloned();
         let keys = columns.iter().map(key).collect::<Option<Vec<_>>>()?;
         let access = match index.kind {
             IndexKind::Primary => Access::Record,
@@ -124,7 +124,7 @@ fn by_unique_key(known: &Known<'_>) -> Vec<Candidate> {
             equal: columns,
             words: None,
             interval: None,
-            ordered: known.order.is_some(),
+            ordered: context.order.is_some(),
             merges: false,
             schema: Some(1),
             new: false,
@@ -134,18 +134,18 @@ fn by_unique_key(known: &Known<'_>) -> Vec<Candidate> {
 }
 
 fn by_range(
-    known: &Known<'_>,
+    context: &AccessContext<'_>,
     index: &Index,
     new: bool,
     needed: &dyn Fn(Option<usize>) -> BTreeSet<usize>,
 ) -> Option<Candidate> {
-    let table = known.table;
+    let table = context.table;
     let parts = table.entry_parts(index);
     let mut keys = Vec::new();
     let (mut equal, mut words) = (Vec::new(), None);
     for part in &parts {
         match &part.part {
-            Part::Column(at) => match known.equal.get(at) {
+            Part::Column(at) => match context.equal.get(at) {
                 Some(Expr::IsNull(_)) if index.kind != IndexKind::Ordinary => break,
                 Some(expr) => {
                     keys.push(expr.clone());
@@ -154,8 +154,8 @@ fn by_range(
                 None => break,
             },
             Part::Words(of) => {
-                let Some(search) = known.words.iter().position(|(columns, _)| columns == of) else { break };
-                keys.push(known.words[search].1.clone());
+                let Some(search) = context.words.iter().position(|(columns, _)| columns == of) else { break };
+                keys.push(context.words[search].1.clone());
                 words = Some(search);
             }
         }
@@ -165,36 +165,36 @@ fn by_range(
     if rest.iter().any(|part| part.column().is_none()) {
         return None;
     }
-    let interval = rest.first().and_then(KeyPart::column).filter(|at| known.intervals.contains_key(at));
-    let interval = interval.filter(|at| goes_on(table, rest, &known.intervals[at]));
+    let interval = rest.first().and_then(KeyPart::column).filter(|at| context.intervals.contains_key(at));
+    let interval = interval.filter(|at| goes_on(table, rest, &context.intervals[at]));
     // Rows with a null in a unique key are not told apart by its parts.
     let nulls =
-        index.kind == IndexKind::Unique && index.columns().iter().any(|at| table.columns[*at].nullable);
-    let order = known.order.as_ref().filter(|order| !nulls || order.len() <= rest.len());
+        index.kind == IndexKind::Unique && index.columns().iter().any(|at| table.columns[*at].is_nullable());
+    let order = context.order.as_ref().filter(|order| !nulls || order.len() <= rest.len());
     let direction = order.and_then(|order| direction(table, rest, order));
     // Limits do not count nulls.
-    let not_null = |at: &usize| !matches!(known.equal.get(at), Some(Expr::IsNull(_)));
+    let not_null = |at: &usize| !matches!(context.equal.get(at), Some(Expr::IsNull(_)));
     let schema = table.rows_with(&equal.iter().copied().filter(not_null).collect::<Vec<_>>());
     let useful = !keys.is_empty() || interval.is_some() || direction.is_some() || schema.is_some();
     if !useful {
         return None;
     }
     let dereference = index.kind != IndexKind::Primary
-        && (known.capabilities.atomicity != Atomicity::Batch || !covers(table, index, &needed(words)));
+        && (context.capabilities.atomicity != Atomicity::Batch || !covers(table, index, &needed(words)));
     Some(Candidate {
         access: Access::Range {
             index: Box::new(index.clone()),
-            interval: interval.map(|at| Box::new(known.intervals[&at].clone())),
+            interval: interval.map(|at| Box::new(context.intervals[&at].clone())),
             reverse: direction == Some(Direction::Backward),
             dereference,
-            partitions: known.capabilities.order.partitions(keys.len()),
+            partitions: context.capabilities.order.partitions(keys.len()),
         },
         keys,
         equal,
         words,
         interval,
         ordered: direction.is_some(),
-        merges: direction.is_some() && known.merges,
+        merges: direction.is_some() && context.merges,
         schema,
         new,
     })
@@ -236,7 +236,7 @@ fn direction(table: &Table, parts: &[KeyPart], order: &[(usize, KeyOrder)]) -> O
         if part.column() != Some(*column) {
             return None;
         }
-        let nullable = table.columns[*column].nullable;
+        let nullable = table.columns[*column].is_nullable();
         let agrees = |given: KeyOrder| {
             given.descending == wanted.descending && (!nullable || given.nulls_first == wanted.nulls_first)
         };
@@ -256,20 +256,20 @@ fn direction(table: &Table, parts: &[KeyPart], order: &[(usize, KeyOrder)]) -> O
 }
 
 /// Indexes that would fit: with the order, and with each interval.
-fn new_indexes(known: &Known<'_>) -> Vec<Index> {
+fn new_indexes(context: &AccessContext<'_>) -> Vec<Index> {
     let mut prefixes = vec![vec![]];
-    if let Some((columns, _)) = known.words.first() {
+    if let Some((columns, _)) = context.words.first() {
         prefixes = vec![vec![KeyPart { part: Part::Words(columns.clone()), order: KeyOrder::ASCENDING }]];
     }
     let mut shapes: Vec<Vec<KeyPart>> = Vec::new();
     for mut prefix in prefixes {
-        prefix.extend(known.equal.keys().map(|at| KeyPart::ascending(*at)));
-        if let Some(order) = &known.order {
+        prefix.extend(context.equal.keys().map(|at| KeyPart::ascending(*at)));
+        if let Some(order) = &context.order {
             shapes.push(ordered(&prefix, order));
         }
-        for (at, interval) in &known.intervals {
+        for (at, interval) in &context.intervals {
             let mut parts = prefix.clone();
-            let then = interval.then.iter().filter_map(|(column, _)| known.table.column(&column.name).ok());
+            let then = interval.then.iter().filter_map(|(column, _)| context.table.column(&column.name).ok());
             parts.extend(std::iter::once(*at).chain(then).map(KeyPart::ascending));
             shapes.push(parts);
         }
@@ -277,7 +277,8 @@ fn new_indexes(known: &Known<'_>) -> Vec<Index> {
     }
     shapes.retain(|parts| !parts.is_empty());
     shapes.dedup();
-    let index = |parts: Vec<KeyPart>| Index::new(fresh_name(known.table, &parts), IndexKind::Ordinary, parts);
+    let index =
+        |parts: Vec<KeyPart>| Index::new(fresh_name(context.table, &parts), IndexKind::Ordinary, parts);
     shapes.into_iter().map(index).collect()
 }
 

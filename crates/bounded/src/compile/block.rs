@@ -4,16 +4,24 @@
 //! Invariant: after flattening, every expression is over columns `alias.column` of the relations, and aliases are
 //! unique in the query. Projections and aliases between the joins are gone: their expressions were put in.
 
-use super::subquery::Around;
-use super::{Compiler, Stuck, Want};
+use super::compiler::Compiler;
+use super::error::CompileError;
+use super::expressions::{column, requalify, substitute};
+use super::part::Required;
 use crate::error::Error;
 use crate::plan::{Chain, Step};
 use crate::schema::Table;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, JoinType, TableReference};
+use datafusion::common::{DFSchema, JoinType};
 use datafusion::logical_expr::utils::split_conjunction_owned;
-use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator, SortExpr};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, SortExpr};
 use std::sync::Arc;
+
+/// What is around a subquery: the columns that it may speak of, and what they stand for in the block.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    pub schema: &'a DFSchema,
+    pub outputs: &'a [Expr],
+}
 
 /// Relations and what has to be true of their rows.
 #[derive(Debug, Clone, Default)]
@@ -21,9 +29,9 @@ pub(super) struct Block {
     pub relations: Vec<Relation>,
     pub conjuncts: Vec<Expr>,
     /// `x in (select …)` is joined before what `x` is of, where it can be.
-    pub begins_with_subqueries: bool,
+    pub subqueries_first: bool,
     /// There is one that can be.
-    pub may_begin_with_subqueries: bool,
+    pub can_put_subqueries_first: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -33,14 +41,14 @@ pub(super) struct Relation {
     /// Predicates of a left join that this is the right side of.
     pub outer: Option<Vec<Expr>>,
     /// What is wanted of the rows that a left join finds.
-    pub kept: Kept,
+    pub kept: Matches,
     /// Relations that have to be there before it.
     pub after: Vec<String>,
 }
 
 /// What is wanted of the rows that a left join finds for one.
 #[derive(Debug, Clone)]
-pub(super) enum Kept {
+pub(super) enum Matches {
     All,
     /// The first by this order.
     First(Vec<SortExpr>),
@@ -50,8 +58,8 @@ pub(super) enum Kept {
 
 impl Relation {
     /// Whether there are as many rows with it as without it.
-    pub fn is_single(&self) -> bool {
-        !matches!(self.kept, Kept::All)
+    pub fn keeps_row_count(&self) -> bool {
+        !matches!(self.kept, Matches::All)
     }
 }
 
@@ -65,7 +73,7 @@ pub(super) enum Rows {
 
 impl Compiler<'_> {
     /// Flattens joins, filters and projections; what comes out of the plan, column by column.
-    pub(super) fn flatten(&self, plan: &LogicalPlan, block: &mut Block) -> Result<Vec<Expr>, Stuck> {
+    pub(super) fn flatten(&self, plan: &LogicalPlan, block: &mut Block) -> Result<Vec<Expr>, CompileError> {
         match plan {
             LogicalPlan::TableScan(scan) => {
                 let table = self.schema.table(scan.table_name.table())?.clone();
@@ -96,7 +104,8 @@ impl Compiler<'_> {
             LogicalPlan::Projection(projection) => {
                 let inputs = self.flatten(&projection.input, block)?;
                 let around = Around { schema: projection.input.schema(), outputs: &inputs };
-                let mut output = |expr| self.asked(substitute(expr, around.schema, &inputs)?, around, block);
+                let mut output =
+                    |expr| self.rewrite_subqueries(substitute(expr, around.schema, &inputs)?, around, block);
                 projection.expr.iter().map(&mut output).collect()
             }
             LogicalPlan::Filter(filter) => {
@@ -105,18 +114,18 @@ impl Compiler<'_> {
                 for predicate in
                     split_conjunction_owned(substitute(&filter.predicate, around.schema, &inputs)?)
                 {
-                    let predicate = self.asked_to_be_true(predicate, around, block)?;
+                    let predicate = self.rewrite_conjunct(predicate, around, block)?;
                     block.conjuncts.extend(predicate);
                 }
                 Ok(inputs)
             }
             LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => Ok(vec![]),
             LogicalPlan::Join(join) => self.flatten_join(join, block),
-            other => self.derived(other, block),
+            other => self.derived_relation(other, block),
         }
     }
 
-    fn flatten_join(&self, join: &Join, block: &mut Block) -> Result<Vec<Expr>, Stuck> {
+    fn flatten_join(&self, join: &Join, block: &mut Block) -> Result<Vec<Expr>, CompileError> {
         let (first, second) = match join.join_type {
             JoinType::Inner | JoinType::Left => (&join.left, &join.right),
             JoinType::Right => (&join.right, &join.left),
@@ -161,7 +170,7 @@ impl Compiler<'_> {
     }
 
     /// What `intersect` and `except` are.
-    fn flatten_semi_join(&self, join: &Join, block: &mut Block) -> Result<Vec<Expr>, Stuck> {
+    fn flatten_semi_join(&self, join: &Join, block: &mut Block) -> Result<Vec<Expr>, CompileError> {
         let left = self.flatten(&join.left, block)?;
         let predicates = |right: &[Expr]| {
             let sides = join.on.iter().map(|(l, r)| {
@@ -171,7 +180,7 @@ impl Compiler<'_> {
             sides.collect()
         };
         let around = Around { schema: join.left.schema(), outputs: &left };
-        let found = self.has_one(&join.right, predicates, around, block)?;
+        let found = self.semi_join(&join.right, predicates, around, block)?;
         block.conjuncts.push(match (join.join_type, found) {
             (JoinType::LeftAnti, Expr::IsNotNull(key)) => Expr::IsNull(key),
             (_, found) => found,
@@ -180,8 +189,12 @@ impl Compiler<'_> {
     }
 
     /// Anything else is compiled by itself and stands here as a relation.
-    pub(super) fn derived(&self, plan: &LogicalPlan, block: &mut Block) -> Result<Vec<Expr>, Stuck> {
-        let part = self.part(plan, &Want::default())?;
+    pub(super) fn derived_relation(
+        &self,
+        plan: &LogicalPlan,
+        block: &mut Block,
+    ) -> Result<Vec<Expr>, CompileError> {
+        let part = self.part(plan, &Required::default())?;
         let alias = self.alias("derived");
         let mut names: Vec<String> = Vec::new();
         for field in plan.schema().fields() {
@@ -200,7 +213,7 @@ impl Compiler<'_> {
             alias,
             rows: Rows::Derived(chain),
             outer: None,
-            kept: Kept::All,
+            kept: Matches::All,
             after: vec![],
         });
         Ok(outputs)
@@ -209,7 +222,7 @@ impl Compiler<'_> {
 
 impl Relation {
     pub fn stored(alias: String, table: Arc<Table>) -> Relation {
-        Relation { alias, rows: Rows::Stored(table), outer: None, kept: Kept::All, after: vec![] }
+        Relation { alias, rows: Rows::Stored(table), outer: None, kept: Matches::All, after: vec![] }
     }
 
     /// The last step of a derived relation names its columns.
@@ -219,46 +232,5 @@ impl Relation {
         {
             *qualifier = Some(self.alias.clone());
         }
-    }
-}
-
-/// The column of a relation. Its name is not parsed: `Post` and `a.b` are what they are.
-pub(super) fn of_relation(alias: &str, name: &str) -> Column {
-    Column::new(Some(TableReference::bare(alias)), name)
-}
-
-pub(super) fn column(alias: &str, name: &str) -> Expr {
-    Expr::Column(of_relation(alias, name))
-}
-
-fn requalify(expr: Expr, old: &str, new: &str) -> Result<Expr, Stuck> {
-    let renamed = expr.transform(|expr| {
-        Ok(match expr {
-            Expr::Column(c) if c.relation.as_ref().is_some_and(|r| r.table() == old) => {
-                Transformed::yes(column(new, &c.name))
-            }
-            other => Transformed::no(other),
-        })
-    });
-    Ok(renamed.map_err(Error::from)?.data)
-}
-
-/// The expression, with what the columns of the schema stand for in their place.
-pub(super) fn substitute(expr: &Expr, schema: &DFSchema, columns: &[Expr]) -> Result<Expr, Stuck> {
-    let replaced = expr.clone().transform(|expr| {
-        Ok(match &expr {
-            Expr::Column(c) => Transformed::yes(columns[schema.index_of_column(c)?].clone()),
-            Expr::Alias(alias) => Transformed::yes(alias.expr.as_ref().clone()),
-            _ => Transformed::no(expr),
-        })
-    });
-    Ok(replaced.map_err(Error::from)?.data)
-}
-
-/// The sides of an equality.
-pub(super) fn equality(expr: &Expr) -> Option<(&Expr, &Expr)> {
-    match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => Some((left, right)),
-        _ => None,
     }
 }

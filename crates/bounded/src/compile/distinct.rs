@@ -1,13 +1,16 @@
 //! `distinct` and `distinct on`.
 
-use super::block::substitute;
-use super::{Compiler, Part, Stuck, Want, catalog, projected, substitute_order};
+use super::compiler::Compiler;
+use super::error::CompileError;
+use super::expressions::{substitute, substitute_order};
+use super::part::{Part, Required, projected};
 use crate::plan::Step;
-use datafusion::logical_expr::{DistinctOn, Expr, LogicalPlan, SortExpr};
+use datafusion::logical_expr::{AggregateUDF, DistinctOn, Expr, LogicalPlan, SortExpr};
+use std::sync::Arc;
 
 impl Compiler<'_> {
-    pub(super) fn distinct(&self, input: &LogicalPlan) -> Result<Part, Stuck> {
-        let part = self.part(input, &Want::default())?;
+    pub(super) fn distinct(&self, input: &LogicalPlan) -> Result<Part, CompileError> {
+        let part = self.part(input, &Required::default())?;
         let qualifier = self.alias("distinct");
         let mut part = projected(part, &qualifier);
         part.chain.steps.push(Step::Distinct);
@@ -15,17 +18,17 @@ impl Compiler<'_> {
     }
 
     /// The first row of each group; groups come in the order of their first rows.
-    pub(super) fn distinct_on(&self, on: &DistinctOn) -> Result<Part, Stuck> {
+    pub(super) fn distinct_on(&self, on: &DistinctOn) -> Result<Part, CompileError> {
         let order = on.sort_expr.clone().unwrap_or_default();
-        let mut part = self.part(&on.input, &Want { order: order.clone(), ..Want::default() })?;
+        let mut part = self.part(&on.input, &Required { order: order.clone(), ..Required::default() })?;
         if !part.ordered {
             part.chain.steps.push(Step::Sort(substitute_order(&order, &on.input, &part.outputs)?));
         }
         let resolve = |expr: &Expr| substitute(expr, on.input.schema(), &part.outputs);
         let group = on.on_expr.iter().map(resolve).collect::<Result<Vec<_>, _>>()?;
-        let first = catalog::first_value();
+        let first = first_value();
         let selected = on.select_expr.iter().map(|expr| Ok(first.call(vec![resolve(expr)?])));
-        let selected = selected.collect::<Result<Vec<_>, Stuck>>()?;
+        let selected = selected.collect::<Result<Vec<_>, CompileError>>()?;
         let columns = group.len()..group.len() + selected.len();
         let part = self.grouped(part.chain, group, selected);
         // Of what rows are ordered by, groups have what they are made by.
@@ -36,4 +39,9 @@ impl Compiler<'_> {
         let order = order.iter().map_while(of_group).collect();
         Ok(Part { outputs: part.outputs[columns].to_vec(), order, ..part })
     }
+}
+
+/// The value in the first row of a group.
+fn first_value() -> Arc<AggregateUDF> {
+    datafusion::functions_aggregate::first_last::first_value_udaf()
 }

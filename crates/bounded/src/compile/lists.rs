@@ -1,9 +1,10 @@
 //! Lists of values that a chain begins with: `id in (1, 2)` as a join with a relation of two rows.
 
-use super::block::{Block, Rows, of_relation};
+use super::block::{Block, Rows};
 use super::equalities::Member;
-use super::predicates::{Predicate, Says, column_type};
-use super::search::Search;
+use super::expressions::of_relation;
+use super::predicates::{Meaning, Predicate, column_type};
+use super::state::Search;
 use crate::plan::List;
 use datafusion::common::Column;
 use datafusion::logical_expr::Expr;
@@ -13,7 +14,7 @@ pub(super) const MOST_LISTS: usize = 3;
 
 /// The column of a list that a chain can begin with.
 pub(super) fn list_column<'p>(predicate: &'p Predicate, block: &Block) -> Option<(&'p Column, &'p [Expr])> {
-    let Says::In(column, values) = &predicate.says else { return None };
+    let Meaning::In(column, values) = &predicate.meaning else { return None };
     let alias = column.relation.as_ref()?.table();
     let relation = block.relations.iter().find(|relation| relation.alias == alias)?;
     (relation.outer.is_none() && matches!(relation.rows, Rows::Stored(_))).then_some((column, values))
@@ -24,7 +25,7 @@ impl Search<'_> {
     pub(super) fn lists(&mut self, chosen: Vec<usize>) -> Vec<List> {
         let mut lists = Vec::new();
         for at in chosen {
-            let Says::In(column, values) = self.predicates[at].says.clone() else { continue };
+            let Meaning::In(column, values) = self.predicates[at].meaning.clone() else { continue };
             let Some(of) = column_type(&column, self.block) else { continue };
             let alias = self.list_alias(&lists);
             let most = self.compiler.list_length(&values);
@@ -32,7 +33,7 @@ impl Search<'_> {
             let predicate = &mut self.predicates[at];
             predicate.relations.insert(alias.clone());
             predicate.expr = Expr::Column(column.clone()).eq(Expr::Column(value.clone()));
-            predicate.says = Says::Equal(Member::Column(column), Member::Column(value));
+            predicate.meaning = Meaning::Equal(Member::Column(column), Member::Column(value));
             lists.push(List { alias, of, values, most });
         }
         lists

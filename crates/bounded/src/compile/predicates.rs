@@ -1,15 +1,15 @@
 //! What a predicate says that an index can use.
 
-use super::block::{Block, Rows, equality};
+use super::block::{Block, Rows};
 use super::equalities::Member;
-use super::lowered::as_double;
+use super::expressions::{columns, equality, relations};
 use crate::datum::Type;
-use crate::numbers::{Among, Number};
+use crate::expression::as_double;
+use crate::functions::HAS_TOKEN;
+use crate::functions::after_prefix;
+use crate::number::{Number, NumberPosition};
 use crate::plan::Interval;
-use crate::prefix::after_prefix;
-use crate::words::HAS_TOKEN;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::expr::{InList, Placeholder};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Like, Literal, Operator};
@@ -21,11 +21,11 @@ pub(super) struct Predicate {
     pub expr: Expr,
     /// The relations that it speaks of.
     pub relations: BTreeSet<String>,
-    pub says: Says,
+    pub meaning: Meaning,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Says {
+pub(super) enum Meaning {
     /// These are equal.
     Equal(Member, Member),
     /// The column is one of these.
@@ -42,104 +42,87 @@ pub(super) enum Says {
 
 impl Predicate {
     pub fn of(expr: &Expr, block: &Block) -> Predicate {
-        Predicate { expr: expr.clone(), relations: relations(expr), says: says(expr, block) }
+        Predicate { expr: expr.clone(), relations: relations(expr), meaning: meaning_of(expr, block) }
     }
 }
 
-/// The relations whose columns are in an expression.
-pub(super) fn relations(expr: &Expr) -> BTreeSet<String> {
-    columns(expr).into_iter().filter_map(|column| column.relation.map(|r| r.table().to_string())).collect()
-}
-
-pub(super) fn columns(expr: &Expr) -> Vec<Column> {
-    let mut found = Vec::new();
-    // The closure does not fail.
-    let _ = expr.apply(|expr| {
-        if let Expr::Column(column) = expr {
-            found.push(column.clone());
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    found
-}
-
-fn says(expr: &Expr, block: &Block) -> Says {
+fn meaning_of(expr: &Expr, block: &Block) -> Meaning {
     if let Some((left, right)) = equality(expr) {
         return equal(left, right, block);
     }
     match expr {
-        Expr::Column(column) => truth(column, true, block),
+        Expr::Column(column) => boolean_equality(column, true, block),
         Expr::Not(inner) => match inner.as_ref() {
-            Expr::Column(column) => truth(column, false, block),
-            _ => Says::Other,
+            Expr::Column(column) => boolean_equality(column, false, block),
+            _ => Meaning::Other,
         },
         Expr::IsNull(inner) => match inner.as_ref() {
-            Expr::Column(column) if may_be_null(column, block) => Says::Null(column.clone()),
-            _ => Says::Other,
+            Expr::Column(column) if may_be_null(column, block) => Meaning::Null(column.clone()),
+            _ => Meaning::Other,
         },
         // All that are not null are an interval.
         Expr::IsNotNull(inner) => match inner.as_ref() {
             Expr::Column(column) if may_be_null(column, block) => {
-                Says::Between(column.clone(), Interval::default())
+                Meaning::Between(column.clone(), Interval::default())
             }
-            _ => Says::Other,
+            _ => Meaning::Other,
         },
         Expr::IsTrue(inner) => match inner.as_ref() {
-            Expr::Column(column) => truth(column, true, block),
-            _ => Says::Other,
+            Expr::Column(column) => boolean_equality(column, true, block),
+            _ => Meaning::Other,
         },
         Expr::InList(InList { expr, list, negated: false }) => match expr.as_ref() {
             Expr::Column(column) => match column_type(column, block) {
                 Some(of) => {
-                    let list = list.iter().map(|value| sought(value, &of)).collect::<Option<Vec<_>>>();
-                    list.map_or(Says::Other, |list| one_of(column, list, &of))
+                    let list = list.iter().map(|value| lookup_value(value, &of)).collect::<Option<Vec<_>>>();
+                    list.map_or(Meaning::Other, |list| in_list(column, list, &of))
                 }
-                None => Says::Other,
+                None => Meaning::Other,
             },
-            _ => Says::Other,
+            _ => Meaning::Other,
         },
         Expr::ScalarFunction(call) if call.func.name() == HAS_TOKEN => words(&call.args),
         Expr::ScalarFunction(call) if call.func.name() == "starts_with" => match call.args.as_slice() {
-            [Expr::Column(column), prefix] => begins(column, prefix, block),
-            _ => Says::Other,
+            [Expr::Column(column), prefix] => prefix_interval(column, prefix, block),
+            _ => Meaning::Other,
         },
         Expr::Like(like) => match (like.expr.as_ref(), prefix_of(like)) {
-            (Expr::Column(column), Some(prefix)) => begins(column, &prefix, block),
-            _ => Says::Other,
+            (Expr::Column(column), Some(prefix)) => prefix_interval(column, &prefix, block),
+            _ => Meaning::Other,
         },
         Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
-            let one_of = alternatives(expr, block).map(|(column, values)| Says::In(column, values));
-            let between = || behind(expr, block).or_else(|| if_given(expr, block));
-            let between = || between().map(|(column, interval)| Says::Between(column, interval));
-            one_of.or_else(between).unwrap_or(Says::Other)
+            let one_of = alternatives(expr, block).map(|(column, values)| Meaning::In(column, values));
+            let between = || row_comparison(expr, block).or_else(|| optional_end(expr, block));
+            let between = || between().map(|(column, interval)| Meaning::Between(column, interval));
+            one_of.or_else(between).unwrap_or(Meaning::Other)
         }
         Expr::Between(Between { expr, negated: false, low, high }) => {
-            let low = compared(expr, Operator::GtEq, low, block);
-            let high = compared(expr, Operator::LtEq, high, block);
+            let low = comparison(expr, Operator::GtEq, low, block);
+            let high = comparison(expr, Operator::LtEq, high, block);
             match (low, high) {
                 (Some((column, low)), Some((_, high))) => {
-                    Says::Between(column, Interval { upper: high.upper, ..low })
+                    Meaning::Between(column, Interval { upper: high.upper, ..low })
                 }
-                _ => Says::Other,
+                _ => Meaning::Other,
             }
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let found =
-                compared(left, *op, right, block).or_else(|| compared(right, op.swap()?, left, block));
-            found.map_or(Says::Other, |(column, interval)| Says::Between(column, interval))
+                comparison(left, *op, right, block).or_else(|| comparison(right, op.swap()?, left, block));
+            found.map_or(Meaning::Other, |(column, interval)| Meaning::Between(column, interval))
         }
-        _ => Says::Other,
+        _ => Meaning::Other,
     }
 }
 
 /// What equals nothing is not looked for.
-fn one_of(column: &Column, mut list: Vec<Expr>, of: &DataType) -> Says {
+fn in_list(column: &Column, mut list: Vec<Expr>, of: &DataType) -> Meaning {
     list.retain(|value| !is_null(value));
     match list.is_empty() {
-        true => nothing(of).map_or(Says::Other, |nothing| {
-            Says::Equal(Member::Column(column.clone()), Member::Constant(nothing))
+        true => null_of(of).map_or(Meaning::Other, |nothing| {
+            Meaning::Equal(Member::Column(column.clone()), Member::Constant(nothing))
         }),
-        false => Says::In(column.clone(), list),
+        false => Meaning::In(column.clone(), list),
     }
 }
 
@@ -151,10 +134,10 @@ fn alternatives(expr: &Expr, block: &Block) -> Option<(Column, Vec<Expr>)> {
         values.extend(others);
         return (column == other).then_some((column, values));
     }
-    match says(expr, block) {
-        Says::Equal(Member::Column(column), Member::Constant(value)) => Some((column, vec![value])),
+    match meaning_of(expr, block) {
+        Meaning::Equal(Member::Column(column), Member::Constant(value)) => Some((column, vec![value])),
         // One that is given with the call cannot be put together with others.
-        Says::In(column, values) if values.iter().all(|value| matches!(value, Expr::Literal(..))) => {
+        Meaning::In(column, values) if values.iter().all(|value| matches!(value, Expr::Literal(..))) => {
             Some((column, values))
         }
         _ => None,
@@ -162,17 +145,17 @@ fn alternatives(expr: &Expr, block: &Block) -> Option<(Column, Vec<Expr>)> {
 }
 
 /// `a < x or a = x and b < y`, which is `(a, b) < (x, y)`, over columns that are never null.
-fn behind(expr: &Expr, block: &Block) -> Option<(Column, Interval)> {
+fn row_comparison(expr: &Expr, block: &Block) -> Option<(Column, Interval)> {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) = expr else { return None };
     let Expr::BinaryExpr(BinaryExpr { left: equal, op: Operator::And, right: rest }) = right.as_ref() else {
         return None;
     };
-    let (Says::Between(column, first), Says::Equal(Member::Column(same), Member::Constant(value))) =
-        (says(left, block), says(equal, block))
+    let (Meaning::Between(column, first), Meaning::Equal(Member::Column(same), Member::Constant(value))) =
+        (meaning_of(left, block), meaning_of(equal, block))
     else {
         return None;
     };
-    let Says::Between(next, rest) = says(rest, block) else { return None };
+    let Meaning::Between(next, rest) = meaning_of(rest, block) else { return None };
     let known = same == column && !may_be_null(&column, block) && !may_be_null(&next, block);
     let strict = first.then.is_empty() && !first.open && !rest.open;
     if !known || !strict {
@@ -195,13 +178,13 @@ fn behind(expr: &Expr, block: &Block) -> Option<(Column, Interval)> {
 }
 
 /// `$1 is null or at > $1`: an interval that has this end if it is given.
-fn if_given(expr: &Expr, block: &Block) -> Option<(Column, Interval)> {
+fn optional_end(expr: &Expr, block: &Block) -> Option<(Column, Interval)> {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) = expr else { return None };
     let (is_null, compared) = match (left.as_ref(), right.as_ref()) {
         (Expr::IsNull(value), other) | (other, Expr::IsNull(value)) => (value, other),
         _ => return None,
     };
-    let Says::Between(column, interval) = says(compared, block) else { return None };
+    let Meaning::Between(column, interval) = meaning_of(compared, block) else { return None };
     let given = placeholder(is_null)?;
     match (&interval.lower, &interval.upper) {
         (Some((end, _)), None) | (None, Some((end, _)))
@@ -223,15 +206,15 @@ fn placeholder(expr: &Expr) -> Option<&str> {
 }
 
 /// The texts that begin with a prefix are an interval.
-fn begins(column: &Column, prefix: &Expr, block: &Block) -> Says {
+fn prefix_interval(column: &Column, prefix: &Expr, block: &Block) -> Meaning {
     match column_type(column, block).and_then(|of| constant(prefix, &of).filter(|_| of == DataType::Utf8)) {
         Some(prefix) => {
             let end = after_prefix().call(vec![prefix.clone()]);
             let interval =
                 Interval { lower: Some((prefix, true)), upper: Some((end, false)), ..Interval::default() };
-            Says::Between(column.clone(), interval)
+            Meaning::Between(column.clone(), interval)
         }
-        None => Says::Other,
+        None => Meaning::Other,
     }
 }
 
@@ -243,50 +226,50 @@ fn prefix_of(like: &Like) -> Option<Expr> {
     (plain && !prefix.contains(['%', '_', '\\'])).then(|| prefix.lit())
 }
 
-fn truth(column: &Column, value: bool, block: &Block) -> Says {
+fn boolean_equality(column: &Column, value: bool, block: &Block) -> Meaning {
     match column_type(column, block) {
         Some(DataType::Boolean) => {
             let value = Expr::Literal(ScalarValue::Boolean(Some(value)), None);
-            Says::Equal(Member::Column(column.clone()), Member::Constant(value))
+            Meaning::Equal(Member::Column(column.clone()), Member::Constant(value))
         }
-        _ => Says::Other,
+        _ => Meaning::Other,
     }
 }
 
-fn equal(left: &Expr, right: &Expr, block: &Block) -> Says {
+fn equal(left: &Expr, right: &Expr, block: &Block) -> Meaning {
     match (left, right) {
         (Expr::Column(left), Expr::Column(right)) => {
             match (column_type(left, block), column_type(right, block)) {
                 // `a = a` says that it is not null.
                 (Some(a), Some(b)) if left != right && Type::same_keys(&a, &b) => {
-                    Says::Equal(Member::Column(left.clone()), Member::Column(right.clone()))
+                    Meaning::Equal(Member::Column(left.clone()), Member::Column(right.clone()))
                 }
-                _ => Says::Other,
+                _ => Meaning::Other,
             }
         }
         (Expr::Column(column), other) | (other, Expr::Column(column)) => {
-            let value = column_type(column, block).and_then(|of| sought(other, &of));
-            value.map_or(Says::Other, |value| {
-                Says::Equal(Member::Column(column.clone()), Member::Constant(value))
+            let value = column_type(column, block).and_then(|of| lookup_value(other, &of));
+            value.map_or(Meaning::Other, |value| {
+                Meaning::Equal(Member::Column(column.clone()), Member::Constant(value))
             })
         }
-        _ => Says::Other,
+        _ => Meaning::Other,
     }
 }
 
-fn words(args: &[Expr]) -> Says {
-    let [word, texts @ ..] = args else { return Says::Other };
+fn words(args: &[Expr]) -> Meaning {
+    let [word, texts @ ..] = args else { return Meaning::Other };
     let columns = texts.iter().map(|text| match text {
         Expr::Column(column) => Some(column.clone()),
         _ => None,
     });
     match (constant(word, &DataType::Utf8), columns.collect::<Option<Vec<_>>>()) {
-        (Some(word), Some(columns)) if !columns.is_empty() => Says::Words(columns, word),
-        _ => Says::Other,
+        (Some(word), Some(columns)) if !columns.is_empty() => Meaning::Words(columns, word),
+        _ => Meaning::Other,
     }
 }
 
-fn compared(column: &Expr, op: Operator, value: &Expr, block: &Block) -> Option<(Column, Interval)> {
+fn comparison(column: &Expr, op: Operator, value: &Expr, block: &Block) -> Option<(Column, Interval)> {
     let Expr::Column(column) = column else { return None };
     let of = column_type(column, block)?;
     let (lower, with) = match op {
@@ -307,38 +290,38 @@ fn compared(column: &Expr, op: Operator, value: &Expr, block: &Block) -> Option<
 /// The end of an interval, and whether it is in it, among the values of the column's type. A null has nothing in it.
 fn end(value: &ScalarValue, of: &DataType, lower: bool, with: bool) -> Option<(Expr, bool)> {
     let literal = |value| Expr::Literal(value, None);
-    Some(match among(value, of)? {
-        Among::At(value) => (literal(value), with),
-        Among::Above(below) => (literal(below), !lower),
-        Among::BeforeAll(least) if lower => (literal(least), true),
-        Among::BehindAll(greatest) if !lower => (literal(greatest), true),
-        Among::BeforeAll(_) | Among::BehindAll(_) => (nothing(of)?, with),
+    Some(match position(value, of)? {
+        NumberPosition::Exact(value) => (literal(value), with),
+        NumberPosition::Between(below) => (literal(below), !lower),
+        NumberPosition::BelowAll(least) if lower => (literal(least), true),
+        NumberPosition::AboveAll(greatest) if !lower => (literal(greatest), true),
+        NumberPosition::BelowAll(_) | NumberPosition::AboveAll(_) => (null_of(of)?, with),
     })
 }
 
 /// Where a value lies among those of a type.
-fn among(value: &ScalarValue, of: &DataType) -> Option<Among> {
+fn position(value: &ScalarValue, of: &DataType) -> Option<NumberPosition> {
     if value.is_null() {
-        return Some(Among::At(ScalarValue::try_from(of).ok()?));
+        return Some(NumberPosition::Exact(ScalarValue::try_from(of).ok()?));
     }
-    if let Some(among) = Number::of(value).and_then(|number| number.among(of)) {
+    if let Some(among) = Number::of(value).and_then(|number| number.position(of)) {
         return Some(among);
     }
     if let (Some(value), DataType::Float64) = (as_double(value), of) {
-        return Some(Among::At(value));
+        return Some(NumberPosition::Exact(value));
     }
     let cast = value.cast_to(of).ok().filter(|cast| !cast.is_null())?;
     let back = cast.cast_to(&value.data_type()).ok()?;
     // An instant is written in more than one way.
     let instant = matches!((value, of), (ScalarValue::Utf8(_), DataType::Timestamp(..)));
     match instant || back == *value {
-        true => Some(Among::At(cast)),
-        false => (back < *value && of.is_temporal()).then_some(Among::Above(cast)),
+        true => Some(NumberPosition::Exact(cast)),
+        false => (back < *value && of.is_temporal()).then_some(NumberPosition::Between(cast)),
     }
 }
 
 /// What equals nothing.
-fn nothing(of: &DataType) -> Option<Expr> {
+fn null_of(of: &DataType) -> Option<Expr> {
     Some(Expr::Literal(ScalarValue::try_from(of).ok()?, None))
 }
 
@@ -347,11 +330,13 @@ fn is_null(expr: &Expr) -> bool {
 }
 
 /// What a column of this type is looked for by; null if no value of the type is equal to it.
-fn sought(expr: &Expr, of: &DataType) -> Option<Expr> {
+fn lookup_value(expr: &Expr, of: &DataType) -> Option<Expr> {
     match expr {
-        Expr::Literal(value, _) => match among(value, of)? {
-            Among::At(value) => Some(Expr::Literal(value, None)),
-            Among::Above(_) | Among::BeforeAll(_) | Among::BehindAll(_) => nothing(of),
+        Expr::Literal(value, _) => match position(value, of)? {
+            NumberPosition::Exact(value) => Some(Expr::Literal(value, None)),
+            NumberPosition::Between(_) | NumberPosition::BelowAll(_) | NumberPosition::AboveAll(_) => {
+                null_of(of)
+            }
         },
         other => constant(other, of),
     }
@@ -362,7 +347,7 @@ fn may_be_null(column: &Column, block: &Block) -> bool {
     let Some(alias) = column.relation.as_ref() else { return false };
     let relation = block.relations.iter().find(|relation| relation.alias == alias.table());
     relation.is_some_and(|relation| match &relation.rows {
-        Rows::Stored(table) => table.column(&column.name).is_ok_and(|at| table.columns[at].nullable),
+        Rows::Stored(table) => table.column(&column.name).is_ok_and(|at| table.columns[at].is_nullable()),
         Rows::Derived(_) => false,
     })
 }
@@ -373,23 +358,25 @@ pub(super) fn column_type(column: &Column, block: &Block) -> Option<DataType> {
     let relation = block.relations.iter().find(|relation| relation.alias == alias)?;
     match &relation.rows {
         Rows::Stored(table) => Some(table.columns[table.column(&column.name).ok()?].of.arrow()),
-        Rows::Derived(chain) => super::types::column_of(chain, &column.name),
+        Rows::Derived(chain) => crate::expression::column_type(chain, &column.name),
     }
 }
 
 /// The expression as a value of this type that is the same in all rows, without loss; `None` if it is not one.
 fn constant(expr: &Expr, of: &DataType) -> Option<Expr> {
     match expr {
-        Expr::Literal(value, _) => match among(value, of)? {
-            Among::At(value) if !value.is_null() => Some(Expr::Literal(value, None)),
+        Expr::Literal(value, _) => match position(value, of)? {
+            NumberPosition::Exact(value) if !value.is_null() => Some(Expr::Literal(value, None)),
             _ => None,
         },
         Expr::Placeholder(Placeholder { id, field }) => {
             let given = field.as_ref().map(|field| field.data_type());
             let same = given.is_none_or(|given| Type::same_keys(given, of) || *given == DataType::Null);
-            same.then(|| super::types::placeholder(id, given.filter(|g| **g != DataType::Null).unwrap_or(of)))
+            same.then(|| {
+                crate::expression::placeholder(id, given.filter(|g| **g != DataType::Null).unwrap_or(of))
+            })
         }
-        other if columns(other).is_empty() => match (super::types::of_constant(other)?, of) {
+        other if columns(other).is_empty() => match (crate::expression::typed_constant(other)?, of) {
             ((typed, given), of) if Type::same_keys(&given, of) => Some(typed),
             // A written instant has nanoseconds, a stored one microseconds.
             ((typed, DataType::Timestamp(_, None)), DataType::Timestamp(..)) => {

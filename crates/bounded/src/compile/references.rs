@@ -1,11 +1,12 @@
 //! References that are never null: a join that follows one finds exactly one row, so it drops none behind a stop.
 
 use super::access::Candidate;
-use super::block::{Relation, Rows, of_relation};
+use super::block::{Relation, Rows};
 use super::equalities::Member;
-use super::predicates::{Predicate, Says};
-use super::search::{Search, State};
-use super::{DeadEnd, Reference};
+use super::error::{Reference, UnboundedRelation};
+use super::expressions::of_relation;
+use super::predicates::{Meaning, Predicate};
+use super::state::{Search, State};
 use crate::plan::Access;
 use crate::schema::{ForeignKey, Table};
 use std::sync::Arc;
@@ -20,14 +21,14 @@ impl Search<'_> {
         way: &Candidate,
     ) -> bool {
         if relation.outer.is_some() {
-            return way.schema == Some(1) || relation.is_single();
+            return way.schema == Some(1) || relation.keeps_row_count();
         }
         way.access == Access::Record
             && self.references(state, relation, table).any(|(alias, referring, key)| {
                 key.columns.iter().all(|at| {
                     let column = &referring.columns[*at];
                     let member = Member::Column(of_relation(alias, &column.name));
-                    !column.nullable || self.is_not_null(state, &member)
+                    !column.is_nullable() || self.is_not_null(state, &member)
                 })
             })
     }
@@ -67,13 +68,13 @@ impl Search<'_> {
     /// Whether rows in which this is null are gone: it equals something, or is between two values, and a key or a
     /// filter has made that true.
     fn is_not_null(&self, state: &State, member: &Member) -> bool {
-        let says = |predicate: &Predicate| match (&predicate.says, member) {
-            (Says::Between(column, interval), Member::Column(known)) => column == known && !interval.open,
-            (Says::In(column, _), Member::Column(known)) => column == known,
+        let says = |predicate: &Predicate| match (&predicate.meaning, member) {
+            (Meaning::Between(column, interval), Member::Column(known)) => column == known && !interval.open,
+            (Meaning::In(column, _), Member::Column(known)) => column == known,
             _ => false,
         };
-        let done = self.predicates.iter().enumerate().filter(|(place, _)| state.done.contains(place));
-        state.known.equals(member).next().is_some() || done.map(|(_, predicate)| predicate).any(says)
+        let done = self.predicates.iter().enumerate().filter(|(place, _)| state.applied.contains(place));
+        state.equalities.equals(member).next().is_some() || done.map(|(_, predicate)| predicate).any(says)
     }
 
     /// A dead end behind a stop: the row that a reference points at is wanted, and the reference can be null.
@@ -82,13 +83,13 @@ impl Search<'_> {
         state: &State,
         relation: &Relation,
         table: &Table,
-    ) -> Option<DeadEnd> {
+    ) -> Option<UnboundedRelation> {
         let (alias, referring, key) = self.references(state, relation, table).next()?;
-        let column = *key.columns.iter().find(|at| referring.columns[**at].nullable)?;
+        let column = *key.columns.iter().find(|at| referring.columns[**at].is_nullable())?;
         let known =
             |at: &usize| self.facts.constant(&of_relation(alias, &referring.columns[*at].name)).is_some();
         let reference = Reference { alias: alias.to_string(), table: referring.clone(), column };
-        Some(DeadEnd {
+        Some(UnboundedRelation {
             alias: alias.to_string(),
             table: referring.clone(),
             joined: vec![],

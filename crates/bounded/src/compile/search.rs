@@ -10,13 +10,17 @@
 //! Invariant: a predicate is either made true by keys of a fetch or is in a filter right behind the fetch that brought
 //! its last relation.
 
-use super::access::{Candidate, Known, candidates};
-use super::block::{Block, Kept, Relation, Rows, of_relation};
+use super::access::{AccessContext, Candidate, candidates};
+use super::block::{Block, Matches, Relation, Rows};
+use super::compiler::Compiler;
 use super::equalities::{Equalities, Member};
+use super::error::{CompileError, UnboundedRelation};
+use super::expressions::{columns, of_relation};
+use super::facts::{Intervals, Merged};
 use super::lists::{MOST_LISTS, list_column};
-use super::predicates::{Predicate, Says, columns};
-use super::turn::{Intervals, Merged};
-use super::{Compiler, DeadEnd, Stuck, Want};
+use super::part::Required;
+use super::predicates::{Meaning, Predicate};
+use super::state::{Search, State, Stop};
 use crate::bound::Bound;
 use crate::error::Error;
 use crate::plan::{Access, Chain, Fetch, Hint, Keep, Source, Step};
@@ -38,16 +42,16 @@ pub(super) struct Found {
 pub(super) fn search(
     compiler: &Compiler<'_>,
     block: &Block,
-    want: &Want,
+    want: &Required,
     outputs: &[Expr],
-) -> Result<Found, Stuck> {
+) -> Result<Found, CompileError> {
     let inner: Vec<Predicate> = block.conjuncts.iter().map(|expr| Predicate::of(expr, block)).collect();
     let lists: Vec<usize> =
         (0..inner.len()).filter(|at| list_column(&inner[*at], block).is_some()).take(MOST_LISTS).collect();
     let mut best = None;
-    let mut dead_end: Option<DeadEnd> = None;
+    let mut unbounded: Option<UnboundedRelation> = None;
     // A list that is given with the call has no expression: it can only be where the chain begins.
-    let given = |at: &usize| matches!(&inner[*at].says, Says::In(_, values) if compiler.is_given(values));
+    let given = |at: &usize| matches!(&inner[*at].meaning, Meaning::In(_, values) if compiler.is_list_parameter(values));
     let given: usize = lists.iter().enumerate().filter(|(_, at)| given(at)).map(|(bit, _)| 1 << bit).sum();
     for chosen in (0..(1_usize << lists.len())).filter(|chosen| chosen & given == given) {
         let chosen = lists.iter().enumerate().filter(|(bit, _)| chosen >> bit & 1 == 1).map(|(_, at)| *at);
@@ -58,94 +62,42 @@ pub(super) fn search(
         };
         search.descend(&start);
         best = search.best;
-        dead_end = dead_end.or(search.nullable).or(search.dead_end);
+        unbounded = unbounded.or(search.unbounded_by_null).or(search.unbounded);
     }
-    match (best, dead_end) {
-        (Some(best), _) if best.done.len() < inner.len() => {
+    match (best, unbounded) {
+        (Some(best), _) if best.applied.len() < inner.len() => {
             Err(Error::Internal("a predicate of the query is not in its plan".into()).into())
         }
         (Some(best), _) => {
-            Ok(Found { chain: best.chain, ordered: best.ordered, stopped: best.stop == Stop::Done })
+            Ok(Found { chain: best.chain, ordered: best.ordered, stopped: best.stop == Stop::Applied })
         }
-        (None, Some(dead_end)) => Err(Stuck::Unbounded(Box::new(dead_end))),
+        (None, Some(unbounded)) => Err(CompileError::Unbounded(Box::new(unbounded))),
         // A stop in the middle was all there was, and rows are dropped behind it: without it the reason is seen.
         (None, None) if want.stop.is_some() => {
-            let endless = Want { stop: None, page: false, ..want.clone() };
+            let endless = Required { stop: None, page: false, ..want.clone() };
             match search(compiler, block, &endless, outputs) {
-                Err(Stuck::Unbounded(dead_end)) => {
-                    Err(Stuck::Unbounded(Box::new(DeadEnd { stop: want.stop, ..*dead_end })))
+                Err(CompileError::Unbounded(unbounded)) => {
+                    Err(CompileError::Unbounded(Box::new(UnboundedRelation {
+                        stop: want.stop,
+                        ..*unbounded
+                    })))
                 }
-                _ => Err(no_reason()),
+                _ => Err(missing_reason()),
             }
         }
-        (None, None) => Err(no_reason()),
+        (None, None) => Err(missing_reason()),
     }
 }
 
-fn no_reason() -> Stuck {
+fn missing_reason() -> CompileError {
     Error::Internal("the search of a join order found neither a plan nor a reason".into()).into()
 }
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stop {
-    /// There is none.
-    No,
-    /// It is still to be made.
-    Pending(u64),
-    /// There are no more rows than it says, and none may be dropped.
-    Done,
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct State {
-    chain: Chain,
-    pub bound: Bound,
-    pub joined: Vec<String>,
-    pub known: Equalities,
-    pub done: BTreeSet<usize>,
-    stop: Stop,
-    ordered: bool,
-    new_indexes: usize,
-}
-
-impl State {
-    fn push(&mut self, step: Step) {
-        self.bound.then(&step);
-        self.chain.steps.push(step);
-    }
-
-    fn rank(&self) -> (u64, usize, u64, usize) {
-        (self.bound.cost(), self.new_indexes, self.bound.rounds, self.chain.steps.len())
-    }
-}
-
-pub(super) struct Search<'a> {
-    pub compiler: &'a Compiler<'a>,
-    pub block: &'a Block,
-    pub want: &'a Want,
-    pub outputs: &'a [Expr],
-    pub predicates: Vec<Predicate>,
-    pub facts: Equalities,
-    best: Option<State>,
-    dead_end: Option<DeadEnd>,
-    /// One behind a stop, for a reference that can be null.
-    nullable: Option<DeadEnd>,
-    /// What it cost to come to where all that follows is the same.
-    seen: BTreeMap<Place, Vec<Cost>>,
-}
-
-/// What decides about all that follows: the relations that are there, the predicates that are done, the stop, the
-/// order.
-type Place = (BTreeSet<String>, BTreeSet<usize>, Stop, bool);
-
-/// What a state has cost, and what decides how much more it will.
-type Cost = [u64; 6];
 
 impl<'a> Search<'a> {
     fn new(
         compiler: &'a Compiler<'a>,
         block: &'a Block,
-        want: &'a Want,
+        want: &'a Required,
         outputs: &'a [Expr],
         predicates: Vec<Predicate>,
         best: Option<State>,
@@ -158,15 +110,16 @@ impl<'a> Search<'a> {
             predicates,
             facts: Equalities::default(),
             best,
-            dead_end: None,
-            nullable: None,
-            seen: BTreeMap::new(),
+            unbounded: None,
+            unbounded_by_null: None,
+            visited: BTreeMap::new(),
         }
     }
 
     /// Whether another order of the same relations has come here at no more cost: there are more orders than sets.
-    fn was_here(&mut self, state: &State) -> bool {
-        let place = (state.joined.iter().cloned().collect(), state.done.clone(), state.stop, state.ordered);
+    fn is_dominated(&mut self, state: &State) -> bool {
+        let place =
+            (state.joined.iter().cloned().collect(), state.applied.clone(), state.stop, state.ordered);
         let bound = &state.bound;
         let cost = [
             bound.cost(),
@@ -176,7 +129,7 @@ impl<'a> Search<'a> {
             state.new_indexes as u64,
             state.chain.steps.len() as u64,
         ];
-        let seen = self.seen.entry(place).or_default();
+        let seen = self.visited.entry(place).or_default();
         let dominated = seen.iter().any(|known| known.iter().zip(&cost).all(|(known, cost)| known <= cost));
         if !dominated {
             seen.push(cost);
@@ -185,7 +138,7 @@ impl<'a> Search<'a> {
     }
 
     /// What the chain begins with: these lists, or the derived relation, or the call.
-    fn start(&mut self, lists: Vec<usize>) -> Result<Option<State>, Stuck> {
+    fn start(&mut self, lists: Vec<usize>) -> Result<Option<State>, CompileError> {
         let derived: Vec<&Relation> =
             self.block.relations.iter().filter(|r| matches!(r.rows, Rows::Derived(_))).collect();
         let (chain, joined) = match derived.as_slice() {
@@ -208,7 +161,7 @@ impl<'a> Search<'a> {
             }
         };
         for predicate in &self.predicates {
-            if let Says::Equal(left, right) = &predicate.says {
+            if let Meaning::Equal(left, right) = &predicate.meaning {
                 self.facts.add(left, right);
             }
         }
@@ -217,8 +170,8 @@ impl<'a> Search<'a> {
             bound: Bound::of(&chain),
             chain,
             joined,
-            known: Equalities::default(),
-            done: BTreeSet::new(),
+            equalities: Equalities::default(),
+            applied: BTreeSet::new(),
             stop,
             ordered: self.want.order.is_empty(),
             new_indexes: 0,
@@ -234,7 +187,7 @@ impl<'a> Search<'a> {
     }
 
     fn descend(&mut self, state: &State) {
-        if self.best.as_ref().is_some_and(|best| best.rank() <= state.rank()) || self.was_here(state) {
+        if self.best.as_ref().is_some_and(|best| best.rank() <= state.rank()) || self.is_dominated(state) {
             return;
         }
         let left: Vec<&Relation> =
@@ -254,14 +207,14 @@ impl<'a> Search<'a> {
     /// All ways to this relation.
     fn join(&mut self, state: &State, relation: &Relation, table: &Arc<Table>) {
         let facts = self.facts_for(relation);
-        let equal = self.equal(state, relation, table, &facts);
+        let equal = self.equal_columns(state, relation, table, &facts);
         let intervals = self.intervals(relation, table);
-        let known = Known {
+        let known = AccessContext {
             table,
             order: match &relation.kept {
-                Kept::First(order) => self.order(relation, table, &equal, order, Merged::No(state)),
-                Kept::Fold(_) => None,
-                Kept::All => {
+                Matches::First(order) => self.order(relation, table, &equal, order, Merged::No(state)),
+                Matches::Fold(_) => None,
+                Matches::All => {
                     // A page is merged by positions in the index alone.
                     let merged = self.want.page && state.bound.rows > 1;
                     let merged = if merged { Merged::Yes } else { Merged::No(state) };
@@ -271,61 +224,70 @@ impl<'a> Search<'a> {
             merges: self.order(relation, table, &equal, &self.want.order, Merged::Yes).is_some(),
             equal,
             words: self
-                .words(relation, table)
+                .word_searches(relation, table)
                 .into_iter()
                 .map(|(_, columns, word)| (columns, word))
                 .collect(),
             intervals: intervals.iter().map(|(at, (interval, _))| (*at, interval.clone())).collect(),
             capabilities: self.compiler.capabilities,
         };
-        let needed = |search: Option<usize>| self.needed(state, relation, table, search);
-        let ways = candidates(&known, &needed);
+        let needed = |search: Option<usize>| self.needed_columns(state, relation, table, search);
+        let found_candidates = candidates(&known, &needed);
         let mut any = false;
-        for way in &ways {
-            any |= self.take(state, relation, table, way, &intervals);
+        for candidate in &found_candidates {
+            any |= self.try_candidate(state, relation, table, candidate, &intervals);
         }
-        if !any && self.compiler.allow && state.stop != Stop::Done {
-            any = self.take_without_limit(state, relation, table, &ways, &intervals);
+        if !any && self.compiler.allow && state.stop != Stop::Applied {
+            any = self.try_without_limit(state, relation, table, &found_candidates, &intervals);
         }
         let endless = || {
-            let joined = |way| self.joined(state, relation, table, way, &intervals);
-            relation.is_single() && ways.iter().all(|way| limit(relation, way, &joined(way)).is_none())
+            let joined = |candidate| self.pending_fetch(state, relation, table, candidate, &intervals);
+            relation.keeps_row_count()
+                && found_candidates
+                    .iter()
+                    .all(|candidate| limit(relation, candidate, &joined(candidate)).is_none())
         };
-        if !any && (state.stop != Stop::Done || endless()) {
-            self.stuck_at(state, relation, table, &known);
+        if !any && (state.stop != Stop::Applied || endless()) {
+            self.note_unbounded(state, relation, table, &known);
         }
     }
 
     /// Goes on by this way, in every mode that has a limit. Says whether there was one.
-    fn take(
+    fn try_candidate(
         &mut self,
         state: &State,
         relation: &Relation,
         table: &Arc<Table>,
-        way: &Candidate,
+        candidate: &Candidate,
         intervals: &Intervals,
     ) -> bool {
-        let joined = self.joined(state, relation, table, way, intervals);
-        if state.stop == Stop::Done {
-            let exact = joined.residual.is_empty() && self.finds_exactly_one(state, relation, table, way);
-            if !exact && joined.residual.is_empty() && way.access == Access::Record && self.nullable.is_none()
+        let joined = self.pending_fetch(state, relation, table, candidate, intervals);
+        if state.stop == Stop::Applied {
+            let exact =
+                joined.residual.is_empty() && self.finds_exactly_one(state, relation, table, candidate);
+            if !exact
+                && joined.residual.is_empty()
+                && candidate.access == Access::Record
+                && self.unbounded_by_null.is_none()
             {
-                self.nullable = self.nullable_reference(state, relation, table);
+                self.unbounded_by_null = self.nullable_reference(state, relation, table);
             }
-            let Some((most, hint)) = limit(relation, way, &joined).filter(|_| exact) else { return false };
-            self.descend(&joined.with(most, hint));
+            let Some((most, hint)) = limit(relation, candidate, &joined).filter(|_| exact) else {
+                return false;
+            };
+            self.descend(&joined.with_limit(most, hint));
             return true;
         }
         let mut any = false;
-        if let Some(next) = self.stop_as_limit(state, way, &joined) {
+        if let Some(next) = self.stop_as_limit(state, candidate, &joined) {
             self.descend(&next);
             any = true;
         }
-        if let Some((most, hint)) = limit(relation, way, &joined) {
-            let mut next = joined.with(most, hint);
+        if let Some((most, hint)) = limit(relation, candidate, &joined) {
+            let mut next = joined.with_limit(most, hint);
             // Of a subquery whose first row is kept, the way has the subquery's order.
-            let of_query = matches!(relation.kept, Kept::All);
-            next.ordered |= of_query && state.bound.rows == 1 && way.ordered;
+            let of_query = matches!(relation.kept, Matches::All);
+            next.ordered |= of_query && state.bound.rows == 1 && candidate.ordered;
             if let Some(stopped) = self.stopped_here(&next) {
                 self.descend(&stopped);
             }
@@ -336,12 +298,12 @@ impl<'a> Search<'a> {
     }
 
     /// The whole range, because it was allowed.
-    fn take_without_limit(
+    fn try_without_limit(
         &mut self,
         state: &State,
         relation: &Relation,
         table: &Arc<Table>,
-        ways: &[Candidate],
+        found_candidates: &[Candidate],
         intervals: &Intervals,
     ) -> bool {
         let all = Candidate {
@@ -361,10 +323,12 @@ impl<'a> Search<'a> {
             schema: None,
             new: false,
         };
-        let there =
-            ways.iter().filter(|way| !way.new && !way.keys.is_empty()).max_by_key(|way| way.keys.len());
-        let joined = self.joined(state, relation, table, there.unwrap_or(&all), intervals);
-        let next = joined.with(u64::MAX, Hint::Nothing);
+        let there = found_candidates
+            .iter()
+            .filter(|candidate| !candidate.new && !candidate.keys.is_empty())
+            .max_by_key(|candidate| candidate.keys.len());
+        let joined = self.pending_fetch(state, relation, table, there.unwrap_or(&all), intervals);
+        let next = joined.with_limit(u64::MAX, Hint::Nothing);
         if let Some(stopped) = self.stopped_here(&next) {
             self.descend(&stopped);
         }
@@ -373,23 +337,23 @@ impl<'a> Search<'a> {
     }
 
     /// The query's stop as the limit of each key.
-    fn stop_as_limit(&self, state: &State, way: &Candidate, joined: &Joined) -> Option<State> {
+    fn stop_as_limit(&self, state: &State, candidate: &Candidate, joined: &PendingFetch) -> Option<State> {
         let Stop::Pending(rows) = state.stop else { return None };
-        let range = matches!(way.access, Access::Range { .. });
-        if !way.ordered || !joined.residual.is_empty() || !range || joined.fetch.outer {
+        let range = matches!(candidate.access, Access::Range { .. });
+        if !candidate.ordered || !joined.residual.is_empty() || !range || joined.fetch.outer {
             return None;
         }
-        let single = state.bound.rows == 1;
-        let (most, hint) = match way.schema {
+        let single_row = state.bound.rows == 1;
+        let (most, hint) = match candidate.schema {
             Some(schema) if schema <= rows => (schema, Hint::Schema),
             _ => (rows, Hint::Query),
         };
         let mut joined = joined.clone();
         joined.fetch.resumable = self.want.page;
-        joined.fetch.first = (!single && way.reads_records() && way.merges).then_some(rows);
+        joined.fetch.first = (!single_row && candidate.reads_records() && candidate.merges).then_some(rows);
         let reverse = matches!(joined.fetch.access, Access::Range { reverse: true, .. });
-        let mut next = joined.with(most, hint);
-        match (single, self.want.page) {
+        let mut next = joined.with_limit(most, hint);
+        match (single_row, self.want.page) {
             (true, _) => {}
             (false, true) => next.push(Step::Merge { reverse, rows }),
             (false, false) => {
@@ -400,14 +364,14 @@ impl<'a> Search<'a> {
             }
         }
         next.ordered = true;
-        next.stop = Stop::Done;
+        next.stop = Stop::Applied;
         Some(next)
     }
 
     /// Sorted and stopped where it is, if all that it is ordered by is there.
     fn stopped_here(&self, state: &State) -> Option<State> {
         let Stop::Pending(rows) = state.stop else { return None };
-        let there = |key: &SortExpr| columns(&key.expr).iter().all(|column| self.is_there(state, column));
+        let there = |key: &SortExpr| columns(&key.expr).iter().all(|column| self.is_joined(state, column));
         if self.want.page || !self.want.order.iter().all(there) {
             return None;
         }
@@ -417,29 +381,29 @@ impl<'a> Search<'a> {
         }
         next.push(Step::Stop(rows));
         next.ordered = true;
-        next.stop = Stop::Done;
+        next.stop = Stop::Applied;
         Some(next)
     }
 
     /// The state behind this fetch, but for its limit.
-    fn joined(
+    fn pending_fetch(
         &self,
         state: &State,
         relation: &Relation,
         table: &Arc<Table>,
-        way: &Candidate,
+        candidate: &Candidate,
         intervals: &Intervals,
-    ) -> Joined {
+    ) -> PendingFetch {
         let mut next = state.clone();
         next.joined.push(relation.alias.clone());
-        next.new_indexes += usize::from(way.new);
+        next.new_indexes += usize::from(candidate.new);
         let member = |at: usize| Member::Column(of_relation(&relation.alias, &table.columns[at].name));
-        let mut local = next.known.clone();
+        let mut local = next.equalities.clone();
         let mut null = BTreeSet::new();
-        for (at, key) in way.equal.iter().zip(way.keys_of_columns()) {
+        for (at, key) in candidate.equal.iter().zip(candidate.keys_of_columns()) {
             let source = match key {
                 Expr::IsNull(_) => {
-                    null.extend(self.nulls(relation, table).remove(at));
+                    null.extend(self.null_columns(relation, table).remove(at));
                     continue;
                 }
                 Expr::Column(column) => Member::Column(column.clone()),
@@ -448,7 +412,7 @@ impl<'a> Search<'a> {
             local.add(&member(*at), &source);
         }
         // Of a left join these are places in what it says, else in the predicates of the query.
-        let in_interval = way.interval.map_or(&[][..], |column| intervals[&column].1.as_slice());
+        let in_interval = candidate.interval.map_or(&[][..], |column| intervals[&column].1.as_slice());
         let on = relation.outer.iter().flatten().enumerate().filter(|(at, expr)| {
             !in_interval.contains(at)
                 && !null.contains(at)
@@ -456,54 +420,54 @@ impl<'a> Search<'a> {
         });
         let on: Vec<Expr> = on.map(|(_, expr)| expr.clone()).collect();
         if relation.outer.is_none() {
-            next.known = local;
+            next.equalities = local;
         }
         let mut made_true: BTreeSet<usize> = BTreeSet::new();
-        if let Some(search) = way.words {
-            made_true.extend(self.words(relation, table).get(search).map(|(place, ..)| *place));
+        if let Some(search) = candidate.words {
+            made_true.extend(self.word_searches(relation, table).get(search).map(|(place, ..)| *place));
         }
         if relation.outer.is_none() {
             made_true.extend(in_interval);
             made_true.extend(null);
         }
-        next.done.extend(made_true);
+        next.applied.extend(made_true);
         let residual = self.residual(&mut next);
         let fetch = Fetch {
             alias: relation.alias.clone(),
             table: table.clone(),
-            access: way.access.clone(),
-            keys: way.keys.clone(),
+            access: candidate.access.clone(),
+            keys: candidate.keys.clone(),
             outer: relation.outer.is_some(),
             keep: match &relation.kept {
-                Kept::All => Keep::All,
-                Kept::First(_) => Keep::First,
-                Kept::Fold(folds) => Keep::Fold(folds.clone()),
+                Matches::All => Keep::All,
+                Matches::First(_) => Keep::First,
+                Matches::Fold(folds) => Keep::Fold(folds.clone()),
             },
             on,
-            columns: self.needed(state, relation, table, way.words).into_iter().collect(),
+            columns: self.needed_columns(state, relation, table, candidate.words).into_iter().collect(),
             most: 1,
             hint: Hint::Key,
             resumable: false,
             first: None,
         };
-        Joined { state: next, fetch, residual }
+        PendingFetch { state: next, fetch, residual }
     }
 
     /// Predicates whose relations are all there and that are not known to be true; they are from now on.
     fn residual(&self, state: &mut State) -> Vec<Expr> {
         let mut residual = Vec::new();
         for (place, predicate) in self.predicates.iter().enumerate() {
-            if state.done.contains(&place)
+            if state.applied.contains(&place)
                 || !predicate.relations.iter().all(|alias| state.joined.contains(alias))
             {
                 continue;
             }
-            state.done.insert(place);
-            if !implied(predicate, &state.known) {
+            state.applied.insert(place);
+            if !implied(predicate, &state.equalities) {
                 residual.push(predicate.expr.clone());
             }
-            if let Says::Equal(left, right) = &predicate.says {
-                state.known.add(left, right);
+            if let Meaning::Equal(left, right) = &predicate.meaning {
+                state.equalities.add(left, right);
             }
         }
         residual
@@ -516,15 +480,21 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn stuck_at(&mut self, state: &State, relation: &Relation, table: &Arc<Table>, known: &Known<'_>) {
+    fn note_unbounded(
+        &mut self,
+        state: &State,
+        relation: &Relation,
+        table: &Arc<Table>,
+        known: &AccessContext<'_>,
+    ) {
         let equal: Vec<usize> = known.equal.keys().copied().collect();
-        if let Some(dead_end) = &mut self.dead_end {
-            match dead_end.joined.len().cmp(&state.joined.len()) {
+        if let Some(unbounded) = &mut self.unbounded {
+            match unbounded.joined.len().cmp(&state.joined.len()) {
                 Ordering::Greater => return,
                 // Where something is known of the rows there is more to say than where nothing is.
-                Ordering::Equal if equal.is_empty() || !dead_end.equal.is_empty() => {
-                    if !equal.is_empty() && dead_end.alias != relation.alias {
-                        dead_end.also.push((table.clone(), equal));
+                Ordering::Equal if equal.is_empty() || !unbounded.equal.is_empty() => {
+                    if !equal.is_empty() && unbounded.alias != relation.alias {
+                        unbounded.also.push((table.clone(), equal));
                     }
                     return;
                 }
@@ -532,9 +502,9 @@ impl<'a> Search<'a> {
             }
         }
         let residual = self.predicates.iter().filter(|predicate| {
-            predicate.relations.contains(&relation.alias) && !matches!(predicate.says, Says::Equal(..))
+            predicate.relations.contains(&relation.alias) && !matches!(predicate.meaning, Meaning::Equal(..))
         });
-        self.dead_end = Some(DeadEnd {
+        self.unbounded = Some(UnboundedRelation {
             alias: relation.alias.clone(),
             table: table.clone(),
             joined: state.joined.clone(),
@@ -542,7 +512,7 @@ impl<'a> Search<'a> {
             also: vec![],
             residual: residual.map(|predicate| predicate.expr.clone()).collect(),
             // What is asked for each row does not depend on how many rows are wanted.
-            stop: self.want.stop.filter(|_| !relation.is_single()),
+            stop: self.want.stop.filter(|_| !relation.keeps_row_count()),
             orderable: known.order.is_some(),
             nullable: None,
         });
@@ -567,14 +537,14 @@ impl Candidate {
 
 /// A fetch, and the state behind it, before it is said how many rows a key has.
 #[derive(Debug, Clone)]
-struct Joined {
+struct PendingFetch {
     state: State,
     fetch: Fetch,
     residual: Vec<Expr>,
 }
 
-impl Joined {
-    fn with(&self, most: u64, hint: Hint) -> State {
+impl PendingFetch {
+    fn with_limit(&self, most: u64, hint: Hint) -> State {
         let mut state = self.state.clone();
         state.push(Step::Fetch(Box::new(Fetch { most, hint, ..self.fetch.clone() })));
         if !self.residual.is_empty() {
@@ -586,15 +556,15 @@ impl Joined {
 
 /// How many rows are read for each key, and what says so. Where only the first is wanted, it is the first that is read
 /// if the key makes all true that is said of it; else it is looked for among all that the schema allows.
-fn limit(relation: &Relation, way: &Candidate, joined: &Joined) -> Option<(u64, Hint)> {
-    match (&relation.kept, way.schema) {
+fn limit(relation: &Relation, candidate: &Candidate, joined: &PendingFetch) -> Option<(u64, Hint)> {
+    match (&relation.kept, candidate.schema) {
         (_, Some(1)) => Some((1, Hint::Key)),
-        (Kept::First(_), _) if !way.ordered => None,
-        (Kept::First(_), _) if joined.fetch.on.is_empty() => Some((1, Hint::Query)),
+        (Matches::First(_), _) if !candidate.ordered => None,
+        (Matches::First(_), _) if joined.fetch.on.is_empty() => Some((1, Hint::Query)),
         (_, schema) => schema.map(|most| (most, Hint::Schema)),
     }
 }
 
 fn implied(predicate: &Predicate, known: &Equalities) -> bool {
-    matches!(&predicate.says, Says::Equal(left, right) if known.same(left, right))
+    matches!(&predicate.meaning, Meaning::Equal(left, right) if known.same(left, right))
 }

@@ -13,32 +13,26 @@
 //!
 //! Invariant: none of these makes rows more or fewer but by a predicate that says so.
 
-use super::block::{Block, Kept, Relation, Rows, column, equality, substitute};
-use super::predicates::{column_type, columns, relations};
-use super::{Compiler, Stuck};
+use super::block::{Around, Block, Matches, Relation, Rows};
+use super::compiler::{Compiler, is_joins};
+use super::error::CompileError;
+use super::expressions::{column, columns, equality, relations, substitute, substitute_order};
+use super::predicates::column_type;
 use crate::datum::Type;
 use crate::error::Error;
-use crate::plan::written;
+use crate::plan::unparse;
 use crate::schema::Table;
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::{Distinct, Expr, FetchType, LogicalPlan, SkipType, SortExpr, Subquery};
 use std::sync::Arc;
-
-/// What is around a subquery: the columns that it may speak of, and what they stand for in the block.
-#[derive(Clone, Copy)]
-pub(super) struct Around<'a> {
-    pub schema: &'a DFSchema,
-    pub outputs: &'a [Expr],
-}
 
 /// One row of a table, if there is one.
 struct Lookup {
     alias: String,
     table: Arc<Table>,
     /// What is true of it.
-    said: Vec<Expr>,
+    predicates: Vec<Expr>,
     /// What the subquery selects of it.
     outputs: Vec<Expr>,
     /// Which one is the first.
@@ -49,13 +43,18 @@ struct Lookup {
 
 impl Compiler<'_> {
     /// The expression, its subqueries as relations of the block.
-    pub(super) fn asked(&self, expr: Expr, around: Around<'_>, block: &mut Block) -> Result<Expr, Stuck> {
+    pub(super) fn rewrite_subqueries(
+        &self,
+        expr: Expr,
+        around: Around<'_>,
+        block: &mut Block,
+    ) -> Result<Expr, CompileError> {
         let mut failed = None;
         let expr = expr.transform_down(|expr| {
             let asked = match &expr {
                 Expr::Exists(exists) => self.exists(exists, around, block),
-                Expr::InSubquery(within) => self.within(within, around, block),
-                Expr::ScalarSubquery(subquery) => self.value(subquery, around, block),
+                Expr::InSubquery(within) => self.in_subquery(within, around, block),
+                Expr::ScalarSubquery(subquery) => self.scalar_subquery(subquery, around, block),
                 _ => return Ok(Transformed::no(expr)),
             };
             Ok(match asked {
@@ -73,50 +72,52 @@ impl Compiler<'_> {
     }
 
     /// A predicate that has to be true, its subqueries as relations of the block; none if a join says it.
-    pub(super) fn asked_to_be_true(
+    pub(super) fn rewrite_conjunct(
         &self,
         expr: Expr,
         around: Around<'_>,
         block: &mut Block,
-    ) -> Result<Option<Expr>, Stuck> {
+    ) -> Result<Option<Expr>, CompileError> {
         let (subquery, equal) = match &expr {
             Expr::Exists(Exists { subquery, negated: false }) => (subquery, None),
             Expr::InSubquery(InSubquery { expr, subquery, negated: false }) => (subquery, Some(expr)),
-            _ => return self.asked(expr, around, block).map(Some),
+            _ => return self.rewrite_subqueries(expr, around, block).map(Some),
         };
         let lookup =
             self.lookup(&subquery.subquery, around)?.filter(|l| equal.is_none() || l.limit.is_none());
         let alone = equal.filter(|_| subquery.outer_ref_columns.is_empty());
-        block.may_begin_with_subqueries |= alone.is_some();
+        block.can_put_subqueries_first |= alone.is_some();
         match (lookup, alone) {
-            (lookup, Some(expr)) if block.begins_with_subqueries || lookup.is_none() => {
+            (lookup, Some(expr)) if block.subqueries_first || lookup.is_none() => {
                 let values = LogicalPlan::Distinct(Distinct::All(subquery.subquery.clone()));
-                let outputs = self.derived(&values, block)?;
+                let outputs = self.derived_relation(&values, block)?;
                 Ok(outputs.into_iter().next().map(|value| expr.as_ref().clone().eq(value)))
             }
             (Some(mut lookup), _) => {
-                lookup.said.extend(equal.map(|expr| expr.as_ref().clone().eq(lookup.outputs[0].clone())));
+                lookup
+                    .predicates
+                    .extend(equal.map(|expr| expr.as_ref().clone().eq(lookup.outputs[0].clone())));
                 if lookup.finds_one(block) {
-                    block.conjuncts.append(&mut lookup.said);
+                    block.conjuncts.append(&mut lookup.predicates);
                     block.relations.push(Relation::stored(lookup.alias, lookup.table));
                     return Ok(None);
                 }
-                Ok(Some(lookup.found(block)))
+                Ok(Some(lookup.join(block)))
             }
-            (None, _) => Err(too_much("exists (…)")),
+            (None, _) => Err(unsupported_subquery("exists (…)")),
         }
     }
 
     /// The rows of a semi or an anti join: those of the left side for which the right side has one, or has none.
-    pub(super) fn has_one(
+    pub(super) fn semi_join(
         &self,
         right: &LogicalPlan,
-        predicates: impl Fn(&[Expr]) -> Result<Vec<Expr>, Stuck>,
+        predicates: impl Fn(&[Expr]) -> Result<Vec<Expr>, CompileError>,
         around: Around<'_>,
         block: &mut Block,
-    ) -> Result<Expr, Stuck> {
+    ) -> Result<Expr, CompileError> {
         let lookup = self.lookup(right, around)?.filter(|lookup| lookup.limit.is_none());
-        let mut lookup = lookup.ok_or_else(|| too_much("intersect or except"))?;
+        let mut lookup = lookup.ok_or_else(|| unsupported_subquery("intersect or except"))?;
         let said = predicates(&lookup.outputs)?;
         for (left, right) in said.iter().filter_map(equality) {
             if self.may_be_null(left, block) && lookup.may_be_null(right) {
@@ -126,46 +127,58 @@ impl Compiler<'_> {
                 .into());
             }
         }
-        lookup.said.extend(said);
-        Ok(lookup.found(block))
+        lookup.predicates.extend(said);
+        Ok(lookup.join(block))
     }
 
-    fn exists(&self, exists: &Exists, around: Around<'_>, block: &mut Block) -> Result<Expr, Stuck> {
+    fn exists(&self, exists: &Exists, around: Around<'_>, block: &mut Block) -> Result<Expr, CompileError> {
         let lookup = self.lookup(&exists.subquery.subquery, around)?;
-        let found = lookup.ok_or_else(|| too_much("exists (…)"))?.found(block);
-        Ok(if exists.negated { negated(found) } else { found })
+        let found = lookup.ok_or_else(|| unsupported_subquery("exists (…)"))?.join(block);
+        Ok(if exists.negated { negate(found) } else { found })
     }
 
-    fn within(&self, within: &InSubquery, around: Around<'_>, block: &mut Block) -> Result<Expr, Stuck> {
+    fn in_subquery(
+        &self,
+        within: &InSubquery,
+        around: Around<'_>,
+        block: &mut Block,
+    ) -> Result<Expr, CompileError> {
         let lookup = self.lookup(&within.subquery.subquery, around)?.filter(|lookup| lookup.limit.is_none());
-        let mut lookup = lookup.ok_or_else(|| too_much("in (select …)"))?;
+        let mut lookup = lookup.ok_or_else(|| unsupported_subquery("in (select …)"))?;
         let (expr, value) = (within.expr.as_ref().clone(), lookup.outputs[0].clone());
         // With a null on either side the answer is neither true nor false, which no lookup tells.
         if self.may_be_null(&expr, block) || lookup.may_be_null(&value) {
             return Err(Error::invalid(format!(
                 "{} or {} may be null, and `in` is then neither true nor false: write exists (select … where … = …)",
-                written(&expr),
-                written(&value)
+                unparse(&expr),
+                unparse(&value)
             ))
             .into());
         }
-        lookup.said.push(expr.eq(value));
-        let found = lookup.found(block);
-        Ok(if within.negated { negated(found) } else { found })
+        lookup.predicates.push(expr.eq(value));
+        let found = lookup.join(block);
+        Ok(if within.negated { negate(found) } else { found })
     }
 
-    fn value(&self, subquery: &Subquery, around: Around<'_>, block: &mut Block) -> Result<Expr, Stuck> {
+    fn scalar_subquery(
+        &self,
+        subquery: &Subquery,
+        around: Around<'_>,
+        block: &mut Block,
+    ) -> Result<Expr, CompileError> {
         if is_one_row(&subquery.subquery) {
-            let outputs = match self.folded(&subquery.subquery, around, block)? {
+            let outputs = match self.aggregate_subquery(&subquery.subquery, around, block)? {
                 Some(outputs) => outputs,
-                None if subquery.outer_ref_columns.is_empty() => self.derived(&subquery.subquery, block)?,
+                None if subquery.outer_ref_columns.is_empty() => {
+                    self.derived_relation(&subquery.subquery, block)?
+                }
                 None => vec![],
             };
-            return outputs.into_iter().next().ok_or_else(|| too_much("(select …)"));
+            return outputs.into_iter().next().ok_or_else(|| unsupported_subquery("(select …)"));
         }
-        let lookup = self.lookup_of_first(&subquery.subquery, around)?;
+        let lookup = self.lookup_first(&subquery.subquery, around)?;
         let lookup = lookup.filter(|lookup| lookup.limit == Some(1) || lookup.finds_one(block));
-        let lookup = lookup.ok_or_else(|| too_much("(select …)"))?;
+        let lookup = lookup.ok_or_else(|| unsupported_subquery("(select …)"))?;
         let value = lookup.outputs[0].clone();
         if !matches!(value, Expr::Column(_)) {
             return Err(Error::invalid(format!(
@@ -173,38 +186,46 @@ impl Compiler<'_> {
             ))
             .into());
         }
-        lookup.found(block);
+        lookup.join(block);
         Ok(value)
     }
 
     /// Aggregates over all rows of a subquery, folded as they are found; none if it is more than that.
-    fn folded(
+    fn aggregate_subquery(
         &self,
         plan: &LogicalPlan,
         around: Around<'_>,
         block: &mut Block,
-    ) -> Result<Option<Vec<Expr>>, Stuck> {
+    ) -> Result<Option<Vec<Expr>>, CompileError> {
         match plan {
             LogicalPlan::Projection(projection) => {
-                let Some(inputs) = self.folded(&projection.input, around, block)? else { return Ok(None) };
+                let Some(inputs) = self.aggregate_subquery(&projection.input, around, block)? else {
+                    return Ok(None);
+                };
                 let schema = projection.input.schema();
-                let outputs =
-                    projection.expr.iter().map(|expr| resolved(substitute(expr, schema, &inputs)?, around));
+                let outputs = projection
+                    .expr
+                    .iter()
+                    .map(|expr| resolve_outer_columns(substitute(expr, schema, &inputs)?, around));
                 outputs.collect::<Result<_, _>>().map(Some)
             }
-            LogicalPlan::SubqueryAlias(alias) => self.folded(&alias.input, around, block),
-            LogicalPlan::Aggregate(aggregate) if super::is_joins(&aggregate.input) => {
+            LogicalPlan::SubqueryAlias(alias) => self.aggregate_subquery(&alias.input, around, block),
+            LogicalPlan::Aggregate(aggregate) if is_joins(&aggregate.input) => {
                 let Some(lookup) = self.lookup(&aggregate.input, around)? else { return Ok(None) };
                 let schema = aggregate.input.schema();
                 let fold = |(at, expr)| {
-                    let expr = resolved(substitute(expr, schema, &lookup.outputs)?, around)?;
+                    let expr = resolve_outer_columns(substitute(expr, schema, &lookup.outputs)?, around)?;
                     // No column of a table has such a name.
                     Ok((expr, format!("#{at}")))
                 };
-                let folds =
-                    aggregate.aggr_expr.iter().enumerate().map(fold).collect::<Result<Vec<_>, Stuck>>()?;
+                let folds = aggregate
+                    .aggr_expr
+                    .iter()
+                    .enumerate()
+                    .map(fold)
+                    .collect::<Result<Vec<_>, CompileError>>()?;
                 let outputs = folds.iter().map(|(_, name)| column(&lookup.alias, name)).collect();
-                lookup.joined(Kept::Fold(folds), block);
+                lookup.join_as(Matches::Fold(folds), block);
                 Ok(Some(outputs))
             }
             _ => Ok(None),
@@ -212,61 +233,63 @@ impl Compiler<'_> {
     }
 
     /// A subquery as the search for any row of one table; none if it is more than that.
-    fn lookup(&self, plan: &LogicalPlan, around: Around<'_>) -> Result<Option<Lookup>, Stuck> {
-        Ok(self.lookup_of_first(plan, around)?.map(|lookup| Lookup { order: vec![], ..lookup }))
+    fn lookup(&self, plan: &LogicalPlan, around: Around<'_>) -> Result<Option<Lookup>, CompileError> {
+        Ok(self.lookup_first(plan, around)?.map(|lookup| Lookup { order: vec![], ..lookup }))
     }
 
     /// The same for the first row by the order that the subquery has.
-    fn lookup_of_first(&self, plan: &LogicalPlan, around: Around<'_>) -> Result<Option<Lookup>, Stuck> {
+    fn lookup_first(&self, plan: &LogicalPlan, around: Around<'_>) -> Result<Option<Lookup>, CompileError> {
         let mut block = Block::default();
         let mut shape = Shape::default();
-        let Some(outputs) = self.peeled(plan, &mut block, &mut shape)? else { return Ok(None) };
+        let Some(outputs) = self.lookup_shape(plan, &mut block, &mut shape)? else { return Ok(None) };
         let [Relation { alias, rows: Rows::Stored(table), outer: None, .. }] = block.relations.as_slice()
         else {
             return Ok(None);
         };
-        let resolve = |expr: Expr| resolved(expr, around);
+        let resolve = |expr: Expr| resolve_outer_columns(expr, around);
         let order = shape.order.into_iter();
         Ok(Some(Lookup {
             alias: alias.clone(),
             table: table.clone(),
-            said: block.conjuncts.into_iter().map(resolve).collect::<Result<_, _>>()?,
+            predicates: block.conjuncts.into_iter().map(resolve).collect::<Result<_, _>>()?,
             outputs: outputs.into_iter().map(resolve).collect::<Result<_, _>>()?,
             order: order
                 .map(|key| Ok(SortExpr { expr: resolve(key.expr)?, ..key }))
-                .collect::<Result<_, Stuck>>()?,
+                .collect::<Result<_, CompileError>>()?,
             limit: shape.limit,
         }))
     }
 
     /// Takes off order, limit and distinct, which say only which row is the first.
-    fn peeled(
+    fn lookup_shape(
         &self,
         plan: &LogicalPlan,
         block: &mut Block,
         shape: &mut Shape,
-    ) -> Result<Option<Vec<Expr>>, Stuck> {
+    ) -> Result<Option<Vec<Expr>>, CompileError> {
         match plan {
             LogicalPlan::Limit(limit) => match (limit.get_skip_type()?, limit.get_fetch_type()?) {
                 (SkipType::Literal(0), FetchType::Literal(Some(rows))) if rows > 0 => {
                     shape.limit = Some(rows as u64);
-                    self.peeled(&limit.input, block, shape)
+                    self.lookup_shape(&limit.input, block, shape)
                 }
                 _ => Ok(None),
             },
             LogicalPlan::Sort(sort) => {
-                let Some(outputs) = self.peeled(&sort.input, block, shape)? else { return Ok(None) };
-                shape.order = super::substitute_order(&sort.expr, &sort.input, &outputs)?;
+                let Some(outputs) = self.lookup_shape(&sort.input, block, shape)? else { return Ok(None) };
+                shape.order = substitute_order(&sort.expr, &sort.input, &outputs)?;
                 Ok(Some(outputs))
             }
-            LogicalPlan::Distinct(Distinct::All(input)) => self.peeled(input, block, shape),
-            LogicalPlan::Projection(projection) if !super::is_joins(&projection.input) => {
-                let Some(inputs) = self.peeled(&projection.input, block, shape)? else { return Ok(None) };
+            LogicalPlan::Distinct(Distinct::All(input)) => self.lookup_shape(input, block, shape),
+            LogicalPlan::Projection(projection) if !is_joins(&projection.input) => {
+                let Some(inputs) = self.lookup_shape(&projection.input, block, shape)? else {
+                    return Ok(None);
+                };
                 let schema = projection.input.schema();
                 let outputs = projection.expr.iter().map(|expr| substitute(expr, schema, &inputs));
                 outputs.collect::<Result<_, _>>().map(Some)
             }
-            joins if super::is_joins(joins) => self.flatten(joins, block).map(Some),
+            joins if is_joins(joins) => self.flatten(joins, block).map(Some),
             _ => Ok(None),
         }
     }
@@ -311,7 +334,7 @@ impl Lookup {
                 .is_some_and(|of| Type::same_keys(&of, &self.table.columns[at].of.arrow())),
             other => columns(other).is_empty(),
         };
-        let equal = self.said.iter().filter_map(equality).filter_map(|(left, right)| {
+        let equal = self.predicates.iter().filter_map(equality).filter_map(|(left, right)| {
             match (here(left), here(right)) {
                 (Some(at), None) if known(at, right) => Some(at),
                 (None, Some(at)) if known(at, left) => Some(at),
@@ -330,33 +353,33 @@ impl Lookup {
     }
 
     /// Puts the relation to the block; what is true if a row was found.
-    fn found(mut self, block: &mut Block) -> Expr {
+    fn join(mut self, block: &mut Block) -> Expr {
         let key = self.table.key_columns()[0];
         let found = column(&self.alias, &self.table.columns[key].name).is_not_null();
-        let first = Kept::First(std::mem::take(&mut self.order));
-        self.joined(first, block);
+        let first = Matches::First(std::mem::take(&mut self.order));
+        self.join_as(first, block);
         found
     }
 
-    fn joined(self, kept: Kept, block: &mut Block) {
+    fn join_as(self, kept: Matches, block: &mut Block) {
         let kept_by: Vec<&Expr> = match &kept {
-            Kept::All => vec![],
-            Kept::First(order) => order.iter().map(|key| &key.expr).collect(),
-            Kept::Fold(folds) => folds.iter().map(|(expr, _)| expr).collect(),
+            Matches::All => vec![],
+            Matches::First(order) => order.iter().map(|key| &key.expr).collect(),
+            Matches::Fold(folds) => folds.iter().map(|(expr, _)| expr).collect(),
         };
-        let spoken_of = self.said.iter().chain(kept_by).flat_map(relations);
+        let spoken_of = self.predicates.iter().chain(kept_by).flat_map(relations);
         let after = spoken_of.filter(|alias| *alias != self.alias).collect();
-        let outer = Some(self.said);
+        let outer = Some(self.predicates);
         block.relations.push(Relation { outer, kept, after, ..Relation::stored(self.alias, self.table) });
     }
 }
 
 fn nullable(table: &Table, column: &str) -> bool {
-    table.column(column).map_or(true, |at| table.columns[at].nullable)
+    table.column(column).map_or(true, |at| table.columns[at].is_nullable())
 }
 
 /// Without a `not`, so that what it says is seen.
-fn negated(found: Expr) -> Expr {
+fn negate(found: Expr) -> Expr {
     match found {
         Expr::IsNotNull(key) => Expr::IsNull(key),
         other => Expr::Not(Box::new(other)),
@@ -364,7 +387,7 @@ fn negated(found: Expr) -> Expr {
 }
 
 /// The columns around a subquery, as what they stand for.
-fn resolved(expr: Expr, around: Around<'_>) -> Result<Expr, Stuck> {
+fn resolve_outer_columns(expr: Expr, around: Around<'_>) -> Result<Expr, CompileError> {
     let replaced = expr.transform(|expr| {
         Ok(match &expr {
             Expr::OuterReferenceColumn(_, column) => {
@@ -386,7 +409,7 @@ fn is_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-fn too_much(what: &str) -> Stuck {
+fn unsupported_subquery(what: &str) -> CompileError {
     Error::invalid(format!(
         "the subquery of {what} is more than a search for a row of one table by a key: write it as a join, or ask twice"
     ))

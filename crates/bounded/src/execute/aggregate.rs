@@ -1,9 +1,10 @@
 //! Grouping and aggregates, by DataFusion's accumulators.
 
+use super::call::Call;
 use super::local::{self, Local, Scope};
-use super::rows::{Call, Rows};
-use crate::compile::{coerced, physical};
+use super::rows::Rows;
 use crate::error::{Error, Result};
+use crate::expression::{coerced, physical};
 use datafusion::arrow::array::{ArrayRef, UInt32Array};
 use datafusion::arrow::compute::{CastOptions, cast_with_options, take};
 use datafusion::arrow::datatypes::{DataType, Schema};
@@ -76,8 +77,8 @@ fn groups(keys: &[ArrayRef], len: usize) -> Result<Vec<Vec<u32>>> {
 impl One {
     fn new(expr: &Expr, scope: &Arc<Scope>) -> Result<One> {
         let bound = coerced(scope.bound(expr)?, &scope.schema)?;
-        let plain = bound.clone().unalias();
-        let Expr::AggregateFunction(AggregateFunction { func, mut params }) = plain else {
+        let simple = bound.clone().unalias();
+        let Expr::AggregateFunction(AggregateFunction { func, mut params }) = simple else {
             return Err(Error::Internal(format!("{expr} is not an aggregate")));
         };
         let mut narrowed = None;

@@ -6,19 +6,21 @@
 //! requests, which are beyond the bound; `repair` takes it away.
 
 use super::aggregate::Grouping;
+use super::call::Call;
+use super::hit::{Hit, RequestedRange, next_key};
 use super::interval::{EndValues, Ends};
 use super::local::{self, Local, Scope};
 use super::merging::Merging;
-use super::rows::{Call, Rows};
-use crate::compile::types::Columns;
+use super::rows::Rows;
 use crate::datum::Datum;
 use crate::error::{Error, Result};
+use crate::expression::Columns;
+use crate::functions;
 use crate::keys::{self, Decoded, KeyOrder};
 use crate::plan::{Access, Fetch, Keep, ParameterType};
-use crate::rows::{self, RowReader};
+use crate::record::{self, RowReader};
 use crate::schema::{Index, IndexKind, KeyPart, Part, Table, read_entry};
 use crate::store::{Found, Read};
-use crate::words;
 use datafusion::arrow::array::{ArrayRef, BinaryArray, UInt32Array};
 use datafusion::logical_expr::Expr;
 use std::sync::Arc;
@@ -87,20 +89,13 @@ enum From {
 pub(crate) struct Waiting {
     rows: Rows,
     /// What was asked.
-    asked: Vec<Asked>,
+    asked: Vec<RequestedRange>,
     /// The entries whose records are asked for now; `None` while it waits for what was asked itself.
     entries: Option<Entries>,
     /// Records that were found already.
     records: Vec<Hit>,
     /// What is done instead if only the first rows over all keys are wanted.
     merging: Option<Merging>,
-}
-
-/// What a request was for: a row, and how long what its keys begin with is.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
-    pub row: usize,
-    pub prefix: usize,
 }
 
 /// Entries of an index, those of one request next to each other.
@@ -119,15 +114,6 @@ struct Entry {
     asked: usize,
 }
 
-/// A record, the row it was found for, and the key by which it was.
-#[derive(Debug)]
-pub(super) struct Hit {
-    pub row: usize,
-    pub prefix: usize,
-    pub key: Vec<u8>,
-    pub record: Vec<u8>,
-}
-
 /// The same, wherever it lies.
 struct Seen<'a> {
     row: usize,
@@ -138,7 +124,7 @@ struct Seen<'a> {
 
 impl Entries {
     /// Of the answers to what was asked; their records are asked for.
-    fn of(asked: &[Asked], answers: Vec<(Read, Found)>, reads: &mut Vec<Read>) -> Result<Entries> {
+    fn of(asked: &[RequestedRange], answers: Vec<(Read, Found)>, reads: &mut Vec<Read>) -> Result<Entries> {
         let mut entries = Vec::with_capacity(asked.len());
         let mut requests = Vec::with_capacity(asked.len());
         for (at, (request, found)) in answers.into_iter().enumerate() {
@@ -246,7 +232,7 @@ impl Fetcher {
             let prefix = key.len();
             let Some(request) = self.request(key, ends.as_ref(), call) else { continue };
             reads.push(request);
-            asked.push(Asked { row, prefix });
+            asked.push(RequestedRange { row, prefix });
         }
         let reverse = matches!(self.kind, Kind::Range { reverse: true, .. });
         let merging = self.first.map(|first| Merging::new(&asked, reverse, first));
@@ -280,7 +266,7 @@ impl Fetcher {
             match value {
                 Datum::Null => return Ok(None),
                 Datum::Text(text) if key.word => {
-                    let Some(word) = words::searched(text) else { return Ok(None) };
+                    let Some(word) = functions::searched(text) else { return Ok(None) };
                     keys::encode(Datum::Text(&word), key.order, &mut out);
                 }
                 value => keys::encode(value, key.order, &mut out),
@@ -389,7 +375,7 @@ impl Fetcher {
             }
         }
         let hits = entries.into_iter().zip(records).filter_map(|(entry, record)| {
-            let Asked { row, prefix } = asked[entry.asked];
+            let RequestedRange { row, prefix } = asked[entry.asked];
             Some(Hit { row, prefix, key: entry.key, record: record? })
         });
         waiting.records.extend(hits);
@@ -398,11 +384,11 @@ impl Fetcher {
 
     /// Whether a record makes an entry, which was written for this version of it.
     fn belongs(&self, key: &[u8], version: u64, record: &[u8]) -> Result<bool> {
-        if rows::version(record)? == version {
+        if record::version(record)? == version {
             return Ok(true);
         }
         let (Kind::Unique(index) | Kind::Range { index, .. }) = &self.kind else { return Ok(true) };
-        let row = rows::batch(&self.table, std::iter::once(record))?;
+        let row = record::batch(&self.table, std::iter::once(record))?;
         Ok(index.keys(&self.table, row.columns(), 0)?.iter().any(|known| known == key))
     }
 
@@ -525,10 +511,4 @@ impl Fetcher {
 pub(crate) enum Given {
     Rows(Rows),
     Waiting(Box<Waiting>),
-}
-
-/// The first key behind this one.
-pub(super) fn next_key(mut key: Vec<u8>) -> Vec<u8> {
-    key.push(0);
-    key
 }

@@ -1,7 +1,8 @@
 //! Intervals of keys: the ends as they are computed, and the range of an index that they are.
 
+use super::call::Call;
 use super::local::{Local, Scope};
-use super::rows::{Call, Rows};
+use super::rows::Rows;
 use crate::datum::Datum;
 use crate::error::{Error, Result};
 use crate::keys::{self, KeyOrder};

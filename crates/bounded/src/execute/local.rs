@@ -3,13 +3,15 @@
 //! A parameter is a column that is the same in all rows: `$1` stands behind the columns of the rows. Expressions are
 //! made physical once, when the query is prepared.
 
-use super::rows::{Call, Rows};
-use crate::compile::types::Columns;
-use crate::compile::{parameter_number, physical};
+use super::call::Call;
+use super::rows::Rows;
 use crate::datum::Datum;
 use crate::error::{Error, Result};
+use crate::expression::Columns;
+use crate::expression::physical;
 use crate::keys::{self, KeyOrder};
 use crate::plan::ParameterType;
+use crate::syntax::parameter_number;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array,
 };

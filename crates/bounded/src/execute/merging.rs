@@ -4,7 +4,7 @@
 //! Invariant: of each key so many entries are there as are wanted, and one more for each that was passed over. So
 //! whatever number of rows is still wanted, the entries that come next are there, from whichever key they are.
 
-use super::fetch::{Asked, Hit, next_key};
+use super::hit::{Hit, RequestedRange, next_key};
 use crate::error::{Error, Result};
 use crate::schema::read_entry;
 use crate::store::{Found, Read};
@@ -29,7 +29,7 @@ pub(super) struct Merging {
 /// A key, and how far its entries were read.
 #[derive(Debug)]
 struct Key {
-    asked: Asked,
+    asked: RequestedRange,
     /// The range behind what was read; `None` if there is nothing.
     rest: Option<Read>,
 }
@@ -52,7 +52,7 @@ impl Entry {
 }
 
 impl Merging {
-    pub fn new(asked: &[Asked], reverse: bool, most: usize) -> Merging {
+    pub fn new(asked: &[RequestedRange], reverse: bool, most: usize) -> Merging {
         Merging {
             reverse,
             most,
@@ -115,7 +115,7 @@ impl Merging {
         for (entry, (_, found)) in std::mem::take(&mut self.followed).into_iter().zip(answers) {
             match found {
                 Found::Value(Some(record)) if belongs(&entry.key, entry.version, &record)? => {
-                    let Asked { row, prefix } = self.keys[entry.of].asked;
+                    let RequestedRange { row, prefix } = self.keys[entry.of].asked;
                     self.hits.push(Hit { row, prefix, key: entry.key, record });
                 }
                 _ => passed[entry.of] += 1,

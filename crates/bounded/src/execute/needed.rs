@@ -2,7 +2,7 @@
 //!
 //! Invariant: what comes out of a chain, and what a cursor is made of, is needed.
 
-use crate::compile::types::{Columns, POSITION, PREFIX};
+use crate::expression::{Columns, POSITION, PREFIX};
 use crate::plan::{Fetch, Keep, Step};
 use datafusion::common::{Column, TableReference};
 use datafusion::logical_expr::Expr;

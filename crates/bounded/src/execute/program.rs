@@ -5,10 +5,10 @@ use super::fetch::Fetcher;
 use super::local::{Local, Scope, SortKey};
 use super::needed::Needed;
 use super::rows::Rows;
-use crate::compile::parameter_number;
-use crate::compile::types::{Columns, POSITION, PREFIX};
 use crate::error::{Error, Result};
+use crate::expression::{Columns, POSITION, PREFIX};
 use crate::plan::{Chain, List, ParameterType, Source, Step};
+use crate::syntax::parameter_number;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::logical_expr::Expr;
@@ -18,14 +18,14 @@ use std::sync::Arc;
 /// A chain, ready to run.
 #[derive(Debug)]
 pub(crate) struct Program {
-    pub source: Begin,
+    pub source: Start,
     pub steps: Vec<Op>,
     output: SchemaRef,
 }
 
 /// The rows that a program begins with.
 #[derive(Debug)]
-pub(crate) enum Begin {
+pub(crate) enum Start {
     Call,
     Lists(Vec<Values>),
     Rows { types: Vec<DataType>, rows: Vec<Vec<Local>> },
@@ -109,20 +109,20 @@ impl Program {
     }
 }
 
-fn begin(source: &Source, parameters: &[ParameterType]) -> Result<Begin> {
+fn begin(source: &Source, parameters: &[ParameterType]) -> Result<Start> {
     let scope = Arc::new(Scope::new(&Columns::default(), parameters)?);
     Ok(match source {
-        Source::Call => Begin::Call,
+        Source::Call => Start::Call,
         Source::Lists(lists) => {
-            Begin::Lists(lists.iter().map(|list| values(list, &scope, parameters)).collect::<Result<_>>()?)
+            Start::Lists(lists.iter().map(|list| values(list, &scope, parameters)).collect::<Result<_>>()?)
         }
         Source::Values { fields, rows } => {
             let types: Vec<DataType> = fields.iter().map(|field| field.data_type().clone()).collect();
             let row =
                 |row: &Vec<Expr>| row.iter().map(|expr| Local::new(expr, &scope)).collect::<Result<Vec<_>>>();
-            Begin::Rows { types, rows: rows.iter().map(row).collect::<Result<_>>()? }
+            Start::Rows { types, rows: rows.iter().map(row).collect::<Result<_>>()? }
         }
-        Source::Union { branches, .. } => Begin::Union(
+        Source::Union { branches, .. } => Start::Union(
             branches.iter().map(|branch| Program::new(branch, parameters)).collect::<Result<_>>()?,
         ),
     })

@@ -1,15 +1,42 @@
 //! Programs run: in rounds, or row by row.
 
+use super::call::Call;
+use super::executor::{Executor, ask};
 use super::fetch::{Given, Waiting};
 use super::local::{self, Local};
-use super::program::{Begin, Op, Program, Values};
-use super::rows::{Call, Rows};
-use super::{Executor, ask};
+use super::program::{Op, Program, Start, Values};
+use super::rows::Rows;
 use crate::cursor::Place;
 use crate::error::{Error, Result};
 use crate::store::{Found, Read};
-use datafusion::arrow::array::{ArrayRef, AsArray, UInt32Array, new_empty_array};
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array, new_empty_array};
 use datafusion::arrow::compute::{concat, take};
+
+/// The rows of a call, and where the next page begins.
+pub(crate) struct Answer {
+    pub batch: RecordBatch,
+    pub next: Option<Place>,
+}
+
+/// Runs a program.
+pub(crate) fn run(program: &Program, call: &Call<'_>) -> Result<Answer> {
+    let (rows, next) = match call.executor {
+        Executor::Lazy => run_lazily(program, call)?,
+        Executor::Simple | Executor::Parallel => run_in_rounds(program, call)?,
+    };
+    Ok(Answer { batch: program.output(rows)?, next })
+}
+
+/// Runs the steps of a program that ask nothing over rows that are there.
+pub(crate) fn run_local_steps(
+    program: &Program,
+    columns: &[ArrayRef],
+    len: usize,
+    call: &Call<'_>,
+) -> Result<RecordBatch> {
+    let rows = Rows { columns: columns.to_vec(), len };
+    program.output(program.steps.iter().try_fold(rows, |rows, op| step(op, rows, call))?)
+}
 
 /// A program that runs.
 struct Run<'p> {
@@ -31,7 +58,7 @@ enum State<'p> {
 type Answers = std::iter::Zip<std::vec::IntoIter<Read>, std::vec::IntoIter<Found>>;
 
 /// Round by round.
-pub(super) fn in_rounds(program: &Program, call: &Call<'_>) -> Result<(Rows, Option<Place>)> {
+fn run_in_rounds(program: &Program, call: &Call<'_>) -> Result<(Rows, Option<Place>)> {
     let mut run = Run::new(program, call)?;
     let mut reads = Vec::new();
     loop {
@@ -48,10 +75,10 @@ pub(super) fn in_rounds(program: &Program, call: &Call<'_>) -> Result<(Rows, Opt
 impl<'p> Run<'p> {
     fn new(program: &'p Program, call: &Call<'_>) -> Result<Run<'p>> {
         let state = match &program.source {
-            Begin::Union(branches) => {
+            Start::Union(branches) => {
                 State::Union(branches.iter().map(|branch| Run::new(branch, call)).collect::<Result<_>>()?)
             }
-            source => State::Rows(begin(source, call)?),
+            source => State::Rows(initial_rows(source, call)?),
         };
         Ok(Run { program, at: 0, state, next: None })
     }
@@ -81,7 +108,7 @@ impl<'p> Run<'p> {
                 }
                 op => {
                     let rows = step(op, rows, call)?;
-                    self.next = ends(op, &rows).or(self.next.take());
+                    self.next = page_end(op, &rows).or(self.next.take());
                     self.state = State::Rows(rows);
                 }
             }
@@ -115,7 +142,8 @@ impl<'p> Run<'p> {
                 match fetcher.give(*waiting, answers.by_ref().take(count).collect(), call, reads)? {
                     Given::Waiting(waiting) => self.state = State::Waiting(waiting, reads.len() - before),
                     Given::Rows(rows) => {
-                        self.next = fetcher.page().and_then(|page| place(&rows, page)).or(self.next.take());
+                        self.next =
+                            fetcher.page().and_then(|page| last_position(&rows, page)).or(self.next.take());
                         self.state = State::Rows(rows);
                     }
                 }
@@ -126,9 +154,9 @@ impl<'p> Run<'p> {
 }
 
 /// Where the next page begins, if this is the step where pages end.
-fn ends(op: &Op, rows: &Rows) -> Option<Place> {
+fn page_end(op: &Op, rows: &Rows) -> Option<Place> {
     match op {
-        Op::Merge { rows: page, .. } => place(rows, *page),
+        Op::Merge { rows: page, .. } => last_position(rows, *page),
         Op::Page { rows: page, .. } if rows.len >= *page => {
             let positions = rows.columns.last()?.as_binary_opt::<i32>()?;
             Some(Place { position: positions.value(rows.len - 1).to_vec(), prefix: vec![] })
@@ -138,7 +166,7 @@ fn ends(op: &Op, rows: &Rows) -> Option<Place> {
 }
 
 /// The position of the last row of a full page; the last two columns are position and prefix.
-fn place(rows: &Rows, page: usize) -> Option<Place> {
+fn last_position(rows: &Rows, page: usize) -> Option<Place> {
     let [.., position, prefix] = rows.columns.as_slice() else { return None };
     if rows.len < page {
         return None;
@@ -151,7 +179,7 @@ fn place(rows: &Rows, page: usize) -> Option<Place> {
 }
 
 /// One local step.
-pub(super) fn step(op: &Op, rows: Rows, call: &Call<'_>) -> Result<Rows> {
+fn step(op: &Op, rows: Rows, call: &Call<'_>) -> Result<Rows> {
     match op {
         Op::Fetch(_) => Err(Error::Internal("a remote step was run as a local one".to_string())),
         Op::Filter(exprs) => rows.filter(&local::all_true(exprs, &rows, call)?),
@@ -171,31 +199,31 @@ pub(super) fn step(op: &Op, rows: Rows, call: &Call<'_>) -> Result<Rows> {
     }
 }
 
-fn begin(source: &Begin, call: &Call<'_>) -> Result<Rows> {
+fn initial_rows(source: &Start, call: &Call<'_>) -> Result<Rows> {
     match source {
-        Begin::Call | Begin::Union(_) => Ok(Rows::unit()),
-        Begin::Lists(lists) => {
-            lists.iter().try_fold(Rows::unit(), |rows, list| beside(&rows, different(list, call)?))
-        }
-        Begin::Rows { types, rows } => {
+        Start::Call | Start::Union(_) => Ok(Rows::unit()),
+        Start::Lists(lists) => lists
+            .iter()
+            .try_fold(Rows::unit(), |rows, list| cross_join(&rows, distinct_list_values(list, call)?)),
+        Start::Rows { types, rows } => {
             let mut columns = Vec::with_capacity(types.len());
             for (at, of) in types.iter().enumerate() {
-                let values = rows.iter().map(|row| typed(row[at].value(&Rows::unit(), call)?, of));
-                columns.push(together(&values.collect::<Result<Vec<_>>>()?, of)?);
+                let values = rows.iter().map(|row| cast_array(row[at].value(&Rows::unit(), call)?, of));
+                columns.push(concat_values(&values.collect::<Result<Vec<_>>>()?, of)?);
             }
             Ok(Rows { columns, len: rows.len() })
         }
     }
 }
 
-fn typed(value: ArrayRef, of: &datafusion::arrow::datatypes::DataType) -> Result<ArrayRef> {
+fn cast_array(value: ArrayRef, of: &datafusion::arrow::datatypes::DataType) -> Result<ArrayRef> {
     match value.data_type() == of {
         true => Ok(value),
         false => Ok(datafusion::arrow::compute::cast(&value, of)?),
     }
 }
 
-fn together(values: &[ArrayRef], of: &datafusion::arrow::datatypes::DataType) -> Result<ArrayRef> {
+fn concat_values(values: &[ArrayRef], of: &datafusion::arrow::datatypes::DataType) -> Result<ArrayRef> {
     let values: Vec<&dyn datafusion::arrow::array::Array> = values.iter().map(AsRef::as_ref).collect();
     match values.is_empty() {
         true => Ok(new_empty_array(of)),
@@ -204,14 +232,14 @@ fn together(values: &[ArrayRef], of: &datafusion::arrow::datatypes::DataType) ->
 }
 
 /// The different values of a list that are not null.
-fn different(list: &Values, call: &Call<'_>) -> Result<ArrayRef> {
+fn distinct_list_values(list: &Values, call: &Call<'_>) -> Result<ArrayRef> {
     let values = match list {
         Values::Given(at) => call.lists[*at]
             .clone()
             .ok_or_else(|| Error::Internal("a list was not given as one".to_string()))?,
         Values::Computed(of, exprs) => {
-            let values = exprs.iter().map(|expr: &Local| typed(expr.value(&Rows::unit(), call)?, of));
-            together(&values.collect::<Result<Vec<_>>>()?, of)?
+            let values = exprs.iter().map(|expr: &Local| cast_array(expr.value(&Rows::unit(), call)?, of));
+            concat_values(&values.collect::<Result<Vec<_>>>()?, of)?
         }
     };
     let len = values.len();
@@ -223,7 +251,7 @@ fn different(list: &Values, call: &Call<'_>) -> Result<ArrayRef> {
 }
 
 /// Every row with every value.
-fn beside(rows: &Rows, values: ArrayRef) -> Result<Rows> {
+fn cross_join(rows: &Rows, values: ArrayRef) -> Result<Rows> {
     let (outer, inner) = (rows.len as u32, values.len() as u32);
     let places: UInt32Array = (0..outer).flat_map(|at| std::iter::repeat_n(at, inner as usize)).collect();
     let mut product = rows.take(&places)?;
@@ -233,21 +261,21 @@ fn beside(rows: &Rows, values: ArrayRef) -> Result<Rows> {
 }
 
 /// Row by row: a step's rows go through the steps behind it one at a time, until a stop has enough of them.
-pub(super) fn lazily(program: &Program, call: &Call<'_>) -> Result<(Rows, Option<Place>)> {
+fn run_lazily(program: &Program, call: &Call<'_>) -> Result<(Rows, Option<Place>)> {
     let rows = match &program.source {
-        Begin::Union(branches) => {
+        Start::Union(branches) => {
             let rows =
-                branches.iter().map(|branch| Ok(lazily(branch, call)?.0)).collect::<Result<Vec<_>>>()?;
+                branches.iter().map(|branch| Ok(run_lazily(branch, call)?.0)).collect::<Result<Vec<_>>>()?;
             Rows::concat(&rows)?.unwrap_or(Rows { columns: vec![], len: 0 })
         }
-        source => begin(source, call)?,
+        source => initial_rows(source, call)?,
     };
     let mut next = None;
-    let rows = all(&program.steps, rows, call, &mut next)?;
+    let rows = run_steps_lazily(&program.steps, rows, call, &mut next)?;
     Ok((rows, next))
 }
 
-fn all(ops: &[Op], rows: Rows, call: &Call<'_>, next: &mut Option<Place>) -> Result<Rows> {
+fn run_steps_lazily(ops: &[Op], rows: Rows, call: &Call<'_>, next: &mut Option<Place>) -> Result<Rows> {
     let streams = |op: &Op| matches!(op, Op::Fetch(_) | Op::Filter(_) | Op::Project { .. });
     let whole = ops.iter().position(|op| !streams(op)).unwrap_or(ops.len());
     let enough = match ops.get(whole) {
@@ -255,15 +283,15 @@ fn all(ops: &[Op], rows: Rows, call: &Call<'_>, next: &mut Option<Place>) -> Res
         _ => usize::MAX,
     };
     let mut parts = Vec::new();
-    one_by_one(&ops[..whole], rows, call, enough, &mut parts, next)?;
+    run_row_by_row(&ops[..whole], rows, call, enough, &mut parts, next)?;
     let rows = Rows::concat(&parts)?.unwrap_or(Rows { columns: vec![], len: 0 });
     let Some(op) = ops.get(whole) else { return Ok(rows) };
     let rows = step(op, rows, call)?;
-    *next = ends(op, &rows).or(next.take());
-    all(&ops[whole + 1..], rows, call, next)
+    *next = page_end(op, &rows).or(next.take());
+    run_steps_lazily(&ops[whole + 1..], rows, call, next)
 }
 
-fn one_by_one(
+fn run_row_by_row(
     ops: &[Op],
     rows: Rows,
     call: &Call<'_>,
@@ -288,7 +316,7 @@ fn one_by_one(
                     Given::Waiting(again) => waiting = *again,
                 }
             };
-            *next = fetcher.page().and_then(|page| place(&rows, page)).or(next.take());
+            *next = fetcher.page().and_then(|page| last_position(&rows, page)).or(next.take());
             rows
         }
         op => step(op, rows, call)?,
@@ -296,13 +324,13 @@ fn one_by_one(
     let next_fetch =
         rest.iter().find_map(|op| if let Op::Fetch(fetcher) = op { Some(fetcher) } else { None });
     if rows.len < 2 || next_fetch.is_none_or(|fetcher| fetcher.merges()) {
-        return one_by_one(rest, rows, call, enough, parts, next);
+        return run_row_by_row(rest, rows, call, enough, parts, next);
     }
     for row in 0..rows.len {
         if parts.iter().map(|rows| rows.len).sum::<usize>() >= enough {
             break;
         }
-        one_by_one(rest, rows.slice(row, 1), call, enough, parts, next)?;
+        run_row_by_row(rest, rows.slice(row, 1), call, enough, parts, next)?;
     }
     Ok(())
 }

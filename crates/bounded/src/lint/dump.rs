@@ -3,7 +3,7 @@
 //! Invariant: a statement that is read here says no more than it does in PostgreSQL: of a column that is not
 //! understood the type is kept, of a table what is not understood is left out.
 
-use crate::dialect::last;
+use crate::syntax::last_part;
 use datafusion::sql::sqlparser::ast::{CreateTable, ObjectName, Statement as Sql};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -49,7 +49,7 @@ pub(super) fn read(text: &str) -> Dumped {
             let without = only.map(|only| [&words[..=only], &words[only + 2..]].concat().join(" "));
             without.and_then(|text| one(&text).ok()).map_or(Dumped::Unknown, Dumped::IndexOnOnly)
         }
-        ["create", "table", ..] => piecewise(text).map_or(Dumped::Unknown, Dumped::Table),
+        ["create", "table", ..] => parse_piecewise(text).map_or(Dumped::Unknown, Dumped::Table),
         _ => Dumped::Unknown,
     }
 }
@@ -64,11 +64,11 @@ fn one(text: &str) -> Result<Sql, ParserError> {
 fn name_in(word: &str) -> Option<String> {
     let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(word).ok()?;
     let name: ObjectName = parser.parse_object_name(false).ok()?;
-    Some(last(&name))
+    Some(last_part(&name))
 }
 
 /// A table, column by column and constraint by constraint, without what cannot be read.
-fn piecewise(text: &str) -> Option<CreateTable> {
+fn parse_piecewise(text: &str) -> Option<CreateTable> {
     let open = text.find('(')?;
     let head = text[..open].trim_end();
     let elements = elements(&text[open + 1..]);
@@ -83,13 +83,13 @@ fn piecewise(text: &str) -> Option<CreateTable> {
         let first = element.split_whitespace().next()?.to_lowercase();
         let is_column = !["constraint", "primary", "unique", "foreign", "check", "exclude", "like"]
             .contains(&first.as_str());
-        is_column.then(|| longest(element, &|element| table(element).is_some())).flatten()
+        is_column.then(|| longest_prefix(element, &|element| table(element).is_some())).flatten()
     });
     table(&known.collect::<Vec<_>>().join(", "))
 }
 
 /// As much of a column from its beginning as can be read: its name, its type, some of its options.
-fn longest(element: &str, is_known: &dyn Fn(&str) -> bool) -> Option<String> {
+fn longest_prefix(element: &str, is_known: &dyn Fn(&str) -> bool) -> Option<String> {
     let words: Vec<&str> = element.split_whitespace().collect();
     let lengths = (2..words.len()).rev();
     lengths.map(|length| words[..length].join(" ")).find(|beginning| is_known(beginning))

@@ -129,7 +129,7 @@ const FARTHEST: f64 = 3.0;
 const PLACES: usize = 25;
 
 impl Prediction {
-    pub(super) fn of(outline: &Outline, executor: Executor, model: &Model, slo: Slo) -> Result<Prediction> {
+    pub(crate) fn of(outline: &Outline, executor: Executor, model: &Model, slo: Slo) -> Result<Prediction> {
         if !(slo.quantile > 0.0 && slo.quantile < 1.0) {
             return Err(Error::invalid("a quantile is between 0 and 1: 0.99"));
         }
@@ -146,7 +146,7 @@ impl Prediction {
         let own = latencies.iter().map(|latency| latency.local).fold(0.0, f64::max);
         let own = Duration::from_nanos(own as u64);
         let few_samples = slo.quantile + DEVIATE * error >= 1.0;
-        let together = latencies.iter().map(|latency| latency.together(slo.quantile)).collect();
+        let together = latencies.iter().map(|latency| latency.comonotone_quantile(slo.quantile)).collect();
         Ok(Prediction {
             slo,
             holds: worst <= slo.latency

@@ -4,13 +4,10 @@
 //! another plan is better shows that plan. Nothing is changed in the database.
 
 use super::answer::{Prediction, Slo, shown};
-use super::model::Model;
-use super::shape::Outline;
 use super::svg::{Anchor, Svg};
-use crate::database::{Database, Inner};
 use crate::error::{Error, Result};
 use crate::schema::{CardinalityLimit, IndexState, Schema, Table};
-use crate::text::{self, Parsed};
+use crate::syntax::Parsed;
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Statement, Value};
 use std::fmt;
 use std::str::FromStr;
@@ -67,9 +64,9 @@ impl fmt::Display for Knob {
 }
 
 impl Knob {
-    fn turn(&self, value: u64, schema: &mut Schema, parsed: &mut Parsed) -> Result<()> {
+    pub(crate) fn apply(&self, value: u64, schema: &mut Schema, parsed: &mut Parsed) -> Result<()> {
         match self {
-            Knob::Rows => turn_rows(value, parsed),
+            Knob::Rows => set_rows(value, parsed),
             Knob::Limit { table, columns } => {
                 let mut changed = Table::clone(schema.table(table)?);
                 let columns =
@@ -94,7 +91,7 @@ impl Knob {
     }
 }
 
-fn turn_rows(value: u64, parsed: &mut Parsed) -> Result<()> {
+fn set_rows(value: u64, parsed: &mut Parsed) -> Result<()> {
     if let Some(rows) = &mut parsed.paginate {
         *rows = value;
         return Ok(());
@@ -150,62 +147,6 @@ pub struct HeatMap {
     pub slo: Slo,
     /// For each value of `up` a row, with a prediction for each value of `across`.
     pub cells: Vec<Vec<Prediction>>,
-}
-
-impl Database {
-    /// The predicted latency of a query for every value of a limit, and the largest that keeps a promise.
-    ///
-    /// # Errors
-    /// `Invalid` if the query has no such limit, `Unbounded` if it has no bound even with it.
-    ///
-    /// ```
-    /// # use whimbrel_bounded::{Database, MemoryStore, predict::{Grid, Knob, Options, Sweep}};
-    /// # let db = Database::open(MemoryStore::default())?;
-    /// db.execute("create table thoughts (owner varchar(20), at bigint, text varchar(140), primary key (owner, at))", &[])?;
-    /// # let grid = Grid::new(&[1], &[1, 50], &[256])?;
-    /// # let model = db.measure(&Options { grid, intervals: 2, samples: 200, ..Options::default() })?;
-    /// let rows = Sweep { knob: Knob::Rows, values: vec![10, 20, 50] };
-    /// let query = "select text from thoughts where owner = ? order by at desc limit 10";
-    /// let chart = db.chart(query, &model, "90% under 1s".parse()?, &rows)?;
-    /// assert_eq!(chart.largest(), Some(50));
-    /// assert!(chart.svg().starts_with("<svg"));
-    /// # Ok::<(), whimbrel_bounded::Error>(())
-    /// ```
-    pub fn chart(&self, sql: &str, model: &Model, slo: Slo, sweep: &Sweep) -> Result<Chart> {
-        let point = |value: &u64| Ok((*value, self.inner.turned(sql, model, slo, &[(&sweep.knob, *value)])?));
-        let points = sweep.values.iter().map(point).collect::<Result<_>>()?;
-        Ok(Chart { knob: sweep.knob.clone(), slo, points })
-    }
-
-    /// The same for two limits at once.
-    ///
-    /// # Errors
-    /// As [`chart`](Database::chart).
-    pub fn heat_map(
-        &self,
-        sql: &str,
-        model: &Model,
-        slo: Slo,
-        across: &Sweep,
-        up: &Sweep,
-    ) -> Result<HeatMap> {
-        let cell =
-            |x: &u64, y: &u64| self.inner.turned(sql, model, slo, &[(&across.knob, *x), (&up.knob, *y)]);
-        let row = |y: &u64| across.values.iter().map(|x| cell(x, y)).collect::<Result<Vec<_>>>();
-        let cells = up.values.iter().map(row).collect::<Result<_>>()?;
-        Ok(HeatMap { across: across.clone(), up: up.clone(), slo, cells })
-    }
-}
-
-impl Inner {
-    /// A prediction for a query as it would be with these limits.
-    fn turned(&self, sql: &str, model: &Model, slo: Slo, knobs: &[(&Knob, u64)]) -> Result<Prediction> {
-        let mut parsed = text::parse(sql)?;
-        let mut schema = Schema::clone(&self.schema());
-        knobs.iter().try_for_each(|(knob, value)| knob.turn(*value, &mut schema, &mut parsed))?;
-        let compiled = self.compile_over(sql, &schema, &parsed)?;
-        Prediction::of(&Outline::of(&compiled.plan)?, self.options.executor, model, slo)
-    }
 }
 
 impl Chart {

@@ -2,20 +2,10 @@
 //! round takes as long as the longest, or as both together, whichever the store was seen to do (piql.txt §6.2).
 
 use super::histogram::Distribution;
-use super::model::{Interval, Local, Model};
+use super::model::{Interval, Local, MixedRound, Model};
 use super::scratch::COLUMNS;
 use super::shape::{Outline, Shape};
 use crate::execute::Executor;
-use serde::{Deserialize, Serialize};
-
-/// What a store does with requests of different shapes in one round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Beside {
-    /// It answers them in parallel: the round takes as long as the longest.
-    Longest,
-    /// It answers one after the other, as a store in the same process does.
-    Together,
-}
 
 /// The latency of a call in one interval.
 pub(super) struct Latency {
@@ -37,7 +27,7 @@ impl Latency {
 
     /// This quantile if rounds are slow together, always: the sum of their quantiles. No dependence between them gives
     /// more to a mean over what is slower than a quantile, so it is what to plan with where calls are correlated.
-    pub fn together(&self, quantile: f64) -> std::time::Duration {
+    pub fn comonotone_quantile(&self, quantile: f64) -> std::time::Duration {
         let rounds: f64 = self.rounds.iter().map(|round| round.quantile(quantile).as_nanos() as f64).sum();
         std::time::Duration::from_nanos((rounds + self.local).max(0.0) as u64)
     }
@@ -52,7 +42,7 @@ impl Model {
             let parts: Vec<(Distribution, bool)> = parts.collect();
             latency.beyond |= parts.iter().any(|(_, beyond)| *beyond);
             let whole = parts.into_iter().map(|(part, _)| part).reduce(|one, other| match executor {
-                Executor::Parallel if self.beside == Beside::Longest => one.beside(&other),
+                Executor::Parallel if self.mixed_round == MixedRound::Parallel => one.beside(&other),
                 _ => one.then(&other),
             });
             latency.rounds.extend(whole);

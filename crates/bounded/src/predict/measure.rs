@@ -9,10 +9,9 @@
 //! all of them; a turn is some calls of one shape, of which the first does not count. The tables of ours are gone when it
 //! returns, also if it fails, unless the store is away or closed by then: the next measurement writes over them.
 
-use super::compose::Beside;
 use super::grid::Grid;
 use super::histogram::Histogram;
-use super::model::{Cost, FanOut, Interval, Local, Model};
+use super::model::{Cost, FanOut, Interval, Local, MixedRound, Model};
 use super::scratch::{COLUMNS, Probe, Scratch};
 use super::shape::{Kind, Operator, Shape};
 use crate::clock::Clock;
@@ -57,9 +56,9 @@ impl Default for Options {
 }
 
 /// How often what is ours is timed; the median counts.
-const OFTEN: usize = 201;
+const LOCAL_REPEATS: usize = 201;
 /// How often a store is asked where a look is enough.
-const SELDOM: usize = 21;
+const ROUND_REPEATS: usize = 21;
 
 impl Model {
     /// Measures a store. It writes tables of its own into it and takes them away in the end.
@@ -103,10 +102,10 @@ struct Bench<'s> {
 }
 
 /// How many calls of a shape are made in one turn.
-const TURN: usize = 20;
+const BURST: usize = 20;
 
 /// Some calls of a shape, one after the other.
-struct Turn {
+struct Burst {
     shape: usize,
     calls: usize,
 }
@@ -126,8 +125,8 @@ impl<'s> Bench<'s> {
     fn model(&self) -> Result<Model> {
         let intervals = self.intervals()?;
         let grid = self.options.grid.clone();
-        let (local, beside) = (self.local()?, self.beside()?);
-        let mut model = Model { grid, intervals, local, beside, fan_out: FanOut::Sum };
+        let (local, mixed_round) = (self.local()?, self.mixed_round()?);
+        let mut model = Model { grid, intervals, local, mixed_round, fan_out: FanOut::Sum };
         model.learn_fan_out();
         Ok(model)
     }
@@ -135,7 +134,7 @@ impl<'s> Bench<'s> {
     fn intervals(&self) -> Result<Vec<Interval>> {
         let shapes = self.options.grid.shapes();
         let timed = shapes.iter().map(|shape| {
-            Ok(Timed { probe: self.scratch.remote(shape, COLUMNS)?, without: self.nothing(shape)? })
+            Ok(Timed { probe: self.scratch.remote(shape, COLUMNS)?, without: self.without_round(shape)? })
         });
         let timed = timed.collect::<Result<Vec<_>>>()?;
         let interval = |at: usize| {
@@ -150,15 +149,15 @@ impl<'s> Bench<'s> {
     /// One interval: every shape so many times, spread over clients.
     fn interval(&self, shapes: &[Timed]) -> Result<Interval> {
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let mut turns: Vec<Turn> = (0..shapes.len()).flat_map(|shape| self.turns(shape)).collect();
-        self.random.shuffle(&mut turns);
-        let share = turns.len().div_ceil(self.options.clients);
+        let mut bursts: Vec<Burst> = (0..shapes.len()).flat_map(|shape| self.bursts(shape)).collect();
+        self.random.shuffle(&mut bursts);
+        let share = bursts.len().div_ceil(self.options.clients);
         let seen = std::thread::scope(|scope| {
-            let clients: Vec<_> = turns
+            let clients: Vec<_> = bursts
                 .chunks(share)
-                .map(|turns| {
+                .map(|bursts| {
                     let random = Random::new(self.random.bits());
-                    scope.spawn(move || self.client(shapes, turns, &random))
+                    scope.spawn(move || self.client(shapes, bursts, &random))
                 })
                 .collect();
             let ended = clients.into_iter().map(|client| {
@@ -174,21 +173,21 @@ impl<'s> Bench<'s> {
     }
 
     /// The turns of a shape.
-    fn turns(&self, shape: usize) -> impl Iterator<Item = Turn> {
+    fn bursts(&self, shape: usize) -> impl Iterator<Item = Burst> {
         let samples = self.options.samples;
-        (0..samples).step_by(TURN).map(move |from| Turn { shape, calls: TURN.min(samples - from) })
+        (0..samples).step_by(BURST).map(move |from| Burst { shape, calls: BURST.min(samples - from) })
     }
 
     /// One client's turns: the shape and the nanoseconds of each call.
-    fn client(&self, shapes: &[Timed], turns: &[Turn], random: &Random) -> Result<Vec<(usize, u64)>> {
+    fn client(&self, shapes: &[Timed], bursts: &[Burst], random: &Random) -> Result<Vec<(usize, u64)>> {
         let mut seen = Vec::new();
-        for turn in turns {
-            let shape = &shapes[turn.shape];
+        for burst in bursts {
+            let shape = &shapes[burst.shape];
             // The first call of a turn pays for the caches and the memory that other shapes left behind.
             self.time(&shape.probe, random)?;
-            for _ in 0..turn.calls {
+            for _ in 0..burst.calls {
                 let nanos = self.time(&shape.probe, random)? - shape.without;
-                seen.push((turn.shape, nanos.max(0.0) as u64));
+                seen.push((burst.shape, nanos.max(0.0) as u64));
             }
         }
         Ok(seen)
@@ -209,52 +208,54 @@ impl<'s> Bench<'s> {
         Ok(times[repeats / 2])
     }
 
-    fn nothing(&self, shape: &Shape) -> Result<f64> {
-        self.median(&self.scratch.nothing(shape.requests)?, OFTEN)
+    fn without_round(&self, shape: &Shape) -> Result<f64> {
+        self.median(&self.scratch.nothing(shape.requests)?, LOCAL_REPEATS)
     }
 
     /// What our own part costs. That does not depend on the store, and a store in memory does not hide it.
     fn local(&self) -> Result<Local> {
         let memory = MemoryStore::default();
         let scratch = Scratch::make(&memory, &self.options.grid)?;
-        Bench::new(&scratch, self.options).ours()
+        Bench::new(&scratch, self.options).own_costs()
     }
 
-    fn ours(&self) -> Result<Local> {
+    fn own_costs(&self) -> Result<Local> {
         let (small, large) = self.ranges();
         let rows = [small.tuples, large.tuples].map(|tuples| tuples as f64);
-        let often = |probe: Result<Probe>| self.median(&probe?, OFTEN);
-        let whole =
-            [often(self.scratch.remote(&small, COLUMNS))?, often(self.scratch.remote(&large, COLUMNS))?];
-        let narrow = often(self.scratch.remote(&large, 2))?;
+        let median_of = |probe: Result<Probe>| self.median(&probe?, LOCAL_REPEATS);
+        let whole = [
+            median_of(self.scratch.remote(&small, COLUMNS))?,
+            median_of(self.scratch.remote(&large, COLUMNS))?,
+        ];
+        let narrow = median_of(self.scratch.remote(&large, 2))?;
         let operators = Operator::ALL.into_iter().map(|operator| {
             let more = |shape, whole| {
                 let expressions = if operator == Operator::Project { COLUMNS } else { 1 };
-                Ok::<_, Error>((often(self.scratch.local(shape, operator))? - whole) / expressions as f64)
+                Ok::<_, Error>((median_of(self.scratch.local(shape, operator))? - whole) / expressions as f64)
             };
             Ok((operator, Cost::through(rows, [more(&small, whole[0])?, more(&large, whole[1])?])))
         });
         Ok(Local {
-            call: often(self.scratch.call())?,
+            call: median_of(self.scratch.call())?,
             value: ((whole[1] - narrow) / ((COLUMNS - 2) as f64 * rows[1])).max(0.0),
             operators: operators.collect::<Result<_>>()?,
         })
     }
 
     /// Whether two shapes in one round take as long as the longer one, or as both: what is nearer to what is seen.
-    fn beside(&self) -> Result<Beside> {
+    fn mixed_round(&self) -> Result<MixedRound> {
         let (_, ranges) = self.ranges();
         let requests = *self.options.grid.requests().last().unwrap_or(&1);
         let gets = Shape { kind: Kind::Get, requests, tuples: 1, bytes: ranges.bytes };
         let round = |probe: Result<Probe>, shape: &Shape| {
-            Ok::<_, Error>(self.median(&probe?, SELDOM)? - self.nothing(shape)?)
+            Ok::<_, Error>(self.median(&probe?, ROUND_REPEATS)? - self.without_round(shape)?)
         };
         let alone = [ranges, gets].map(|shape| round(self.scratch.remote(&shape, COLUMNS), &shape));
         let [ranges_alone, gets_alone] = alone;
         let (ranges_alone, gets_alone) = (ranges_alone?, gets_alone?);
         let both = round(self.scratch.beside(&[ranges, gets]), &gets)?;
         let (longest, together) = (ranges_alone.max(gets_alone), ranges_alone + gets_alone);
-        Ok(if both - longest <= together - both { Beside::Longest } else { Beside::Together })
+        Ok(if both - longest <= together - both { MixedRound::Parallel } else { MixedRound::Sequential })
     }
 
     /// The shortest and the longest range of one request.

@@ -42,7 +42,6 @@ mod answer;
 mod chart;
 mod compose;
 mod drift;
-mod explain;
 mod grid;
 mod histogram;
 mod measure;
@@ -54,37 +53,9 @@ mod svg;
 pub use answer::{Prediction, Slo};
 pub use chart::{Chart, HeatMap, Knob, Sweep};
 pub use drift::Drift;
-pub(crate) use explain::Explain;
 pub use grid::Grid;
 pub use histogram::{Distribution, Histogram};
 pub use measure::Options;
 pub use model::Model;
+pub(crate) use shape::Outline;
 pub use shape::{Kind, Shape};
-
-use crate::error::Result;
-use crate::prepared::Prepared;
-use shape::Outline;
-
-impl Prepared {
-    /// What a model says about the latency of a call: the plan at its bound, with the executor of this database. For a
-    /// write it is the query for the rows that change, without the commit, and does not say that the promise holds.
-    ///
-    /// # Errors
-    /// `Invalid` if the query has no bound.
-    ///
-    /// ```
-    /// # use whimbrel_bounded::{Database, MemoryStore, predict::{Grid, Options}};
-    /// # let db = Database::open(MemoryStore::default())?;
-    /// # db.execute("create table users (name varchar(20) primary key)", &[])?;
-    /// # let grid = Grid::new(&[1], &[1], &[64])?;
-    /// # let model = db.measure(&Options { grid, intervals: 2, samples: 2000, ..Options::default() })?;
-    /// let find = db.prepare("select * from users where name = ?")?;
-    /// let prediction = find.predict(&model, "99% under 500ms".parse()?)?;
-    /// println!("{prediction}");
-    /// assert_eq!(prediction.rounds, 1);
-    /// # Ok::<(), whimbrel_bounded::Error>(())
-    /// ```
-    pub fn predict(&self, model: &Model, slo: Slo) -> Result<Prediction> {
-        Prediction::of(&Outline::of(&self.plan())?, self.database.options.executor, model, slo)
-    }
-}

@@ -3,13 +3,10 @@
 //! Invariant: an interval has one histogram for each shape of the grid, in the grid's order. Intervals of one model were
 //! measured over one grid.
 
-use super::compose::Beside;
 use super::grid::{self, Grid};
 use super::histogram::{Distribution, Histogram};
 use super::shape::{Operator, Shape};
-use crate::database::{Database, Inner};
 use crate::error::{Error, Result};
-use crate::store::{Found, Read, Store, Write};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -23,7 +20,7 @@ pub struct Model {
     pub(super) grid: Grid,
     pub(super) intervals: Vec<Interval>,
     pub(super) local: Local,
-    pub(super) beside: Beside,
+    pub(super) mixed_round: MixedRound,
     pub(super) fan_out: FanOut,
 }
 
@@ -34,6 +31,15 @@ pub(super) enum FanOut {
     Sum,
     /// The slowest counts, as where many do.
     Slowest,
+}
+
+/// What a store does with requests of different shapes in one round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum MixedRound {
+    /// It answers them in parallel: the round takes as long as the longest.
+    Parallel,
+    /// It answers one after the other, as a store in the same process does.
+    Sequential,
 }
 
 /// What was seen in one interval of time.
@@ -65,9 +71,6 @@ pub(super) struct Cost {
 
 const MAGIC: &[u8] = b"whimbrel latencies";
 const FORMAT: u8 = 1;
-/// Where a store keeps its model.
-const KEY: &[u8] = b"\0\0\0\0latencies";
-
 impl Model {
     /// The fan-outs at which it was measured.
     pub fn grid(&self) -> &Grid {
@@ -109,7 +112,7 @@ impl Model {
         }
         self.intervals.extend(later.intervals);
         self.local = later.local;
-        self.beside = later.beside;
+        self.mixed_round = later.mixed_round;
         self.learn_fan_out();
         Ok(())
     }
@@ -230,70 +233,4 @@ impl FanOut {
 
 fn of_file(path: &Path, error: &std::io::Error) -> Error {
     Error::Unavailable(format!("`{}`: {error}", path.display()))
-}
-
-impl Database {
-    /// Keeps a model in the store, for `explain slo`; in place of the one before.
-    ///
-    /// # Errors
-    /// `Unavailable` if the store does not answer.
-    pub fn keep_model(&self, model: &Model) -> Result<()> {
-        let write = Write::Put(KEY.to_vec(), model.to_bytes()?);
-        self.inner.store.commit(&[], &[write]).map(drop)
-    }
-
-    /// The model that the store keeps.
-    ///
-    /// # Errors
-    /// `Unavailable` if the store does not answer, `Data` if the model is damaged or of another release.
-    pub fn model(&self) -> Result<Option<Model>> {
-        self.inner.model()
-    }
-
-    /// The model that the store keeps, to predict with.
-    ///
-    /// # Errors
-    /// As [`model`](Database::model); `Data` if the store was not measured.
-    pub fn measured(&self) -> Result<Model> {
-        self.model()?.ok_or_else(|| {
-            Error::Data(
-                "the store was not measured: run `whimbrel bounded measure STORE`, or call Database.measure() in Python"
-                    .to_string(),
-            )
-        })
-    }
-
-    /// Measures the store, and keeps what was measured in it: in place of what was measured before, or added to it.
-    ///
-    /// # Errors
-    /// As [`measure`](Database::measure) and [`keep_model`](Database::keep_model).
-    pub fn measure_and_keep(&self, options: &super::Options, add: bool) -> Result<Model> {
-        let fresh = self.measure(options)?;
-        let model = match self.model()?.filter(|_| add) {
-            Some(mut model) => {
-                model.extend(fresh)?;
-                model
-            }
-            None => fresh,
-        };
-        self.keep_model(&model)?;
-        Ok(model)
-    }
-
-    /// Measures the store of this database; [`Model::measure`].
-    ///
-    /// # Errors
-    /// As [`Model::measure`].
-    pub fn measure(&self, options: &super::Options) -> Result<Model> {
-        Model::measure(&self.inner.store, options)
-    }
-}
-
-impl Inner {
-    pub(super) fn model(&self) -> Result<Option<Model>> {
-        match self.store.read(&[Read::Get(KEY.to_vec())])?.pop() {
-            Some(Found::Value(bytes)) => bytes.map(|bytes| Model::from_bytes(&bytes)).transpose(),
-            _ => Err(Error::Internal("the store gave another answer than was asked for".to_string())),
-        }
-    }
 }

@@ -7,15 +7,16 @@
 //! Invariant: what is asked for is there. A get finds its record, a range is as long as its limit.
 
 use super::shape::{Kind, Operator, Shape};
-use crate::compile::types::placeholder;
+use crate::arguments::Argument;
 use crate::datum::Type;
 use crate::error::{Error, Result};
-use crate::execute::{self, Argument, Call, Executor, Program};
+use crate::execute::{self, Call, Executor, Program};
+use crate::expression::placeholder;
 use crate::plan::{Access, Chain, Fetch, Hint, Keep, List, ParameterType, Source, Step};
 use crate::predict::grid::Grid;
 use crate::random::Random;
-use crate::rows;
-use crate::schema::{Column, Index, IndexKind, IndexState, KeyPart, Table};
+use crate::record;
+use crate::schema::{Column, Index, IndexKind, IndexState, KeyPart, Nullability, Table};
 use crate::store::{Store, Write};
 use datafusion::arrow::array::{ArrayRef, Int32Array, StringArray};
 use datafusion::arrow::datatypes::DataType;
@@ -74,7 +75,7 @@ impl<'s> Scratch<'s> {
             let columns = self.columns(group, bytes);
             for row in 0..self.rows as usize {
                 let key = self.key(table, &columns, row)?;
-                writes.push(Write::Put(key, rows::encode(table, &columns, row, 1)?));
+                writes.push(Write::Put(key, record::encode(table, &columns, row, 1)?));
                 self.flush(&mut writes, BATCH)?;
             }
         }
@@ -241,7 +242,7 @@ fn table(id: u32) -> Table {
     let columns = NAMES.iter().enumerate().map(|(at, name)| Column {
         name: (*name).to_string(),
         of: if at < 2 { Type::Int32 } else { Type::Text(None) },
-        nullable: false,
+        nullability: Nullability::NotNull,
     });
     let primary = Index {
         id,

@@ -1,12 +1,13 @@
 //! `create table`, `create index`, `alter table`: from the parser's tree to the next schema.
 
-use super::{
-    CardinalityLimit, Column, ForeignKey, Index, IndexKind, IndexState, KeyPart, Part, Schema, Table,
-};
+use super::index::{Index, IndexKind, IndexState, KeyPart, Part};
+use super::limits::{CardinalityLimit, ForeignKey};
+use super::table::{Column, Nullability, Table};
+use super::tables::Schema;
 use crate::datum::Type;
 use crate::error::{Error, Result};
 use crate::keys::KeyOrder;
-use crate::text::{DeclaredLimit, Parsed};
+use crate::syntax::{DeclaredLimit, Parsed};
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, BinaryLength, CharacterLength, ColumnDef, ColumnOption,
     CreateIndex, CreateTable, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
@@ -70,20 +71,8 @@ impl Change {
         Ok(Some(change))
     }
 
-    /// The column that no row may have null before this is made; and what takes it back.
-    pub fn without_nulls(&self, schema: &Schema) -> Result<Option<(usize, Change)>> {
-        match self {
-            Change::SetNullable { table, column, nullable: false } => {
-                let at = schema.table(table)?.column(&ident(column))?;
-                let (table, column) = (table.clone(), column.clone());
-                Ok(Some((at, Change::SetNullable { table, column, nullable: true })))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Whether there is nothing to do but to finish it: `create table if not exists`, and it does; an index that
-    /// somebody began to build, and maybe crashed.
+    /// Whether there is nothing to do but to finish it: `create table if not exists`, and it does; an index or a check
+    /// for nulls that somebody began, and maybe crashed.
     pub fn is_made(&self, schema: &Schema) -> Result<bool> {
         match self {
             Change::CreateTable { table, .. } if table.if_not_exists => {
@@ -103,6 +92,10 @@ impl Change {
             }
             Change::AddIndex { table, index } => {
                 Ok(schema.table(table)?.indexes.iter().any(|known| known.parts == index.parts))
+            }
+            Change::SetNullable { table, column, nullable: false } => {
+                let table = stored(schema, table)?;
+                Ok(!table.columns[table.column(&ident(column))?].accepts_nulls())
             }
             _ => Ok(false),
         }
@@ -147,7 +140,7 @@ impl Change {
             Change::AddColumn { table, column } => {
                 let mut table = stored(schema, table)?;
                 let column = column_of(column)?;
-                if !column.nullable {
+                if !column.is_nullable() {
                     return Err(Error::invalid("a column that is added later is null in the rows before it"));
                 }
                 no_double(&table, &column)?;
@@ -163,7 +156,8 @@ impl Change {
                         table.name, table.columns[at].name
                     )));
                 }
-                table.columns[at].nullable = *nullable;
+                table.columns[at].nullability =
+                    if *nullable { Nullability::Nullable } else { Nullability::Checking };
                 table
             }
         };
@@ -252,11 +246,11 @@ fn column_of(column: &ColumnDef) -> Result<Column> {
             }
         }
     }
-    Ok(Column { of: type_of(&column.data_type, &name)?, name, nullable })
+    Ok(Column { of: type_of(&column.data_type, &name)?, name, nullability: nullable.into() })
 }
 
 /// Whether there is such a type.
-pub(crate) fn is_known(declared: &DataType) -> bool {
+pub(crate) fn is_known_type(declared: &DataType) -> bool {
     type_of(declared, "").is_ok()
 }
 
@@ -328,7 +322,7 @@ fn primary_key(table: &mut Table, create: &CreateTable) -> Result<()> {
         )));
     };
     let columns = columns(table, key)?;
-    columns.iter().for_each(|at| table.columns[*at].nullable = false);
+    columns.iter().for_each(|at| table.columns[*at].nullability = Nullability::NotNull);
     let parts = columns.into_iter().map(KeyPart::ascending).collect();
     let name = format!("{}_key", table.name);
     table.indexes.insert(0, Index::new(name, IndexKind::Primary, parts));

@@ -1,7 +1,9 @@
 //! `drop table`, `drop index`: from the parser's tree to the next schema, and what nothing points at any more.
 
 use super::ddl::table_name;
-use super::{Index, IndexKind, Schema, Table};
+use super::index::{Index, IndexKind};
+use super::table::Table;
+use super::tables::Schema;
 use crate::error::{Error, Result};
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement};
 use std::sync::Arc;

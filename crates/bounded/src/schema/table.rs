@@ -5,10 +5,11 @@ use super::limits::{CardinalityLimit, ForeignKey};
 use super::view::View;
 use crate::datum::Type;
 use crate::error::{Error, Result};
-use crate::text;
+use crate::syntax;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::fmt::Write;
 use std::sync::Arc;
 
 /// A column. One whose name begins with `#` is hidden: kept with the row, and no part of what queries see.
@@ -19,10 +20,37 @@ pub struct Column {
     /// Its type.
     pub of: Type,
     /// Whether it may be null.
-    pub nullable: bool,
+    pub nullability: Nullability,
+}
+
+/// Whether a column may be null. A store keeps it as one byte, by the order of these variants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Nullability {
+    /// No row has a null.
+    NotNull,
+    /// Rows may have nulls.
+    Nullable,
+    /// `set not null` has begun: writes refuse nulls, and older rows are being checked for them.
+    Checking,
+}
+
+impl From<bool> for Nullability {
+    fn from(nullable: bool) -> Nullability {
+        if nullable { Nullability::Nullable } else { Nullability::NotNull }
+    }
 }
 
 impl Column {
+    /// Whether a row that is read may have a null here.
+    pub fn is_nullable(&self) -> bool {
+        self.nullability != Nullability::NotNull
+    }
+
+    /// Whether a row that is written may have a null here.
+    pub(crate) fn accepts_nulls(&self) -> bool {
+        self.nullability == Nullability::Nullable
+    }
+
     /// Whether queries do not see it.
     pub(crate) fn is_hidden(&self) -> bool {
         self.name.starts_with('#')
@@ -71,19 +99,30 @@ impl Table {
     /// The names of some columns, as they are written: `owner, target`.
     pub fn column_names(&self, columns: &[usize]) -> String {
         let names: Vec<Cow<'_, str>> =
-            columns.iter().map(|at| text::written(&self.columns[*at].name)).collect();
+            columns.iter().map(|at| syntax::quote_name(&self.columns[*at].name)).collect();
         names.join(", ")
     }
 
     /// Its rows, as Arrow sees them.
     pub fn arrow_schema(&self) -> SchemaRef {
-        let fields = self.columns.iter().map(|c| Field::new(&c.name, c.of.arrow(), c.nullable));
+        let fields = self.columns.iter().map(|c| Field::new(&c.name, c.of.arrow(), c.is_nullable()));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
     /// What its rows refer to: by declaration, or because it is a view of rows that do.
     pub(crate) fn references(&self) -> impl Iterator<Item = &ForeignKey> {
         self.foreign_keys.iter().chain(self.view.iter().flat_map(|view| &view.references))
+    }
+
+    /// Refuses a view that is still being filled.
+    pub(crate) fn check_filled(&self) -> Result<()> {
+        match &self.view {
+            Some(view) if view.state == IndexState::Building => Err(Error::invalid(format!(
+                "the view {} is still being filled; if nobody does, create materialized view {} as … goes on",
+                self.name, self.name
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The columns that queries see.
@@ -94,7 +133,7 @@ impl Table {
 
     /// Its rows, as queries see them.
     pub(crate) fn visible_schema(&self) -> SchemaRef {
-        let fields = self.visible().iter().map(|c| Field::new(&c.name, c.of.arrow(), c.nullable));
+        let fields = self.visible().iter().map(|c| Field::new(&c.name, c.of.arrow(), c.is_nullable()));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
@@ -148,12 +187,26 @@ impl Table {
     pub(crate) fn make_ready(&mut self) {
         self.indexes.iter_mut().for_each(|index| index.state = IndexState::Ready);
         self.limits.iter_mut().for_each(|limit| limit.state = IndexState::Ready);
+        self.end_null_checks(Nullability::NotNull);
     }
 
-    /// Whether something is being built.
+    /// What was being built is gone, and columns that were being checked for nulls may have them again.
+    pub(crate) fn drop_unready(&mut self) {
+        self.indexes.retain(|index| index.state == IndexState::Ready);
+        self.limits.retain(|limit| limit.state == IndexState::Ready);
+        self.end_null_checks(Nullability::Nullable);
+    }
+
+    fn end_null_checks(&mut self, nullability: Nullability) {
+        let checking = |column: &&mut Column| column.nullability == Nullability::Checking;
+        self.columns.iter_mut().filter(checking).for_each(|column| column.nullability = nullability);
+    }
+
+    /// Whether an index or a limit is being built, or a column checked for nulls.
     pub(crate) fn is_building(&self) -> bool {
         self.indexes.iter().any(|index| index.state == IndexState::Building)
             || self.limits.iter().any(|limit| limit.state == IndexState::Building)
+            || self.columns.iter().any(|column| column.nullability == Nullability::Checking)
     }
 
     /// The most bytes that a record and its key take; the first column without a length if there is one.
@@ -175,7 +228,7 @@ impl Table {
         for part in parts {
             total += match &part.part {
                 // The longest word, its letters of at most four bytes.
-                Part::Words(_) => 4 * crate::words::LONGEST as u64 + 3,
+                Part::Words(_) => 4 * crate::functions::LONGEST as u64 + 3,
                 Part::Column(at) => {
                     let column = &self.columns[*at];
                     // A zero byte is written as two.
@@ -184,5 +237,23 @@ impl Table {
             };
         }
         Ok(total)
+    }
+}
+
+impl Index {
+    /// The index as `create index` writes it: `item(token(i_title), i_pub_date desc)`.
+    pub fn describe(&self, table: &Table) -> String {
+        let mut out = format!("{}(", syntax::quote_name(&table.name));
+        for (at, part) in self.parts.iter().enumerate() {
+            let separator = if at == 0 { "" } else { ", " };
+            let what = match &part.part {
+                Part::Column(column) => table.column_names(&[*column]),
+                Part::Words(columns) => format!("token({})", table.column_names(columns)),
+            };
+            let direction = if part.order.descending { " desc" } else { "" };
+            // Writing into a string does not fail.
+            let _ = write!(out, "{separator}{what}{direction}");
+        }
+        out + ")"
     }
 }

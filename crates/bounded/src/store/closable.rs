@@ -3,7 +3,7 @@
 //!
 //! Invariant: nothing is asked of a store that was closed; closing waits for what is being asked.
 
-use super::{Capabilities, Condition, Found, Outcome, Read, Store, Write};
+use super::interface::{Capabilities, Condition, Found, Outcome, Read, Store, Write};
 use crate::error::{Error, Result};
 use std::sync::{PoisonError, RwLock};
 

@@ -3,7 +3,7 @@
 //! The times are those that were seen of stores in a data center: log-normal, and now and then one from a heavy tail.
 //! Together with a [`Clock`] that is not the machine's, latencies are tried without waiting for them.
 
-use super::{Capabilities, Condition, Found, Outcome, Read, Store, Write};
+use super::interface::{Capabilities, Condition, Found, Outcome, Read, Store, Write};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::random::Random;

@@ -3,7 +3,9 @@
 //! Invariant: a call of `read` is one read transaction, so all its answers are of one instant; a commit is one
 //! write transaction, durable when it returns unless the store was opened otherwise.
 
-use super::{Atomicity, Capabilities, Condition, Entries, Found, Order, Outcome, Read, Store, Write};
+use super::interface::{
+    Atomicity, Capabilities, Condition, Entries, Found, Order, Outcome, Read, Store, Write,
+};
 use crate::error::{Error, Result};
 use redb::{Builder, Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 use std::fmt::Display;

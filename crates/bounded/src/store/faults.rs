@@ -4,7 +4,7 @@
 //! Invariant: an *operation* is one request of a read, or one write. A store that writes key by key can break down
 //! between any two writes of a commit; one that commits as a whole breaks before or behind the whole.
 
-use super::{Atomicity, Capabilities, Condition, Found, Outcome, Read, Store, Write};
+use super::interface::{Atomicity, Capabilities, Condition, Found, Outcome, Read, Store, Write};
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -123,7 +123,7 @@ impl<S: Store> Observed<S> {
         }
     }
 
-    fn see(&self, found: &Found) {
+    fn count_answer(&self, found: &Found) {
         let (tuples, bytes) = found.size();
         self.tuples.fetch_add(tuples, Ordering::SeqCst);
         self.bytes.fetch_add(bytes, Ordering::SeqCst);
@@ -141,7 +141,7 @@ impl<S: Store> Store for Observed<S> {
         self.requests.fetch_add(requests.len() as u64, Ordering::SeqCst);
         requests.iter().try_for_each(|_| self.faults.step())?;
         let found = self.store.read(requests)?;
-        found.iter().for_each(|found| self.see(found));
+        found.iter().for_each(|found| self.count_answer(found));
         Ok(found)
     }
 

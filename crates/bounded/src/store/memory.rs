@@ -2,7 +2,9 @@
 //!
 //! It can say of itself that it does less than it does, so that what is done with a lesser store can be tried.
 
-use super::{Atomicity, Capabilities, Condition, Entries, Found, Order, Outcome, Read, Store, Write};
+use super::interface::{
+    Atomicity, Capabilities, Condition, Entries, Found, Order, Outcome, Read, Store, Write,
+};
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};

@@ -1,6 +1,7 @@
 //! A store for the length of one call: it counts what the call asked, beside others that ask at the same time.
 
-use super::{Capabilities, Condition, Found, Operations, Outcome, Read, Store, Write};
+use super::faults::Operations;
+use super::interface::{Capabilities, Condition, Found, Outcome, Read, Store, Write};
 use crate::error::Result;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

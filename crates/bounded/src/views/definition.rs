@@ -4,19 +4,20 @@
 //! equal rows of it are two. Its rows are those of a table: the columns of the query, and hidden ones for what is
 //! needed to keep them: keys, how many rows are in a group, sums behind averages.
 
-use super::layout::{Layout, stored_type};
-use crate::compile::{Planner, coerced};
+use super::layout::Layout;
+use super::shape::{Aggregate, Function, Output, Relation, Slot, stored_type};
+use crate::compile::Planner;
 use crate::datum::Type;
 use crate::error::{Error, Result};
+use crate::expression::coerced;
 use crate::schema::{Schema, Table};
-use crate::text;
+use crate::syntax;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, JoinType, TableReference};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::sql::sqlparser::ast::{JoinConstraint, JoinOperator, SelectItem, SetExpr, Statement};
-use std::sync::Arc;
 
 /// What a view is.
 #[derive(Debug, Clone)]
@@ -34,88 +35,10 @@ pub(crate) struct Definition {
     pub table: Table,
 }
 
-/// A table of a view.
-#[derive(Debug, Clone)]
-pub(crate) struct Relation {
-    pub alias: String,
-    pub table: Arc<Table>,
-    /// The columns that the view depends on, but for the primary key.
-    pub used: Vec<usize>,
-    /// A row of another relation refers to its row: while there is none, its row is in no row of the view.
-    pub parent: bool,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Aggregate {
-    pub function: Function,
-    /// What is aggregated, over the input.
-    pub argument: Option<Expr>,
-    /// The type of that.
-    pub of: Type,
-}
-
-/// Functions that can be kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Function {
-    /// `count(*)`
-    Rows,
-    Count,
-    Sum,
-    Average,
-    Min,
-    Max,
-}
-
-/// What stands in a column of a view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Slot {
-    /// What it is grouped by.
-    Group(usize),
-    /// How many rows of the input are in the group.
-    Rows,
-    /// The aggregate itself.
-    Value(usize),
-    /// How many values of it were not null.
-    Count(usize),
-    /// The sum behind an average.
-    Sum(usize),
-}
-
-impl Function {
-    fn of(call: &AggregateFunction) -> Result<Function> {
-        let params = &call.params;
-        if params.distinct || params.filter.is_some() || !params.order_by.is_empty() {
-            return Err(Error::invalid(
-                "distinct, filter and order by within an aggregate cannot be kept in a view: \
-                 write a view with the condition in its where, or one grouped by the value too",
-            ));
-        }
-        match (call.func.name(), params.args.as_slice()) {
-            ("count", [Expr::Literal(value, _)]) if !value.is_null() => Ok(Function::Rows),
-            ("count", [_]) => Ok(Function::Count),
-            ("sum", [_]) => Ok(Function::Sum),
-            ("avg", [_]) => Ok(Function::Average),
-            ("min", [_]) => Ok(Function::Min),
-            ("max", [_]) => Ok(Function::Max),
-            (other, _) => Err(Error::invalid(format!(
-                "{other} cannot be kept in a view; count, sum, avg, min and max can"
-            ))),
-        }
-    }
-
-    /// Whether a value that goes can mean that others have to be looked at.
-    pub fn is_extreme(self) -> bool {
-        matches!(self, Function::Min | Function::Max)
-    }
-}
-
-/// A column that the query of a view returns, and its name.
-pub(super) type Output = (Slot, String);
-
 impl Definition {
     /// Reads the query of a view.
     pub fn new(schema: &Schema, name: &str, sql: &str) -> Result<Definition> {
-        let parsed = text::parse(sql)?;
+        let parsed = syntax::parse(sql)?;
         if !parsed.parameters.is_empty() || parsed.paginate.is_some() || parsed.allowed.is_some() {
             return Err(Error::invalid(
                 "a view has no parameters and no pages: group by the column, and give its value when you read the view",

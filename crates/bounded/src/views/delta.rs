@@ -9,18 +9,21 @@
 //! Invariant: every query here has a bound. A table whose changes have none is either one that others refer to, and
 //! then the columns that the view uses are frozen, or the view is refused.
 
-use super::definition::{Aggregate, Definition, Function, Relation};
+use super::definition::Definition;
+use super::shape::{Aggregate, Function, Relation, Slot};
+use crate::arguments::Argument;
 use crate::bound::WriteBound;
-use crate::compile::{Compiler, DeadEnd, Stuck, types};
+use crate::compile::{CompileError, Compiler, UnboundedRelation};
 use crate::datum::Datum;
 use crate::error::{Error, Result};
-use crate::execute::{Argument, Call, Executor, Program, run};
-use crate::plan::Plan;
-use crate::refusal::{Fix, Refusal, draw};
+use crate::execute::{Call, Executor, Program, run};
+use crate::expression::placeholder;
+use crate::mutation::WriteKind;
+use crate::plan::{Plan, draw};
+use crate::refusal::{Fix, Refusal};
 use crate::schema::{Change, IndexState, Schema, Table};
 use crate::store::{Capabilities, Store};
-use crate::text::{self, Parameter};
-use crate::write::Kind;
+use crate::syntax::{self, Parameter};
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::{Column, ScalarValue, TableReference};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -63,13 +66,13 @@ pub(crate) struct Maintained {
 }
 
 /// Compiles the queries of one view.
-pub(super) struct Compiling<'a> {
+pub(super) struct DeltaCompiler<'a> {
     pub schema: &'a Schema,
     pub capabilities: Capabilities,
     pub definition: &'a Arc<Definition>,
 }
 
-impl Compiling<'_> {
+impl DeltaCompiler<'_> {
     /// How the view follows a table.
     pub fn follow(&self, view: &Arc<Table>, table: &str) -> Result<Maintained> {
         let places = self.definition.relations.iter().enumerate();
@@ -82,9 +85,9 @@ impl Compiling<'_> {
         for (place, relation) in &places {
             match self.delta(*place) {
                 Ok(query) => deltas.push(query),
-                Err(Stuck::Error(error)) => return Err(error),
-                Err(Stuck::Unbounded(_)) if parent => {}
-                Err(Stuck::Unbounded(dead_end)) => {
+                Err(CompileError::Other(error)) => return Err(error),
+                Err(CompileError::Unbounded(_)) if parent => {}
+                Err(CompileError::Unbounded(dead_end)) => {
                     return Err(self.refused(view, *place, relation, &dead_end));
                 }
             }
@@ -97,7 +100,7 @@ impl Compiling<'_> {
 
     /// What of the view depends on a row in this place: groups, arguments of aggregates, and the key of the driving
     /// row.
-    pub fn delta(&self, place: usize) -> std::result::Result<Query, Stuck> {
+    pub fn delta(&self, place: usize) -> std::result::Result<Query, CompileError> {
         let relations = &self.definition.relations;
         let here = &relations[place];
         let mut filter = key_equals(here);
@@ -123,17 +126,16 @@ impl Compiling<'_> {
         };
         let mut filter: Option<Expr> = None;
         for (at, expr) in self.definition.group.iter().enumerate() {
-            let column = self.definition.column(super::definition::Slot::Group(at)).unwrap_or_default();
-            if view.columns[column].nullable {
+            let column = self.definition.column(Slot::Group(at)).unwrap_or_default();
+            if view.columns[column].is_nullable() {
                 return Err(Error::invalid(format!(
                     "{}: {} can be null, and the least or greatest value of such a group is not found again \
                      when it goes: declare the column not null, or add `is not null` and a cast of it to the view",
                     view.name, view.columns[column].name
                 )));
             }
-            let equal = expr
-                .clone()
-                .eq(types::placeholder(&format!("${}", at + 1), &view.columns[column].of.arrow()));
+            let equal =
+                expr.clone().eq(placeholder(&format!("${}", at + 1), &view.columns[column].of.arrow()));
             filter = Some(filter.map_or(equal.clone(), |filter| filter.and(equal)));
         }
         let mut plan = LogicalPlanBuilder::from(self.definition.input.clone());
@@ -145,8 +147,8 @@ impl Compiling<'_> {
         let plan = plan.project([argument.clone().alias("c0")])?.sort([order])?.limit(0, Some(1))?.build()?;
         match self.compile(&plan, self.definition.group.len()) {
             Ok(query) => Ok(Some(query)),
-            Err(Stuck::Error(error)) => Err(error),
-            Err(Stuck::Unbounded(dead_end)) => Err(Error::Unbounded(Box::new(Refusal {
+            Err(CompileError::Other(error)) => Err(error),
+            Err(CompileError::Unbounded(dead_end)) => Err(Error::Unbounded(Box::new(Refusal {
                 sql: self.sql(),
                 drawing: draw(&plan, &dead_end.alias, &dead_end.table.name),
                 reason: format!(
@@ -161,7 +163,7 @@ impl Compiling<'_> {
         }
     }
 
-    fn compile(&self, plan: &LogicalPlan, parameters: usize) -> std::result::Result<Query, Stuck> {
+    fn compile(&self, plan: &LogicalPlan, parameters: usize) -> std::result::Result<Query, CompileError> {
         let parameters = vec![Parameter::default(); parameters];
         let plan = Compiler::new(self.schema, self.capabilities, false, &parameters).compile(plan, None)?;
         Ok(Query::new(plan)?)
@@ -173,7 +175,13 @@ impl Compiling<'_> {
         format!("create materialized view {} as {sql}", table.name)
     }
 
-    fn refused(&self, view: &Table, place: usize, relation: &Relation, dead_end: &DeadEnd) -> Error {
+    fn refused(
+        &self,
+        view: &Table,
+        place: usize,
+        relation: &Relation,
+        dead_end: &UnboundedRelation,
+    ) -> Error {
         let reason = format!(
             "when a row of {} changes, so does {}, and {}",
             relation.table.name,
@@ -193,21 +201,27 @@ impl Compiling<'_> {
     }
 
     /// Limits that would give a query its bound; each was tried.
-    fn fixes(&self, dead_end: &DeadEnd, again: &dyn Fn(&Compiling<'_>) -> Result<Option<Plan>>) -> Vec<Fix> {
+    fn fixes(
+        &self,
+        dead_end: &UnboundedRelation,
+        again: &dyn Fn(&DeltaCompiler<'_>) -> Result<Option<Plan>>,
+    ) -> Vec<Fix> {
         let table = &dead_end.table;
         let mut fixes = Vec::new();
         for at in &dead_end.equal {
             let column = &table.columns[*at].name;
-            let paste =
-                format!("alter table {} add cardinality limit 100 ({column});", text::written(&table.name));
+            let paste = format!(
+                "alter table {} add cardinality limit 100 ({column});",
+                syntax::quote_name(&table.name)
+            );
             let tried = || {
-                let change = Change::of(&text::parse(&paste)?)?;
+                let change = Change::of(&syntax::parse(&paste)?)?;
                 let Some(change) = change else { return Ok(None) };
                 let schema = change.apply(self.schema)?.0.ready();
                 let known = &self.definition.table;
                 let sql = known.view.as_ref().map_or("", |view| view.sql.as_str());
                 let definition = Arc::new(Definition::new(&schema, &known.name, sql)?);
-                again(&Compiling {
+                again(&DeltaCompiler {
                     schema: &schema,
                     capabilities: self.capabilities,
                     definition: &definition,
@@ -237,7 +251,7 @@ fn key_of(relation: &Relation) -> Vec<Expr> {
 fn key_equals(relation: &Relation) -> Expr {
     let types = relation.table.key_columns().into_iter().map(|at| relation.table.columns[at].of.arrow());
     let parts = key_of(relation).into_iter().zip(types).enumerate();
-    let equal = parts.map(|(at, (column, of))| column.eq(types::placeholder(&format!("${}", at + 1), &of)));
+    let equal = parts.map(|(at, (column, of))| column.eq(placeholder(&format!("${}", at + 1), &of)));
     equal.reduce(Expr::and).unwrap_or_else(|| datafusion::logical_expr::lit(true))
 }
 
@@ -276,19 +290,19 @@ impl Maintained {
     }
 
     /// How often the deltas run for a change of a row.
-    pub fn runs(&self, kind: Kind, changed: &[usize]) -> u64 {
+    pub fn runs(&self, kind: WriteKind, changed: &[usize]) -> u64 {
         let touched = self.used.iter().any(|at| changed.contains(at));
         match kind {
-            Kind::Insert | Kind::Delete => u64::from(!self.parent),
-            Kind::Upsert => 2,
-            Kind::Update => 2 * u64::from(touched),
+            WriteKind::Insert | WriteKind::Delete => u64::from(!self.parent),
+            WriteKind::Upsert => 2,
+            WriteKind::Update => 2 * u64::from(touched),
         }
     }
 
     /// What keeping the view can cost at most for so many changed rows; `entries` says how many an index has of a row.
     pub fn bound(
         &self,
-        kind: Kind,
+        kind: WriteKind,
         changed: &[usize],
         rows: u64,
         entries: &dyn Fn(&Table) -> u64,

@@ -7,33 +7,21 @@
 //! on.
 
 use super::delta::Maintained;
-use super::groups::Sums;
+use super::groups::GroupChanges;
 use super::keep::key_values;
 use super::overlay::Overlay;
+use super::watermark::{forget_watermark, watermark, watermark_key};
 use crate::error::{Error, Result};
 use crate::keys;
-use crate::rows;
+use crate::mutation::{Versions, WriteOutcome, commit, erase};
+use crate::record;
 use crate::schema::{Schema, Table};
-use crate::store::{Condition, Found, Read, Store, Write};
-use crate::write::{Versions, Written, commit};
+use crate::store::{Found, Read, Store, Write};
 
 /// Driving rows of one commit.
 const PIECE: usize = 64;
 /// How often a piece is tried while others write.
 const TRIES: usize = 1_000;
-
-/// Where the watermark of a view stands.
-fn watermark_key(view: &Table) -> Vec<u8> {
-    [b"\0\0\0\0view ".as_slice(), &view.primary().prefix()].concat()
-}
-
-/// The key of the last driving row that is in a view; `None` if there is none yet.
-pub(super) fn watermark(store: &dyn Store, view: &Table) -> Result<Option<Vec<u8>>> {
-    match store.read(&[Read::Get(watermark_key(view))])?.pop() {
-        Some(Found::Value(value)) => Ok(value),
-        _ => Err(Error::Internal("the store gave another answer than was asked for".to_string())),
-    }
-}
 
 /// Fills a view that is in the schema.
 pub(super) fn fill(store: &dyn Store, schema: &Schema, versions: &Versions, view: &Maintained) -> Result<()> {
@@ -80,12 +68,12 @@ fn piece(
     let Some(Found::Entries(entries)) = overlay.read(&[range])?.pop() else {
         return Err(Error::Internal("the store gave another answer than was asked for".to_string()));
     };
-    let mut sums = Sums::new();
+    let mut sums = GroupChanges::new();
     if view.definition.group.is_empty() {
         sums.touch(view, vec![], view.view.primary().prefix());
     }
     for (_, record) in entries.iter() {
-        let row = rows::batch(&driver.table, std::iter::once(record))?;
+        let row = record::batch(&driver.table, std::iter::once(record))?;
         sums.add(view, &delta.run(&overlay, &key_values(&driver.table, row.columns())?)?, 1)?;
     }
     let last = entries.len() < limit;
@@ -95,10 +83,10 @@ fn piece(
     };
     let put = Write::Put(watermark_key(&view.view), until.unwrap_or(to));
     match commit(store, schema, &changes, overlay.conditions(), vec![put])? {
-        Written::Rows(_) if last => Ok(Piece::Last),
-        Written::Rows(_) => Ok(Piece::More),
-        Written::Again => Ok(Piece::Again),
-        Written::OtherSchema => Err(Error::Conflict(format!(
+        WriteOutcome::Rows(_) if last => Ok(Piece::Last),
+        WriteOutcome::Rows(_) => Ok(Piece::More),
+        WriteOutcome::Again => Ok(Piece::Again),
+        WriteOutcome::OtherSchema => Err(Error::Conflict(format!(
             "somebody else changed the schema meanwhile; create materialized view {} again goes on filling it",
             view.view.name
         ))),
@@ -106,13 +94,7 @@ fn piece(
 }
 
 /// Takes away what is kept of a view that is in no schema any more, and the watermark.
-pub(super) fn clear(store: &dyn Store, view: &Table) -> Result<()> {
+pub(crate) fn clear(store: &dyn Store, view: &Table) -> Result<()> {
     forget_watermark(store, view)?;
-    crate::write::erase(store, &view.indexes)
-}
-
-/// The watermark is for a view that is being filled.
-pub(super) fn forget_watermark(store: &dyn Store, view: &Table) -> Result<()> {
-    let none: [Condition; 0] = [];
-    store.commit(&none, &[Write::Delete(watermark_key(view))]).map(|_| ())
+    erase(store, &view.indexes)
 }

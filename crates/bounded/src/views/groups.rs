@@ -3,22 +3,22 @@
 //! Invariants: a group without rows is no row of the view, unless there is no `group by`. What is added is exact: whole
 //! numbers and decimals, never sums of floating-point numbers. An extreme is found again when one as good as it goes.
 
-use super::definition::{Function, Slot};
 use super::delta::Maintained;
 use super::overlay::Overlay;
+use super::shape::{Function, Slot};
 use crate::datum::{ColumnBuilder, Datum, Type};
 use crate::error::{Error, Result};
 use crate::keys::{self, KeyOrder};
-use crate::rows;
+use crate::mutation::{RowChange, Versions};
+use crate::record;
 use crate::schema::{Schema, Table};
 use crate::store::{Found, Read, Store};
-use crate::write::{RowChange, Versions};
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::ScalarValue;
 use std::collections::BTreeMap;
 
 /// What is added to the groups of a view, by their keys.
-pub(super) struct Sums {
+pub(super) struct GroupChanges {
     groups: BTreeMap<Vec<u8>, Group>,
     /// While the view is being filled, only rows whose driving row is not behind this are counted.
     until: Option<Option<Vec<u8>>>,
@@ -28,32 +28,32 @@ struct Group {
     /// What its rows have in common.
     values: Vec<ArrayRef>,
     rows: i64,
-    aggregates: Vec<Sum>,
+    aggregates: Vec<AggregateChange>,
 }
 
 /// What is added to an aggregate.
 #[derive(Clone, Default)]
-struct Sum {
+struct AggregateChange {
     count: i64,
     sum: i128,
     /// Values that come and go, in an order of bytes, for extremes.
-    come: Vec<Vec<u8>>,
-    gone: Vec<Vec<u8>>,
+    added: Vec<Vec<u8>>,
+    removed: Vec<Vec<u8>>,
 }
 
-impl Sums {
-    pub fn new() -> Sums {
-        Sums { groups: BTreeMap::new(), until: None }
+impl GroupChanges {
+    pub fn new() -> GroupChanges {
+        GroupChanges { groups: BTreeMap::new(), until: None }
     }
 
     /// Of a view that is filled as far as this driving row.
-    pub fn until(driver: Option<Vec<u8>>) -> Sums {
-        Sums { groups: BTreeMap::new(), until: Some(driver) }
+    pub fn until(driver: Option<Vec<u8>>) -> GroupChanges {
+        GroupChanges { groups: BTreeMap::new(), until: Some(driver) }
     }
 
     /// A group, whatever comes or goes in it.
     pub fn touch(&mut self, view: &Maintained, values: Vec<ArrayRef>, key: Vec<u8>) {
-        let aggregates = vec![Sum::default(); view.definition.aggregates.len()];
+        let aggregates = vec![AggregateChange::default(); view.definition.aggregates.len()];
         self.groups.entry(key).or_insert_with(|| Group { values, rows: 0, aggregates });
     }
 
@@ -72,7 +72,7 @@ impl Sums {
             let group = self.groups.entry(key).or_insert_with(|| Group {
                 values: groups.iter().map(|column| column.slice(at, 1)).collect(),
                 rows: 0,
-                aggregates: vec![Sum::default(); definition.aggregates.len()],
+                aggregates: vec![AggregateChange::default(); definition.aggregates.len()],
             });
             group.rows += sign;
             let mut arguments = arguments.iter();
@@ -132,7 +132,7 @@ impl Sums {
     }
 }
 
-impl Sum {
+impl AggregateChange {
     fn add(&mut self, function: Function, value: Datum<'_>, sign: i64) -> Result<()> {
         if value == Datum::Null {
             return Ok(());
@@ -149,7 +149,7 @@ impl Sum {
             (Function::Min | Function::Max, value) => {
                 let mut key = Vec::new();
                 keys::encode(value, KeyOrder::ASCENDING, &mut key);
-                if sign > 0 { &mut self.come } else { &mut self.gone }.push(key);
+                if sign > 0 { &mut self.added } else { &mut self.removed }.push(key);
             }
             _ => {}
         }
@@ -233,14 +233,17 @@ impl Totals {
         view: &Maintained,
         group: &Group,
         at: usize,
-        more: &Sum,
+        more: &AggregateChange,
     ) -> Result<()> {
         let (Some(next), total) = (&view.extremes[at], &mut self.aggregates[at]) else { return Ok(()) };
         let least = view.definition.aggregates[at].function == Function::Min;
         let better = |a: &Vec<u8>, b: &Vec<u8>| if least { a < b } else { a > b };
-        let goes = more.gone.iter().any(|gone| total.extreme.as_ref().is_none_or(|held| !better(held, gone)));
+        let goes = more
+            .removed
+            .iter()
+            .any(|removed| total.extreme.as_ref().is_none_or(|held| !better(held, removed)));
         if !goes {
-            for value in &more.come {
+            for value in &more.added {
                 if total.extreme.as_ref().is_none_or(|held| better(value, held)) {
                     total.extreme = Some(value.clone());
                 }
@@ -314,5 +317,5 @@ fn average(from: Type, to: Type, total: &Total) -> Result<Datum<'static>> {
 
 /// A record as columns of one value.
 pub(super) fn row(table: &Table, record: Option<&Vec<u8>>) -> Result<Option<RecordBatch>> {
-    record.map(|record| rows::batch(table, std::iter::once(record.as_slice()))).transpose()
+    record.map(|record| record::batch(table, std::iter::once(record.as_slice()))).transpose()
 }

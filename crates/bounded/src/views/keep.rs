@@ -5,19 +5,19 @@
 //! views are right whatever others write at the same time: whoever comes second tries again.
 
 use super::delta::Maintained;
-use super::fill::watermark;
-use super::groups::{Sums, row};
+use super::groups::{GroupChanges, row};
 use super::overlay::Overlay;
+use super::watermark::watermark;
 use crate::error::Result;
+use crate::mutation::{RowChange, Versions};
 use crate::schema::{Schema, Table};
 use crate::store::{Condition, Store, Write};
-use crate::write::{RowChange, Versions};
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::ScalarValue;
 
 /// What a statement does to views.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct ViewChanges {
     /// Changes of their rows.
     pub changes: Vec<RowChange>,
     /// What has to be true for these to be right.
@@ -31,22 +31,22 @@ pub(crate) fn keep(
     versions: &Versions,
     views: &[Maintained],
     changes: &[RowChange],
-) -> Result<Option<Kept>> {
+) -> Result<Option<ViewChanges>> {
     if views.is_empty() {
-        return Ok(Some(Kept::default()));
+        return Ok(Some(ViewChanges::default()));
     }
     let overlay = Overlay::new(store);
     let mut sums = Vec::with_capacity(views.len());
     for view in views {
         sums.push(match view.is_building() {
-            true => Sums::until(watermark(&overlay, &view.view)?),
-            false => Sums::new(),
+            true => GroupChanges::until(watermark(&overlay, &view.view)?),
+            false => GroupChanges::new(),
         });
     }
     for change in changes {
         one(&overlay, views, &mut sums, change)?;
     }
-    let mut kept = Kept::default();
+    let mut kept = ViewChanges::default();
     for (view, sums) in views.iter().zip(sums) {
         match sums.settle(store, &overlay, schema, versions, view)? {
             Some(changes) => kept.changes.extend(changes),
@@ -58,7 +58,12 @@ pub(crate) fn keep(
 }
 
 /// Goes over a changed row: what depends on it goes, it changes, what depends on it then comes.
-fn one(overlay: &Overlay<'_>, views: &[Maintained], sums: &mut [Sums], change: &RowChange) -> Result<()> {
+fn one(
+    overlay: &Overlay<'_>,
+    views: &[Maintained],
+    sums: &mut [GroupChanges],
+    change: &RowChange,
+) -> Result<()> {
     let table = &change.table;
     let (old, new) = (row(table, change.before.as_ref())?, row(table, change.after.as_ref())?);
     let (old, new) = (old.as_ref().map(RecordBatch::columns), new.as_ref().map(RecordBatch::columns));

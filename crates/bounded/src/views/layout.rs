@@ -1,11 +1,10 @@
 //! The rows of a view as those of a table: what its query returns, then what is hidden.
 
-use super::definition::{Aggregate, Function, Output, Relation, Slot};
-use crate::compile::coerced;
+use super::shape::{Aggregate, Function, Output, Relation, Slot, stored_type};
 use crate::datum::Type;
 use crate::error::{Error, Result};
+use crate::expression::coerced;
 use crate::schema::{Column, ForeignKey, Index, IndexKind, IndexState, KeyPart, Table, View};
-use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::{Expr, ExprSchemable};
 
@@ -48,7 +47,7 @@ impl<'a> Layout<'a> {
             )));
         }
         let (of, nullable) = self.type_of(slot)?;
-        self.columns.push(Column { name, of, nullable });
+        self.columns.push(Column { name, of, nullability: nullable.into() });
         self.slots.push(slot);
         Ok(())
     }
@@ -124,7 +123,7 @@ impl<'a> Layout<'a> {
     fn type_of(&self, slot: Slot) -> Result<(Type, bool)> {
         Ok(match slot {
             Slot::Rows | Slot::Count(_) => (Type::Int64, false),
-            Slot::Sum(at) => (summed(self.aggregates[at].of), false),
+            Slot::Sum(at) => (sum_type(self.aggregates[at].of), false),
             Slot::Value(at) => (value_type(&self.aggregates[at])?, true),
             Slot::Group(at) => {
                 let expr = &self.group[at];
@@ -151,7 +150,7 @@ fn value_type(aggregate: &Aggregate) -> Result<Type> {
         Function::Rows | Function::Count => Type::Int64,
         Function::Sum => match aggregate.of {
             Type::Decimal(precision, scale) => Type::Decimal((precision + 10).min(38), scale),
-            of => summed(of),
+            of => sum_type(of),
         },
         Function::Average => match aggregate.of {
             Type::Decimal(precision, scale) => Type::Decimal((precision + 4).min(38), (scale + 4).min(38)),
@@ -162,16 +161,9 @@ fn value_type(aggregate: &Aggregate) -> Result<Type> {
     })
 }
 
-fn summed(of: Type) -> Type {
+fn sum_type(of: Type) -> Type {
     match of {
         Type::Decimal(_, scale) => Type::Decimal(38, scale),
         _ => Type::Int64,
     }
-}
-
-/// The type of a column that holds values of an expression.
-pub(super) fn stored_type(of: &DataType, expr: &Expr) -> Result<Type> {
-    Type::holding(of).ok_or_else(|| {
-        Error::invalid(format!("{expr} is {of}, and no column has that type: cast it to another"))
-    })
 }

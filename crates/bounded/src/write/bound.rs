@@ -3,12 +3,12 @@
 //! Invariant: no call of `write` makes more requests, conditions or writes than this says, unless it goes over what a
 //! crash left in an index.
 
-use super::Kind;
+use super::target::Target;
 use crate::bound::WriteBound;
 use crate::datum::Type;
+use crate::mutation::WriteKind;
 use crate::schema::{Index, IndexKind, Part, Schema, Table};
 use crate::store::{Atomicity, Capabilities};
-use crate::target::Target;
 
 /// What the change of one row touches, at most.
 struct Touched {
@@ -91,9 +91,9 @@ impl Touched {
         let of_columns = indexes.iter().filter(|index| !is_unique(index) && !of_words(index)).count() as u64;
         let all_unique = table.indexes.iter().filter(|index| index.kind == IndexKind::Unique).count() as u64;
         let (comes, goes) = match kind {
-            Kind::Insert => (true, false),
-            Kind::Upsert | Kind::Update => (true, true),
-            Kind::Delete => (false, true),
+            WriteKind::Insert => (true, false),
+            WriteKind::Upsert | WriteKind::Update => (true, true),
+            WriteKind::Delete => (false, true),
         };
         let references = table.foreign_keys.iter().filter(|key| touches(&key.columns)).count() as u64;
         let limits = table.limits.iter().filter(|limit| limit.columns.is_empty() || touches(&limit.columns));
@@ -107,7 +107,7 @@ impl Touched {
             added: if comes { entries } else { 0 },
             unique: if comes { unique } else { 0 },
             of_columns: if comes { of_columns } else { 0 },
-            kept: if *kind == Kind::Update { all_unique - unique } else { 0 },
+            kept: if *kind == WriteKind::Update { all_unique - unique } else { 0 },
             removed: if goes { entries } else { 0 },
             references: if comes { references } else { 0 },
             referring: if comes { 0 } else { schema.references_to(&table.name).count() as u64 },

@@ -1,21 +1,22 @@
-//! An index on a table that has rows: built while others write.
+//! An index, a limit or `not null` on a table that has rows: built, counted or checked while others write.
 //!
 //! The index is in the schema before the first row is looked at, so every write keeps it from then on, and the rows
-//! from before are put into it piece by piece. A limit is counted over all rows before a plan may rely on it.
+//! from before are put into it piece by piece. A limit is counted over all rows before a plan may rely on it. Writes
+//! refuse nulls in a column from the time its check is in the schema; it is not null once no older row has one.
 
 use crate::error::{Error, Result};
 use crate::keys::{self, Decoded};
-use crate::rows;
-use crate::schema::{CardinalityLimit, Index, IndexKind, IndexState, Table, entry_value, read_entry};
+use crate::mutation::each_piece;
+use crate::record;
+use crate::schema::{
+    CardinalityLimit, Index, IndexKind, IndexState, Nullability, Table, entry_value, read_entry,
+};
 use crate::store::{Atomicity, Condition, Entries, Found, Outcome, Read, Store, Write};
-
-/// Rows that are looked at at once.
-const PIECE: usize = 256;
 
 /// Builds what is not ready on a table.
 ///
 /// # Errors
-/// `Data` if rows violate a unique key or a limit; the index or the limit cannot be.
+/// `Data` if rows violate a unique key, a limit or `not null`: what was begun has to go back.
 pub(crate) fn build(store: &dyn Store, table: &Table) -> Result<()> {
     let building: Vec<&Index> =
         table.indexes.iter().filter(|index| index.state == IndexState::Building).collect();
@@ -24,47 +25,30 @@ pub(crate) fn build(store: &dyn Store, table: &Table) -> Result<()> {
             building.iter().try_for_each(|index| fill(store, table, index, entries))
         })?;
     }
-    table
-        .limits
-        .iter()
-        .filter(|limit| limit.state == IndexState::Building)
-        .try_for_each(|limit| count(store, table, limit))
+    let building = |limit: &&CardinalityLimit| limit.state == IndexState::Building;
+    table.limits.iter().filter(building).try_for_each(|limit| count(store, table, limit))?;
+    check_nulls(store, table)
 }
 
-/// Looks for a row in which a column is null.
-///
-/// # Errors
-/// `Data` if there is one.
-pub(crate) fn no_nulls(store: &dyn Store, table: &Table, column: usize) -> Result<()> {
+/// Looks for rows with a null in a column that is being checked.
+fn check_nulls(store: &dyn Store, table: &Table) -> Result<()> {
+    let columns = table.columns.iter().enumerate();
+    let checking = columns.filter(|(_, column)| column.nullability == Nullability::Checking);
+    let checking: Vec<usize> = checking.map(|(at, _)| at).collect();
+    if checking.is_empty() {
+        return Ok(());
+    }
     each_piece(store, &table.primary().prefix(), |entries| {
         let records: Vec<&[u8]> = entries.iter().map(|(_, record)| record).collect();
-        let rows = rows::batch(table, records.iter().copied())?;
-        match rows.column(column).null_count() {
-            0 => Ok(()),
-            _ => Err(Error::Data(format!(
+        let rows = record::batch(table, records.iter().copied())?;
+        match checking.iter().find(|column| rows.column(**column).null_count() > 0) {
+            None => Ok(()),
+            Some(column) => Err(Error::Data(format!(
                 "rows of {} have a {} that is null: give it a value in them first",
-                table.name, table.columns[column].name
+                table.name, table.columns[*column].name
             ))),
         }
     })
-}
-
-/// Goes over all keys with a prefix, in order.
-pub(crate) fn each_piece(
-    store: &dyn Store,
-    prefix: &[u8],
-    mut each: impl FnMut(&Entries) -> Result<()>,
-) -> Result<()> {
-    let (mut from, to) = (prefix.to_vec(), keys::behind(prefix));
-    loop {
-        let range = Read::Range { from: from.clone(), to: to.clone(), limit: PIECE, reverse: false };
-        let Some(Found::Entries(entries)) = store.read(&[range])?.pop() else { return Ok(()) };
-        each(&entries)?;
-        match entries.iter().last() {
-            Some((last, _)) if entries.len() == PIECE => from = [last, &[0]].concat(),
-            _ => return Ok(()),
-        }
-    }
 }
 
 /// Puts entries for some records.
@@ -78,16 +62,16 @@ fn fill(store: &dyn Store, table: &Table, index: &Index, records: &Entries) -> R
 fn fill_one(store: &dyn Store, table: &Table, index: &Index, key: &[u8], record: &[u8]) -> Result<()> {
     let mut record = record.to_vec();
     loop {
-        let row = rows::batch(table, std::iter::once(record.as_slice()))?;
+        let row = record::batch(table, std::iter::once(record.as_slice()))?;
         let entries = index.keys(table, row.columns(), 0)?;
-        let value = entry_value(rows::version(&record)?, key);
+        let value = entry_value(record::version(&record)?, key);
         if put(store, index, key, &record, &entries, &value)? {
             return Ok(());
         }
         // The record is another by now, and its writer has put its entries; unless a unique key is in the way.
         let Some(Found::Value(now)) = store.read(&[Read::Get(key.to_vec())])?.pop() else { return Ok(()) };
         match now {
-            Some(now) if now == record => return Err(twice(table, index)),
+            Some(now) if now == record => return Err(duplicate_rows(table, index)),
             Some(now) => record = now,
             None => return Ok(()),
         }
@@ -107,11 +91,11 @@ fn put(
     if index.kind == IndexKind::Unique {
         let found = store.read(&entries.iter().cloned().map(Read::Get).collect::<Vec<_>>())?;
         for (found, put) in found.into_iter().zip(puts) {
-            let ours = match &found {
+            let is_own = match &found {
                 Found::Value(Some(held)) => read_entry(held)?.1 == key,
                 _ => false,
             };
-            if ours {
+            if is_own {
                 continue;
             }
             let mut conditions = vec![free(&put.key().to_vec())];
@@ -132,7 +116,7 @@ fn put(
     Ok(puts.is_empty() || store.commit(&conditions, &puts)? == Outcome::Done)
 }
 
-fn twice(table: &Table, index: &Index) -> Error {
+fn duplicate_rows(table: &Table, index: &Index) -> Error {
     Error::Data(format!(
         "rows of {} have the same ({}) already",
         table.name,

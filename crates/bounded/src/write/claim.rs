@@ -12,10 +12,10 @@
 //!   stale, and no writer can give it the key again without changing the entry first.
 //! - A row whose unique keys are not settled is changed by nobody else than its writer, unless that is gone.
 
-use super::change::{Added, Change};
-use super::ordered::{has_key, set, values};
+use super::entry::{has_key, set, values};
 use crate::contention::Contention;
 use crate::error::{Error, Result};
+use crate::mutation::{AddedEntry, RowChange};
 use crate::schema::{claim_value, is_claim, read_entry};
 use crate::store::Store;
 
@@ -24,7 +24,7 @@ const TRIES: usize = 16;
 
 /// A unique key that is claimed for a row.
 pub(super) struct Claim<'c> {
-    entry: &'c Added,
+    entry: &'c AddedEntry,
     /// The key of the row's record.
     owner: &'c [u8],
     /// What stands there now.
@@ -44,8 +44,8 @@ pub(super) fn is_settled(value: &[u8], record: &[u8]) -> Result<bool> {
 /// `Data` if another row has it.
 pub(super) fn claim<'c>(
     store: &dyn Store,
-    change: &'c Change,
-    entry: &'c Added,
+    change: &'c RowChange,
+    entry: &'c AddedEntry,
     contention: &mut Contention,
 ) -> Result<Option<Claim<'c>>> {
     let value = claim_value(&entry.value)?;

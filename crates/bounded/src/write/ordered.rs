@@ -5,47 +5,50 @@
 //! by test-and-set against the value that it had before the record was written, so an entry that another writer has put
 //! there since stays.
 
-use super::Written;
-use super::change::{Added, Change, Limited};
 use super::claim::{self, Claim};
+use super::entry::{has_key, read, set, unexpected_answer, value, values};
 use crate::contention::Contention;
 use crate::error::{Error, Result};
-use crate::rows;
+use crate::mutation::{AddedEntry, CountedRange, RowChange, WriteOutcome};
 use crate::schema::{IndexKind, read_entry};
-use crate::store::{Condition, Found, Outcome, Read, Store, Write};
+use crate::store::{Found, Read, Store, Write};
 
 /// How often an entry is put against other writers of the same row.
 const TRIES: usize = 16;
 
 /// What became of a change.
 enum Step {
-    Done,
+    Written,
     /// Another writer is at work on a unique key of the row: nothing was written.
     Busy,
     /// The row is another by now: nothing was written.
     Changed,
 }
 
-pub(super) fn apply(store: &dyn Store, changes: &[Change], contention: &mut Contention) -> Result<Written> {
-    for (done, change) in changes.iter().enumerate() {
+pub(super) fn apply(
+    store: &dyn Store,
+    changes: &[RowChange],
+    contention: &mut Contention,
+) -> Result<WriteOutcome> {
+    for (written, change) in changes.iter().enumerate() {
         // What was written stays: without transactions a statement of several rows is several statements.
         let meanwhile = || {
             let table = &change.table.name;
-            format!("others wrote to {table} meanwhile; {done} of {} rows were written", changes.len())
+            format!("others wrote to {table} meanwhile; {written} of {} rows were written", changes.len())
         };
         loop {
-            match one(store, change, contention)? {
-                Step::Done => break,
-                Step::Busy | Step::Changed if done == 0 => return Ok(Written::Again),
+            match write_change(store, change, contention)? {
+                Step::Written => break,
+                Step::Busy | Step::Changed if written == 0 => return Ok(WriteOutcome::Again),
                 Step::Busy => contention.pause(meanwhile)?,
                 Step::Changed => return Err(Error::Conflict(meanwhile())),
             }
         }
     }
-    Ok(Written::Rows(changes.len() as u64))
+    Ok(WriteOutcome::Rows(changes.len() as u64))
 }
 
-fn one(store: &dyn Store, change: &Change, contention: &mut Contention) -> Result<Step> {
+fn write_change(store: &dyn Store, change: &RowChange, contention: &mut Contention) -> Result<Step> {
     let Some(before) = Before::look(store, change, contention)? else { return Ok(Step::Busy) };
     let mut claims = Vec::new();
     for entry in before.wanted {
@@ -58,7 +61,7 @@ fn one(store: &dyn Store, change: &Change, contention: &mut Contention) -> Resul
         }
     }
     let puts: Vec<Write> =
-        ordinary(change).map(|added| Write::Put(added.key.clone(), added.value.clone())).collect();
+        non_unique_entries(change).map(|added| Write::Put(added.key.clone(), added.value.clone())).collect();
     if !puts.is_empty() {
         store.commit(&[], &puts)?;
     }
@@ -66,9 +69,9 @@ fn one(store: &dyn Store, change: &Change, contention: &mut Contention) -> Resul
         give_back(store, &claims)?;
         return Ok(Step::Changed);
     }
-    if let Some(says) = violated(store, change)? {
+    if let Some(message) = violation(store, change)? {
         take_back(store, change, &claims)?;
-        return Err(Error::Data(says));
+        return Err(Error::Data(message));
     }
     for at in 0..claims.len() {
         if !claims[at].settle(store)? {
@@ -81,49 +84,12 @@ fn one(store: &dyn Store, change: &Change, contention: &mut Contention) -> Resul
             set(store, &removed.key, Some(value), None)?;
         }
     }
-    Ok(Step::Done)
+    Ok(Step::Written)
 }
 
 /// Entries that are not held against other rows.
-fn ordinary(change: &Change) -> impl Iterator<Item = &Added> {
+fn non_unique_entries(change: &RowChange) -> impl Iterator<Item = &AddedEntry> {
     change.added.iter().filter(|added| added.unique.is_none())
-}
-
-/// Test-and-set of one key.
-pub(super) fn set(store: &dyn Store, key: &[u8], from: Option<Vec<u8>>, to: Option<Vec<u8>>) -> Result<bool> {
-    let condition = Condition::Same { key: key.to_vec(), value: from };
-    let write = match to {
-        Some(value) => Write::Put(key.to_vec(), value),
-        None => Write::Delete(key.to_vec()),
-    };
-    Ok(store.commit(&[condition], &[write])? == Outcome::Done)
-}
-
-pub(super) fn values(store: &dyn Store, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
-    let requests: Vec<Read> = keys.iter().cloned().map(Read::Get).collect();
-    read(store, &requests)?.map(value).collect()
-}
-
-fn read(store: &dyn Store, requests: &[Read]) -> Result<std::vec::IntoIter<Found>> {
-    if requests.is_empty() {
-        return Ok(vec![].into_iter());
-    }
-    let found = store.read(requests)?;
-    match found.len() == requests.len() {
-        true => Ok(found.into_iter()),
-        false => Err(strange()),
-    }
-}
-
-fn value(found: Found) -> Result<Option<Vec<u8>>> {
-    match found {
-        Found::Value(value) => Ok(value),
-        _ => Err(strange()),
-    }
-}
-
-fn strange() -> Error {
-    Error::Internal("the store gave another answer than was asked for".to_string())
 }
 
 /// How many keys a range has, up to a number; by reading it where the store cannot count.
@@ -139,28 +105,31 @@ fn counted(found: Option<Found>) -> Result<usize> {
     match found {
         Some(Found::Count(count)) => Ok(count),
         Some(Found::Entries(entries)) => Ok(entries.len()),
-        _ => Err(strange()),
+        _ => Err(unexpected_answer()),
     }
 }
 
 /// What is asked to know whether references hold: rows that this one refers to, and rows that refer to it.
-fn references(store: &dyn Store, change: &Change) -> Vec<Read> {
+fn references(store: &dyn Store, change: &RowChange) -> Vec<Read> {
     let parents = change.references.iter().map(|(key, _)| Read::Get(key.clone()));
     parents.chain(change.referring.iter().map(|(from, to, _)| count(store, from, to, 1))).collect()
 }
 
 /// The reference that points at nothing, by the answers to that.
-fn dangling(change: &Change, answers: &mut impl Iterator<Item = Found>) -> Result<Option<String>> {
+fn dangling_reference(
+    change: &RowChange,
+    answers: &mut impl Iterator<Item = Found>,
+) -> Result<Option<String>> {
     let mut first = None;
-    for (key, says) in &change.references {
-        let parent = answers.next().ok_or_else(strange).and_then(value)?;
+    for (key, message) in &change.references {
+        let parent = answers.next().ok_or_else(unexpected_answer).and_then(value)?;
         if parent.is_none() && *key != change.key {
-            first.get_or_insert_with(|| says.clone());
+            first.get_or_insert_with(|| message.clone());
         }
     }
-    for (_, _, says) in &change.referring {
+    for (_, _, message) in &change.referring {
         if counted(answers.next())? > 0 {
-            first.get_or_insert_with(|| says.clone());
+            first.get_or_insert_with(|| message.clone());
         }
     }
     Ok(first)
@@ -171,22 +140,22 @@ struct Before<'c> {
     /// The values of the entries that go.
     stale: Vec<Option<Vec<u8>>>,
     /// Unique keys that have to be claimed: new ones, and those that the row has without having settled them.
-    wanted: Vec<&'c Added>,
+    wanted: Vec<&'c AddedEntry>,
 }
 
 impl Before<'_> {
     /// `None` if the row is one whose writer is still at work.
     fn look<'c>(
         store: &dyn Store,
-        change: &'c Change,
+        change: &'c RowChange,
         contention: &mut Contention,
     ) -> Result<Option<Before<'c>>> {
         let mut requests = references(store, change);
         requests.extend(change.removed.iter().map(|removed| Read::Get(removed.key.clone())));
         requests.extend(change.kept.iter().map(|kept| Read::Get(kept.key.clone())));
         let mut answers = read(store, &requests)?;
-        if let Some(says) = dangling(change, &mut answers)? {
-            return Err(Error::Data(says));
+        if let Some(message) = dangling_reference(change, &mut answers)? {
+            return Err(Error::Data(message));
         }
         let mut values = answers.map(value).collect::<Result<Vec<_>>>()?;
         let kept = values.split_off(change.removed.len());
@@ -199,7 +168,8 @@ impl Before<'_> {
                 return Ok(None);
             }
         }
-        let mut wanted: Vec<&Added> = change.added.iter().filter(|added| added.unique.is_some()).collect();
+        let mut wanted: Vec<&AddedEntry> =
+            change.added.iter().filter(|added| added.unique.is_some()).collect();
         for (entry, value) in change.kept.iter().zip(kept) {
             match value {
                 Some(value) if claim::is_settled(&value, &change.key)? => {}
@@ -210,53 +180,42 @@ impl Before<'_> {
     }
 }
 
-/// Whether a record makes this entry.
-pub(super) fn has_key(change: &Change, record: &[u8], key: &[u8]) -> Result<bool> {
-    let row = rows::batch(&change.table, std::iter::once(record))?;
-    for index in change.table.indexes.iter().filter(|index| index.kind != IndexKind::Primary) {
-        if index.keys(&change.table, row.columns(), 0)?.iter().any(|known| known == key) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// What the row violates, now that it is there, or is gone. Of two writers of which one takes away what the other
 /// refers to, each looks behind its write: one of them at least sees the other.
-fn violated(store: &dyn Store, change: &Change) -> Result<Option<String>> {
+fn violation(store: &dyn Store, change: &RowChange) -> Result<Option<String>> {
     if !can_be_taken_back(change) {
         return Ok(None);
     }
-    let entries: Vec<&Added> = ordinary(change).filter(|added| !added.is_of_words).collect();
+    let entries: Vec<&AddedEntry> = non_unique_entries(change).filter(|added| !added.is_of_words).collect();
     let mut requests = references(store, change);
     requests.extend(
         change.limits.iter().map(|limit| count(store, &limit.from, &limit.to, limit.rows as usize + 1)),
     );
     requests.extend(entries.iter().map(|added| Read::Get(added.key.clone())));
     let mut answers = read(store, &requests)?;
-    let dangling = dangling(change, &mut answers)?;
+    let dangling_reference = dangling_reference(change, &mut answers)?;
     let mut full = Vec::new();
     for limit in &change.limits {
         if counted(answers.next())? > limit.rows as usize {
             full.push(limit);
         }
     }
-    if dangling.is_some() {
-        return Ok(dangling);
+    if dangling_reference.is_some() {
+        return Ok(dangling_reference);
     }
     for limit in full {
-        if live(store, change, limit)? > limit.rows as usize {
-            return Ok(Some(limit.says.clone()));
+        if count_live_rows(store, change, limit)? > limit.rows as usize {
+            return Ok(Some(limit.message.clone()));
         }
     }
     for (added, found) in entries.into_iter().zip(answers) {
-        keep(store, added, value(found)?)?;
+        own_entry(store, added, value(found)?)?;
     }
     Ok(None)
 }
 
 /// Makes an entry this row's own: one that another writer of the row has put is taken away if that takes its row back.
-fn keep(store: &dyn Store, added: &Added, mut held: Option<Vec<u8>>) -> Result<()> {
+fn own_entry(store: &dyn Store, added: &AddedEntry, mut held: Option<Vec<u8>>) -> Result<()> {
     for _ in 0..TRIES {
         if held.as_ref() == Some(&added.value) || set(store, &added.key, held, Some(added.value.clone()))? {
             break;
@@ -267,14 +226,14 @@ fn keep(store: &dyn Store, added: &Added, mut held: Option<Vec<u8>>) -> Result<(
 }
 
 /// Whether a row of this table can be refused behind its write.
-fn can_be_taken_back(change: &Change) -> bool {
+fn can_be_taken_back(change: &RowChange) -> bool {
     let table = &change.table;
     let has_unique = table.indexes.iter().any(|index| index.kind == IndexKind::Unique);
     has_unique || !table.limits.is_empty() || !table.foreign_keys.is_empty() || !change.referring.is_empty()
 }
 
 /// How many rows a range has, without entries whose rows are not there.
-fn live(store: &dyn Store, change: &Change, limit: &Limited) -> Result<usize> {
+fn count_live_rows(store: &dyn Store, change: &RowChange, limit: &CountedRange) -> Result<usize> {
     let most = limit.rows as usize;
     if limit.index.kind == IndexKind::Primary {
         return Ok(most + 1);
@@ -304,9 +263,9 @@ fn live(store: &dyn Store, change: &Change, limit: &Limited) -> Result<usize> {
 
 /// The record as it was, then the entries away that were put for it. If another has changed the row meanwhile it
 /// stays, and needs them.
-fn take_back(store: &dyn Store, change: &Change, claims: &[Claim<'_>]) -> Result<()> {
+fn take_back(store: &dyn Store, change: &RowChange, claims: &[Claim<'_>]) -> Result<()> {
     if set(store, &change.key, change.after.clone(), change.before.clone())? {
-        for added in ordinary(change) {
+        for added in non_unique_entries(change) {
             set(store, &added.key, Some(added.value.clone()), None)?;
         }
         give_back(store, claims)?;

@@ -4,11 +4,10 @@
 //! A writer that is at work looks like one that crashed: its entries are there before its record. So what is wrong is
 //! looked at twice, and only what is still wrong, and the same, after a time in which every write has ended is changed.
 
-use super::build::each_piece;
-use super::change::shown;
-use super::ordered::set;
+use super::entry::{self, set};
 use crate::error::Result;
-use crate::rows;
+use crate::mutation::{each_piece, values_text};
+use crate::record;
 use crate::schema::{Index, IndexKind, Schema, Table, entry_value, is_claim, read_entry};
 use crate::store::Store;
 use datafusion::arrow::array::RecordBatch;
@@ -89,7 +88,7 @@ fn wrong_entries<'s>(store: &dyn Store, table: &'s Table, wrong: &mut Vec<Wrong<
 fn wrong_records<'s>(store: &dyn Store, table: &'s Table, wrong: &mut Vec<Wrong<'s>>) -> Result<()> {
     each_piece(store, &table.primary().prefix(), |entries| {
         for (record_key, record) in entries.iter() {
-            let row = rows::batch(table, std::iter::once(record))?;
+            let row = record::batch(table, std::iter::once(record))?;
             for index in table.indexes.iter().filter(|index| index.kind != IndexKind::Primary) {
                 for key in index.keys(table, row.columns(), 0)? {
                     let held = value(store, &key)?;
@@ -138,12 +137,12 @@ impl Wrong<'_> {
 
     fn row(&self, store: &dyn Store, key: &[u8]) -> Result<Option<RecordBatch>> {
         let record = value(store, key)?;
-        record.map(|record| rows::batch(self.table, std::iter::once(record.as_slice()))).transpose()
+        record.map(|record| record::batch(self.table, std::iter::once(record.as_slice()))).transpose()
     }
 
     fn duplicate(&self, one: &RecordBatch, other: &RecordBatch) -> Result<String> {
         let named = |row: &RecordBatch, columns: &[usize]| {
-            Ok::<_, crate::Error>(shown(self.table, columns, row.columns(), 0)?.unwrap_or_default())
+            Ok::<_, crate::Error>(values_text(self.table, columns, row.columns(), 0)?.unwrap_or_default())
         };
         let (shared, key) = (named(one, &self.index.columns())?, self.table.key_columns());
         let mut rows = [named(one, &key)?, named(other, &key)?];
@@ -153,7 +152,8 @@ impl Wrong<'_> {
 
     fn mend(&self, store: &dyn Store, repaired: &mut Repaired) -> Result<()> {
         let Some(fault) = self.fault(store)? else { return Ok(()) };
-        let entry = |record: &[u8]| Ok::<_, crate::Error>(entry_value(rows::version(record)?, &self.record));
+        let entry =
+            |record: &[u8]| Ok::<_, crate::Error>(entry_value(record::version(record)?, &self.record));
         match fault {
             Fault::Stray => {
                 let gone = set(store, &self.key, self.held.clone(), None)?;
@@ -173,5 +173,5 @@ impl Wrong<'_> {
 }
 
 fn value(store: &dyn Store, key: &[u8]) -> Result<Option<Vec<u8>>> {
-    super::ordered::values(store, &[key.to_vec()]).map(|mut values| values.swap_remove(0))
+    entry::values(store, &[key.to_vec()]).map(|mut values| values.swap_remove(0))
 }

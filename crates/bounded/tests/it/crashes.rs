@@ -3,9 +3,10 @@
 
 use crate::stores::{Kind, everywhere};
 use crate::support::{Any, ask, over, rows, script};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use whimbrel_bounded::schema::IndexState;
+use whimbrel_bounded::schema::{IndexState, Nullability};
+use whimbrel_bounded::store::{Capabilities, Condition, Found, Outcome, Read, Write};
 use whimbrel_bounded::{Database, Error, MemoryStore, Observed, Store};
 
 const SCHEMA: &str = "
@@ -327,4 +328,87 @@ fn no_reference_is_left_to_a_row_that_goes_meanwhile() {
             assert!(child.is_empty() || !parent.is_empty(), "{id}");
         }
     });
+}
+
+/// A store before whose next change of the schema something else happens.
+struct Interrupted {
+    store: Arc<Observed<Any>>,
+    before_schema: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Store for Interrupted {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    fn read(&self, requests: &[Read]) -> Result<Vec<Found>, Error> {
+        self.store.read(requests)
+    }
+
+    fn commit(&self, conditions: &[Condition], writes: &[Write]) -> Result<Outcome, Error> {
+        let is_schema = |write: &Write| matches!(write, Write::Put(key, _) if key.ends_with(b"schema"));
+        if writes.iter().any(is_schema)
+            && let Some(before) = self.before_schema.lock().unwrap().take()
+        {
+            before();
+        }
+        self.store.commit(conditions, writes)
+    }
+}
+
+/// A null comes just before `set not null` is in the schema, and its check does not get to its end.
+#[test]
+fn a_check_for_nulls_that_crashed_leaves_no_column_that_is_wrongly_not_null() {
+    for store in [MemoryStore::default, MemoryStore::key_by_key] {
+        for operations in 0..8 {
+            let (other, store) = over(store());
+            script(&other, "create table t (id int primary key, x int); insert into t values (1, 3)");
+            let (writer, faults) = (other.clone(), store.clone());
+            let before: Box<dyn FnOnce() + Send> = Box::new(move || {
+                script(&writer, "insert into t values (2, null)");
+                faults.faults.crash_after(operations);
+            });
+            let interrupted = Interrupted { store: store.clone(), before_schema: Mutex::new(Some(before)) };
+            let db = Database::open(interrupted).unwrap();
+            let set_not_null = "alter table t alter column x set not null";
+            let outcome = db.execute(set_not_null, &[]);
+            assert!(outcome.is_err(), "{operations}");
+            store.faults.recover();
+            let server = Database::open(store.clone()).unwrap();
+            assert_eq!(
+                ask(&server, "select id, x from t order by id allow unbounded 'test'", &[]),
+                ["1|3", "2|null"]
+            );
+            // Whoever resumes the check finds the null, and the column may have nulls again.
+            let error = server.execute(set_not_null, &[]).unwrap_err();
+            assert!(matches!(error, Error::Data(_)), "{operations}: {error}");
+            script(&server, "insert into t values (3, null); update t set x = 1 where id in (2, 3)");
+            script(&server, set_not_null);
+            assert!(server.execute("insert into t values (4, null)", &[]).is_err());
+        }
+    }
+}
+
+#[test]
+fn writes_refuse_nulls_while_older_rows_are_checked_for_them() {
+    for repairs in [false, true] {
+        let (db, store) = over(MemoryStore::default());
+        script(&db, "create table t (id int primary key, x int); insert into t values (1, 3)");
+        let set_not_null = "alter table t alter column x set not null";
+        // The schema is written, and the first rows are not read.
+        store.faults.crash_after(2);
+        assert!(db.execute(set_not_null, &[]).is_err());
+        store.faults.recover();
+        let server = Database::open(store.clone()).unwrap();
+        let nullability = |server: &Database| server.schema().table("t").unwrap().columns[1].nullability;
+        assert_eq!(nullability(&server), Nullability::Checking);
+        let error = server.execute("insert into t values (2, null)", &[]).unwrap_err();
+        assert!(error.to_string().contains("t.x is not null"), "{error}");
+        script(&server, "insert into t values (2, 4)");
+        match repairs {
+            true => drop(server.repair(Duration::ZERO).unwrap()),
+            false => script(&server, set_not_null),
+        }
+        assert_eq!(nullability(&server), Nullability::NotNull);
+    }
 }

@@ -307,3 +307,40 @@ fn a_fix_of_several_statements_can_be_executed() {
     assert_eq!(crate::support::rows(&page.batch), ["3|9", "2|6"]);
     assert!(db.execute(" ; ", &[]).is_err());
 }
+
+/// What else was bought with an item, as a subquery.
+const ADMIN_CONFIRM: &str = "select item, sum(qty) as bought from lines
+    where o in (select o from lines where item = :item) and item <> :item group by item order by bought desc limit 5";
+
+#[test]
+fn a_subquery_that_has_no_bound_is_offered_as_a_view_of_a_join() {
+    let schema =
+        "create table lines (o int, item int, qty int, primary key (o, item), cardinality limit 100 (o))";
+    let (db, _) = counted();
+    script(&db, schema);
+    let refused = refusal(&db, ADMIN_CONFIRM);
+    // The subquery is meant, not the table around it.
+    assert_eq!(refused.reason, "nothing limits how many rows of lines have the same item");
+    assert!(refused.drawing.ends_with("lines   <-- no limit here"), "{refused}");
+    let view = |fix: &&whimbrel_bounded::Fix| fix.paste.starts_with("create materialized view");
+    let fix = refused.fixes.iter().find(view).unwrap_or_else(|| panic!("{refused}"));
+    assert_eq!((fix.title.as_str(), fix.bound.requests), ("keep the answer in a view, and read that", 1));
+    script(&db, "insert into lines values (1, 1, 1), (1, 2, 5), (2, 1, 1), (2, 2, 1), (2, 3, 9)");
+    let page = db.execute(&fix.paste, &[1.into()]).unwrap().unwrap();
+    assert_eq!(page.batch.schema().field(0).name(), "item");
+    let kept = crate::support::rows(&page.batch);
+    assert_eq!(kept, ["3|9", "2|6"]);
+    let all = format!("{ADMIN_CONFIRM} allow unbounded 'test'");
+    assert_eq!(crate::support::ask(&db, &all, &[1.into()]), kept);
+    // An item can be in two lines of an order: then the join is not the same.
+    let (db, _) = counted();
+    script(
+        &db,
+        "create table lines (o int, line int, item int not null, qty int, primary key (o, line), cardinality limit 100 (o))",
+    );
+    let refused = refusal(&db, ADMIN_CONFIRM);
+    let fix = refused.fixes.iter().find(view).unwrap_or_else(|| panic!("{refused}"));
+    assert!(fix.title.ends_with("what the subquery finds twice counts twice"), "{refused}");
+    script(&db, "insert into lines values (1, 1, 1, 1), (1, 2, 1, 1), (1, 3, 2, 5)");
+    assert_eq!(crate::support::rows(&db.execute(&fix.paste, &[1.into()]).unwrap().unwrap().batch), ["2|10"]);
+}

@@ -79,3 +79,17 @@ fn search_finds_words() {
     assert_eq!(ask(&db, BY_TITLE, &["the".into()]), ["1|The Lathe|Ursula|Le Guin"]);
     store.take();
 }
+
+/// Admin Confirm as TPC-W writes it: what the customers who bought an item bought with their other orders.
+const ADMIN_CONFIRM: &str = "select ol_i_id, sum(ol_qty) as bought from orders join order_line on ol_o_id = o_id
+    where not (ol_i_id = :item) and o_c_uname in (select o_c_uname from orders join order_line on ol_o_id = o_id
+        where o_id > (select max(o_id) - 10000 from orders) and ol_i_id = :item)
+    group by ol_i_id order by bought desc limit 5";
+
+#[test]
+fn admin_confirm_is_refused_and_says_where() {
+    let (db, _) = counted();
+    script(&db, SCHEMA);
+    let refused = refusal(&db, ADMIN_CONFIRM);
+    assert!(refused.drawing.contains("no limit here") && !refused.fixes.is_empty(), "{refused}");
+}

@@ -15,9 +15,9 @@
 
 mod statements;
 
+use super::interface::{Atomicity, Capabilities, Condition, Found, Order, Outcome, Read, Store, Write};
 use super::pool::Pool;
 use super::url::Settings;
-use super::{Atomicity, Capabilities, Condition, Found, Order, Outcome, Read, Store, Write};
 use crate::error::{Error, Result};
 use statements::{Proposal, Round, Span, Statements};
 use std::future::Future;

@@ -16,10 +16,12 @@
 
 mod cluster;
 
+use super::interface::{
+    Atomicity, Capabilities, Condition, Entries, Found, Order, Outcome, Read, Store, Write,
+};
 use super::memory::check_key_by_key;
 use super::pool::Pool;
 use super::url::Settings;
-use super::{Atomicity, Capabilities, Condition, Entries, Found, Order, Outcome, Read, Store, Write};
 use crate::error::{Error, Result};
 use crate::keys;
 use cluster::{Cluster, Command, Seeds};

@@ -1,0 +1,32 @@
+//! `max(x)` or `min(x)` alone, as the first row by `x`.
+
+use crate::error::Result;
+use crate::expression::is_double;
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+
+/// The first row by the value whose `max` or `min` is wanted, and nothing else.
+pub(super) fn first_row_plan(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
+    let ([], [call]) = (aggregate.group_expr.as_slice(), aggregate.aggr_expr.as_slice()) else {
+        return Ok(None);
+    };
+    let Expr::AggregateFunction(AggregateFunction { func, params }) = call.clone().unalias() else {
+        return Ok(None);
+    };
+    let ascending = match func.name() {
+        "min" => true,
+        "max" => false,
+        _ => return Ok(None),
+    };
+    let [value @ Expr::Column(_)] = params.args.as_slice() else { return Ok(None) };
+    // Keys and `max` do not agree about what is not a number.
+    if params.filter.is_some() || is_double(&value.get_type(aggregate.input.schema())?) {
+        return Ok(None);
+    }
+    let first = LogicalPlanBuilder::from(aggregate.input.as_ref().clone())
+        .filter(value.clone().is_not_null())?
+        .project([value.clone()])?
+        .sort([value.clone().sort(ascending, false)])?
+        .limit(0, Some(1))?;
+    Ok(Some(first.build()?))
+}

@@ -1,0 +1,103 @@
+//! Changes of the schema: published, and then built while others write.
+
+use super::compiled::Compiled;
+use super::engine::Engine;
+use crate::contention::Contention;
+use crate::error::{Error, Result};
+use crate::mutation::erase;
+use crate::schema::{Change, Index, Removal, Removed};
+use crate::store::Store;
+use crate::views;
+use crate::write;
+use std::sync::PoisonError;
+
+impl Engine {
+    /// Changes the schema, and builds what is new on rows that are there.
+    pub fn change(&self, change: &Change) -> Result<()> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.without_conflict(|| {
+            let schema = self.schema();
+            if change.is_made(&schema)? {
+                return self.build(&change.table()?);
+            }
+            let (next, table) = change.apply(&schema)?;
+            if matches!(change, Change::SetNullable { .. }) {
+                views::check_views(&next, self.store.capabilities())?;
+            }
+            self.publish(next)?;
+            self.build(&table)
+        })
+    }
+
+    /// Tries a change of the schema again, over the schema of then, as long as others change it first.
+    pub fn without_conflict(&self, change: impl Fn() -> Result<()>) -> Result<()> {
+        let mut contention = Contention::new(self.options.conflict_timeout);
+        loop {
+            match change() {
+                Err(Error::Conflict(says)) => {
+                    contention.pause(|| says)?;
+                    self.refresh()?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Changes the schema to one without some tables or indexes, and takes their keys away.
+    pub fn remove(&self, removal: &Removal) -> Result<()> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.without_conflict(|| {
+            let Some(Removed { schema, indexes }) = removal.apply(&self.schema())? else { return Ok(()) };
+            views::check_views(&schema, self.store.capabilities())?;
+            self.publish(schema)?;
+            erase(&self.store, &indexes)
+        })
+    }
+
+    /// Builds what was left unready on a table.
+    pub(super) fn resume_build(&self, table: &str) -> Result<()> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.without_conflict(|| self.build(table))
+    }
+
+    fn build(&self, table: &str) -> Result<()> {
+        let schema = self.schema();
+        let changed = schema.table(table)?;
+        if !changed.is_building() {
+            return Ok(());
+        }
+        match write::build(&self.store, changed) {
+            Ok(()) => self.publish(schema.with_ready(table)?),
+            Err(error @ (Error::Unavailable(_) | Error::Conflict(_))) => Err(error),
+            Err(error) => {
+                self.publish(schema.without_unready(table)?)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the indexes that a plan needs.
+    pub fn make_indexes(&self, compiled: &Compiled) -> Result<()> {
+        self.add_indexes(&compiled.plan.new_indexes)
+    }
+
+    pub fn add_indexes(&self, indexes: &[(String, Index)]) -> Result<()> {
+        for (table, index) in indexes {
+            if !self.options.make_indexes {
+                let there = self.schema();
+                let table = there.table(table)?;
+                return Err(Error::invalid(format!(
+                    "the statement needs an index: create index on {}",
+                    index.describe(table)
+                )));
+            }
+            let there = self.schema();
+            match there.table(table)?.indexes.iter().any(|known| known.parts == index.parts) {
+                // Somebody began to build it, and may not be there any more.
+                true => self.resume_build(table)?,
+                false => self.change(&Change::AddIndex { table: table.clone(), index: index.clone() })?,
+            }
+        }
+        Ok(())
+    }
+}

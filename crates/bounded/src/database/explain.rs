@@ -1,0 +1,88 @@
+//! `explain select …` shows the plan and its bound; `explain slo '99% under 50ms' select …` says too whether that holds.
+
+use super::engine::Engine;
+use crate::error::{Error, Result};
+use crate::execute::Page;
+use crate::predict::{Outline, Prediction, Slo};
+use crate::store::Operations;
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use std::sync::Arc;
+
+/// A statement that is to be explained.
+#[derive(Debug)]
+pub(crate) struct Explain {
+    slo: Option<Slo>,
+    /// Blanks, and then the statement where it was, so that errors show their place.
+    statement: String,
+}
+
+impl Explain {
+    /// Of a text that begins with `explain`.
+    pub fn of(sql: &str) -> Result<Option<Explain>> {
+        // What is no SQL is refused where it is parsed.
+        let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location() else {
+            return Ok(None);
+        };
+        let mut tokens =
+            tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+        if !tokens.next().is_some_and(|token| is(token, "explain")) {
+            return Ok(None);
+        }
+        let (mut slo, mut first) = (None, tokens.next());
+        if first.is_some_and(|token| is(token, "slo")) {
+            slo = match tokens.next().map(|token| &token.token) {
+                Some(Token::SingleQuotedString(text)) => Some(text.parse()?),
+                _ => {
+                    return Err(Error::invalid(
+                        "explain slo takes a promise: explain slo '99% under 50ms' select …",
+                    ));
+                }
+            };
+            first = tokens.next();
+        }
+        let first = first.ok_or_else(|| Error::invalid("explain takes a statement: explain select …"))?;
+        Ok(Some(Explain { slo, statement: blanked(sql, first.span.start) }))
+    }
+}
+
+fn is(token: &TokenWithSpan, word: &str) -> bool {
+    matches!(&token.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
+}
+
+/// The text, with blanks in place of what is before a place in it.
+fn blanked(sql: &str, from: Location) -> String {
+    let (mut line, mut column) = (1, 1);
+    let blank = |letter: char| {
+        let before = (line, column) < (from.line, from.column);
+        (line, column) = if letter == '\n' { (line + 1, 1) } else { (line, column + 1) };
+        if before && letter != '\n' { ' ' } else { letter }
+    };
+    sql.chars().map(blank).collect()
+}
+
+impl Engine {
+    /// The plan of a statement and what was promised of it, one line a row.
+    pub(crate) fn explain(&self, explain: &Explain) -> Result<Page> {
+        let compiled = self.compile(&explain.statement)?;
+        let mut text = compiled.to_string();
+        if let Some(slo) = explain.slo {
+            let model = self.model()?.ok_or_else(|| {
+                Error::invalid(
+                    "there is no model of this store's latencies yet: measure it, with `whimbrel bounded measure`, \
+                     or db.keep_model(&db.measure(&Options::default())?)",
+                )
+            })?;
+            let outline = Outline::of(&compiled.plan)?;
+            let prediction = Prediction::of(&outline, self.options.executor, &model, slo)?;
+            text = format!("{text}\n{}\n{prediction}", outline.described());
+        }
+        let lines: ArrayRef = Arc::new(StringArray::from(text.lines().collect::<Vec<_>>()));
+        Ok(Page {
+            batch: RecordBatch::try_from_iter([("plan", lines)])?,
+            cursor: None,
+            spent: Operations::default(),
+        })
+    }
+}

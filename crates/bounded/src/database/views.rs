@@ -1,0 +1,77 @@
+//! A view comes into the schema and is filled, or leaves it and is cleared away.
+//!
+//! Invariant: a crash between two steps leaves the view unread, kept by every write, and to be filled by whoever
+//! creates it again; or out of the schema, with rows under keys that nobody asks for and no index is ever given
+//! again.
+
+use super::engine::Engine;
+use crate::error::{Error, Result};
+use crate::schema::IndexState;
+use crate::store::Store;
+use crate::views::{Command, clear, fill, filled, propose};
+use std::sync::PoisonError;
+
+impl Engine {
+    /// Does what a statement says about a view.
+    pub fn change_views(&self, command: &Command) -> Result<()> {
+        self.without_conflict(|| match command {
+            Command::Create { name, if_not_exists: true, .. } if self.has_view(name) => Ok(()),
+            Command::Create { name, sql, .. } => self.create_view(name, sql),
+            Command::Drop { name, if_exists } => self.drop_view(name, *if_exists),
+        })
+    }
+
+    /// Whether there is a view of this name, and it is filled.
+    fn has_view(&self, name: &str) -> bool {
+        let schema = self.schema();
+        let view = schema.table(name).ok().and_then(|table| table.view.as_ref());
+        view.is_some_and(|view| view.state == IndexState::Ready)
+    }
+
+    /// Makes a view, and puts the rows from before into it; or goes on with one that somebody began.
+    fn create_view(&self, name: &str, sql: &str) -> Result<()> {
+        let begun = self.schema().table(name).ok().and_then(|table| table.view.clone());
+        if begun.is_none_or(|view| view.sql != sql || view.state != IndexState::Building) {
+            loop {
+                let schema = self.schema();
+                let proposed = propose(&schema, self.store.capabilities(), name, sql)?;
+                self.add_indexes(&proposed.new_indexes)?;
+                let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+                // Whoever changed the schema meanwhile may have taken away what the view is kept by.
+                if self.schema().version == schema.version {
+                    self.publish(schema.with_table(proposed.table))?;
+                    break;
+                }
+            }
+        }
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let schema = self.schema();
+        let view = schema.table(name)?;
+        match fill(&self.store, &schema, &self.versions, view) {
+            Ok(()) => {
+                self.publish(schema.with_filled(name)?)?;
+                filled(&self.store, view)
+            }
+            Err(error @ (Error::Unavailable(_) | Error::Conflict(_))) => Err(error),
+            Err(error) => {
+                self.publish(schema.without(name))?;
+                clear(&self.store, view)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes a view away, and then its rows.
+    fn drop_view(&self, name: &str, if_exists: bool) -> Result<()> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let schema = self.schema();
+        let view = match schema.table(name) {
+            Ok(table) if table.view.is_some() => table,
+            Ok(_) => return Err(Error::invalid(format!("{name} is a table, no view"))),
+            Err(_) if if_exists => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        self.publish(schema.without(name))?;
+        clear(&self.store, view)
+    }
+}

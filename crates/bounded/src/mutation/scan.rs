@@ -1,0 +1,26 @@
+//! All keys of an index, piece by piece.
+
+use crate::error::Result;
+use crate::keys;
+use crate::store::{Entries, Found, Read, Store};
+
+/// Rows that are looked at at once.
+const PIECE: usize = 256;
+
+/// Goes over all keys with a prefix, in order.
+pub(crate) fn each_piece(
+    store: &dyn Store,
+    prefix: &[u8],
+    mut each: impl FnMut(&Entries) -> Result<()>,
+) -> Result<()> {
+    let (mut from, to) = (prefix.to_vec(), keys::behind(prefix));
+    loop {
+        let range = Read::Range { from: from.clone(), to: to.clone(), limit: PIECE, reverse: false };
+        let Some(Found::Entries(entries)) = store.read(&[range])?.pop() else { return Ok(()) };
+        each(&entries)?;
+        match entries.iter().last() {
+            Some((last, _)) if entries.len() == PIECE => from = [last, &[0]].concat(),
+            _ => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Versions of records.
+
+use crate::error::{Error, Result};
+use crate::schema::VERSIONS;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Numbers that no other write of a record has: random, and counted on from there.
+#[derive(Debug)]
+pub(crate) struct Versions(AtomicU64);
+
+impl Versions {
+    pub fn new() -> Result<Versions> {
+        let random =
+            getrandom::u64().map_err(|error| Error::Unavailable(format!("no random numbers: {error}")))?;
+        Ok(Versions(AtomicU64::new(random)))
+    }
+
+    pub fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) & VERSIONS
+    }
+}

@@ -1,0 +1,94 @@
+//! What a view is made of: tables, aggregates, and what stands in each of its columns.
+
+use crate::datum::Type;
+use crate::error::{Error, Result};
+use crate::schema::Table;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr::AggregateFunction;
+use std::sync::Arc;
+
+/// A table of a view.
+#[derive(Debug, Clone)]
+pub(crate) struct Relation {
+    pub alias: String,
+    pub table: Arc<Table>,
+    /// The columns that the view depends on, but for the primary key.
+    pub used: Vec<usize>,
+    /// A row of another relation refers to its row: while there is none, its row is in no row of the view.
+    pub parent: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Aggregate {
+    pub function: Function,
+    /// What is aggregated, over the input.
+    pub argument: Option<Expr>,
+    /// The type of that.
+    pub of: Type,
+}
+
+/// Functions that can be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Function {
+    /// `count(*)`
+    Rows,
+    Count,
+    Sum,
+    Average,
+    Min,
+    Max,
+}
+
+/// What stands in a column of a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// What it is grouped by.
+    Group(usize),
+    /// How many rows of the input are in the group.
+    Rows,
+    /// The aggregate itself.
+    Value(usize),
+    /// How many values of it were not null.
+    Count(usize),
+    /// The sum behind an average.
+    Sum(usize),
+}
+
+impl Function {
+    pub(super) fn of(call: &AggregateFunction) -> Result<Function> {
+        let params = &call.params;
+        if params.distinct || params.filter.is_some() || !params.order_by.is_empty() {
+            return Err(Error::invalid(
+                "distinct, filter and order by within an aggregate cannot be kept in a view: \
+                 write a view with the condition in its where, or one grouped by the value too",
+            ));
+        }
+        match (call.func.name(), params.args.as_slice()) {
+            ("count", [Expr::Literal(value, _)]) if !value.is_null() => Ok(Function::Rows),
+            ("count", [_]) => Ok(Function::Count),
+            ("sum", [_]) => Ok(Function::Sum),
+            ("avg", [_]) => Ok(Function::Average),
+            ("min", [_]) => Ok(Function::Min),
+            ("max", [_]) => Ok(Function::Max),
+            (other, _) => Err(Error::invalid(format!(
+                "{other} cannot be kept in a view; count, sum, avg, min and max can"
+            ))),
+        }
+    }
+
+    /// Whether a value that goes can mean that others have to be looked at.
+    pub fn is_extreme(self) -> bool {
+        matches!(self, Function::Min | Function::Max)
+    }
+}
+
+/// A column that the query of a view returns, and its name.
+pub(super) type Output = (Slot, String);
+
+/// The type of a column that holds values of an expression.
+pub(super) fn stored_type(of: &DataType, expr: &Expr) -> Result<Type> {
+    Type::holding(of).ok_or_else(|| {
+        Error::invalid(format!("{expr} is {of}, and no column has that type: cast it to another"))
+    })
+}

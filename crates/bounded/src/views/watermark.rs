@@ -1,0 +1,24 @@
+//! How far a view has been filled.
+
+use crate::error::{Error, Result};
+use crate::schema::Table;
+use crate::store::{Condition, Found, Read, Store, Write};
+
+/// Where the watermark of a view stands.
+pub(super) fn watermark_key(view: &Table) -> Vec<u8> {
+    [b"\0\0\0\0view ".as_slice(), &view.primary().prefix()].concat()
+}
+
+/// The key of the last driving row that is in a view; `None` if there is none yet.
+pub(super) fn watermark(store: &dyn Store, view: &Table) -> Result<Option<Vec<u8>>> {
+    match store.read(&[Read::Get(watermark_key(view))])?.pop() {
+        Some(Found::Value(value)) => Ok(value),
+        _ => Err(Error::Internal("the store gave another answer than was asked for".to_string())),
+    }
+}
+
+/// The watermark is for a view that is being filled.
+pub(super) fn forget_watermark(store: &dyn Store, view: &Table) -> Result<()> {
+    let none: [Condition; 0] = [];
+    store.commit(&none, &[Write::Delete(watermark_key(view))]).map(|_| ())
+}
