@@ -68,7 +68,7 @@ impl Client {
             catch_unwind(AssertUnwindSafe(|| self.plan(sql).and_then(|planned| self.execute(planned, sql))));
         result.unwrap_or_else(|payload| Err(Error::panic(&*payload)))?;
         if let Some(error) = self.stdin.take_failure() {
-            return Err(Error::Query(format!("standard input: {error}")));
+            return Err(Error::Query(format!("standard input: {}", whimbrel_sql::render(&error, ""))));
         }
         if self.timer {
             print_message(&elapsed(started.elapsed()));

@@ -35,19 +35,28 @@ pub struct NativeAggregate {
 /// The user's functions and the type of their results.
 #[derive(Debug)]
 struct Functions {
+    /// The name of the aggregate, for messages.
     name: String,
+    /// The type of the result.
     returns: DataType,
+    /// Makes the state without values.
     initial: Py<PyAny>,
+    /// The state after one more value.
     accumulate: Py<PyAny>,
+    /// The result of a state.
     result: Py<PyAny>,
+    /// Without it, a state keeps its values if rows can leave it.
     retraction: Option<Retraction>,
 }
 
 /// The user's functions that remove values from states, and combine states.
 #[derive(Debug)]
 struct Retraction {
+    /// The state of the values of two states.
     combine: Py<PyAny>,
+    /// The state after one value less.
     deaccumulate: Py<PyAny>,
+    /// The state of the values that are in one state and not in the other.
     difference: Py<PyAny>,
 }
 
@@ -120,9 +129,12 @@ struct State {
 #[derive(Debug)]
 struct PythonStates {
     functions: Arc<Functions>,
+    /// Whether the states have the values, and not the user's states.
     keeps_values: bool,
     states: Vec<State>,
+    /// The batch whose rows are accumulated next.
     loaded: Rows,
+    /// The nulls of its argument.
     nulls: Option<NullBuffer>,
     /// The number of the first row of the loaded batch.
     loaded_from: u64,
@@ -336,6 +348,7 @@ fn remove_equal(
 }
 
 impl Accumulator for PythonStates {
+    /// Adds states without values.
     fn grow(&mut self, states: usize) {
         self.states.resize_with(states.max(self.states.len()), State::default);
     }

@@ -34,9 +34,11 @@ enum Convention {
 /// A Python function as a function of DataFusion.
 #[derive(Debug)]
 struct BlackBox {
+    /// The name in messages and in the text of expressions.
     label: String,
     function: Py<PyAny>,
     convention: Convention,
+    /// The type of the result.
     returns: DataType,
     /// Whether the result is converted to a boolean, as `if` does.
     as_bool: bool,

@@ -47,7 +47,7 @@ pub fn call_names() -> Vec<String> {
     names
 }
 
-/// A call of an aggregate.
+/// A call of an aggregate, over all rows of a group.
 ///
 /// # Errors
 /// `InvalidError` if there is no such aggregate, or the call is too deep.
@@ -119,6 +119,9 @@ fn nulls(ignore: bool) -> Option<NullTreatment> {
 }
 
 /// An aggregate, by its name.
+///
+/// # Errors
+/// `Plan` if there is none; its message has the most similar name.
 fn aggregate(name: &str) -> Result<Arc<AggregateUDF>> {
     match AGGREGATES.get(name) {
         Some(function) => Ok(Arc::clone(function)),

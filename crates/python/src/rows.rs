@@ -18,7 +18,9 @@ use crate::values;
 /// The columns that rows refer to.
 #[derive(Debug)]
 pub struct Columns {
+    /// The names, in the order of the columns.
     names: Vec<String>,
+    /// The position of each name.
     positions: HashMap<String, usize>,
     cells: Cells,
 }

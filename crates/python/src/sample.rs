@@ -17,7 +17,10 @@ use crate::{types, values};
 
 /// The type of a column.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "DataType")]
-pub struct NativeDataType(pub DataType);
+pub struct NativeDataType(
+    /// The type of Arrow.
+    pub DataType,
+);
 
 #[pymethods]
 impl NativeDataType {

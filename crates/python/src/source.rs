@@ -26,6 +26,9 @@ use crate::table::{NativeSchema, NativeTable};
 use crate::{types, values};
 
 /// The plan of a source.
+///
+/// # Errors
+/// `InvalidError` if two of its columns have one name.
 fn scan(name: &str, source: Arc<dyn Source>) -> PyResult<NativePlan> {
     Ok(NativePlan { stream: Stream::scan(name, source).or_raise()? })
 }
@@ -189,6 +192,9 @@ pub fn will_end(plan: &NativePlan) -> PyResult<bool> {
 }
 
 /// Calls a function with each live source of a plan.
+///
+/// # Errors
+/// `InternalError` if the plan cannot be traversed.
 fn visit_live(plan: &NativePlan, mut visit: impl FnMut(&LiveDataset)) -> PyResult<()> {
     let node = |node: &LogicalPlan| {
         if let LogicalPlan::TableScan(scan) = node
@@ -206,6 +212,7 @@ fn visit_live(plan: &NativePlan, mut visit: impl FnMut(&LiveDataset)) -> PyResul
 /// The sending end of one shard of a live source.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Sender")]
 pub struct NativeSender {
+    /// The sender of whimbrel-sharded. Dropping it closes the shard.
     sender: LiveSender,
 }
 
@@ -257,6 +264,9 @@ impl NativeSender {
 }
 
 /// Handles signals, such as Ctrl-C, on a thread that has released the interpreter.
+///
+/// # Errors
+/// What a handler raises; `Execution` if the interpreter is ending.
 fn check_signals() -> datafusion::error::Result<()> {
     shutdown::check()?;
     Python::attach(|py| py.check_signals()).map_err(Raised::pass)

@@ -113,9 +113,8 @@ fn with_signals<T>(plan: impl FnOnce(Box<dyn Fn() -> bool>) -> T) -> PyResult<T>
     let raised: Arc<Mutex<Option<PyErr>>> = Arc::default();
     let in_handler = Arc::clone(&raised);
     let stop = move || {
-        // The interpreter is entered without this lock, as without any other of ours that a thread waits for
-        // in it.
         let error = Python::attach(|py| py.check_signals()).err();
+        // The interpreter is released here: no thread waits for it and for this lock.
         let mut raised = in_handler.lock().unwrap_or_else(PoisonError::into_inner);
         *raised = raised.take().or(error);
         raised.is_some()

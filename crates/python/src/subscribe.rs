@@ -35,6 +35,9 @@ type Messages = Mutex<Vec<Message>>;
 
 impl NativeJob {
     /// Waits in the background for a job.
+    ///
+    /// # Errors
+    /// `ResourceExhaustedError` if there is no thread for it.
     fn start(job: Job) -> PyResult<NativeJob> {
         Ok(NativeJob { query: RunningQuery::of_job(job).or_raise()?, process: std::process::id() })
     }

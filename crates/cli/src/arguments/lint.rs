@@ -5,7 +5,7 @@ use clap::Args;
 use clap::builder::{EnumValueParser, TypedValueParser};
 use std::path::PathBuf;
 
-/// What is checked, and how.
+/// The files to check, and how.
 #[derive(Debug, Args)]
 pub struct Lint {
     /// The statements that make the schema.

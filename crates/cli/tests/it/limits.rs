@@ -2,7 +2,8 @@
 
 use crate::command::Folder;
 
-/// Rows of a table, about 100 bytes each: numbers in no order, with few and many different values, and a text.
+/// Rows of a table, about 100 bytes each: numbers in no order, with few and many different values, and a
+/// text.
 fn table(rows: usize) -> String {
     format!(
         "create table t as select value as id, value * 7919 % {rows} as mixed, value % 13 as few, \

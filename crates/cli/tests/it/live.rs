@@ -69,8 +69,8 @@ fn a_line_that_cannot_be_read_ends_it() {
     assert!(output.next().is_none());
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(1));
-    let said = String::from_utf8(ended.stderr).unwrap();
-    assert!(said.starts_with("error: standard input: "), "{said}");
+    let message = String::from_utf8(ended.stderr).unwrap();
+    assert!(message.starts_with("error: standard input: "), "{message}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn its_columns_are_those_of_its_first_rows_in_any_number_of_shards() {
 
 #[test]
 fn it_is_read_once() {
-    let said = |arguments: &[&str], text: &str| {
+    let message = |arguments: &[&str], text: &str| {
         let (child, mut input, _) = started(arguments);
         // Whoever does not want it may have gone.
         let _ = input.write_all(text.as_bytes());
@@ -125,12 +125,12 @@ fn it_is_read_once() {
     };
     let table = "create external table t (n int) stored as json location '-';";
     let twice = format!("{table} create external table u (n int) stored as json location '-'");
-    assert!(said(&["sql", &twice], "").contains("a table already"));
-    assert!(said(&["sql"], table).contains("has the statements"));
+    assert!(message(&["sql", &twice], "").contains("a table already"));
+    assert!(message(&["sql"], table).contains("has the statements"));
     let parquet = "create external table t (n int) stored as parquet location '-'";
-    assert!(said(&["sql", parquet], "").contains("its rows are lines"));
+    assert!(message(&["sql", parquet], "").contains("its rows are lines"));
     let wrong = format!("{table} select n from t");
-    assert!(said(&["sql", &wrong], "{\"n\": \"one\"}").contains("standard input: "));
+    assert!(message(&["sql", &wrong], "{\"n\": \"one\"}").contains("standard input: "));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn there_has_to_be_a_query_beside_it() {
 
 #[test]
 fn rows_before_a_line_that_is_wrong_are_handed_on() {
-    for (first, wrong, said) in [
+    for (first, wrong, message) in [
         ("{\"n\":1}", "{\"n\":2.5}", "line 3: column \"n\": '2.5' cannot be read as bigint"),
         ("{\"n\":1}", "{\"n\":oops}", "line 3: "),
     ] {
@@ -152,9 +152,9 @@ fn rows_before_a_line_that_is_wrong_are_handed_on() {
         drop(input);
         assert_eq!(output.next().unwrap().unwrap(), r#"{"n":2}"#);
         assert!(output.next().is_none());
-        let mut told = String::new();
-        std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut told).unwrap();
-        assert!(told.contains(said), "{told}");
+        let mut stderr = String::new();
+        std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut stderr).unwrap();
+        assert!(stderr.contains(message), "{stderr}");
         assert!(!child.wait().unwrap().success());
     }
 }

@@ -1,8 +1,9 @@
 //! Whether an answer is the expected one.
 //!
-//! Expected answers have a line a row, values between tabs or blanks, or (SQLite's manner, and often DuckDB's) a
-//! line a value. What is a matter of taste differs in no answer: blanks, `1` for `true`, `1.0` for `1`, the `T`
-//! between a date and a time and the `Z` behind it, the last digits of a float. `<slt:ignore>` is anything.
+//! Expected answers have a line a row, values between tabs or blanks, or (SQLite's manner, and often
+//! DuckDB's) a line a value. What is a matter of taste differs in no answer: blanks, `1` for `true`, `1.0`
+//! for `1`, the `T` between a date and a time and the `Z` behind it, the last digits of a float.
+//! `<slt:ignore>` is anything.
 
 /// An answer: its rows, how many columns it has, and whether their order says nothing.
 pub struct Answer<'a> {
@@ -69,9 +70,9 @@ fn same_row(line: &str, row: &[String], rounded: bool) -> bool {
     }
     let tabbed: Vec<&str> = line.split('\t').collect();
     let spaced: Vec<&str> = line.split_whitespace().collect();
-    let whole = [line];
+    let one_value = [line];
     let parts =
-        [tabbed.as_slice(), spaced.as_slice(), &whole].into_iter().find(|parts| parts.len() == row.len());
+        [tabbed.as_slice(), spaced.as_slice(), &one_value].into_iter().find(|parts| parts.len() == row.len());
     parts.is_some_and(|parts| parts.iter().zip(row).all(|(e, a)| same_value(e, a, rounded)))
 }
 
@@ -97,7 +98,7 @@ fn same_value(expected: &str, actual: &str, rounded: bool) -> bool {
         ("(empty)", "") | ("", "(empty)") => return true,
         _ => {}
     }
-    same_number(expected, actual, rounded) || plain(expected) == plain(actual)
+    same_number(expected, actual, rounded) || normalized(expected) == normalized(actual)
 }
 
 /// Floats that differ no more than they may. Whole numbers do not differ at all.
@@ -113,9 +114,9 @@ fn same_number(expected: &str, actual: &str, rounded: bool) -> bool {
     e == a || (e.is_nan() && a.is_nan()) || (e - a).abs() <= allowed
 }
 
-/// A value without what is a matter of taste: quotes inside of structs, the `T` of timestamps, zeros at the end
-/// of fractions of seconds.
-fn plain(value: &str) -> String {
+/// A value without what is a matter of taste: quotes inside of structs, the `T` of timestamps, zeros at the
+/// end of fractions of seconds.
+fn normalized(value: &str) -> String {
     let instant = value.len() >= 19 && value.as_bytes().get(4) == Some(&b'-');
     let value = if instant { value.replacen('T', " ", 1) } else { value.replace('\'', "") };
     match value.split_once('.') {

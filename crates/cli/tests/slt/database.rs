@@ -1,7 +1,7 @@
 //! A database for the tests: a session, and the runtime that runs what it plans.
 //!
-//! Invariants: every connection has a session of its own; files are written below a folder that is gone after the
-//! script; a query that does not end is stopped, and a panic is a failure of its record, not of the run.
+//! Invariants: every connection has a session of its own; files are written below a folder that is gone after
+//! the script; a query that does not end is stopped, and a panic is a failure of its record, not of the run.
 
 use crate::values::{self, Letters};
 use datafusion::arrow::datatypes::SchemaRef;

@@ -1,8 +1,8 @@
 //! What other projects write into their files, as the parser of the `sqllogictest` crate wants it.
 //!
-//! Invariant: lines are changed and never added or taken away, so that places in the file stay right. What the
-//! parser has no word for becomes a `subtest` (it ends a file, or is a loop), a comment (it does not concern us),
-//! or a comment that begins with [`MESSAGE`] (the message of an error).
+//! Invariant: lines are changed and never added or taken away, so that places in the file stay right. What
+//! the parser has no word for becomes a `subtest` (it ends a file, or is a loop), a comment (it does not
+//! concern us), or a comment that begins with [`MESSAGE`] (the message of an error).
 
 use std::collections::{HashMap, HashSet};
 use std::iter::Peekable;

@@ -5,7 +5,8 @@
 //!     cargo test --release -p whimbrel-cli --test slt -- --help
 //!
 //! Layers, bottom up:
-//! 1. `dialect`: what other projects write into their files, as the parser of the `sqllogictest` crate wants it;
+//! 1. `dialect`: what other projects write into their files, as the parser of the `sqllogictest` crate wants
+//!    it;
 //! 2. `script`: a file as records to run, loops unrolled;
 //! 3. `values`: Arrow values as the text that stands in such files;
 //! 4. `database`: a session, and the runtime that runs what it plans;

@@ -43,7 +43,9 @@ pub fn run(script: &Script, place: Place, strict: bool) -> (Outcome, Vec<String>
         if let Record::Control(sqllogictest::Control::SortMode(mode)) = &step.record {
             sort = Some(*mode);
         }
-        if said(step).is_some_and(|(_, sql)| sql.trim_start().to_ascii_lowercase().starts_with("pragma ")) {
+        if location_and_sql(step)
+            .is_some_and(|(_, sql)| sql.trim_start().to_ascii_lowercase().starts_with("pragma "))
+        {
             // A switch of the engine that the file was written for.
             outcome.skipped += 1;
             continue;
@@ -51,13 +53,13 @@ pub fn run(script: &Script, place: Place, strict: bool) -> (Outcome, Vec<String>
         shared.write_as(letters(script, step));
         runner.with_hash_threshold(hash_threshold(step));
         let output = now(runner.apply_record(step.record(&shared.scratch())));
-        let Some(said) = said(step) else { continue };
+        let Some((location, sql)) = location_and_sql(step) else { continue };
         match verdict(script, step, sort, strict, &output) {
             _ if matches!(output, RecordOutput::Nothing) => outcome.skipped += 1,
             Ok(()) => outcome.passed += 1,
             Err(wrong) => {
                 outcome.failed += 1;
-                failures.push(format!("{} on {place}\n{}\n{wrong}", said.0, indented(said.1)));
+                failures.push(format!("{location} on {place}\n{}\n{wrong}", indented(sql)));
             }
         }
     }
@@ -72,8 +74,8 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Where a statement or query stands, and its text.
-fn said(step: &Step) -> Option<(&sqllogictest::Location, &str)> {
+/// The place and the text of a statement or query.
+fn location_and_sql(step: &Step) -> Option<(&sqllogictest::Location, &str)> {
     match &step.record {
         Record::Statement { loc, sql, .. } | Record::Query { loc, sql, .. } => Some((loc, sql)),
         _ => None,
@@ -89,7 +91,7 @@ fn letters(script: &Script, step: &Step) -> Letters {
     }
 }
 
-/// An answer is hashed if the expected one is, whatever the file said before.
+/// An answer is hashed if the expected one is, whatever the threshold of the file is.
 fn hash_threshold(step: &Step) -> usize {
     match &step.record {
         Record::Query { expected: QueryExpect::Results { results, .. }, .. } if hashed(results) => 1,
@@ -158,8 +160,8 @@ fn failed(step: &Step, message: &str, strict: bool) -> Result<(), String> {
     }
 }
 
-/// Whether a message says that something is not there which a statement asks for: what it says of the statement nobody
-/// knows.
+/// Whether a message says that something is not there which a statement asks for: what it says of the
+/// statement nobody knows.
 fn missing(message: &str) -> bool {
     const WORDS: [&str; 4] = ["not implemented", "not supported", "unsupported", "not yet"];
     let message = message.to_ascii_lowercase();

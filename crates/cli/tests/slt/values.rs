@@ -1,7 +1,7 @@
 //! Arrow values as the text that stands in test files.
 //!
-//! Null is `NULL`, an empty text `(empty)`. Files in the manner of SQLite say of each column how its values are
-//! written, whatever their type: `I` a whole number, `R` three digits after the point, `T` text.
+//! Null is `NULL`, an empty text `(empty)`. Files in the manner of SQLite say of each column how its values
+//! are written, whatever their type: `I` a whole number, `R` three digits after the point, `T` text.
 
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
@@ -73,8 +73,8 @@ fn lettered(column: &ArrayRef, letter: char) -> Result<Vec<String>> {
     Ok(floats.iter().map(text).collect())
 }
 
-/// A text where a number is asked for is the number that it begins with; where a text is asked for, what cannot
-/// be printed is `@`.
+/// A text where a number is asked for is the number that it begins with; where a text is asked for, what
+/// cannot be printed is `@`.
 fn printable(text: String, letter: char) -> String {
     if text == "NULL" || text == "(empty)" && letter == 'T' {
         return text;

@@ -46,6 +46,7 @@ pub struct Prediction {
     /// The reasons to doubt the prediction.
     #[pyo3(get)]
     doubts: Vec<String>,
+    /// The text that the command prints.
     text: String,
 }
 

@@ -11,8 +11,10 @@ use super::refusal::Bound as QueryBound;
 /// A prepared statement.
 #[pyclass(frozen, module = "whimbrel._whimbrel")]
 pub struct BoundedQuery {
+    /// The database, whose model of the store predictions use.
     pub(super) database: Database,
     pub(super) prepared: Prepared,
+    /// The text of the statement.
     pub(super) sql: String,
 }
 

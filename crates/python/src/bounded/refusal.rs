@@ -48,6 +48,7 @@ pub struct Bound {
     /// Rows that the call returns.
     #[pyo3(get)]
     rows: Option<u64>,
+    /// The text that the command prints.
     text: String,
 }
 
