@@ -12,7 +12,7 @@ use datafusion::physical_plan::common::compute_record_batch_statistics;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use whimbrel_plan::{Source, SourceInfo};
-use whimbrel_temporal::{Key, KnownOrder};
+use whimbrel_temporal::{Key, Sortedness};
 
 /// Record batches in memory, in shards.
 ///
@@ -37,7 +37,7 @@ pub struct MemoryDataset {
     /// How many machines the shards are divided among.
     groups: usize,
     /// The known orders: by shard and column.
-    orders: Arc<Mutex<HashMap<(usize, usize), KnownOrder>>>,
+    orders: Arc<Mutex<HashMap<(usize, usize), Sortedness>>>,
     /// Computed on first use.
     statistics: Arc<OnceLock<Arc<Statistics>>>,
 }
@@ -218,7 +218,7 @@ impl Dataset for MemoryDataset {
         Some(self.num_rows() as u64)
     }
 
-    fn order(&self, shard: usize, column: usize) -> Option<KnownOrder> {
+    fn order(&self, shard: usize, column: usize) -> Option<Sortedness> {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         Some(orders.entry((shard, column)).or_default().clone())
     }

@@ -21,7 +21,7 @@ use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::{Result, internal_err, plan_err};
 use std::any::Any;
 use whimbrel_plan::{Series, Source};
-use whimbrel_temporal::{KnownOrder, Message};
+use whimbrel_temporal::{Message, Sortedness};
 
 /// Reads the rows of a shard, batch by batch.
 pub trait Reader: Send {
@@ -46,7 +46,7 @@ pub trait Dataset: Source {
     fn rows(&self) -> Option<u64>;
 
     /// The known order of a shard by a column. It is kept from query to query, so the rows must never change.
-    fn order(&self, _shard: usize, _column: usize) -> Option<KnownOrder> {
+    fn order(&self, _shard: usize, _column: usize) -> Option<Sortedness> {
         None
     }
 

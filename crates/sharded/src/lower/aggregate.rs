@@ -18,7 +18,12 @@ use whimbrel_temporal::{Graph, Lifetimes, NodeId};
 ///
 /// # Errors
 /// `Plan` if an aggregate cannot be computed.
-pub(super) fn aggregate(graph: &mut Graph, plan: &Aggregate, input: NodeId, emission: Emission) -> Result<NodeId> {
+pub(super) fn aggregate(
+    graph: &mut Graph,
+    plan: &Aggregate,
+    input: NodeId,
+    emission: Emission,
+) -> Result<NodeId> {
     let schema = plan.input.schema();
     let sets = grouping_sets::sets(plan)?;
     let input = match &sets {
@@ -43,7 +48,12 @@ pub(super) fn aggregate(graph: &mut Graph, plan: &Aggregate, input: NodeId, emis
 
 /// Adds the row of an empty input while there is no other: over a relation, an aggregate without a key has such a row.
 /// `group` are the values of its group columns.
-fn or_empty_result(graph: &mut Graph, plan: &Aggregate, group: Vec<ScalarValue>, node: NodeId) -> Result<NodeId> {
+fn or_empty_result(
+    graph: &mut Graph,
+    plan: &Aggregate,
+    group: Vec<ScalarValue>,
+    node: NodeId,
+) -> Result<NodeId> {
     let schema = plan.schema.inner();
     let calls = plan.aggr_expr.iter().zip(&schema.fields()[group.len()..]);
     let of_empty = |(expr, field): (&Expr, &Arc<Field>)| {
@@ -91,7 +101,10 @@ pub(super) fn distinct(
     let lifetimes = properties(input_plan)?.lifetimes;
     let schema = input_plan.schema().inner().clone();
     let key = (0..schema.fields().len()).collect();
-    Ok(graph.add(Box::new(operators::Aggregate::emitting(emission, schema, key, Vec::new(), lifetimes)?), &[input]))
+    Ok(graph.add(
+        Box::new(operators::Aggregate::emitting(emission, schema, key, Vec::new(), lifetimes)?),
+        &[input],
+    ))
 }
 
 /// Lowers the first step of an aggregate, before an exchange.

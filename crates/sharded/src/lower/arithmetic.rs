@@ -125,7 +125,11 @@ static DECIMAL_FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 3]> = LazyLock::new(|| {
     let named = [("plus", Operator::Plus), ("minus", Operator::Minus), ("times", Operator::Multiply)];
     named.map(|(name, op)| {
         let signature = Signature::any(2, Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(DecimalOperation { name: format!("decimal_{name}"), op, signature }))
+        Arc::new(ScalarUDF::new_from_impl(DecimalOperation {
+            name: format!("decimal_{name}"),
+            op,
+            signature,
+        }))
     })
 });
 

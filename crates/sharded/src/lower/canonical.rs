@@ -1,9 +1,9 @@
-//! Floats as SQL compares them: 0.0 and -0.0 are one number, and there is one NaN, which is equal to itself and larger than
-//! all others.
+//! Canonical floats: SQL compares 0.0 and -0.0 as equal, and knows one NaN, which equals itself and is larger than every
+//! number.
 //!
-//! Arrow compares floats by their bits: -0.0 is less than 0.0, and a NaN with a sign, which `0.0 / 0.0` is, less than
-//! everything. So what is compared is brought into one form before. Columns beside numbers are left as they are, and the
-//! comparison is said so that it comes to the same: sources leave rows out by such comparisons.
+//! Arrow compares floats by their bits: -0.0 is less than 0.0, and a NaN with a sign, as `0.0 / 0.0` is, less than every
+//! number. So operands are brought into a canonical form first. A column that is compared with a literal is left as it is,
+//! and the comparison is rewritten instead: sources filter by such comparisons.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -16,25 +16,28 @@ use datafusion::logical_expr::{
 };
 use whimbrel_plan::{canonical, canonical_not_null};
 
-/// One step of a plan, whose keys and orders are in that form.
-pub(super) fn of_step(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+/// Makes the keys and orders of a node canonical.
+///
+/// # Errors
+/// If the node cannot be rebuilt.
+pub(super) fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let schema = merge_schema(&plan.inputs());
     let names = NamePreserver::new(&plan);
     match &plan {
         LogicalPlan::Aggregate(_) => plan.map_expressions(|expr| {
             let name = names.save(&expr);
-            Ok(of_aggregate(expr, &schema)?.update_data(|expr| name.restore(expr)))
+            Ok(rewrite_aggregate_expr(expr, &schema)?.update_data(|expr| name.restore(expr)))
         }),
         LogicalPlan::Window(_) => plan.map_expressions(|expr| {
             let name = names.save(&expr);
-            Ok(calls(expr, &schema)?.update_data(|expr| name.restore(expr)))
+            Ok(rewrite_calls(expr, &schema)?.update_data(|expr| name.restore(expr)))
         }),
-        LogicalPlan::Sort(_) => plan.map_expressions(|expr| Ok(key(expr, &schema))),
+        LogicalPlan::Sort(_) => plan.map_expressions(|expr| Ok(canonical_key(expr, &schema))),
         LogicalPlan::Join(join) if join.on.iter().any(|(left, _)| is_float(left, &schema)) => {
             let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::no(plan)) };
             for (left, right) in &mut join.on {
-                *left = key(left.clone(), join.left.schema()).data;
-                *right = key(right.clone(), join.right.schema()).data;
+                *left = canonical_key(left.clone(), join.left.schema()).data;
+                *right = canonical_key(right.clone(), join.right.schema()).data;
             }
             Ok(Transformed::yes(LogicalPlan::Join(join)))
         }
@@ -42,13 +45,13 @@ pub(super) fn of_step(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
-/// A comparison of floats that comes to what SQL says; none: the expression is no such comparison.
+/// A comparison of floats with the meaning of SQL; none if the expression is no such comparison.
 pub(super) fn comparison(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right })
             if is_comparison(*op) && is_float(left, schema) && is_float(right, schema) =>
         {
-            Some(compared(left, *op, right))
+            Some(compare(left, *op, right))
         }
         Expr::Between(Between { expr, negated, low, high }) if is_float(expr, schema) => {
             let [expr, low, high] = [expr, low, high].map(|e| Box::new(canonical(e.as_ref().clone())));
@@ -71,19 +74,20 @@ fn is_comparison(op: Operator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
-fn compared(left: &Expr, op: Operator, right: &Expr) -> Expr {
-    let beside = match (left, right) {
-        (Expr::Column(_), Expr::Literal(number, _)) => beside_number(left, op, number),
+/// Compares two floats.
+fn compare(left: &Expr, op: Operator, right: &Expr) -> Expr {
+    let with_literal = match (left, right) {
+        (Expr::Column(_), Expr::Literal(number, _)) => compare_with_literal(left, op, number),
         (Expr::Literal(number, _), Expr::Column(_)) => {
-            op.swap().and_then(|op| beside_number(right, op, number))
+            op.swap().and_then(|op| compare_with_literal(right, op, number))
         }
         _ => None,
     };
-    beside.unwrap_or_else(|| binary_expr(canonical(left.clone()), op, canonical(right.clone())))
+    with_literal.unwrap_or_else(|| binary_expr(canonical(left.clone()), op, canonical(right.clone())))
 }
 
-/// A column beside a number that is not NaN.
-fn beside_number(column: &Expr, op: Operator, number: &ScalarValue) -> Option<Expr> {
+/// Compares a column with a literal that is not NaN.
+fn compare_with_literal(column: &Expr, op: Operator, number: &ScalarValue) -> Option<Expr> {
     let (minus_zero, zero, least) = match number {
         ScalarValue::Float64(Some(number)) if !number.is_nan() => {
             (lit(-0.0_f64), lit(0.0_f64), f64::NEG_INFINITY.into())
@@ -97,24 +101,24 @@ fn beside_number(column: &Expr, op: Operator, number: &ScalarValue) -> Option<Ex
         || matches!(number, ScalarValue::Float32(Some(n)) if *n == 0.0);
     let own = lit(number.clone());
     let (low, high) = if is_zero { (minus_zero, zero) } else { (own.clone(), own) };
-    let of = || column.clone();
-    let is_nan_below = of().lt(lit(least.clone()));
-    let is_above = of().gt_eq(lit(least));
+    let value = || column.clone();
+    let is_nan_below = value().lt(lit(least.clone()));
+    let is_above = value().gt_eq(lit(least));
     Some(match op {
-        Operator::Eq if is_zero => of().gt_eq(low).and(of().lt_eq(high)),
-        Operator::NotEq if is_zero => of().lt(low).or(of().gt(high)),
-        Operator::Eq => of().eq(low),
-        Operator::NotEq => of().not_eq(low),
-        Operator::Lt => of().lt(low).and(is_above),
-        Operator::LtEq => of().lt_eq(high).and(is_above),
-        Operator::Gt => of().gt(high).or(is_nan_below),
-        Operator::GtEq => of().gt_eq(low).or(is_nan_below),
+        Operator::Eq if is_zero => value().gt_eq(low).and(value().lt_eq(high)),
+        Operator::NotEq if is_zero => value().lt(low).or(value().gt(high)),
+        Operator::Eq => value().eq(low),
+        Operator::NotEq => value().not_eq(low),
+        Operator::Lt => value().lt(low).and(is_above),
+        Operator::LtEq => value().lt_eq(high).and(is_above),
+        Operator::Gt => value().gt(high).or(is_nan_below),
+        Operator::GtEq => value().gt_eq(low).or(is_nan_below),
         _ => return None,
     })
 }
 
-/// A key, or a call, of an aggregate.
-fn of_aggregate(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// Makes a key, or the arguments of a function, of an aggregate canonical.
+fn rewrite_aggregate_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::GroupingSet(sets) => {
             let named = |expr: Expr| {
@@ -122,7 +126,7 @@ fn of_aggregate(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                     Expr::Column(column) => (column.relation.clone(), column.name.clone()),
                     other => (None, other.schema_name().to_string()),
                 };
-                let key = key(expr, schema);
+                let key = canonical_key(expr, schema);
                 if key.transformed { key.data.alias_qualified(name.0, name.1) } else { key.data }
             };
             let all = |set: Vec<Expr>| set.into_iter().map(named).collect();
@@ -134,18 +138,18 @@ fn of_aggregate(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 }
             })))
         }
-        expr if expr.exists(|e| Ok(matches!(e, Expr::AggregateFunction(_))))? => calls(expr, schema),
-        expr => Ok(key(expr, schema)),
+        expr if expr.exists(|e| Ok(matches!(e, Expr::AggregateFunction(_))))? => rewrite_calls(expr, schema),
+        expr => Ok(canonical_key(expr, schema)),
     }
 }
 
-/// An expression whose calls look at values in that form, where they compare them.
-fn calls(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// Makes the arguments canonical that functions compare, and their orders and partitions.
+fn rewrite_calls(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let all = |exprs: &mut Vec<Expr>| {
-        exprs.iter_mut().for_each(|expr| *expr = key(std::mem::take(expr), schema).data);
+        exprs.iter_mut().for_each(|expr| *expr = canonical_key(std::mem::take(expr), schema).data);
     };
     let sorts = |sorts: &mut Vec<Sort>| {
-        sorts.iter_mut().for_each(|by| by.expr = key(std::mem::take(&mut by.expr), schema).data);
+        sorts.iter_mut().for_each(|by| by.expr = canonical_key(std::mem::take(&mut by.expr), schema).data);
     };
     expr.transform_up(|expr| {
         Ok(match expr {
@@ -170,8 +174,8 @@ fn calls(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// The expression in that form, if it is of floats.
-fn key(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+/// The canonical form of an expression, if it is of floats.
+fn canonical_key(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     match (is_float(&expr, schema), expr.nullable(schema)) {
         (false, _) => Transformed::no(expr),
         (true, Ok(false)) => Transformed::yes(canonical_not_null(expr)),

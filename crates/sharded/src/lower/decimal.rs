@@ -1,8 +1,8 @@
-//! Sums, differences and products of decimals, without a check for each of their values.
+//! Addition, subtraction and multiplication of decimals, without an overflow check for each value.
 //!
-//! The library's kernels multiply and add 128 bits with a check for overflow at every step. Where both values fit in
-//! 64 bits nothing can overflow, and that is so in nearly all batches: a batch is computed as if it were, while it is
-//! looked whether it was; if not, the library computes it again and says which value is too large.
+//! The kernels of the library check 128-bit operations at every step. If both operands fit into 64 bits, nothing can
+//! overflow, and in nearly all batches they do. So a batch is computed as if they did, while it is recorded whether they
+//! do. If not, the library computes the batch again, and reports the value that is too large.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
 use datafusion::arrow::buffer::NullBuffer;
@@ -14,11 +14,11 @@ use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr_common::datum::apply;
 use std::sync::Arc;
 
-/// The largest power of ten by which a value of 64 bits can be multiplied, and two of them added, in 128.
+/// The largest power of ten by which two 64-bit values can be multiplied and then added in 128 bits.
 const MOST_DIGITS: u8 = 18;
 
-/// Whether an operation on these types can be computed here.
-pub(super) fn is_possible((left, right): &(DataType, DataType)) -> bool {
+/// Whether operations on these types are computed here.
+pub(super) fn is_supported((left, right): &(DataType, DataType)) -> bool {
     match (left, right) {
         (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) => from.abs_diff(*to) <= MOST_DIGITS,
         _ => false,
@@ -26,11 +26,17 @@ pub(super) fn is_possible((left, right): &(DataType, DataType)) -> bool {
 }
 
 /// The type of the result.
+///
+/// # Errors
+/// `Plan` if the operation is not defined.
 pub(super) fn result_type(op: Operator, left: &DataType, right: &DataType) -> Result<DataType> {
     BinaryTypeCoercer::new(left, &op, right).get_result_type()
 }
 
 /// The result of an operation on two decimals.
+///
+/// # Errors
+/// `ArrowError` if a value is too large.
 pub(super) fn compute(
     op: Operator,
     left: &ColumnarValue,
@@ -42,7 +48,7 @@ pub(super) fn compute(
     if let (Some(l), Some(r)) = (Values::of(left), Values::of(right))
         && let (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) = scales
         && let DataType::Decimal128(precision, scale) = result
-        && let Some(values) = of_narrow(op, &l, &r, rows, (from, to))
+        && let Some(values) = compute_narrow(op, &l, &r, rows, (from, to))
     {
         let nulls = NullBuffer::union(l.nulls(), r.nulls());
         let values =
@@ -56,8 +62,8 @@ pub(super) fn compute(
     }
 }
 
-/// The result where all values fit in 64 bits.
-fn of_narrow(
+/// The result if all values fit into 64 bits.
+fn compute_narrow(
     op: Operator,
     left: &Values,
     right: &Values,
@@ -68,55 +74,60 @@ fn of_narrow(
     let (l, r) = (factor(scales.0), factor(scales.1));
     let wide = |value: i64, factor: i64| i128::from(value) * i128::from(factor);
     match (op, l == 1 && r == 1) {
-        (Operator::Multiply, _) => computed(left, right, rows, wide),
-        (Operator::Plus, true) => computed(left, right, rows, |a, b| i128::from(a) + i128::from(b)),
-        (Operator::Plus, false) => computed(left, right, rows, |a, b| wide(a, l) + wide(b, r)),
-        (Operator::Minus, true) => computed(left, right, rows, |a, b| i128::from(a) - i128::from(b)),
-        (Operator::Minus, false) => computed(left, right, rows, |a, b| wide(a, l) - wide(b, r)),
+        (Operator::Multiply, _) => compute_rows(left, right, rows, wide),
+        (Operator::Plus, true) => compute_rows(left, right, rows, |a, b| i128::from(a) + i128::from(b)),
+        (Operator::Plus, false) => compute_rows(left, right, rows, |a, b| wide(a, l) + wide(b, r)),
+        (Operator::Minus, true) => compute_rows(left, right, rows, |a, b| i128::from(a) - i128::from(b)),
+        (Operator::Minus, false) => compute_rows(left, right, rows, |a, b| wide(a, l) - wide(b, r)),
         _ => None,
     }
 }
 
-/// One side of an operation.
+/// An operand.
 enum Values<'a> {
-    Each(&'a Decimal128Array),
-    Always(i128),
+    Column(&'a Decimal128Array),
+    Scalar(i128),
 }
 
 impl Values<'_> {
-    /// None: it is a null for all rows.
+    /// The values of an operand; none if it is null for all rows.
     fn of(value: &ColumnarValue) -> Option<Values<'_>> {
         match value {
-            ColumnarValue::Array(values) => values.as_primitive_opt::<Decimal128Type>().map(Values::Each),
-            ColumnarValue::Scalar(ScalarValue::Decimal128(value, _, _)) => value.map(Values::Always),
+            ColumnarValue::Array(values) => values.as_primitive_opt::<Decimal128Type>().map(Values::Column),
+            ColumnarValue::Scalar(ScalarValue::Decimal128(value, _, _)) => value.map(Values::Scalar),
             ColumnarValue::Scalar(_) => None,
         }
     }
 
     fn nulls(&self) -> Option<&NullBuffer> {
         match self {
-            Values::Each(values) => values.nulls(),
-            Values::Always(_) => None,
+            Values::Column(values) => values.nulls(),
+            Values::Scalar(_) => None,
         }
     }
 }
 
-/// The results; none if a value does not fit in 64 bits, or there is no row by row to compute.
-fn computed(left: &Values, right: &Values, rows: usize, of: impl Fn(i64, i64) -> i128) -> Option<Vec<i128>> {
-    // Has a bit wherever one of the values has one that was cut off.
-    let mut cut = 0;
+/// The results row by row; none if a value does not fit into 64 bits, or both operands are scalars.
+fn compute_rows(
+    left: &Values,
+    right: &Values,
+    rows: usize,
+    of: impl Fn(i64, i64) -> i128,
+) -> Option<Vec<i128>> {
+    // Has a bit for each bit that was cut off a value.
+    let mut lost = 0;
     let mut each = |left: i128, right: i128| {
         let (l, r) = (left as i64, right as i64);
-        cut |= (i128::from(l) ^ left) | (i128::from(r) ^ right);
+        lost |= (i128::from(l) ^ left) | (i128::from(r) ^ right);
         of(l, r)
     };
     let results: Vec<i128> = match (left, right) {
-        (Values::Each(l), Values::Each(r)) => {
+        (Values::Column(l), Values::Column(r)) => {
             l.values().iter().zip(r.values()).map(|(l, r)| each(*l, *r)).collect()
         }
-        (Values::Each(l), Values::Always(r)) => l.values().iter().map(|l| each(*l, *r)).collect(),
-        (Values::Always(l), Values::Each(r)) => r.values().iter().map(|r| each(*l, *r)).collect(),
-        (Values::Always(_), Values::Always(_)) => return None,
+        (Values::Column(l), Values::Scalar(r)) => l.values().iter().map(|l| each(*l, *r)).collect(),
+        (Values::Scalar(l), Values::Column(r)) => r.values().iter().map(|r| each(*l, *r)).collect(),
+        (Values::Scalar(_), Values::Scalar(_)) => return None,
     };
-    (cut == 0 && results.len() == rows).then_some(results)
+    (lost == 0 && results.len() == rows).then_some(results)
 }

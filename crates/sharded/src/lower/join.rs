@@ -1,11 +1,10 @@
-//! Joins. All are made of three operators: the pairs of rows with equal keys, the rows of a side while they have a
-//! partner, and those while they have none.
+//! Joins. All kinds are made of three operators: an inner join, a semi join and an anti join.
 //!
-//! A condition beside the equal columns is asked of the pairs. Whether a row has a partner then depends on what it shows
-//! to the condition, so partners are looked up among these columns of the pairs that are left, a null being equal to a
-//! null.
+//! A condition beside the equalities filters the pairs of the inner join. Whether a row has a partner then depends on the
+//! columns that the condition reads: so the semi join or anti join looks these columns up among the pairs that are left,
+//! with null equal to null.
 
-use super::express::{Keyed, column, columns, keyed, nulls, relabel};
+use super::exprs::{Keyed, column, columns, keyed, nulls, relabel};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{DFSchema, JoinType, NullEquality, Result, plan_err};
 use datafusion::logical_expr::{Expr, Join};
@@ -31,13 +30,17 @@ enum Side {
     Right,
 }
 
-/// Whether rows are kept that have a partner, or that have none.
+/// Whether rows with a partner are kept, or rows without one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Partner {
     Some,
     None,
 }
 
+/// Lowers a join.
+///
+/// # Errors
+/// `Plan` for `not in` over several columns; if a condition cannot be evaluated.
 pub(super) fn join(graph: &mut Graph, plan: &Join, left: NodeId, right: NodeId) -> Result<NodeId> {
     let (left_on, right_on): (Vec<Expr>, Vec<Expr>) = plan.on.iter().cloned().unzip();
     let sides = Sides {
@@ -51,17 +54,18 @@ pub(super) fn join(graph: &mut Graph, plan: &Join, left: NodeId, right: NodeId) 
         JoinType::Left => sides.outer(graph, &[Side::Left]),
         JoinType::Right => sides.outer(graph, &[Side::Right]),
         JoinType::Full => sides.outer(graph, &[Side::Left, Side::Right]),
-        JoinType::LeftSemi => sides.only(graph, Side::Left, Partner::Some),
+        JoinType::LeftSemi => sides.semi_or_anti(graph, Side::Left, Partner::Some),
         JoinType::LeftAnti if plan.null_aware => sides.not_in(graph),
-        JoinType::LeftAnti => sides.only(graph, Side::Left, Partner::None),
-        JoinType::RightSemi => sides.only(graph, Side::Right, Partner::Some),
-        JoinType::RightAnti => sides.only(graph, Side::Right, Partner::None),
+        JoinType::LeftAnti => sides.semi_or_anti(graph, Side::Left, Partner::None),
+        JoinType::RightSemi => sides.semi_or_anti(graph, Side::Right, Partner::Some),
+        JoinType::RightAnti => sides.semi_or_anti(graph, Side::Right, Partner::None),
         JoinType::LeftMark => sides.marked(graph, Side::Left),
         JoinType::RightMark => sides.marked(graph, Side::Right),
     }
 }
 
 impl Sides<'_> {
+    /// The stream of a side.
     fn side(&self, side: Side) -> &Keyed {
         match side {
             Side::Left => &self.left,
@@ -69,7 +73,7 @@ impl Sides<'_> {
         }
     }
 
-    /// The columns that the plan of a side has. Keys that were computed come after them.
+    /// The columns of a side in the plan. Computed keys come after them.
     fn schema(&self, side: Side) -> &DFSchema {
         match side {
             Side::Left => self.plan.left.schema(),
@@ -77,19 +81,22 @@ impl Sides<'_> {
         }
     }
 
+    /// The number of columns of a side in the plan.
     fn width(&self, side: Side) -> usize {
         self.schema(side).fields().len()
     }
 
+    /// The columns of the join.
     fn output(&self) -> &SchemaRef {
         self.plan.schema.inner()
     }
 
+    /// Whether null keys are equal.
     fn nulls_equal(&self) -> bool {
         self.plan.null_equality == NullEquality::NullEqualsNull
     }
 
-    /// The pairs that satisfy the condition: the columns of the left plan, then those of the right one.
+    /// The pairs that satisfy the condition: the left columns, then the right ones.
     fn pairs(&self, graph: &mut Graph) -> Result<NodeId> {
         let (left, right) = (&self.left, &self.right);
         let join = operators::Join::new(
@@ -117,11 +124,11 @@ impl Sides<'_> {
         }
     }
 
-    /// The pairs, and what of these sides has no partner, padded with nulls.
-    fn outer(&self, graph: &mut Graph, alone: &[Side]) -> Result<NodeId> {
+    /// The pairs, and the rows of the `preserved` sides that have no partner, padded with nulls.
+    fn outer(&self, graph: &mut Graph, preserved: &[Side]) -> Result<NodeId> {
         let pairs = self.pairs(graph)?;
         let mut parts = vec![relabel(graph, pairs, self.both.as_arrow(), self.output())];
-        for side in alone {
+        for side in preserved {
             let rows = self.partnered(graph, *side, Partner::None, Some(pairs))?;
             let own = columns(&self.side(*side).schema, 0..self.width(*side));
             let exprs: Vec<Arc<dyn PhysicalExpr>> = match side {
@@ -143,12 +150,12 @@ impl Sides<'_> {
     }
 
     /// The rows of a side with a partner, or without.
-    fn only(&self, graph: &mut Graph, side: Side, partner: Partner) -> Result<NodeId> {
+    fn semi_or_anti(&self, graph: &mut Graph, side: Side, partner: Partner) -> Result<NodeId> {
         let rows = self.partnered(graph, side, partner, None)?;
         Ok(self.narrow(graph, side, rows))
     }
 
-    /// The rows of a side, each with whether it has a partner.
+    /// The rows of a side, with a column that tells whether they have a partner.
     fn marked(&self, graph: &mut Graph, side: Side) -> Result<NodeId> {
         let mut parts = Vec::new();
         for (partner, mark) in [(Partner::Some, true), (Partner::None, false)] {
@@ -160,8 +167,7 @@ impl Sides<'_> {
         Ok(graph.add(Box::new(Union::new(parts.len())), &parts))
     }
 
-    /// `x not in (…)`: no row is in the result if there is a null on the right, and a null on the left only if there is
-    /// nothing on the right.
+    /// `x not in (…)`: a null on the right leaves no row, and a null on the left is kept only if the right side is empty.
     fn not_in(&self, graph: &mut Graph) -> Result<NodeId> {
         let ([left_key], [right_key], None) =
             (self.left.key.as_slice(), self.right.key.as_slice(), &self.plan.filter)
@@ -174,18 +180,18 @@ impl Sides<'_> {
         let none = |graph: &mut Graph, rows, others, keys: (Vec<usize>, Vec<usize>)| {
             graph.add(Box::new(Exists::new(true, keys.0, keys.1)), &[rows, others])
         };
-        let known = filtered(graph, is_not_null(column(&left.schema, *left_key))?, left.node);
-        let unequal = none(graph, known, right.node, (left.key.clone(), right.key.clone()));
-        let unknown = filtered(graph, is_null(column(&right.schema, *right_key))?, right.node);
-        let known = none(graph, unequal, unknown, (vec![], vec![]));
+        let not_null = filtered(graph, is_not_null(column(&left.schema, *left_key))?, left.node);
+        let unequal = none(graph, not_null, right.node, (left.key.clone(), right.key.clone()));
+        let right_nulls = filtered(graph, is_null(column(&right.schema, *right_key))?, right.node);
+        let without_partner = none(graph, unequal, right_nulls, (vec![], vec![]));
         let null = filtered(graph, is_null(column(&left.schema, *left_key))?, left.node);
         let null = none(graph, null, right.node, (vec![], vec![]));
-        let rows = graph.add(Box::new(Union::new(2)), &[known, null]);
+        let rows = graph.add(Box::new(Union::new(2)), &[without_partner, null]);
         Ok(self.narrow(graph, Side::Left, rows))
     }
 
-    /// The rows of a side with a partner, or without, with all columns of the side; `pairs`: as
-    /// [`pairs`](Sides::pairs) has made them, if it has.
+    /// The rows of a side with a partner, or without, with all columns of the side. `pairs` is the result of
+    /// [`pairs`](Sides::pairs), if it was made.
     fn partnered(
         &self,
         graph: &mut Graph,
@@ -204,19 +210,19 @@ impl Sides<'_> {
             return Ok(graph.add(Box::new(exists), &[this.node, other.node]));
         };
         let pairs = pairs.map_or_else(|| self.pairs(graph), Ok)?;
-        let shown = self.shown(side, filter);
+        let probed = self.probed_columns(side, filter);
         let first = if side == Side::Left { 0 } else { self.width(Side::Left) };
         let both = self.both.as_arrow();
-        let fields: Vec<_> = shown.iter().map(|place| both.field(first + place).clone()).collect();
-        let exprs = columns(both, shown.iter().map(|place| first + place));
+        let fields: Vec<_> = probed.iter().map(|place| both.field(first + place).clone()).collect();
+        let exprs = columns(both, probed.iter().map(|place| first + place));
         let with_partner = graph.add(Box::new(Select::new(exprs, Arc::new(Schema::new(fields)))), &[pairs]);
-        let theirs = (0..shown.len()).collect();
-        let exists = Exists::new(negate, shown, theirs).nulls_equal();
+        let theirs = (0..probed.len()).collect();
+        let exists = Exists::new(negate, probed, theirs).nulls_equal();
         Ok(graph.add(Box::new(exists), &[this.node, with_partner]))
     }
 
-    /// The columns of a side on which it depends whether a row has a partner.
-    fn shown(&self, side: Side, filter: &Expr) -> Vec<usize> {
+    /// The columns of a side that decide whether a row has a partner.
+    fn probed_columns(&self, side: Side, filter: &Expr) -> Vec<usize> {
         let schema = self.schema(side);
         let keys = self.plan.on.iter().map(|(left, right)| if side == Side::Left { left } else { right });
         let read = keys.chain([filter]).flat_map(|e| e.column_refs());
@@ -224,7 +230,7 @@ impl Sides<'_> {
         places.into_iter().collect()
     }
 
-    /// The rows of a side under the join's schema.
+    /// The rows of a side under the schema of the join.
     fn narrow(&self, graph: &mut Graph, side: Side, rows: NodeId) -> NodeId {
         let this = self.side(side);
         match this.schema.fields().len() == self.width(side) {

@@ -1,6 +1,6 @@
-//! What looks at lifetimes: windows, sessions, clips.
+//! Nodes that read or change lifetimes: windows, sessions, clips.
 
-use super::express::keyed;
+use super::exprs::keyed;
 use super::{aggregate, arithmetic};
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::logical_expr::{Expr, Operator as Op, UserDefinedLogicalNodeCore, lit};
@@ -12,8 +12,11 @@ use whimbrel_plan::{column, physical, properties};
 use whimbrel_temporal::operators;
 use whimbrel_temporal::{DurationRule, Graph, Lifetimes, NodeId, Operator, unit_of};
 
-/// Lowers a node of ours.
-pub(super) fn node(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Result<NodeId> {
+/// Lowers an extension node.
+///
+/// # Errors
+/// `Plan` if its expressions cannot be evaluated.
+pub(super) fn lower(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Result<NodeId> {
     let operator: Box<dyn Operator> = match node {
         Node::AlterLifetime(n) => Box::new(alter(n)?),
         Node::WithStart(n) => Box::new(operators::WithStart::new(n.schema().inner().clone())),
@@ -31,19 +34,20 @@ pub(super) fn node(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Resu
         Node::PointAtEnd(_) => Box::new(operators::PointAtEnd::new()),
         Node::Combine(n) => return aggregate::combine(graph, n, inputs[0]),
         Node::Ingress(_) | Node::ReKey(_) | Node::Colocated(_) | Node::Exchange(_) => {
-            return internal_err!("{node:?} is dealt with where stages are cut");
+            return internal_err!("{node:?} has no place within a stage");
         }
     };
     Ok(graph.add(operator, inputs))
 }
 
+/// The operator that alters lifetimes.
 fn alter(node: &nodes::AlterLifetime) -> Result<operators::AlterLifetime> {
     let known = properties(&node.input)?;
     let start = node.start.try_map(|e| rule(e, start_schema()))?;
     let duration = match &*node.duration {
         DurationRule::ByStart(e) => DurationRule::ByStart(rule(e, start_schema())?),
-        DurationRule::ByLifetime(e) if lasts_as_before(e) => DurationRule::Keep,
-        // Rows that never end never do so: nobody has to wait for their ends.
+        DurationRule::ByLifetime(e) if keeps_duration(e) => DurationRule::Keep,
+        // Start edges have no ends to wait for: the new rows never end either.
         DurationRule::ByLifetime(_) if known.lifetimes == Lifetimes::StartEdges => DurationRule::Infinite,
         other => other.try_map(|e| rule(e, lifetime_schema()))?,
     };
@@ -51,18 +55,19 @@ fn alter(node: &nodes::AlterLifetime) -> Result<operators::AlterLifetime> {
     Ok(operators::AlterLifetime::new(start, duration).in_unit(unit))
 }
 
-/// An expression over a lifetime: an instant that is too large for its type is an error, and no other instant.
+/// An expression over a lifetime, with checked arithmetic: an instant that is too large is an error.
 fn rule(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
     physical(&arithmetic::expression(expr.clone(), schema)?, schema)
 }
 
-/// Whether it is `end - start`.
-fn lasts_as_before(duration: &Expr) -> bool {
+/// Whether a duration is `end - start`.
+fn keeps_duration(duration: &Expr) -> bool {
     let is = |expr: &Expr, name: &str| matches!(expr, Expr::Column(column) if column.name == name);
     matches!(duration, Expr::BinaryExpr(difference) if difference.op == Op::Minus
         && is(&difference.left, "end") && is(&difference.right, "start"))
 }
 
+/// Lowers a session.
 fn session(graph: &mut Graph, node: &nodes::Session, input: NodeId) -> Result<NodeId> {
     let input = keyed(graph, input, node.input.schema(), &node.key)?;
     if input.schema.fields().len() != node.input.schema().fields().len() {
@@ -72,6 +77,7 @@ fn session(graph: &mut Graph, node: &nodes::Session, input: NodeId) -> Result<No
     Ok(graph.add(Box::new(operator), &[input.node]))
 }
 
+/// Lowers a clip.
 fn clip(graph: &mut Graph, node: &nodes::Clip, inputs: &[NodeId]) -> Result<NodeId> {
     let (left_on, right_on): (Vec<Expr>, Vec<Expr>) = node.on.iter().cloned().unzip();
     let left = keyed(graph, inputs[0], node.left.schema(), &left_on)?;

@@ -1,12 +1,12 @@
-//! A relational fragment: DataFusion's optimizer and physical planner, with the settings that make the answer
-//! depend on nothing but the order of the inputs (the design's page on distribution, §2.3).
+//! The plan of a relational stage: DataFusion's optimizer and planner, with settings that make the answer depend on
+//! nothing but the order of the inputs.
 
 use super::compact_views::CompactStringViews;
-use super::filters::FiltersOfAllColumns;
-use super::groups::NumbersByPlace;
+use super::direct_index::DirectIndexAggregate;
 use super::leaf::{Leaf, LeafInfo};
 use super::sequential_union::SequentialUnion;
-use super::sliding::computed_anew;
+use super::sliding::recompute_frames;
+use super::split_filters::SplitFilterProjections;
 use super::sums;
 use crate::dataset::dataset;
 use crate::metrics::instrument;
@@ -24,53 +24,52 @@ use whimbrel_plan::estimate::{Estimate, Estimator, smaller_sides_first};
 use whimbrel_plan::{Movement, flat_conditions, optimizer_rules, takes_nulls, without_rules};
 
 static SESSION: LazyLock<SessionState> = LazyLock::new(|| deterministic(true));
-/// The same, whose joins say nothing of their probe sides.
+/// The same session, whose joins send no filters to their probe sides.
 static NULL_SAFE: LazyLock<SessionState> = LazyLock::new(|| deterministic(false));
 
-/// Physical rules that never find anything to do: there is one partition, nothing is known for sure of a fragment's
-/// inputs, these take no order and no limit, and what other settings switch off. Each of them walks every plan.
+/// Physical rules that never apply here, each of which would walk every plan: there is one partition, inputs have no exact
+/// statistics and take no order and no limit, and settings switch the others off.
 const IDLE_RULES: [&str; 5] =
     ["aggregate_statistics", "LimitAggregation", "HashJoinBuffering", "TopKRepartition", "PushdownSort"];
 
-/// The session all fragments are optimized in.
+/// The session in which the plans of stages are optimized.
 pub(crate) fn session() -> &'static SessionState {
     &SESSION
 }
 
-/// One partition, nothing that depends on timing.
-fn deterministic(joins_tell: bool) -> SessionState {
+/// A session with one partition and nothing that depends on timing.
+fn deterministic(join_filters: bool) -> SessionState {
     let mut config = SessionConfig::new().with_target_partitions(1);
     let options = config.options_mut();
     options.execution.enable_file_stream_work_stealing = false;
     options.execution.hash_join_buffering_capacity = 0;
-    // Whole numbers as keys are found by their place, in joins and in what a join says of its probe side, where that takes
-    // 16 MB at most or a twentieth of the places is taken.
+    // Joins by integers use a direct index, if that takes at most 16 MB or a twentieth of its entries is used.
     options.execution.perfect_hash_join_small_build_threshold = 4 << 20;
     options.execution.perfect_hash_join_min_key_density = 0.05;
     options.optimizer.enable_round_robin_repartition = false;
-    // It looks groups up by `==`, and so does not find that of NaN again.
+    // It compares keys by `==`, and does not find the group of NaN again.
     options.optimizer.enable_topk_aggregation = false;
-    // The sides of joins are put in order before, by what is known of all stages.
+    // The sides of joins are ordered before, by the estimates of all stages.
     options.optimizer.join_reordering = false;
-    // Sources read columns, not fields of structs.
+    // Sources read whole columns, not fields of structs.
     options.optimizer.enable_leaf_expression_pushdown = false;
-    // What a join says of its probe side is known before the first row of that is asked for; what the others say
-    // changes as rows come.
+    // The filter of a join is complete before the first row of its probe side is read; those of other operators change as
+    // rows come.
     options.optimizer.enable_dynamic_filter_pushdown = true;
-    options.optimizer.enable_join_dynamic_filter_pushdown = joins_tell;
+    options.optimizer.enable_join_dynamic_filter_pushdown = join_filters;
     options.optimizer.enable_topk_dynamic_filter_pushdown = false;
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = Vec::new();
     for rule in PhysicalOptimizer::new().rules {
         if rule.name() == "ProjectionPushdown" {
-            rules.push(Arc::new(FiltersOfAllColumns));
+            rules.push(Arc::new(SplitFilterProjections));
         }
         if !IDLE_RULES.contains(&rule.name()) {
             rules.push(rule);
         }
     }
     rules.insert(0, Arc::new(SequentialUnion));
-    rules.push(Arc::new(NumbersByPlace));
+    rules.push(Arc::new(DirectIndexAggregate));
     rules.push(Arc::new(CompactStringViews));
     SessionStateBuilder::new()
         .with_config(config)
@@ -82,17 +81,21 @@ fn deterministic(joins_tell: bool) -> SessionState {
 
 /// The optimized plan of a relational stage.
 pub(crate) struct Fragment {
+    /// The optimized plan.
     pub plan: LogicalPlan,
-    /// What is known of its inputs.
+    /// What is known of each input.
     pub leaves: Vec<LeafInfo>,
-    /// What a channel is expected to get of each, if anything is known.
+    /// The estimate of the rows that a channel gets from each input, if there is one.
     pub inputs: Vec<Option<Estimate>>,
-    /// What a channel is expected to hand out.
+    /// The estimate of the rows that a channel hands out.
     pub expected: Estimate,
 }
 
 impl Fragment {
-    /// The plan of a stage, over its inputs as leaves; `made` says what is expected of the channels of earlier stages.
+    /// Optimizes the plan of a stage over its inputs as leaves; `made` are the estimates of earlier stages.
+    ///
+    /// # Errors
+    /// `Plan` if the plan cannot be optimized.
     pub fn of(stages: &StageGraph, stage: usize, made: &[Option<Estimate>]) -> Result<Fragment> {
         let stage = &stages.stages[stage];
         let [output] = stage.outputs.as_slice() else {
@@ -105,7 +108,7 @@ impl Fragment {
         let (plan, expected) = {
             let leaf = leaf_estimates(&inputs);
             let estimator = Estimator::with_leaves(&leaf);
-            let plan = sums::checked(computed_anew(smaller_sides_first(plan, &estimator)?)?)?;
+            let plan = sums::check_sums(recompute_frames(smaller_sides_first(plan, &estimator)?)?)?;
             let expected = estimator.estimate(&plan);
             (plan, expected)
         };
@@ -114,8 +117,8 @@ impl Fragment {
         Ok(Fragment { plan, leaves, inputs, expected })
     }
 
-    /// The session that it is planned in. What a join says of its probe side leaves out the rows whose key is null, also where
-    /// these have partners.
+    /// The session in which it is planned. A join must send no filter to its probe side if null keys match: the filter
+    /// drops them.
     pub fn session(&self) -> &'static SessionState {
         // The closure never fails.
         match self.plan.exists(|plan| Ok(takes_nulls(plan))).unwrap_or(true) {
@@ -124,30 +127,33 @@ impl Fragment {
         }
     }
 
-    /// What a channel is expected to get from a part of the plan.
+    /// The estimate of the rows that a part of the plan gives in a channel.
     pub fn estimate(&self, part: &LogicalPlan) -> Estimate {
         Estimator::with_leaves(&leaf_estimates(&self.inputs)).estimate(part)
     }
 
-    /// The same plan, every operator of which is measured.
+    /// The plan with every operator measured.
+    ///
+    /// # Errors
+    /// If the plan cannot be rebuilt.
     pub fn instrumented(self) -> Result<Fragment> {
         Ok(Fragment { plan: instrument(self.plan)?, ..self })
     }
 }
 
-/// What is expected of leaves, by the numbers of their inputs.
+/// The estimates of leaves, by the numbers of their inputs.
 fn leaf_estimates(inputs: &[Option<Estimate>]) -> impl Fn(&dyn UserDefinedLogicalNode) -> Option<Estimate> {
     |node| inputs[node.as_any().downcast_ref::<Leaf>()?.input].clone()
 }
 
-/// What a channel of a stage is expected to get of an input, if anything is known.
+/// The estimate of the rows that a channel gets from an input, if there is one.
 fn expected(
     stages: &StageGraph,
     stage: &Stage,
     input: &Input,
     made: &[Option<Estimate>],
 ) -> Option<Estimate> {
-    let (all, shared) = match &input.origin {
+    let (all, divided) = match &input.origin {
         Origin::Scan(scan) => {
             let known = scan.source.statistics().as_ref().clone().project(scan.columns.as_ref());
             (Estimate::of_statistics(&known, input.schema.as_arrow()), true)
@@ -159,7 +165,7 @@ fn expected(
             (Estimate { rows, ..each }, !copied)
         }
     };
-    let rows = if shared { all.rows / stage.channels as f64 } else { all.rows };
+    let rows = if divided { all.rows / stage.channels as f64 } else { all.rows };
     Some(all.with_rows(rows))
 }
 
@@ -177,7 +183,7 @@ fn leaf_info(input: &Input, expected: &Option<Estimate>) -> Result<LeafInfo> {
     Ok(LeafInfo { filters, statistics: Arc::new(statistics) })
 }
 
-/// The plan of an operand. What is under the recursive part of a query is read `again` and again.
+/// The plan of an operand. Inputs below the recursive part of a query are read several times: `again`.
 fn assemble(stage: &Stage, operand: Operand, again: bool) -> Result<LogicalPlan> {
     match operand {
         Operand::Input(input) => {

@@ -1,12 +1,11 @@
-//! DataFusion's aggregates over rows that come and go.
+//! DataFusion's aggregates over rows that come and go, by replay.
 //!
-//! An accumulator of DataFusion's takes rows in and gives none back. So a state here is the rows themselves, and a result
-//! is what a fresh accumulator says of them: right for every aggregate, at a cost that grows with the group. What our own
-//! operators can subtract ([`aggregate_of`](whimbrel_plan::aggregate_of) knows which) does not come here.
+//! An accumulator of DataFusion takes rows in and cannot take them out. So a state is the rows of a group themselves, and
+//! a result is that of a fresh accumulator over them. That is right for every aggregate, at a cost that grows with the
+//! group. Aggregates that our operators can subtract ([`aggregate_of`](whimbrel_plan::aggregate_of)) are not replayed.
 //!
-//! Invariants: rows are encoded, first by what the aggregate is ordered by, so that a state in its order is the order in
-//! which the accumulator wants them, and does not depend on when they came; a row is in the map as often as its count,
-//! which is not 0.
+//! Invariants: rows are encoded so that they sort by the order of the aggregate first. So the order of a state is that in
+//! which the accumulator wants the rows, and does not depend on their arrival. Counts of rows are not zero.
 
 use super::sums;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
@@ -32,14 +31,17 @@ use whimbrel_temporal::operators::{
 };
 use whimbrel_temporal::{Column, Time};
 
-/// The aggregate that this expression over these columns is, computed anew from the rows of its group.
+/// The call of an aggregate that is replayed.
+///
+/// # Errors
+/// `Plan` if the expression is no aggregate.
 pub(super) fn call(expr: &Expr, schema: &DFSchema) -> Result<AggregateCall> {
     let name = expr.schema_name().to_string();
     let Expr::AggregateFunction(Call { func, mut params }) = expr.clone().unalias_nested().data else {
         return plan_err!("{name} is no aggregate");
     };
     let filter = params.filter.take().map(|f| whimbrel_plan::physical(&f, schema)).transpose()?;
-    let mut row = RowOf { schema, values: Vec::new(), fields: Vec::new(), options: Vec::new() };
+    let mut row = PackedRow { schema, values: Vec::new(), fields: Vec::new(), options: Vec::new() };
     for Sort { expr, asc, nulls_first } in &mut params.order_by {
         *expr = row.column(expr, SortOptions { descending: !*asc, nulls_first: *nulls_first })?;
     }
@@ -51,8 +53,8 @@ pub(super) fn call(expr: &Expr, schema: &DFSchema) -> Result<AggregateCall> {
     }
     let (values, columns, options) = (row.packed(), Arc::new(Schema::new(row.fields)), row.options);
     let own = DFSchema::try_from(columns.clone())?;
-    let aggregate = sums::expression(Expr::AggregateFunction(Call { func, params }))?.data;
-    let function = lowered(&aggregate, &name, &own)?;
+    let aggregate = sums::check_sums_of(Expr::AggregateFunction(Call { func, params }))?.data;
+    let function = lower(&aggregate, &name, &own)?;
     let replay = Replay { name: name.clone(), function: function.aggregate, columns, options };
     Ok(AggregateCall {
         function: AggregateFunction::User(Arc::new(replay)),
@@ -62,29 +64,33 @@ pub(super) fn call(expr: &Expr, schema: &DFSchema) -> Result<AggregateCall> {
     })
 }
 
-/// What an aggregate says of no rows.
-pub(super) fn of_nothing(expr: &Expr, schema: &DFSchema) -> Result<ScalarValue> {
-    let plain = expr.clone().unalias_nested().data;
-    lowered(&plain, &expr.schema_name().to_string(), schema)?.aggregate.create_accumulator()?.evaluate()
+/// The result of an aggregate over no rows.
+///
+/// # Errors
+/// `Plan` if the expression is no aggregate.
+pub(super) fn empty_result(expr: &Expr, schema: &DFSchema) -> Result<ScalarValue> {
+    let call = expr.clone().unalias_nested().data;
+    lower(&call, &expr.schema_name().to_string(), schema)?.aggregate.create_accumulator()?.evaluate()
 }
 
-fn lowered(expr: &Expr, name: &str, schema: &DFSchema) -> Result<LoweredAggregate> {
+/// The physical aggregate.
+fn lower(expr: &Expr, name: &str, schema: &DFSchema) -> Result<LoweredAggregate> {
     let (properties, context) = (ExecutionProps::new(), PhysicalPlanningContext::default());
     LoweredAggregateBuilder::new(expr, schema, schema.as_arrow(), &properties, &context)
         .with_name(name)
         .build()
 }
 
-/// The values of a row that an aggregate looks at, in the making.
-struct RowOf<'a> {
+/// The columns that an aggregate reads, packed into one struct.
+struct PackedRow<'a> {
     schema: &'a DFSchema,
     values: Vec<Expr>,
     fields: Vec<Field>,
     options: Vec<SortOptions>,
 }
 
-impl RowOf<'_> {
-    /// The column that holds this expression. A constant stays one: some aggregates want to see it.
+impl PackedRow<'_> {
+    /// Adds the column of an expression. A literal stays one: some aggregates expect that.
     fn column(&mut self, expr: &Expr, options: SortOptions) -> Result<Expr> {
         if matches!(expr, Expr::Literal(..)) {
             return Ok(expr.clone());
@@ -96,7 +102,7 @@ impl RowOf<'_> {
         Ok(ident(name))
     }
 
-    /// All values in one.
+    /// The struct of all columns.
     fn packed(&self) -> Expr {
         let parts =
             self.fields.iter().zip(&self.values).flat_map(|(f, v)| [lit(f.name().as_str()), v.clone()]);
@@ -104,7 +110,7 @@ impl RowOf<'_> {
     }
 }
 
-/// An aggregate of DataFusion's over the columns of packed rows.
+/// An aggregate over the columns of packed rows.
 #[derive(Clone)]
 struct Replay {
     name: String,
@@ -120,13 +126,14 @@ impl fmt::Debug for Replay {
 }
 
 impl Replay {
+    /// The encoder of rows.
     fn converter(&self) -> Result<RowConverter> {
         let field =
             |(f, o): (&Arc<Field>, &SortOptions)| SortField::new_with_options(f.data_type().clone(), *o);
         Ok(RowConverter::new(self.columns.fields().iter().zip(&self.options).map(field).collect())?)
     }
 
-    /// What the aggregate says of these rows.
+    /// The result over the rows of a state.
     fn result(&self, state: &State) -> Result<ScalarValue> {
         let mut accumulator = self.function.create_accumulator()?;
         if !state.is_empty() {
@@ -162,9 +169,10 @@ impl UserAggregate for Replay {
     }
 }
 
-/// The rows of a group, encoded, and how often each is there.
+/// The encoded rows of a group, with their counts.
 type State = BTreeMap<Box<[u8]>, i64>;
 
+/// The states of all groups.
 #[derive(Debug)]
 struct States {
     replay: Replay,
@@ -194,6 +202,7 @@ impl States {
     }
 }
 
+/// Changes the count of a row.
 fn change(state: &mut State, row: Box<[u8]>, by: i64) {
     let count = state.entry(row.clone()).or_default();
     *count += by;

@@ -1,21 +1,33 @@
-//! What looks at rows one by one, and sets of rows: `where`, `select`, `select_many`, `distinct`, `union`.
+//! Nodes that work row by row: `where`, `select`, `unnest`; and `union`.
 
-use super::express::{all, relabel};
+use super::exprs::{physical_exprs, relabel};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{Filter, Projection, Union, Unnest};
 use whimbrel_temporal::operators;
 use whimbrel_temporal::{Graph, NodeId};
 
+/// Lowers a filter.
+///
+/// # Errors
+/// `Plan` if the predicate cannot be evaluated.
 pub(super) fn filter(graph: &mut Graph, plan: &Filter, input: NodeId) -> Result<NodeId> {
     let predicate = whimbrel_plan::physical(&plan.predicate, plan.input.schema())?;
     Ok(graph.add(Box::new(operators::Where::new(predicate)), &[input]))
 }
 
+/// Lowers a projection.
+///
+/// # Errors
+/// `Plan` if an expression cannot be evaluated.
 pub(super) fn project(graph: &mut Graph, plan: &Projection, input: NodeId) -> Result<NodeId> {
-    let exprs = all(&plan.expr, plan.input.schema())?;
+    let exprs = physical_exprs(&plan.expr, plan.input.schema())?;
     Ok(graph.add(Box::new(operators::Select::new(exprs, plan.schema.inner().clone())), &[input]))
 }
 
+/// Lowers an unnest of one list column.
+///
+/// # Errors
+/// `Plan` if there are several columns, or lists of lists.
 pub(super) fn unnest(graph: &mut Graph, plan: &Unnest, input: NodeId) -> Result<NodeId> {
     let [(column, list)] = plan.list_type_columns.as_slice() else {
         return plan_err!(
@@ -32,6 +44,10 @@ pub(super) fn unnest(graph: &mut Graph, plan: &Unnest, input: NodeId) -> Result<
     Ok(graph.add(Box::new(operator), &[input]))
 }
 
+/// Lowers a union.
+///
+/// # Errors
+/// `Plan` if the inputs have columns of different types.
 pub(super) fn union(graph: &mut Graph, plan: &Union, inputs: &[NodeId]) -> Result<NodeId> {
     let schema = plan.schema.inner();
     let mut aligned = Vec::with_capacity(inputs.len());

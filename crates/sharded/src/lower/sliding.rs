@@ -1,10 +1,11 @@
-//! Aggregates over frames whose first row moves: `bool_and(x) over (order by t rows 1 preceding)`.
+//! Aggregates over sliding frames, whose first row moves: `bool_and(x) over (order by t rows 1 preceding)`.
 //!
-//! DataFusion takes the rows that leave such a frame out of an aggregate again, where the aggregate can do so. Some cannot, and
-//! some get wrong by it: a variance is taken as the difference of large numbers, and that of one row comes out as NaN. These
-//! are computed anew of the rows in the frame, whenever it has moved.
+//! DataFusion retracts the rows that leave a frame. Some aggregates cannot retract; others lose precision: a variance is a
+//! difference of large numbers, and that of one row comes out as NaN. These are recomputed from the rows of the frame
+//! whenever it has moved.
 //!
-//! Invariant: rows leave a frame in the order in which they came. Only a fragment that is about to run has such aggregates.
+//! Invariant: rows leave a frame in the order in which they came. These functions are only in plans that are about to run:
+//! they cannot be encoded.
 
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::compute::concat;
@@ -19,8 +20,8 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use std::sync::Arc;
 
-/// The aggregates that are computed anew.
-const ANEW: &[&str] = &[
+/// The aggregates that are recomputed.
+const RECOMPUTED: &[&str] = &[
     "any_value",
     "bit_and",
     "bit_or",
@@ -36,14 +37,17 @@ const ANEW: &[&str] = &[
     "var_pop",
 ];
 
-/// The same plan, these aggregates computed anew in windows.
-pub(super) fn computed_anew(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// Recomputes these aggregates in the window functions of a plan.
+///
+/// # Errors
+/// If a node cannot be rebuilt.
+pub(super) fn recompute_frames(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up(|plan| match plan {
         LogicalPlan::Window(_) => {
             let names = NamePreserver::new(&plan);
             plan.map_expressions(|expr| {
                 let name = names.save(&expr);
-                Ok(moving(expr)?.update_data(|expr| name.restore(expr)))
+                Ok(recompute_in_frames(expr)?.update_data(|expr| name.restore(expr)))
             })
         }
         _ => Ok(Transformed::no(plan)),
@@ -51,22 +55,26 @@ pub(super) fn computed_anew(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-/// The same expression, these aggregates computed anew in its windows.
-pub(super) fn moving(expr: Expr) -> Result<Transformed<Expr>> {
-    expr.transform_up(|e| Ok(anew(e)))
+/// Recomputes these aggregates in the window functions of an expression.
+///
+/// # Errors
+/// If it cannot be rebuilt.
+pub(super) fn recompute_in_frames(expr: Expr) -> Result<Transformed<Expr>> {
+    expr.transform_up(|e| Ok(recompute(e)))
 }
 
-fn anew(expr: Expr) -> Transformed<Expr> {
+/// The window function, recomputed if its aggregate has to be.
+fn recompute(expr: Expr) -> Transformed<Expr> {
     match expr {
         Expr::WindowFunction(mut window) => {
             let WindowFunctionDefinition::AggregateUDF(function) = &window.fun else {
                 return Transformed::no(Expr::WindowFunction(window));
             };
-            let moves = !window.params.window_frame.start_bound.is_unbounded();
-            if !moves || !ANEW.contains(&function.name()) {
+            let slides = !window.params.window_frame.start_bound.is_unbounded();
+            if !slides || !RECOMPUTED.contains(&function.name()) {
                 return Transformed::no(Expr::WindowFunction(window));
             }
-            let function = AggregateUDF::from(Anew(Arc::clone(function)));
+            let function = AggregateUDF::from(RecomputedAggregate(Arc::clone(function)));
             window.fun = WindowFunctionDefinition::AggregateUDF(Arc::new(function));
             Transformed::yes(Expr::WindowFunction(window))
         }
@@ -74,11 +82,11 @@ fn anew(expr: Expr) -> Transformed<Expr> {
     }
 }
 
-/// The same aggregate, which can be of a frame that moves.
+/// An aggregate that is recomputed when its frame slides.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Anew(Arc<AggregateUDF>);
+struct RecomputedAggregate(Arc<AggregateUDF>);
 
-impl AggregateUDFImpl for Anew {
+impl AggregateUDFImpl for RecomputedAggregate {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -116,13 +124,13 @@ impl AggregateUDFImpl for Anew {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(Frame { empty: Empty::of(&self.0, &args), rows: vec![] }))
+        Ok(Box::new(Frame { factory: Factory::of(&self.0, &args), rows: vec![] }))
     }
 }
 
-/// What makes an aggregate of no rows yet.
+/// Makes accumulators of an aggregate: the owned form of [`AccumulatorArgs`].
 #[derive(Debug)]
-struct Empty {
+struct Factory {
     function: Arc<AggregateUDF>,
     return_field: FieldRef,
     schema: Schema,
@@ -135,9 +143,9 @@ struct Empty {
     expr_fields: Vec<FieldRef>,
 }
 
-impl Empty {
-    fn of(function: &Arc<AggregateUDF>, args: &AccumulatorArgs) -> Empty {
-        Empty {
+impl Factory {
+    fn of(function: &Arc<AggregateUDF>, args: &AccumulatorArgs) -> Factory {
+        Factory {
             function: Arc::clone(function),
             return_field: Arc::clone(&args.return_field),
             schema: args.schema.clone(),
@@ -166,17 +174,18 @@ impl Empty {
     }
 }
 
-/// The rows of a frame, and what makes the aggregate of them.
+/// The rows of a frame, from which an aggregate is recomputed.
 #[derive(Debug)]
 struct Frame {
-    empty: Empty,
-    /// A column an argument; none before the first row.
+    factory: Factory,
+    /// A column for each argument; none before the first row.
     rows: Vec<ArrayRef>,
 }
 
 impl Frame {
+    /// An accumulator of the rows.
     fn aggregate(&self) -> Result<Box<dyn Accumulator>> {
-        let mut aggregate = self.empty.accumulator()?;
+        let mut aggregate = self.factory.accumulator()?;
         if !self.rows.is_empty() {
             aggregate.update_batch(&self.rows)?;
         }
@@ -198,8 +207,8 @@ impl Accumulator for Frame {
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         for (rows, values) in self.rows.iter_mut().zip(values) {
-            let gone = values.len().min(rows.len());
-            *rows = rows.slice(gone, rows.len() - gone);
+            let leaving = values.len().min(rows.len());
+            *rows = rows.slice(leaving, rows.len() - leaving);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! A temporal stage as a graph of operators.
 
 use super::{aggregate, arithmetic, canonical, join, lifetime, rows, top_k, window};
-use crate::stage::{Form, Node, Operand, Stage};
+use crate::stage::{Node, Operand, OutputMode, Stage};
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::logical_expr::{Distinct, LogicalPlan};
 use whimbrel_plan::nodes;
@@ -36,10 +36,12 @@ pub(crate) fn graph(stage: &Stage, coalesce: Option<(usize, CoalesceOrder)>) -> 
     }
     for (number, output) in stage.outputs.iter().enumerate() {
         let mut node = node_of(&output.operand, &nodes);
-        if output.form == Form::LastSnapshot {
+        if output.mode == OutputMode::FinalSnapshot {
             node = graph.add(Box::new(LastSnapshot::new(output.schema.inner().clone())), &[node]);
         }
-        if let Some((_, order)) = coalesce.filter(|(coalesced, _)| *coalesced == number && emits_intervals.is_none()) {
+        if let Some((_, order)) =
+            coalesce.filter(|(coalesced, _)| *coalesced == number && emits_intervals.is_none())
+        {
             node = graph.add(Box::new(Coalesce::new(order)), &[node]);
         }
         graph.output(node);

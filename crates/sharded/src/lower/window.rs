@@ -14,7 +14,7 @@ use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_planner::create_window_expr;
 use std::sync::Arc;
-use whimbrel_temporal::operators::{Compute, Select, RecomputeGroups};
+use whimbrel_temporal::operators::{Compute, RecomputeGroups, Select};
 use whimbrel_temporal::{Graph, NodeId};
 
 /// Lowers window functions: their columns come after those of the input.

@@ -13,7 +13,8 @@ use crate::merge::Gather;
 use crate::metrics::EdgeMetrics;
 use crate::options::{Options, Output};
 use crate::stage::{
-    Input, Kind, Operand, Origin, StageGraph, combine, cut, in_one_place, prune, without_requirements,
+    Input, Kind, Operand, Origin, StageGraph, colocate_live_sources, cut, prune, push_down_aggregates,
+    without_requirements,
 };
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use whimbrel_plan::nodes::Ingress;
 use whimbrel_plan::{Stream, has_long_conditions, with_room, with_room_if};
 use whimbrel_temporal::operators::CoalesceOrder;
-use whimbrel_temporal::{IngressOptions, KnownOrder, Lifetimes, TimeColumns};
+use whimbrel_temporal::{IngressOptions, Lifetimes, Sortedness, TimeColumns};
 
 /// A query that is cut into stages and lowered; makes the programs of its channels.
 ///
@@ -85,8 +86,8 @@ impl Programs {
     }
 
     fn lower(stream: &Stream, options: &Options, live_order: CoalesceOrder) -> Result<Programs> {
-        let plan = in_one_place(without_requirements(stream.plan().clone())?)?;
-        let stages = cut(&combine(prune(&plan)?)?)?;
+        let plan = colocate_live_sources(without_requirements(stream.plan().clone())?)?;
+        let stages = cut(&push_down_aggregates(prune(&plan)?)?)?;
         let properties = stream.properties();
         let coalesces = properties.time.is_some()
             && options.output == Output::Intervals
@@ -257,7 +258,7 @@ fn columns(schema: &DFSchema) -> String {
 }
 
 /// The known order of a shard by start time.
-fn order(node: &Ingress, input: &Input, shard: usize) -> Option<KnownOrder> {
+fn order(node: &Ingress, input: &Input, shard: usize) -> Option<Sortedness> {
     let Origin::Scan(scan) = &input.origin else { return None };
     let place = input.schema.index_of_column_by_name(None, &node.time.start)?;
     let column = scan.columns.as_ref().map_or(place, |columns| columns[place]);

@@ -72,7 +72,7 @@ impl RelationalProgram {
         let inputs = Arc::new(ChannelInputs::new(lanes));
         let extension = StageNodePlanner { leaves: leaves.clone() };
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(extension)]);
-        let plan = lower::ours(plan.clone())?;
+        let plan = lower::rewrite_arithmetic(plan.clone())?;
         let physical = runtime.block_on(planner.create_physical_plan(&plan, session))?;
         let physical = match memory.memory_pool.memory_limit() {
             MemoryLimit::Infinite => physical,

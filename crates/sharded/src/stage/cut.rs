@@ -1,22 +1,21 @@
-//! Cutting a plan into stages.
+//! Cuts a plan into stages.
 //!
 //! Stages are the connected parts that remain when the plan is cut
 //! - at every exchange;
 //! - where rows of a relation enter a temporal computation, unless they come straight from a source;
-//! - in relational parts, below a node that several others read, so that each part is a tree;
-//! - where a node and its reader are not on the same level;
-//! - where the last snapshot of a relation that is maintained is computed with.
+//! - in relational parts, below a node with several readers, so that each part is a tree;
+//! - between a node and a reader on another level;
+//! - where a computation reads the last snapshot of a relation that is maintained.
 //!
-//! Live sources without time are all read by one stage, in one channel: rows get their instants by its clock, so that in
-//! every shard it is the same time, and what came together is seen together.
+//! One stage with one channel reads all live sources without time. Its clock gives rows the instant of their arrival, so
+//! all shards have the same time, and rows that arrived together are seen together.
 //!
-//! A node's level is the largest number of exchanges that its answer can be away from the sources, seen from
-//! the root: as late as its readers allow. Without the last rule a stage could wait for itself:
-//! `s.join(s.redistribute())` reads `s` on both sides of an exchange. Edges that are no exchange lead from a
-//! channel to the one of the same number.
+//! The level of a node is the number of exchanges between the sources and the node, as high as its readers allow. Without
+//! levels a stage could wait for itself: `s.join(s.redistribute())` reads `s` on both sides of an exchange. An edge
+//! without an exchange connects channels of the same number.
 
 use super::dag::{Dag, Node, Operation};
-use super::{Form, Input, Kind, Operand, Origin, Output, Stage, StageGraph};
+use super::{Input, Kind, Operand, Origin, Output, OutputMode, Stage, StageGraph};
 use datafusion::common::{HashMap, Result, internal_err, plan_err};
 use datafusion::logical_expr::LogicalPlan;
 use std::collections::BTreeSet;
@@ -25,7 +24,7 @@ use whimbrel_temporal::Lifetimes;
 /// Cuts a plan into stages.
 ///
 /// # Errors
-/// `Plan` if two inputs of an operator have different numbers of shards, or rows of a live source would get their time
+/// `Plan` if the inputs of an operator have different numbers of shards, or the rows of a live source get their time
 /// elsewhere than where they are read.
 pub fn cut(plan: &LogicalPlan) -> Result<StageGraph> {
     let dag = Dag::of(plan)?;
@@ -34,12 +33,13 @@ pub fn cut(plan: &LogicalPlan) -> Result<StageGraph> {
     let order = in_order(&dag, &parts);
     let mut stages = Vec::new();
     for part in order {
-        let stage = Assembly::new(&dag, &parts, part, &stages).stage()?;
+        let stage = StageBuilder::new(&dag, &parts, part, &stages).stage()?;
         stages.push((part, stage));
     }
     connect(&dag, &parts, stages)
 }
 
+/// Checks numbers of shards, and where live sources get their time.
 fn check(dag: &Dag) -> Result<()> {
     for node in &dag.nodes {
         let computes = !node.is_boundary();
@@ -64,26 +64,26 @@ fn check(dag: &Dag) -> Result<()> {
     Ok(())
 }
 
-/// The level of each node: as late as its readers allow. What comes is read at once.
+/// The level of each node: as high as its readers allow. Live sources without time are on level 0.
 fn levels(dag: &Dag) -> Vec<usize> {
     let step = |i: usize| dag.nodes[i].is_exchange() as usize;
-    let mut early = vec![0; dag.nodes.len()];
+    let mut lowest = vec![0; dag.nodes.len()];
     for (i, node) in dag.nodes.iter().enumerate() {
-        early[i] = node.inputs.iter().map(|&j| early[j] + step(j)).max().unwrap_or(0);
+        lowest[i] = node.inputs.iter().map(|&j| lowest[j] + step(j)).max().unwrap_or(0);
     }
-    let mut late = vec![early[dag.root]; dag.nodes.len()];
+    let mut levels = vec![lowest[dag.root]; dag.nodes.len()];
     for (i, node) in dag.nodes.iter().enumerate().rev() {
         if is_arrival(dag, i) {
-            late[i] = 0;
+            levels[i] = 0;
         }
         for &j in &node.inputs {
-            late[j] = late[j].min(late[i] - step(j));
+            levels[j] = levels[j].min(levels[i] - step(j));
         }
     }
-    late
+    levels
 }
 
-/// Whether the rows of a live source without time come here.
+/// Whether a node reads a live source without time.
 fn is_arrival(dag: &Dag, i: usize) -> bool {
     let node = &dag.nodes[i];
     let scans = |j: &usize| matches!(dag.nodes[*j].operation, Operation::Scan(_));
@@ -91,36 +91,36 @@ fn is_arrival(dag: &Dag, i: usize) -> bool {
     relation && matches!(node.operation, Operation::Relay) && node.inputs.iter().all(scans)
 }
 
-/// Which part each node is in, named by the first of its nodes. A boundary is in none.
+/// The part of each node, named by the first node of the part. Boundaries are in no part.
 fn parts(dag: &Dag) -> Vec<usize> {
     let levels = levels(dag);
     let mut parts: Vec<usize> = (0..dag.nodes.len()).collect();
     for (i, node) in dag.nodes.iter().enumerate() {
         for &j in &node.inputs {
             let input = &dag.nodes[j];
-            let tree = node.temporal || input.uses == 1;
+            let stays_a_tree = node.temporal || input.uses == 1;
             if !node.is_boundary()
                 && !input.is_boundary()
                 && node.temporal == input.temporal
                 && levels[i] == levels[j]
-                && tree
+                && stays_a_tree
             {
-                join(&mut parts, i, j);
+                unite(&mut parts, i, j);
             }
         }
     }
     let arrivals: Vec<usize> = (0..dag.nodes.len()).filter(|i| is_arrival(dag, *i)).collect();
-    arrivals.windows(2).for_each(|pair| join(&mut parts, pair[0], pair[1]));
+    arrivals.windows(2).for_each(|pair| unite(&mut parts, pair[0], pair[1]));
     parts
 }
 
-/// Makes the parts of two nodes one. Plans have tens of nodes, so a pass over all of them is nothing.
-fn join(parts: &mut [usize], i: usize, j: usize) {
+/// Unites the parts of two nodes. Plans have tens of nodes, so a pass over all of them is cheap.
+fn unite(parts: &mut [usize], i: usize, j: usize) {
     let (a, b) = (parts[i].min(parts[j]), parts[i].max(parts[j]));
     parts.iter_mut().filter(|p| **p == b).for_each(|p| *p = a);
 }
 
-/// The parts that the root needs, producers first.
+/// The parts that the root depends on, producers first.
 fn in_order(dag: &Dag, parts: &[usize]) -> Vec<usize> {
     fn visit(dag: &Dag, parts: &[usize], part: usize, order: &mut Vec<usize>) {
         if order.contains(&part) {
@@ -143,7 +143,7 @@ fn in_order(dag: &Dag, parts: &[usize]) -> Vec<usize> {
     order
 }
 
-/// The node that computes what `node` brings: itself, or what an exchange reads. A scan is computed by none.
+/// The node that computes the rows of `node`: itself, or the input of an exchange; none for a scan.
 fn producer(dag: &Dag, node: usize) -> Option<usize> {
     match dag.nodes[node].operation {
         Operation::Scan(_) => None,
@@ -152,16 +152,16 @@ fn producer(dag: &Dag, node: usize) -> Option<usize> {
     }
 }
 
-/// What identifies an input of a stage. A temporal stage reads a thing once, however often it uses it; in a
-/// relational one every place where something is read is an input of its own.
+/// What identifies an input of a stage. A temporal stage has one input for a node, however often it uses it. A relational
+/// stage has one for each place where it reads the node.
 #[derive(PartialEq, Eq, Hash)]
 enum InputKey {
-    Thing(usize),
+    Node(usize),
     Place(usize, usize),
 }
 
-/// One stage in the making.
-struct Assembly<'a> {
+/// A stage that is being built.
+struct StageBuilder<'a> {
     dag: &'a Dag,
     parts: &'a [usize],
     part: usize,
@@ -169,16 +169,17 @@ struct Assembly<'a> {
     stages: &'a [(usize, Stage)],
     inputs: Vec<Input>,
     nodes: Vec<super::Node>,
-    known: HashMap<InputKey, usize>,
+    input_numbers: HashMap<InputKey, usize>,
     operands: HashMap<usize, Operand>,
 }
 
-impl<'a> Assembly<'a> {
-    fn new(dag: &'a Dag, parts: &'a [usize], part: usize, stages: &'a [(usize, Stage)]) -> Assembly<'a> {
-        let (known, operands) = (HashMap::new(), HashMap::new());
-        Assembly { dag, parts, part, stages, inputs: vec![], nodes: vec![], known, operands }
+impl<'a> StageBuilder<'a> {
+    fn new(dag: &'a Dag, parts: &'a [usize], part: usize, stages: &'a [(usize, Stage)]) -> StageBuilder<'a> {
+        let (input_numbers, operands) = (HashMap::new(), HashMap::new());
+        StageBuilder { dag, parts, part, stages, inputs: vec![], nodes: vec![], input_numbers, operands }
     }
 
+    /// The stage.
     fn stage(mut self) -> Result<Stage> {
         let first = &self.dag.nodes[self.part];
         let (channels, groups, temporal) = (first.shards, first.groups, first.temporal);
@@ -189,15 +190,16 @@ impl<'a> Assembly<'a> {
             }
             let operand = self.operand(i, node)?;
             self.operands.insert(i, operand);
-            for form in forms(self.dag, self.parts, i) {
+            for mode in output_modes(self.dag, self.parts, i) {
                 let (schema, lifetimes) = (node.schema.clone(), node.lifetimes);
-                outputs.push(Output { operand, form, schema, lifetimes, readers: vec![] });
+                outputs.push(Output { operand, mode, schema, lifetimes, readers: vec![] });
             }
         }
         let kind = if temporal { Kind::Temporal } else { Kind::Relational };
         Ok(Stage { kind, channels, groups, inputs: self.inputs, nodes: self.nodes, outputs })
     }
 
+    /// The operand of a node, which is added to the stage.
     fn operand(&mut self, i: usize, node: &Node) -> Result<Operand> {
         match &node.operation {
             Operation::Plan(plan) => {
@@ -217,25 +219,25 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// What node `i` reads at `place`, which is node `j`.
+    /// The operand for node `j`, which node `i` reads at `place`.
     fn read(&mut self, i: usize, place: usize, j: usize) -> Result<Operand> {
         if let Some(operand) = self.operands.get(&j) {
             return Ok(*operand);
         }
         let key = match self.dag.nodes[i].temporal {
-            true => InputKey::Thing(j),
+            true => InputKey::Node(j),
             false => InputKey::Place(i, place),
         };
-        if let Some(input) = self.known.get(&key) {
+        if let Some(input) = self.input_numbers.get(&key) {
             return Ok(Operand::Input(*input));
         }
         let origin = self.origin(i, j)?;
         self.inputs.push(Input { origin, ingress: None, schema: self.dag.nodes[j].schema.clone() });
-        self.known.insert(key, self.inputs.len() - 1);
+        self.input_numbers.insert(key, self.inputs.len() - 1);
         Ok(Operand::Input(self.inputs.len() - 1))
     }
 
-    /// Where node `i` gets node `j` from.
+    /// The origin of node `j` for node `i`.
     fn origin(&self, i: usize, j: usize) -> Result<Origin> {
         let node = &self.dag.nodes[j];
         let exchange = match &node.operation {
@@ -247,47 +249,47 @@ impl<'a> Assembly<'a> {
         let Some(stage) = self.stages.iter().position(|(part, _)| *part == self.parts[producer]) else {
             return internal_err!("a stage reads from one that comes after it");
         };
-        let form = form(&self.dag.nodes[producer], Some(&self.dag.nodes[i]));
-        let output = output_number(self.dag, self.parts, producer, form);
+        let mode = output_mode(&self.dag.nodes[producer], Some(&self.dag.nodes[i]));
+        let output = output_number(self.dag, self.parts, producer, mode);
         Ok(Origin::Edge { stage, output, exchange })
     }
 }
 
-/// In which form a node is handed to a reader; none: to whoever asked for the result.
-fn form(node: &Node, reader: Option<&Node>) -> Form {
+/// The output mode of a node for a reader; without a reader, for the result.
+fn output_mode(node: &Node, reader: Option<&Node>) -> OutputMode {
     let changes = node.temporal && !node.timed && node.lifetimes == Lifetimes::Any;
     match changes && reader.is_none_or(|reader| !reader.temporal) {
-        true => Form::LastSnapshot,
-        false => Form::AsItIs,
+        true => OutputMode::FinalSnapshot,
+        false => OutputMode::Changelog,
     }
 }
 
-/// The forms in which a node is handed to those outside of its part, straight or through an exchange, in order.
-fn forms(dag: &Dag, parts: &[usize], i: usize) -> BTreeSet<Form> {
+/// The output modes of a node for its readers in other parts, directly or through an exchange, in order.
+fn output_modes(dag: &Dag, parts: &[usize], i: usize) -> BTreeSet<OutputMode> {
     let readers = |j: usize| dag.nodes.iter().enumerate().filter(move |(_, node)| node.inputs.contains(&j));
     let own = &dag.nodes[i];
-    let mut forms = BTreeSet::new();
+    let mut modes = BTreeSet::new();
     for (k, node) in readers(i) {
         match node.is_exchange() {
-            true => forms.extend(readers(k).map(|(_, reader)| form(own, Some(reader)))),
-            false if parts[k] != parts[i] => _ = forms.insert(form(own, Some(node))),
+            true => modes.extend(readers(k).map(|(_, reader)| output_mode(own, Some(reader)))),
+            false if parts[k] != parts[i] => _ = modes.insert(output_mode(own, Some(node))),
             false => {}
         }
     }
     if i == dag.root {
-        forms.insert(form(own, None));
+        modes.insert(output_mode(own, None));
     }
-    forms
+    modes
 }
 
-/// Which output of its stage the node is in this form: outputs are in the order of nodes, then of forms.
-fn output_number(dag: &Dag, parts: &[usize], i: usize, form: Form) -> usize {
+/// The number of the output of a node in this mode: outputs are in the order of nodes, then of modes.
+fn output_number(dag: &Dag, parts: &[usize], i: usize, mode: OutputMode) -> usize {
     let before = (0..i).filter(|&k| parts[k] == parts[i] && !dag.nodes[k].is_boundary());
-    let before: usize = before.map(|k| forms(dag, parts, k).len()).sum();
-    before + forms(dag, parts, i).iter().position(|known| *known == form).unwrap_or_default()
+    let before: usize = before.map(|k| output_modes(dag, parts, k).len()).sum();
+    before + output_modes(dag, parts, i).iter().position(|other| *other == mode).unwrap_or_default()
 }
 
-/// Tells every output who reads it.
+/// Adds its readers to every output.
 fn connect(dag: &Dag, parts: &[usize], stages: Vec<(usize, Stage)>) -> Result<StageGraph> {
     let result_part = parts[dag.root];
     let Some(result) = stages.iter().position(|(part, _)| *part == result_part) else {
@@ -305,6 +307,6 @@ fn connect(dag: &Dag, parts: &[usize], stages: Vec<(usize, Stage)>) -> Result<St
     for (stage, output, reader) in edges {
         stages[stage].outputs[output].readers.push(reader);
     }
-    let output = output_number(dag, parts, dag.root, form(&dag.nodes[dag.root], None));
+    let output = output_number(dag, parts, dag.root, output_mode(&dag.nodes[dag.root], None));
     Ok(StageGraph { stages, result: (result, output) })
 }

@@ -1,19 +1,18 @@
-//! The plan as a graph: equal subplans are one node.
+//! The plan as a directed acyclic graph, in which equal subplans are one node.
 //!
-//! Invariants: a node comes after its inputs; a scan, with the projection that only picks and names its
-//! columns, is one node; an exchange's input is a node that computes, never a scan or another exchange (a
-//! relay is put between), and so is the root. Re-keying is a property of plans and vanishes here. The table
-//! that a recursive query reads its own rows from belongs to that query alone: whatever reads it is a node of
-//! its own; so is what reads a table at rest row by row.
+//! Invariants: a node comes after its inputs. A scan is one node with the projection that only selects and renames its
+//! columns. The input of an exchange is a node that computes, never a scan or another exchange: a relay is put between. So
+//! is the root. Re-keying is a property of plans, and is no node here. The work table of a recursive query belongs to that
+//! query alone, so each reader of it is a node of its own; so is each reader of a bounded table.
 //!
-//! A live source is read once, whoever uses which of its columns: two readers would see different rows. So its scan
-//! has all columns, and a relay stands above it, or the ingress that makes events of its rows.
+//! A live source is read once: two readers would see different rows. So its scan has all columns, and above it is a relay,
+//! or the ingress that makes events of its rows.
 //!
-//! A node is *temporal* if its rows have lifetimes: those of a stream, and those of a relation over a live source
-//! that our operators maintain. What they do not maintain (`unmaintained`), and the order in which a result is
-//! shown, is computed of the last snapshots.
+//! A node is *temporal* if its rows have lifetimes: those of a stream, or of a relation over a live source that our
+//! operators maintain. Nodes that they do not maintain (`unmaintained`), and the order of the result, are computed from the
+//! last snapshot.
 
-use super::equal::Equal;
+use super::subplans::SubplanTable;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchemaRef, Result, internal_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, TableScan};
@@ -28,7 +27,7 @@ use whimbrel_temporal::Lifetimes;
 pub struct Scan {
     /// The source.
     pub source: Arc<dyn Source>,
-    /// Which of its columns, if not all of them in their order.
+    /// The columns that are read, if not all in their order.
     pub columns: Option<Vec<usize>>,
 }
 
@@ -38,29 +37,29 @@ impl std::fmt::Debug for Scan {
     }
 }
 
-/// What a node does.
+/// The operation of a node.
 #[derive(Debug, Clone)]
 pub(crate) enum Operation {
     Scan(Scan),
     Exchange(Exchange),
     Ingress(Ingress),
-    /// Hands on what it gets.
+    /// Forwards its input.
     Relay,
-    /// A node of the plan that computes.
+    /// Computes a node of the plan.
     Plan(LogicalPlan),
 }
 
-/// A node and what the stages have to know of it.
+/// A node, with the properties that decide about stages.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub operation: Operation,
     pub schema: DFSchemaRef,
     pub inputs: Vec<usize>,
-    /// How many inputs of other nodes this node is.
+    /// How many times other nodes read it.
     pub uses: usize,
     /// Whether its rows have lifetimes.
     pub temporal: bool,
-    /// Whether these are those of a stream: a relation has its last snapshot for who is not temporal.
+    /// Whether it is a stream. Readers that are not temporal get the last snapshot of a relation.
     pub timed: bool,
     pub lifetimes: Lifetimes,
     pub bounded: bool,
@@ -69,11 +68,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Whether it is a point where stages are cut, rather than a part of one.
+    /// Whether stages are cut here: the node is in none.
     pub fn is_boundary(&self) -> bool {
         matches!(self.operation, Operation::Scan(_) | Operation::Exchange(_))
     }
 
+    /// Whether it is an exchange.
     pub fn is_exchange(&self) -> bool {
         matches!(self.operation, Operation::Exchange(_))
     }
@@ -88,14 +88,17 @@ pub(crate) struct Dag {
 
 impl Dag {
     /// The graph of a plan.
+    ///
+    /// # Errors
+    /// `Plan` if a table has no source that can be read.
     pub fn of(plan: &LogicalPlan) -> Result<Dag> {
         let mut builder = Builder {
             nodes: Vec::new(),
-            known: Equal::within(plan)?,
+            numbers: SubplanTable::within(plan)?,
             relays: HashMap::new(),
             live: HashMap::new(),
-            events: Vec::new(),
-            finishing: finishing(plan),
+            ingresses: Vec::new(),
+            final_steps: final_steps(plan),
         };
         let root = builder.add(plan)?;
         let root = builder.computed(root);
@@ -109,43 +112,46 @@ impl Dag {
     }
 }
 
+/// A graph that is being built.
 struct Builder<'a> {
     nodes: Vec<Node>,
-    known: Equal<'a>,
-    /// The relay above a boundary.
+    numbers: SubplanTable<'a>,
+    /// The relay above each boundary that has one.
     relays: HashMap<usize, usize>,
     /// The scans of live sources, by their address.
     live: HashMap<usize, usize>,
-    /// Where the rows of live sources become events, and how.
-    events: Vec<(Arc<dyn Source>, Ingress, usize)>,
-    /// The steps at the root that put the last snapshot into its order.
-    finishing: Vec<&'a LogicalPlan>,
+    /// The ingress nodes of live sources.
+    ingresses: Vec<(Arc<dyn Source>, Ingress, usize)>,
+    /// The nodes at the root that order and limit the last snapshot.
+    final_steps: Vec<&'a LogicalPlan>,
 }
 
 impl<'a> Builder<'a> {
+    /// The node of a plan; equal plans have one node.
     fn add(&mut self, plan: &'a LogicalPlan) -> Result<usize> {
-        if let Some(node) = self.known.get(plan) {
+        if let Some(node) = self.numbers.get(plan) {
             return Ok(node);
         }
         let node = self.add_new(plan)?;
-        if !reads_work_table(plan)? && !is_rows_of_table(plan) {
-            self.known.insert(plan, node);
+        if !reads_work_table(plan)? && !is_bounded_table(plan) {
+            self.numbers.insert(plan, node);
         }
         Ok(node)
     }
 
+    /// Adds a node for a plan.
     fn add_new(&mut self, plan: &'a LogicalPlan) -> Result<usize> {
         if let Some(scan) = scan_of(plan)? {
             return match scan.source.info().bounded {
                 true => self.node(plan, Operation::Scan(scan), vec![]),
-                false => self.live(plan, scan),
+                false => self.live_scan(plan, scan),
             };
         }
         if let Some(nodes::Node::Ingress(ingress)) = nodes::node(plan)
             && let Some(scan) = scan_of(&ingress.input)?
             && !scan.source.info().bounded
         {
-            return self.events(plan, ingress, scan);
+            return self.live_ingress(plan, ingress, scan);
         }
         let mut inputs = plan.inputs().into_iter().map(|p| self.add(p)).collect::<Result<Vec<_>>>()?;
         let LogicalPlan::Extension(extension) = plan else {
@@ -165,24 +171,24 @@ impl<'a> Builder<'a> {
         self.node(plan, Operation::Plan(plan.clone()), inputs)
     }
 
-    /// The columns that are wanted of the events of a live source.
-    fn events(&mut self, plan: &LogicalPlan, ingress: &Ingress, scan: Scan) -> Result<usize> {
+    /// The events of a live source, projected to the columns of the plan.
+    fn live_ingress(&mut self, plan: &LogicalPlan, ingress: &Ingress, scan: Scan) -> Result<usize> {
         let Scan { source, .. } = scan;
         let whole = Stream::scan("live", source.clone())?;
         let all = whole.ingress(ingress.time.clone(), ingress.options.clone())?;
         let Some(nodes::Node::Ingress(events)) = nodes::node(all.plan()) else {
             return internal_err!("an ingress is one");
         };
-        let same = |(of, known, _): &&(Arc<dyn Source>, Ingress, usize)| {
-            Arc::ptr_eq(of, &source) && known.time == events.time && known.options == events.options
+        let same = |(of, ingress, _): &&(Arc<dyn Source>, Ingress, usize)| {
+            Arc::ptr_eq(of, &source) && ingress.time == events.time && ingress.options == events.options
         };
-        let node = match self.events.iter().find(same) {
+        let node = match self.ingresses.iter().find(same) {
             Some((_, _, node)) => *node,
             None => {
                 let scan = Scan { source: source.clone(), columns: None };
                 let input = self.node(&events.input, Operation::Scan(scan), vec![])?;
                 let node = self.node(all.plan(), Operation::Ingress(events.clone()), vec![input])?;
-                self.events.push((source, events.clone(), node));
+                self.ingresses.push((source, events.clone(), node));
                 node
             }
         };
@@ -190,12 +196,12 @@ impl<'a> Builder<'a> {
             return Ok(node);
         }
         let columns = plan.schema().columns().into_iter().map(Expr::Column).collect();
-        let picked = Projection::try_new(columns, Arc::new(all.plan().clone()))?;
-        self.node(plan, Operation::Plan(LogicalPlan::Projection(picked)), vec![node])
+        let projection = Projection::try_new(columns, Arc::new(all.plan().clone()))?;
+        self.node(plan, Operation::Plan(LogicalPlan::Projection(projection)), vec![node])
     }
 
-    /// The columns of a live source that are wanted.
-    fn live(&mut self, plan: &LogicalPlan, scan: Scan) -> Result<usize> {
+    /// A live source, projected to the columns of the plan.
+    fn live_scan(&mut self, plan: &LogicalPlan, scan: Scan) -> Result<usize> {
         let address = Arc::as_ptr(&scan.source).cast::<()>() as usize;
         let Scan { source, columns } = scan;
         let whole = Stream::scan("live", source.clone())?;
@@ -214,29 +220,30 @@ impl<'a> Builder<'a> {
         let named = columns.iter().zip(plan.schema().iter()).map(|(place, (qualifier, field))| {
             Expr::from(schema.qualified_field(*place)).alias_qualified(qualifier.cloned(), field.name())
         });
-        let picked = Projection::try_new(named.collect(), Arc::new(whole.plan().clone()))?;
-        self.node(plan, Operation::Plan(LogicalPlan::Projection(picked)), vec![relay])
+        let projection = Projection::try_new(named.collect(), Arc::new(whole.plan().clone()))?;
+        self.node(plan, Operation::Plan(LogicalPlan::Projection(projection)), vec![relay])
     }
 
+    /// Adds a node.
     fn node(&mut self, plan: &LogicalPlan, operation: Operation, inputs: Vec<usize>) -> Result<usize> {
-        let known = properties(plan)?;
-        // Who asks what changes in a table at rest is told that it came.
-        let told = matches!(nodes::node(plan), Some(nodes::Node::Changes(_)));
-        let maintained = !known.bounded
+        let properties = properties(plan)?;
+        // The changes of a bounded table are those of its arrival.
+        let reads_changes = matches!(nodes::node(plan), Some(nodes::Node::Changes(_)));
+        let maintained = !properties.bounded
             && unmaintained(plan).is_none()
-            && !self.finishing.contains(&plan)
+            && !self.final_steps.contains(&plan)
             && inputs.iter().map(|i| &self.nodes[*i]).all(|input| input.bounded || input.temporal);
         self.nodes.push(Node {
             operation,
             schema: plan.schema().clone(),
             inputs,
             uses: 0,
-            temporal: known.time.is_some() || maintained || told,
-            timed: known.time.is_some(),
-            lifetimes: known.lifetimes,
-            bounded: known.bounded,
-            shards: known.shards,
-            groups: known.groups,
+            temporal: properties.time.is_some() || maintained || reads_changes,
+            timed: properties.time.is_some(),
+            lifetimes: properties.lifetimes,
+            bounded: properties.bounded,
+            shards: properties.shards,
+            groups: properties.groups,
         });
         Ok(self.nodes.len() - 1)
     }
@@ -268,9 +275,9 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The steps from the root of a relation down to the last one that orders or limits its rows, those in each shard before
-/// rows come together included. Rows that are shown have an order, rows that change have none.
-fn finishing(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
+/// The nodes from the root down to the last that orders or limits rows, including those in each shard before rows are
+/// brought together. The rows of a result have an order; the rows of a relation that changes have none.
+fn final_steps(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
     let mut chain = Vec::new();
     let mut ordered = 0;
     let mut at = plan;
@@ -296,22 +303,24 @@ fn finishing(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
     chain
 }
 
-/// The scan that this plan is, if it is a table scan or only picks and names columns of one.
+/// The scan of a plan that is a table scan, or only selects and renames columns of one.
 fn scan_of(plan: &LogicalPlan) -> Result<Option<Scan>> {
     match plan {
         LogicalPlan::TableScan(scan) if is_work_table(scan) => Ok(None),
-        LogicalPlan::TableScan(scan) => Ok(Some(whole(scan)?)),
+        LogicalPlan::TableScan(scan) => Ok(Some(scan_of_table(scan)?)),
         LogicalPlan::Projection(projection) => {
             let LogicalPlan::TableScan(table) = projection.input.as_ref() else { return Ok(None) };
             if projection.expr.is_empty() || is_work_table(table) {
                 return Ok(None);
             }
-            let Some(picked) = picked(&projection.expr, &projection.input) else { return Ok(None) };
-            let scan = whole(table)?;
+            let Some(selected) = selected_columns(&projection.expr, &projection.input) else {
+                return Ok(None);
+            };
+            let scan = scan_of_table(table)?;
             let all = scan.source.info().schema.fields().len();
             let columns: Vec<usize> = match &scan.columns {
-                Some(columns) => picked.iter().map(|p| columns[*p]).collect(),
-                None => picked,
+                Some(columns) => selected.iter().map(|p| columns[*p]).collect(),
+                None => selected,
             };
             let columns = (!columns.iter().copied().eq(0..all)).then_some(columns);
             Ok(Some(Scan { source: scan.source, columns }))
@@ -320,26 +329,28 @@ fn scan_of(plan: &LogicalPlan) -> Result<Option<Scan>> {
     }
 }
 
-/// Whether this is a table at rest and nothing is computed. Who reads it twice reads it twice: each reading leaves out
-/// the rows that it does not want, which one for both could not.
-fn is_rows_of_table(plan: &LogicalPlan) -> bool {
+/// Whether a plan is a bounded table and computes nothing. Each reader scans it with a predicate of its own, so readers do
+/// not share it.
+fn is_bounded_table(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::TableScan(scan) => source_of(scan).is_some_and(|source| source.info().bounded),
         LogicalPlan::Projection(projection) => {
-            let columns = picked(&projection.expr, &projection.input).is_some();
-            columns && is_rows_of_table(&projection.input)
+            let columns = selected_columns(&projection.expr, &projection.input).is_some();
+            columns && is_bounded_table(&projection.input)
         }
-        LogicalPlan::SubqueryAlias(alias) => is_rows_of_table(&alias.input),
+        LogicalPlan::SubqueryAlias(alias) => is_bounded_table(&alias.input),
         _ => false,
     }
 }
 
+/// Whether a plan reads the work table of a recursive query.
 fn reads_work_table(plan: &LogicalPlan) -> Result<bool> {
     plan.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(scan) if is_work_table(scan))))
 }
 
-fn whole(table: &TableScan) -> Result<Scan> {
-    // A limit on a scan says that no more rows are needed; the limit itself is a node above.
+/// The scan of a table.
+fn scan_of_table(table: &TableScan) -> Result<Scan> {
+    // The limit of a scan is a hint; the limit itself is a node above.
     if !table.filters.is_empty() {
         return internal_err!("filters are nodes of their own, not part of a scan");
     }
@@ -349,8 +360,8 @@ fn whole(table: &TableScan) -> Result<Scan> {
     }
 }
 
-/// The places of the columns that these expressions are, if they are nothing but different columns.
-fn picked(exprs: &[Expr], input: &LogicalPlan) -> Option<Vec<usize>> {
+/// The columns that a projection selects, if it does nothing else and selects none twice.
+fn selected_columns(exprs: &[Expr], input: &LogicalPlan) -> Option<Vec<usize>> {
     let mut places = Vec::with_capacity(exprs.len());
     for expr in exprs {
         let place = input.schema().maybe_index_of_column(expr.clone().unalias_nested().data.try_as_col()?)?;

@@ -1,24 +1,23 @@
-//! A plan cut into stages: fragments between two movements of data.
+//! Stages: the parts of a plan between two exchanges.
 //!
-//! Invariants: stages are numbered so that what a stage reads comes from stages before it; a stage's nodes
-//! are numbered so that what a node reads comes from nodes before it or from the stage's inputs; all nodes of
-//! a stage have the same number of shards, which is the number of its channels; a relational stage is a tree
-//! with one output.
+//! Invariants: a stage reads from stages before it only; a node reads from nodes before it and from inputs of its stage
+//! only; all nodes of a stage have the same number of shards, which is the number of its channels; a relational stage is a
+//! tree with one output.
 
-mod arrivals;
-mod combine;
+mod colocate;
 mod cut;
 mod dag;
-mod equal;
 mod prune;
+mod push_down;
 mod requirements;
+mod subplans;
 
 pub use cut::cut;
 pub use dag::Scan;
 
-pub(crate) use arrivals::in_one_place;
-pub(crate) use combine::combine;
+pub(crate) use colocate::colocate_live_sources;
 pub(crate) use prune::prune;
+pub(crate) use push_down::push_down_aggregates;
 pub(crate) use requirements::without_requirements;
 
 use datafusion::common::DFSchemaRef;
@@ -26,53 +25,70 @@ use datafusion::logical_expr::LogicalPlan;
 use whimbrel_plan::nodes::{Exchange, Ingress};
 use whimbrel_temporal::Lifetimes;
 
-/// A plan, cut.
+/// A plan that is cut into stages.
+///
+/// ```
+/// use datafusion::arrow::datatypes::{DataType, Field, Schema};
+/// use std::sync::Arc;
+/// use whimbrel_plan::nodes::Scope;
+/// use whimbrel_plan::{Stream, column};
+/// use whimbrel_sharded::dataset::MemoryDataset;
+/// use whimbrel_sharded::stage::cut;
+///
+/// let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+/// let rows = Stream::scan("numbers", Arc::new(MemoryDataset::new(schema, vec![vec![], vec![]])?))?;
+/// let distinct = rows.rekey(vec![column("n")])?.redistribute(Some(4), Scope::Global)?.distinct()?;
+/// let stages = cut(distinct.plan())?;
+/// let channels: Vec<usize> = stages.stages.iter().map(|stage| stage.channels).collect();
+/// assert_eq!(channels, [2, 4], "one stage before the exchange, one behind it");
+/// # Ok::<(), datafusion::error::DataFusionError>(())
+/// ```
 #[derive(Debug)]
 pub struct StageGraph {
     /// The stages, producers before consumers.
     pub stages: Vec<Stage>,
-    /// The stage that makes the result, and which of its outputs that is.
+    /// The stage of the result, and the output of it.
     pub result: (usize, usize),
 }
 
-/// How a stage is lowered.
+/// What a stage is lowered to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// To DataFusion's operators: no row has a lifetime.
+    /// DataFusion's operators: rows have no lifetimes.
     Relational,
-    /// To ours.
+    /// Our operators.
     Temporal,
 }
 
-/// A fragment of a plan, which every one of its channels runs.
+/// A part of a plan, which each of its channels runs.
 #[derive(Debug)]
 pub struct Stage {
-    /// How it is lowered.
+    /// What it is lowered to.
     pub kind: Kind,
-    /// In how many instances it runs.
+    /// The number of its channels.
     pub channels: usize,
-    /// How many groups the channels are in, for movements of local scope.
+    /// The number of machines that the channels are divided among, for exchanges of local scope.
     pub groups: usize,
-    /// What it reads.
+    /// Its inputs.
     pub inputs: Vec<Input>,
-    /// What it computes.
+    /// Its nodes.
     pub nodes: Vec<Node>,
-    /// What it hands out.
+    /// Its outputs.
     pub outputs: Vec<Output>,
 }
 
-/// Something that a stage reads.
+/// An input of a stage.
 #[derive(Debug)]
 pub struct Input {
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
-    /// How rows become events, if they do here.
+    /// How its rows become events, if they do here.
     pub ingress: Option<Ingress>,
-    /// The columns, before ingress.
+    /// Its columns, before ingress.
     pub schema: DFSchemaRef,
 }
 
-/// Where an input comes from.
+/// The origin of an input.
 #[derive(Debug)]
 pub enum Origin {
     /// A source.
@@ -81,10 +97,9 @@ pub enum Origin {
     Edge {
         /// The stage.
         stage: usize,
-        /// Which of its outputs.
+        /// The output of that stage.
         output: usize,
-        /// How its rows are spread over the channels; none: each channel gets those of the channel of its own
-        /// number.
+        /// The exchange. Without one, each channel reads from the channel of its own number.
         exchange: Option<Box<Exchange>>,
     },
 }
@@ -92,13 +107,13 @@ pub enum Origin {
 /// A node of a stage.
 #[derive(Debug)]
 pub struct Node {
-    /// What it computes. The inputs inside the plan say what they look like, not where they come from.
+    /// The node with its expressions. The inputs within it have the right columns, and are not what it reads.
     pub plan: LogicalPlan,
     /// What it reads.
     pub inputs: Vec<Operand>,
 }
 
-/// What a node reads, or a stage hands out.
+/// An input of a node, or the node of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operand {
     /// A node of the stage.
@@ -107,32 +122,32 @@ pub enum Operand {
     Input(usize),
 }
 
-/// How what a stage hands out is told.
+/// What an output hands out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Form {
-    /// Row by row, as it is.
-    AsItIs,
-    /// A relation whose rows come and go, for who takes no row back: what is there in the end.
-    LastSnapshot,
+pub enum OutputMode {
+    /// All rows and changes, as they become known.
+    Changelog,
+    /// The last snapshot of a relation that changes, for readers that cannot take rows back.
+    FinalSnapshot,
 }
 
-/// Something that a stage hands out.
+/// An output of a stage.
 #[derive(Debug)]
 pub struct Output {
-    /// What.
+    /// The node or input that it hands out.
     pub operand: Operand,
-    /// How it is told.
-    pub form: Form,
+    /// Whether it hands out changes or the last snapshot.
+    pub mode: OutputMode,
     /// The columns.
     pub schema: DFSchemaRef,
-    /// What is known of the rows' lifetimes.
+    /// The kinds of lifetimes of its rows.
     pub lifetimes: Lifetimes,
     /// The inputs of later stages that read it, as (stage, input).
     pub readers: Vec<(usize, usize)>,
 }
 
 impl StageGraph {
-    /// How many edges leave a stage; the result is none.
+    /// The number of edges that leave a stage; the result is none.
     pub fn edges_out(&self, stage: usize) -> usize {
         self.stages[stage].outputs.iter().map(|o| o.readers.len()).sum()
     }

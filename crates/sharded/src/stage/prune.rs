@@ -1,10 +1,10 @@
-//! Columns that nobody reads are not read from sources and not moved between stages.
+//! Column pruning: columns that no node uses are not read from sources and not moved between stages.
 //!
-//! DataFusion has a rule for that, but it works on trees: the two uses of a shared subplan would be narrowed
-//! each in its own way, and be computed twice. Here what all readers of a node need is put together first,
-//! then every node is rebuilt once, so what was equal stays equal.
+//! DataFusion's rule works on trees: it would prune the two uses of a shared subplan differently, and so have it computed
+//! twice. Here the columns that all readers of a node need are collected first. Then every node is rebuilt once, so equal
+//! subplans stay equal.
 
-use super::equal::Equal;
+use super::subplans::SubplanTable;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{DFSchema, JoinType, Result};
 use datafusion::logical_expr::{
@@ -15,20 +15,23 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use whimbrel_plan::nodes::{Clip, Exchange};
 
-/// Places of columns in a schema.
+/// Indices of columns in a schema.
 type Columns = BTreeSet<usize>;
 
-/// The plan with the same result that reads and moves as few columns as it can.
+/// Prunes the columns of a plan. The result is the same.
+///
+/// # Errors
+/// `Plan` if a node cannot be rebuilt.
 pub(crate) fn prune(plan: &LogicalPlan) -> Result<LogicalPlan> {
     let mut nodes = Vec::new();
-    number(plan, &mut nodes, &mut Equal::within(plan)?)?;
+    number(plan, &mut nodes, &mut SubplanTable::within(plan)?)?;
     let root = nodes.len() - 1;
     let mut needed = vec![Columns::new(); nodes.len()];
     needed[root] = all(plan);
     for i in (0..nodes.len()).rev() {
         let (node, inputs) = &nodes[i];
         if needed[i].is_empty() {
-            // Rows have to have something: counting needs no column, but rows are made of columns.
+            // A count needs no column, but a batch needs one.
             needed[i].extend(cheapest(node.schema().as_arrow()));
         }
         for (input, columns) in inputs.iter().zip(needs(node, &needed[i])?) {
@@ -40,37 +43,38 @@ pub(crate) fn prune(plan: &LogicalPlan) -> Result<LogicalPlan> {
         let inputs = inputs.iter().map(|j| rebuilt[*j].clone()).collect();
         rebuilt.push(rebuild(node, inputs, &needed[i])?);
     }
-    // The root was asked for all it has.
+    // The root needs all of its columns.
     let pruned = rebuilt.swap_remove(root);
     Ok(if pruned.schema() == plan.schema() { pruned } else { plan.clone() })
 }
 
-/// Numbers equal subplans once, inputs first.
+/// Numbers the subplans, inputs first; equal subplans get one number.
 fn number<'a>(
     plan: &'a LogicalPlan,
     nodes: &mut Vec<(&'a LogicalPlan, Vec<usize>)>,
-    known: &mut Equal<'a>,
+    table: &mut SubplanTable<'a>,
 ) -> Result<usize> {
-    if let Some(node) = known.get(plan) {
+    if let Some(node) = table.get(plan) {
         return Ok(node);
     }
-    let inputs = plan.inputs().into_iter().map(|p| number(p, nodes, known)).collect::<Result<Vec<_>>>()?;
+    let inputs = plan.inputs().into_iter().map(|p| number(p, nodes, table)).collect::<Result<Vec<_>>>()?;
     nodes.push((plan, inputs));
-    known.insert(plan, nodes.len() - 1);
+    table.insert(plan, nodes.len() - 1);
     Ok(nodes.len() - 1)
 }
 
-/// The column that is least work to read, if there is one.
+/// The narrowest column, if there is one.
 fn cheapest(schema: &Schema) -> Option<usize> {
     let fields = schema.fields().iter().enumerate();
     fields.min_by_key(|(_, f)| f.data_type().primitive_width().unwrap_or(usize::MAX)).map(|(place, _)| place)
 }
 
+/// All columns of a plan.
 fn all(plan: &LogicalPlan) -> Columns {
     (0..plan.schema().fields().len()).collect()
 }
 
-/// The columns of a schema that these expressions read.
+/// The columns that these expressions read.
 fn read_by<'a>(exprs: impl IntoIterator<Item = &'a Expr>, schema: &DFSchema) -> Columns {
     let mut columns = Columns::new();
     for expr in exprs {
@@ -79,7 +83,7 @@ fn read_by<'a>(exprs: impl IntoIterator<Item = &'a Expr>, schema: &DFSchema) -> 
     columns
 }
 
-/// The columns of each input that a node needs to give these columns of its own.
+/// The columns of each input that a node needs for these columns of its own.
 fn needs(plan: &LogicalPlan, own: &Columns) -> Result<Vec<Columns>> {
     let with = |exprs: &[Expr], input: &LogicalPlan| {
         let mut columns = read_by(exprs, input.schema());
@@ -104,19 +108,20 @@ fn needs(plan: &LogicalPlan, own: &Columns) -> Result<Vec<Columns>> {
             vec![columns]
         }
         LogicalPlan::Aggregate(p) => vec![read_by(p.group_expr.iter().chain(&p.aggr_expr), p.input.schema())],
-        LogicalPlan::Join(p) => of_join(p, own),
+        LogicalPlan::Join(p) => needs_of_join(p, own),
         LogicalPlan::Union(p) => vec![own.clone(); p.inputs.len()],
-        LogicalPlan::Extension(p) => of_extension(p, own),
+        LogicalPlan::Extension(p) => needs_of_extension(p, own),
         other => other.inputs().into_iter().map(all).collect(),
     })
 }
 
-fn of_join(join: &Join, own: &Columns) -> Vec<Columns> {
+/// The columns that a join needs of each side.
+fn needs_of_join(join: &Join, own: &Columns) -> Vec<Columns> {
     let (left, right) = (join.left.schema(), join.right.schema());
     let width = left.fields().len();
     let (mut from_left, mut from_right) = match join.join_type {
         JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
-            // The mark is computed.
+            // The mark is no column of a side.
             (Columns::new(), own.iter().copied().filter(|i| *i < right.fields().len()).collect())
         }
         JoinType::LeftMark => (own.iter().copied().filter(|i| *i < width).collect(), Columns::new()),
@@ -130,7 +135,8 @@ fn of_join(join: &Join, own: &Columns) -> Vec<Columns> {
     vec![from_left, from_right]
 }
 
-fn of_extension(extension: &Extension, own: &Columns) -> Vec<Columns> {
+/// The columns that an extension node needs of each input.
+fn needs_of_extension(extension: &Extension, own: &Columns) -> Vec<Columns> {
     let node = &extension.node;
     let inputs = node.inputs();
     let own: Vec<usize> = own.iter().copied().collect();
@@ -149,7 +155,7 @@ fn of_extension(extension: &Extension, own: &Columns) -> Vec<Columns> {
     needed
 }
 
-/// The node over narrower inputs. It gives at least the needed columns, in their order.
+/// Rebuilds a node over pruned inputs. It has at least the needed columns, in their order.
 fn rebuild(plan: &LogicalPlan, mut inputs: Vec<LogicalPlan>, own: &Columns) -> Result<LogicalPlan> {
     Ok(match plan {
         LogicalPlan::TableScan(scan) => {
@@ -177,7 +183,7 @@ fn rebuild(plan: &LogicalPlan, mut inputs: Vec<LogicalPlan>, own: &Columns) -> R
         )?),
         LogicalPlan::Aggregate(p) => {
             let (group, calls) = (p.group_expr.clone(), p.aggr_expr.clone());
-            // What it reads is still there, so its result is the same; to work the columns out again takes long.
+            // Its inputs have all columns that it reads, so its schema is the same; to derive it again is slow.
             let (input, schema) = (Arc::new(inputs.swap_remove(0)), Arc::clone(&p.schema));
             LogicalPlan::Aggregate(Aggregate::try_new_with_schema(input, group, calls, schema)?)
         }
@@ -207,7 +213,7 @@ fn rebuild(plan: &LogicalPlan, mut inputs: Vec<LogicalPlan>, own: &Columns) -> R
         LogicalPlan::Extension(p) => {
             if p.node.as_any().is::<Exchange>() {
                 let old = p.node.inputs()[0].schema();
-                let columns = of_extension(p, own).swap_remove(0);
+                let columns = needs_of_extension(p, own).swap_remove(0);
                 inputs = vec![only(inputs.swap_remove(0), old, &columns)?];
             }
             let node = p.node.with_exprs_and_inputs(p.node.expressions(), inputs)?;
@@ -218,7 +224,7 @@ fn rebuild(plan: &LogicalPlan, mut inputs: Vec<LogicalPlan>, own: &Columns) -> R
     })
 }
 
-/// Only these columns of the old schema, which the narrowed input has and maybe more.
+/// Projects a pruned input to these columns of the old schema.
 fn only(input: LogicalPlan, old: &DFSchema, columns: &Columns) -> Result<LogicalPlan> {
     if input.schema().fields().len() == columns.len() {
         return Ok(input);
@@ -263,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_used_is_read_and_moved() {
+    fn only_used_columns_are_read_and_moved() {
         let stream = source().ingress(TimeSpec::point("time"), Default::default()).unwrap();
         let few = stream.where_(column("d").gt(column("time"))).unwrap();
         let keyed = few.rekey(vec![column("b")]).unwrap().redistribute(Some(2), Scope::Global).unwrap();
@@ -274,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_read_where_everything_is_wanted() {
+    fn all_columns_are_read_where_all_are_used() {
         assert_eq!(read(&stages(&source())), [None]);
         assert_eq!(read(&stages(&source().distinct().unwrap().aggregate(sum("a")).unwrap())), [None]);
         let count = vec![("n".to_string(), Agg::count())];
@@ -282,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_stays_shared() {
+    fn shared_subplans_stay_shared() {
         let shared = source().where_(column("d").gt(column("c"))).unwrap();
         let left = shared.rekey(vec![column("a")]).unwrap();
         let right = left.aggregate(sum("b")).unwrap();

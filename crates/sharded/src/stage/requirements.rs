@@ -1,13 +1,16 @@
-//! Requirements of a plan were checked when it was made; what runs is the plan without them.
+//! Removes requirements, which were checked when the plan was built.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::logical_expr::LogicalPlan;
 use whimbrel_plan::{Node, node};
 
-/// The plan with the same result that requires nothing.
+/// The plan without `colocated` nodes. The result is the same.
+///
+/// # Errors
+/// `Plan` if the plan cannot be rebuilt.
 pub(crate) fn without_requirements(plan: LogicalPlan) -> Result<LogicalPlan> {
-    // To look is cheaper than to rebuild.
+    // A search is cheaper than a rewrite.
     if !plan.exists(|plan| Ok(matches!(node(plan), Some(Node::Colocated(_)))))? {
         return Ok(plan);
     }

@@ -99,7 +99,8 @@ fn lanes(programs: &Programs, made: &Made, stage: usize, input: &Input, index: u
     let reach = Reach::of(exchange, producers.channels, stages[stage].channels, producers.groups);
     let lane = |producer: usize| {
         let targets = reach.targets(producer);
-        let mut partitioner = partitioner(exchange, producer, &producers.outputs[output].schema, true).unwrap();
+        let mut partitioner =
+            partitioner(exchange, producer, &producers.outputs[output].schema, true).unwrap();
         let mut lane = Vec::new();
         for message in &made[from][producer][output] {
             let Message::Batch(batch) = message else {

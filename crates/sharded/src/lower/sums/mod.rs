@@ -1,16 +1,17 @@
-//! Sums that fail where they are too large for their type, instead of being another number; and sums of floats over frames
-//! from which an infinity leaves again.
+//! Sums that fail on overflow instead of wrapping around, and sums of floats over sliding frames that recover from
+//! infinities.
 //!
-//! DataFusion adds whole numbers up modulo the size of their type, and takes what leaves a frame off a sum of floats, which
-//! is of no number any more once it was infinite. Only a fragment that is about to run has these instead.
+//! DataFusion's sums of integers wrap around. It subtracts the values that leave a frame from a sum of floats, which stays
+//! NaN once it was infinite. These replacements are only in plans that are about to run: they cannot be encoded.
 //!
-//! Invariant: whether a sum fits does not depend on the order of its values.
+//! Invariant: whether a sum overflows does not depend on the order of its values.
 
-mod floats;
-mod groups;
-mod lengths;
-mod total;
+mod checked_sum;
+mod frame_sum;
+mod group_sums;
+mod interval_sum;
 
+use checked_sum::{CheckedSum, DistinctSum};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{
     DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DurationMicrosecondType,
@@ -26,20 +27,22 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Expr, GroupsAccumulator, LogicalPlan, ReversedUDAF,
     Signature, WindowFunctionDefinition,
 };
-use floats::Floats;
-use groups::Groups;
-use lengths::{LENGTH, Lengths};
+use frame_sum::FrameSum;
+use group_sums::GroupSums;
+use interval_sum::{INTERVAL, IntervalSum};
 use std::sync::Arc;
-use total::{Distinct, Total};
 
-/// The same plan with sums that fail where they are too large.
-pub(super) fn checked(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// Replaces the sums of a plan.
+///
+/// # Errors
+/// If a node cannot be rebuilt.
+pub(super) fn check_sums(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up(|plan| match plan {
         LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
             let names = NamePreserver::new(&plan);
             plan.map_expressions(|expr| {
                 let name = names.save(&expr);
-                Ok(expression(expr)?.update_data(|expr| name.restore(expr)))
+                Ok(check_sums_of(expr)?.update_data(|expr| name.restore(expr)))
             })
         }
         _ => Ok(Transformed::no(plan)),
@@ -47,18 +50,21 @@ pub(super) fn checked(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-/// The same expression with such sums.
-pub(super) fn expression(expr: Expr) -> Result<Transformed<Expr>> {
+/// Replaces the sums of an expression.
+///
+/// # Errors
+/// If it cannot be rebuilt.
+pub(super) fn check_sums_of(expr: Expr) -> Result<Transformed<Expr>> {
     expr.transform_up(|expr| {
         Ok(match expr {
-            Expr::AggregateFunction(mut call) if is_known(&call.func) => {
-                call.func = function(&call.func);
+            Expr::AggregateFunction(mut call) if is_replaced(&call.func) => {
+                call.func = checked(&call.func);
                 Transformed::yes(Expr::AggregateFunction(call))
             }
             Expr::WindowFunction(mut window) => {
                 match &window.fun {
-                    WindowFunctionDefinition::AggregateUDF(known) if is_known(known) => {
-                        window.fun = WindowFunctionDefinition::AggregateUDF(function(known));
+                    WindowFunctionDefinition::AggregateUDF(udf) if is_replaced(udf) => {
+                        window.fun = WindowFunctionDefinition::AggregateUDF(checked(udf));
                     }
                     _ => {}
                 }
@@ -69,18 +75,20 @@ pub(super) fn expression(expr: Expr) -> Result<Transformed<Expr>> {
     })
 }
 
-fn is_known(function: &AggregateUDF) -> bool {
+/// Whether an aggregate is replaced, and not yet.
+fn is_replaced(function: &AggregateUDF) -> bool {
     matches!(function.name(), "sum" | "avg" | "min" | "max")
-        && function.inner().downcast_ref::<Checked>().is_none()
+        && function.inner().downcast_ref::<CheckedAggregate>().is_none()
 }
 
-fn function(function: &Arc<AggregateUDF>) -> Arc<AggregateUDF> {
-    Arc::new(AggregateUDF::from(Checked(Arc::clone(function))))
+/// The replacement of an aggregate.
+fn checked(aggregate: &Arc<AggregateUDF>) -> Arc<AggregateUDF> {
+    Arc::new(AggregateUDF::from(CheckedAggregate(Arc::clone(aggregate))))
 }
 
-/// Refuses a sum.
-fn too_large(kind: &DataType) -> Result<()> {
-    if *kind == LENGTH {
+/// The error of a sum that overflows.
+fn overflow(kind: &DataType) -> Result<()> {
+    if *kind == INTERVAL {
         return exec_err!(
             "a sum of lengths of time is too long for an interval: sum up their epochs, extract(epoch from x)"
         );
@@ -91,7 +99,7 @@ fn too_large(kind: &DataType) -> Result<()> {
     )
 }
 
-/// Refuses decimals that have more digits than their type.
+/// Checks that decimals have no more digits than their type.
 fn check_digits(sums: &ArrayRef) -> Result<()> {
     let fit = match sums.data_type() {
         DataType::Decimal32(digits, _) => {
@@ -108,11 +116,11 @@ fn check_digits(sums: &ArrayRef) -> Result<()> {
         }
         _ => Ok(()),
     };
-    if fit.is_err() { too_large(sums.data_type()) } else { Ok(()) }
+    if fit.is_err() { overflow(sums.data_type()) } else { Ok(()) }
 }
 
-/// What a type of sums is kept as; nothing for one that is none of whole numbers.
-macro_rules! of_type {
+/// Makes `$make` for the native type of sums of type `$kind`; `$otherwise` if they are not of integers.
+macro_rules! with_native_type {
     ($kind:expr, $make:ident, $otherwise:expr) => {
         match $kind {
             DataType::Int64 => Ok(Box::new($make::<Int64Type>::new($kind))),
@@ -136,30 +144,31 @@ macro_rules! of_type {
     };
 }
 
-/// The sum of all values of a type.
-fn total(kind: &DataType) -> Result<Box<dyn Accumulator>> {
-    if *kind == LENGTH {
-        return Ok(Box::new(Lengths::default()));
+/// An empty sum of a type.
+fn empty_sum(kind: &DataType) -> Result<Box<dyn Accumulator>> {
+    if *kind == INTERVAL {
+        return Ok(Box::new(IntervalSum::default()));
     }
-    of_type!(kind, Total, internal_err!("{kind} is no type of sums of different values"))
+    with_native_type!(kind, CheckedSum, internal_err!("{kind} is no type of sums of different values"))
 }
 
-/// A sum, an average or an extreme of DataFusion's, computed here where that does not do it right.
+/// One of DataFusion's aggregates sum, avg, min and max, computed here where DataFusion is wrong.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Checked(Arc<AggregateUDF>);
+struct CheckedAggregate(Arc<AggregateUDF>);
 
-impl Checked {
-    /// Whether it is the least or the greatest value.
-    fn is_extreme(&self) -> bool {
+impl CheckedAggregate {
+    /// Whether it is min or max.
+    fn is_min_or_max(&self) -> bool {
         matches!(self.0.name(), "min" | "max")
     }
 
+    /// Whether it is sum.
     fn is_sum(&self) -> bool {
         self.0.name() == "sum"
     }
 }
 
-impl AggregateUDFImpl for Checked {
+impl AggregateUDFImpl for CheckedAggregate {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -204,42 +213,48 @@ impl AggregateUDFImpl for Checked {
         match args.return_field.data_type() {
             kind if self.is_sum() && args.is_distinct => match kind {
                 DataType::Float64 => self.0.accumulator(args),
-                kind => Ok(Box::new(Distinct::new(kind.clone(), self.0.accumulator(args)?))),
+                kind => Ok(Box::new(DistinctSum::new(kind.clone(), self.0.accumulator(args)?))),
             },
-            kind if self.is_sum() && *kind == LENGTH => Ok(Box::new(Lengths::default())),
-            kind if self.is_sum() => of_type!(kind, Total, self.0.accumulator(args)),
+            kind if self.is_sum() && *kind == INTERVAL => Ok(Box::new(IntervalSum::default())),
+            kind if self.is_sum() => with_native_type!(kind, CheckedSum, self.0.accumulator(args)),
             _ => self.0.accumulator(args),
         }
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        if self.is_extreme() {
+        if self.is_min_or_max() {
             return self.0.create_sliding_accumulator(args);
         }
         let floats = args.expr_fields.iter().all(|field| *field.data_type() == DataType::Float64);
         match args.return_field.data_type() {
             kind if self.is_sum() && args.is_distinct => match kind {
                 DataType::Float64 => self.0.create_sliding_accumulator(args),
-                kind => Ok(Box::new(Distinct::new(kind.clone(), self.0.create_sliding_accumulator(args)?))),
+                kind => {
+                    Ok(Box::new(DistinctSum::new(kind.clone(), self.0.create_sliding_accumulator(args)?)))
+                }
             },
-            DataType::Float64 if floats && !args.is_distinct => Ok(Box::new(Floats::new(!self.is_sum()))),
-            kind if self.is_sum() && *kind == LENGTH => Ok(Box::new(Lengths::default())),
-            kind if self.is_sum() => of_type!(kind, Total, self.0.create_sliding_accumulator(args)),
+            DataType::Float64 if floats && !args.is_distinct => Ok(Box::new(FrameSum::new(!self.is_sum()))),
+            kind if self.is_sum() && *kind == INTERVAL => Ok(Box::new(IntervalSum::default())),
+            kind if self.is_sum() => {
+                with_native_type!(kind, CheckedSum, self.0.create_sliding_accumulator(args))
+            }
             _ => self.0.create_sliding_accumulator(args),
         }
     }
 
-    /// What DataFusion has for the extremes of many groups forgets a NaN when another value comes, and its sums of
-    /// lengths of time do not fail.
+    /// DataFusion's min and max for many groups forget a NaN when another value comes, and its sums of intervals do not
+    /// fail.
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
         let kind = args.return_field.data_type();
-        !(self.is_extreme() && kind.is_floating() || self.is_sum() && *kind == LENGTH)
+        !(self.is_min_or_max() && kind.is_floating() || self.is_sum() && *kind == INTERVAL)
             && self.0.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
         match args.return_field.data_type() {
-            kind if self.is_sum() => of_type!(kind, Groups, self.0.create_groups_accumulator(args)),
+            kind if self.is_sum() => {
+                with_native_type!(kind, GroupSums, self.0.create_groups_accumulator(args))
+            }
             _ => self.0.create_groups_accumulator(args),
         }
     }

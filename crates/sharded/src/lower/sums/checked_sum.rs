@@ -1,6 +1,6 @@
-//! The sum of all values, of those in a frame, and of those that are different.
+//! Sums of integers that know whether they overflow: of all values, of a frame, and of distinct values.
 
-use super::{check_digits, too_large};
+use super::{check_digits, overflow};
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowNumericType, AsArray, PrimitiveArray,
 };
@@ -11,42 +11,45 @@ use datafusion::logical_expr::Accumulator;
 use std::fmt;
 use std::sync::Arc;
 
-/// What comes of a sum and a number, and whether it went beyond the largest number of the type (1) or the least (-1).
+/// A sum modulo the size of its type, and the carry: 1 if it overflows, -1 if it underflows.
 #[inline(always)]
-pub(super) fn plus<N: ArrowNativeTypeOp>(sum: N, by: N) -> (N, i64) {
+pub(super) fn carrying_add<N: ArrowNativeTypeOp>(sum: N, by: N) -> (N, i64) {
     match sum.add_checked(by) {
         Ok(sum) => (sum, 0),
         Err(_) => (sum.add_wrapping(by), if by.is_lt(N::ZERO) { -1 } else { 1 }),
     }
 }
 
-fn minus<N: ArrowNativeTypeOp>(sum: N, by: N) -> (N, i64) {
+/// A difference modulo the size of its type, and the carry.
+fn carrying_sub<N: ArrowNativeTypeOp>(sum: N, by: N) -> (N, i64) {
     match sum.sub_checked(by) {
         Ok(rest) => (rest, 0),
         Err(_) => (sum.sub_wrapping(by), if by.is_lt(N::ZERO) { 1 } else { -1 }),
     }
 }
 
-/// The sum of two numbers, or their difference, and how often the size of their type is carried.
-type Change<N> = fn(N, N) -> (N, i64);
+/// A carrying addition or subtraction.
+type CarryingOp<N> = fn(N, N) -> (N, i64);
 
-/// A sum of whole numbers: it is `low`, and so often as `carry` says the size of the type.
-pub(super) struct Total<T: ArrowNumericType> {
+/// A sum of integers: `low`, plus `carry` times the size of the type.
+pub(super) struct CheckedSum<T: ArrowNumericType> {
     low: T::Native,
     carry: i64,
     count: u64,
     kind: DataType,
 }
 
-impl<T: ArrowNumericType> Total<T> {
-    pub fn new(kind: &DataType) -> Total<T> {
-        Total { low: T::Native::ZERO, carry: 0, count: 0, kind: kind.clone() }
+impl<T: ArrowNumericType> CheckedSum<T> {
+    /// An empty sum of this type.
+    pub fn new(kind: &DataType) -> CheckedSum<T> {
+        CheckedSum { low: T::Native::ZERO, carry: 0, count: 0, kind: kind.clone() }
     }
 
-    fn each(&mut self, values: &ArrayRef, change: Change<T::Native>) {
+    /// Adds or subtracts values.
+    fn apply(&mut self, values: &ArrayRef, op: CarryingOp<T::Native>) {
         let values = values.as_primitive::<T>();
         let mut by = |value: T::Native| {
-            let (low, carry) = change(self.low, value);
+            let (low, carry) = op(self.low, value);
             self.low = low;
             self.carry += carry;
         };
@@ -57,22 +60,22 @@ impl<T: ArrowNumericType> Total<T> {
     }
 }
 
-impl<T: ArrowNumericType> fmt::Debug for Total<T> {
+impl<T: ArrowNumericType> fmt::Debug for CheckedSum<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Total({})", self.kind)
+        write!(f, "CheckedSum({})", self.kind)
     }
 }
 
-impl<T: ArrowNumericType> Accumulator for Total<T> {
+impl<T: ArrowNumericType> Accumulator for CheckedSum<T> {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.count += (values[0].len() - values[0].null_count()) as u64;
-        self.each(&values[0], plus);
+        self.apply(&values[0], carrying_add);
         Ok(())
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.count -= (values[0].len() - values[0].null_count()) as u64;
-        self.each(&values[0], minus);
+        self.apply(&values[0], carrying_sub);
         Ok(())
     }
 
@@ -82,7 +85,7 @@ impl<T: ArrowNumericType> Accumulator for Total<T> {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         if self.carry != 0 {
-            too_large(&self.kind)?;
+            overflow(&self.kind)?;
         }
         let sum = (self.count > 0).then_some(self.low);
         let sums = PrimitiveArray::<T>::from_iter([sum]).with_data_type(self.kind.clone());
@@ -104,20 +107,21 @@ impl<T: ArrowNumericType> Accumulator for Total<T> {
     }
 }
 
-/// The sum of different values, which DataFusion collects.
+/// The sum of distinct values, which DataFusion collects.
 #[derive(Debug)]
-pub(super) struct Distinct {
+pub(super) struct DistinctSum {
     kind: DataType,
     values: Box<dyn Accumulator>,
 }
 
-impl Distinct {
-    pub fn new(kind: DataType, values: Box<dyn Accumulator>) -> Distinct {
-        Distinct { kind, values }
+impl DistinctSum {
+    /// The sum of the values that this accumulator collects.
+    pub fn new(kind: DataType, values: Box<dyn Accumulator>) -> DistinctSum {
+        DistinctSum { kind, values }
     }
 }
 
-impl Accumulator for Distinct {
+impl Accumulator for DistinctSum {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.values.update_batch(values)
     }
@@ -133,12 +137,12 @@ impl Accumulator for Distinct {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let state = self.values.state()?;
         let [ScalarValue::List(values)] = state.as_slice() else {
-            return internal_err!("a sum of different values has a list of them, not {state:?}");
+            return internal_err!("a sum of distinct values has a list of them, not {state:?}");
         };
         let values = cast(&values.value(0), &self.kind)?;
-        let mut total = super::total(&self.kind)?;
-        total.update_batch(&[values])?;
-        total.evaluate()
+        let mut sum = super::empty_sum(&self.kind)?;
+        sum.update_batch(&[values])?;
+        sum.evaluate()
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {

@@ -1,9 +1,9 @@
-//! Columns that a filter leaves out, as a step of their own.
+//! Splits the projection of a filter off, as a node of its own.
 //!
-//! A filter takes a projection above it into itself. Where one more comes above, DataFusion looks for the columns of
-//! the condition among those that are given out, by name and place, and moves the projection below the filter if it
-//! finds them. But the two are counted differently once the filter leaves columns out: of two columns of one name, it finds
-//! the wrong one. Without columns to leave out, both are counted alike.
+//! DataFusion embeds a projection above a filter in the filter. It moves a further projection below the filter if it finds
+//! the columns of the predicate, by name and index, among those that come out. But with an embedded projection these
+//! indices count different columns: of two columns of one name it finds the wrong one. Without an embedded projection the
+//! indices agree.
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
@@ -15,14 +15,14 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use std::sync::Arc;
 
-/// Lets filters below projections give out all columns. It comes before every rule that moves projections, which puts
-/// the steps together again.
+/// Splits projections off the filters below projections. It runs before each rule that moves projections; that rule joins
+/// them again.
 #[derive(Debug)]
-pub(super) struct FiltersOfAllColumns;
+pub(super) struct SplitFilterProjections;
 
-impl PhysicalOptimizerRule for FiltersOfAllColumns {
+impl PhysicalOptimizerRule for SplitFilterProjections {
     fn name(&self) -> &str {
-        "filters_of_all_columns"
+        "split_filter_projections"
     }
 
     fn schema_check(&self) -> bool {
@@ -34,7 +34,7 @@ impl PhysicalOptimizerRule for FiltersOfAllColumns {
             let filter = plan.downcast_ref::<ProjectionExec>().map(ProjectionExec::input);
             match filter.and_then(|filter| filter.downcast_ref::<FilterExec>()) {
                 Some(filter) if filter.projection().is_some() => {
-                    let filter = of_all_columns(filter)?;
+                    let filter = split(filter)?;
                     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
                     Ok(Transformed::yes(Arc::clone(&plan).replace_children(vec![filter], options)?))
                 }
@@ -45,8 +45,8 @@ impl PhysicalOptimizerRule for FiltersOfAllColumns {
     }
 }
 
-/// The same rows: the filter, and above it the columns that it gave out.
-fn of_all_columns(filter: &FilterExec) -> Result<Arc<dyn ExecutionPlan>> {
+/// The filter without its projection, and that projection above it.
+fn split(filter: &FilterExec) -> Result<Arc<dyn ExecutionPlan>> {
     let input = filter.input().schema();
     let columns = filter.projection().iter().flat_map(|columns| columns.iter()).map(|place| {
         let name = input.field(*place).name();

@@ -1,4 +1,4 @@
-//! The first rows of a relation that changes, in an order.
+//! Sorts and limits of a relation that changes: its first rows in an order.
 
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::{Result, plan_err};
@@ -8,8 +8,11 @@ use whimbrel_plan::properties;
 use whimbrel_temporal::operators::TopK;
 use whimbrel_temporal::{Graph, NodeId};
 
-/// A sort or a limit. The order alone changes nothing: rows that come and go have none.
-pub(super) fn first(graph: &mut Graph, plan: &LogicalPlan, input: NodeId) -> Result<NodeId> {
+/// Lowers a sort or a limit. A sort without a limit does nothing: a relation that changes has no order.
+///
+/// # Errors
+/// `Plan` over a stream, and for a limit without an order.
+pub(super) fn top_k(graph: &mut Graph, plan: &LogicalPlan, input: NodeId) -> Result<NodeId> {
     if properties(plan)?.time.is_some() {
         return plan_err!("{} has no meaning on a stream; use it on a table", plan.display());
     }
@@ -27,7 +30,7 @@ pub(super) fn first(graph: &mut Graph, plan: &LogicalPlan, input: NodeId) -> Res
     Ok(graph.add(Box::new(TopK::new(order(sort)?, skip, fetch)), &[input]))
 }
 
-/// How many rows are left out, and how many are kept after them.
+/// The numbers of rows that are skipped, and fetched after them.
 fn extent(limit: &Limit) -> Result<(usize, usize)> {
     match (limit.get_skip_type()?, limit.get_fetch_type()?) {
         (SkipType::Literal(skip), FetchType::Literal(fetch)) => Ok((skip, fetch.unwrap_or(usize::MAX))),
@@ -35,14 +38,16 @@ fn extent(limit: &Limit) -> Result<(usize, usize)> {
     }
 }
 
+/// The physical sort expressions.
 fn order(sort: &Sort) -> Result<Vec<PhysicalSortExpr>> {
     let one = |by: &SortExpr| {
         let expr = whimbrel_plan::physical(&by.expr, sort.input.schema())?;
-        Ok(PhysicalSortExpr { expr, options: options(by) })
+        Ok(PhysicalSortExpr { expr, options: sort_options(by) })
     };
     sort.expr.iter().map(one).collect()
 }
 
-pub(super) fn options(by: &SortExpr) -> SortOptions {
+/// The sort options of an expression.
+pub(super) fn sort_options(by: &SortExpr) -> SortOptions {
     SortOptions { descending: !by.asc, nulls_first: by.nulls_first }
 }

@@ -1,90 +1,97 @@
-//! Sums and averages of floats in a frame that rows leave.
+//! Sums and averages of floats over sliding frames.
 //!
-//! Invariants: a sum has twice the digits of its values, so that what leaves takes nothing else along; values that are not
-//! finite are counted, and leave like all others; very large ones are summed up as a part of themselves, of which no sum is
-//! infinite.
+//! Invariants: a sum has twice the precision of its values, so that a value which leaves takes nothing else along. Values
+//! that are not finite are counted, so that they can leave. Very large values are scaled down, so that their sum is
+//! finite.
 
 use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::datatypes::Float64Type;
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::Accumulator;
 
-/// From here on a value is very large.
+/// Values of this size and above are scaled down.
 const LARGE: f64 = f64::from_bits(((1023 + 900) as u64) << 52);
-/// The part of it that is summed up.
-const PART: f64 = f64::from_bits(((1023 - 100) as u64) << 52);
+/// The factor by which they are scaled.
+const SCALE: f64 = f64::from_bits(((1023 - 100) as u64) << 52);
 
-/// A number in two, the second of which is what the first cannot hold.
+/// A sum with its rounding error (Knuth's two-sum).
 #[derive(Debug, Default)]
-struct Twice {
+struct CompensatedSum {
     high: f64,
     low: f64,
 }
 
-impl Twice {
-    fn plus(&mut self, value: f64) {
+impl CompensatedSum {
+    /// Adds a value.
+    fn add(&mut self, value: f64) {
         let sum = self.high + value;
-        let shadow = sum - self.high;
-        self.low += (self.high - (sum - shadow)) + (value - shadow);
+        let rounded = sum - self.high;
+        self.low += (self.high - (sum - rounded)) + (value - rounded);
         self.high = sum;
     }
 
+    /// The sum.
     fn value(&self) -> f64 {
         self.high + self.low
     }
 }
 
-/// See the module.
+/// A sum or an average over a frame; see the module.
 #[derive(Debug, Default)]
-pub(super) struct Floats {
+pub(super) struct FrameSum {
     average: bool,
-    rest: Twice,
-    large: Twice,
-    /// How many there are: of all, of very large ones, of those that are no number, of either infinity.
+    /// The sum of the values that are not large.
+    rest: CompensatedSum,
+    /// The sum of the large values, scaled.
+    large: CompensatedSum,
+    /// The number of all values, and of those of each kind.
     count: i64,
     larges: i64,
     nans: i64,
-    above: i64,
-    below: i64,
+    infinities: i64,
+    negative_infinities: i64,
 }
 
-impl Floats {
-    pub fn new(average: bool) -> Floats {
-        Floats { average, ..Floats::default() }
+impl FrameSum {
+    /// An empty sum, or average.
+    pub fn new(average: bool) -> FrameSum {
+        FrameSum { average, ..FrameSum::default() }
     }
 
+    /// Adds values (`by` is 1) or removes them (-1).
     fn change(&mut self, values: &ArrayRef, by: i64) {
         for value in values.as_primitive::<Float64Type>().iter().flatten() {
             self.count += by;
             let signed = if by > 0 { value } else { -value };
             match value {
                 value if value.is_nan() => self.nans += by,
-                f64::INFINITY => self.above += by,
-                f64::NEG_INFINITY => self.below += by,
-                value if value.abs() < LARGE => self.rest.plus(signed),
+                f64::INFINITY => self.infinities += by,
+                f64::NEG_INFINITY => self.negative_infinities += by,
+                value if value.abs() < LARGE => self.rest.add(signed),
                 _ => {
                     self.larges += by;
-                    self.large.plus(signed * PART);
+                    self.large.add(signed * SCALE);
                 }
             }
         }
         if self.larges == 0 {
-            self.large = Twice::default();
+            self.large = CompensatedSum::default();
         }
     }
 
+    /// The sum of all values.
     fn sum(&self) -> f64 {
-        match (self.nans > 0, self.above > 0, self.below > 0) {
+        match (self.nans > 0, self.infinities > 0, self.negative_infinities > 0) {
             (true, _, _) | (_, true, true) => f64::NAN,
             (_, true, _) => f64::INFINITY,
             (_, _, true) => f64::NEG_INFINITY,
             _ if self.larges == 0 => self.rest.value(),
-            _ => (self.large.value() + self.rest.value() * PART) / PART,
+            _ => (self.large.value() + self.rest.value() * SCALE) / SCALE,
         }
     }
 }
 
-impl Accumulator for Floats {
+impl Accumulator for FrameSum {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.change(&values[0], 1);
         Ok(())
@@ -126,7 +133,7 @@ mod tests {
     /// The sums of frames of so many rows.
     fn sums(values: &[f64], rows: usize) -> Vec<f64> {
         let one = |value: f64| [Arc::new(Float64Array::from(vec![value])) as ArrayRef];
-        let mut frame = Floats::new(false);
+        let mut frame = FrameSum::new(false);
         let sum = |(at, value): (usize, &f64)| {
             frame.update_batch(&one(*value)).unwrap();
             if at >= rows {

@@ -1,4 +1,4 @@
-//! Expressions and columns of a fragment, made physical.
+//! Physical expressions, and the columns of keys.
 
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::{DFSchema, Result, ScalarValue};
@@ -10,7 +10,10 @@ use whimbrel_temporal::operators::Select;
 use whimbrel_temporal::{Graph, NodeId};
 
 /// Physical expressions, in order.
-pub(super) fn all(exprs: &[Expr], schema: &DFSchema) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+///
+/// # Errors
+/// `Plan` if an expression cannot be evaluated over these columns.
+pub(super) fn physical_exprs(exprs: &[Expr], schema: &DFSchema) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
     exprs.iter().map(|e| whimbrel_plan::physical(e, schema)).collect()
 }
 
@@ -25,6 +28,9 @@ pub(super) fn columns(schema: &Schema, places: impl Iterator<Item = usize>) -> V
 }
 
 /// Nulls of the types of these columns.
+///
+/// # Errors
+/// If a type has no null.
 pub(super) fn nulls(schema: &Schema) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
     let null = |field: &Arc<Field>| -> Result<Arc<dyn PhysicalExpr>> {
         Ok(Arc::new(Literal::new(ScalarValue::try_from(field.data_type())?)))
@@ -32,15 +38,19 @@ pub(super) fn nulls(schema: &Schema) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
     schema.fields().iter().map(null).collect()
 }
 
-/// A stream in a graph, with its columns.
+/// A stream in a graph, with the columns of a key.
 pub(super) struct Keyed {
     pub node: NodeId,
+    /// Its columns.
     pub schema: SchemaRef,
-    /// Where the key's columns are.
+    /// The places of the key columns.
     pub key: Vec<usize>,
 }
 
-/// The stream with a key: columns at their places, anything else computed and appended.
+/// The stream with the columns of a key. Expressions that are no columns are computed and appended.
+///
+/// # Errors
+/// `Plan` if an expression cannot be evaluated.
 pub(super) fn keyed(graph: &mut Graph, node: NodeId, schema: &DFSchema, key: &[Expr]) -> Result<Keyed> {
     let mut exprs = columns(schema.as_arrow(), 0..schema.fields().len());
     let mut fields = schema.fields().to_vec();
@@ -63,7 +73,7 @@ pub(super) fn keyed(graph: &mut Graph, node: NodeId, schema: &DFSchema, key: &[E
     Ok(Keyed { node, schema, key: places })
 }
 
-/// The stream under another schema of the same types; the same node if there is nothing to do.
+/// The stream under a schema with other names; the same node if the names are equal.
 pub(super) fn relabel(graph: &mut Graph, node: NodeId, from: &Schema, to: &SchemaRef) -> NodeId {
     if from.fields() == to.fields() {
         return node;

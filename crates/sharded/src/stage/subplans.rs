@@ -1,8 +1,7 @@
-//! Equal subplans of a plan, found without comparing or hashing whole subplans again and again.
+//! A table of the subplans of a plan, in which equal subplans are found without comparing all of them.
 //!
-//! Invariant: equal subplans have equal fingerprints. A fingerprint is made of what a node says itself and of its
-//! inputs' fingerprints, so all of them together cost one walk; a plan's own `Hash` walks all that is below, at every
-//! node.
+//! Invariant: equal subplans have equal fingerprints. A fingerprint is made of a node itself and of the fingerprints of its
+//! inputs, so all fingerprints take one walk over the plan. The `Hash` of a plan would walk the whole subplan at each node.
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{HashMap, Result};
@@ -10,21 +9,25 @@ use datafusion::logical_expr::LogicalPlan;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use whimbrel_plan::source_of;
 
-/// What is known of the subplans of a plan, equal ones once.
-pub(super) struct Equal<'a> {
-    /// By address: a plan is borrowed as long as this is there.
+/// Numbers of the subplans of a plan; equal subplans share an entry.
+pub(super) struct SubplanTable<'a> {
+    /// By address, which is stable while the plan is borrowed.
     fingerprints: HashMap<*const LogicalPlan, u64>,
-    known: HashMap<u64, Vec<(&'a LogicalPlan, usize)>>,
+    numbers: HashMap<u64, Vec<(&'a LogicalPlan, usize)>>,
 }
 
-impl<'a> Equal<'a> {
-    /// Of this plan's subplans nothing is known yet.
-    pub fn within(plan: &'a LogicalPlan) -> Result<Equal<'a>> {
-        let mut equal = Equal { fingerprints: HashMap::new(), known: HashMap::new() };
-        equal.fingerprint(plan)?;
-        Ok(equal)
+impl<'a> SubplanTable<'a> {
+    /// An empty table for the subplans of a plan.
+    ///
+    /// # Errors
+    /// If the plan cannot be walked.
+    pub fn within(plan: &'a LogicalPlan) -> Result<SubplanTable<'a>> {
+        let mut table = SubplanTable { fingerprints: HashMap::new(), numbers: HashMap::new() };
+        table.fingerprint(plan)?;
+        Ok(table)
     }
 
+    /// Computes the fingerprints of a subplan.
     fn fingerprint(&mut self, plan: &'a LogicalPlan) -> Result<u64> {
         let mut hasher = DefaultHasher::new();
         for input in plan.inputs() {
@@ -32,7 +35,7 @@ impl<'a> Equal<'a> {
         }
         std::mem::discriminant(plan).hash(&mut hasher);
         match plan {
-            // A table may be read in one shard here and in many there.
+            // A table may be read in different numbers of shards.
             LogicalPlan::TableScan(scan) => {
                 let shards = source_of(scan).map(|source| source.info().shards);
                 (&scan.table_name, &scan.projection, shards).hash(&mut hasher);
@@ -49,16 +52,16 @@ impl<'a> Equal<'a> {
         Ok(fingerprint)
     }
 
-    /// What is known of a subplan that is equal to this one.
+    /// The number of a subplan that is equal to this one.
     pub fn get(&self, plan: &LogicalPlan) -> Option<usize> {
-        let alike = self.known.get(self.fingerprints.get(&(plan as *const LogicalPlan))?)?;
-        alike.iter().find(|(known, _)| *known == plan).map(|(_, number)| *number)
+        let alike = self.numbers.get(self.fingerprints.get(&(plan as *const LogicalPlan))?)?;
+        alike.iter().find(|(subplan, _)| *subplan == plan).map(|(_, number)| *number)
     }
 
-    /// What is known of this subplan from now on.
+    /// Sets the number of a subplan.
     pub fn insert(&mut self, plan: &'a LogicalPlan, number: usize) {
         if let Some(fingerprint) = self.fingerprints.get(&(plan as *const LogicalPlan)) {
-            self.known.entry(*fingerprint).or_default().push((plan, number));
+            self.numbers.entry(*fingerprint).or_default().push((plan, number));
         }
     }
 }

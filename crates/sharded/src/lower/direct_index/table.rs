@@ -1,6 +1,6 @@
-//! The groups of an aggregate and what is known of each.
+//! The groups of an aggregate, with the states of its functions.
 
-use super::numbers::Numbers;
+use super::index::GroupIndex;
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
@@ -10,17 +10,17 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, aggregate_expressions};
 use std::sync::Arc;
 
-/// See the module.
+/// The groups and states of an aggregate.
 pub(super) struct Table {
     schema: SchemaRef,
     key: Arc<dyn PhysicalExpr>,
-    numbers: Numbers,
+    index: GroupIndex,
     calls: Vec<Call>,
-    /// For each row of a batch the number of its group.
+    /// The group of each row of the current batch. The buffer is kept.
     groups: Vec<usize>,
 }
 
-/// One of the aggregate's functions.
+/// A function of the aggregate, with its states.
 struct Call {
     arguments: Vec<Arc<dyn PhysicalExpr>>,
     filter: Option<Arc<dyn PhysicalExpr>>,
@@ -28,9 +28,13 @@ struct Call {
 }
 
 impl Table {
+    /// No groups yet.
+    ///
+    /// # Errors
+    /// `Internal` if the aggregate is not supported.
     pub fn new(aggregate: &AggregateExec) -> Result<Table> {
         let [(key, _)] = aggregate.group_expr().expr() else {
-            return internal_err!("groups are found by the place of one key");
+            return internal_err!("a direct index has one key");
         };
         let arguments = aggregate_expressions(aggregate.aggr_expr(), aggregate.mode(), 1)?;
         let filters = aggregate.filter_expr().iter().cloned();
@@ -41,28 +45,34 @@ impl Table {
         Ok(Table {
             schema: aggregate.schema(),
             key: Arc::clone(key),
-            numbers: Numbers::new(key.data_type(&aggregate.input_schema())?),
+            index: GroupIndex::new(key.data_type(&aggregate.input_schema())?),
             calls: calls.collect::<Result<_>>()?,
             groups: vec![],
         })
     }
 
     /// Adds rows of the input.
+    ///
+    /// # Errors
+    /// Those of the expressions and functions.
     pub fn add(&mut self, rows: &RecordBatch) -> Result<()> {
-        self.numbers.groups(&of(&self.key, rows)?, &mut self.groups)?;
+        self.index.groups(&evaluate(&self.key, rows)?, &mut self.groups)?;
         for call in &mut self.calls {
-            let arguments = call.arguments.iter().map(|argument| of(argument, rows));
+            let arguments = call.arguments.iter().map(|argument| evaluate(argument, rows));
             let arguments = arguments.collect::<Result<Vec<_>>>()?;
-            let filter = call.filter.as_ref().map(|filter| of(filter, rows)).transpose()?;
+            let filter = call.filter.as_ref().map(|filter| evaluate(filter, rows)).transpose()?;
             let filter = filter.as_ref().map(AsArray::as_boolean);
-            call.states.update_batch(&arguments, &self.groups, filter, self.numbers.len())?;
+            call.states.update_batch(&arguments, &self.groups, filter, self.index.len())?;
         }
         Ok(())
     }
 
-    /// The key of each group and its aggregates.
+    /// The key and the results of each group.
+    ///
+    /// # Errors
+    /// Those of the functions.
     pub fn finish(mut self) -> Result<RecordBatch> {
-        let mut columns = vec![self.numbers.finish()?];
+        let mut columns = vec![self.index.finish()?];
         for call in &mut self.calls {
             columns.push(call.states.evaluate(EmitTo::All)?);
         }
@@ -70,7 +80,7 @@ impl Table {
     }
 }
 
-/// The values of an expression, one a row.
-fn of(expr: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<ArrayRef> {
+/// The values of an expression.
+fn evaluate(expr: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<ArrayRef> {
     expr.evaluate(rows)?.into_array(rows.num_rows())
 }

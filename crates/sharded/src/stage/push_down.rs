@@ -1,9 +1,9 @@
-//! Fewer rows move: an aggregate over windows right behind a redistribution gets a first step before it.
+//! Pushes the first step of windowed aggregates below an exchange, so that fewer rows move.
 //!
-//! `window(redistribute(rows))`, aggregated, becomes `redistribute(combine(panes(rows)))`, aggregated: rows that fall
-//! into one pane (the stretch between two steps of the window) are put together where they are, the parts move, and
-//! the windows are made of parts. Only for aggregates that follow exactly from those of the parts, bit by bit: counts,
-//! sums of integers, minima, maxima.
+//! `aggregate(window(redistribute(rows)))` becomes `aggregate(window(redistribute(combine(panes(rows)))))`. A pane is the
+//! time between two steps of the window. Rows of one pane are combined before they move; the windows are aggregated from
+//! panes. That is done only for aggregates which follow exactly from those of the panes: counts, sums of integers, minima
+//! and maxima.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -15,8 +15,11 @@ use whimbrel_plan::nodes::{AlterLifetime, Combine, extension};
 use whimbrel_plan::{AggFunction, Exchange, Movement, Node, aggregate_of, node, properties};
 use whimbrel_temporal::{DurationRule, StartRule};
 
-/// The plan with the same result in which windowed aggregates are computed in two steps where rows move.
-pub(crate) fn combine(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// Computes windowed aggregates above exchanges in two steps. The result is the same.
+///
+/// # Errors
+/// `Plan` if the plan cannot be rebuilt.
+pub(crate) fn push_down_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
     let whole = plan.clone();
     let rewrite = |plan: LogicalPlan| match in_two_steps(&plan, &whole)? {
         Some(steps) => Ok(Transformed::yes(steps)),
@@ -25,6 +28,7 @@ pub(crate) fn combine(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up(rewrite).data()
 }
 
+/// The two steps of an aggregate, if it can be pushed down.
 fn in_two_steps(plan: &LogicalPlan, whole: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     let LogicalPlan::Aggregate(aggregate) = plan else { return Ok(None) };
     let Some(Node::AlterLifetime(window)) = node(&aggregate.input) else { return Ok(None) };
@@ -33,10 +37,10 @@ fn in_two_steps(plan: &LogicalPlan, whole: &LogicalPlan) -> Result<Option<Logica
         return Ok(None);
     };
     let Some(Node::Exchange(exchange)) = node(&window.input) else { return Ok(None) };
-    if !moves_groups(exchange, aggregate)? || uses(whole, &window.input)? > 1 {
+    if !moves_by_group_key(exchange, aggregate)? || count_uses(whole, &window.input)? > 1 {
         return Ok(None);
     }
-    let Some(again) = second_calls(aggregate)? else { return Ok(None) };
+    let Some(final_calls) = final_calls(aggregate)? else { return Ok(None) };
     let pane = DurationRule::Constant(*hop);
     let panes = AlterLifetime::try_new(
         exchange.input.clone().into_inner(),
@@ -62,12 +66,12 @@ fn in_two_steps(plan: &LogicalPlan, whole: &LogicalPlan) -> Result<Option<Logica
         )?),
     };
     let (group, schema) = (aggregate.group_expr.clone(), aggregate.schema.clone());
-    let steps = Aggregate::try_new_with_schema(Arc::new(windows), group, again, schema)?;
+    let steps = Aggregate::try_new_with_schema(Arc::new(windows), group, final_calls, schema)?;
     Ok(Some(LogicalPlan::Aggregate(steps)))
 }
 
-/// Whether rows move between several shards, by columns that the aggregate groups by.
-fn moves_groups(exchange: &Exchange, aggregate: &Aggregate) -> Result<bool> {
+/// Whether rows move between several shards by columns of the group key.
+fn moves_by_group_key(exchange: &Exchange, aggregate: &Aggregate) -> Result<bool> {
     let Movement::ReDistribute { key } = &*exchange.movement else { return Ok(false) };
     let from = properties(&exchange.input)?.shards;
     let columns = aggregate.group_expr.iter().all(|e| e.try_as_col().is_some());
@@ -75,8 +79,8 @@ fn moves_groups(exchange: &Exchange, aggregate: &Aggregate) -> Result<bool> {
     Ok(columns && grouped && from.max(exchange.shards.unwrap_or(from)) > 1)
 }
 
-/// How many times a plan reads a part of itself.
-fn uses(whole: &LogicalPlan, part: &LogicalPlan) -> Result<usize> {
+/// How many times a part occurs in a plan.
+fn count_uses(whole: &LogicalPlan, part: &LogicalPlan) -> Result<usize> {
     let mut uses = 0;
     whole.apply(|plan| {
         uses += (plan == part) as usize;
@@ -85,21 +89,21 @@ fn uses(whole: &LogicalPlan, part: &LogicalPlan) -> Result<usize> {
     Ok(uses)
 }
 
-/// The aggregates over the parts, under the same names; none if one of them does not follow exactly.
-fn second_calls(aggregate: &Aggregate) -> Result<Option<Vec<Expr>>> {
+/// The aggregates over panes, under the same names; none if one of them does not follow exactly.
+fn final_calls(aggregate: &Aggregate) -> Result<Option<Vec<Expr>>> {
     let first = aggregate.group_expr.len();
     let mut calls = Vec::with_capacity(aggregate.aggr_expr.len());
-    for (place, call) in aggregate.aggr_expr.iter().enumerate() {
-        let Ok((name, of)) = aggregate_of(call) else { return Ok(None) };
+    for (place, first_call) in aggregate.aggr_expr.iter().enumerate() {
+        let Ok((name, of)) = aggregate_of(first_call) else { return Ok(None) };
         let part = Expr::Column(Column::from_name(&name));
-        let again = match (of.function, aggregate.schema.field(first + place).data_type()) {
+        let call = match (of.function, aggregate.schema.field(first + place).data_type()) {
             (AggFunction::Count, _) => sum(part),
             (AggFunction::Sum, DataType::Int64 | DataType::UInt64) => sum(part),
             (AggFunction::Min, of) if !of.is_floating() => min(part),
             (AggFunction::Max, of) if !of.is_floating() => max(part),
             _ => return Ok(None),
         };
-        calls.push(again.alias(name));
+        calls.push(call.alias(name));
     }
     Ok(Some(calls))
 }

@@ -1,10 +1,10 @@
-//! The sums of many groups.
+//! Sums of integers for many groups, which know whether they overflow.
 //!
-//! Invariant: a group's sum is its number in `low`, and so often as `carries` says the size of the type; few groups ever go
-//! beyond it, so that only these are there.
+//! Invariant: the sum of a group is its entry in `low`, plus its entry in `carries` times the size of the type. Few groups
+//! ever overflow, so `carries` is a map.
 
-use super::total::plus;
-use super::{check_digits, too_large};
+use super::checked_sum::carrying_add;
+use super::{check_digits, overflow};
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowNumericType, AsArray, BooleanArray, BooleanBufferBuilder,
     PrimitiveArray,
@@ -16,42 +16,44 @@ use datafusion::common::{HashMap, Result};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use std::sync::Arc;
 
-/// See the module.
-pub(super) struct Groups<T: ArrowNumericType> {
+/// The sums of all groups; see the module.
+pub(super) struct GroupSums<T: ArrowNumericType> {
     low: Vec<T::Native>,
     carries: HashMap<usize, i64>,
-    /// Which groups have a value; none: all.
+    /// Which groups have a value; none if all have.
     seen: Option<BooleanBufferBuilder>,
     kind: DataType,
 }
 
-impl<T: ArrowNumericType> Groups<T> {
-    pub fn new(kind: &DataType) -> Groups<T> {
-        Groups { low: Vec::new(), carries: HashMap::new(), seen: None, kind: kind.clone() }
+impl<T: ArrowNumericType> GroupSums<T> {
+    /// No groups yet, for sums of this type.
+    pub fn new(kind: &DataType) -> GroupSums<T> {
+        GroupSums { low: Vec::new(), carries: HashMap::new(), seen: None, kind: kind.clone() }
     }
 
     #[inline(always)]
+    /// Adds a value to a group.
     fn add(&mut self, group: usize, value: T::Native) {
-        let (sum, carry) = plus(self.low[group], value);
+        let (sum, carry) = carrying_add(self.low[group], value);
         self.low[group] = sum;
         if carry != 0 {
             *self.carries.entry(group).or_default() += carry;
         }
     }
 
-    /// Adds the values that are neither null nor filtered away.
+    /// Adds the values that are not null and pass the filter.
     fn add_some(
         &mut self,
         values: &PrimitiveArray<T>,
         groups: &[usize],
         filter: Option<&BooleanArray>,
-        known: usize,
+        groups_before: usize,
     ) {
         let passing = filter.map(|filter| NullBuffer::new(passing(filter)));
         let taken = NullBuffer::union(values.nulls(), passing.as_ref());
         let mut seen = self.seen.take().unwrap_or_else(|| {
             let mut seen = BooleanBufferBuilder::new(self.low.len());
-            seen.append_n(known, true);
+            seen.append_n(groups_before, true);
             seen
         });
         seen.append_n(self.low.len() - seen.len(), false);
@@ -64,8 +66,8 @@ impl<T: ArrowNumericType> Groups<T> {
         self.seen = Some(seen);
     }
 
-    /// Which of the groups that leave have a value.
-    fn leave(&mut self, count: usize) -> Option<NullBuffer> {
+    /// Removes the first groups; which of these have a value.
+    fn emit(&mut self, count: usize) -> Option<NullBuffer> {
         let mut seen = self.seen.take()?;
         let all = seen.finish();
         let rest = all.slice(count, all.len() - count);
@@ -76,7 +78,7 @@ impl<T: ArrowNumericType> Groups<T> {
     }
 }
 
-/// For which rows a filter is true.
+/// The rows that pass a filter.
 fn passing(filter: &BooleanArray) -> BooleanBuffer {
     match filter.nulls() {
         Some(nulls) => filter.values() & nulls.inner(),
@@ -84,7 +86,7 @@ fn passing(filter: &BooleanArray) -> BooleanBuffer {
     }
 }
 
-impl<T: ArrowNumericType> GroupsAccumulator for Groups<T> {
+impl<T: ArrowNumericType> GroupsAccumulator for GroupSums<T> {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -93,12 +95,12 @@ impl<T: ArrowNumericType> GroupsAccumulator for Groups<T> {
         count: usize,
     ) -> Result<()> {
         let values = values[0].as_primitive::<T>();
-        let known = self.low.len();
-        self.low.resize(count.max(known), T::Native::ZERO);
+        let groups_before = self.low.len();
+        self.low.resize(count.max(groups_before), T::Native::ZERO);
         if self.seen.is_none() && filter.is_none() && values.null_count() == 0 {
             groups.iter().zip(values.values()).for_each(|(&group, &value)| self.add(group, value));
         } else {
-            self.add_some(values, groups, filter, known);
+            self.add_some(values, groups, filter, groups_before);
         }
         Ok(())
     }
@@ -106,12 +108,12 @@ impl<T: ArrowNumericType> GroupsAccumulator for Groups<T> {
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let sums = emit_to.take_needed(&mut self.low);
         if self.carries.iter().any(|(group, carry)| *group < sums.len() && *carry != 0) {
-            too_large(&self.kind)?;
+            overflow(&self.kind)?;
         }
         let rest = std::mem::take(&mut self.carries).into_iter();
         self.carries =
             rest.filter_map(|(group, carry)| Some((group.checked_sub(sums.len())?, carry))).collect();
-        let nulls = self.leave(sums.len());
+        let nulls = self.emit(sums.len());
         let sums = PrimitiveArray::<T>::new(sums.into(), nulls).with_data_type(self.kind.clone());
         let sums: ArrayRef = Arc::new(sums);
         check_digits(&sums)?;
@@ -152,8 +154,8 @@ mod tests {
     use datafusion::arrow::array::Int64Array;
     use datafusion::arrow::datatypes::Int64Type;
 
-    fn summed(rows: &[(usize, Option<i64>)], filter: Option<Vec<bool>>) -> Groups<Int64Type> {
-        let mut groups = Groups::<Int64Type>::new(&DataType::Int64);
+    fn sums_of(rows: &[(usize, Option<i64>)], filter: Option<Vec<bool>>) -> GroupSums<Int64Type> {
+        let mut groups = GroupSums::<Int64Type>::new(&DataType::Int64);
         let values: ArrayRef = Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>());
         let numbers: Vec<usize> = rows.iter().map(|row| row.0).collect();
         let count = numbers.iter().max().unwrap() + 1;
@@ -163,13 +165,13 @@ mod tests {
 
     #[test]
     fn a_sum_that_comes_back_fits() {
-        let mut groups = summed(&[(0, Some(i64::MAX)), (1, Some(1)), (0, Some(2)), (0, Some(-5))], None);
+        let mut groups = sums_of(&[(0, Some(i64::MAX)), (1, Some(1)), (0, Some(2)), (0, Some(-5))], None);
         assert_eq!(groups.evaluate(EmitTo::All).unwrap().as_ref(), &Int64Array::from(vec![i64::MAX - 3, 1]));
     }
 
     #[test]
-    fn only_groups_that_leave_have_to_fit() {
-        let mut groups = summed(&[(0, Some(1)), (1, Some(i64::MIN)), (1, Some(-1)), (2, None)], None);
+    fn only_emitted_groups_have_to_fit() {
+        let mut groups = sums_of(&[(0, Some(1)), (1, Some(i64::MIN)), (1, Some(-1)), (2, None)], None);
         assert_eq!(groups.evaluate(EmitTo::First(1)).unwrap().as_ref(), &Int64Array::from(vec![1]));
         let error = groups.evaluate(EmitTo::All).unwrap_err().to_string();
         assert!(error.contains("too large for int64"), "{error}");
@@ -178,7 +180,7 @@ mod tests {
     #[test]
     fn groups_without_a_value_are_null() {
         let rows = [(0, Some(1)), (1, None), (2, Some(3)), (2, Some(4))];
-        let mut groups = summed(&rows, Some(vec![false, true, true, true]));
+        let mut groups = sums_of(&rows, Some(vec![false, true, true, true]));
         let sums = groups.evaluate(EmitTo::All).unwrap();
         assert_eq!(sums.as_ref(), &Int64Array::from(vec![None, None, Some(7)]));
     }

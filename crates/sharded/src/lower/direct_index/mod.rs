@@ -1,13 +1,12 @@
-//! Groups by one whole number, found by its place in an array instead of by its hash.
+//! Aggregates by one integer: groups are found in an array that the key indexes, instead of a hash table.
 //!
-//! Identifiers count from one and come in about their order, so that an array of the numbers between the least and the
-//! largest is small, and rows that follow each other find its places near each other. DataFusion's hash table is at another
-//! place of memory for each of them.
+//! Identifiers count from one and come roughly in order. So an array of all integers between the minimum and the maximum
+//! is small, and rows that follow each other use entries near each other. A hash table is in another cache line for each.
 //!
-//! Invariant: groups come out as those of DataFusion's operator do, in the order in which their keys came first. Where memory
-//! is limited that operator does the work, which can write its groups to a file.
+//! Invariant: groups come out in the order in which their keys came first, as those of DataFusion's operator do. Under a
+//! memory limit that operator does the work, because it can spill.
 
-mod numbers;
+mod index;
 mod table;
 
 use datafusion::common::config::ConfigOptions;
@@ -28,14 +27,14 @@ use std::fmt;
 use std::sync::Arc;
 use table::Table;
 
-/// Has whole numbers found by their places wherever rows are grouped by one. It comes after the rules that look at
+/// Replaces every aggregate that is [supported](supports) by one with a direct index. It runs after the rules that look at
 /// aggregates.
 #[derive(Debug)]
-pub(super) struct NumbersByPlace;
+pub(super) struct DirectIndexAggregate;
 
-impl PhysicalOptimizerRule for NumbersByPlace {
+impl PhysicalOptimizerRule for DirectIndexAggregate {
     fn name(&self) -> &str {
-        "numbers_by_place"
+        "direct_index_aggregate"
     }
 
     fn schema_check(&self) -> bool {
@@ -44,9 +43,9 @@ impl PhysicalOptimizerRule for NumbersByPlace {
 
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|plan| match plan.downcast_ref::<AggregateExec>() {
-            Some(aggregate) if serves(aggregate)? => {
-                let by_place: Arc<dyn ExecutionPlan> = Arc::new(ByPlaceExec(aggregate.clone()));
-                Ok(Transformed::yes(by_place))
+            Some(aggregate) if supports(aggregate)? => {
+                let indexed: Arc<dyn ExecutionPlan> = Arc::new(DirectIndexExec(aggregate.clone()));
+                Ok(Transformed::yes(indexed))
             }
             _ => Ok(Transformed::no(plan)),
         })
@@ -54,33 +53,33 @@ impl PhysicalOptimizerRule for NumbersByPlace {
     }
 }
 
-/// Whether it is an aggregate of rows in no order by one whole number, of functions that keep all groups together.
-fn serves(aggregate: &AggregateExec) -> Result<bool> {
+/// Whether an aggregate is of unordered rows, by one integer, with functions that have accumulators for all groups.
+fn supports(aggregate: &AggregateExec) -> Result<bool> {
     let keys = aggregate.group_expr();
-    let whole = matches!(aggregate.mode(), AggregateMode::Single | AggregateMode::SinglePartitioned);
+    let complete = matches!(aggregate.mode(), AggregateMode::Single | AggregateMode::SinglePartitioned);
     let unordered = *aggregate.input_order_mode() == InputOrderMode::Linear;
-    if !whole || !unordered || aggregate.limit_options().is_some() || !keys.is_single() {
+    if !complete || !unordered || aggregate.limit_options().is_some() || !keys.is_single() {
         return Ok(false);
     }
     let [(key, _)] = keys.expr() else { return Ok(false) };
-    Ok(numbers::serve(&key.data_type(&aggregate.input_schema())?)
+    Ok(index::supports(&key.data_type(&aggregate.input_schema())?)
         && aggregate.aggr_expr().iter().all(|call| call.groups_accumulator_supported()))
 }
 
-/// The aggregate, its groups found by their places.
+/// An aggregate with a direct index.
 #[derive(Debug)]
-struct ByPlaceExec(AggregateExec);
+struct DirectIndexExec(AggregateExec);
 
-impl DisplayAs for ByPlaceExec {
+impl DisplayAs for DirectIndexExec {
     fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "by place: ")?;
+        write!(f, "direct index: ")?;
         self.0.fmt_as(kind, f)
     }
 }
 
-impl ExecutionPlan for ByPlaceExec {
+impl ExecutionPlan for DirectIndexExec {
     fn name(&self) -> &'static str {
-        "ByPlaceExec"
+        "DirectIndexExec"
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -105,7 +104,7 @@ impl ExecutionPlan for ByPlaceExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = Arc::new(self.0.clone()).replace_children(children, options)?;
         match plan.downcast_ref::<AggregateExec>() {
-            Some(aggregate) => Ok(Arc::new(ByPlaceExec(aggregate.clone()))),
+            Some(aggregate) => Ok(Arc::new(DirectIndexExec(aggregate.clone()))),
             None => internal_err!("an aggregate with other inputs is no aggregate any more"),
         }
     }

@@ -1,25 +1,26 @@
-//! The sum of lengths of time: months, days and the rest, each by itself.
+//! Sums of intervals: months, days and nanoseconds are added separately.
 
-use super::too_large;
+use super::overflow;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Accumulator;
 
-/// The type of such lengths.
-pub(super) const LENGTH: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+/// The type of intervals.
+pub(super) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
-/// A sum that is told at the end whether it fits.
+/// A sum of intervals; whether it fits is checked at the end.
 #[derive(Debug, Default)]
-pub(super) struct Lengths {
+pub(super) struct IntervalSum {
     months: i128,
     days: i128,
     nanoseconds: i128,
     count: u64,
 }
 
-impl Lengths {
-    fn each(&mut self, values: &ArrayRef, sign: i128) {
+impl IntervalSum {
+    /// Adds or subtracts intervals.
+    fn add(&mut self, values: &ArrayRef, sign: i128) {
         for value in values.as_primitive::<IntervalMonthDayNanoType>().iter().flatten() {
             self.months += sign * i128::from(value.months);
             self.days += sign * i128::from(value.days);
@@ -27,6 +28,7 @@ impl Lengths {
         }
     }
 
+    /// The sum, if it fits.
     fn sum(&self) -> Option<IntervalMonthDayNano> {
         let months = i32::try_from(self.months).ok()?;
         let days = i32::try_from(self.days).ok()?;
@@ -34,16 +36,16 @@ impl Lengths {
     }
 }
 
-impl Accumulator for Lengths {
+impl Accumulator for IntervalSum {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.count += (values[0].len() - values[0].null_count()) as u64;
-        self.each(&values[0], 1);
+        self.add(&values[0], 1);
         Ok(())
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.count -= (values[0].len() - values[0].null_count()) as u64;
-        self.each(&values[0], -1);
+        self.add(&values[0], -1);
         Ok(())
     }
 
@@ -54,7 +56,7 @@ impl Accumulator for Lengths {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let sum = self.sum();
         if sum.is_none() {
-            too_large(&LENGTH)?;
+            overflow(&INTERVAL)?;
         }
         Ok(ScalarValue::IntervalMonthDayNano(sum.filter(|_| self.count > 0)))
     }

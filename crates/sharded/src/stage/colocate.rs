@@ -1,8 +1,9 @@
-//! The shards of a live source without time are read in one place: one clock says when rows have come, to all shards.
+//! Colocates the shards of a live source without time: one channel reads them, so that one clock gives all rows the instant
+//! of their arrival.
 //!
-//! A scan in several shards becomes the union of its shards, each row with the number of its own, by which it moves on
-//! to that shard. Where rows move at once to others, they do so from that one place. A source with a time keeps its
-//! shards: its rows say themselves when they are.
+//! A scan of several shards becomes the union of its shards, with a column for the number of the shard. An exchange by that
+//! column moves the rows back to their shards. If an exchange follows the scan, it moves the rows from the one channel
+//! directly. A source with a time keeps its shards: its rows have their instants.
 
 use crate::dataset::LiveDataset;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -14,39 +15,44 @@ use std::sync::Arc;
 use whimbrel_plan::nodes::extension;
 use whimbrel_plan::{Exchange, Node, Scope, Source, Stream, node, source_of};
 
-/// The plan with the same result in which every live source without time comes in one shard.
-pub(crate) fn in_one_place(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// Reads every live source without time in one channel. The result is the same.
+///
+/// # Errors
+/// `Plan` if the plan cannot be rebuilt.
+pub(crate) fn colocate_live_sources(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut arrivals = Arrivals::default();
-    plan.transform_down(|plan| arrivals.rewritten(plan)).data()
+    plan.transform_down(|plan| arrivals.rewrite(plan)).data()
 }
 
-/// The live sources in several shards that were met, by their address: what is read twice is read once.
+/// The live sources with several shards, by their address: one that is scanned twice is read once.
 #[derive(Default)]
 struct Arrivals {
-    together: HashMap<usize, Arrival>,
+    by_source: HashMap<usize, Arrival>,
 }
 
-/// All rows of a source in one shard, each with the number of the shard it was sent to.
+/// All rows of a source in one shard.
 #[derive(Clone)]
 struct Arrival {
     rows: Stream,
-    number: String,
+    /// The column with the number of the shard that a row was sent to.
+    shard_column: String,
     shards: usize,
 }
 
 impl Arrivals {
-    fn rewritten(&mut self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    /// Rewrites a scan, or an exchange above one.
+    fn rewrite(&mut self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         if let LogicalPlan::TableScan(scan) = &plan
             && let Some(arrival) = self.arrival(scan)?
         {
-            let apart =
-                arrival.rows.multicast(ident(&arrival.number), Some(arrival.shards), Scope::Global)?;
-            let columns = columns_of(scan, apart)?;
+            let redistributed =
+                arrival.rows.multicast(ident(&arrival.shard_column), Some(arrival.shards), Scope::Global)?;
+            let columns = with_columns_of(scan, redistributed)?;
             return Ok(Transformed::new(columns, true, TreeNodeRecursion::Jump));
         }
         match node(&plan) {
             Some(Node::Ingress(_)) => Ok(Transformed::new(plan, false, TreeNodeRecursion::Jump)),
-            Some(Node::Exchange(exchange)) => Ok(match self.moved(exchange)? {
+            Some(Node::Exchange(exchange)) => Ok(match self.rewrite_exchange(exchange)? {
                 Some(moved) => Transformed::new(moved, true, TreeNodeRecursion::Jump),
                 None => Transformed::no(plan),
             }),
@@ -54,12 +60,12 @@ impl Arrivals {
         }
     }
 
-    /// What moves rows right behind where they come, from one place to all shards.
-    fn moved(&mut self, exchange: &Exchange) -> Result<Option<LogicalPlan>> {
-        let Some(scan) = rows_of(&exchange.input) else { return Ok(None) };
+    /// An exchange right above a scan: it moves the rows from the one channel.
+    fn rewrite_exchange(&mut self, exchange: &Exchange) -> Result<Option<LogicalPlan>> {
+        let Some(scan) = scan_below(&exchange.input) else { return Ok(None) };
         let Some(arrival) = self.arrival(scan)? else { return Ok(None) };
         let shards = Some(exchange.shards.unwrap_or(arrival.shards));
-        let whole = columns_of(scan, arrival.rows)?;
+        let whole = with_columns_of(scan, arrival.rows)?;
         let input = exchange.input.clone().into_inner().transform_down(|plan| match plan {
             LogicalPlan::TableScan(_) => Ok(Transformed::new(whole.clone(), true, TreeNodeRecursion::Jump)),
             plan => Ok(Transformed::no(plan)),
@@ -69,7 +75,7 @@ impl Arrivals {
         Ok(Some(extension(moved)))
     }
 
-    /// The rows of this scan in one place, if it is of a live source in several shards.
+    /// The colocated rows of a scan, if it is of a live source with several shards.
     fn arrival(&mut self, scan: &TableScan) -> Result<Option<Arrival>> {
         let Some(source) = source_of(scan) else { return Ok(None) };
         let any: &dyn Any = source.as_ref();
@@ -77,44 +83,45 @@ impl Arrivals {
             return Ok(None);
         };
         let address = Arc::as_ptr(&source).cast::<()>() as usize;
-        if let Some(known) = self.together.get(&address) {
-            return Ok(Some(known.clone()));
+        if let Some(arrival) = self.by_source.get(&address) {
+            return Ok(Some(arrival.clone()));
         }
         let arrival = Arrival::of(live)?;
-        self.together.insert(address, arrival.clone());
+        self.by_source.insert(address, arrival.clone());
         Ok(Some(arrival))
     }
 }
 
 impl Arrival {
+    /// The union of all shards.
     fn of(live: &LiveDataset) -> Result<Arrival> {
         let (schema, shards) = (live.info().schema, live.info().shards);
-        let mut number = "__shard".to_string();
-        while schema.field_with_name(&number).is_ok() {
-            number.push('_');
+        let mut shard_column = "__shard".to_string();
+        while schema.field_with_name(&shard_column).is_ok() {
+            shard_column.push('_');
         }
         let shard = |place: usize| {
             let rows = Stream::scan("live", Arc::new(live.shard(place)))?;
-            rows.with_columns(vec![lit(place as i64).alias(&number)])
+            rows.with_columns(vec![lit(place as i64).alias(&shard_column)])
         };
         let rows = (1..shards).try_fold(shard(0)?, |rows, place| rows.union(&shard(place)?))?;
-        Ok(Arrival { rows, number, shards })
+        Ok(Arrival { rows, shard_column, shards })
     }
 }
 
-/// The scan that this plan reads, where it does nothing but to pick, name and filter its rows.
-fn rows_of(plan: &LogicalPlan) -> Option<&TableScan> {
+/// The scan below a plan that only selects, renames and filters.
+fn scan_below(plan: &LogicalPlan) -> Option<&TableScan> {
     match plan {
         LogicalPlan::TableScan(scan) => Some(scan),
         LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) => {
-            rows_of(plan.inputs().first()?)
+            scan_below(plan.inputs().first()?)
         }
         _ => None,
     }
 }
 
-/// The columns of a scan, under its names.
-fn columns_of(scan: &TableScan, rows: Stream) -> Result<LogicalPlan> {
+/// The columns of a scan, under its names, from these rows.
+fn with_columns_of(scan: &TableScan, rows: Stream) -> Result<LogicalPlan> {
     if !scan.filters.is_empty() {
         return internal_err!("filters are nodes of their own, not part of a scan");
     }
