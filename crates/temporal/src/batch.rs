@@ -7,11 +7,10 @@
 use crate::key::{Key, has_floats};
 use crate::places;
 use crate::time::{INFINITY, Kind, Time};
-use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, UInt32Array};
+use arrow::array::{Array, BooleanArray, RecordBatch, UInt32Array};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::compute::{FilterBuilder, FilterPredicate};
-use datafusion::common::{Result, exec_err};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::common::Result;
 use std::sync::Arc;
 
 /// The other times of a batch. The two frequent cases are one number for all rows, not a column: temporality
@@ -126,17 +125,6 @@ impl Batch {
             Some(present) => &present & &keep,
             None => keep,
         });
-    }
-
-    /// The rows for which a predicate over the payload is true; the others are marked absent. The batch must
-    /// be compact.
-    pub(crate) fn picked(mut self, predicate: &Arc<dyn PhysicalExpr>) -> Result<Batch> {
-        let verdict = predicate.evaluate(&self.rows)?.into_array(self.len())?;
-        match verdict.as_boolean_opt() {
-            Some(keep) => self.retain(keep),
-            None => return exec_err!("the condition {predicate} is not a truth value"),
-        }
-        Ok(self)
     }
 
     /// Which rows are present; none: all.

@@ -7,12 +7,12 @@
 //! an end of time, and no end edge without its start edge (`edges`), is handed out.
 
 mod edges;
-mod order;
 mod reorder;
 mod saved;
+mod sortedness;
 mod times;
 
-pub use order::KnownOrder;
+pub use sortedness::Sortedness;
 pub use times::TimeColumns;
 
 use crate::batch::{Batch, Message};
@@ -51,7 +51,7 @@ pub struct Ingress {
     /// Whether the input is known to be in order.
     ordered: bool,
     /// Where to say that it is, if it turns out so; none: it is not, or nobody asks.
-    order: Option<KnownOrder>,
+    order: Option<Sortedness>,
 }
 
 impl Ingress {
@@ -83,9 +83,9 @@ impl Ingress {
         })
     }
 
-    /// The same, with what is known of the order of the input's start times.
-    pub fn with_order(self, order: KnownOrder) -> Ingress {
-        Ingress { ordered: order.is_known(), order: Some(order), ..self }
+    /// The same, with what earlier readers have found of the order of the input's start times.
+    pub fn with_order(self, order: Sortedness) -> Ingress {
+        Ingress { ordered: order.is_sorted(), order: Some(order), ..self }
     }
 
     /// The columns of the stream's payload.
@@ -268,7 +268,7 @@ impl Ingress {
     /// As [`advance`](Ingress::advance).
     pub fn complete(&mut self, out: &mut Vec<Message>) -> Result<()> {
         if let Some(order) = &self.order {
-            order.found();
+            order.set_sorted();
         }
         match self.options.on_completed {
             OnCompleted::EndOfStream => self.advance(INFINITY, out),

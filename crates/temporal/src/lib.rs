@@ -36,7 +36,7 @@ mod values;
 
 pub use batch::{Batch, Message, Other};
 pub use graph::{Graph, NodeId};
-pub use ingress::{Ingress, KnownOrder, TimeColumns};
+pub use ingress::{Ingress, Sortedness, TimeColumns};
 pub use key::Key;
 pub use merge::TimeMerge;
 pub use operator::{Operator, Role};

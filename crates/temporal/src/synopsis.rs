@@ -58,13 +58,13 @@ pub(crate) struct Synopsis {
     free_kept: Vec<u32>,
     numbers: u64,
     living: usize,
-    held: usize,
+    kept_rows: usize,
 }
 
 impl Synopsis {
     /// Keeps a batch whose rows may be inserted next.
     pub fn keep(&mut self, rows: RecordBatch) -> u32 {
-        self.held += rows.num_rows();
+        self.kept_rows += rows.num_rows();
         let kept = Some(Kept { rows, entries: 0 });
         match self.free_kept.pop() {
             Some(place) => {
@@ -227,13 +227,13 @@ impl Synopsis {
     pub fn tidy(&mut self) -> Result<()> {
         for (place, kept) in self.kept.iter_mut().enumerate() {
             if let Some(Kept { rows, entries: 0 }) = kept {
-                self.held -= rows.num_rows();
+                self.kept_rows -= rows.num_rows();
                 *kept = None;
                 self.free_kept.push(place as u32);
             }
         }
         let batches = self.kept.len() - self.free_kept.len();
-        if self.held > 4096 + 2 * self.living || batches > 64 + self.living / 64 {
+        if self.kept_rows > 4096 + 2 * self.living || batches > 64 + self.living / 64 {
             self.move_together()?;
         }
         Ok(())
@@ -249,7 +249,7 @@ impl Synopsis {
         for (row, &id) in ids.iter().enumerate() {
             self.entries[id as usize].row = (0, row as u32);
         }
-        self.held = rows.num_rows();
+        self.kept_rows = rows.num_rows();
         self.kept = vec![Some(Kept { rows, entries: ids.len() as u32 })];
         self.free_kept.clear();
         Ok(())

@@ -3,7 +3,8 @@
 
 use crate::batch::Message;
 use crate::operator::{Operator, Role};
-use datafusion::common::Result;
+use arrow::array::AsArray;
+use datafusion::common::{Result, exec_err};
 use datafusion::physical_expr::PhysicalExpr;
 use std::sync::Arc;
 
@@ -29,7 +30,13 @@ impl Operator for Where {
             out.push(message);
             return Ok(());
         };
-        let batch = batch.compact()?.picked(&self.predicate)?;
+        // The predicate must not be evaluated over rows that another filter has taken out.
+        let mut batch = batch.compact()?;
+        let verdict = self.predicate.evaluate(&batch.rows)?.into_array(batch.len())?;
+        let Some(selection) = verdict.as_boolean_opt() else {
+            return exec_err!("the condition {} is not a truth value", self.predicate);
+        };
+        batch.retain(selection);
         if batch.present().is_none_or(|p| p.count_set_bits() > 0) {
             out.push(Message::Batch(batch));
         }

@@ -265,12 +265,12 @@ impl<const W: usize> Flat<W> {
         touched.clear();
         let results = &Totals { vectors: &self.vectors, states: &self.states[..begins] };
         self.emitter.begin(now, Snapshots { keys: &self.keys, groups: &self.chosen[..begins], results });
-        self.bury();
+        self.forget_dead();
         self.emitter.flush_full(out)
     }
 
     /// Forgets the dead groups once they outnumber the living.
-    fn bury(&mut self) {
+    fn forget_dead(&mut self) {
         let dead = self.keys.len() - self.alive;
         if dead >= 1024 && dead > self.alive {
             let groups = &self.groups;

@@ -44,14 +44,14 @@ pub(super) struct Live {
     touched: Vec<u32>,
     dead: usize,
     /// Snapshots without values: an unchanged one is not emitted again.
-    bare: bool,
+    keys_only: bool,
     emitter: Emitter,
     /// The groups and their numbers of rows of snapshots that end, or begin, and the ids of those that end.
     chosen: Vec<u32>,
     rows: Vec<i64>,
     ids: Vec<SnapshotId>,
     /// The groups that have just lost their last row.
-    lost: Vec<u32>,
+    emptied: Vec<u32>,
 }
 
 impl Live {
@@ -62,12 +62,12 @@ impl Live {
             lives: Vec::new(),
             touched: Vec::new(),
             dead: 0,
-            bare: plan.calls.is_empty(),
+            keys_only: plan.calls.is_empty(),
             emitter,
             chosen: Vec::new(),
             rows: Vec::new(),
             ids: Vec::new(),
-            lost: Vec::new(),
+            emptied: Vec::new(),
         })
     }
 
@@ -80,7 +80,7 @@ impl Live {
 
     /// Says that these groups (one or several times each) are about to change at `now`: each by so many rows.
     pub fn touch(&mut self, groups: &[u32], changes: impl Iterator<Item = i64>, now: Time) {
-        let Live { lives, touched, dead, bare, chosen, rows, ids, .. } = self;
+        let Live { lives, touched, dead, keys_only, chosen, rows, ids, .. } = self;
         let first = touched.len();
         touched.resize(first + groups.len(), 0);
         chosen.resize(groups.len(), 0);
@@ -98,7 +98,7 @@ impl Live {
             rows[ends] = life.rows;
             life.rows += change;
             ids[ends] = life.snapshot;
-            let ended = (life.snapshot != NO_SNAPSHOT) & !*bare;
+            let ended = (life.snapshot != NO_SNAPSHOT) & !*keys_only;
             ends += ended as usize;
             life.snapshot = if ended { NO_SNAPSHOT } else { life.snapshot };
         }
@@ -114,10 +114,10 @@ impl Live {
         if self.touched.is_empty() {
             return Ok(());
         }
-        let Live { lives, touched, chosen, rows, lost, .. } = self;
+        let Live { lives, touched, chosen, rows, emptied, .. } = self;
         chosen.resize(touched.len(), 0);
         rows.resize(touched.len(), 0);
-        lost.resize(touched.len(), 0);
+        emptied.resize(touched.len(), 0);
         let (mut begins, mut losses) = (0, 0);
         for &group in touched.iter() {
             let life = &mut lives[group as usize];
@@ -126,18 +126,18 @@ impl Live {
             chosen[begins] = group;
             rows[begins] = life.rows;
             begins += (!life.dead & (life.snapshot == NO_SNAPSHOT)) as usize;
-            lost[losses] = group;
+            emptied[losses] = group;
             losses += life.dead as usize;
         }
         touched.clear();
         chosen.truncate(begins);
         rows.truncate(begins);
-        lost.truncate(losses);
+        emptied.truncate(losses);
         self.dead += losses;
-        if self.bare {
-            self.end_lost(now);
+        if self.keys_only {
+            self.end_emptied(now);
         }
-        self.states.reset(&self.lost);
+        self.states.reset(&self.emptied);
         let new_ids = self.emitter.next_ids(now);
         let Live { groups: keys, states, chosen: groups, rows, .. } = self;
         let results = &states.results(groups, rows);
@@ -145,23 +145,23 @@ impl Live {
         for (begun, &group) in self.chosen.iter().enumerate() {
             self.lives[group as usize].snapshot = new_ids.nth(begun);
         }
-        self.bury();
+        self.forget_dead();
         self.emitter.flush_full(out)
     }
 
-    /// The snapshots of the groups in `lost` end.
-    fn end_lost(&mut self, now: Time) {
-        self.lost.retain(|&group| self.lives[group as usize].snapshot != NO_SNAPSHOT);
+    /// The snapshots of the groups in `emptied` end.
+    fn end_emptied(&mut self, now: Time) {
+        self.emptied.retain(|&group| self.lives[group as usize].snapshot != NO_SNAPSHOT);
         let snapshot =
             |&group: &u32| std::mem::replace(&mut self.lives[group as usize].snapshot, NO_SNAPSHOT);
-        let ids: Vec<SnapshotId> = self.lost.iter().map(snapshot).collect();
+        let ids: Vec<SnapshotId> = self.emptied.iter().map(snapshot).collect();
         // There are no values, so nobody asks of how many rows they were.
-        let results = &self.states.results(&self.lost, &[]);
-        self.emitter.end(now, Snapshots { keys: &self.groups, groups: &self.lost, results }, &ids);
+        let results = &self.states.results(&self.emptied, &[]);
+        self.emitter.end(now, Snapshots { keys: &self.groups, groups: &self.emptied, results }, &ids);
     }
 
     /// Forgets the dead groups once they outnumber the living.
-    fn bury(&mut self) {
+    fn forget_dead(&mut self) {
         if self.dead < 1024 || self.dead * 2 < self.groups.len() {
             return;
         }

@@ -130,24 +130,24 @@ impl Vectors {
     pub fn changes<const W: usize>(&self, rows: Range<usize>, out: &mut Vec<Change<W>>) {
         let first = out.len();
         out.resize(first + rows.len(), Change { rows: 1, words: [0; W] });
-        self.give(rows, &mut Each(&mut out[first..]));
+        self.write(rows, &mut PerRow(&mut out[first..]));
     }
 
     /// Adds what these rows add to the states of their groups.
     pub fn add<const W: usize>(&self, rows: Range<usize>, groups: &[u32], states: &mut [Change<W>]) {
-        let mut summed = Summed { groups, states, counted: false };
-        self.give(rows, &mut summed);
-        if !summed.counted {
-            summed.put([], repeat([]));
+        let mut sums = IntoGroups { groups, states, counted: false };
+        self.write(rows, &mut sums);
+        if !sums.counted {
+            sums.put([], repeat([]));
         }
     }
 
-    /// Gives the words of these rows, an aggregate after the other.
-    fn give(&self, rows: Range<usize>, to: &mut impl Target) {
+    /// Writes the words of these rows, an aggregate after the other.
+    fn write(&self, rows: Range<usize>, to: &mut impl Target) {
         for (&place, loaded) in self.places.iter().zip(&self.loaded) {
             let values = loaded.values.as_ref().map_or(&[][..], |values| &values[rows.clone()]).iter();
             let counts = loaded.take.as_ref();
-            let mut to = Counting { counts, first: rows.start, to };
+            let mut to = Masked { counts, first: rows.start, to };
             match place {
                 Place::Rows => {}
                 Place::Present(present) => to.put([present], repeat([1])),
@@ -174,9 +174,9 @@ trait Target {
 }
 
 /// A change for each row, in which the words are set.
-struct Each<'a, const W: usize>(&'a mut [Change<W>]);
+struct PerRow<'a, const W: usize>(&'a mut [Change<W>]);
 
-impl<const W: usize> Target for Each<'_, W> {
+impl<const W: usize> Target for PerRow<'_, W> {
     #[inline(always)]
     fn put<const N: usize>(&mut self, words: [usize; N], values: impl Iterator<Item = [i64; N]>) {
         for (change, values) in self.0.iter_mut().zip(values) {
@@ -187,13 +187,13 @@ impl<const W: usize> Target for Each<'_, W> {
 
 /// The states of the rows' groups, to which the words are added. The rows are counted with the first of them,
 /// for the next change of a state waits for the one before.
-struct Summed<'a, const W: usize> {
+struct IntoGroups<'a, const W: usize> {
     groups: &'a [u32],
     states: &'a mut [Change<W>],
     counted: bool,
 }
 
-impl<const W: usize> Target for Summed<'_, W> {
+impl<const W: usize> Target for IntoGroups<'_, W> {
     #[inline(always)]
     fn put<const N: usize>(&mut self, words: [usize; N], values: impl Iterator<Item = [i64; N]>) {
         let rows = !std::mem::replace(&mut self.counted, true) as i64;
@@ -208,13 +208,13 @@ impl<const W: usize> Target for Summed<'_, W> {
 }
 
 /// The rows from `first` on, of which those count whose bit is set; none: all.
-struct Counting<'a, T> {
+struct Masked<'a, T> {
     counts: Option<&'a BooleanBuffer>,
     first: usize,
     to: &'a mut T,
 }
 
-impl<T: Target> Target for Counting<'_, T> {
+impl<T: Target> Target for Masked<'_, T> {
     #[inline(always)]
     fn put<const N: usize>(&mut self, words: [usize; N], values: impl Iterator<Item = [i64; N]>) {
         match self.counts {

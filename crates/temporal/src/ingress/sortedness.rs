@@ -1,20 +1,20 @@
-//! What is found out about the order of a source, so that it is found out once.
+//! Whether a source is in order: read once, known to all later readers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the rows of a source that does not change are in the order of a time column. Nobody knows at
+/// Whether the rows of a source that does not change are in the order of a time column. Not known at
 /// first; an [`Ingress`](super::Ingress) that has read all of them in order says so, and those that come
 /// later need not look.
 #[derive(Debug, Clone, Default)]
-pub struct KnownOrder(Arc<AtomicBool>);
+pub struct Sortedness(Arc<AtomicBool>);
 
-impl KnownOrder {
-    pub(super) fn is_known(&self) -> bool {
+impl Sortedness {
+    pub(super) fn is_sorted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    pub(super) fn found(&self) {
+    pub(super) fn set_sorted(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
