@@ -10,7 +10,7 @@ use datafusion::common::Result;
 
 /// How many rows a chain of operators works on at once: what one of them writes is in the near caches when
 /// the next one reads it.
-const SLICE_ROWS: usize = 8192;
+const SLICE_ROWS: usize = 16_384;
 
 /// A node of a [`Graph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
