@@ -109,14 +109,7 @@ fn marked<const N: usize>(marker: u8, bytes: [u8; N], out: &mut Vec<u8>) {
 
 /// The bits of a number, ordered as the numbers are.
 fn float_bits(value: f64) -> u64 {
-    let value = if value.is_nan() {
-        f64::NAN
-    } else if value == 0.0 {
-        0.0
-    } else {
-        value
-    };
-    let bits = value.to_bits();
+    let bits = whimbrel_plan::canonical_f64(value).to_bits();
     if bits >> 63 == 0 { bits ^ (1 << 63) } else { !bits }
 }
 

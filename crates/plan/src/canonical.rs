@@ -32,14 +32,15 @@ pub fn canonical_not_null(expr: Expr) -> Expr {
 
 fn in_canonical_form(expr: Expr, function: &ScalarUDF) -> Expr {
     match expr {
-        Expr::Literal(ScalarValue::Float64(Some(number)), _) => lit(of_eight_bytes(number)),
+        Expr::Literal(ScalarValue::Float64(Some(number)), _) => lit(canonical_f64(number)),
         Expr::Literal(ScalarValue::Float32(Some(number)), _) => lit(of_four_bytes(number)),
         Expr::ScalarFunction(call) if call.name() == NAME => Expr::ScalarFunction(call),
         other => function.call(vec![other]),
     }
 }
 
-fn of_eight_bytes(number: f64) -> f64 {
+/// A number in that form.
+pub fn canonical_f64(number: f64) -> f64 {
     if number.is_nan() { f64::NAN } else { number + 0.0 }
 }
 
@@ -107,7 +108,7 @@ pub fn canonical_values(values: &ArrayRef) -> ArrayRef {
             Arc::new(StructArray::new(fields.clone(), columns, structs.nulls().cloned()))
         }
         DataType::Float64 => {
-            Arc::new(values.as_primitive::<Float64Type>().unary::<_, Float64Type>(of_eight_bytes))
+            Arc::new(values.as_primitive::<Float64Type>().unary::<_, Float64Type>(canonical_f64))
         }
         DataType::Float32 => {
             Arc::new(values.as_primitive::<Float32Type>().unary::<_, Float32Type>(of_four_bytes))

@@ -55,7 +55,7 @@ mod stack;
 mod stream;
 
 pub use average::avg_udaf;
-pub use canonical::{canonical, canonical_not_null, canonical_values};
+pub use canonical::{canonical, canonical_f64, canonical_not_null, canonical_values};
 pub use conditions::{flat_conditions, has_long_conditions};
 pub use duration::Duration;
 pub use explain::{describe, explain};

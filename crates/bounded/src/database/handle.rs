@@ -17,6 +17,7 @@ use crate::views::Command;
 use crate::write::{self, Repaired};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
+use whimbrel_sql::Session;
 
 /// A database; clones are the same one.
 #[derive(Clone)]
@@ -124,13 +125,13 @@ impl Database {
     /// # Ok::<(), whimbrel_bounded::Error>(())
     /// ```
     pub fn execute(&self, sql: &str, arguments: &[Argument]) -> Result<Option<Page>> {
-        let statements = syntax::split_texts(sql);
+        let statements = Session::split(sql)?;
         let Some((last, before)) = statements.split_last() else {
             return Err(Error::invalid("there is no statement"));
         };
-        before.iter().try_for_each(|statement| self.execute_one(statement, &[]).map(drop))?;
+        before.iter().try_for_each(|statement| self.execute_one(statement.text, &[]).map(drop))?;
         // Alone it is as it was written, so that an error names its place in the text.
-        self.execute_one(if before.is_empty() { sql } else { last }, arguments)
+        self.execute_one(if before.is_empty() { sql } else { last.text }, arguments)
     }
 
     fn execute_one(&self, sql: &str, arguments: &[Argument]) -> Result<Option<Page>> {

@@ -13,4 +13,4 @@ mod unsupported;
 pub(crate) use dialect::{Dialect, Views, last_part, postgres_type, unqualified_name};
 pub(crate) use parse::{DeclaredLimit, Parameter, Parsed, Returning, parameter_number, parse, quote_name};
 pub use script::{Place, Source};
-pub(crate) use script::{Statement, comments_behind, split, split_texts};
+pub(crate) use script::{Statement, comments_behind, split};

@@ -75,11 +75,6 @@ pub(crate) fn split(text: &str) -> Vec<Statement<'_>> {
     cut(text).found
 }
 
-/// The texts of the statements of a script.
-pub(crate) fn split_texts(script: &str) -> Vec<&str> {
-    split(script).into_iter().map(|statement| statement.text).collect()
-}
-
 /// The comments behind the last statement of a text, and where they begin.
 pub(crate) fn comments_behind(text: &str) -> Vec<(&str, usize)> {
     cut(text).comments
