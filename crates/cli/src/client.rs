@@ -204,7 +204,7 @@ impl Client {
         match &stored.returned {
             Some(rows) => self.write_batch(rows),
             None => {
-                self.notify(&stored.done());
+                self.notify(&stored.summary());
                 Ok(())
             }
         }

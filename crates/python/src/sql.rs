@@ -99,7 +99,7 @@ impl NativeSession {
         };
         let (store, schema, batches) = (Store::clone(store), rows.schema.clone(), rows.batches.clone());
         let stored = py.detach(|| self.lock().sql.store(&store, schema, batches)).or_raise()?;
-        let message = stored.done();
+        let message = stored.summary();
         let returned = stored.returned.map(|rows| NativeTable { schema: rows.schema(), batches: vec![rows] });
         Ok((message, returned))
     }

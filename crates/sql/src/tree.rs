@@ -32,6 +32,17 @@ pub(crate) fn transform_up_with_subqueries(
     plan.transform_up_with_subqueries(rewrite).data()
 }
 
+/// Rewrites the nodes of a plan, and of the subqueries in its expressions, inputs last.
+///
+/// # Errors
+/// Those of `rewrite`.
+pub(crate) fn transform_down_with_subqueries(
+    plan: LogicalPlan,
+    rewrite: &mut PlanRewrite,
+) -> Result<LogicalPlan> {
+    plan.transform_down_with_subqueries(rewrite).data()
+}
+
 /// Rewrites the nodes of a plan, inputs last.
 ///
 /// # Errors
@@ -87,6 +98,17 @@ pub(crate) fn any_expr(expr: &Expr, fits: &mut dyn FnMut(&Expr) -> bool) -> bool
     // The visitor never fails.
     let _ = visit_expr(expr, &mut |e| {
         found = fits(e);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    found
+}
+
+/// Whether a node of a plan fits.
+pub(crate) fn any_plan(plan: &LogicalPlan, fits: &mut dyn FnMut(&LogicalPlan) -> bool) -> bool {
+    let mut found = false;
+    // The visitor never fails.
+    let _ = visit_plan(plan, &mut |node| {
+        found = fits(node);
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
     found

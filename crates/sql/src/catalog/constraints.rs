@@ -1,8 +1,8 @@
-//! What holds of the rows of a table in memory: keys, and conditions of `check`. They are looked at whenever the table gets
+//! The constraints of a table in memory: keys, `check` conditions, and foreign keys. They are checked whenever the table gets
 //! rows, before it has them.
 //!
-//! Invariants: an index that is not unique says nothing of rows, and is kept by its name only; rows of which a key has a
-//! null differ from all others, except in a primary key, which has none.
+//! Invariants: an index that is not unique constrains nothing, and only its name is kept; a row with a null in a key differs from
+//! all others, except in a primary key, which has no nulls.
 
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -12,17 +12,17 @@ use datafusion::common::{DFSchema, HashSet, Result, exec_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::Expr;
 
-/// What holds of the rows of a table.
+/// The constraints of a table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Constraints {
     pub keys: Vec<Key>,
     pub checks: Vec<Check>,
     pub foreign_keys: Vec<ForeignKey>,
-    /// The names of indexes that say nothing of the rows.
+    /// The names of indexes that are not unique.
     pub indexes: Vec<String>,
 }
 
-/// Columns in which no two rows are the same.
+/// Columns in which no two rows agree.
 #[derive(Debug, Clone)]
 pub(crate) struct Key {
     /// The name of the index that it was made by.
@@ -31,14 +31,14 @@ pub(crate) struct Key {
     pub primary: bool,
 }
 
-/// A condition that no row makes false.
+/// A condition that is false for no row.
 #[derive(Debug, Clone)]
 pub(crate) struct Check {
     pub text: String,
     pub condition: Expr,
 }
 
-/// Columns whose values are there in another table.
+/// Columns whose values are those of a key of another table.
 #[derive(Debug, Clone)]
 pub(crate) struct ForeignKey {
     pub columns: Vec<usize>,
@@ -48,22 +48,22 @@ pub(crate) struct ForeignKey {
 }
 
 impl Constraints {
-    /// Whether the rows of a table are as they have to be.
+    /// Checks keys and conditions; foreign keys need the other tables.
     ///
     /// # Errors
-    /// `Execution`, with the constraint, if they are not.
-    pub fn check(
+    /// `Execution`, with the constraint, if a row violates it.
+    pub fn check_rows(
         &self,
         state: &SessionState,
         table: &str,
         schema: &SchemaRef,
         rows: &[RecordBatch],
     ) -> Result<()> {
-        self.keys.iter().try_for_each(|key| key.holds(table, schema, rows))?;
-        self.checks.iter().try_for_each(|check| check.holds(state, table, schema, rows))
+        self.keys.iter().try_for_each(|key| key.check(table, schema, rows))?;
+        self.checks.iter().try_for_each(|check| check.check(state, table, schema, rows))
     }
 
-    /// Takes away the index of this name; whether there was one.
+    /// Drops the index of this name. Returns whether there was one.
     pub fn drop_index(&mut self, name: &str) -> bool {
         let before = self.keys.len() + self.indexes.len();
         self.indexes.retain(|index| index != name);
@@ -79,7 +79,7 @@ impl Constraints {
 }
 
 impl Key {
-    fn holds(&self, table: &str, schema: &SchemaRef, rows: &[RecordBatch]) -> Result<()> {
+    fn check(&self, table: &str, schema: &SchemaRef, rows: &[RecordBatch]) -> Result<()> {
         let fields = self.columns.iter().map(|at| SortField::new(schema.field(*at).data_type().clone()));
         let converter = RowConverter::new(fields.collect())?;
         let mut seen = HashSet::new();
@@ -91,7 +91,7 @@ impl Key {
                     if self.primary {
                         return exec_err!(
                             "table {table}: {} is the primary key, and cannot be null",
-                            self.named(schema)
+                            self.column_names(schema)
                         );
                     }
                     continue;
@@ -100,7 +100,7 @@ impl Key {
                     let what = if self.primary { "is the primary key" } else { "is unique" };
                     return exec_err!(
                         "table {table}: {} {what}, and there would be two rows of the same",
-                        self.named(schema)
+                        self.column_names(schema)
                     );
                 }
             }
@@ -108,14 +108,14 @@ impl Key {
         Ok(())
     }
 
-    fn named(&self, schema: &SchemaRef) -> String {
+    fn column_names(&self, schema: &SchemaRef) -> String {
         let names: Vec<&str> = self.columns.iter().map(|at| schema.field(*at).name().as_str()).collect();
         names.join(", ")
     }
 }
 
 impl Check {
-    fn holds(
+    fn check(
         &self,
         state: &SessionState,
         table: &str,

@@ -1,7 +1,7 @@
 //! Foreign keys: the values of some columns are those of a key of another table.
 //!
-//! Invariant: looked at whenever a table gets rows, before it has them: those of the table itself, and those of tables that refer
-//! to it. A row of which a column is null refers to nothing.
+//! Invariant: checked whenever a table gets rows, before it has them: its own foreign keys, and those of tables that refer to it.
+//! A row with a null in a foreign key refers to nothing.
 
 use super::constraints::ForeignKey;
 use super::tables::{Memory, Table, TableKind, Tables, find};
@@ -12,30 +12,35 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::common::{HashSet, Result, exec_err};
 
-/// Whether all references hold if a table gets these rows.
+/// Checks the foreign keys of a table that gets these rows, and of the tables that refer to it.
 ///
 /// # Errors
-/// `Execution`, with the tables, if they do not.
-pub(crate) fn check_references(tables: &Tables, name: &str, schema: &SchemaRef, rows: &Memory) -> Result<()> {
-    for reference in &rows.constraints.foreign_keys {
-        let there = if reference.table == name { &rows.rows } else { rows_of(tables, &reference.table) };
-        reference.holds(name, schema, &rows.rows, there)?;
+/// `Execution`, with both tables, if a value is missing.
+pub(crate) fn check_foreign_keys(
+    tables: &Tables,
+    name: &str,
+    schema: &SchemaRef,
+    rows: &Memory,
+) -> Result<()> {
+    for key in &rows.constraints.foreign_keys {
+        let referenced = if key.table == name { &rows.rows } else { rows_of(tables, &key.table) };
+        key.check(name, schema, &rows.rows, referenced)?;
     }
     for (other, table) in tables.iter().filter(|(other, _)| *other != name) {
         if let TableKind::Memory(memory) = &table.kind {
-            for reference in memory.constraints.foreign_keys.iter().filter(|r| r.table == name) {
-                reference.holds(other, table.stream.schema(), &memory.rows, &rows.rows)?;
+            for key in memory.constraints.foreign_keys.iter().filter(|r| r.table == name) {
+                key.check(other, table.stream.schema(), &memory.rows, &rows.rows)?;
             }
         }
     }
     Ok(())
 }
 
-/// The table that refers to another one, if there is one.
+/// A table that refers to another one, if there is one.
 pub(crate) fn referring<'a>(tables: &'a Tables, name: &str) -> Option<&'a String> {
     let refers = |other: &String, table: &Table| match &table.kind {
         TableKind::Memory(memory) => {
-            other != name && memory.constraints.foreign_keys.iter().any(|reference| reference.table == name)
+            other != name && memory.constraints.foreign_keys.iter().any(|key| key.table == name)
         }
         _ => false,
     };
@@ -50,19 +55,19 @@ fn rows_of<'a>(tables: &'a Tables, name: &str) -> &'a [RecordBatch] {
 }
 
 impl ForeignKey {
-    fn holds(
+    fn check(
         &self,
         name: &str,
         schema: &SchemaRef,
         rows: &[RecordBatch],
-        there: &[RecordBatch],
+        referenced: &[RecordBatch],
     ) -> Result<()> {
         let kinds: Vec<DataType> =
             self.columns.iter().map(|at| schema.field(*at).data_type().clone()).collect();
         let converter = RowConverter::new(kinds.iter().cloned().map(SortField::new).collect())?;
-        let known: HashSet<OwnedRow> =
-            values(&converter, &kinds, &self.key, there)?.into_iter().flatten().collect();
-        match values(&converter, &kinds, &self.columns, rows)?.iter().flatten().all(|row| known.contains(row))
+        let keys: HashSet<OwnedRow> =
+            values(&converter, &kinds, &self.key, referenced)?.into_iter().flatten().collect();
+        match values(&converter, &kinds, &self.columns, rows)?.iter().flatten().all(|row| keys.contains(row))
         {
             true => Ok(()),
             false => {

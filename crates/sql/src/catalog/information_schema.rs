@@ -1,4 +1,4 @@
-//! What a session knows, as tables: `information_schema.tables` and `.columns`, `duckdb_tables()`, `duckdb_columns()`,
+//! The catalog as tables: `information_schema.tables` and `.columns`, `duckdb_tables()`, `duckdb_columns()`,
 //! `sqlite_master`, `pragma_table_info('t')`.
 //!
 //! There is one database, `memory`. What has no schema in its name is in `main`.
@@ -19,7 +19,7 @@ use whimbrel_plan::Stream;
 /// The only database.
 const DATABASE: &str = "memory";
 
-/// The table of what is known that has this name.
+/// The catalog table of this name.
 pub(super) fn table(tables: &Tables, files: &dyn Files, name: &str) -> Result<Option<LogicalPlan>> {
     let rows = match name.to_ascii_lowercase().as_str() {
         "information_schema.tables" => table_rows(tables)?,
@@ -32,7 +32,7 @@ pub(super) fn table(tables: &Tables, files: &dyn Files, name: &str) -> Result<Op
     plan(files, name, rows).map(Some)
 }
 
-/// The table function of what is known that has this name.
+/// The catalog table function of this name.
 pub(super) fn function(
     tables: &Tables,
     files: &dyn Files,
@@ -56,15 +56,15 @@ fn plan(files: &dyn Files, name: &str, rows: RecordBatch) -> Result<LogicalPlan>
 }
 
 /// The schema of a table, and its name in it.
-fn placed(name: &str) -> (&str, &str) {
+fn schema_and_name(name: &str) -> (&str, &str) {
     name.split_once('.').unwrap_or(("main", name))
 }
 
-fn texts<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
+fn strings<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }
 
-fn numbers(values: impl Iterator<Item = usize>) -> ArrayRef {
+fn integers(values: impl Iterator<Item = usize>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values.map(|n| n as i64)))
 }
 
@@ -78,9 +78,9 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
 fn names<'a>(prefix: [&'a str; 3], of: &[&str]) -> Vec<(&'a str, ArrayRef)> {
     let [database, schema, table] = prefix;
     vec![
-        (database, texts(of.iter().map(|_| DATABASE))),
-        (schema, texts(of.iter().map(|name| placed(name).0))),
-        (table, texts(of.iter().map(|name| placed(name).1))),
+        (database, strings(of.iter().map(|_| DATABASE))),
+        (schema, strings(of.iter().map(|name| schema_and_name(name).0))),
+        (table, strings(of.iter().map(|name| schema_and_name(name).1))),
     ]
 }
 
@@ -91,7 +91,7 @@ fn table_rows(all_tables: &Tables) -> Result<RecordBatch> {
         TableKind::View { .. } => "VIEW",
         _ => "BASE TABLE",
     });
-    columns.push(("table_type", texts(kinds)));
+    columns.push(("table_type", strings(kinds)));
     batch(columns)
 }
 
@@ -107,7 +107,7 @@ fn duckdb_tables(all_tables: &Tables) -> Result<RecordBatch> {
     let sizes: Int64Array = tables.iter().map(|(_, table)| rows(&table.kind)).collect();
     columns.push(("estimated_size", Arc::new(sizes)));
     let widths = tables.iter().map(|(_, table)| table.stream.schema().fields().len());
-    columns.push(("column_count", numbers(widths)));
+    columns.push(("column_count", integers(widths)));
     batch(columns)
 }
 
@@ -116,16 +116,16 @@ fn sqlite_master(all_tables: &Tables) -> Result<RecordBatch> {
         TableKind::View { .. } => "view",
         _ => "table",
     });
-    let names = || texts(all_tables.keys().map(|name| placed(name).1));
-    batch(vec![("type", texts(kinds)), ("name", names()), ("tbl_name", names())])
+    let names = || strings(all_tables.keys().map(|name| schema_and_name(name).1));
+    batch(vec![("type", strings(kinds)), ("name", names()), ("tbl_name", names())])
 }
 
-/// A column of a table: its place, its name, its type, and whether it may be null.
+/// A column of a table.
 struct Column {
     table: String,
     place: usize,
     name: String,
-    kind: String,
+    type_name: String,
     nullable: bool,
 }
 
@@ -135,7 +135,7 @@ fn all_columns(all_tables: &Tables) -> Vec<Column> {
             table: table.clone(),
             place: at + 1,
             name: field.name().clone(),
-            kind: type_names::name(field.data_type()),
+            type_name: type_names::name(field.data_type()),
             nullable: field.is_nullable(),
         })
     });
@@ -147,10 +147,10 @@ fn column_rows(tables: &Tables) -> Result<RecordBatch> {
     let tables: Vec<&str> = all.iter().map(|column| column.table.as_str()).collect();
     let mut columns = names(["table_catalog", "table_schema", "table_name"], &tables);
     columns.extend([
-        ("column_name", texts(all.iter().map(|column| column.name.as_str()))),
-        ("ordinal_position", numbers(all.iter().map(|column| column.place))),
-        ("is_nullable", texts(all.iter().map(|column| if column.nullable { "YES" } else { "NO" }))),
-        ("data_type", texts(all.iter().map(|column| column.kind.as_str()))),
+        ("column_name", strings(all.iter().map(|column| column.name.as_str()))),
+        ("ordinal_position", integers(all.iter().map(|column| column.place))),
+        ("is_nullable", strings(all.iter().map(|column| if column.nullable { "YES" } else { "NO" }))),
+        ("data_type", strings(all.iter().map(|column| column.type_name.as_str()))),
     ]);
     batch(columns)
 }
@@ -161,16 +161,16 @@ fn duckdb_columns(tables: &Tables) -> Result<RecordBatch> {
     let mut columns = names(["database_name", "schema_name", "table_name"], &tables);
     let nullable: BooleanArray = all.iter().map(|column| Some(column.nullable)).collect();
     columns.extend([
-        ("column_name", texts(all.iter().map(|column| column.name.as_str()))),
-        ("column_index", numbers(all.iter().map(|column| column.place))),
+        ("column_name", strings(all.iter().map(|column| column.name.as_str()))),
+        ("column_index", integers(all.iter().map(|column| column.place))),
         ("is_nullable", Arc::new(nullable) as ArrayRef),
-        ("data_type", texts(all.iter().map(|column| column.kind.as_str()))),
+        ("data_type", strings(all.iter().map(|column| column.type_name.as_str()))),
     ]);
     batch(columns)
 }
 
-/// A value as it stands in a statement.
-fn written(value: &Expr) -> String {
+/// A value as it is written in SQL.
+fn literal(value: &Expr) -> String {
     match value {
         Expr::Literal(value, _) => match value.try_as_str() {
             Some(Some(text)) => format!("'{text}'"),
@@ -197,11 +197,11 @@ fn pragma_table_info(all_tables: &Tables, name: &str) -> Result<RecordBatch> {
     let required: BooleanArray =
         all.iter().map(|column| Some(!column.nullable || primary.contains(&(column.place - 1)))).collect();
     let in_key: BooleanArray = all.iter().map(|column| Some(primary.contains(&(column.place - 1)))).collect();
-    let defaults: StringArray = all.iter().map(|column| defaults.get(&column.name).map(written)).collect();
+    let defaults: StringArray = all.iter().map(|column| defaults.get(&column.name).map(literal)).collect();
     batch(vec![
-        ("cid", numbers(all.iter().map(|column| column.place - 1))),
-        ("name", texts(all.iter().map(|column| column.name.as_str()))),
-        ("type", texts(all.iter().map(|column| column.kind.as_str()))),
+        ("cid", integers(all.iter().map(|column| column.place - 1))),
+        ("name", strings(all.iter().map(|column| column.name.as_str()))),
+        ("type", strings(all.iter().map(|column| column.type_name.as_str()))),
         ("notnull", Arc::new(required)),
         ("dflt_value", Arc::new(defaults)),
         ("pk", Arc::new(in_key)),

@@ -10,6 +10,6 @@ mod tables;
 pub(crate) mod views;
 
 pub(crate) use constraints::{Check, Constraints, ForeignKey, Key};
-pub(crate) use foreign_keys::{check_references, referring};
+pub(crate) use foreign_keys::{check_foreign_keys, referring};
 pub(crate) use provider::Catalog;
 pub(crate) use tables::{Memory, Table, TableKind, Tables, find};

@@ -1,8 +1,7 @@
-//! Names, as DataFusion's planner asks for them.
+//! The catalog as DataFusion's planner reads it.
 //!
-//! A name is a table of the session, or else the path of a file. What a table is, is a plan, and it is put into
-//! the query as that plan: there is no table left that only the session knows. A file that a statement names
-//! twice is opened once.
+//! A name is a table of the session, or else the path of a file. Tables are inlined as plans, so a planned query does not refer
+//! to the session. A file that a statement names twice is opened once.
 
 use super::tables::{Table, TableKind, Tables, find};
 use super::{information_schema, inlined::Inlined, series, views};
@@ -28,12 +27,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use whimbrel_plan::Stream;
 
-/// Whether this looks like the path of a file.
+/// Whether a name looks like the path of a file.
 fn is_path(name: &str) -> bool {
     name.contains(['/', '\\', '*', '?']) || Format::of_path(name).is_some()
 }
 
-/// The names of a session while a statement is planned.
+/// The tables, files and functions that a statement may name while it is planned.
 pub(crate) struct Catalog<'a> {
     pub state: &'a SessionState,
     pub tables: &'a Tables,
@@ -80,7 +79,7 @@ impl Catalog<'_> {
         Ok(stream)
     }
 
-    /// The columns of a table, or of those that are named behind it: `t(a,b)`.
+    /// The columns of a table, or those in parentheses behind its name: `t(a,b)`.
     fn columns_like(&self, like: &str) -> Option<SchemaRef> {
         let (table, columns) = like.trim_end_matches(')').split_once('(').unwrap_or((like, ""));
         let unquoted = |name: &str| match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
@@ -98,13 +97,13 @@ impl Catalog<'_> {
         Some(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
     }
 
-    /// `read_parquet('…')` and its like.
-    fn read(&self, name: &str, format: Format, args: &[Expr]) -> Result<Arc<dyn TableSource>> {
+    /// `read_parquet('…')`, `read_csv('…')`, …
+    fn read_function(&self, name: &str, format: Format, args: &[Expr]) -> Result<Arc<dyn TableSource>> {
         let texts: Option<Vec<&str>> = args.iter().map(text).collect();
         let Some([location, options @ ..]) = texts.as_deref() else {
             return plan_err!("{name} takes the path of a file, and options: {name}('file', header = true)");
         };
-        // Names and values in turn; `words` and `dialect` write them so.
+        // Names and values in turn, as `syntax` writes them.
         let options = options.chunks(2).filter_map(|pair| match pair {
             ["auto_detect" | "all_varchar" | "sample_size", _] => None,
             [name, value] => Some((name.to_ascii_lowercase(), value.to_string())),
@@ -146,10 +145,10 @@ impl ContextProvider for Catalog<'_> {
 
     fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
         match name.to_ascii_lowercase().as_str() {
-            "read_parquet" | "parquet_scan" => self.read(name, Format::Parquet, &args),
-            "read_csv" | "read_csv_auto" => self.read(name, Format::Csv, &args),
-            "read_json" | "read_ndjson" | "read_json_auto" => self.read(name, Format::Json, &args),
-            "read_arrow" => self.read(name, Format::Arrow, &args),
+            "read_parquet" | "parquet_scan" => self.read_function(name, Format::Parquet, &args),
+            "read_csv" | "read_csv_auto" => self.read_function(name, Format::Csv, &args),
+            "read_json" | "read_ndjson" | "read_json_auto" => self.read_function(name, Format::Json, &args),
+            "read_arrow" => self.read_function(name, Format::Arrow, &args),
             "generate_series" | "range" => Ok(Inlined::source(series::series(self.state, name, args)?)),
             other
                 if let Some(known) = information_schema::function(

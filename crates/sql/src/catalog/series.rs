@@ -1,5 +1,5 @@
-//! `generate_series` and `range` as tables: the list that the function of that name gives, unnested; of many numbers, a source
-//! that makes them as they are asked for.
+//! `generate_series` and `range` as tables: the list of the function of that name, unnested; for many numbers a source that
+//! generates them.
 
 use datafusion::common::{DFSchema, Result, ScalarValue, UnnestOptions, plan_err};
 use datafusion::execution::SessionState;
@@ -10,11 +10,14 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use std::sync::Arc;
 use whimbrel_plan::{Series, Stream};
 
-/// More numbers are not put into a list: a planner would carry it around.
-const LISTED: u64 = 8192;
+/// More numbers come from a source: a list of them would be part of the plan.
+const MAX_LISTED: u64 = 8192;
 
-/// The numbers or instants from a first to a last, one a row in a column that is called after the function; the last belongs to `generate_series` and not to
-/// `range`. There are none up to null.
+/// The numbers or timestamps from a first to a last, in a column with the name of the function. The last is part of
+/// `generate_series` and not of `range`. A bound that is null gives none.
+///
+/// # Errors
+/// `Plan` for other numbers of arguments.
 pub(crate) fn series(state: &SessionState, name: &str, args: Vec<Expr>) -> Result<LogicalPlan> {
     let name = name.to_ascii_lowercase();
     let Some(function) = state.scalar_functions().get(&name) else {
@@ -23,7 +26,7 @@ pub(crate) fn series(state: &SessionState, name: &str, args: Vec<Expr>) -> Resul
     if args.is_empty() || args.len() > 3 {
         return plan_err!("{name} takes a last value, or a first and a last one, and a step");
     }
-    if let Some(numbers) = numbers(&name, &args)?.filter(|numbers| numbers.count() > LISTED) {
+    if let Some(numbers) = numbers(&name, &args)?.filter(|numbers| numbers.count() > MAX_LISTED) {
         return Ok(Stream::scan(&name, Arc::new(numbers))?.plan().clone());
     }
     let list = Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args));
@@ -32,7 +35,7 @@ pub(crate) fn series(state: &SessionState, name: &str, args: Vec<Expr>) -> Resul
     list.unnest_columns_with_options(vec![name.into()], unnested)?.build()
 }
 
-/// The numbers that are asked for, if they are numbers, and known by now.
+/// The series, if its arguments are constant integers.
 fn numbers(name: &str, args: &[Expr]) -> Result<Option<Series>> {
     let context = SimplifyContext::builder().with_schema(Arc::new(DFSchema::empty())).build();
     let simplifier = ExprSimplifier::new(context);
@@ -47,7 +50,7 @@ fn numbers(name: &str, args: &[Expr]) -> Result<Option<Series>> {
         [first, last, step] => (*first, *last, *step),
         _ => return Ok(None),
     };
-    // A step of 0 is what the function of that name says something about.
+    // The function of that name refuses a step of 0.
     match step {
         0 => Ok(None),
         step => Series::new(name, first, last, step, name == "generate_series").map(Some),

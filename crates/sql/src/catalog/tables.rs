@@ -12,29 +12,29 @@ use whimbrel_plan::Stream;
 /// What a name stands for.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
-    /// The rows, for who asks what the table is.
+    /// The rows, for `describe` and for callers of the session.
     pub stream: Stream,
-    /// What is put into a query in place of the name.
+    /// The plan that a query gets in place of the name.
     pub plan: LogicalPlan,
-    /// What made it.
+    /// How it was created.
     pub kind: TableKind,
 }
 
-/// What made a table.
+/// How a table was created.
 #[derive(Debug, Clone)]
 pub(crate) enum TableKind {
-    /// Whoever holds the session.
+    /// Registered by the caller of the session.
     Registered,
     /// `create external table`.
     External,
     /// `create view`.
     View {
-        /// What it is over tables of the rows of its streams, if it is over time and can be said so.
+        /// Its plan over tables of the rows of its streams, if it is over time and has one.
         over_tables: Option<LogicalPlan>,
         /// The tables and views that it names, with the columns that they had.
         reads: BTreeMap<String, SchemaRef>,
     },
-    /// `create table`: the rows are here, and there can be more.
+    /// `create table`: the rows are in the session, and can change.
     Memory(Memory),
 }
 
@@ -42,13 +42,16 @@ pub(crate) enum TableKind {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     pub rows: Vec<RecordBatch>,
-    /// What an insert that leaves out a column puts there.
+    /// The values of columns that an insert leaves out.
     pub defaults: HashMap<String, Expr>,
     pub constraints: Constraints,
 }
 
 impl Table {
-    /// A table that is a stream. All its shards are read.
+    /// A table that is a stream; all of its shards are read.
+    ///
+    /// # Errors
+    /// `Plan` if the stream cannot be brought to one shard.
     pub fn of(stream: Stream, kind: TableKind) -> Result<Table> {
         let plan = single_shard(&stream)?.plan().clone();
         Ok(Table { stream, plan, kind })

@@ -1,14 +1,15 @@
-//! Views see the rows that their tables have got since the view was made.
+//! Views read the rows that their tables have now.
 //!
-//! A view is bound to a table when it is made: it keeps the table's scan, which is called after the table. When the
-//! table gets other rows, its scan in every view is one of these. A view over a table that is not there any more, or was
-//! made anew with other columns, has no rows to answer with and is refused.
+//! A view is bound to its tables when it is created: it keeps their scans, which are named after the tables. When a table gets
+//! other rows, its scans in all views are rebound to them. A view over a table that was dropped, or created again with other
+//! columns, is refused.
 
 use super::tables::{Table, TableKind, Tables, find};
 use crate::syntax::names;
 use crate::syntax::walk::walk_relations;
+use crate::tree::transform_down_with_subqueries;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{LogicalPlan, TableScan};
 use datafusion::sql::sqlparser::ast::Query;
@@ -17,7 +18,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use whimbrel_plan::{PlanSource, Source, Stream, source_of};
 
-/// The tables and views whose names a query has, with their columns.
+/// The tables and views that a query names, with their columns.
 pub(crate) fn read_by(tables: &Tables, query: &Query) -> BTreeMap<String, SchemaRef> {
     let mut read = BTreeMap::new();
     let own: Vec<String> = query
@@ -37,12 +38,15 @@ pub(crate) fn read_by(tables: &Tables, query: &Query) -> BTreeMap<String, Schema
     read
 }
 
-/// Refuses a view over tables that are not there any more.
+/// Refuses a view over tables that were dropped or have other columns.
+///
+/// # Errors
+/// `Plan`, with the view and the table.
 pub(super) fn check_readable(tables: &Tables, view: &str) -> Result<()> {
     check_tables(tables, view, &mut BTreeSet::new())
 }
 
-/// The same; a view may name one that was made anew over it.
+/// Checks the tables of a view, and of the views that it reads; these may read it in turn, after a `create or replace`.
 fn check_tables<'a>(tables: &'a Tables, view: &'a str, checked: &mut BTreeSet<&'a str>) -> Result<()> {
     if !checked.insert(view) {
         return Ok(());
@@ -66,14 +70,17 @@ fn check_tables<'a>(tables: &'a Tables, view: &'a str, checked: &mut BTreeSet<&'
     Ok(())
 }
 
-/// Lets all views see the rows that a table is about to get.
+/// Rebinds all views to the rows that a table is about to get.
+///
+/// # Errors
+/// `Plan` if a rebound plan has other columns.
 pub(crate) fn rebind_views(tables: &mut Tables, name: &str, rows: &Arc<dyn Source>) -> Result<()> {
     for view in tables.values_mut() {
         let TableKind::View { over_tables, reads } = &view.kind else { continue };
         let reads = reads.clone();
-        let over_tables = over_tables.clone().map(|plan| replaced(plan, name, rows)).transpose()?;
-        let plan = replaced(view.plan.clone(), name, rows)?;
-        let stream = Stream::from_plan(replaced(view.stream.plan().clone(), name, rows)?)?;
+        let over_tables = over_tables.clone().map(|plan| rebound(plan, name, rows)).transpose()?;
+        let plan = rebound(view.plan.clone(), name, rows)?;
+        let stream = Stream::from_plan(rebound(view.stream.plan().clone(), name, rows)?)?;
         *view = Table { stream, plan, kind: TableKind::View { over_tables, reads } };
     }
     Ok(())
@@ -88,17 +95,18 @@ fn fits(before: &Schema, now: &Schema) -> bool {
     before.fields().len() == now.fields().len() && before.fields().iter().zip(now.fields()).all(same)
 }
 
-/// Whether this scan is one of a table: its name is that of the table and a number.
-fn reads(scan: &TableScan, table: &str) -> bool {
+/// Whether a scan reads a table: its name is that of the table and a number.
+fn is_scan_of(scan: &TableScan, table: &str) -> bool {
     scan.table_name.table().rsplit_once('#').is_some_and(|(name, _)| name == table)
 }
 
-fn replaced(plan: LogicalPlan, table: &str, rows: &Arc<dyn Source>) -> Result<LogicalPlan> {
-    plan.transform_down_with_subqueries(|node| match node {
+/// The plan with the scans of a table over other rows.
+fn rebound(plan: LogicalPlan, table: &str, rows: &Arc<dyn Source>) -> Result<LogicalPlan> {
+    transform_down_with_subqueries(plan, &mut |node| match node {
         LogicalPlan::TableScan(scan)
-            if reads(&scan, table) && fits(&scan.source.schema(), &rows.info().schema) =>
+            if is_scan_of(&scan, table) && fits(&scan.source.schema(), &rows.info().schema) =>
         {
-            // A view that is planned already reads its tables in shards.
+            // A planned view reads its tables in shards.
             let shards = source_of(&scan).map_or(1, |source| source.info().shards);
             let rows = rows.with_shards(shards).unwrap_or_else(|| Arc::clone(rows));
             let source = Arc::new(PlanSource(rows));
@@ -106,5 +114,4 @@ fn replaced(plan: LogicalPlan, table: &str, rows: &Arc<dyn Source>) -> Result<Lo
         }
         other => Ok(Transformed::no(other)),
     })
-    .data()
 }

@@ -34,7 +34,7 @@ impl Planner<'_> {
             Side::Left => (&join.left, &join.right),
             Side::Right => (&join.right, &join.left),
         };
-        if is_volatile_plan(others)? {
+        if is_volatile_plan(others) {
             return Ok(None);
         }
         let pairs = key.iter().cloned().map(|(left, right)| match side {

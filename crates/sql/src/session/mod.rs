@@ -74,7 +74,7 @@ impl Session {
     /// # Errors
     /// `Plan` if there is no such table any more, or the rows do not fit; `Execution` if they break a constraint.
     pub fn store(&mut self, store: &Store, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<Stored> {
-        store::put(self, store, schema, rows)
+        store::write(self, store, schema, rows)
     }
 
     fn with_parameters<T>(

@@ -106,8 +106,8 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// What was done, for people.
-    pub fn done(&self) -> String {
+    /// How many rows were written, in words.
+    pub fn summary(&self) -> String {
         format!("{} row{}", self.rows, if self.rows == 1 { "" } else { "s" })
     }
 }

@@ -1,7 +1,7 @@
 //! What a session knows: names, settings, and DataFusion's state.
 
 use super::defaults;
-use crate::catalog::{Catalog, Memory, Table, TableKind, Tables, check_references, views};
+use crate::catalog::{Catalog, Memory, Table, TableKind, Tables, check_foreign_keys, views};
 use crate::files::Files;
 use crate::functions::Sequences;
 use crate::planner::{self, Candidate, Policy, ROWS_OF_A_SHARD, Shards};
@@ -95,8 +95,8 @@ impl Session {
 
     /// A table in memory. Its rows are as its constraints say.
     pub(crate) fn keep(&mut self, name: &str, schema: SchemaRef, table: Memory) -> Result<()> {
-        table.constraints.check(&self.state, name, &schema, &table.rows)?;
-        check_references(&self.tables, name, &schema, &table)?;
+        table.constraints.check_rows(&self.state, name, &schema, &table.rows)?;
+        check_foreign_keys(&self.tables, name, &schema, &table)?;
         let source = self.files.table(schema, table.rows.clone())?;
         views::rebind_views(&mut self.tables, name, &source)?;
         let stream = Stream::scan(name, source)?;

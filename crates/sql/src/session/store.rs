@@ -1,7 +1,7 @@
-//! Rows into a table in memory: those that come, with those that are there.
+//! Writes rows into a table in memory.
 //!
-//! Invariants: the constraints of the table hold of all its rows after, or nothing has changed; a row keeps its place when
-//! it is changed. `on conflict do update` changes a row once in a statement, as in PostgreSQL and DuckDB.
+//! Invariants: afterwards the constraints hold for all rows of the table, or nothing has changed; an updated row keeps its place;
+//! `on conflict do update` updates a row once in a statement, as in PostgreSQL and DuckDB.
 
 use super::planned::{Action, Conflict, Merge, Returning, Store, StoreMode, Stored};
 use super::state::Session;
@@ -18,8 +18,11 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::Expr;
 use std::sync::Arc;
 
-/// Puts rows where they belong.
-pub(super) fn put(
+/// Writes the rows of a statement.
+///
+/// # Errors
+/// `Plan` if there is no such table, `Execution` if a row breaks a constraint.
+pub(super) fn write(
     session: &mut Session,
     store: &Store,
     schema: SchemaRef,
@@ -28,7 +31,7 @@ pub(super) fn put(
     if store.mode == StoreMode::Create {
         let count = rows.iter().map(RecordBatch::num_rows).sum();
         let schema = nullable(&schema);
-        let rows = rows.iter().map(|batch| typed(&schema, batch)).collect::<Result<_>>()?;
+        let rows = rows.iter().map(|batch| cast_columns(&schema, batch)).collect::<Result<_>>()?;
         session.keep(&store.table, schema, Memory { rows, ..Memory::default() })?;
         return Ok(Stored { rows: count, returned: None });
     }
@@ -38,17 +41,17 @@ pub(super) fn put(
     };
     let (schema, old) = (stream.schema().clone(), old.clone());
     let change = match store.mode {
-        StoreMode::Update | StoreMode::Delete => marked(store, &schema, &old, &rows)?,
-        StoreMode::Merge => merged(store, &schema, &old, &rows)?,
+        StoreMode::Update | StoreMode::Delete => apply_marks(store, &schema, &old, &rows)?,
+        StoreMode::Merge => apply_actions(store, &schema, &old, &rows)?,
         _ => {
-            let rows = rows.iter().map(|batch| of(&schema, batch)).collect::<Result<Vec<_>>>()?;
+            let rows = rows.iter().map(|batch| table_columns(&schema, batch)).collect::<Result<Vec<_>>>()?;
             match (&store.mode, &store.conflict) {
                 (StoreMode::Replace, _) => Change { written: rows.clone(), rows },
                 (_, Conflict::Fail) => {
                     Change { written: rows.clone(), rows: [old.rows.clone(), rows].concat() }
                 }
                 (_, conflict) => Conflicts { state: &session.state, schema: &schema, old: &old }
-                    .settled(conflict, &rows)?,
+                    .resolve(conflict, &rows)?,
             }
         }
     };
@@ -60,31 +63,31 @@ pub(super) fn put(
     Ok(Stored { rows: change.written.iter().map(RecordBatch::num_rows).sum(), returned })
 }
 
-/// What becomes of a table.
+/// The rows of a table after a statement.
 struct Change {
     /// All its rows.
     rows: Vec<RecordBatch>,
-    /// Those that are new, were changed, or taken away.
+    /// Rows that were inserted, updated or deleted.
     written: Vec<RecordBatch>,
 }
 
-/// A batch with the columns of a table.
-fn of(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
+/// The columns of a table in a batch that may have more.
+fn table_columns(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let columns = batch.columns()[..schema.fields().len()].to_vec();
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
-/// A batch with the types of a table.
-fn typed(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
+/// A batch cast to the types of a table.
+fn cast_columns(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| Ok(cast(column, field.data_type())?));
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns.collect::<Result<_>>()?, &options)?)
 }
 
-/// The same columns, and any of them may be null: what was never null may be so in the next insert. A column of nulls without
-/// a type is one of integers, as in DuckDB.
+/// The schema with nullable columns: the next insert may have nulls. A column of untyped nulls becomes one of integers, as in
+/// DuckDB.
 fn nullable(schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().map(|f| match f.data_type() {
         DataType::Null => Field::new(f.name(), DataType::Int32, true),
@@ -93,8 +96,8 @@ fn nullable(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// All rows of a table, of which a last column says something.
-fn marked(store: &Store, schema: &SchemaRef, old: &Memory, rows: &[RecordBatch]) -> Result<Change> {
+/// An update or delete: all rows of the table, with a last column that marks changed or deleted ones.
+fn apply_marks(store: &Store, schema: &SchemaRef, old: &Memory, rows: &[RecordBatch]) -> Result<Change> {
     let count = |rows: &[RecordBatch]| rows.iter().map(RecordBatch::num_rows).sum::<usize>();
     if count(rows) != count(&old.rows) {
         return exec_err!(
@@ -105,7 +108,7 @@ fn marked(store: &Store, schema: &SchemaRef, old: &Memory, rows: &[RecordBatch])
     let mut change = Change { rows: vec![], written: vec![] };
     for batch in rows {
         let marks = batch.column(schema.fields().len()).as_boolean();
-        let batch = of(schema, batch)?;
+        let batch = table_columns(schema, batch)?;
         change.written.push(filter_record_batch(&batch, marks)?);
         change.rows.push(match store.mode {
             StoreMode::Delete => filter_record_batch(&batch, &not(marks)?)?,
@@ -115,22 +118,22 @@ fn marked(store: &Store, schema: &SchemaRef, old: &Memory, rows: &[RecordBatch])
     Ok(change)
 }
 
-/// All rows of a table and new ones, of which a last column says what becomes of them.
-fn merged(store: &Store, schema: &SchemaRef, old: &Memory, rows: &[RecordBatch]) -> Result<Change> {
+/// A merge: all rows of the table and new ones, with a last column that has an [`Action`].
+fn apply_actions(store: &Store, schema: &SchemaRef, old: &Memory, rows: &[RecordBatch]) -> Result<Change> {
     let mut change = Change { rows: vec![], written: vec![] };
-    let mut there = 0;
+    let mut existing = 0;
     for batch in rows {
         let actions = cast(batch.column(schema.fields().len()), &DataType::Int64)?;
         let actions = actions.as_primitive::<Int64Type>().values();
-        let batch = of(schema, batch)?;
-        let those = |meant: &dyn Fn(i64) -> bool| {
-            filter_record_batch(&batch, &actions.iter().map(|action| Some(meant(*action))).collect())
+        let batch = table_columns(schema, batch)?;
+        let filter = |wanted: &dyn Fn(i64) -> bool| {
+            filter_record_batch(&batch, &actions.iter().map(|action| Some(wanted(*action))).collect())
         };
-        there += actions.iter().filter(|action| **action != Action::Insert as i64).count();
-        change.rows.push(those(&|action| action != Action::Delete as i64)?);
-        change.written.push(those(&|action| action != Action::Keep as i64)?);
+        existing += actions.iter().filter(|action| **action != Action::Insert as i64).count();
+        change.rows.push(filter(&|action| action != Action::Delete as i64)?);
+        change.written.push(filter(&|action| action != Action::Keep as i64)?);
     }
-    if there != old.rows.iter().map(RecordBatch::num_rows).sum::<usize>() {
+    if existing != old.rows.iter().map(RecordBatch::num_rows).sum::<usize>() {
         return exec_err!(
             "merge into {}: several rows of the other table match one row; say in on which of them is meant",
             store.table
@@ -139,40 +142,41 @@ fn merged(store: &Store, schema: &SchemaRef, old: &Memory, rows: &[RecordBatch])
     Ok(change)
 }
 
-/// Rows that come into a table whose keys may be there.
+/// Rows inserted into a table that may have their keys.
 struct Conflicts<'a> {
     state: &'a SessionState,
     schema: &'a SchemaRef,
     old: &'a Memory,
 }
 
-/// Where a row is: among those that were there, or those that come; and its number.
+/// Where a row is: among the existing or the inserted ones; and its number.
 type Place = (usize, usize);
 
-/// The rows that were there, and those that come.
-const THERE: usize = 0;
-const COMES: usize = 1;
+/// The existing rows, and the inserted ones.
+const EXISTING: usize = 0;
+const INSERTED: usize = 1;
 
 impl Conflicts<'_> {
-    fn settled(&self, conflict: &Conflict, rows: &[RecordBatch]) -> Result<Change> {
-        let there = concat_batches(self.schema, &self.old.rows)?;
-        let come = concat_batches(self.schema, rows)?;
+    fn resolve(&self, conflict: &Conflict, rows: &[RecordBatch]) -> Result<Change> {
+        let existing = concat_batches(self.schema, &self.old.rows)?;
+        let inserted = concat_batches(self.schema, rows)?;
         let keys = self.keys(conflict)?;
-        let mut index = Index::new(&keys, &there, &come)?;
-        (0..there.num_rows()).for_each(|at| index.add((THERE, at)));
-        let mut places: Vec<Option<Place>> = (0..there.num_rows()).map(|at| Some((THERE, at))).collect();
-        // Which of them each of those that come is.
-        let mut arrived: Vec<usize> = vec![0; come.num_rows()];
+        let mut index = Index::new(&keys, &existing, &inserted)?;
+        (0..existing.num_rows()).for_each(|at| index.add((EXISTING, at)));
+        let mut places: Vec<Option<Place>> =
+            (0..existing.num_rows()).map(|at| Some((EXISTING, at))).collect();
+        // The index in `places` of each inserted row.
+        let mut arrived: Vec<usize> = vec![0; inserted.num_rows()];
         let mut changed: Vec<(Place, usize)> = vec![];
-        for at in 0..come.num_rows() {
-            let others = index.like((COMES, at));
+        for at in 0..inserted.num_rows() {
+            let others = index.conflicts((INSERTED, at));
             match (conflict, others.first()) {
                 (_, None) | (Conflict::Fail, _) => {}
                 (Conflict::Skip(_), Some(_)) => continue,
                 (Conflict::Replace, Some(_)) => {
                     for other in &others {
                         index.remove(*other);
-                        places[if other.0 == THERE { other.1 } else { arrived[other.1] }] = None;
+                        places[if other.0 == EXISTING { other.1 } else { arrived[other.1] }] = None;
                     }
                 }
                 (Conflict::Update(_), Some(other)) => {
@@ -180,15 +184,15 @@ impl Conflicts<'_> {
                     continue;
                 }
             }
-            index.add((COMES, at));
+            index.add((INSERTED, at));
             arrived[at] = places.len();
-            places.push(Some((COMES, at)));
+            places.push(Some((INSERTED, at)));
         }
-        let mut written: Vec<Place> = places.iter().flatten().filter(|p| p.0 == COMES).copied().collect();
-        let mut sources = vec![&there, &come];
+        let mut written: Vec<Place> = places.iter().flatten().filter(|p| p.0 == INSERTED).copied().collect();
+        let mut sources = vec![&existing, &inserted];
         let updated;
         if let Conflict::Update(merge) = conflict {
-            let (batch, kept) = self.merged(merge, &there, &come, &changed)?;
+            let (batch, kept) = self.update(merge, &existing, &inserted, &changed)?;
             for (number, at) in kept.into_iter().enumerate() {
                 places[at] = Some((sources.len(), number));
                 written.push((sources.len(), number));
@@ -203,7 +207,7 @@ impl Conflicts<'_> {
         })
     }
 
-    /// The keys that a conflict may be in.
+    /// The keys that may conflict.
     fn keys(&self, conflict: &Conflict) -> Result<Vec<&Key>> {
         let all = || self.old.constraints.keys.iter();
         let columns = match conflict {
@@ -222,20 +226,20 @@ impl Conflicts<'_> {
         }
     }
 
-    /// The rows that were there and are changed, as they are then; and their numbers.
-    fn merged(
+    /// The existing rows that are updated, with their new values; and their numbers.
+    fn update(
         &self,
         merge: &Merge,
-        there: &RecordBatch,
-        come: &RecordBatch,
+        existing: &RecordBatch,
+        inserted: &RecordBatch,
         pairs: &[(Place, usize)],
     ) -> Result<(RecordBatch, Vec<usize>)> {
         let mut seen: HashMap<Place, ()> = HashMap::new();
-        if pairs.iter().any(|(place, _)| place.0 != THERE || seen.insert(*place, ()).is_some()) {
+        if pairs.iter().any(|(place, _)| place.0 != EXISTING || seen.insert(*place, ()).is_some()) {
             return exec_err!("on conflict: two rows of the insert have the same key; give one of them");
         }
         let mut pairs: Vec<(usize, usize)> = pairs.iter().map(|(place, at)| (place.1, *at)).collect();
-        let mut both = self.beside(merge, there, come, &pairs)?;
+        let mut both = self.joined(merge, existing, inserted, &pairs)?;
         if let Some(only) = &merge.only {
             let marks = self.value(only, merge, &both)?;
             let marks = marks.as_boolean();
@@ -248,21 +252,21 @@ impl Conflicts<'_> {
             columns[*at] = self.value(value, merge, &both)?;
         }
         let rows = RecordBatch::try_new(self.schema.clone(), columns)?;
-        Ok((rows, pairs.into_iter().map(|(there, _)| there).collect()))
+        Ok((rows, pairs.into_iter().map(|(existing, _)| existing).collect()))
     }
 
-    fn beside(
+    fn joined(
         &self,
         merge: &Merge,
-        there: &RecordBatch,
-        come: &RecordBatch,
+        existing: &RecordBatch,
+        inserted: &RecordBatch,
         pairs: &[(usize, usize)],
     ) -> Result<RecordBatch> {
         let of = |batch: &RecordBatch, numbers: Vec<usize>| {
             take_record_batch(batch, &UInt64Array::from_iter_values(numbers.into_iter().map(|n| n as u64)))
         };
-        let left = of(there, pairs.iter().map(|(there, _)| *there).collect())?;
-        let right = of(come, pairs.iter().map(|(_, come)| *come).collect())?;
+        let left = of(existing, pairs.iter().map(|(existing, _)| *existing).collect())?;
+        let right = of(inserted, pairs.iter().map(|(_, inserted)| *inserted).collect())?;
         let columns = [left.columns(), right.columns()].concat();
         Ok(RecordBatch::try_new(merge.columns.inner().clone(), columns)?)
     }
@@ -273,28 +277,29 @@ impl Conflicts<'_> {
     }
 }
 
-/// The key of each row; none where one of its columns is null.
+/// The key of each row; `None` where one of its columns is null.
 type RowKeys = Vec<Option<Box<[u8]>>>;
 
-/// Which row has which key.
+/// The rows by their keys.
 struct Index {
-    /// For each key, the values of the rows that were there and of those that come.
+    /// For each key, its values in the existing rows and in the inserted ones.
     values: Vec<[RowKeys; 2]>,
     rows: Vec<HashMap<Box<[u8]>, Place>>,
 }
 
 impl Index {
-    fn new(keys: &[&Key], there: &RecordBatch, come: &RecordBatch) -> Result<Index> {
+    fn new(keys: &[&Key], existing: &RecordBatch, inserted: &RecordBatch) -> Result<Index> {
         let values = keys.iter().map(|key| {
-            let fields = key.columns.iter().map(|at| SortField::new(there.column(*at).data_type().clone()));
+            let fields =
+                key.columns.iter().map(|at| SortField::new(existing.column(*at).data_type().clone()));
             let converter = RowConverter::new(fields.collect())?;
-            Ok([key_values(key, &converter, there)?, key_values(key, &converter, come)?])
+            Ok([key_values(key, &converter, existing)?, key_values(key, &converter, inserted)?])
         });
         Ok(Index { values: values.collect::<Result<_>>()?, rows: vec![HashMap::new(); keys.len()] })
     }
 
-    /// The rows that have a key of this one.
-    fn like(&self, (side, at): Place) -> Vec<Place> {
+    /// The rows that share a key with this one.
+    fn conflicts(&self, (side, at): Place) -> Vec<Place> {
         let keys = self.values.iter().zip(&self.rows);
         keys.filter_map(|(values, rows)| rows.get(values[side][at].as_ref()?).copied()).collect()
     }

@@ -1,20 +1,21 @@
-//! Joins of streams of points whose times may lie apart: interval joins, and `exists` and `not exists` with times.
+//! Interval joins of streams of points, and `exists` and `not exists` with times.
 //!
-//! A row of a stream that was read with a time is a point in time, and a join pairs rows that are alive together. SQL
-//! means something else by `a join b on a.k = b.k and b.time between a.time and a.time + interval '10' minute`: pairs
-//! whose times are so far apart. That is said in lifetimes here, before the plan is run:
+//! A row of a stream that was read with a time is a point in time, and a temporal join pairs rows that are alive together. SQL
+//! means something else by `a join b on a.k = b.k and b.time between a.time and a.time + interval '10' minute`: pairs whose
+//! times are that far apart. Such joins are lowered to temporal joins of rows with longer lifetimes:
 //!
-//! - *pairs*: with `lo ≤ b.time - a.time ≤ hi`, a row of `a` lives `max(hi, 0)` longer and one of `b` `max(-lo, 0)`. The
-//!   two meet exactly then, and first at the later of their times: there the pair is a point. The condition stays.
-//! - *partners*: a row of `a` waits until its last possible partner has come, `max(hi, 0)` after it, and is looked at
-//!   then; a row of `b` lives while some row of `a` that it fits is looked at. So a row without a partner is told when
-//!   it is certain that none comes.
+//! - *pairs*: with `lo ≤ b.time - a.time ≤ hi`, a row of `a` lives `max(hi, 0)` longer and one of `b` `max(-lo, 0)`. Then the
+//!   two are alive together, first at the later of their times: there the pair is a point. The condition stays.
+//! - *semi and anti joins*: a row of `a` waits until its last possible partner has come, `max(hi, 0)` after it, and is joined
+//!   then; a row of `b` lives while a row of `a` that it may match is joined. So a row without a partner is output when it is
+//!   certain that none comes.
 //!
-//! Invariant: both bounds are known, so that rows can be forgotten. A join that does not say them is refused: it would
-//! find what happens at one instant, which nobody means.
+//! Invariant: both bounds are known, so that state is bounded. A join without them is refused: it would pair rows of one
+//! instant, which nobody means.
 
+use crate::tree::{any_plan, transform_up};
 use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DataFusionError, JoinType, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{
@@ -25,28 +26,27 @@ use whimbrel_plan::nodes::{AlterLifetime, Node, extension, node};
 use whimbrel_plan::{Duration, properties};
 use whimbrel_temporal::{DurationRule, StartRule};
 
-/// The same plan, with what its joins say of times in the lifetimes of their rows.
+/// Lowers the interval joins of a plan to joins of lifetimes.
 pub(crate) fn lower_interval_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up(|plan| match &plan {
-        LogicalPlan::Join(join) => match Apart::of(join)? {
-            Some(apart) => Ok(Transformed::yes(apart.joined(join)?)),
+    transform_up(plan, &mut |plan| match &plan {
+        LogicalPlan::Join(join) => match IntervalJoin::of(join)? {
+            Some(interval) => Ok(Transformed::yes(interval.lower(join)?)),
             None => Ok(Transformed::no(plan)),
         },
         _ => Ok(Transformed::no(plan)),
     })
-    .data()
 }
 
-/// The place of the column that holds the time of a plan's rows, if they are points and one does.
-pub(crate) fn instant(plan: &LogicalPlan) -> Option<usize> {
+/// The index of the column with the time of a plan's rows, if they are points.
+pub(crate) fn time_column(plan: &LogicalPlan) -> Option<usize> {
     match plan {
-        LogicalPlan::Filter(filter) => instant(&filter.input),
-        LogicalPlan::SubqueryAlias(alias) => instant(&alias.input),
+        LogicalPlan::Filter(filter) => time_column(&filter.input),
+        LogicalPlan::SubqueryAlias(alias) => time_column(&alias.input),
         LogicalPlan::Projection(projection) => {
-            let place = instant(&projection.input)?;
+            let place = time_column(&projection.input)?;
             let passes = |expr: &Expr| {
-                let plain = expr.clone().unalias();
-                let column = plain.try_as_col()?;
+                let value = expr.clone().unalias();
+                let column = value.try_as_col()?;
                 projection.input.schema().maybe_index_of_column(column)
             };
             projection.expr.iter().position(|expr| passes(expr) == Some(place))
@@ -55,16 +55,16 @@ pub(crate) fn instant(plan: &LogicalPlan) -> Option<usize> {
             Node::Ingress(ingress) if ingress.time.end.is_none() => {
                 plan.schema().index_of_column_by_name(None, &ingress.time.start)
             }
-            Node::ReKey(rekey) => instant(&rekey.input),
-            Node::Exchange(exchange) => instant(&exchange.input),
-            Node::AlterLifetime(points) => pair(points),
+            Node::ReKey(rekey) => time_column(&rekey.input),
+            Node::Exchange(exchange) => time_column(&exchange.input),
+            Node::AlterLifetime(points) => time_column_of_pairs(points),
             _ => None,
         },
     }
 }
 
-/// The time of pairs, where one side is never the earlier one.
-fn pair(points: &AlterLifetime) -> Option<usize> {
+/// The index of the time of pairs, where it is known which side is the later one.
+fn time_column_of_pairs(points: &AlterLifetime) -> Option<usize> {
     let LogicalPlan::Join(join) = &*points.input else { return None };
     let times = Times::of(join)?;
     let (lo, hi) = times.bounds(join).ok()?;
@@ -75,27 +75,26 @@ fn pair(points: &AlterLifetime) -> Option<usize> {
     }
 }
 
-/// Where the two sides of a join have their times.
+/// The indexes of the time columns of a join's sides.
 pub(crate) struct Times {
     pub left: usize,
     pub right: usize,
 }
 
-/// A sum of times of both sides and ticks: so often the left one, so often the right one, so many ticks.
+/// A sum `l · left + r · right + ticks` of the times of both sides.
 type Sum = (i64, i64, i128);
 
 impl Times {
-    /// Those of a join below which times have not been dealt with.
+    /// The times of a join, before or after its sides got longer lifetimes.
     fn of(join: &Join) -> Option<Times> {
         let side = |plan: &LogicalPlan| match plan {
-            // A side that was stretched has the column of the rows that it was made of.
-            LogicalPlan::Extension(_) if stretched_side(plan).is_some() => instant(stretched_side(plan)?),
-            plan => instant(plan),
+            LogicalPlan::Extension(_) if lowered_side(plan).is_some() => time_column(lowered_side(plan)?),
+            plan => time_column(plan),
         };
         Some(Times { left: side(&join.left)?, right: side(&join.right)? })
     }
 
-    /// The least and the greatest of what the right time may be after the left one.
+    /// The lower and the upper bound of the right time minus the left time.
     pub fn bounds(&self, join: &Join) -> Result<(Option<i64>, Option<i64>)> {
         let (mut lo, mut hi) = (None::<i64>, None::<i64>);
         let mut narrow = |low: Option<i64>, high: Option<i64>| {
@@ -117,7 +116,7 @@ impl Times {
         Ok((lo, hi))
     }
 
-    /// What one condition says of how far the right time is after the left one.
+    /// The bounds that one condition sets.
     fn bound(&self, join: &Join, term: &Expr) -> (Option<i64>, Option<i64>) {
         match term {
             Expr::Between(between) if !between.negated => {
@@ -133,7 +132,7 @@ impl Times {
 
     fn compared(&self, join: &Join, left: &Expr, op: Operator, right: &Expr) -> (Option<i64>, Option<i64>) {
         let Some((sign, ticks)) = self.difference(join, left, right) else { return (None, None) };
-        // `sign · (right - left) + ticks op 0`, in which the greatest is the least if the sign is turned.
+        // `sign · (right - left) + ticks op 0`: a negative sign swaps the bounds.
         let op = if sign > 0 { Some(op) } else { op.swap() };
         let limit = -sign * ticks;
         match op {
@@ -146,7 +145,7 @@ impl Times {
         }
     }
 
-    /// `a - b` as the right time less the left one, or the reverse (a sign of -1), and ticks.
+    /// `a - b` as a sign and ticks: `sign · (right - left) + ticks`.
     fn difference(&self, join: &Join, a: &Expr, b: &Expr) -> Option<(i64, i64)> {
         let (a, b) = (self.sum(join, a)?, self.sum(join, b)?);
         let ticks = i64::try_from(a.2 - b.2).ok()?;
@@ -181,14 +180,14 @@ impl Times {
             }
             Expr::Literal(value, _) => {
                 let time = properties(&join.left).ok()?.time?;
-                Some((0, 0, length(value)?.ticks(&time, "join").ok()?.into()))
+                Some((0, 0, literal_duration(value)?.ticks(&time, "join").ok()?.into()))
             }
             _ => None,
         }
     }
 }
 
-/// Whether a cast loses nothing of an instant or a length.
+/// Whether a cast keeps all ticks of a timestamp or an interval.
 fn keeps_ticks(join: &Join, cast: &Cast) -> bool {
     let of_side = |side: &LogicalPlan| cast.expr.get_type(side.schema()).ok();
     match (of_side(&join.left).or_else(|| of_side(&join.right)), cast.field.data_type()) {
@@ -199,8 +198,8 @@ fn keeps_ticks(join: &Join, cast: &Cast) -> bool {
     }
 }
 
-/// A length of time that stands in a query.
-pub(crate) fn length(value: &ScalarValue) -> Option<Duration> {
+/// The duration of a literal interval.
+pub(crate) fn literal_duration(value: &ScalarValue) -> Option<Duration> {
     const DAY: i128 = 86_400_000_000_000;
     Some(match value {
         ScalarValue::IntervalMonthDayNano(Some(i)) if i.months == 0 => {
@@ -218,26 +217,26 @@ pub(crate) fn length(value: &ScalarValue) -> Option<Duration> {
     })
 }
 
-/// The rows of a side that was stretched.
-fn stretched_side(plan: &LogicalPlan) -> Option<&LogicalPlan> {
+/// The rows of a side that got longer lifetimes here.
+fn lowered_side(plan: &LogicalPlan) -> Option<&LogicalPlan> {
     match node(plan)? {
         Node::AlterLifetime(alter) if alter.label.starts_with(LABEL) => Some(&alter.input),
         _ => None,
     }
 }
 
-/// What the time of a plan's rows is called, if they are points that come from a source or from an interval join.
-fn events(plan: &LogicalPlan) -> Option<String> {
+/// The name of the time of a plan's rows, if they are points of a source or of an interval join.
+fn time_name(plan: &LogicalPlan) -> Option<String> {
     match plan {
-        LogicalPlan::Filter(filter) => events(&filter.input),
-        LogicalPlan::SubqueryAlias(alias) => events(&alias.input),
-        LogicalPlan::Projection(projection) => events(&projection.input),
+        LogicalPlan::Filter(filter) => time_name(&filter.input),
+        LogicalPlan::SubqueryAlias(alias) => time_name(&alias.input),
+        LogicalPlan::Projection(projection) => time_name(&projection.input),
         _ => match node(plan)? {
             Node::Ingress(ingress) => ingress.time.end.is_none().then(|| ingress.time.start.clone()),
-            Node::ReKey(rekey) => events(&rekey.input),
-            Node::Exchange(exchange) => events(&exchange.input),
+            Node::ReKey(rekey) => time_name(&rekey.input),
+            Node::Exchange(exchange) => time_name(&exchange.input),
             Node::AlterLifetime(points) => {
-                let place = pair(points)?;
+                let place = time_column_of_pairs(points)?;
                 Some(points.input.schema().field(place).name().clone())
             }
             _ => None,
@@ -245,12 +244,12 @@ fn events(plan: &LogicalPlan) -> Option<String> {
     }
 }
 
-/// Refuses a join whose one side is a join over times, and has no column that says when its rows are.
-fn after_another(join: &Join) -> Result<Option<Apart>> {
-    let joined = |plan: &LogicalPlan| -> Result<bool> {
-        Ok(events(plan).is_none() && plan.exists(|below| Ok(stretched_side(below).is_some()))?)
+/// Refuses a join one side of which is an interval join without a time column.
+fn check_time_columns(join: &Join) -> Result<Option<IntervalJoin>> {
+    let has_no_time = |plan: &LogicalPlan| {
+        time_name(plan).is_none() && any_plan(plan, &mut |below| lowered_side(below).is_some())
     };
-    match joined(&join.left)? || joined(&join.right)? {
+    match has_no_time(&join.left) || has_no_time(&join.right) {
         false => Ok(None),
         true => plan_err!(
             "one side of this join is itself a join over times whose rows have no one time: join in another order, so \
@@ -259,30 +258,30 @@ fn after_another(join: &Join) -> Result<Option<Apart>> {
     }
 }
 
-/// What the lifetimes of the sides are called.
+/// How the lifetimes of the sides are labelled.
 const LABEL: &str = "alive for a join";
 
-/// How far apart the times of a join's sides may be.
-struct Apart {
+/// A join whose times are between `lo` and `hi` ticks apart.
+struct IntervalJoin {
     times: Times,
     lo: i64,
     hi: i64,
 }
 
-impl Apart {
-    /// None: the join is not one of points in time, or of points at the same time.
-    fn of(join: &Join) -> Result<Option<Apart>> {
+impl IntervalJoin {
+    /// `None` if the join is not one of points, or only of points at the same time.
+    fn of(join: &Join) -> Result<Option<IntervalJoin>> {
         let timed = |plan: &LogicalPlan| Ok::<_, DataFusionError>(properties(plan)?.time.is_some());
         if !timed(&join.left)? || !timed(&join.right)? {
             return Ok(None);
         }
-        let (Some(left), Some(right)) = (events(&join.left), events(&join.right)) else {
-            return after_another(join);
+        let (Some(left), Some(right)) = (time_name(&join.left), time_name(&join.right)) else {
+            return check_time_columns(join);
         };
         let bounds = Times::of(join).map(|times| Ok::<_, DataFusionError>((times.bounds(join)?, times)));
         match bounds.transpose()? {
             Some(((Some(0), Some(0)), _)) => Ok(None),
-            Some(((Some(lo), Some(hi)), times)) => Ok(Some(Apart { times, lo, hi })),
+            Some(((Some(lo), Some(hi)), times)) => Ok(Some(IntervalJoin { times, lo, hi })),
             _ => plan_err!(
                 "a join of two streams of events has to say how far apart their times may be, both ways, as in and \
                  b.{right} between a.{left} and a.{left} + interval '10' minute; for events at the same instant, and \
@@ -291,14 +290,14 @@ impl Apart {
         }
     }
 
-    fn joined(&self, join: &Join) -> Result<LogicalPlan> {
+    fn lower(&self, join: &Join) -> Result<LogicalPlan> {
         match join.join_type {
             JoinType::Inner => self.pairs(join),
             JoinType::Left => self.outer(join, &[JoinType::LeftAnti]),
             JoinType::Right => self.outer(join, &[JoinType::RightAnti]),
             JoinType::Full => self.outer(join, &[JoinType::LeftAnti, JoinType::RightAnti]),
             JoinType::LeftSemi | JoinType::LeftAnti | JoinType::RightSemi | JoinType::RightAnti => {
-                self.partners(join, join.join_type)
+                self.semi_or_anti(join, join.join_type)
             }
             JoinType::LeftMark | JoinType::RightMark => plan_err!(
                 "exists over streams of events stands by itself, or after and: put what is under or into queries of \
@@ -309,41 +308,43 @@ impl Apart {
 
     /// The pairs, each a point at the later of its two times.
     fn pairs(&self, join: &Join) -> Result<LogicalPlan> {
-        let left = lived(&join.left, StartRule::Keep, self.hi.max(0).saturating_add(1))?;
-        let right = lived(&join.right, StartRule::Keep, self.lo.min(0).saturating_neg().saturating_add(1))?;
-        let pairs = over(join, JoinType::Inner, left, right, join.filter.clone())?;
-        lived(&pairs, StartRule::Keep, 1)
+        let left = with_lifetimes(&join.left, StartRule::Keep, self.hi.max(0).saturating_add(1))?;
+        let right =
+            with_lifetimes(&join.right, StartRule::Keep, self.lo.min(0).saturating_neg().saturating_add(1))?;
+        let pairs = with_sides(join, JoinType::Inner, left, right, join.filter.clone())?;
+        with_lifetimes(&pairs, StartRule::Keep, 1)
     }
 
-    /// The rows of a side with a partner, or without: told when the last possible one has come.
-    fn partners(&self, join: &Join, kind: JoinType) -> Result<LogicalPlan> {
+    /// The rows of a side with a partner, or without: output when the last possible partner has come.
+    fn semi_or_anti(&self, join: &Join, kind: JoinType) -> Result<LogicalPlan> {
         let left = matches!(kind, JoinType::LeftSemi | JoinType::LeftAnti);
-        // Seen from the side whose rows are told.
+        // Seen from the side whose rows are output.
         let (lo, hi) = if left { (self.lo, self.hi) } else { (-self.hi, -self.lo) };
         let wait = hi.max(0);
-        let looked_at = |plan: &LogicalPlan| lived(plan, StartRule::Shift(wait), 1);
-        let partner =
-            |plan: &LogicalPlan| lived(plan, StartRule::Shift(wait - hi), (hi - lo).max(0).saturating_add(1));
-        let (l, r) = match left {
-            true => (looked_at(&join.left)?, partner(&join.right)?),
-            false => (partner(&join.left)?, looked_at(&join.right)?),
+        let waiting = |plan: &LogicalPlan| with_lifetimes(plan, StartRule::Shift(wait), 1);
+        let partner = |plan: &LogicalPlan| {
+            with_lifetimes(plan, StartRule::Shift(wait - hi), (hi - lo).max(0).saturating_add(1))
         };
-        // The lifetimes say what the conditions on times do, unless no time satisfies them.
-        let says = |term: &&Expr| lo > hi || self.times.bound(join, term) == (None, None);
-        let rest = join.filter.iter().flat_map(split_conjunction).filter(says).cloned();
-        over(join, kind, l, r, conjunction(rest))
+        let (l, r) = match left {
+            true => (waiting(&join.left)?, partner(&join.right)?),
+            false => (partner(&join.left)?, waiting(&join.right)?),
+        };
+        // The lifetimes imply the conditions on times, unless no time satisfies them.
+        let stays = |term: &&Expr| lo > hi || self.times.bound(join, term) == (None, None);
+        let rest = join.filter.iter().flat_map(split_conjunction).filter(stays).cloned();
+        with_sides(join, kind, l, r, conjunction(rest))
     }
 
-    /// The pairs, and the rows of these sides that have no partner, padded with nulls.
-    fn outer(&self, join: &Join, alone: &[JoinType]) -> Result<LogicalPlan> {
+    /// The pairs, and the rows of outer sides that have no partner, padded with nulls.
+    fn outer(&self, join: &Join, anti_joins: &[JoinType]) -> Result<LogicalPlan> {
         let fields: Vec<_> = join.schema.iter().collect();
         let name = |place: usize| format!("c{place}");
         let mut all: Option<LogicalPlanBuilder> = None;
-        let parts = [JoinType::Inner].iter().chain(alone);
+        let parts = [JoinType::Inner].iter().chain(anti_joins);
         for kind in parts {
             let part = match kind {
                 JoinType::Inner => self.pairs(join)?,
-                kind => self.partners(join, *kind)?,
+                kind => self.semi_or_anti(join, *kind)?,
             };
             let value = |(place, (qualifier, field)): (usize, &(Option<&_>, &Arc<_>))| {
                 let column = datafusion::common::Column::from((*qualifier, *field));
@@ -369,8 +370,8 @@ impl Apart {
     }
 }
 
-/// The join of these sides.
-fn over(
+/// The join with these sides.
+fn with_sides(
     join: &Join,
     kind: JoinType,
     left: LogicalPlan,
@@ -389,8 +390,8 @@ fn over(
     )?))
 }
 
-/// The rows with other lifetimes, of so many ticks.
-fn lived(plan: &LogicalPlan, start: StartRule<Expr>, ticks: i64) -> Result<LogicalPlan> {
+/// The rows with lifetimes of so many ticks.
+fn with_lifetimes(plan: &LogicalPlan, start: StartRule<Expr>, ticks: i64) -> Result<LogicalPlan> {
     let label = match &start {
         StartRule::Shift(by) if *by != 0 => format!("{LABEL}, {by} later for {ticks}"),
         _ => format!("{LABEL} for {ticks}"),

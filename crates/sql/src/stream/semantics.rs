@@ -224,7 +224,7 @@ fn keeps_ticks(from: &DataType, to: &DataType) -> bool {
 /// The ticks of a length of time that stands beside an instant.
 fn ticks(length: &Expr, instant: &Expr, input: &DFSchema) -> Option<i64> {
     let Expr::Literal(value, _) = length else { return None };
-    interval_join::length(value)?.ticks(&instant.get_type(input).ok()?, "window").ok()
+    interval_join::literal_duration(value)?.ticks(&instant.get_type(input).ok()?, "window").ok()
 }
 
 fn of_aggregate(aggregate: &Aggregate, moments: Moments) -> Result<Moments> {

@@ -69,7 +69,7 @@ pub fn execute(session: &mut Session, sql: &str) -> String {
             let stored = session.store(&store, table.schema, table.batches).unwrap();
             match &stored.returned {
                 Some(rows) => texts(std::slice::from_ref(rows)).join("\n"),
-                None => stored.done(),
+                None => stored.summary(),
             }
         }
         Planned::Done(text) => text,

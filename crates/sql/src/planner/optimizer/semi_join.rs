@@ -2,8 +2,7 @@
 //!
 //! The reducer's columns get reserved names, so that a plan may be its own reducer.
 
-use crate::tree::visit_plan;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use crate::tree::any_plan;
 use datafusion::common::{Column, JoinConstraint, JoinType, NullEquality, Result};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection};
 use std::sync::Arc;
@@ -14,13 +13,8 @@ pub(super) fn pairs(join: &Join) -> impl Iterator<Item = (&Column, &Column)> {
 }
 
 /// Whether a plan may give other rows when it is computed again, so that it cannot be a reducer beside its other use.
-pub(in crate::planner) fn is_volatile_plan(plan: &LogicalPlan) -> Result<bool> {
-    let mut is_volatile = false;
-    visit_plan(plan, &mut |plan| {
-        is_volatile |= plan.expressions().iter().any(Expr::is_volatile);
-        Ok(if is_volatile { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(is_volatile)
+pub(in crate::planner) fn is_volatile_plan(plan: &LogicalPlan) -> bool {
+    any_plan(plan, &mut |plan| plan.expressions().iter().any(Expr::is_volatile))
 }
 
 /// These columns of a reducer, by which [`semi_join`] finds partners.

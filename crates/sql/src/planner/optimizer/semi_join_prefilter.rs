@@ -53,7 +53,7 @@ fn prefiltered(
     few: &LogicalPlan,
     pairs: &[(&Column, &Column)],
 ) -> Result<Option<LogicalPlan>> {
-    if !is_scan(many) || is_volatile_plan(few)? {
+    if !is_scan(many) || is_volatile_plan(few) {
         return Ok(None);
     }
     let estimator = Estimator::default();

@@ -62,7 +62,7 @@ fn with_fewer_groups<'a>(
     let rows = |plan| estimator.estimate(plan).rows;
     let at_most = rows(side) / TIMES;
     let pairs: Vec<(&Column, &Column)> = pairs(join).map(sides).collect();
-    if pairs.is_empty() || rows(few) > at_most || is_volatile_plan(few)? {
+    if pairs.is_empty() || rows(few) > at_most || is_volatile_plan(few) {
         return Ok(None);
     }
     Ok(reduce_below(side, &pairs, &Reducer { plan: few, at_most })?.map(Arc::new))

@@ -1,5 +1,4 @@
-//! `insert`, `delete`, `update`, `truncate`: changes of tables in memory, each a query whose rows the table
-//! gets. What follows them is in `conflict`.
+//! `insert`, `delete`, `update`, `truncate`: changes of tables in memory, each a query whose rows the table gets.
 
 use super::conflict::{conflict, returning};
 use super::query::query_plan;
@@ -25,6 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::collections::HashSet;
 use std::sync::Arc;
 
+/// `insert into`.
 pub(super) fn insert(session: &Session, mut insert: Insert) -> Result<Planned> {
     let TableObject::TableName(given) = &insert.table else {
         return plan_err!("insert into what? give the name of a table");
@@ -38,7 +38,7 @@ pub(super) fn insert(session: &Session, mut insert: Insert) -> Result<Planned> {
         returning: returning(session, &target, insert.returning.take())?,
         ..Store::new(table.clone(), mode)
     };
-    leave_out_defaults(&mut insert, session.tables[&table].stream.schema())?;
+    drop_default_columns(&mut insert, session.tables[&table].stream.schema())?;
     if let Some(query) = &mut insert.source {
         normalize(query);
         if by_name(&insert.columns) {
@@ -60,7 +60,7 @@ pub(super) fn insert(session: &Session, mut insert: Insert) -> Result<Planned> {
     Ok(Planned::Store { stream: session.stream(rows)?, store: Box::new(store) })
 }
 
-/// Whether the columns of an insert are those that its query has: `insert into t by name select …`.
+/// Whether an insert has the columns of its query: `insert into t by name select …`.
 fn by_name(columns: &[ObjectName]) -> bool {
     matches!(columns, [only] if only.to_string() == BY_NAME)
 }
@@ -80,8 +80,8 @@ fn defaults(session: &Session, table: &str) -> Result<LogicalPlan> {
     LogicalPlanBuilder::empty(true).project(values.collect::<Vec<_>>())?.build()
 }
 
-/// `values (1, default)` leaves out the column, which the table gives its default.
-fn leave_out_defaults(insert: &mut Insert, schema: &Schema) -> Result<()> {
+/// Drops columns of `values` that are `default` in every row: the table fills them in.
+fn drop_default_columns(insert: &mut Insert, schema: &Schema) -> Result<()> {
     let Some(SetExpr::Values(Values { rows, .. })) = insert.source.as_mut().map(|query| query.body.as_mut())
     else {
         return Ok(());
@@ -116,9 +116,10 @@ fn leave_out_defaults(insert: &mut Insert, schema: &Schema) -> Result<()> {
     Ok(())
 }
 
-/// The column of a rewritten table that says which rows are meant.
+/// The column that marks the changed or deleted rows.
 const MARK: &str = "__changed";
 
+/// `delete from`; `with` stands before it.
 pub(super) fn delete(session: &mut Session, with: &str, delete: Delete) -> Result<Planned> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
     if delete.limit.is_some() {
@@ -129,7 +130,7 @@ pub(super) fn delete(session: &mut Session, with: &str, delete: Delete) -> Resul
     let condition = delete.selection.as_ref().map_or("true".to_string(), Expr::to_string);
     let rows = match &delete.using {
         Some(using) => {
-            let using = listed(using);
+            let using = comma_separated(using);
             format!(
                 "{with} select *, false as {MARK} from {relation} where not exists (select 1 from {using} where {condition}) \
                  union all select *, true from {relation} where exists (select 1 from {using} where {condition})"
@@ -141,13 +142,14 @@ pub(super) fn delete(session: &mut Session, with: &str, delete: Delete) -> Resul
         ),
         None => format!("{with} select *, ({condition}) is true as {MARK} from {relation}"),
     };
-    rewritten(session, &target, StoreMode::Delete, delete.returning.clone(), &rows, &[])
+    write_all_rows(session, &target, StoreMode::Delete, delete.returning.clone(), &rows, &[])
 }
 
-fn listed(tables: &[TableWithJoins]) -> String {
+fn comma_separated(tables: &[TableWithJoins]) -> String {
     tables.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
+/// `update`; `with` stands before it.
 pub(super) fn update(session: &mut Session, with: &str, update: Update) -> Result<Planned> {
     if update.limit.is_some() || update.or.is_some() {
         return plan_err!("update takes a table, values and a condition; leave out limit and or");
@@ -187,7 +189,7 @@ pub(super) fn update(session: &mut Session, with: &str, update: Update) -> Resul
             format!("{with} select {}, ({only}) is true as {MARK} from {relation}", columns(Some(only)))
         }
         (Some(UpdateTableFromKind::AfterSet(from) | UpdateTableFromKind::BeforeSet(from)), only) => {
-            let from = listed(from);
+            let from = comma_separated(from);
             let only = only.as_ref().map_or("true".to_string(), Expr::to_string);
             format!(
                 "{with} select {}, true as {MARK} from {relation}, {from} where {only} \
@@ -196,9 +198,10 @@ pub(super) fn update(session: &mut Session, with: &str, update: Update) -> Resul
             )
         }
     };
-    rewritten(session, &target, StoreMode::Update, update.returning.clone(), &rows, &defaults)
+    write_all_rows(session, &target, StoreMode::Update, update.returning.clone(), &rows, &defaults)
 }
 
+/// `truncate`.
 pub(super) fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Planned> {
     for target in &truncate.table_names {
         let table = writable(session, &target.name)?;
@@ -209,19 +212,19 @@ pub(super) fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Pla
     Ok(Planned::Done("truncated".to_string()))
 }
 
-/// All rows that a table had, changed or not, as a query gives them; which are meant stands in a last column. Of these,
-/// some columns get their defaults.
-fn rewritten(
+/// Writes all rows of a table anew, as a query gives them. Its last column marks the changed ones, in which the columns `reset` get
+/// their defaults.
+fn write_all_rows(
     session: &Session,
     target: &Target,
     mode: StoreMode,
-    asked: Option<Vec<SelectItem>>,
+    returned: Option<Vec<SelectItem>>,
     rows: &str,
     reset: &[&str],
 ) -> Result<Planned> {
     let table = &target.table;
     let store =
-        Store { returning: returning(session, target, asked)?, ..Store::new(table.to_string(), mode) };
+        Store { returning: returning(session, target, returned)?, ..Store::new(table.to_string(), mode) };
     let rows = with_unique_names(query_plan(session, parse_query(rows)?, Emit::Final)?)?;
     let defaults = &session.memory(table)?.defaults;
     let columns = rows.schema().columns();

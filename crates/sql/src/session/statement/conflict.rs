@@ -1,7 +1,7 @@
-//! What stands around a change: `on conflict`, `insert or ignore`, `replace into`; and `returning`.
+//! Clauses of a change: `on conflict`, `insert or ignore`, `replace into`; and `returning`.
 
 use super::query::query_plan;
-use super::target::{Bare, Target, assignments};
+use super::target::{Qualify, Target, assignments};
 use crate::session::planned::{Conflict, Merge, Returning};
 use crate::session::state::Session;
 use crate::syntax::names;
@@ -72,16 +72,16 @@ fn position(session: &Session, target: &Target, column: &str) -> Result<usize> {
 
 fn merge(session: &Session, target: &Target, key: Vec<usize>, mut update: DoUpdate) -> Result<Merge> {
     let schema = session.tables[&target.table].stream.schema();
-    let there = match &target.alias {
+    let table = match &target.alias {
         Some(alias) => names::ident(alias),
         None => target.table.clone(),
     };
-    let columns = DFSchema::try_from_qualified_schema(TableReference::bare(there.clone()), schema)?
+    let columns = DFSchema::try_from_qualified_schema(TableReference::bare(table.clone()), schema)?
         .join(&DFSchema::try_from_qualified_schema("excluded", schema)?)?;
-    let mut of_the_row = Bare { table: Ident::with_quote('"', there) };
+    let mut qualify = Qualify { table: Ident::with_quote('"', table) };
     // The visitor never breaks off.
-    let _ = walk_mut(&mut update.assignments, &mut of_the_row);
-    let _ = walk_mut(&mut update.selection, &mut of_the_row);
+    let _ = walk_mut(&mut update.assignments, &mut qualify);
+    let _ = walk_mut(&mut update.selection, &mut qualify);
     let value = |expr: &Expr| {
         session.planner(Emit::Final, |p, _| p.sql_to_expr(expr.clone(), &columns, &mut Default::default()))
     };
@@ -94,13 +94,13 @@ fn merge(session: &Session, target: &Target, key: Vec<usize>, mut update: DoUpda
     Ok(Merge { key, assigned, only, columns: Arc::new(columns) })
 }
 
-/// What is to be handed out of the rows that are written.
+/// The `returning` clause: expressions over the written rows.
 pub(super) fn returning(
     session: &Session,
     target: &Target,
-    asked: Option<Vec<SelectItem>>,
+    items: Option<Vec<SelectItem>>,
 ) -> Result<Option<Returning>> {
-    let Some(items) = asked else { return Ok(None) };
+    let Some(items) = items else { return Ok(None) };
     let items: Vec<String> = items.iter().map(ToString::to_string).collect();
     let query = format!("select {} from {}", items.join(", "), target.relation());
     match query_plan(session, parse_query(&query)?, Emit::Final)? {

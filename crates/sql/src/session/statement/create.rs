@@ -20,36 +20,37 @@ use datafusion::sql::sqlparser::ast::{
 use std::sync::Arc;
 use whimbrel_plan::names::unknown_column;
 
-/// What is to be done where there may be a table of that name already.
-enum There {
-    /// Nothing.
+/// Whether a statement creates a table or view.
+enum Creation {
+    /// There is one already, which `if not exists` keeps.
     Keep,
-    /// What was asked for.
+    /// It is created.
     Create,
 }
 
-fn there(session: &Session, name: &str, if_not_exists: bool, or_replace: bool) -> Result<There> {
+/// Decides by `if not exists` and `or replace`.
+fn creation(session: &Session, name: &str, if_not_exists: bool, or_replace: bool) -> Result<Creation> {
     match find(&session.tables, name) {
-        Some(_) if if_not_exists => Ok(There::Keep),
+        Some(_) if if_not_exists => Ok(Creation::Keep),
         Some(_) if !or_replace => {
             plan_err!("there is a table {name:?} already; drop it first, or write create or replace")
         }
-        _ => Ok(There::Create),
+        _ => Ok(Creation::Create),
     }
 }
 
-/// The view is bound when it is made, to the tables that it names.
+/// A view, bound to the tables that it names now.
 pub(super) fn view(session: &mut Session, view: CreateView) -> Result<Planned> {
     let name = names::table(&view.name)?;
     if view.materialized {
         return plan_err!("a view does not keep its rows; create table {name} as … does");
     }
-    if let There::Keep = there(session, &name, view.if_not_exists, view.or_replace)? {
+    if let Creation::Keep = creation(session, &name, view.if_not_exists, view.or_replace)? {
         return Ok(Planned::Done(format!("{name} is there already")));
     }
     let query = *view.query;
     let reads = views::read_by(&session.tables, &query);
-    let rows = |plan| named(&name, &view.columns, with_unique_names(plan)?);
+    let rows = |plan| with_column_names(&name, &view.columns, with_unique_names(plan)?);
     let (plan, stream) = of_query(session, query.clone(), Emit::Final, |plan| {
         let plan = rows(plan)?;
         Ok((plan.clone(), session.stream(plan)?))
@@ -62,8 +63,8 @@ pub(super) fn view(session: &mut Session, view: CreateView) -> Result<Planned> {
     Ok(Planned::Done(format!("view {name} created")))
 }
 
-/// The rows of a view under the names that it gives its columns, if it does.
-fn named(view: &str, columns: &[ViewColumnDef], plan: LogicalPlan) -> Result<LogicalPlan> {
+/// The rows of a view with the names that it gives its columns.
+fn with_column_names(view: &str, columns: &[ViewColumnDef], plan: LogicalPlan) -> Result<LogicalPlan> {
     if columns.is_empty() {
         return Ok(plan);
     }
@@ -79,13 +80,13 @@ fn named(view: &str, columns: &[ViewColumnDef], plan: LogicalPlan) -> Result<Log
 /// An empty table, or one of the rows of a query.
 pub(super) fn table(session: &mut Session, mut table: CreateTable) -> Result<Planned> {
     let name = names::table(&table.name)?;
-    if let There::Keep = there(session, &name, table.if_not_exists, table.or_replace)? {
+    if let Creation::Keep = creation(session, &name, table.if_not_exists, table.or_replace)? {
         return Ok(Planned::Done(format!("{name} is there already")));
     }
     if let Some(query) = &mut table.query {
         normalize(query);
     }
-    // The tables of a session are gone with it, and so are those that are called temporary.
+    // All tables end with their session, temporary ones too.
     table.temporary = false;
     let generated = |option: &ColumnOption| {
         matches!(option, ColumnOption::Generated { .. } | ColumnOption::Materialized(_))
@@ -98,7 +99,7 @@ pub(super) fn table(session: &mut Session, mut table: CreateTable) -> Result<Pla
             column.name
         );
     }
-    let told = Told::take(&mut table);
+    let clauses = ConstraintClauses::take(&mut table);
     let rows = table.query.is_some();
     let planned = session.planner(Emit::Final, |p, _| p.sql_statement_to_plan(Sql::CreateTable(table)))?;
     let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = planned else {
@@ -120,34 +121,35 @@ pub(super) fn table(session: &mut Session, mut table: CreateTable) -> Result<Pla
     if create.constraints.iter().filter(|key| matches!(key, Constraint::PrimaryKey(_))).count() > 1 {
         return plan_err!("table {name} has two primary keys; make one of them unique, or one key of both");
     }
-    let constraints = told.constraints(session, &name, input.schema(), &create.constraints)?;
+    let constraints = clauses.into_constraints(session, &name, input.schema(), &create.constraints)?;
     let defaults = create.column_defaults.into_iter().collect();
     let empty = Memory { rows: vec![], defaults, constraints };
     session.keep(&name, input.schema().inner().clone(), empty)?;
     Ok(Planned::Done(format!("table {name} created")))
 }
 
-/// What was told of a table's rows that DataFusion's planner does not take.
-struct Told {
+/// The constraints of `create table` that DataFusion's planner does not take.
+struct ConstraintClauses {
     checks: Vec<ast::Expr>,
     indexes: Vec<String>,
-    references: Vec<ast::ForeignKeyConstraint>,
+    foreign_keys: Vec<ForeignKeyConstraint>,
 }
 
-impl Told {
-    fn take(table: &mut CreateTable) -> Told {
-        let mut told = Told { checks: vec![], indexes: vec![], references: vec![] };
+impl ConstraintClauses {
+    /// Takes them out of the statement.
+    fn take(table: &mut CreateTable) -> ConstraintClauses {
+        let mut clauses = ConstraintClauses { checks: vec![], indexes: vec![], foreign_keys: vec![] };
         table.constraints.retain(|constraint| match constraint {
             TableConstraint::Check(check) => {
-                told.checks.push(check.expr.as_ref().clone());
+                clauses.checks.push(check.expr.as_ref().clone());
                 false
             }
-            TableConstraint::ForeignKey(reference) => {
-                told.references.push(reference.clone());
+            TableConstraint::ForeignKey(key) => {
+                clauses.foreign_keys.push(key.clone());
                 false
             }
             TableConstraint::Index(index) => {
-                told.indexes.extend(index.name.as_ref().map(names::ident));
+                clauses.indexes.extend(index.name.as_ref().map(names::ident));
                 false
             }
             _ => true,
@@ -155,22 +157,24 @@ impl Told {
         for column in &mut table.columns {
             let name = column.name.clone();
             column.options.retain(|option| match &option.option {
-                ColumnOption::ForeignKey(reference) => {
-                    told.references
-                        .push(ForeignKeyConstraint { columns: vec![name.clone()], ..reference.clone() });
+                ColumnOption::ForeignKey(key) => {
+                    clauses
+                        .foreign_keys
+                        .push(ForeignKeyConstraint { columns: vec![name.clone()], ..key.clone() });
                     false
                 }
                 ColumnOption::Check(check) => {
-                    told.checks.push(check.expr.as_ref().clone());
+                    clauses.checks.push(check.expr.as_ref().clone());
                     false
                 }
                 _ => true,
             });
         }
-        told
+        clauses
     }
 
-    fn constraints(
+    /// The constraints, with those that DataFusion's planner took.
+    fn into_constraints(
         self,
         session: &Session,
         table: &str,
@@ -187,28 +191,27 @@ impl Told {
                 session.planner(Emit::Final, |p, _| p.sql_to_expr(check, schema, &mut Default::default()))?;
             Ok(Check { text, condition })
         });
-        let references = self.references.iter().map(|told| reference(session, table, schema, told));
-        let references = references.collect::<Result<_>>()?;
+        let foreign_keys = self.foreign_keys.iter().map(|key| foreign_key(session, table, schema, key));
         Ok(Constraints {
             keys: keys.collect(),
             checks: checks.collect::<Result<_>>()?,
-            foreign_keys: references,
+            foreign_keys: foreign_keys.collect::<Result<_>>()?,
             indexes: self.indexes,
         })
     }
 }
 
-/// What a foreign key refers to.
-fn reference(
+/// A foreign key, by the positions of its columns.
+fn foreign_key(
     session: &Session,
     table: &str,
     schema: &DFSchema,
-    told: &ForeignKeyConstraint,
+    clause: &ForeignKeyConstraint,
 ) -> Result<ForeignKey> {
-    let acts = |action: &Option<ReferentialAction>| {
+    let changes_rows = |action: &Option<ReferentialAction>| {
         !matches!(action, None | Some(ReferentialAction::NoAction | ReferentialAction::Restrict))
     };
-    if acts(&told.on_delete) || acts(&told.on_update) {
+    if changes_rows(&clause.on_delete) || changes_rows(&clause.on_update) {
         return plan_err!(
             "table {table}: a foreign key cannot change other rows; leave out on delete and on update"
         );
@@ -223,15 +226,15 @@ fn reference(
     let positions = |schema: &Schema, columns: &[ast::Ident]| {
         columns.iter().map(|column| position(schema, column)).collect::<Result<Vec<_>>>()
     };
-    let columns = positions(schema.as_arrow(), &told.columns)?;
-    let other = names::table(&told.foreign_table)?;
+    let columns = positions(schema.as_arrow(), &clause.columns)?;
+    let other = names::table(&clause.foreign_table)?;
     if other == table {
-        let key = positions(schema.as_arrow(), &told.referred_columns)?;
+        let key = positions(schema.as_arrow(), &clause.referred_columns)?;
         return Ok(ForeignKey { columns, table: other, key });
     }
-    let other = writable(session, &told.foreign_table)?;
+    let other = writable(session, &clause.foreign_table)?;
     let keys = &session.memory(&other)?.constraints.keys;
-    let key = match told.referred_columns.as_slice() {
+    let key = match clause.referred_columns.as_slice() {
         [] => keys.iter().find(|key| key.primary).map(|key| key.columns.clone()).unwrap_or_default(),
         named => positions(session.tables[&other].stream.schema(), named)?,
     };
@@ -245,16 +248,16 @@ fn reference(
     }
 }
 
-/// Takes names away. What a plan has read of them already stays.
+/// Drops tables and views.
 pub(super) fn drop(
     session: &mut Session,
     what: ObjectType,
     if_exists: bool,
-    listed: &[ObjectName],
+    names: &[ObjectName],
 ) -> Result<Planned> {
     let mut dropped = Vec::new();
-    for given in listed {
-        let name = names::table(given)?;
+    for given in names {
+        let name = crate::syntax::names::table(given)?;
         let Some((key, table)) = find(&session.tables, &name) else {
             if if_exists {
                 continue;
@@ -278,6 +281,6 @@ pub(super) fn drop(
     }
     Ok(Planned::Done(match dropped.as_slice() {
         [] => "nothing to drop".to_string(),
-        names => format!("{} dropped", names.join(", ")),
+        dropped => format!("{} dropped", dropped.join(", ")),
     }))
 }

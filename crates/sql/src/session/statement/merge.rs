@@ -1,11 +1,11 @@
-//! `merge into t using s on …`: each row of `t`, of `s`, or of both where they match, goes through the first `when` that holds of it.
+//! `merge into t using s on …`: each row of `t`, of `s`, or of both where they match, goes to the first `when` whose condition holds.
 //!
-//! Invariants: the table changes at once, and its constraints are checked of what it is then; a row keeps its place, and new
-//! ones come after all others, in the order of `s`; a row that several rows of `s` match is an error, whatever would become of it.
+//! Invariants: the table changes at once, and its constraints are checked after all changes; a row keeps its place, and new rows
+//! follow all others, in the order of `s`; a row that several rows of `s` match is an error, in any `when`.
 
 use super::conflict::returning;
 use super::query::query_plan;
-use super::target::{Bare, Target, assigned, assignments, is_default, only_table};
+use super::target::{Qualify, Target, assigned_column, assignments, is_default, only_table};
 use crate::columns::with_unique_names;
 use crate::session::planned::{Action, Planned, Store, StoreMode};
 use crate::session::state::Session;
@@ -21,12 +21,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 use whimbrel_plan::names::unknown_column;
 
-/// The number of a row of the table, and of the source: of a row that is on one side only, the other is null.
-const PLACE: &str = "__place";
-const THERE: &str = "__there";
-/// Which `when` a row goes through, counted from one; 0 is none.
+/// The number of a row in the table, and in the source; null where the row is not on that side.
+const TARGET_ROW: &str = "__target_row";
+const SOURCE_ROW: &str = "__source_row";
+/// The number of the `when` of a row, from one; 0 is none.
 const CLAUSE: &str = "__clause";
-/// What becomes of it, an [`Action`].
+/// The [`Action`] on a row.
 const ACTION: &str = "__action";
 
 pub(super) fn merge(session: &Session, with: &str, mut merge: Merge) -> Result<Planned> {
@@ -35,18 +35,18 @@ pub(super) fn merge(session: &Session, with: &str, mut merge: Merge) -> Result<P
     let target = Target::of(session, given, relation)?;
     let schema = session.tables[&target.table].stream.schema().clone();
     let sides = Sides {
-        target: called(&merge.table, "the table")?,
-        source: called(&merge.source, "what follows using")?,
+        target: name_of(&merge.table, "the table")?,
+        source: name_of(&merge.source, "what follows using")?,
     };
     let clauses = merge.clauses.iter().map(|clause| sides.clause(&target.table, &schema, clause));
     let clauses = clauses.collect::<Result<Vec<_>>>()?;
-    let asked = match merge.output.take() {
+    let returned = match merge.output.take() {
         Some(OutputClause::Returning { select_items, .. }) => Some(select_items),
         Some(OutputClause::Output { .. }) => return plan_err!("merge: write returning in place of output"),
         None => None,
     };
     let store = Store {
-        returning: returning(session, &target, asked)?,
+        returning: returning(session, &target, returned)?,
         ..Store::new(target.table.clone(), StoreMode::Merge)
     };
     let query = sides.query(with, given, &merge, &schema, &clauses);
@@ -54,7 +54,7 @@ pub(super) fn merge(session: &Session, with: &str, mut merge: Merge) -> Result<P
     let defaults = &session.memory(&target.table)?.defaults;
     let mut values = Vec::new();
     for (at, (column, field)) in rows.schema().columns().into_iter().zip(schema.fields()).enumerate() {
-        // Of which type a case is, is known only when its arms have been brought to one.
+        // The type of a case is known only when its arms have been coerced.
         let mut value = cast(Expression::Column(column), field.data_type().clone());
         let by_default = |(_, clause): &(usize, &Clause)| matches!(clause.values[at], Given::Default);
         let numbers: Vec<Expression> =
@@ -70,10 +70,10 @@ pub(super) fn merge(session: &Session, with: &str, mut merge: Merge) -> Result<P
     Ok(Planned::Store { stream, store: Box::new(store) })
 }
 
-/// What a column gets.
+/// The value that a column gets.
 #[derive(Clone)]
 enum Given {
-    /// What it has.
+    /// The value that it has.
     Own,
     /// Its default.
     Default,
@@ -82,21 +82,21 @@ enum Given {
 
 /// A `when`.
 struct Clause {
-    /// Which rows go through it.
+    /// The rows that go to it.
     condition: String,
     action: Action,
-    /// What each column of the table gets.
+    /// The value that each column of the table gets.
     values: Vec<Given>,
 }
 
-/// What the statement calls both tables.
+/// The names of both tables in the statement.
 struct Sides {
     target: Ident,
     source: Ident,
 }
 
-/// What a relation is called.
-fn called(relation: &TableFactor, what: &str) -> Result<Ident> {
+/// The name of a relation.
+fn name_of(relation: &TableFactor, what: &str) -> Result<Ident> {
     let name = match relation {
         TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
             Some(alias.name.clone())
@@ -112,19 +112,19 @@ impl Sides {
         let Sides { target, source } = self;
         let (rows, only) = match clause.clause_kind {
             MergeClauseKind::Matched => {
-                (format!("{target}.{PLACE} is not null and {source}.{THERE} is not null"), None)
+                (format!("{target}.{TARGET_ROW} is not null and {source}.{SOURCE_ROW} is not null"), None)
             }
             MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => {
-                (format!("{target}.{PLACE} is null"), Some(source))
+                (format!("{target}.{TARGET_ROW} is null"), Some(source))
             }
-            MergeClauseKind::NotMatchedBySource => (format!("{source}.{THERE} is null"), Some(target)),
+            MergeClauseKind::NotMatchedBySource => (format!("{source}.{SOURCE_ROW} is null"), Some(target)),
         };
         // Where there is no row of the other side, a column without the name of a table is of this one.
         let qualified = |expr: &Expr| {
             let mut expr = expr.clone();
             if let (Some(table), false) = (only, is_default(&expr)) {
                 // The visitor never breaks off.
-                let _ = walk_mut(&mut expr, &mut Bare { table: table.clone() });
+                let _ = walk_mut(&mut expr, &mut Qualify { table: table.clone() });
             }
             expr
         };
@@ -185,10 +185,10 @@ impl Sides {
         let join = if new.is_empty() { "left" } else { "full" };
         format!(
             "{with} select {columns}, {clause} as {CLAUSE}, {action} as {ACTION} \
-             from (select *, row_number() over () as {PLACE} from {given}) as {target} \
-             {join} join (select *, row_number() over () as {THERE} from {}) as {source} on {} \
-             where {target}.{PLACE} is not null {} \
-             order by {target}.{PLACE} nulls last, {source}.{THERE}",
+             from (select *, row_number() over () as {TARGET_ROW} from {given}) as {target} \
+             {join} join (select *, row_number() over () as {SOURCE_ROW} from {}) as {source} on {} \
+             where {target}.{TARGET_ROW} is not null {} \
+             order by {target}.{TARGET_ROW} nulls last, {source}.{SOURCE_ROW}",
             merge.source,
             merge.on,
             new.join(" ")
@@ -223,7 +223,7 @@ fn inserted(table: &str, schema: &SchemaRef, insert: &MergeInsertExpr) -> Result
     };
     let columns: Vec<String> = match insert.columns.as_slice() {
         [] => schema.fields().iter().map(|field| field.name().clone()).collect(),
-        given => given.iter().map(assigned).collect::<Result<_>>()?,
+        given => given.iter().map(assigned_column).collect::<Result<_>>()?,
     };
     match values.rows.as_slice() {
         [row] if row.content.len() == columns.len() => {

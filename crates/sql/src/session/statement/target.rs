@@ -16,7 +16,7 @@ pub(super) struct Target {
     pub table: String,
     /// As it was written.
     pub given: ObjectName,
-    /// What the statement calls it.
+    /// Its alias in the statement.
     pub alias: Option<Ident>,
 }
 
@@ -29,7 +29,7 @@ impl Target {
         Ok(Target { table: writable(session, given)?, given: given.clone(), alias })
     }
 
-    /// What its columns are qualified with.
+    /// The qualifier of its columns.
     pub fn qualifier(&self) -> String {
         self.alias.as_ref().map_or_else(|| self.given.to_string(), Ident::to_string)
     }
@@ -42,7 +42,10 @@ impl Target {
     }
 }
 
-/// The name of a table that can be written into, as the session knows it.
+/// The name of a table in memory, as the session knows it.
+///
+/// # Errors
+/// `Plan` if there is no table of this name, or it cannot be written into.
 pub(super) fn writable(session: &Session, given: &ObjectName) -> Result<String> {
     let name = names::table(given)?;
     let Some((key, table)) = find(&session.tables, &name) else {
@@ -57,7 +60,7 @@ pub(super) fn writable(session: &Session, given: &ObjectName) -> Result<String> 
     }
 }
 
-/// The table that a statement changes, and what it calls it, if it is one and nothing is joined to it.
+/// The only table of a `from`, and its relation with its alias.
 pub(super) fn only_table(from: &[TableWithJoins]) -> Result<(&ObjectName, &TableFactor)> {
     match from {
         [TableWithJoins { relation: relation @ TableFactor::Table { name, args: None, .. }, joins }]
@@ -69,15 +72,15 @@ pub(super) fn only_table(from: &[TableWithJoins]) -> Result<(&ObjectName, &Table
     }
 }
 
-/// Which columns are given which values.
+/// The assigned columns and their values.
 pub(super) fn assignments<'a>(table: &str, assignments: &'a [Assignment]) -> Result<Vec<(String, &'a Expr)>> {
     let mut values: Vec<(String, &Expr)> = Vec::new();
     for assignment in assignments {
         match (&assignment.target, &assignment.value) {
-            (AssignmentTarget::ColumnName(column), value) => values.push((assigned(column)?, value)),
+            (AssignmentTarget::ColumnName(column), value) => values.push((assigned_column(column)?, value)),
             (AssignmentTarget::Tuple(columns), Expr::Tuple(each)) if columns.len() == each.len() => {
                 for (column, value) in columns.iter().zip(each) {
-                    values.push((assigned(column)?, value));
+                    values.push((assigned_column(column)?, value));
                 }
             }
             _ => {
@@ -95,20 +98,20 @@ pub(super) fn is_default(value: &Expr) -> bool {
     matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
 }
 
-/// The column that is given a value; it may stand behind the name of its table.
-pub(super) fn assigned(column: &ObjectName) -> Result<String> {
+/// The name of an assigned column, without that of its table.
+pub(super) fn assigned_column(column: &ObjectName) -> Result<String> {
     match column.0.last().and_then(|part| part.as_ident()) {
         Some(name) => Ok(names::ident(name)),
         None => names::table(column),
     }
 }
 
-/// Columns without the name of a table are those of this one.
-pub(super) struct Bare {
+/// Qualifies columns without a table by the name of this one.
+pub(super) struct Qualify {
     pub table: Ident,
 }
 
-impl VisitorMut for Bare {
+impl VisitorMut for Qualify {
     type Break = ();
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {

@@ -4,11 +4,12 @@
 //! key whose time is the greatest of those that satisfy the inequality; `asof left join` also gives rows of `a`
 //! that have none. With `using (key, time)` the last column is the time. A null equals nothing.
 //!
-//! Over tables it is planned as one pass over both tables together: they are sorted by key and time, the rows of `b` are
-//! carried forward, and the rows of `a` stay. So it costs a sort, not a comparison of all pairs.
+//! Over tables it is one pass over the union of both: sorted by key and time, the rows of `b` are carried forward, and the rows
+//! of `a` stay. So it costs a sort, not a comparison of all pairs.
 
 mod stream;
 
+use crate::syntax::names;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference, plan_err};
 use datafusion::functions::core::expr_fn::{get_field, named_struct};
@@ -30,7 +31,7 @@ const SIDE: &str = "__asof_side";
 const MATCH: &str = "__asof_match";
 const FOUND: &str = "__asof_found";
 
-/// Plans the asof joins; all other relations are others'.
+/// Plans asof joins, and leaves all other relations to others.
 #[derive(Debug)]
 pub(crate) struct AsOf;
 
@@ -84,8 +85,8 @@ impl Sides {
     ) -> Result<LogicalPlan> {
         let condition = self.condition(given, constraint, context)?;
         match (properties(&self.left)?.time, properties(&self.right)?.time) {
-            (None, None) => self.planned(&condition),
-            (Some(_), Some(_)) => stream::planned(self.left, self.right, &condition),
+            (None, None) => self.over_tables(&condition),
+            (Some(_), Some(_)) => stream::plan(self.left, self.right, &condition),
             _ => plan_err!(
                 "asof join: one side is a stream with time, the other a table without; give both a time"
             ),
@@ -102,7 +103,7 @@ impl Sides {
         let both = left.join(right)?;
         let mut terms = Vec::new();
         let mut merged = Vec::new();
-        // What the parser was told in `tokens`; a condition of the user's own keeps all left rows.
+        // `true` and `false` come from the token rewrite; a condition of the query keeps all left rows.
         let outer = match given {
             ast::Expr::Value(value) => value.value != Value::Boolean(true),
             condition => {
@@ -116,7 +117,7 @@ impl Sides {
             }
             JoinConstraint::Using(columns) => {
                 for (i, name) in columns.iter().enumerate() {
-                    let name = crate::syntax::names::table(name)?;
+                    let name = names::table(name)?;
                     let side = |schema: &DFSchema| -> Result<Expr> {
                         Ok(Expr::Column(Column::from(schema.qualified_field_with_unqualified_name(&name)?)))
                     };
@@ -173,7 +174,8 @@ impl Sides {
         plan_err!("asof join: {term} does not compare a column of the one table with one of the other")
     }
 
-    fn planned(self, condition: &Condition) -> Result<LogicalPlan> {
+    /// The join of two tables.
+    fn over_tables(self, condition: &Condition) -> Result<LogicalPlan> {
         let (time, op, other) = &condition.time;
         let later = matches!(op, Operator::Gt | Operator::GtEq);
         let inclusive = matches!(op, Operator::GtEq | Operator::LtEq);
@@ -184,29 +186,29 @@ impl Sides {
         let own = |i: usize| format!("__asof_left{i}");
         let null = |data_type: &DataType| cast(lit(ScalarValue::Null), data_type.clone());
 
-        let mut ours: Vec<Expr> = Vec::new();
-        let mut theirs: Vec<Expr> = Vec::new();
+        let mut left_columns: Vec<Expr> = Vec::new();
+        let mut right_columns: Vec<Expr> = Vec::new();
         for (i, (qualifier, field)) in left.iter().enumerate() {
-            ours.push(Expr::Column(Column::from((qualifier, field))).alias(own(i)));
-            theirs.push(null(field.data_type()).alias(own(i)));
+            left_columns.push(Expr::Column(Column::from((qualifier, field))).alias(own(i)));
+            right_columns.push(null(field.data_type()).alias(own(i)));
         }
         for (i, (l, r)) in condition.on.iter().enumerate() {
-            ours.push(l.clone().alias(key(i)));
-            theirs.push(r.clone().alias(key(i)));
+            left_columns.push(l.clone().alias(key(i)));
+            right_columns.push(r.clone().alias(key(i)));
         }
         // Of equal times, a right row comes before a left one if it is a match, and after it if it is not.
         let after = if inclusive { 0_i64 } else { 2 };
-        ours.extend([time.clone().alias(TIME), lit(1_i64).alias(SIDE), null(&row_type).alias(MATCH)]);
-        theirs.extend([other.clone().alias(TIME), lit(after).alias(SIDE), row.alias(MATCH)]);
+        left_columns.extend([time.clone().alias(TIME), lit(1_i64).alias(SIDE), null(&row_type).alias(MATCH)]);
+        right_columns.extend([other.clone().alias(TIME), lit(after).alias(SIDE), row.alias(MATCH)]);
 
-        let known = condition.on.iter().map(|(_, r)| r).chain([other]);
-        let known = known.map(|e| e.clone().is_not_null()).reduce(Expr::and);
+        let keys = condition.on.iter().map(|(_, r)| r).chain([other]);
+        let not_null = keys.map(|e| e.clone().is_not_null()).reduce(Expr::and);
         let mut right_rows = LogicalPlanBuilder::from(self.right);
-        if let Some(known) = known {
-            right_rows = right_rows.filter(known)?;
+        if let Some(not_null) = not_null {
+            right_rows = right_rows.filter(not_null)?;
         }
-        let right_rows = right_rows.project(theirs)?.build()?;
-        let all = LogicalPlanBuilder::from(self.left).project(ours)?.union(right_rows)?;
+        let right_rows = right_rows.project(right_columns)?.build()?;
+        let all = LogicalPlanBuilder::from(self.left).project(left_columns)?.union(right_rows)?;
 
         let order = vec![Sort::new(column(TIME), later, false), Sort::new(column(SIDE), true, false)];
         let frame = WindowFrame::new_bounds(

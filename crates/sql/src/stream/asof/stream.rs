@@ -1,8 +1,8 @@
-//! `asof join` over streams of events: of each key the last row lives until there is another one, and is joined with
-//! what happens meanwhile. State is one row a key.
+//! `asof join` over streams of events: the last row of each key is alive until the next one, and joined with the rows that come
+//! meanwhile. State is one row a key.
 
 use super::{Condition, FOUND, MATCH, packed, place};
-use crate::stream::interval_join::instant;
+use crate::stream::interval_join::time_column;
 use datafusion::common::{JoinConstraint, JoinType, NullEquality, Result, plan_err};
 use datafusion::functions::core::expr_fn::get_field;
 use datafusion::functions_aggregate::first_last::last_value_udaf;
@@ -17,9 +17,10 @@ fn key(i: usize) -> String {
     format!("__asof_key{i}")
 }
 
-pub(super) fn planned(left: LogicalPlan, right: LogicalPlan, condition: &Condition) -> Result<LogicalPlan> {
+/// The join of two streams.
+pub(super) fn plan(left: LogicalPlan, right: LogicalPlan, condition: &Condition) -> Result<LogicalPlan> {
     let (time, op, other) = &condition.time;
-    if !is_instant(&left, time) || !is_instant(&right, other) {
+    if !is_time_column(&left, time) || !is_time_column(&right, other) {
         return plan_err!(
             "asof join of streams compares the columns that the streams have their time from, and {time} {op} {other} \
              does not"
@@ -30,27 +31,28 @@ pub(super) fn planned(left: LogicalPlan, right: LogicalPlan, condition: &Conditi
         Operator::Gt => StartRule::Shift(1),
         _ => return plan_err!("asof join of streams looks back: a.time >= b.time, or a.time > b.time"),
     };
-    let found = last_rows(&right, start, condition)?;
+    let last = last_rows(&right, start, condition)?;
     let on = condition.on.iter().enumerate().map(|(i, (l, _))| (l.clone(), column(key(i)))).collect();
     let kind = if condition.outer { JoinType::Left } else { JoinType::Inner };
-    let own: Vec<Expr> = left.schema().columns().into_iter().map(Expr::Column).collect();
+    let left_columns: Vec<Expr> = left.schema().columns().into_iter().map(Expr::Column).collect();
     let (constraint, nulls) = (JoinConstraint::On, NullEquality::NullEqualsNothing);
-    let joined = Join::try_new(Arc::new(left), Arc::new(found), on, None, kind, constraint, nulls, false)?;
-    let theirs = right.schema().iter().enumerate().filter(|(_, (_, f))| !condition.merged.contains(f.name()));
-    let theirs = theirs.map(|(i, (qualifier, field))| {
+    let joined = Join::try_new(Arc::new(left), Arc::new(last), on, None, kind, constraint, nulls, false)?;
+    let right_columns =
+        right.schema().iter().enumerate().filter(|(_, (_, f))| !condition.merged.contains(f.name()));
+    let right_columns = right_columns.map(|(i, (qualifier, field))| {
         get_field(column(FOUND), place(i)).alias_qualified(qualifier.cloned(), field.name())
     });
-    let columns: Vec<Expr> = own.into_iter().chain(theirs).collect();
+    let columns: Vec<Expr> = left_columns.into_iter().chain(right_columns).collect();
     LogicalPlanBuilder::from(LogicalPlan::Join(joined)).project(columns)?.build()
 }
 
-/// Whether an expression is the column that the rows of a plan have their time from.
-fn is_instant(plan: &LogicalPlan, expr: &Expr) -> bool {
+/// Whether an expression is the time column of a plan.
+fn is_time_column(plan: &LogicalPlan, expr: &Expr) -> bool {
     let place = expr.try_as_col().and_then(|column| plan.schema().maybe_index_of_column(column));
-    place.is_some() && place == instant(plan)
+    place.is_some() && place == time_column(plan)
 }
 
-/// At every instant the last row of each key so far, packed into one column.
+/// The last row of each key so far, at every instant, packed into one column.
 fn last_rows(right: &LogicalPlan, start: StartRule<Expr>, condition: &Condition) -> Result<LogicalPlan> {
     let label = "alive until the next".to_string();
     let lasting = AlterLifetime::try_new(right.clone(), start, DurationRule::Infinite, label)?;
