@@ -75,6 +75,10 @@ NESTS: dict[str, Callable[[Any], Any]] = {
     "cast": lambda e: e.cast("int64"),
     "when": lambda e: wb.when(wb.col("b")).then(1).otherwise(e),
     "/": lambda e: e / 1,
+    "//": lambda e: e // 1,
+    "%": lambda e: e % 7,
+    "**": lambda e: e**1,
+    "fill_null": lambda e: e.fill_null(0),
     "reflected": lambda e: 1 + e,
     "isin": lambda e: e.isin([1, 2]).cast("int64"),
     "between": lambda e: e.between(1, 2).cast("int64"),
@@ -88,6 +92,33 @@ def test_every_operator_is_refused_beyond_the_limit(nest: Callable[[Any], Any]) 
     with pytest.raises(wb.InvalidError, match="more than 1000 operators"):
         for _ in range(1_500):
             expr = nest(expr)
+
+
+DEEP: dict[str, tuple[Callable[[Any], Any], Callable[[int], Any]]] = {
+    "//": (lambda e: e // 1, lambda x: x),
+    "%": (lambda e: e % 1_000, lambda x: x),
+    "**": (lambda e: e**1, lambda x: x),
+    "fill_null": (lambda e: e.fill_null(0), lambda x: x),
+    "fill_null of a sum": (lambda e: (e + 1).fill_null(0), lambda x: x + 50),
+}
+
+
+@pytest.mark.parametrize(("nest", "value"), DEEP.values(), ids=DEEP)
+def test_deep_calls_are_run(nest: Callable[[Any], Any], value: Callable[[int], Any]) -> None:
+    deep = wb.col("x")
+    for _ in range(50):
+        deep = nest(deep)
+    found = rows().query(lambda q: q.select(y=deep)).to_rows()
+    assert [row.y for row in found] == [value(n) for n in range(100)]
+
+
+@pytest.mark.parametrize("twice", [lambda e: e + e, lambda e: (e > 0) & (e < 9) | e, lambda e: e.fill_null(e)])
+def test_shared_parts_count_as_often_as_they_are_there(twice: Callable[[Any], Any]) -> None:
+    expr = wb.col("x")
+    with pytest.raises(wb.InvalidError, match="more than 1000000 operators and values"):
+        for _ in range(40):
+            expr = twice(expr)
+            assert repr(expr)
 
 
 def run(program: str) -> str:

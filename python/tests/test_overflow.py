@@ -81,6 +81,21 @@ def test_sums_of_tables(kind: str, shards: int) -> None:
         wb.from_arrow(table).query(lambda q: q.aggregate(s=wb.sum(lambda e: e.v))).collect()
 
 
+def test_constants() -> None:
+    """Numbers without columns are looked at as well, over a table and over time."""
+    most = wb.lit(2**63 - 1)
+    table = pa.table({"t": [0, 1], "v": [1, 2]})
+    for stream in (wb.from_arrow(table), wb.from_arrow(table, time="t")):
+        for large in (most + 1, wb.lit(-(2**63)) - 1, most * 2, wb.fn.abs(most) + 1):
+            with pytest.raises(wb.WhimbrelError, match="too large"):
+                stream.query(lambda q, large=large: q.select(v=large)).to_rows()
+            with pytest.raises(wb.WhimbrelError, match="too large"):
+                stream.query(lambda q, large=large: q.where(lambda e: e.v < large)).to_rows()
+        reached = wb.when(wb.col("v") > 5).then(most + 1).otherwise(wb.col("v"))
+        rows = stream.query(lambda q, reached=reached: q.select(v=reached)).to_rows()
+        assert [row.v for row in rows] == [1, 2]
+
+
 def test_averages_of_decimals() -> None:
     """They are not cut off, on tables and on streams."""
     cents = pa.array([Decimal("0.01"), Decimal("0.02"), Decimal("0.02")], pa.decimal128(4, 2))
