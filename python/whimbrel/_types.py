@@ -20,7 +20,10 @@ class ArrowStream(Protocol):
 
 
 Duration: TypeAlias = "str | int | timedelta"
-"""A length of time: ``"5m"``, ``"1h30m"`` (ns, us, ms, s, m, h, d, w), a `timedelta`; else ticks."""
+"""
+A length of time: ``"5m"``, ``"1h30m"`` (ns, us, ms, s, m, h, d, w), a `timedelta`; else ticks. Windows that
+follow each other may be of months: ``"1mo"``, ``"1q"``, ``"1y"``.
+"""
 
 RowFunction: TypeAlias = "Callable[[Any], Any]"
 """A function of a row, usually a lambda: ``lambda e: e.price * e.amount``."""

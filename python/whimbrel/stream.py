@@ -433,7 +433,14 @@ class Stream:
         """
         return Stream(self._plan.shift(by))
 
-    def tumbling(self, size: Duration, *, offset: Duration = 0, closed: Closed = "left") -> Stream:
+    def tumbling(
+        self,
+        size: Duration,
+        *,
+        offset: Duration = 0,
+        closed: Closed = "left",
+        zone: str | None = None,
+    ) -> Stream:
         """
         Put every row into the one window of length `size` that it belongs to.
 
@@ -442,23 +449,29 @@ class Stream:
         Parameters
         ----------
         size
-            Length of a window; positive.
+            Length of a window; positive. ``"1d"``, ``"1w"``, ``"1mo"``, ``"1q"`` and ``"1y"``, and several of
+            one, are those of the calendar: a day is as long as it is in the zone, weeks begin on Mondays.
+            ``"24h"`` and a `timedelta` are as long always.
         offset
-            Shift of the windows' ends from time 0 (for timestamps, 1970-01-01 UTC).
+            Shift of the windows' ends from time 0 (for timestamps, 1970-01-01 UTC), or from midnight.
         closed
             ``"left"``: windows ``[T - size, T)``, as in SQL. ``"right"``: windows ``(T - size, T]``, as in
             Trill.
+        zone
+            The time zone of days and months, ``"America/New_York"``. By default that of the stream's time.
 
         Returns
         -------
         Stream
             The same rows with lifetimes ``[T, T + size)``, where `T` is the end of the window: an aggregate
-            of them is known when the window is complete.
+            of them is known when the window is complete. Those in a window of the calendar live until the
+            next one ends.
 
         Raises
         ------
         InvalidError
-            If the stream has no time, or `size` is not a positive whole number of ticks.
+            If the stream has no time, `size` is not a positive whole number of ticks, or there is no such
+            zone.
 
         Examples
         --------
@@ -466,11 +479,30 @@ class Stream:
         >>> clicks = wb.from_rows([(3,), (9,), (10,)], schema=["time"], time="time")
         >>> clicks.query(lambda q: q.tumbling(10).aggregate(n=wb.count())).to_rows()
         [Row(start=10, end=20, n=2), Row(start=20, end=30, n=1)]
+
+        Days in New York, of which one has 23 hours:
+
+        >>> from datetime import datetime, timezone
+        >>> utc = lambda day, hour: datetime(2024, 3, day, hour, tzinfo=timezone.utc)
+        >>> visits = wb.from_rows([(utc(10, 4),), (utc(10, 5),), (utc(11, 3),)], schema=["at"], time="at")
+        >>> days = visits.query(
+        ...     lambda q: q.tumbling("1d", zone="America/New_York").aggregate(n=wb.count())
+        ... )
+        >>> for row in days.to_rows():
+        ...     print(f"{row.start:%d %H:%M} {row.n}")
+        10 05:00 1
+        11 04:00 2
         """
-        return Stream(self._plan.tumbling(size, offset, closed))
+        return Stream(self._plan.tumbling(size, offset, closed, zone))
 
     def hopping(
-        self, size: Duration, hop: Duration, *, offset: Duration = 0, closed: Closed = "left"
+        self,
+        size: Duration,
+        hop: Duration,
+        *,
+        offset: Duration = 0,
+        closed: Closed = "left",
+        zone: str | None = None,
     ) -> Stream:
         """
         Put every row into all windows of length `size`, one every `hop`, that it belongs to.
@@ -478,14 +510,16 @@ class Stream:
         Parameters
         ----------
         size
-            Length of a window; positive.
+            Length of a window; positive. If `hop` is days or months of the calendar, so many of them.
         hop
-            Distance between windows; positive.
+            Distance between windows; positive. Days and months are those of the calendar, as in `tumbling`.
         offset
-            Shift of the windows' ends from time 0 (for timestamps, 1970-01-01 UTC).
+            Shift of the windows' ends from time 0 (for timestamps, 1970-01-01 UTC), or from midnight.
         closed
             ``"left"``: windows ``[T - size, T)``, as in SQL. ``"right"``: windows ``(T - size, T]``, as in
             Trill.
+        zone
+            The time zone of days and months, ``"America/New_York"``. By default that of the stream's time.
 
         Returns
         -------
@@ -496,7 +530,8 @@ class Stream:
         Raises
         ------
         InvalidError
-            If the stream has no time, or `size` or `hop` is not a positive whole number of ticks.
+            If the stream has no time, `size` or `hop` is not a positive whole number of ticks, `size` is no
+            multiple of a `hop` of the calendar, or there is no such zone.
 
         Examples
         --------
@@ -505,7 +540,7 @@ class Stream:
         >>> clicks.query(lambda q: q.hopping(20, hop=10).aggregate(n=wb.count())).to_rows()
         [Row(start=10, end=20, n=2), Row(start=20, end=30, n=3), Row(start=30, end=40, n=1)]
         """
-        return Stream(self._plan.hopping(size, hop, offset, closed))
+        return Stream(self._plan.hopping(size, hop, offset, closed, zone))
 
     def sliding(self, size: Duration, *, closed: Closed = "left") -> Stream:
         """
@@ -617,7 +652,7 @@ class Stream:
         left, right, pairs = _keyed_pair(self, by, on, left_on, right_on)
         return Stream(left._plan.clip(right._plan, pairs))
 
-    def chop(self, period: Duration, *, offset: Duration = 0) -> Stream:
+    def chop(self, period: Duration, *, offset: Duration = 0, zone: str | None = None) -> Stream:
         """
         Cut lifetimes at every multiple of a period (Trill's `Chop`).
 
@@ -627,9 +662,11 @@ class Stream:
         Parameters
         ----------
         period
-            How far apart the beats are.
+            How far apart the beats are. Days and months are those of the calendar, as in `tumbling`.
         offset
             Where they lie: at ``offset``, ``offset + period``, and so on.
+        zone
+            The time zone of days and months, ``"America/New_York"``. By default that of the stream's time.
 
         Returns
         -------
@@ -639,7 +676,8 @@ class Stream:
         Raises
         ------
         InvalidError
-            If the stream has no time, or the period is not a positive whole number of ticks.
+            If the stream has no time, the period is not a positive whole number of ticks, or there is no such
+            zone.
 
         Examples
         --------
@@ -651,7 +689,7 @@ class Stream:
         >>> windows.query(lambda q: q.chop(5)).to_rows()
         [Row(start=5, end=10, n=1), Row(start=10, end=15, n=1)]
         """
-        return Stream(self._plan.chop(period, offset))
+        return Stream(self._plan.chop(period, offset, zone))
 
     def point_at_end(self) -> Stream:
         """

@@ -2,7 +2,7 @@
 //!
 //! A stream on an Arrow timestamp takes text (`"5m"`) or nanoseconds (a `timedelta`); one on a logical clock
 //! (`int64`) takes integers. Nothing is rounded: what is not a whole number of ticks is an error. Zero means
-//! zero everywhere.
+//! zero everywhere. Months differ in length: they are for windows of the calendar, and no number of ticks.
 
 use crate::names::{type_name, unit_name};
 use arrow::datatypes::{DataType, TimeUnit};
@@ -18,12 +18,60 @@ pub enum Duration {
     Ticks(i64),
     /// Nanoseconds.
     Nanos(i128),
+    /// What SQL's `interval` is: days and months are those of the calendar, where there is one.
+    Interval {
+        /// Months.
+        months: i32,
+        /// Days.
+        days: i32,
+        /// Nanoseconds beside them.
+        nanos: i64,
+    },
 }
 
-/// The units of time, longest first, in nanoseconds.
-const UNITS: [(&str, i128); 8] = [
-    ("w", 604_800_000_000_000),
-    ("d", 86_400_000_000_000),
+/// So many days or months of the calendar; at least one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+pub enum Every {
+    /// Days.
+    Days(i32),
+    /// Months.
+    Months(i32),
+}
+
+impl Every {
+    /// So many of them.
+    pub(crate) fn times(self, times: i64) -> Every {
+        let times = i32::try_from(times).unwrap_or(i32::MAX);
+        match self {
+            Every::Days(days) => Every::Days(days.saturating_mul(times)),
+            Every::Months(months) => Every::Months(months.saturating_mul(times)),
+        }
+    }
+}
+
+impl fmt::Display for Every {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Every::Days(days) => write!(f, "{days}d"),
+            Every::Months(months) if months % 12 == 0 => write!(f, "{}y", months / 12),
+            Every::Months(months) => write!(f, "{months}mo"),
+        }
+    }
+}
+
+/// What a duration is made of. A day has 24 hours, where there is no calendar.
+#[derive(Debug, Clone, Copy, Default)]
+struct Parts {
+    months: i128,
+    days: i128,
+    nanos: i128,
+}
+
+const DAY: i128 = 86_400_000_000_000;
+
+/// The units of time that have a length, longest first, in nanoseconds.
+const UNITS: [(&str, i128); 7] = [
+    ("d", DAY),
     ("h", 3_600_000_000_000),
     ("m", 60_000_000_000),
     ("s", 1_000_000_000),
@@ -56,6 +104,14 @@ impl fmt::Display for Duration {
             Duration::Text(text) => write!(f, "{text:?}"),
             Duration::Ticks(ticks) => write!(f, "{ticks}"),
             Duration::Nanos(nanos) => f.write_str(&show_nanos(*nanos)),
+            Duration::Interval { months: 0, days, nanos } => {
+                f.write_str(&show_nanos(i128::from(*days) * DAY + i128::from(*nanos)))
+            }
+            Duration::Interval { months, days: 0, nanos: 0 } => write!(f, "{months}mo"),
+            Duration::Interval { months, days, nanos } => {
+                let rest = i128::from(*days) * DAY + i128::from(*nanos);
+                write!(f, "{months}mo{}", show_nanos(rest))
+            }
         }
     }
 }
@@ -63,7 +119,7 @@ impl fmt::Display for Duration {
 impl Duration {
     /// This duration in ticks of `time`, of any sign. `what` names the argument in messages.
     pub fn ticks(&self, time: &DataType, what: &str) -> Result<i64> {
-        let nanos = match (self, time) {
+        match (self, time) {
             (Duration::Ticks(ticks), DataType::Int64) => return Ok(*ticks),
             // No time at all is the same in every unit.
             (Duration::Ticks(0), _) => return Ok(0),
@@ -79,8 +135,17 @@ impl Duration {
                     type_name(time)
                 );
             }
-            (Duration::Text(text), _) => parse(text, what)?,
-            (Duration::Nanos(nanos), _) => *nanos,
+            _ => {}
+        }
+        let parts = self.parts(what)?;
+        if parts.months != 0 {
+            return plan_err!(
+                "{what}: {self} has months or years, which differ in length; give weeks, days or hours (windows that follow \
+                each other, tumbling and hopping ones, may be of months)"
+            );
+        }
+        let Some(nanos) = parts.days.checked_mul(DAY).and_then(|days| days.checked_add(parts.nanos)) else {
+            return Err(too_long(self, what));
         };
         let (tick, unit) = tick_of(time, what)?;
         if nanos % tick != 0 {
@@ -91,6 +156,36 @@ impl Duration {
             );
         }
         i64::try_from(nanos / tick).map_err(|_| too_long(self, what))
+    }
+
+    /// The days or the months, if it is so many of one of these.
+    pub(crate) fn every(&self, what: &str) -> Result<Option<Every>> {
+        let Parts { months, days, nanos } = self.parts(what)?;
+        let number = |n: i128| i32::try_from(n).map_err(|_| too_long(self, what));
+        match (months, days, nanos) {
+            (0, days, 0) if days > 0 => Ok(Some(Every::Days(number(days)?))),
+            (0, _, _) => Ok(None),
+            (months, 0, 0) if months > 0 => Ok(Some(Every::Months(number(months)?))),
+            (..=-1, _, _) => plan_err!("{what}: {self} is negative; give a positive duration"),
+            _ => plan_err!("{what}: {self} is months and days, or hours: give months only, or no months"),
+        }
+    }
+
+    /// Whether days are a part of it.
+    pub(crate) fn has_days(&self, what: &str) -> Result<bool> {
+        Ok(self.parts(what)?.days != 0)
+    }
+
+    fn parts(&self, what: &str) -> Result<Parts> {
+        Ok(match self {
+            Duration::Text(text) => parse(text, what)?,
+            // A logical clock has no units.
+            Duration::Ticks(_) => Parts::default(),
+            Duration::Nanos(nanos) => Parts { nanos: *nanos, ..Parts::default() },
+            Duration::Interval { months, days, nanos } => {
+                Parts { months: (*months).into(), days: (*days).into(), nanos: (*nanos).into() }
+            }
+        })
     }
 
     /// This duration in ticks of `time`; zero and less are errors, and so is what reaches the end of time.
@@ -125,12 +220,12 @@ fn unit_nanos(unit: TimeUnit) -> i128 {
     }
 }
 
-/// Nanoseconds in a text such as `1h30m`.
-fn parse(text: &str, what: &str) -> Result<i128> {
+/// A text such as `1h30m`.
+fn parse(text: &str, what: &str) -> Result<Parts> {
     let bad = |why: &str| {
         plan_datafusion_err!(
             "{what}: {text:?} is not a duration: {why}; write numbers with units, such as \"5m\" or \
-            \"1h30m\" (units: ns, us, ms, s, m, h, d, w)"
+            \"1h30m\" (units: ns, us, ms, s, m, h, d, w, mo, q, y)"
         )
     };
     let trimmed = text.trim();
@@ -141,7 +236,7 @@ fn parse(text: &str, what: &str) -> Result<i128> {
     if rest.is_empty() {
         return Err(bad("it is empty"));
     }
-    let mut total: i128 = 0;
+    let mut total = Parts::default();
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let (number, tail) = rest.split_at(digits);
@@ -151,26 +246,40 @@ fn parse(text: &str, what: &str) -> Result<i128> {
             "" => return Err(bad(&format!("a whole number is missing before {rest:?}"))),
             n => n.parse().map_err(|_| bad("the number is too large"))?,
         };
-        let nanos = unit_in_nanos(unit).ok_or_else(|| bad(&unknown_unit(unit, number, tail)))?;
-        total = count
-            .checked_mul(nanos)
-            .and_then(|n| total.checked_add(n))
+        let (part, size) = total.part(unit).ok_or_else(|| bad(&unknown_unit(unit, number, tail)))?;
+        *part = count
+            .checked_mul(sign * size)
+            .and_then(|n| part.checked_add(n))
             .ok_or_else(|| bad("the number is too large"))?;
         rest = tail.trim_start();
     }
-    Ok(sign * total)
+    Ok(total)
 }
 
-fn unit_in_nanos(unit: &str) -> Option<i128> {
-    let unit = if unit == "µs" || unit == "μs" { "us" } else { unit };
-    UNITS.iter().find(|(name, _)| *name == unit).map(|(_, nanos)| *nanos)
+impl Parts {
+    /// The part that a unit counts in, and how much of it the unit is.
+    fn part(&mut self, unit: &str) -> Option<(&mut i128, i128)> {
+        match unit {
+            "y" => Some((&mut self.months, 12)),
+            "q" => Some((&mut self.months, 3)),
+            "mo" => Some((&mut self.months, 1)),
+            "w" => Some((&mut self.days, 7)),
+            "d" => Some((&mut self.days, 1)),
+            "µs" | "μs" => Some((&mut self.nanos, 1_000)),
+            unit => {
+                let (_, size) = UNITS.iter().find(|(name, _)| *name == unit)?;
+                Some((&mut self.nanos, *size))
+            }
+        }
+    }
 }
 
 fn unknown_unit(unit: &str, number: &str, tail: &str) -> String {
     match unit {
         "" if tail.starts_with('.') => format!("{number}{tail} is not a whole number; use a smaller unit"),
         "" => format!("{number} has no unit"),
-        "mo" | "M" | "y" | "Y" => format!("months and years differ in length, so {unit:?} is not a unit"),
+        "M" => "\"M\" is not a unit, a month is \"mo\"".to_string(),
+        "Y" => "\"Y\" is not a unit, a year is \"y\"".to_string(),
         _ => format!("{unit:?} is not a unit"),
     }
 }
@@ -190,8 +299,7 @@ fn show_nanos(nanos: i128) -> String {
     let mut text = String::from(if nanos < 0 { "-" } else { "" });
     let mut rest = nanos.abs();
     for (name, size) in UNITS {
-        // Weeks are read, not written: seven days are clearer.
-        if name != "w" && rest >= size {
+        if rest >= size {
             text.push_str(&format!("{}{name}", rest / size));
             rest %= size;
         }

@@ -2,6 +2,7 @@
 //! lifetimes by what happens around them.
 
 use super::Stream;
+use crate::calendar::{CalendarWindows, Grid, size_in_ticks};
 use crate::duration::{Duration, show_ticks};
 use crate::names::{show, type_name};
 use crate::nodes::{
@@ -74,23 +75,50 @@ impl Stream {
     }
 
     /// Windows of `size`, one after the other: hopping windows with `hop = size`.
+    ///
+    /// # Errors
+    /// As [`hopping_in`](Stream::hopping_in).
     pub fn tumbling(
         &self,
         size: impl Into<Duration>,
         offset: impl Into<Duration>,
         closed: Closed,
     ) -> Result<Stream> {
+        self.tumbling_in(size, offset, closed, None)
+    }
+
+    /// The same; days and months are those of a time zone, without one those of the stream's time.
+    ///
+    /// # Errors
+    /// As [`hopping_in`](Stream::hopping_in).
+    pub fn tumbling_in(
+        &self,
+        size: impl Into<Duration>,
+        offset: impl Into<Duration>,
+        closed: Closed,
+        zone: Option<&str>,
+    ) -> Result<Stream> {
         let time = self.time("tumbling")?;
-        let size = size.into().positive_ticks(time, "tumbling: size")?;
         let offset = offset.into().ticks(time, "tumbling: offset")?;
-        let label = format!("tumbling {}", show_ticks(size, time));
-        self.window(size, size, offset, closed, label)
+        match Grid::new(&size.into(), offset, time, zone, "tumbling: size")? {
+            Grid::Ticks { hop, offset } => {
+                let label = format!("tumbling {}", show_ticks(hop, time));
+                self.window(hop, hop, offset, closed, label)
+            }
+            Grid::Calendar(calendar) => {
+                let label = format!("tumbling {calendar}");
+                self.calendar_windows(CalendarWindows { calendar, hops: 1, closed }, label)
+            }
+        }
     }
 
     /// Windows of `size` that end at every multiple of `hop` (plus `offset`).
     ///
     /// A row lives from the first multiple after it (not before it, if closed right) for `size`: what is
     /// alive at an instant `T` of the grid are the rows of the `size` before it.
+    ///
+    /// # Errors
+    /// As [`hopping_in`](Stream::hopping_in).
     pub fn hopping(
         &self,
         size: impl Into<Duration>,
@@ -98,19 +126,44 @@ impl Stream {
         offset: impl Into<Duration>,
         closed: Closed,
     ) -> Result<Stream> {
+        self.hopping_in(size, hop, offset, closed, None)
+    }
+
+    /// The same; days and months are those of a time zone, without one those of the stream's time.
+    ///
+    /// # Errors
+    /// `Plan` if the stream has no time, a length is not positive or no whole number of ticks, windows leave gaps, or there
+    /// is no such zone.
+    pub fn hopping_in(
+        &self,
+        size: impl Into<Duration>,
+        hop: impl Into<Duration>,
+        offset: impl Into<Duration>,
+        closed: Closed,
+        zone: Option<&str>,
+    ) -> Result<Stream> {
         let time = self.time("hopping")?;
         let (size, hop) = (size.into(), hop.into());
-        let size_ticks = size.positive_ticks(time, "hopping: size")?;
-        let hop_ticks = hop.positive_ticks(time, "hopping: hop")?;
-        if hop_ticks > size_ticks {
-            return plan_err!(
-                "hopping: hop {hop} is longer than size {size}, so rows between two windows would be in \
-                none; give a hop of at most the size"
-            );
-        }
         let offset = offset.into().ticks(time, "hopping: offset")?;
-        let label = format!("hopping {} hop {}", show_ticks(size_ticks, time), show_ticks(hop_ticks, time));
-        self.window(size_ticks, hop_ticks, offset, closed, label)
+        match Grid::new(&hop, offset, time, zone, "hopping: hop")? {
+            Grid::Ticks { hop: hop_ticks, offset } => {
+                let size_ticks = size_in_ticks(&size, time, zone, "hopping: size")?;
+                if hop_ticks > size_ticks {
+                    return plan_err!(
+                        "hopping: hop {hop} is longer than size {size}, so rows between two windows would be in \
+                        none; give a hop of at most the size"
+                    );
+                }
+                let label =
+                    format!("hopping {} hop {}", show_ticks(size_ticks, time), show_ticks(hop_ticks, time));
+                self.window(size_ticks, hop_ticks, offset, closed, label)
+            }
+            Grid::Calendar(calendar) => {
+                let hops = calendar.times_in(&size, "hopping: size")?;
+                let label = format!("hopping {} hop {calendar}", calendar.every().times(hops));
+                self.calendar_windows(CalendarWindows { calendar, hops, closed }, label)
+            }
+        }
     }
 
     /// Every row lives for `size` from its start: what is alive at `T` are the rows of `(T - size, T]`;
@@ -139,11 +192,27 @@ impl Stream {
 
     /// Lifetimes are cut at every multiple of `period` (plus `offset`): the same relation, whose rows start anew at every
     /// beat. Trill's `Chop`.
+    ///
+    /// # Errors
+    /// As [`chop_in`](Stream::chop_in).
     pub fn chop(&self, period: impl Into<Duration>, offset: impl Into<Duration>) -> Result<Stream> {
+        self.chop_in(period, offset, None)
+    }
+
+    /// The same; days and months are those of a time zone, without one those of the stream's time.
+    ///
+    /// # Errors
+    /// `Plan` if the stream has no time, the period is not positive or no whole number of ticks, or there is no such zone.
+    pub fn chop_in(
+        &self,
+        period: impl Into<Duration>,
+        offset: impl Into<Duration>,
+        zone: Option<&str>,
+    ) -> Result<Stream> {
         let time = self.time("chop")?;
-        let period = period.into().positive_ticks(time, "chop: period")?;
-        let offset = offset.into().ticks(time, "chop: offset")?.rem_euclid(period);
-        self.then(extension(Chop::try_new(self.input(), period, offset)?))
+        let offset = offset.into().ticks(time, "chop: offset")?;
+        let beats = Grid::new(&period.into(), offset, time, zone, "chop: period")?;
+        self.then(extension(Chop::try_new(self.input(), beats)?))
     }
 
     /// No row lives longer than `limit`.
@@ -167,6 +236,12 @@ impl Stream {
     pub fn point_at_end(&self) -> Result<Stream> {
         self.time("point_at_end")?;
         self.then(extension(PointAtEnd::try_new(self.input())?))
+    }
+
+    fn calendar_windows(&self, windows: CalendarWindows, label: String) -> Result<Stream> {
+        let (start, duration) = windows.rules();
+        let closed = if windows.closed == Closed::Right { " closed right" } else { "" };
+        self.altered(start, duration, format!("{label}{closed}"))
     }
 
     fn window(&self, size: i64, hop: i64, offset: i64, closed: Closed, label: String) -> Result<Stream> {

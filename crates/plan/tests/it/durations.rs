@@ -75,9 +75,20 @@ fn what_is_no_duration() {
     assert_eq!(why("5 minutes"), "5 has no unit");
     assert_eq!(why("5minutes"), "\"minutes\" is not a unit");
     assert_eq!(why("1.5h"), "1.5h is not a whole number; use a smaller unit");
-    assert_eq!(why("1mo"), "months and years differ in length, so \"mo\" is not a unit");
+    assert_eq!(why("1M"), "\"M\" is not a unit, a month is \"mo\"");
     assert_eq!(why("99999999999999999999999999999999999999999s"), "the number is too large");
     assert_eq!(why("99999999999999999999999999999999999999w"), "the number is too large");
+}
+
+#[test]
+fn months_are_no_number_of_ticks() {
+    let ticks = |duration: Duration| invalid(duration.ticks(&micros(), "session: timeout"));
+    let interval = Duration::Interval { months: 14, days: 1, nanos: 0 };
+    for (months, shown) in [("2mo".into(), "\"2mo\""), ("1y2d".into(), "\"1y2d\""), (interval, "14mo1d")] {
+        let message = ticks(months);
+        assert!(message.starts_with(&format!("session: timeout: {shown} has months or years")), "{message}");
+    }
+    assert_eq!(in_micros("1w1h"), 169 * 3_600_000_000);
 }
 
 #[test]

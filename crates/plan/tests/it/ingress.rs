@@ -29,7 +29,7 @@ fn points_keep_their_time_column() {
 fn ingress_stands_on_the_table_itself() {
     let stream = clicks();
     let Some(Node::Ingress(ingress)) = node(stream.plan()) else { panic!("no ingress") };
-    assert!(matches!(ingress.input, datafusion::logical_expr::LogicalPlan::TableScan(_)));
+    assert!(matches!(*ingress.input, datafusion::logical_expr::LogicalPlan::TableScan(_)));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn options_with_which_ingress_could_not_work() {
 fn a_scan_leads_back_to_its_source() {
     let stream = clicks();
     let Some(Node::Ingress(ingress)) = node(stream.plan()) else { panic!("no ingress") };
-    let datafusion::logical_expr::LogicalPlan::TableScan(scan) = &ingress.input else { panic!("no scan") };
+    let datafusion::logical_expr::LogicalPlan::TableScan(scan) = &*ingress.input else { panic!("no scan") };
     let source = whimbrel_plan::source_of(scan).unwrap();
     let any: &dyn std::any::Any = source.as_ref();
     assert!(any.downcast_ref::<Nothing>().is_some());

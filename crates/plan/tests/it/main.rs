@@ -2,6 +2,7 @@
 //! is known of the result, and how it reads.
 
 mod aggregates;
+mod calendar;
 mod colocated;
 mod durations;
 mod estimates;

@@ -41,7 +41,7 @@ fn run(stream: &Stream, tables: &[RecordBatch]) -> Vec<String> {
     let plan = stream.plan().clone().transform_up(|p| {
         Ok(match (&p, node(&p)) {
             // Executing keys is not DataFusion's affair; on relations they are in the other nodes already.
-            (_, Some(Node::ReKey(n))) => Transformed::yes(n.input.clone()),
+            (_, Some(Node::ReKey(n))) => Transformed::yes(n.input.clone().into_inner()),
             (LogicalPlan::TableScan(scan), _) => {
                 let wanted = source_of(scan).unwrap().info().schema;
                 let rows = tables.iter().find(|t| t.schema() == wanted).unwrap().clone();

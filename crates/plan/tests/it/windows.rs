@@ -3,6 +3,7 @@
 use crate::support::*;
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::lit;
+use whimbrel_plan::calendar::Grid;
 use whimbrel_plan::nodes::AlterLifetime;
 use whimbrel_plan::{Duration, Node, Stream, column, node};
 use whimbrel_temporal::{Closed, DurationRule, Lifetimes, StartRule};
@@ -21,8 +22,8 @@ const MINUTE: i64 = 60_000_000;
 fn hopping() {
     let stream = clicks().hopping("5m", "1m", 0, Closed::Left).unwrap();
     let node = altered(&stream);
-    assert_eq!(node.start, StartRule::Snap { hop: MINUTE, offset: 0, closed: Closed::Left });
-    assert_eq!(node.duration, DurationRule::Constant(5 * MINUTE));
+    assert_eq!(*node.start, StartRule::Snap { hop: MINUTE, offset: 0, closed: Closed::Left });
+    assert_eq!(*node.duration, DurationRule::Constant(5 * MINUTE));
     assert_eq!(node.label, "hopping 5m hop 1m");
     let hop = Lifetimes::Hop { size: 5 * MINUTE, hop: MINUTE, offset: 0 };
     assert_eq!(stream.properties().lifetimes, hop);
@@ -41,8 +42,8 @@ fn equal_windows_are_equal_plans_however_they_are_written() {
 fn hopping_on_a_logical_clock_with_an_offset_closed_right() {
     let stream = ticks().hopping(10, 4, 13, Closed::Right).unwrap();
     let node = altered(&stream);
-    assert_eq!(node.start, StartRule::Snap { hop: 4, offset: 1, closed: Closed::Right });
-    assert_eq!(node.duration, DurationRule::Constant(10), "the size need not be a multiple of the hop");
+    assert_eq!(*node.start, StartRule::Snap { hop: 4, offset: 1, closed: Closed::Right });
+    assert_eq!(*node.duration, DurationRule::Constant(10), "the size need not be a multiple of the hop");
     assert_eq!(node.label, "hopping 10 hop 4 offset 1 closed right");
     assert_eq!(stream.properties().lifetimes, Lifetimes::Hop { size: 10, hop: 4, offset: 1 });
 }
@@ -70,20 +71,20 @@ fn tumbling_is_hopping_by_its_size() {
     let stream = clicks().tumbling("1h", "15m", Closed::Left).unwrap();
     let node = altered(&stream);
     let hour = 60 * MINUTE;
-    assert_eq!(node.start, StartRule::Snap { hop: hour, offset: 15 * MINUTE, closed: Closed::Left });
-    assert_eq!(node.duration, DurationRule::Constant(hour));
+    assert_eq!(*node.start, StartRule::Snap { hop: hour, offset: 15 * MINUTE, closed: Closed::Left });
+    assert_eq!(*node.duration, DurationRule::Constant(hour));
     assert_eq!(node.label, "tumbling 1h offset 15m");
 }
 
 #[test]
 fn sliding() {
     let right = ticks().sliding(7, Closed::Right).unwrap();
-    assert_eq!(altered(&right).start, StartRule::Keep);
-    assert_eq!(altered(&right).duration, DurationRule::Constant(7));
+    assert_eq!(*altered(&right).start, StartRule::Keep);
+    assert_eq!(*altered(&right).duration, DurationRule::Constant(7));
     assert_eq!(right.properties().lifetimes, Lifetimes::Constant(7));
     let left = ticks().sliding(7, Closed::Left).unwrap();
-    assert_eq!(altered(&left).start, StartRule::Shift(1));
-    assert_eq!(altered(&left).duration, DurationRule::Constant(7));
+    assert_eq!(*altered(&left).start, StartRule::Shift(1));
+    assert_eq!(*altered(&left).duration, DurationRule::Constant(7));
     assert_eq!(left.properties().lifetimes, Lifetimes::Constant(7));
     assert_eq!(
         invalid(ticks().sliding(0, Closed::Right)),
@@ -107,7 +108,7 @@ fn shift_keeps_what_is_known() {
 fn alter_duration() {
     let short = stays(false).alter_duration(Some(5.into())).unwrap();
     assert_eq!(short.properties().lifetimes, Lifetimes::Constant(5));
-    assert_eq!(altered(&short).duration, DurationRule::Constant(5));
+    assert_eq!(*altered(&short).duration, DurationRule::Constant(5));
     let forever = clicks().alter_duration(None).unwrap();
     assert_eq!(forever.properties().lifetimes, Lifetimes::StartEdges);
     assert_eq!(altered(&forever).label, "alive for ever");
@@ -167,7 +168,7 @@ fn lifetimes_that_keep_their_length_but_snap() {
 fn sessions_are_per_key() {
     let stream = clicks().rekey(vec![column("user")]).unwrap().session("30m", Some("2h".into())).unwrap();
     let Some(Node::Session(session)) = node(stream.plan()) else { panic!("no session") };
-    assert_eq!(session.key, [column("user")]);
+    assert_eq!(*session.key, [column("user")]);
     assert_eq!((session.timeout, session.max_duration), (30 * MINUTE, Some(120 * MINUTE)));
     assert_eq!(stream.properties().lifetimes, Lifetimes::Any);
     assert_eq!(stream.properties().key, ["user"]);
@@ -187,7 +188,7 @@ fn clips() {
     let stream = ticks().clip(&stays(true), on.clone()).unwrap();
     assert_eq!(names(&stream), "t k v", "the left columns come out");
     let Some(Node::Clip(clip)) = node(stream.plan()) else { panic!("no clip") };
-    assert_eq!(clip.on, on);
+    assert_eq!(*clip.on, on);
 
     let all = ticks().clip(&stays(true), vec![]).unwrap();
     assert!(matches!(node(all.plan()), Some(Node::Clip(n)) if n.on.is_empty()));
@@ -204,7 +205,9 @@ fn clip_by_a_computed_key_gives_the_left_columns_only() {
 fn chops() {
     let hops = ticks().hopping(10, 5, 2, Closed::Left).unwrap();
     let chopped = hops.chop(5, 7).unwrap();
-    assert!(matches!(node(chopped.plan()), Some(Node::Chop(n)) if (n.period, n.offset) == (5, 2)));
+    assert!(
+        matches!(node(chopped.plan()), Some(Node::Chop(n)) if n.beats == Grid::Ticks { hop: 5, offset: 2 })
+    );
     assert_eq!(chopped.properties().lifetimes, Lifetimes::Hop { size: 5, hop: 5, offset: 2 });
     assert_eq!(hops.chop(5, 0).unwrap().properties().lifetimes, Lifetimes::Intervals, "other beats");
     let lifetimes = |size, period| {

@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod asof;
+mod calendar_windows;
 mod changes;
 mod depth;
 mod errors;
