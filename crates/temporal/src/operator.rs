@@ -8,10 +8,14 @@ use datafusion::common::Result;
 /// What an operator makes of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Each row becomes none, one or a few by itself.
+    /// Computes a condition or columns of each row by itself.
     Map,
-    /// Many rows become few, and none of them is kept.
+    /// Hands on the columns of each row, perhaps under other names or with another lifetime.
+    Forward,
+    /// Puts many rows together into few, and keeps none of them.
     Reduce,
+    /// Both: what it puts together is computed of the rows first.
+    MapReduce,
     /// Anything else.
     Other,
 }

@@ -53,6 +53,7 @@ use windowed::Windowed;
 pub struct Aggregate {
     variant: Box<dyn Operator>,
     schema: SchemaRef,
+    role: Role,
 }
 
 impl Aggregate {
@@ -83,7 +84,7 @@ impl Aggregate {
         lifetimes: Lifetimes,
     ) -> Result<Aggregate> {
         let plan = Plan::new(input, key, calls)?;
-        let (schema, emitter) = (plan.schema.clone(), Emitter::new(emission, &plan));
+        let (schema, role, emitter) = (plan.schema.clone(), plan.role(), Emitter::new(emission, &plan));
         let variant: Box<dyn Operator> = match lifetimes {
             Lifetimes::Points => Box::new(Tumbling::new(plan, Some(1))?),
             Lifetimes::Hop { size, hop, .. } if size == hop => Box::new(Tumbling::new(plan, Some(size))?),
@@ -94,7 +95,7 @@ impl Aggregate {
                 Box::new(General::new(plan, Leaving::AnyOrder, emitter)?)
             }
         };
-        Ok(Aggregate { variant, schema })
+        Ok(Aggregate { variant, schema, role })
     }
 
     /// The rows of each snapshot, once each: a stream with these lifetimes grouped by all its columns.
@@ -127,7 +128,7 @@ fn windowed(plan: Plan, size: i64, emitter: Emitter) -> Result<Box<dyn Operator>
 
 impl Operator for Aggregate {
     fn role(&self) -> Role {
-        Role::Reduce
+        self.role
     }
 
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

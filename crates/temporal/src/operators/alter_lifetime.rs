@@ -314,7 +314,7 @@ fn carry_forward(sync: &mut [Time], keep: &[bool]) {
 
 impl Operator for AlterLifetime {
     fn role(&self) -> Role {
-        Role::Map
+        Role::Forward
     }
 
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

@@ -26,9 +26,14 @@ impl Select {
         Select { exprs, passed, schema }
     }
 
+    /// Whether it does more than to pass columns on.
+    fn computes(&self) -> bool {
+        self.passed.iter().any(Option::is_none)
+    }
+
     fn project(&self, batch: Batch) -> Result<Batch> {
-        // An expression must not see rows that a filter has taken out: it could fail on them.
-        let batch = if self.passed.iter().all(Option::is_some) { batch } else { batch.compact()? };
+        // An expression must not be evaluated over rows that a filter has taken out: it could fail on them.
+        let batch = if self.computes() { batch.compact()? } else { batch };
         let columns: Vec<ArrayRef> = self
             .exprs
             .iter()
@@ -48,7 +53,7 @@ impl Select {
 
 impl Operator for Select {
     fn role(&self) -> Role {
-        Role::Map
+        if self.computes() { Role::Map } else { Role::Forward }
     }
 
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {

@@ -218,7 +218,7 @@ proptest! {
     }
 
     #[test]
-    fn whole_groups_are_computed_anew(
+    fn groups_are_recomputed(
         stream in streams(Kinds::Any, 30), keys in keys(), column in KEY..=FLOAT, dice in dice(),
     ) {
         unary(Step::Numbered { key: keys.0, column }, stream, &dice);

@@ -138,7 +138,7 @@ fn rows_of(message: &Message) -> usize {
 
 impl Operator for Combine {
     fn role(&self) -> Role {
-        Role::Reduce
+        self.plan.role()
     }
 
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
