@@ -1,7 +1,7 @@
 //! Bounds: the most that a call can cost, whatever is in the store.
 //!
-//! Invariant: numbers saturate. `u64::MAX` means that nothing limits it, which only a plan that was allowed to be
-//! unbounded has.
+//! Invariant: numbers saturate. `u64::MAX` means that nothing limits it, which only a plan that was allowed
+//! to be unbounded has.
 
 use std::fmt;
 
@@ -74,8 +74,8 @@ impl Bound {
     }
 }
 
-/// The most that writing the rows of a statement can cost, once they are known. It is that of one try: where somebody
-/// else changes the same rows in the meantime, the statement is tried again from the beginning.
+/// The most that writing the rows of a statement can cost, once they are known. It is that of one try: where
+/// somebody else changes the same rows in the meantime, the statement is tried again from the beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WriteBound {
     /// Rows of the table.
@@ -86,8 +86,8 @@ pub struct WriteBound {
     pub rounds: u64,
     /// What has to be true for the commits.
     pub conditions: u64,
-    /// Keys that are put or deleted: records and entries of indexes. `u64::MAX` if a text without a length has an
-    /// index of words.
+    /// Keys that are put or deleted: records and entries of indexes. `u64::MAX` if a text without a length
+    /// has an index of words.
     pub writes: u64,
 }
 

@@ -1,7 +1,7 @@
 //! The catalog: where a store keeps the schema, its version, and the key that cursors are signed with.
 //!
-//! Invariant: the version is never above that of the schema. Writes are conditional on it, so a server that has not heard
-//! of a change of the schema reads it again before it writes.
+//! Invariant: the version is never above that of the schema. Writes are conditional on it, so a server that
+//! has not heard of a change of the schema reads it again before it writes.
 
 use crate::error::{Error, Result};
 use crate::schema::Schema;

@@ -1,4 +1,4 @@
-//! Where time comes from: the machine, or a number that is moved by whoever would have waited.
+//! Clocks: the time of the machine, or a simulated time that advances only when somebody waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 pub enum Clock {
     /// The machine's.
     Wall(Instant),
-    /// Nanoseconds that go by only where somebody waits, so that days of latencies are tried in seconds and come out the
-    /// same each time. It is for one thread: two that wait would both move it.
+    /// Nanoseconds that go by only where somebody waits, so that days of latencies are tried in seconds and
+    /// come out the same each time. It is for one thread: two that wait would both move it.
     Simulated(Arc<AtomicU64>),
 }
 

@@ -1,6 +1,7 @@
 //! Values as bytes, without an order: as records and cursors hold them.
 //!
-//! The type of a value is not written, so whoever reads it has to know it. Texts and bytes have their length before them.
+//! The type of a value is not written, so whoever reads it has to know it. Texts and bytes have their length
+//! before them.
 
 use crate::datum::{Datum, Type};
 use crate::error::{Error, Result};

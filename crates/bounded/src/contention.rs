@@ -1,6 +1,6 @@
-//! Others write the same rows at the same time: how long a statement waits for them, and when it gives up.
+//! How long a statement waits for other writers of the same rows, and when it gives up.
 //!
-//! Tries are spread by pauses that grow and are random, so that two that were in each other's way do not meet again.
+//! The pauses between tries grow and are random, so that two statements that collided do not collide again.
 
 use crate::error::{Error, Result};
 use crate::random::Random;

@@ -1,10 +1,12 @@
-//! Cursors: where a page ended, as text that a browser can keep (piql.txt §4.1).
+//! Cursors: where a page ended, as text for the client to keep (piql.txt §4.1).
 //!
-//! `version (1) | query (8) | schema (8) | parameters | prefix | position | mark (16)`, in letters, digits, `-` and
-//! `_`; lengths stand before the parameters and the prefix. The mark is a keyed hash (BLAKE3) of all before it, so a
-//! cursor cannot be changed or made up; who holds one can read it. It holds the last key that was returned, not a
-//! number of rows: rows that come and go before it change nothing behind it. Any server that has the database's key
-//! goes on from it.
+//! The bytes are `version (1) | query (8) | schema (8) | arguments | prefix | position | mark (16)`, with a
+//! length before the arguments and the prefix, in base 64 for URLs. The mark is a keyed hash (BLAKE3) of all
+//! bytes before it: a cursor can be read by its holder, and cannot be changed or forged.
+//!
+//! A cursor holds the last key that was returned, not a number of rows. Rows that are inserted or deleted
+//! before it do not change the pages behind it. Every server that has the database's key can continue from
+//! it.
 
 use crate::arguments::{Argument, decode_arguments, encode_arguments};
 use crate::codec::{take_varint, varint};
@@ -112,8 +114,8 @@ pub(crate) fn sign(
     Ok(Cursor(to_text(&bytes)))
 }
 
-/// Reads a cursor back: its place, and the values that its query is called with: those that it carries if none are
-/// given, else those that are, if they are the same.
+/// Reads a cursor back: its place, and the values that its query is called with: those that it carries if
+/// none are given, else those that are, if they are the same.
 pub(crate) fn verify(
     cursor: &Cursor,
     owner: &Owner,

@@ -1,7 +1,8 @@
-//! Types of columns, and single values between Arrow's columns and the bytes of the store.
+//! Types of columns, and single values between Arrow arrays and the bytes of the store.
 //!
-//! Invariant: a [`Datum`] never outlives the column or the bytes that it was read from; whole numbers, dates and
-//! instants of any width are all [`Datum::Int`], so equal numbers are equal keys whatever their column's width.
+//! Invariant: a [`Datum`] never outlives the array or the bytes that it was read from. Integers, dates and
+//! timestamps of any width are all [`Datum::Int`], so equal numbers have equal keys whatever the width of
+//! their columns.
 
 use crate::error::{Error, Result};
 use datafusion::arrow::array::{

@@ -1,4 +1,4 @@
-//! What can go wrong, sorted by what is to be done about it.
+//! Errors, one variant for each remedy.
 
 use crate::refusal::Refusal;
 use datafusion::error::DataFusionError;
@@ -18,8 +18,8 @@ pub enum Error {
     Unbounded(Box<Refusal>),
     /// Try again: the store is away. Of a write nobody knows whether it was made.
     Unavailable(String),
-    /// Try again later: others wrote the same all the time, and what this call would write was not written; of several
-    /// rows on a store that writes key by key, the message says how many were.
+    /// Try again later: others wrote the same all the time, and what this call would write was not written;
+    /// of several rows on a store that writes key by key, the message says how many were.
     Conflict(String),
     /// Our bug, or a store that was damaged.
     Internal(String),

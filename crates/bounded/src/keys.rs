@@ -1,11 +1,15 @@
 //! Keys: values as bytes whose order, byte by byte, is the order of the values.
 //!
-//! A value is a marker and its bytes. The marker puts nulls before or behind all values, whatever the direction, and
-//! says how long a value is, so that a key can be taken apart by who does not know its table: a store that keeps
-//! keys of one first part together. A descending value has its bytes inverted. Whole numbers are eight bytes, most significant first, the sign
-//! bit flipped; floating-point numbers likewise, negative ones inverted, with one zero and one NaN (the largest);
-//! texts and bytes end with `00 00`, and a `00` in them is `00 FF`. No encoding is a prefix of another of the
-//! same type, so the order of several values one behind the other is the order of the tuple.
+//! A value is a marker and its bytes. The marker puts nulls before or behind all values, whatever the
+//! direction. It also gives the length of the value, so that a store can find the first part of a key without
+//! its table. A descending value has its bytes inverted.
+//!
+//! - Integers are eight bytes, most significant first, with the sign bit flipped.
+//! - Floats are the same, negative ones inverted, with one zero and one NaN, which is the largest.
+//! - Texts and bytes end with `00 00`, and a `00` in them is `00 FF`.
+//!
+//! No encoding is a prefix of another of the same type, so values one behind the other are ordered as tuples
+//! are.
 
 use crate::datum::{Datum, Type};
 use crate::error::{Error, Result};

@@ -1,23 +1,33 @@
 //! Bounded queries: SQL over a key/value store, and what a query can cost at most is proven before it runs.
 //!
-//! This is PIQL (Armbrust et al., *PIQL: Success-Tolerant Query Processing in the Cloud*, VLDB 2011). A query is
-//! compiled to requests to an ordered key/value store. One whose number of requests has no greatest value is refused,
-//! with what to change; every other costs the same with a thousand rows as with a billion.
+//! This is PIQL (Armbrust et al., *PIQL: Success-Tolerant Query Processing in the Cloud*, VLDB 2011). A query
+//! is compiled to requests to an ordered key/value store. One whose number of requests has no greatest value
+//! is refused, with what to change; every other costs the same with a thousand rows as with a billion.
 //!
-//! Layers, bottom up:
-//! 1. [`datum`], [`keys`], [`rows`]: values as bytes;
-//! 2. [`store`]: the trait that a store has to fill: the embedded one, PostgreSQL, Redis Cluster, one in memory, one
-//!    that fails on command;
-//! 3. [`schema`]: tables, indexes, limits, `create table`;
-//! 4. `text`, `dialect`, `unsupported`, `compile`, [`plan`], [`bound`], [`refusal`]: from a statement to a plan with a
-//!    bound, or to a refusal;
-//! 5. `execute`, [`cursor`], `parameters`: plans run in rounds; pages;
-//! 6. `write`, `contention`: rows in and out, indexes kept, limits held, repair; what is done while others write the
-//!    same;
-//! 7. `views`: what has no bound kept up to date by each write;
-//! 8. [`predict`]: how long a plan takes on a store that was measured, and whether a promise holds;
-//! 9. [`Database`], [`Prepared`]: what an application uses;
-//! 10. [`lint`]: the compiler as a check for pull requests, over files.
+//! The modules form layers. Each uses only those above it in this list:
+//!
+//! 1. [`bound`]: the most that a call can cost;
+//! 2. [`refusal`]: why a query has no bound, and what to write instead;
+//! 3. `error`: errors, named by their remedy;
+//! 4. `clock`, `random`, `contention`: time, random numbers, and how long a statement waits for others;
+//! 5. `number`, `functions`: exact numbers, and SQL functions that only bounded queries have;
+//! 6. [`datum`], [`keys`], `codec`: values, and their bytes with and without an order;
+//! 7. [`store`]: the trait that a store has to fill, and the stores;
+//! 8. `syntax`: SQL as text, from a script to the parser's tree;
+//! 9. [`schema`]: tables, indexes, references, limits, and the statements that change them;
+//! 10. `record`, `catalog`: a row as the store keeps it, and the schema as the store keeps it;
+//! 11. [`plan`]: chains of steps, their bounds, and how they are shown;
+//! 12. `expression`: the types of expressions, and how they are run;
+//! 13. `compile`: from a statement to a plan with a bound, or to what is missing for one;
+//! 14. `arguments`, [`cursor`]: the values of a call, and where a page ended;
+//! 15. `execute`: plans run in rounds of requests;
+//! 16. `mutation`: changes of rows, and one conditional commit of them;
+//! 17. `views`: what has no bound, kept up to date by each write;
+//! 18. `write`: statements that write, on every kind of store; indexes built, rows repaired;
+//! 19. `assistant`: what would give a refused query a bound;
+//! 20. [`predict`]: how long a plan takes on a store that was measured, and whether a promise holds;
+//! 21. `database`: [`Database`] and [`Prepared`], what an application uses;
+//! 22. [`lint`]: the compiler as a check for pull requests, over files.
 //!
 //! Start at [`Database`].
 //!

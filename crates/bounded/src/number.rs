@@ -1,7 +1,7 @@
-//! Numbers that are compared with a column of another type: exactly, whatever the column's type can hold.
+//! Exact numbers, compared with columns of any numeric type.
 //!
-//! `price = 9.9949` is true of no `decimal(10, 2)`, and `price < 9.9949` of 9.99: a number between two values of the type
-//! is where these meet, not one of them.
+//! No value of `decimal(10, 2)` equals 9.9949, and `price < 9.9949` is true of 9.99. So a number that is not
+//! a value of the column's type is an end of an interval, and is not rounded.
 
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, DecimalType};
 use datafusion::common::ScalarValue;
@@ -80,7 +80,8 @@ impl Number {
         })
     }
 
-    /// The nearest value of a type, of two the one farther from zero, as PostgreSQL stores it; `None` if it is too large.
+    /// The nearest value of a type, of two the one farther from zero, as PostgreSQL stores it; `None` if it
+    /// is too large.
     pub fn nearest(self, of: &DataType) -> Option<ScalarValue> {
         let (least, greatest, scale) = extent(of)?;
         let fewer = u32::try_from(self.scale - scale).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! Numbers that look random and are the same for the same seed: SplitMix64 (Steele, Lea, Flood, *Fast Splittable
-//! Pseudorandom Number Generators*, OOPSLA 2014). Not for secrets.
+//! Pseudorandom numbers, the same for the same seed: SplitMix64 (Steele, Lea, Flood, *Fast Splittable
+//! Pseudorandom Number Generators*, OOPSLA 2014). They are not for secrets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

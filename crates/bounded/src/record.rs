@@ -1,8 +1,9 @@
-//! Records: the value that the store keeps under a primary key.
+//! Records: the values that a store keeps under primary keys.
 //!
-//! `format (1 byte) | version (8) | columns (varint) | nulls (1 bit a column) | values in order`. The *version* is
-//! a number that no other write of a record has: index entries carry it, and what is stale is told from what is
-//! new by it. A record that was written before its table got more columns reads as null in these.
+//! The format is `format (1 byte) | version (8) | columns (varint) | nulls (1 bit a column) | values in
+//! order`. The *version* is a number that no other write of the record has. Entries of indexes hold it too,
+//! so that a stale entry is recognized. Columns that were added to a table after a record was written are
+//! null in that record.
 
 use crate::codec::{put, skip_value, take, take_value, take_varint, varint};
 use crate::datum::{ColumnBuilder, Datum, Type};

@@ -1,9 +1,11 @@
-//! Values of parameters as a cursor carries them, so that it can be resumed by itself.
+//! Arguments as bytes, so that a cursor carries the arguments of its query.
 //!
-//! `0 | values` or, where they are long or of a type that no column has, `1 | hash (16)`: then they have to be given
-//! again, and are compared. A value is `0` for null, or `1` and its bytes; a list is its length and its values.
+//! The format is `0 | values`, or `1 | hash (16)` where the values are longer than a cursor may be or have a
+//! type that no column has. Then the caller gives the arguments again, and their hash is compared. A value is
+//! `0` for null, or `1` and its bytes. A list is its length and its values.
 //!
-//! Invariant: two calls have the same bytes only if they have the same values, whatever types these were given as.
+//! Invariant: two calls have the same bytes only if their arguments are equal, whatever types they were given
+//! as.
 
 use super::value::{Argument, cast_argument, list_values};
 use crate::codec::{put, take, take_value, take_varint, varint};

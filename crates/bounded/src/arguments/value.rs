@@ -1,4 +1,7 @@
-//! The values that a statement is called with, made to fit its parameters.
+//! One argument: a value or a list, checked against its parameter and cast to its type.
+//!
+//! A number that the type of its parameter cannot hold is rounded where it is stored. Where it is compared,
+//! the statement is compiled with the number itself; see `number`.
 
 use crate::error::{Error, Result};
 use crate::number::{Number, NumberPosition};

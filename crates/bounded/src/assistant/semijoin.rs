@@ -1,9 +1,10 @@
-//! `x in (select y from …)` as a join, so that a view can keep it: a view is made of joins, and has no subqueries.
+//! A subquery as a join: `x in (select y from …)` as `x = y`, the tables of the subquery added to the query.
 //!
-//! Every column is written with its relation, since two relations of the join may have columns of one name.
+//! A view is made of joins and has no subqueries, so this is how a query with one can be kept in a view.
+//! Every column is qualified by its relation, since two relations of the join may have columns of one name.
 //!
-//! Invariant: the join has the same rows as the subquery filters, or [`SemiJoin::repeats`] says that it may have
-//! some of them several times.
+//! Invariant: the join has the same rows as the query, unless [`SemiJoin::repeats`]: then the subquery may
+//! find a value several times, and the join has a row for each of them.
 
 use crate::schema::Schema;
 use crate::syntax::Parsed;
@@ -21,8 +22,8 @@ pub(super) struct SemiJoin {
     pub repeats: bool,
 }
 
-/// The query with a join in place of its `in (select …)`; `None` if it has none, or several, or one that is more than a
-/// search in joined tables.
+/// The query with a join in place of its `in (select …)`; `None` if it has none, or several, or one that is
+/// more than a search in joined tables.
 pub(super) fn semijoin(mut parsed: Parsed, schema: &Schema) -> Option<SemiJoin> {
     let Statement::Query(query) = &mut parsed.statement else { return None };
     let names = output_names(query)?;
@@ -142,7 +143,8 @@ fn has_subquery(expr: &Expr) -> bool {
     found
 }
 
-/// Gives the relations of the subquery names that the query around it does not have, and qualifies its columns.
+/// Gives the relations of the subquery names that the query around it does not have, and qualifies its
+/// columns.
 fn rename(inner: &mut Select, outer: &Relations, schema: &Schema) -> Option<()> {
     let mut relations = Relations::of(inner, schema)?;
     let old: Vec<Ident> = relations.0.iter().map(|(name, _)| name.clone()).collect();

@@ -1,5 +1,8 @@
-//! What would give a query a bound: limits of the schema, a limit or pages, words in place of patterns, fewer rows in
-//! a part that is limited already. Each suggestion is compiled; the cheapest three that work are kept.
+//! Fixes for a refused query: changes of the schema, and other queries that are close to it.
+//!
+//! Candidates are cardinality limits, `not null`, `limit` and `paginate`, words or a prefix in place of a
+//! pattern, a smaller `limit` within the query, and a view. Each is compiled. The cheapest three that have a
+//! bound are offered.
 
 use super::semijoin::semijoin;
 use crate::bound::Bound;
@@ -247,7 +250,8 @@ impl Suggestions<'_> {
         all
     }
 
-    /// A limit on each of the columns that are known, and on all of them; where nothing is known, on the whole table.
+    /// A limit on each of the columns that are known, and on all of them; where nothing is known, on the
+    /// whole table.
     fn limits_of_schema(&self, relation: &UnboundedRelation) -> Vec<Suggestion> {
         let limit = |table: &Table, columns: &[usize]| {
             let names = table.column_names(columns);

@@ -1,4 +1,7 @@
-//! A query as a view and a query over it: what is the same in every call is kept, what is given with a call is asked.
+//! A query split into a materialized view and a query of that view.
+//!
+//! Predicates without parameters become part of the view. A column that equals a parameter becomes a group of
+//! the view, and its predicate part of the query of the view.
 
 use super::semijoin::conjuncts;
 use crate::functions::HAS_TOKEN;
@@ -40,7 +43,8 @@ impl ViewRewrite {
     }
 }
 
-/// Splits a query; `None` if it is no plain grouping or join, or compares what is given in another way than by `=`.
+/// Splits a query; `None` if it is no plain grouping or join, or compares what is given in another way than
+/// by `=`.
 pub(super) fn rewrite_as_view(parsed: Parsed) -> Option<ViewRewrite> {
     let Statement::Query(query) = parsed.statement else { return None };
     let lists = parsed.parameters.iter().any(|parameter| parameter.list.is_some());
@@ -149,7 +153,8 @@ fn column_name(expr: &Expr) -> Option<String> {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)).then(|| short(expr))
 }
 
-/// Order and limit, in names of the view. A name in an order is first of all that of a column which is returned.
+/// Order and limit, in names of the view. A name in an order is first of all that of a column which is
+/// returned.
 fn end(query: &Query, columns: &Columns, returned: &[(String, String)]) -> Option<String> {
     let mut end = String::new();
     if let Some(order) = &query.order_by {

@@ -1,12 +1,15 @@
-//! The ways to the rows of one table, given what is known when it is its turn: index selection (piql.txt §5.2.1, §5.3).
+//! Access paths to one table: which indexes can find its rows (piql.txt §5.2.1, §5.3).
 //!
-//! An index can be used as far as its parts, **in their order**, have values: columns that equal something known,
-//! words that are searched for. After these it can give one interval, and the order of what follows. Where no index
-//! fits, one is made up that does: words, equal columns, the interval's column or the columns of the order, and behind
-//! these the references by which the query goes on, if then the rows themselves are not needed.
+//! An index can be used as far as its parts, **in their order**, have values: columns that equal a constant
+//! or a column of a relation that is already joined, and words that are searched for. The next part can be
+//! limited to an interval, and the parts behind that give an order.
 //!
-//! Invariant: a candidate reads no row that its keys do not name; how many these are at most, `schema` says, where
-//! the schema says anything.
+//! Where no index fits, a new one is proposed: words, equal columns, then the column of an interval or the
+//! columns of the order. Behind these stand the references that later joins follow, if the records are not
+//! needed then.
+//!
+//! Invariant: a candidate reads only rows that its key names. How many these are at most is known only if the
+//! schema has a limit or a unique key for them.
 
 use crate::keys::KeyOrder;
 use crate::plan::{Access, Interval};
@@ -77,8 +80,8 @@ pub(super) fn candidates(
 /// The most references that are put behind an index.
 const MOST_REFERENCES: usize = 4;
 
-/// An index that is made anyway, with the references behind it by which the query goes on: the rows are not needed
-/// then. Columns that are more than a reference would make every change of them a change of the index.
+/// An index that is made anyway, with the references behind it by which the query goes on: the rows are not
+/// needed then. Columns that are more than a reference would make every change of them a change of the index.
 fn covering(
     context: &AccessContext<'_>,
     index: &Index,

@@ -1,8 +1,9 @@
-//! A tree of joins as a flat list of relations and predicates: what is needed to find a linear join order and to push
-//! predicates down (piql.txt Algorithm 1, lines 1 and 2).
+//! A tree of joins as a flat list of relations and predicates (piql.txt Algorithm 1, lines 1 and 2).
 //!
-//! Invariant: after flattening, every expression is over columns `alias.column` of the relations, and aliases are
-//! unique in the query. Projections and aliases between the joins are gone: their expressions were put in.
+//! The search for a join order and the pushdown of predicates work on this list.
+//!
+//! Invariant: after flattening, every expression is over columns `alias.column` of the relations, and aliases
+//! are unique in the query. Projections and aliases between the joins are replaced by their expressions.
 
 use super::compiler::Compiler;
 use super::error::CompileError;

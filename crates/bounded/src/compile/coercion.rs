@@ -1,5 +1,7 @@
-//! What is said by types alone, said in the plan before it is compiled: constants are computed, numbers and texts that are
-//! compared are of types that can be compared without loss, and what cannot be compared at all is refused.
+//! Type coercion of a logical plan, before it is compiled.
+//!
+//! Constants are folded. The sides of a comparison get types that are compared without loss. A comparison of
+//! a text with another type is refused, unless the text is a literal of that type.
 //!
 //! Invariant: the columns of the plan and of all its parts keep their names and their types.
 

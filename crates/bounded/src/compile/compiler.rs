@@ -1,4 +1,4 @@
-//! What compiling a query is over: a schema, a store's capabilities, and the names that were given so far.
+//! The compiler: a schema, the capabilities of a store, and the aliases that the query has used so far.
 
 use super::error::CompileError;
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! What is equal to what: classes of columns and constants (piql.txt §5.1, the equality predicates of Algorithm 1).
+//! Equivalence classes of columns and constants (piql.txt §5.1: the equality predicates of Algorithm 1).
 //!
 //! Invariant: two members are in one class only if every row that the query returns has equal values in both.
 

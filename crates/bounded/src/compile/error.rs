@@ -1,4 +1,4 @@
-//! Why a query has no plan.
+//! Why a query has no plan: it is wrong, or one of its relations has no bound.
 
 use crate::error::Error;
 use crate::plan::{occurrence, unparse};

@@ -1,4 +1,4 @@
-//! Expressions over `alias.column`: what they are over, and columns replaced in them.
+//! Columns and equalities in expressions, and their substitution.
 
 use super::error::CompileError;
 use crate::error::Error;

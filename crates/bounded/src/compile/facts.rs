@@ -1,5 +1,8 @@
-//! What is known of a relation when it is its turn: what its columns equal, what is searched for in them, in which
-//! order they would have to come, and which of them anything else needs.
+//! What the search knows of a relation when it is next in the join order.
+//!
+//! These are the columns that equal a constant or a joined column, the words that are searched for, the
+//! intervals of columns, the order that its rows would need, and the columns that other parts of the query
+//! need.
 
 use super::block::{Matches, Relation};
 use super::equalities::{Equalities, Member};
@@ -17,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Intervals of columns, with the predicates that they were put together from.
 pub(super) type Intervals = BTreeMap<usize, (Interval, Vec<usize>)>;
 
-/// Whether rows of different keys are merged by where they stand in the index alone: what differs from key to key
-/// cannot be in their order then. Else they are sorted, by what is there too.
+/// Whether rows of different keys are merged by where they stand in the index alone: what differs from key to
+/// key cannot be in their order then. Else they are sorted, by what is there too.
 #[derive(Clone, Copy)]
 pub(super) enum Merged<'s> {
     Yes,
@@ -105,8 +108,8 @@ impl Search<'_> {
         found.collect()
     }
 
-    /// Intervals of columns of this relation, with the predicates that they were put together from: of the query, or
-    /// of the left join whose right side it is.
+    /// Intervals of columns of this relation, with the predicates that they were put together from: of the
+    /// query, or of the left join whose right side it is.
     pub(super) fn intervals(&self, relation: &Relation, table: &Table) -> Intervals {
         let mut found: Intervals = BTreeMap::new();
         for (place, predicate) in self.predicates_of(relation).iter().enumerate() {
@@ -131,8 +134,8 @@ impl Search<'_> {
         found
     }
 
-    /// The order in which rows of one key would have to come: the one that is wanted, without what is the same in all
-    /// of them.
+    /// The order in which rows of one key would have to come: the one that is wanted, without what is the
+    /// same in all of them.
     pub(super) fn order(
         &self,
         relation: &Relation,

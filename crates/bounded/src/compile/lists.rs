@@ -1,4 +1,4 @@
-//! Lists of values that a chain begins with: `id in (1, 2)` as a join with a relation of two rows.
+//! Lists of values as the first relation of a chain: `id in (1, 2)` is a join with a relation of two rows.
 
 use super::block::{Block, Rows};
 use super::equalities::Member;

@@ -1,4 +1,4 @@
-//! `max(x)` or `min(x)` alone, as the first row by `x`.
+//! `max(x)` or `min(x)` alone, compiled as the first row in the order of `x`.
 
 use crate::error::Result;
 use crate::expression::is_double;

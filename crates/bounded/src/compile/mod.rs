@@ -5,11 +5,12 @@
 //!    predicates; `coercion` makes their types fit;
 //! 3. `predicates`, `equalities`: what the predicates say that an index can use;
 //! 4. `access`: the ways to one table, and the indexes that would make one;
-//! 5. `state`, `facts`, `lists`, `references`, `search`: join order, stops and data-stops, the cheapest chain that has a bound;
+//! 5. `state`, `facts`, `lists`, `references`, `search`: join order, stops and data-stops, the cheapest chain
+//!    that has a bound;
 //! 6. `query`, `distinct`, `min_max`: what stands above the joins (sort, limit, grouping, union), and pages.
 //!
-//! Invariant: compiling looks at the schema and at what the store can do, never at rows. The same statement has the
-//! same verdict on a laptop, in a test and in production.
+//! Invariant: compiling looks at the schema and at what the store can do, never at rows. The same statement
+//! has the same verdict on a laptop, in a test and in production.
 
 mod access;
 mod block;

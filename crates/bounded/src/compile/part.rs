@@ -1,4 +1,4 @@
-//! A part of a query that was compiled, and what was wanted of it.
+//! A compiled part of a query, and the order, stop and pages that its parent requires of it.
 
 use super::expressions::column;
 use crate::plan::{Chain, Step};

@@ -1,4 +1,5 @@
-//! DataFusion's planner over our schema: from the parser's tree to a `LogicalPlan`.
+//! DataFusion's planner over a schema of ours: from the parser's tree to a `LogicalPlan`, and the types of
+//! its parameters.
 
 use super::coercion::coerce_plan;
 use crate::datum::Type;

@@ -1,4 +1,8 @@
-//! What a predicate says that an index can use.
+//! Predicates in the form that an index can use: equalities, lists, intervals, words, nulls.
+//!
+//! Literals are converted to the type of the column that they are compared with. One that lies between two
+//! values of the type becomes an end of an interval; one that no value equals becomes null, which no row is
+//! found by.
 
 use super::block::{Block, Rows};
 use super::equalities::Member;
@@ -287,7 +291,8 @@ fn comparison(column: &Expr, op: Operator, value: &Expr, block: &Block) -> Optio
     Some((column.clone(), Interval { lower, upper, ..Interval::default() }))
 }
 
-/// The end of an interval, and whether it is in it, among the values of the column's type. A null has nothing in it.
+/// The end of an interval, and whether it is in it, among the values of the column's type. A null has nothing
+/// in it.
 fn end(value: &ScalarValue, of: &DataType, lower: bool, with: bool) -> Option<(Expr, bool)> {
     let literal = |value| Expr::Literal(value, None);
     Some(match position(value, of)? {
@@ -362,7 +367,8 @@ pub(super) fn column_type(column: &Column, block: &Block) -> Option<DataType> {
     }
 }
 
-/// The expression as a value of this type that is the same in all rows, without loss; `None` if it is not one.
+/// The expression as a value of this type that is the same in all rows, without loss; `None` if it is not
+/// one.
 fn constant(expr: &Expr, of: &DataType) -> Option<Expr> {
     match expr {
         Expr::Literal(value, _) => match position(value, of)? {

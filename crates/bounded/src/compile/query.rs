@@ -1,4 +1,4 @@
-//! What stands above the joins of a query (sort, limit, grouping, union), and pages.
+//! Operators above the joins: sort, limit, grouping, union, values; and the pages of a query.
 
 use super::block::{Block, Rows};
 use super::compiler::{Compiler, cast, check, is_joins, unsupported};

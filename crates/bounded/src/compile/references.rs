@@ -1,4 +1,6 @@
-//! References that are never null: a join that follows one finds exactly one row, so it drops none behind a stop.
+//! Joins that find exactly one row for each row: they follow a reference that is never null.
+//!
+//! The query's stop can stand before such a join, since the join drops no row.
 
 use super::access::Candidate;
 use super::block::{Relation, Rows};
@@ -65,8 +67,8 @@ impl Search<'_> {
         })
     }
 
-    /// Whether rows in which this is null are gone: it equals something, or is between two values, and a key or a
-    /// filter has made that true.
+    /// Whether rows in which this is null are gone: it equals something, or is between two values, and a key
+    /// or a filter has made that true.
     fn is_not_null(&self, state: &State, member: &Member) -> bool {
         let says = |predicate: &Predicate| match (&predicate.meaning, member) {
             (Meaning::Between(column, interval), Member::Column(known)) => column == known && !interval.open,

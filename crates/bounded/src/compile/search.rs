@@ -1,14 +1,16 @@
-//! Join order and remote operators: the cheapest chain of fetches that has a bound (piql.txt §5, Algorithms 1 and 2).
+//! The search for a join order and its fetches: the cheapest chain that has a bound (piql.txt §5, Algorithms
+//! 1, 2).
 //!
-//! Relations are put to the chain one by one, in every order. A fetch needs a limit for each key, and there are two:
+//! Relations are joined one by one, in every order. A fetch needs a limit for each key. There are two kinds:
 //!
-//! - a **data-stop**, from the schema. It goes past any predicate, for it is a truth about the store;
-//! - the query's **stop**. It can become the limit of one fetch, if that reads rows in the query's order and nothing
-//!   drops any of them afterwards: no predicate is left, and every later fetch finds exactly one row (by a declared
-//!   reference that is never null). From there on there are no more rows than the stop says.
+//! - a **data-stop** comes from the schema. It can be pushed past any predicate, since it holds for the
+//!   stored rows;
+//! - the query's **stop**. It can be the limit of one fetch, if that fetch reads rows in the query's order
+//!   and no row is dropped afterwards: no predicate is left, and every later fetch finds exactly one row, by
+//!   a declared reference that is never null.
 //!
-//! Invariant: a predicate is either made true by keys of a fetch or is in a filter right behind the fetch that brought
-//! its last relation.
+//! Invariant: a predicate is either implied by the key of a fetch, or stands in a filter right behind the
+//! fetch that brought its last relation.
 
 use super::access::{AccessContext, Candidate, candidates};
 use super::block::{Block, Matches, Relation, Rows};
@@ -72,7 +74,8 @@ pub(super) fn search(
             Ok(Found { chain: best.chain, ordered: best.ordered, stopped: best.stop == Stop::Applied })
         }
         (None, Some(unbounded)) => Err(CompileError::Unbounded(Box::new(unbounded))),
-        // A stop in the middle was all there was, and rows are dropped behind it: without it the reason is seen.
+        // A stop in the middle was all there was, and rows are dropped behind it: without it the reason is
+        // seen.
         (None, None) if want.stop.is_some() => {
             let endless = Required { stop: None, page: false, ..want.clone() };
             match search(compiler, block, &endless, outputs) {
@@ -116,7 +119,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether another order of the same relations has come here at no more cost: there are more orders than sets.
+    /// Whether another order of the same relations has come here at no more cost: there are more orders than
+    /// sets.
     fn is_dominated(&mut self, state: &State) -> bool {
         let place =
             (state.joined.iter().cloned().collect(), state.applied.clone(), state.stop, state.ordered);
@@ -554,8 +558,9 @@ impl PendingFetch {
     }
 }
 
-/// How many rows are read for each key, and what says so. Where only the first is wanted, it is the first that is read
-/// if the key makes all true that is said of it; else it is looked for among all that the schema allows.
+/// How many rows are read for each key, and what says so. Where only the first is wanted, it is the first
+/// that is read if the key makes all true that is said of it; else it is looked for among all that the schema
+/// allows.
 fn limit(relation: &Relation, candidate: &Candidate, joined: &PendingFetch) -> Option<(u64, Hint)> {
     match (&relation.kept, candidate.schema) {
         (_, Some(1)) => Some((1, Hint::Key)),

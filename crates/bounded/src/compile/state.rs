@@ -1,4 +1,5 @@
-//! The search for a join order: what it has found so far, and where it is.
+//! The state of the search for a join order: a partial chain, the best complete one, and the states visited
+//! so far.
 
 use super::block::Block;
 use super::compiler::Compiler;
@@ -59,8 +60,8 @@ pub(super) struct Search<'a> {
     pub visited: BTreeMap<Place, Vec<Cost>>,
 }
 
-/// What decides about all that follows: the relations that are there, the predicates that are done, the stop, the
-/// order.
+/// What decides about all that follows: the relations that are there, the predicates that are done, the stop,
+/// the order.
 pub(super) type Place = (BTreeSet<String>, BTreeSet<usize>, Stop, bool);
 
 /// What a state has cost, and what decides how much more it will.

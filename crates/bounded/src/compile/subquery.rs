@@ -1,17 +1,18 @@
-//! Subqueries inside of expressions, as relations of the block they stand in.
+//! Subqueries in expressions, as relations of the block around them.
 //!
-//! - `exists (…)` and `x in (select y …)` are asked for each row: is there one row of that table, by a key or an
-//!   index? The relation is joined like the optional side of a left join, and only its **first** row is kept; what
-//!   stood in the expression is then `key is not null`, which is as well negated, or part of a larger expression.
-//! - Where the predicates name at most one row, a subquery that has to be true is an ordinary join: the search may
-//!   begin with either side.
-//! - `x in (select y …)` of which the subquery knows nothing outside can also come first: its different values are a
-//!   derived relation. Both ways are compiled, and the cheaper one is taken.
-//! - `(select name from …)` is a left join by a key, or keeps the first row of `order by … limit 1`.
-//! - `(select count(*) from …)` is a left join whose rows are folded; one that knows nothing outside and is more than
-//!   that is a derived relation of one row.
+//! - `exists (…)` and `x in (select y …)` become a left join of which only the **first** row for each row is
+//!   kept. The subquery itself becomes `key is not null`, which can be negated or be part of a larger
+//!   expression.
+//! - A conjunct whose subquery names at most one row becomes an inner join, so the search may begin with
+//!   either side.
+//! - `x in (select y …)` without outer columns can also be joined first: its distinct values are a derived
+//!   relation. Both ways are compiled, and the cheaper one is used.
+//! - `(select name from …)` becomes a left join by a unique key, or one that keeps the first row of `order by
+//!   … limit 1`.
+//! - `(select count(*) from …)` becomes a left join whose rows are aggregated for each row. One without outer
+//!   columns that is not a search in one table becomes a derived relation of one row.
 //!
-//! Invariant: none of these makes rows more or fewer but by a predicate that says so.
+//! Invariant: none of these changes the number of rows, except by a predicate of the block.
 
 use super::block::{Around, Block, Matches, Relation, Rows};
 use super::compiler::{Compiler, is_joins};
@@ -108,7 +109,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// The rows of a semi or an anti join: those of the left side for which the right side has one, or has none.
+    /// The rows of a semi or an anti join: those of the left side for which the right side has one, or has
+    /// none.
     pub(super) fn semi_join(
         &self,
         right: &LogicalPlan,

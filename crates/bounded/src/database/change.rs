@@ -1,4 +1,8 @@
-//! Changes of the schema: published, and then built while others write.
+//! Changes of the schema: each is published first, then its indexes, limits and checks are built while others
+//! write.
+//!
+//! Invariant: at most one thread of a process changes the schema. A change by another process is noticed when
+//! the new schema is published, and the change is tried again on the schema of that process.
 
 use super::compiled::Compiled;
 use super::engine::Engine;

@@ -1,4 +1,4 @@
-//! How the latency of a query changes with its limits.
+//! Charts of a query's predicted latency over values of its limits.
 
 use super::engine::Engine;
 use super::handle::Database;

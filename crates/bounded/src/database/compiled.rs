@@ -1,4 +1,4 @@
-//! A statement that was compiled.
+//! A compiled statement: its plan, and what it writes.
 
 use crate::cursor::Owner;
 use crate::plan::{Chain, Plan};

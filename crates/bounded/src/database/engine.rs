@@ -1,7 +1,8 @@
-//! What all clones of a database share: the store and the schema; and statements compiled over them.
+//! What all clones of a database share: the store, the current schema, and the compilation of statements.
 //!
-//! Invariant: the schema that is held here is one that the store had. On a store that commits as a whole every write is
-//! conditional on it, so a server that has not heard of a new index reads the schema again before it writes.
+//! Invariant: the schema held here was at some time the schema of the store. On a store that commits as a
+//! whole every write is conditional on its version, so a server that has not seen a new index reads the
+//! schema again before it writes.
 
 use super::compiled::Compiled;
 use super::options::Options;

@@ -1,4 +1,5 @@
-//! `explain select …` shows the plan and its bound; `explain slo '99% under 50ms' select …` says too whether that holds.
+//! `explain select …` shows a plan and its bound. `explain slo '99% under 50ms' select …` also predicts
+//! whether the objective is met.
 
 use super::engine::Engine;
 use crate::error::{Error, Result};

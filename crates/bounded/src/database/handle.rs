@@ -1,4 +1,4 @@
-//! A database: a store, the schema in it, and statements.
+//! The database handle of an application.
 
 use super::compiled::Compiled;
 use super::engine::{Engine, changes_schema};
@@ -106,10 +106,10 @@ impl Database {
         self.engine.refresh()
     }
 
-    /// Runs a statement once: a change of the schema, a view, a write or a query. `explain` before it shows the plan
-    /// instead, and `explain slo '99% under 50ms'` says whether that will hold on this store; see
-    /// [`predict`](crate::predict). Several statements, with semicolons between them, are run one after the other; the
-    /// values are for the last one, and so is the answer.
+    /// Runs a statement once: a change of the schema, a view, a write or a query. `explain` before it shows
+    /// the plan instead, and `explain slo '99% under 50ms'` says whether that will hold on this store; see
+    /// [`predict`](crate::predict). Several statements, with semicolons between them, are run one after the
+    /// other; the values are for the last one, and so is the answer.
     ///
     /// # Errors
     /// As [`prepare`](Database::prepare) and [`Prepared::call`].
@@ -151,8 +151,8 @@ impl Database {
         }
     }
 
-    /// Whether a statement is called with values, and can be prepared: a query or a write. A change of the schema and
-    /// an `explain` are executed.
+    /// Whether a statement is called with values, and can be prepared: a query or a write. A change of the
+    /// schema and an `explain` are executed.
     ///
     /// # Errors
     /// `Invalid` if it cannot be read.
@@ -171,7 +171,8 @@ impl Database {
     /// Compiles a statement, makes the indexes that it needs, and makes it ready to be called.
     ///
     /// # Errors
-    /// As [`compile`](Database::compile); `Data` if an index cannot be made, `Unavailable` if the store is away.
+    /// As [`compile`](Database::compile); `Data` if an index cannot be made, `Unavailable` if the store is
+    /// away.
     ///
     /// ```
     /// # use whimbrel_bounded::{Database, MemoryStore};
@@ -186,15 +187,15 @@ impl Database {
         Prepared::new(self.engine.clone(), sql)
     }
 
-    /// Closes the store: it is free for others, and every later call of a statement is refused. What is being asked
-    /// of it now is answered before.
+    /// Closes the store: it is free for others, and every later call of a statement is refused. What is being
+    /// asked of it now is answered before.
     pub fn close(&self) {
         self.engine.store.close();
     }
 
-    /// Builds what a crash left half built, takes away what it left in the indexes, and looks for rows that have the
-    /// same unique key. `writes_take` is longer than any write that is at work takes: what looks broken is looked at
-    /// again after that time.
+    /// Builds what a crash left half built, takes away what it left in the indexes, and looks for rows that
+    /// have the same unique key. `writes_take` is longer than any write that is at work takes: what looks
+    /// broken is looked at again after that time.
     ///
     /// # Errors
     /// `Unavailable` if the store does not answer; then some was repaired, and the rest can be later.

@@ -1,4 +1,4 @@
-//! The model of a store's latencies: measured, kept in the store, and asked.
+//! The latency model of a store: measured, kept in the store, and read.
 
 use super::engine::Engine;
 use super::handle::Database;
@@ -37,7 +37,8 @@ impl Database {
         })
     }
 
-    /// Measures the store, and keeps what was measured in it: in place of what was measured before, or added to it.
+    /// Measures the store, and keeps what was measured in it: in place of what was measured before, or added
+    /// to it.
     ///
     /// # Errors
     /// As [`measure`](Database::measure) and [`keep_model`](Database::keep_model).

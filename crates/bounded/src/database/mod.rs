@@ -1,7 +1,8 @@
 //! Databases: what an application uses.
 //!
 //! 1. `options`, `compiled`: how a database is used, and a statement that was compiled;
-//! 2. `engine`: the store and the schema that all clones of a database share, and statements compiled over them;
+//! 2. `engine`: the store and the schema that all clones of a database share, and statements compiled over
+//!    them;
 //! 3. `change`, `views`: changes of the schema;
 //! 4. `prepared`: a statement that is ready to be called;
 //! 5. `explain`, `latencies`, `charts`: plans shown, latencies measured and predicted;

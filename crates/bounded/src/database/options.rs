@@ -1,4 +1,4 @@
-//! How a database is used.
+//! Options of a database.
 
 use crate::execute::Executor;
 use std::time::Duration;

@@ -1,4 +1,6 @@
-//! A statement that is ready: compiled and lowered once, called many times, from any number of threads.
+//! Prepared statements: compiled and lowered once, called many times, from any number of threads.
+//!
+//! A statement is compiled again when the schema has another version.
 
 use super::compiled::Compiled;
 use super::engine::Engine;
@@ -43,8 +45,8 @@ impl Prepared {
         Ok(Prepared { database, sql: sql.to_string(), ready })
     }
 
-    /// The plan, with its bound. For a write it is that of the query for the rows that change, and what writing them
-    /// can cost at most is beside it, views included.
+    /// The plan, with its bound. For a write it is that of the query for the rows that change, and what
+    /// writing them can cost at most is beside it, views included.
     pub fn plan(&self) -> Plan {
         self.state().compiled.plan.clone()
     }
@@ -54,11 +56,12 @@ impl Prepared {
         self.state().compiled.plan.parameters.clone()
     }
 
-    /// Calls it with these values. A query with pages returns the first; a write returns how many rows it wrote.
+    /// Calls it with these values. A query with pages returns the first; a write returns how many rows it
+    /// wrote.
     ///
     /// # Errors
-    /// `Invalid` if the values do not fit, `Data` if a row violates a constraint, `Unavailable` if the store is away,
-    /// `Conflict` if others changed the same rows for longer than
+    /// `Invalid` if the values do not fit, `Data` if a row violates a constraint, `Unavailable` if the store
+    /// is away, `Conflict` if others changed the same rows for longer than
     /// [`Options::conflict_timeout`](crate::database::Options).
     pub fn call(&self, arguments: &[Argument]) -> Result<Page> {
         self.page(arguments, None)
@@ -67,8 +70,8 @@ impl Prepared {
     /// The page that begins at this cursor.
     ///
     /// # Errors
-    /// As [`call`](Prepared::call); `Invalid` if the cursor was changed, or is of another query, other values, or from
-    /// before a change of the schema.
+    /// As [`call`](Prepared::call); `Invalid` if the cursor was changed, or is of another query, other
+    /// values, or from before a change of the schema.
     ///
     /// ```
     /// # use whimbrel_bounded::{Database, MemoryStore};
@@ -95,9 +98,9 @@ impl Prepared {
         }
     }
 
-    /// The page that begins at this cursor, with the values that the cursor carries. Who has a cursor of a query that
-    /// is for one user alone can so read on in that user's name: where that matters, give the values to
-    /// [`page`](Prepared::page), and a cursor of somebody else is refused.
+    /// The page that begins at this cursor, with the values that the cursor carries. Who has a cursor of a
+    /// query that is for one user alone can so read on in that user's name: where that matters, give the
+    /// values to [`page`](Prepared::page), and a cursor of somebody else is refused.
     ///
     /// # Errors
     /// As [`page`](Prepared::page); `Invalid` if the values are too long to be in a cursor (512 bytes).
@@ -111,8 +114,9 @@ impl Prepared {
         ready.compiled.write.is_some() && ready.returning.is_none()
     }
 
-    /// What a model says about the latency of a call: the plan at its bound, with the executor of this database. For a
-    /// write it is the query for the rows that change, without the commit, and does not say that the promise holds.
+    /// What a model says about the latency of a call: the plan at its bound, with the executor of this
+    /// database. For a write it is the query for the rows that change, without the commit, and does not say
+    /// that the promise holds.
     ///
     /// # Errors
     /// `Invalid` if the query has no bound.
@@ -221,8 +225,8 @@ impl Prepared {
         self.ready.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ready for these values. A number that no row can have is not rounded where it is compared: the statement is
-    /// compiled with it, as if it had been written there.
+    /// Ready for these values. A number that no row can have is not rounded where it is compared: the
+    /// statement is compiled with it, as if it had been written there.
     fn state_for(&self, arguments: &[Argument]) -> Result<Arc<State>> {
         let ready = self.current_state()?;
         let Compiled { plan, stored, .. } = &ready.compiled;

@@ -1,8 +1,8 @@
-//! A view comes into the schema and is filled, or leaves it and is cleared away.
+//! Materialized views are created and filled, or dropped and erased.
 //!
-//! Invariant: a crash between two steps leaves the view unread, kept by every write, and to be filled by whoever
-//! creates it again; or out of the schema, with rows under keys that nobody asks for and no index is ever given
-//! again.
+//! Invariant: after a crash between two steps, a view is either in the schema as building: not readable,
+//! maintained by every write, and filled by the next `create`. Or it is out of the schema, and its keys are
+//! never read again.
 
 use super::engine::Engine;
 use crate::error::{Error, Result};

@@ -6,7 +6,8 @@ use crate::store::{Found, Read, Store};
 /// How the requests of a call are handed to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Executor {
-    /// One row after the other, and no more of them than the result needs: the fewest requests, the most rounds.
+    /// One row after the other, and no more of them than the result needs: the fewest requests, the most
+    /// rounds.
     Lazy,
     /// One request after the other, each with its whole limit.
     Simple,

@@ -1,9 +1,9 @@
 //! The remote operator: keys from rows, requests from keys, rows from answers.
 //!
-//! An entry of an index is only a hint where it may be older or younger than its record. A record counts if it has the
-//! version that the entry was written for, or if it still makes that entry; every other entry is passed over, and as
-//! many more are read as were, so that a limit is filled. Only what a crash or a race left behind costs these
-//! requests, which are beyond the bound; `repair` takes it away.
+//! An entry of an index can be older or newer than its record. A record is a result if it has the version
+//! that the entry was written for, or if the record as it is now makes the same entry. Every other entry is
+//! skipped, and as many more entries are read as were skipped, so that a limit is filled. These requests are
+//! beyond the bound. Only a crash or a race causes them, and `repair` removes the cause.
 
 use super::aggregate::Grouping;
 use super::call::Call;

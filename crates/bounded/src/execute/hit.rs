@@ -1,4 +1,4 @@
-//! What a fetch asked for, and what it found.
+//! Requests of a fetch, and the records that they found.
 
 /// What a request was for: a row, and how long what its keys begin with is.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Intervals of keys: the ends as they are computed, and the range of an index that they are.
+//! Intervals of keys: their ends as expressions, and the range of an index that they select.
 
 use super::call::Call;
 use super::local::{Local, Scope};
@@ -64,7 +64,8 @@ impl Ends {
 }
 
 impl End {
-    /// As a part of a key; `None` if it is null. Where a later value is null, the columns before it decide alone.
+    /// As a part of a key; `None` if it is null. Where a later value is null, the columns before it decide
+    /// alone.
     fn key(&self, order: KeyOrder, call: &Call<'_>) -> Result<Option<(Vec<u8>, bool)>> {
         let mut key = Vec::new();
         for (at, value) in self.values.iter().enumerate() {

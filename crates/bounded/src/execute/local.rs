@@ -1,7 +1,7 @@
-//! Expressions over rows, and the local operators that only move rows (piql.txt §5.2.2).
+//! Expressions over rows, and the local operators: filter, project, sort, merge, distinct (piql.txt §5.2.2).
 //!
-//! A parameter is a column that is the same in all rows: `$1` stands behind the columns of the rows. Expressions are
-//! made physical once, when the query is prepared.
+//! Parameters are columns of one row that follow the columns of the rows: `$1` is the same in all rows.
+//! Expressions are made physical once, when a statement is prepared.
 
 use super::call::Call;
 use super::rows::Rows;

@@ -1,8 +1,9 @@
-//! The first rows over all keys of a fetch that reads entries and then records: entries are put in order first, and
-//! only those that are in the result are followed to their records.
+//! The first rows over all keys of a fetch that reads entries and then records.
 //!
-//! Invariant: of each key so many entries are there as are wanted, and one more for each that was passed over. So
-//! whatever number of rows is still wanted, the entries that come next are there, from whichever key they are.
+//! The entries of all keys are sorted first. Only the records of entries that are in the result are read.
+//!
+//! Invariant: for each key as many entries are read as rows are wanted, and one more for each entry that was
+//! skipped. So the next entries in order are always known, whichever key they belong to.
 
 use super::hit::{Hit, RequestedRange, next_key};
 use crate::error::{Error, Result};
@@ -104,7 +105,8 @@ impl Merging {
         Ok(())
     }
 
-    /// Keeps the records that belong to their entries; of keys with others, as many more entries are asked for.
+    /// Keeps the records that belong to their entries; of keys with others, as many more entries are asked
+    /// for.
     fn records(
         &mut self,
         answers: Vec<(Read, Found)>,

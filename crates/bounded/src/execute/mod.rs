@@ -1,9 +1,15 @@
-//! Plans run: rounds of requests, and what is done with the answers in between (piql.txt §7).
+//! Execution of plans: rounds of requests to the store, and local operators between them (piql.txt §7).
 //!
-//! A call owns all its state and nothing waits in a store between two calls. Three executors differ only in how the
-//! requests of a round are handed to the store; the answers are the same.
+//! A call owns all its state, and leaves nothing in the store. The three executors differ only in how the
+//! requests of a round are sent; the rows are the same.
 //!
-//! Invariant: one call of the store for each round of the parallel executor, however many requests there are; the
+//! 1. `executor`, `call`, `page`: how a call is made, and what it returns;
+//! 2. `rows`, `local`, `aggregate`: rows, and local operators on them;
+//! 3. `interval`, `hit`, `merging`, `fetch`: the remote operator;
+//! 4. `needed`, `program`: a plan made ready to run;
+//! 5. `run`: a program run.
+//!
+//! Invariant: the parallel executor calls the store once for each round, however many requests there are. The
 //! branches of a union go through their rounds together.
 
 mod aggregate;

@@ -1,6 +1,6 @@
-//! Which columns the steps behind a step need. What none of them needs is not copied to the rows that a join finds.
+//! Which columns later steps need. Other columns are not copied into the rows of a join.
 //!
-//! Invariant: what comes out of a chain, and what a cursor is made of, is needed.
+//! Invariant: the output columns of a chain and the columns that a cursor is made of are needed.
 
 use crate::expression::{Columns, POSITION, PREFIX};
 use crate::plan::{Fetch, Keep, Step};

@@ -1,4 +1,6 @@
-//! A plan made ready to run: names are places, expressions are physical. Made once, when a query is prepared.
+//! Programs: plans made ready to run, with columns as positions and expressions as physical ones.
+//!
+//! A program is made once, when a statement is prepared.
 
 use super::aggregate::Grouping;
 use super::fetch::Fetcher;

@@ -1,4 +1,4 @@
-//! Rows between two steps.
+//! Rows between two steps: arrays of one length.
 
 use crate::error::Result;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, UInt32Array};

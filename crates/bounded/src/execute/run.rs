@@ -1,4 +1,4 @@
-//! Programs run: in rounds, or row by row.
+//! Programs run: all requests of a step in one round, or row by row.
 
 use super::call::Call;
 use super::executor::{Executor, ask};

@@ -1,4 +1,4 @@
-//! Types of expressions and of the columns of chains.
+//! The columns of a chain's rows after each step, and the types of expressions over them.
 
 use super::physical::coerced;
 use crate::datum::Type;

@@ -1,6 +1,6 @@
-//! From logical to physical expressions: types made to fit, and nothing that wraps around.
+//! From logical to physical expressions: types coerced, and overflow an error.
 //!
-//! Not `whimbrel_plan::physical`: DataFusion's simplifier computes constants without a look at their size.
+//! This is not `whimbrel_plan::physical`: here no constant is folded by DataFusion's simplifier.
 
 use super::session::session;
 use crate::error::Result;
@@ -17,7 +17,8 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions;
 use std::sync::Arc;
 
-/// The expression with casts where its types do not fit, and functions that cannot run in terms of those that can.
+/// The expression with casts where its types do not fit, and functions that cannot run in terms of those that
+/// can.
 pub(crate) fn coerced(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     let coerced = expr.rewrite(&mut TypeCoercionRewriter::new(schema))?.data;
     let context = SimplifyContext::builder().with_schema(Arc::new(schema.clone())).build();
@@ -58,7 +59,8 @@ fn runnable(
     })
 }
 
-/// The expression, ready to run over columns of this schema. A result that is too large for its type is an error.
+/// The expression, ready to run over columns of this schema. A result that is too large for its type is an
+/// error.
 pub(crate) fn physical(expr: Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
     let physical = session().create_physical_expr(coerced(expr, schema)?, schema)?;
     let checked = physical.transform_up(|expr| {

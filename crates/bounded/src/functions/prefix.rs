@@ -1,5 +1,5 @@
-//! Where the texts that begin with a prefix end: for `like 'wh%'` and `starts_with(name, ?)`, which are intervals of an
-//! index.
+//! The least text behind all texts with a prefix: the end of the interval that `like 'wh%'` and
+//! `starts_with(name, ?)` are.
 
 use datafusion::arrow::array::{Array, AsArray, StringArray};
 use datafusion::arrow::compute::cast;

@@ -1,7 +1,7 @@
-//! Words of a text, for `like [token]`: an index of words finds what `has_token` says of each row.
+//! The words of a text, for `like [token]`. An index of words finds the rows for which `has_token` is true.
 //!
-//! A word is a run of letters and digits, in small letters. A word of more than 64 letters is cut there, in the
-//! index and in the search alike, so that an entry of an index has a greatest size.
+//! A word is a run of letters and digits, in lower case. It is cut after 64 letters, in the index and in a
+//! search alike, so that an entry of an index has a greatest size.
 
 use datafusion::arrow::array::{Array, AsArray, BooleanArray};
 use datafusion::arrow::compute::cast;

@@ -1,4 +1,4 @@
-//! Every query of an application compiled over its schema.
+//! Every query of an application compiled over its schema, and compared with the lock file.
 
 use super::lock::{Difference, Lock, Locked};
 use super::postgres;
@@ -34,7 +34,8 @@ pub fn check(input: &Input) -> Result<Report> {
         true => postgres::database(store, &input.schema, input.most_values, &mut report)?,
         false => whimbrel_database(store, &input.schema, &mut report)?,
     };
-    // Behind a schema of ours that is not whole every query would be wrong; one of others is never wholly understood.
+    // Behind a schema of ours that is not whole every query would be wrong; one of others is never wholly
+    // understood.
     if input.plain_sql || !report.failed() {
         let statements = input
             .queries

@@ -1,7 +1,7 @@
-//! The lock file: what every query may cost, as it was last agreed to.
+//! The lock file: the bound of every query, as it was last accepted.
 //!
-//! It is made to be read in review: one stanza a query, sorted by name, one number a line, nothing that changes without
-//! a bound. A number that is not there is not known.
+//! It is made for review: one stanza for each query, sorted by name, one number a line, and nothing that
+//! changes without a bound. A measure that is not listed has no bound.
 
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;

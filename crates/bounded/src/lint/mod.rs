@@ -1,4 +1,5 @@
-//! The compiler as a check for pull requests: a schema and the queries of an application as files, no store, no rows.
+//! The compiler as a check for pull requests: a schema and the queries of an application as files, no store,
+//! no rows.
 //!
 //! 1. `lock`: the bounds as they were agreed to;
 //! 2. `report`: what there is to say of a query, as a [`Finding`] with a place;

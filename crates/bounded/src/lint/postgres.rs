@@ -1,19 +1,20 @@
 //! An ordinary PostgreSQL schema and its queries, as `pg_dump --schema-only` or a person writes them.
 //!
-//! Of the schema all that says how many rows there are is kept: tables, types, keys, references, unique and B-tree
-//! indexes, and what a later statement drops of them. Defaults, checks, owners, functions, triggers, grants and
-//! settings are passed over. Limits that PostgreSQL has no words for stand in comments:
-//! `-- cardinality limit 100 (owner)` in or right above or behind a `create table`, or anywhere
-//! `-- cardinality limit 100 on subscriptions (owner)`; or, for a schema that is dumped and cannot hold comments, in a
-//! file of `alter table subscriptions add cardinality limit 100 (owner)`. PostgreSQL does not hold them: they are what
-//! the application promises.
+//! Of the schema all that says how many rows there are is kept: tables, types, keys, references, unique and
+//! B-tree indexes, and what a later statement drops of them. Defaults, checks, owners, functions, triggers,
+//! grants and settings are passed over. Limits that PostgreSQL has no words for stand in comments: `--
+//! cardinality limit 100 (owner)` in or right above or behind a `create table`, or anywhere `-- cardinality
+//! limit 100 on subscriptions (owner)`; or, for a schema that is dumped and cannot hold comments, in a file
+//! of `alter table subscriptions add cardinality limit 100 (owner)`. PostgreSQL does not hold them: they are
+//! what the application promises.
 //!
-//! A view is what it stands for, in the queries that ask it. A table that has partitions counts as one; an index that
-//! it has `on only` itself is one if every partition has it. What is not understood is passed over, and listed.
+//! A view is what it stands for, in the queries that ask it. A table that has partitions counts as one; an
+//! index that it has `on only` itself is one if every partition has it. What is not understood is passed
+//! over, and listed.
 //!
-//! Invariant: what is passed over can only make a bound larger, never smaller. A partial index finds not every row and
-//! is none here, of an index with an expression only the columns before that count; a table without a primary key gets
-//! a hidden one, so that two equal rows are two.
+//! Invariant: what is passed over can only make a bound larger, never smaller. A partial index finds not
+//! every row and is none here, of an index with an expression only the columns before that count; a table
+//! without a primary key gets a hidden one, so that two equal rows are two.
 
 use super::dump::{self, Dumped};
 use super::report::{Report, Rule, Skipped};
@@ -275,7 +276,8 @@ impl<'s> SchemaReader<'s> {
             }
         }
         for Defined { what: index, source, statement } in std::mem::take(&mut self.indexes) {
-            // An index of what was passed over, such as a view that is kept; or one that not all partitions have.
+            // An index of what was passed over, such as a view that is kept; or one that not all partitions
+            // have.
             if schema.table(&last_part(&index.table_name)).is_err() || !self.is_whole(&index) {
                 self.skipped.add(source, &statement, 2);
                 continue;

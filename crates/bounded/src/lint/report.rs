@@ -20,7 +20,8 @@ pub struct Input {
     pub most_values: Option<u64>,
     /// How many rows a query of PostgreSQL can ask for where that is given with the call: `limit $1`.
     pub most_rows: Option<u64>,
-    /// The store does what Redis Cluster does: it writes key by key, and orders keys within each of 64 partitions.
+    /// The store does what Redis Cluster does: it writes key by key, and orders keys within each of 64
+    /// partitions.
     pub key_by_key: bool,
     /// The bounds as they were agreed to.
     pub lock: Option<Lock>,

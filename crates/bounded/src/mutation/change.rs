@@ -1,4 +1,4 @@
-//! A change of one row: its record, the entries that come and go, and what has to be true for it.
+//! The change of one row: its record, the entries that it adds and removes, and its constraints.
 
 use crate::datum::Datum;
 use crate::error::{Error, Result};

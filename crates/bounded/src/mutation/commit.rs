@@ -1,4 +1,7 @@
-//! A statement as one conditional commit.
+//! Changes of rows as one conditional commit.
+//!
+//! Invariant: the commit is made only if the schema has not changed, every row is as it was read, and all
+//! constraints hold.
 
 use super::change::{CountedRange, RowChange};
 use super::kind::WriteOutcome;
@@ -15,8 +18,8 @@ enum Failed {
     Data(String),
 }
 
-/// Makes changes under their own conditions and more, together with more writes; whoever finds one of the other
-/// conditions not true looks again.
+/// Makes changes under their own conditions and more, together with more writes; whoever finds one of the
+/// other conditions not true looks again.
 pub(crate) fn commit(
     store: &dyn Store,
     schema: &Schema,

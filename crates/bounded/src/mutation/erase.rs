@@ -1,7 +1,7 @@
-//! The keys of indexes, and views, that were dropped.
+//! The keys of dropped indexes and views are deleted.
 //!
-//! The schema without it is there before the first key goes, and its number is never given again: what a crash
-//! leaves is read by nobody.
+//! The schema without the index is published first, and the number of an index is never reused. So keys that
+//! a crash leaves behind are never read.
 
 use super::scan::each_piece;
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! The kinds of writes, and what becomes of them.
+//! The kinds of statements that write, and their outcomes.
 
 /// What a statement does with its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! All keys of an index, piece by piece.
+//! All keys of an index, read in pieces.
 
 use crate::error::Result;
 use crate::keys;

@@ -1,4 +1,4 @@
-//! Versions of records.
+//! Versions of records: numbers that no other write of the same record has.
 
 use crate::error::{Error, Result};
 use crate::schema::VERSIONS;

@@ -1,7 +1,7 @@
-//! The bound of a plan, computed step by step.
+//! The bound of a chain, computed step by step.
 //!
-//! Invariant: a bound is computed from the plan and the schema alone, and no step makes it smaller than what the steps
-//! before it cost.
+//! Invariant: a bound follows from the chain and the schema alone. No step makes it smaller than the steps
+//! before it.
 
 use super::chain::{Access, Chain, Fetch, Keep, Source, Step};
 use crate::bound::Bound;

@@ -1,9 +1,11 @@
-//! A compiled query: a chain of steps, remote ones that ask the store and local ones that do not (piql.txt §5.2).
+//! A compiled query: a chain of steps, remote ones that ask the store and local ones that do not (piql.txt
+//! §5.2).
 //!
-//! A chain begins with few rows (one for the call itself, or the values of its lists) and every [`Fetch`] puts
-//! columns of one more table to each row. The paper's three remote operators are this one step: from a single
-//! row it is an *IndexScan*, by the whole primary key an *IndexFKJoin*, by the first parts of an index a
-//! *SortedIndexJoin*. Expressions are DataFusion's, over columns `alias.column` and parameters `$1`, `$2`, ….
+//! A chain begins with few rows (one for the call itself, or the values of its lists) and every [`Fetch`]
+//! puts columns of one more table to each row. The paper's three remote operators are this one step: from a
+//! single row it is an *IndexScan*, by the whole primary key an *IndexFKJoin*, by the first parts of an index
+//! a *SortedIndexJoin*. Expressions are DataFusion's, over columns `alias.column` and parameters `$1`, `$2`,
+//! ….
 //!
 //! Invariant: every fetch has a greatest number of rows for each key, so the chain has a [`Bound`].
 
@@ -163,8 +165,8 @@ pub struct Fetch {
     pub hint: Hint,
     /// Whether a cursor can stand in it: two more columns say where each row was.
     pub resumable: bool,
-    /// Over all keys no more rows are wanted than these, the first in the order of the index: only their records are
-    /// read.
+    /// Over all keys no more rows are wanted than these, the first in the order of the index: only their
+    /// records are read.
     pub first: Option<u64>,
 }
 
@@ -221,10 +223,11 @@ pub struct Interval {
     pub lower: Option<(Expr, bool)>,
     /// Where it ends.
     pub upper: Option<(Expr, bool)>,
-    /// It has no end where the value for that is null, as in `$1 is null or at > $1`; else nothing is in it then.
-    pub open: bool,
-    /// What the next columns are compared with where this one equals its end, as in `(at, id) < ($1, $2)`: one end
+    /// It has no end where the value for that is null, as in `$1 is null or at > $1`; else nothing is in it
     /// then.
+    pub open: bool,
+    /// What the next columns are compared with where this one equals its end, as in `(at, id) < ($1, $2)`:
+    /// one end then.
     pub then: Vec<(Column, Expr)>,
 }
 

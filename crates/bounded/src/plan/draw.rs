@@ -1,4 +1,4 @@
-//! The query's plan as a tree, the unbounded relation marked.
+//! A logical plan drawn as a tree, with a mark at the relation that has no bound.
 
 use super::unparse::{unparse, unparse_list};
 use datafusion::common::tree_node::TreeNodeRecursion;

@@ -1,4 +1,5 @@
-//! Expressions as SQL writes them: `true` and `count(*)`, not the engine's `Boolean(true)` and `count(Int64(1))`.
+//! Expressions as SQL text: `true` and `count(*)`, and not DataFusion's `Boolean(true)` and
+//! `count(Int64(1))`.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, ScalarValue};

@@ -1,9 +1,10 @@
-//! Whether a promise holds, and how sure that is (piql.txt §6.3).
+//! Whether an objective is met, and with what confidence (piql.txt §6.3).
 //!
-//! Two things make it unsure. A store has better and worse intervals: that is seen in how a quantile differs from one
-//! interval to the next. And a quantile of so many samples is not the quantile itself: the share of calls within a
-//! time is known to about `sqrt(share (1 - share) / samples)`. For rounds that were sampled apart and added this is an
-//! upper limit, for what each of them adds to the variance is one term of the whole (Hoeffding's decomposition).
+//! There are two sources of uncertainty. The store has better and worse intervals: quantiles differ from one
+//! interval to the next. And the quantile of a sample is not the quantile of its distribution: the share of
+//! calls within a time has a standard error of about `sqrt(share (1 - share) / samples)`. For rounds that
+//! were sampled apart and convolved this is an upper bound, since each round adds one term to the variance
+//! (Hoeffding's decomposition).
 
 use super::compose::Latency;
 use super::histogram::Distribution;
@@ -82,8 +83,9 @@ impl fmt::Display for Slo {
 pub struct Prediction {
     /// What was asked.
     pub slo: Slo,
-    /// Whether it holds in every interval that was measured, there are samples enough to say so, nothing is in it that
-    /// was not measured (a fan-out beyond the largest, a commit), and it is well above what the engine itself takes.
+    /// Whether it holds in every interval that was measured, there are samples enough to say so, nothing is
+    /// in it that was not measured (a fan-out beyond the largest, a commit), and it is well above what the
+    /// engine itself takes.
     pub holds: bool,
     /// How likely it holds in an interval.
     pub probability: f64,
@@ -113,7 +115,8 @@ pub struct Prediction {
     pub own: Duration,
     /// A column without a length, which was taken for 64 bytes.
     pub guessed: Option<String>,
-    /// It is a write: this is the query for the rows that change, without what is looked at for them and the commit.
+    /// It is a write: this is the query for the rows that change, without what is looked at for them and the
+    /// commit.
     pub writes: bool,
 }
 
@@ -124,7 +127,8 @@ const OWN_FACTOR: u32 = 3;
 const DEVIATE: f64 = 1.645;
 /// How often the intervals are drawn again.
 const DRAWS: usize = 1000;
-/// A quantile's place among the samples is off by so many standard errors, from this to its opposite in equal steps.
+/// A quantile's place among the samples is off by so many standard errors, from this to its opposite in equal
+/// steps.
 const FARTHEST: f64 = 3.0;
 const PLACES: usize = 25;
 
@@ -173,13 +177,15 @@ impl Prediction {
     }
 }
 
-/// How likely an interval keeps a promise: the share of calls that are in time has a normal error around what was seen.
+/// How likely an interval keeps a promise: the share of calls that are in time has a normal error around what
+/// was seen.
 fn keeps(latency: &Distribution, slo: Slo, samples: u64) -> f64 {
     let error = (slo.quantile * (1.0 - slo.quantile) / samples.max(1) as f64).sqrt();
     normal_below((latency.share_within(slo.latency) - slo.quantile) / error)
 }
 
-/// The share of the standard normal distribution below a number (Abramowitz and Stegun 26.2.17, good to 1e-7).
+/// The share of the standard normal distribution below a number (Abramowitz and Stegun 26.2.17, good to
+/// 1e-7).
 fn normal_below(x: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * x.abs());
     let polynomial = [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
@@ -206,8 +212,8 @@ fn median(mut times: Vec<Duration>) -> Duration {
     }
 }
 
-/// The 90 % confidence interval of the median over intervals: they are drawn again and again (the bootstrap), and in
-/// each the quantile's place among the samples with its error.
+/// The 90 % confidence interval of the median over intervals: they are drawn again and again (the bootstrap),
+/// and in each the quantile's place among the samples with its error.
 fn band(all: &[Distribution], quantile: f64, error: f64) -> (Duration, Duration) {
     let place = |at: usize| -FARTHEST + 2.0 * FARTHEST * at as f64 / (PLACES - 1) as f64;
     let places = |latency: &Distribution| -> Vec<Duration> {

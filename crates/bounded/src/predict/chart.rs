@@ -1,7 +1,7 @@
-//! The assistant's pictures: how the latency of a query changes with a limit, or with two (piql.txt §6.4).
+//! Charts: the latency of a query over one limit, or two (piql.txt §6.4).
 //!
-//! A query is compiled anew for every value of a limit, over the schema as it would be with that limit, so a value at which
-//! another plan is better shows that plan. Nothing is changed in the database.
+//! The query is compiled anew for every value, over the schema with that limit, so a value with a better plan
+//! shows that plan. The database is not changed.
 
 use super::answer::{Prediction, Slo, shown};
 use super::svg::{Anchor, Svg};
@@ -155,7 +155,8 @@ impl Chart {
         self.points.iter().take_while(|(_, prediction)| prediction.holds).last().map(|(value, _)| *value)
     }
 
-    /// The picture: the quantile in a typical interval, with its confidence, and in the worst; the promise as a line.
+    /// The picture: the quantile in a typical interval, with its confidence, and in the worst; the promise as
+    /// a line.
     pub fn svg(&self) -> String {
         let times = |time: fn(&Prediction) -> Duration| {
             self.points.iter().map(move |(value, prediction)| (*value as f64, time(prediction).as_secs_f64()))
@@ -229,7 +230,8 @@ impl HeatMap {
         largest.iter().map(|(x, y)| (self.across.values[*x], self.up.values[*y])).collect()
     }
 
-    /// The picture: in each cell the quantile in the worst interval, blue where the promise is kept and orange where not.
+    /// The picture: in each cell the quantile in the worst interval, blue where the promise is kept and
+    /// orange where not.
     pub fn svg(&self) -> String {
         let (columns, rows) = (self.across.values.len().max(1) as f64, self.up.values.len().max(1) as f64);
         let size = (WIDE / columns, HIGH / rows);

@@ -1,5 +1,5 @@
-//! From rounds to a call: one after the other is a sum, so their distributions are convolved; what runs side by side in one
-//! round takes as long as the longest, or as both together, whichever the store was seen to do (piql.txt §6.2).
+//! From rounds to a call: sequential rounds are convolved. The shapes of one round take the maximum of their
+//! latencies or their sum, as the store was measured to do (piql.txt §6.2).
 
 use super::histogram::Distribution;
 use super::model::{Interval, Local, MixedRound, Model};
@@ -25,8 +25,9 @@ impl Latency {
         all.unwrap_or_else(nothing).shifted(self.local)
     }
 
-    /// This quantile if rounds are slow together, always: the sum of their quantiles. No dependence between them gives
-    /// more to a mean over what is slower than a quantile, so it is what to plan with where calls are correlated.
+    /// This quantile if rounds are slow together, always: the sum of their quantiles. No dependence between
+    /// them gives more to a mean over what is slower than a quantile, so it is what to plan with where calls
+    /// are correlated.
     pub fn comonotone_quantile(&self, quantile: f64) -> std::time::Duration {
         let rounds: f64 = self.rounds.iter().map(|round| round.quantile(quantile).as_nanos() as f64).sum();
         std::time::Duration::from_nanos((rounds + self.local).max(0.0) as u64)
@@ -63,7 +64,8 @@ impl Model {
 }
 
 impl Local {
-    /// What is ours of a call. Rounds have in them what it takes to read as many values as our own tables have.
+    /// What is ours of a call. Rounds have in them what it takes to read as many values as our own tables
+    /// have.
     fn of(&self, outline: &Outline) -> f64 {
         let tuples: u64 = outline.rounds.iter().flatten().map(|shape| shape.requests * shape.tuples).sum();
         let values = outline.values as f64 - (tuples * COLUMNS as u64) as f64;

@@ -1,10 +1,11 @@
 //! Whether a store is still the one that was measured.
 //!
-//! Each interval, old or fresh, becomes one number: how much slower it is than the model's typical one, as the mean over
-//! shapes and quantiles. Whether the fresh numbers come from where the old ones do is asked by the test of Mann and Whitney
-//! (1947), which does not mind that a bad interval is many times slower than the others. It takes all intervals for draws of
-//! their own. Fresh ones follow each other, and what the machine does meanwhile is in all of them; so they have to be farther
-//! away, too, than intervals of the model are from each other.
+//! Each interval, old or fresh, becomes one number: how much slower it is than the model's typical one, as
+//! the mean over shapes and quantiles. Whether the fresh numbers come from where the old ones do is asked by
+//! the test of Mann and Whitney (1947), which does not mind that a bad interval is many times slower than the
+//! others. It takes all intervals for draws of their own. Fresh ones follow each other, and what the machine
+//! does meanwhile is in all of them; so they have to be farther away, too, than intervals of the model are
+//! from each other.
 
 use super::histogram::Distribution;
 use super::measure::Options;
@@ -21,12 +22,13 @@ pub struct Drift {
     pub slower: f64,
     /// How likely intervals of the same store differ as much.
     pub p_value: f64,
-    /// How many times slower a bad interval of the model is than its typical one: three standard deviations, as the
-    /// middle half of the intervals shows them.
+    /// How many times slower a bad interval of the model is than its typical one: three standard deviations,
+    /// as the middle half of the intervals shows them.
     pub usual: f64,
     /// The same for each shape that was measured again.
     pub shapes: Vec<(Shape, f64)>,
-    /// Whether the model should be made again: the difference is hardly chance, more than a tenth, and more than usual.
+    /// Whether the model should be made again: the difference is hardly chance, more than a tenth, and more
+    /// than usual.
     pub flagged: bool,
 }
 
@@ -42,9 +44,9 @@ const UNUSUAL: f64 = 3.0;
 const DEVIATION: f64 = 1.4826;
 
 impl Model {
-    /// Measures the store again, at the fan-outs of `options`, and compares. At fan-outs of the model the difference is that
-    /// of the store alone; others try how well the model interpolates, too. Eight fresh intervals against twelve, two of them
-    /// bad, are enough to tell a drift from chance.
+    /// Measures the store again, at the fan-outs of `options`, and compares. At fan-outs of the model the
+    /// difference is that of the store alone; others try how well the model interpolates, too. Eight fresh
+    /// intervals against twelve, two of them bad, are enough to tell a drift from chance.
     ///
     /// # Errors
     /// As [`measure`](Model::measure).
@@ -109,8 +111,9 @@ fn deviation(numbers: Vec<f64>) -> f64 {
     DEVIATION * middle(numbers.into_iter().map(|number| (number - center).abs()).collect())
 }
 
-/// How likely two samples of the same distribution are as far apart, exactly: of all ways to choose the places of the
-/// second among all, the share in which it wins as rarely or as often as here. Ties count as half.
+/// How likely two samples of the same distribution are as far apart, exactly: of all ways to choose the
+/// places of the second among all, the share in which it wins as rarely or as often as here. Ties count as
+/// half.
 fn mann_whitney(first: &[f64], second: &[f64]) -> f64 {
     let (n, m) = (first.len(), second.len());
     let wins: f64 = second

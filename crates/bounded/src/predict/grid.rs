@@ -73,7 +73,8 @@ impl Grid {
         shapes
     }
 
-    /// The numbers of requests beside that of a shape, with their weights, and whether it is beyond the largest.
+    /// The numbers of requests beside that of a shape, with their weights, and whether it is beyond the
+    /// largest.
     pub(super) fn requests_around(&self, shape: &Shape) -> (Vec<(f64, u64)>, bool) {
         between(&self.requests, shape.requests)
     }
@@ -91,8 +92,9 @@ impl Grid {
     }
 }
 
-/// The values of an axis beside this one, and their weights by its logarithm. What is smaller than the smallest is taken
-/// for that, so as not to be too quick; what is larger than the largest is continued from the last two.
+/// The values of an axis beside this one, and their weights by its logarithm. What is smaller than the
+/// smallest is taken for that, so as not to be too quick; what is larger than the largest is continued from
+/// the last two.
 pub(super) fn between(axis: &[u64], value: u64) -> (Vec<(f64, u64)>, bool) {
     let (first, last) = (axis[0], axis[axis.len() - 1]);
     if value <= first {

@@ -1,9 +1,9 @@
-//! Latencies counted in bins, and what is done with their distributions: added, compared, interpolated.
+//! Histograms of latencies, and operations on distributions: sum, maximum, interpolation.
 //!
-//! Bins grow with the value, 64 to each doubling, so a microsecond and a minute are kept with the same relative error, less
-//! than 0.8 %. Nothing is cut off: the last bin is at the end of 64 bits of nanoseconds.
+//! There are 64 bins to each doubling, so microseconds and minutes have the same relative error, less than
+//! 0.8 %. The last bin ends at 64 bits of nanoseconds, so nothing is cut off.
 //!
-//! Invariant: bins are in order, each once, and each has something in it.
+//! Invariant: bins are in order, each once, and none is empty.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -165,11 +165,13 @@ impl Distribution {
         Distribution::from_shares(&shares)
     }
 
-    /// The slowest of a number of requests, from the slowest of fewer and of more of them, each with its weight and number.
+    /// The slowest of a number of requests, from the slowest of fewer and of more of them, each with its
+    /// weight and number.
     ///
-    /// If requests know nothing of each other, the logarithm of the share within a time is proportional to their number;
-    /// where a slow moment hits all of them, it grows more slowly, never faster. So its own logarithm is a line over that of
-    /// the number, and what too few samples show of the tail of fewer requests is mended by what more of them show.
+    /// If requests know nothing of each other, the logarithm of the share within a time is proportional to
+    /// their number; where a slow moment hits all of them, it grows more slowly, never faster. So its own
+    /// logarithm is a line over that of the number, and what too few samples show of the tail of fewer
+    /// requests is mended by what more of them show.
     pub fn slowest_between(
         fewer: (f64, u64, &Distribution),
         more: (f64, u64, &Distribution),
@@ -205,8 +207,8 @@ impl Distribution {
         })
     }
 
-    /// Between distributions that were measured: every quantile is the weighted geometric mean of theirs. Weights add
-    /// up to one.
+    /// Between distributions that were measured: every quantile is the weighted geometric mean of theirs.
+    /// Weights add up to one.
     pub fn between(corners: &[(f64, Distribution)]) -> Distribution {
         if let [(_, only)] = corners {
             return only.clone();

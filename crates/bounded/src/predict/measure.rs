@@ -1,13 +1,13 @@
-//! A store is measured: every shape of a grid, again and again, interval by interval.
+//! Measurement of a store: every shape of a grid, many times, interval by interval.
 //!
-//! What is timed is the round as plans have it: keys from rows, one `read` of the store, rows from what came back. So the
-//! processor's part of it, and what makes that slow now and then, are in the histogram too. What is left of a call
-//! (the call itself, the local operators, more or fewer columns) hardly waits for anything: of that a median is kept, by
-//! the row.
+//! The time of a round includes making its keys, one `read`, and decoding the answers, so the processor's
+//! share is in the histogram. The rest of a call (the call itself, local operators, more or fewer columns)
+//! hardly varies: its median is measured once, for each row.
 //!
-//! Invariant: shapes take turns in a random order within each interval, so that whatever happens to the store happens to
-//! all of them; a turn is some calls of one shape, of which the first does not count. The tables of ours are gone when it
-//! returns, also if it fails, unless the store is away or closed by then: the next measurement writes over them.
+//! Invariant: the shapes of an interval are measured in bursts, in a random order, so that a disturbance of
+//! the store affects all shapes alike. The first call of a burst is not counted. The tables of the
+//! measurement are removed at the end, also after an error, unless the store is away or closed; the next
+//! measurement overwrites them.
 
 use super::grid::Grid;
 use super::histogram::Histogram;
@@ -25,11 +25,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct Options {
     /// The fan-outs.
     pub grid: Grid,
-    /// How many intervals. A promise for every ten minutes wants intervals of about ten minutes, and as many of them as
-    /// show what the store's bad times are like.
+    /// How many intervals. A promise for every ten minutes wants intervals of about ten minutes, and as many
+    /// of them as show what the store's bad times are like.
     pub intervals: usize,
-    /// How often each shape is measured in an interval. Of 99 %, a thousand show the tenth slowest; five thousand give a
-    /// percentile that is good to a few percent.
+    /// How often each shape is measured in an interval. Of 99 %, a thousand show the tenth slowest; five
+    /// thousand give a percentile that is good to a few percent.
     pub samples: usize,
     /// How long to wait between intervals.
     pub pause: Duration,
@@ -242,7 +242,8 @@ impl<'s> Bench<'s> {
         })
     }
 
-    /// Whether two shapes in one round take as long as the longer one, or as both: what is nearer to what is seen.
+    /// Whether two shapes in one round take as long as the longer one, or as both: what is nearer to what is
+    /// seen.
     fn mixed_round(&self) -> Result<MixedRound> {
         let (_, ranges) = self.ranges();
         let requests = *self.options.grid.requests().last().unwrap_or(&1);
@@ -278,8 +279,8 @@ impl Cost {
     }
 }
 
-/// The correlation of consecutive calls of the same client, each as the logarithm of how much slower it was than the mean
-/// of its shape.
+/// The correlation of consecutive calls of the same client, each as the logarithm of how much slower it was
+/// than the mean of its shape.
 fn dependence(seen: &[Vec<(usize, u64)>], latencies: &[Vec<u64>]) -> f64 {
     let logarithm = |nanos: u64| (nanos.max(1) as f64).ln();
     let means: Vec<f64> = latencies

@@ -1,7 +1,8 @@
-//! What is known of a store's latencies: a histogram for every shape and every interval, and what our own part costs.
+//! The latency model of a store: a histogram for every shape of a round and every interval of time, and the
+//! cost of local work.
 //!
-//! Invariant: an interval has one histogram for each shape of the grid, in the grid's order. Intervals of one model were
-//! measured over one grid.
+//! Invariant: an interval has one histogram for each shape of the grid, in the grid's order. All intervals of
+//! a model were measured over one grid.
 
 use super::grid::{self, Grid};
 use super::histogram::{Distribution, Histogram};
@@ -13,8 +14,8 @@ use std::path::Path;
 /// A model of the latencies of a store (piql.txt §6.1, §6.3).
 ///
 /// It is made by [`measure`](Model::measure), kept in the store or in a file, and asked by
-/// [`Prepared::predict`](crate::Prepared::predict). It holds nothing of a schema or a query, so one model answers for all
-/// queries over stores of the same kind.
+/// [`Prepared::predict`](crate::Prepared::predict). It holds nothing of a schema or a query, so one model
+/// answers for all queries over stores of the same kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Model {
     pub(super) grid: Grid,
@@ -93,8 +94,9 @@ impl Model {
         histograms.map(Histogram::count).min().unwrap_or(0)
     }
 
-    /// How much slowness stays from one call to the next: the correlation between consecutive calls, the mean over the
-    /// intervals. At zero, rounds can be added as if they knew nothing of each other; at one, they are slow together.
+    /// How much slowness stays from one call to the next: the correlation between consecutive calls, the mean
+    /// over the intervals. At zero, rounds can be added as if they knew nothing of each other; at one, they
+    /// are slow together.
     pub fn dependence(&self) -> f64 {
         self.intervals.iter().map(|interval| interval.dependence).sum::<f64>()
             / self.intervals.len().max(1) as f64
@@ -191,8 +193,8 @@ impl Model {
         Distribution::between(&corners.collect::<Vec<_>>())
     }
 
-    /// Learns how latencies grow with the number of requests: every number but the first and the last is predicted from
-    /// its neighbours, and what comes nearer to what was measured is taken.
+    /// Learns how latencies grow with the number of requests: every number but the first and the last is
+    /// predicted from its neighbours, and what comes nearer to what was measured is taken.
     pub(super) fn learn_fan_out(&mut self) {
         let error =
             |law: FanOut| -> f64 { self.intervals.iter().map(|interval| self.error_of(law, interval)).sum() };

@@ -1,10 +1,10 @@
-//! Tables of our own in the store that is measured, and plans of one operator over them.
+//! Tables in the measured store, and plans of one operator over them.
 //!
-//! The tables are `(g int, k int, a, b, c, d varchar, primary key (g, k))`, one for each size of a tuple: a number of
-//! groups, each with as many rows as the largest range that is measured. Their indexes have the last numbers there
-//! are, which no schema gives to its own.
+//! The tables are `(g int, k int, a, b, c, d varchar, primary key (g, k))`, one for each size of a tuple.
+//! Each has a number of groups with as many rows as the longest range that is measured. Their indexes have
+//! the largest numbers, which no schema uses.
 //!
-//! Invariant: what is asked for is there. A get finds its record, a range is as long as its limit.
+//! Invariant: a get finds its record, and a range is as long as its limit.
 
 use super::shape::{Kind, Operator, Shape};
 use crate::arguments::Argument;

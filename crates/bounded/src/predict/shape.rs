@@ -1,8 +1,9 @@
 //! What a plan does, in the terms in which a store is measured: its rounds, and the work between them.
 //!
-//! A round is one `read` of the store, whatever operators its requests come from, because that is how plans are run. So
-//! it is the round that has a latency, not the operator of piql.txt §6.1: an operator that reads index entries and then
-//! records is two rounds, and the operators of two branches of a union that run at the same time are one.
+//! A round is one `read` of the store, whatever operators its requests come from, because that is how plans
+//! are run. So it is the round that has a latency, not the operator of piql.txt §6.1: an operator that reads
+//! index entries and then records is two rounds, and the operators of two branches of a union that run at the
+//! same time are one.
 //!
 //! Invariant: an outline is the plan at its bound. Every limit is full, so no call does more.
 

@@ -71,8 +71,8 @@ impl Change {
         Ok(Some(change))
     }
 
-    /// Whether there is nothing to do but to finish it: `create table if not exists`, and it does; an index or a check
-    /// for nulls that somebody began, and maybe crashed.
+    /// Whether there is nothing to do but to finish it: `create table if not exists`, and it does; an index
+    /// or a check for nulls that somebody began, and maybe crashed.
     pub fn is_made(&self, schema: &Schema) -> Result<bool> {
         match self {
             Change::CreateTable { table, .. } if table.if_not_exists => {

@@ -1,4 +1,5 @@
-//! `drop table`, `drop index`: from the parser's tree to the next schema, and what nothing points at any more.
+//! `drop table`, `drop index`: from the parser's tree to the next schema, and the indexes whose keys are
+//! garbage then.
 
 use super::ddl::table_name;
 use super::index::{Index, IndexKind};

@@ -1,8 +1,8 @@
 //! Entries: the keys and values that a row has in an index.
 //!
-//! The key of an entry is the parts of the index and then, unless the index is unique, what is missing of the primary
-//! key. Its value is the version of the record that it was written for (8 bytes) and the key of that record. A unique
-//! index does not hold rows with a null against each other: their entries have the primary key behind them.
+//! The key of an entry is the parts of the index and then, unless the index is unique, the rest of the
+//! primary key. Its value is the version of the record that it was written for (8 bytes), and the key of that
+//! record. Rows with a null in a unique key may repeat it, so their entries have the primary key behind them.
 
 use super::index::{Index, IndexKind, Part};
 use super::table::Table;
@@ -13,8 +13,8 @@ use crate::keys::{self, KeyOrder};
 use datafusion::arrow::array::ArrayRef;
 
 impl Index {
-    /// The keys under which a row stands in this index; the primary key has one, a unique or ordinary index one or,
-    /// if it is of words, as many as there are words.
+    /// The keys under which a row stands in this index; the primary key has one, a unique or ordinary index
+    /// one or, if it is of words, as many as there are words.
     ///
     /// # Errors
     /// `Internal` if the columns are not those of the table.

@@ -1,7 +1,7 @@
-//! Indexes: what their keys are made of.
+//! Indexes: the parts that their keys are made of.
 //!
-//! An index has a number, and every key of the store begins with one. Under the number of the primary key stand the
-//! records, under that of another index its entries.
+//! Every key in the store begins with the number of an index. Records stand under the number of the primary
+//! key, and entries under the numbers of the other indexes.
 
 use crate::keys::KeyOrder;
 use serde::{Deserialize, Serialize};

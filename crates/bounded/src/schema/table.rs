@@ -137,8 +137,8 @@ impl Table {
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
-    /// What the entries of an index are ordered by, to the last: its parts, then what is missing of the primary
-    /// key.
+    /// What the entries of an index are ordered by, to the last: its parts, then what is missing of the
+    /// primary key.
     pub fn entry_parts(&self, index: &Index) -> Vec<KeyPart> {
         let mut parts = index.parts.clone();
         if index.kind == IndexKind::Ordinary {
@@ -162,12 +162,14 @@ impl Table {
         one.chain(limits.map(|limit| limit.rows)).min()
     }
 
-    /// The index by which all rows of a reference are found: its first parts are these columns, and it is built.
+    /// The index by which all rows of a reference are found: its first parts are these columns, and it is
+    /// built.
     pub(crate) fn index_on(&self, columns: &[usize]) -> Option<&Index> {
         self.indexes_on(columns).find(|index| index.state == IndexState::Ready)
     }
 
-    /// The index by which the rows of a limit are counted; while both are being built, it does not have all of them yet.
+    /// The index by which the rows of a limit are counted; while both are being built, it does not have all
+    /// of them yet.
     pub(crate) fn counted_by(&self, columns: &[usize]) -> Option<&Index> {
         self.index_on(columns).or_else(|| self.indexes_on(columns).next())
     }

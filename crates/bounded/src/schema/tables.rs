@@ -1,8 +1,8 @@
-//! What is known of the rows before there are any: tables, keys, references and limits.
+//! The schema: all tables, as an immutable value with a version.
 //!
-//! Invariants: names are unique, every reference points at the whole primary key of its table and has the same
-//! types, the numbers of indexes are never given twice. A [`Schema`] is a value: a change makes a new one, with
-//! the next version, and whoever holds the old one keeps reading by it.
+//! Invariants: names are unique. A reference points at the whole primary key of its table, and has the same
+//! types. The number of an index is never reused. A change makes a new schema with the next version; holders
+//! of the old one keep reading by it.
 
 use super::index::{Index, IndexState};
 use super::limits::ForeignKey;

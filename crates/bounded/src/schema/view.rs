@@ -1,4 +1,4 @@
-//! Views that are kept: tables whose rows follow from others.
+//! Materialized views, as the schema describes them.
 
 use super::index::IndexState;
 use super::limits::ForeignKey;

@@ -1,7 +1,7 @@
-//! A store that can be closed while statements hold it: a file is free for others at once, not when the last statement
-//! that was prepared is forgotten.
+//! A store that can be closed while statements still hold it. A file is free for others at once, and not only
+//! when the last prepared statement is dropped.
 //!
-//! Invariant: nothing is asked of a store that was closed; closing waits for what is being asked.
+//! Invariant: nothing is asked of a store after it was closed. Closing waits for calls under way.
 
 use super::interface::{Capabilities, Condition, Found, Outcome, Read, Store, Write};
 use crate::error::{Error, Result};

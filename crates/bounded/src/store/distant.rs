@@ -1,7 +1,9 @@
-//! A store that is far away: every request takes a time of its own, and a round as long as its slowest request.
+//! A store that is far away: every request takes a time of its own, and a round as long as its slowest
+//! request.
 //!
-//! The times are those that were seen of stores in a data center: log-normal, and now and then one from a heavy tail.
-//! Together with a [`Clock`] that is not the machine's, latencies are tried without waiting for them.
+//! The times are those that were seen of stores in a data center: log-normal, and now and then one from a
+//! heavy tail. Together with a [`Clock`] that is not the machine's, latencies are tried without waiting for
+//! them.
 
 use super::interface::{Capabilities, Condition, Found, Outcome, Read, Store, Write};
 use crate::clock::Clock;
@@ -17,7 +19,8 @@ pub struct Latency {
     pub median: Duration,
     /// The standard deviation of its logarithm; 0 for always the same.
     pub sigma: f64,
-    /// The share of requests that come from the tail, which has Pareto's distribution from twice the median on.
+    /// The share of requests that come from the tail, which has Pareto's distribution from twice the median
+    /// on.
     pub tail: f64,
     /// How heavy the tail is: the smaller, the heavier.
     pub alpha: f64,
@@ -40,8 +43,8 @@ impl Latency {
         }
     }
 
-    /// As of a store over a network that many share: sigma 0.35, four of a thousand requests from a tail with alpha 1.5,
-    /// at most a hundred times the median.
+    /// As of a store over a network that many share: sigma 0.35, four of a thousand requests from a tail with
+    /// alpha 1.5, at most a hundred times the median.
     pub fn shared_network(median: Duration) -> Latency {
         Latency { sigma: 0.35, tail: 0.004, most: median * 100, ..Latency::constant(median) }
     }

@@ -1,7 +1,7 @@
 //! The embedded store, the default: a file of `redb`.
 //!
-//! Invariant: a call of `read` is one read transaction, so all its answers are of one instant; a commit is one
-//! write transaction, durable when it returns unless the store was opened otherwise.
+//! Invariant: a call of `read` is one read transaction, so all its answers are of one instant; a commit is
+//! one write transaction, durable when it returns unless the store was opened otherwise.
 
 use super::interface::{
     Atomicity, Capabilities, Condition, Entries, Found, Order, Outcome, Read, Store, Write,
@@ -41,8 +41,8 @@ impl EmbeddedStore {
         EmbeddedStore::over(Builder::new().create_with_backend(backend).map_err(away)?)
     }
 
-    /// Commits return before they are on the disk: faster, and the last ones may be lost with the machine. The file
-    /// stays consistent.
+    /// Commits return before they are on the disk: faster, and the last ones may be lost with the machine.
+    /// The file stays consistent.
     pub fn without_waiting(mut self) -> EmbeddedStore {
         self.durability = Durability::None;
         self

@@ -1,8 +1,7 @@
-//! A store that is watched, slowed down and broken on command: for tests, and for a first look at what a slow store
-//! would mean.
+//! A store with counters, delays and injected crashes, for tests and experiments.
 //!
-//! Invariant: an *operation* is one request of a read, or one write. A store that writes key by key can break down
-//! between any two writes of a commit; one that commits as a whole breaks before or behind the whole.
+//! Invariant: an *operation* is one request of a read, or one write. A store that writes key by key can crash
+//! between any two writes of a commit. One that commits as a whole crashes before or after the whole commit.
 
 use super::interface::{Atomicity, Capabilities, Condition, Found, Outcome, Read, Store, Write};
 use crate::error::{Error, Result};

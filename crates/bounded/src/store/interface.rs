@@ -13,9 +13,10 @@ pub trait Store: Send + Sync {
     /// `Unavailable` if the store does not answer.
     fn read(&self, requests: &[Read]) -> Result<Vec<Found>>;
 
-    /// Makes the writes if all conditions are true; says which one was not. With [`Atomicity::Batch`] conditions and
-    /// writes are one transaction, and `Done` means durable. With [`Atomicity::Key`] there are either conditions and
-    /// one write, all of the same key, or no conditions and any number of writes, each of which happens or not.
+    /// Makes the writes if all conditions are true; says which one was not. With [`Atomicity::Batch`]
+    /// conditions and writes are one transaction, and `Done` means durable. With [`Atomicity::Key`] there are
+    /// either conditions and one write, all of the same key, or no conditions and any number of writes, each
+    /// of which happens or not.
     ///
     /// # Errors
     /// `Unavailable` if the store does not answer; then it is not known whether the writes were made.
@@ -40,9 +41,9 @@ pub struct Capabilities {
 pub enum Order {
     /// All keys are in one order.
     Global,
-    /// Keys are spread over partitions by a hash of the number of the index and its first part, and ordered within
-    /// each. A range that its first part does not say is asked for in every partition, and counts as that many
-    /// requests.
+    /// Keys are spread over partitions by a hash of the number of the index and its first part, and ordered
+    /// within each. A range that its first part does not say is asked for in every partition, and counts as
+    /// that many requests.
     WithinPartition {
         /// How many there are.
         partitions: u64,

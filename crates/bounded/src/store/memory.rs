@@ -1,6 +1,6 @@
-//! A store in memory, for tests and for what need not last.
+//! A store in memory, for tests and temporary data.
 //!
-//! It can say of itself that it does less than it does, so that what is done with a lesser store can be tried.
+//! It can claim fewer capabilities than it has, so that plans and writes for lesser stores can be tested.
 
 use super::interface::{
     Atomicity, Capabilities, Condition, Entries, Found, Order, Outcome, Read, Store, Write,

@@ -1,4 +1,4 @@
-//! A store for the length of one call: it counts what the call asked, beside others that ask at the same time.
+//! A store for one call, which counts the operations of that call.
 
 use super::faults::Operations;
 use super::interface::{Capabilities, Condition, Found, Outcome, Read, Store, Write};

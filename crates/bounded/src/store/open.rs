@@ -1,4 +1,4 @@
-//! Stores by their address.
+//! Stores opened by their URL.
 
 use super::embedded::EmbeddedStore;
 use super::interface::Store;

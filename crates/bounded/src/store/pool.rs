@@ -1,8 +1,8 @@
 //! Connections to a server, shared by threads.
 //!
-//! Invariants: a connection is used by one thread at a time; there are never more than `most`; one that failed is
-//! closed, and so are all that lie idle, for what broke one has most likely broken them. A process that was forked, as
-//! the workers of a web server are, leaves the connections of its parent alone.
+//! Invariants: a connection is used by one thread at a time; there are never more than `most`; one that
+//! failed is closed, and so are all that lie idle, for what broke one has most likely broken them. A process
+//! that was forked, as the workers of a web server are, leaves the connections of its parent alone.
 
 use crate::error::{Error, Result};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -45,7 +45,8 @@ impl<C> Pool<C> {
     fn state(&self) -> MutexGuard<'_, State<C>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.process != std::process::id() {
-            // Closing them would say goodbye to the server in the name of the parent, which goes on using them.
+            // Closing them would say goodbye to the server in the name of the parent, which goes on using
+            // them.
             std::mem::take(&mut state.idle).into_iter().for_each(std::mem::forget);
             (state.lent, state.process) = (0, std::process::id());
         }
@@ -80,8 +81,8 @@ impl<C> Pool<C> {
         done
     }
 
-    /// The same for what can be done twice: once more, if it failed soon. The server may have been started again since
-    /// the connection was last used; one that keeps silent would only be waited for again.
+    /// The same for what can be done twice: once more, if it failed soon. The server may have been started
+    /// again since the connection was last used; one that keeps silent would only be waited for again.
     pub fn with_again<T>(
         &self,
         connect: impl Fn() -> Result<C>,

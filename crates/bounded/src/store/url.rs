@@ -1,4 +1,4 @@
-//! Addresses of stores: their settings, and how they are shown.
+//! URLs of stores: their settings, and their form without secrets.
 
 use crate::error::{Error, Result};
 use std::time::Duration;

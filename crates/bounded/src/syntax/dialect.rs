@@ -1,8 +1,8 @@
-//! Whose SQL a statement is: ours, or an ordinary PostgreSQL application's, which is read to be checked and never run.
+//! SQL dialects: Whimbrel's, and PostgreSQL's, which is checked and never run.
 //!
-//! Of PostgreSQL's, what is another value in every call (`now()`) counts as a parameter, as do sqlc's `@name` and
-//! `sqlc.arg(name)`; types become ours, and what says nothing about bounds (`returning`, `for update`, schemas) is
-//! left out.
+//! In PostgreSQL's dialect, functions that change from call to call (`now()`) become parameters, and so do
+//! sqlc's `@name` and `sqlc.arg(name)`. Types become ours. Clauses that do not change a bound (`returning`,
+//! `for update`, schema names) are removed.
 
 use super::parse::{self, Parameter, Parsed, parameter_number};
 use super::unsupported;

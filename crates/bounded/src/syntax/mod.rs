@@ -1,4 +1,5 @@
-//! SQL as text: from a script to statements of the parser's tree, with what only bounded queries have taken off.
+//! SQL as text: from a script to statements of the parser's tree, with what only bounded queries have taken
+//! off.
 //!
 //! 1. `script`: a file or a text cut into statements;
 //! 2. `unsupported`: clauses that the planner would pass over;

@@ -1,8 +1,10 @@
 //! From text to the parser's tree, and what is ours taken off before: the parser knows none of it.
 //!
 //! - `… paginate 10`, `… allow unbounded 'reason'` at the end of a query;
-//! - `cardinality limit 100 (owner)` among the constraints of a table, `alter table t add cardinality limit …`;
-//! - `title like [token] ?`, `(first, last) like [token] ?`: read as `@@`, then as `has_token(word, columns…)`;
+//! - `cardinality limit 100 (owner)` among the constraints of a table, `alter table t add cardinality limit
+//!   …`;
+//! - `title like [token] ?`, `(first, last) like [token] ?`: read as `@@`, then as `has_token(word,
+//!   columns…)`;
 //! - `limit ? at most 50`: how many rows are wanted is given with the call, and the most that it can be;
 //! - `owner in (? limit 50)`: a list that is given with the call, and its greatest length;
 //! - `?` and `:name` as `$1`, `$2`, …; `upsert into` as `insert into`.
@@ -145,8 +147,8 @@ impl VisitorMut for Numbers<'_> {
     }
 }
 
-/// `delete from t as x where x.a = ?` with the table's own name: the planner knows no other of a delete. It stays as
-/// it is, and is refused, where the table is in a subquery too.
+/// `delete from t as x where x.a = ?` with the table's own name: the planner knows no other of a delete. It
+/// stays as it is, and is refused, where the table is in a subquery too.
 fn own_name(delete: &mut Delete) {
     let FromTable::WithFromKeyword(tables) = &mut delete.from else { return };
     let [TableWithJoins { relation: TableFactor::Table { name, alias, .. }, .. }] = tables.as_mut_slice()
@@ -420,7 +422,8 @@ fn rewrite_token_search(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `? - interval '1 day'` as `?::timestamp - interval '1 day'`: the planner would take the parameter for an interval.
+/// `? - interval '1 day'` as `?::timestamp - interval '1 day'`: the planner would take the parameter for an
+/// interval.
 fn type_interval_operand(expr: &mut Expr) {
     if let Expr::BinaryOp { left, op: BinaryOperator::Plus | BinaryOperator::Minus, right } = expr
         && matches!(right.as_ref(), Expr::Interval(_))
@@ -463,7 +466,8 @@ fn expand_row_comparison(expr: &mut Expr) {
     *expr = Expr::Nested(Box::new(all));
 }
 
-/// What the planner reads in other words: `a @@ word` as `has_token(word, a)`, `similar to`, `fetch first n rows only`.
+/// What the planner reads in other words: `a @@ word` as `has_token(word, a)`, `similar to`, `fetch first n
+/// rows only`.
 struct Rewriter;
 
 impl VisitorMut for Rewriter {

@@ -1,8 +1,8 @@
-//! A file of SQL cut into statements, with their comments and their places.
+//! A file of SQL split into statements, with their comments and positions.
 //!
-//! Invariant: a semicolon ends a statement unless it stands in a string, a quoted name, a dollar-quoted text or a
-//! comment. A line that begins with `\` where a statement could begin is a command of psql, and the rows behind
-//! `copy … from stdin` are no statements: both are passed over, as a dump has them.
+//! Invariant: a semicolon ends a statement unless it stands in a string, a quoted name, a dollar-quoted text
+//! or a comment. Commands of psql (lines that begin with `\` between statements) and the rows behind `copy …
+//! from stdin` are skipped, since dumps have them.
 
 use std::ops::Range;
 
@@ -15,7 +15,8 @@ pub struct Source {
     pub text: String,
 }
 
-/// A part of a file. Lines and columns are counted from one, columns in characters; the end is behind the last.
+/// A part of a file. Lines and columns are counted from one, columns in characters; the end is behind the
+/// last.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The file.
@@ -51,8 +52,8 @@ pub(crate) struct Statement<'s> {
     pub text: &'s str,
     /// Where that stands in the file, in bytes.
     pub span: Range<usize>,
-    /// The comments before it, in it, and behind it at the end of its line, without what makes them comments, and where
-    /// they begin.
+    /// The comments before it, in it, and behind it at the end of its line, without what makes them comments,
+    /// and where they begin.
     pub comments: Vec<(&'s str, usize)>,
 }
 

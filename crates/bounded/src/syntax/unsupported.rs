@@ -1,5 +1,5 @@
-//! Clauses that the planner would read and pass over, though an answer without them is another: refused, with what to
-//! write instead.
+//! Clauses that DataFusion's planner would ignore, although the answer depends on them: refused, with an
+//! alternative.
 
 use crate::error::{Error, Result};
 use datafusion::sql::sqlparser::ast::{

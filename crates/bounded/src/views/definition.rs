@@ -1,8 +1,8 @@
-//! What a view is: inner joins of tables, filtered, grouped, and aggregates that can be kept up to date.
+//! The definition of a view: inner joins, filters, groups, and aggregates that can be maintained.
 //!
-//! Every view is a grouping. One without aggregates is grouped by its columns and the keys of its tables, so that two
-//! equal rows of it are two. Its rows are those of a table: the columns of the query, and hidden ones for what is
-//! needed to keep them: keys, how many rows are in a group, sums behind averages.
+//! Every view is a grouping. One without aggregates is grouped by its columns and the keys of its tables, so
+//! that two equal rows stay two. The table of a view has the columns of its query, and hidden columns for
+//! maintenance: keys, the number of rows of a group, and the sum behind an average.
 
 use super::layout::Layout;
 use super::shape::{Aggregate, Function, Output, Relation, Slot, stored_type};
@@ -64,7 +64,8 @@ impl Definition {
         Ok(Definition { input: input.clone(), relations, group, aggregates, slots, table })
     }
 
-    /// The relation that the view is filled by: it is the first of its table, and its rows have a bounded delta.
+    /// The relation that the view is filled by: it is the first of its table, and its rows have a bounded
+    /// delta.
     pub fn driver(&self) -> Option<&Relation> {
         self.relations.iter().find(|relation| !relation.parent)
     }

@@ -1,13 +1,13 @@
 //! Delta queries: what of a view depends on one row of a table, as bounded queries.
 //!
-//! For a row with a given key there is one query for each place that its table has in the view: the joins with that
-//! key there, and with another in the places before, so that no row of the joins is counted twice. A change takes
-//! away what they return before it and adds what they return after it (Gupta, Mumick and Subrahmanian, *Maintaining
-//! Views Incrementally*, SIGMOD 1993; the bound on each of them is Armbrust et al., *Generalized Scale Independence
-//! Through Incremental Precomputation*, SIGMOD 2013).
+//! For a row with a given key there is one query for each place that its table has in the view: the joins
+//! with that key there, and with another in the places before, so that no row of the joins is counted twice.
+//! A change takes away what they return before it and adds what they return after it (Gupta, Mumick and
+//! Subrahmanian, *Maintaining Views Incrementally*, SIGMOD 1993; the bound on each of them is Armbrust et
+//! al., *Generalized Scale Independence Through Incremental Precomputation*, SIGMOD 2013).
 //!
-//! Invariant: every query here has a bound. A table whose changes have none is either one that others refer to, and
-//! then the columns that the view uses are frozen, or the view is refused.
+//! Invariant: every query here has a bound. A table whose changes have none is either one that others refer
+//! to, and then the columns that the view uses are frozen, or the view is refused.
 
 use super::definition::Definition;
 use super::shape::{Aggregate, Function, Relation, Slot};
@@ -98,8 +98,8 @@ impl DeltaCompiler<'_> {
         Ok(Maintained { view: view.clone(), definition, parent, used, deltas, extremes })
     }
 
-    /// What of the view depends on a row in this place: groups, arguments of aggregates, and the key of the driving
-    /// row.
+    /// What of the view depends on a row in this place: groups, arguments of aggregates, and the key of the
+    /// driving row.
     pub fn delta(&self, place: usize) -> std::result::Result<Query, CompileError> {
         let relations = &self.definition.relations;
         let here = &relations[place];
@@ -299,7 +299,8 @@ impl Maintained {
         }
     }
 
-    /// What keeping the view can cost at most for so many changed rows; `entries` says how many an index has of a row.
+    /// What keeping the view can cost at most for so many changed rows; `entries` says how many an index has
+    /// of a row.
     pub fn bound(
         &self,
         kind: WriteKind,
@@ -334,8 +335,8 @@ impl Maintained {
     }
 }
 
-/// What a query reads, and that it is still there when the statement is committed. A range can be longer by the rows
-/// that the statement takes out of it.
+/// What a query reads, and that it is still there when the statement is committed. A range can be longer by
+/// the rows that the statement takes out of it.
 fn read_cost(plan: &Plan, rows: u64) -> WriteBound {
     let bound = &plan.bound;
     WriteBound {

@@ -1,10 +1,9 @@
-//! A view over tables that have rows: filled while others write.
+//! The initial rows of a view, written while others write.
 //!
-//! The view is in the schema before the first row is looked at. From then on the rows of one table, the driving one,
-//! are gone through in the order of their keys, and a *watermark* says how far. Writers count what the rows up to
-//! there are part of, and nothing else; what a piece adds and the watermark behind it are one commit. So every row of
-//! the joins is counted once, and a view whose filling crashed is filled by whoever comes next, from the watermark
-//! on.
+//! The view is in the schema before the first row is read. From then on, the rows of one table, the driving
+//! one, are read in the order of their keys, and a *watermark* holds the last key. Writers maintain only what
+//! comes from driving rows up to the watermark. The rows of a piece and the new watermark are one commit. So
+//! every joined row is counted once, and filling resumes at the watermark after a crash.
 
 use super::delta::Maintained;
 use super::groups::GroupChanges;

@@ -1,7 +1,8 @@
-//! The groups of a view: what is added to them, and the rows that they are then.
+//! The groups of a view: changes collected for them, and the rows that follow.
 //!
-//! Invariants: a group without rows is no row of the view, unless there is no `group by`. What is added is exact: whole
-//! numbers and decimals, never sums of floating-point numbers. An extreme is found again when one as good as it goes.
+//! Invariants: a group without rows is no row of the view, unless there is no `group by`. Sums are exact: of
+//! integers and decimals, never of floats. When the minimum or maximum of a group is removed, the next one is
+//! read from the store.
 
 use super::delta::Maintained;
 use super::overlay::Overlay;
@@ -207,8 +208,8 @@ impl Totals {
         Ok(totals)
     }
 
-    /// Adds what comes and goes. Says whether the group stays: one without rows does not, unless it is the only one
-    /// there can be. `None` if there would be less than nothing.
+    /// Adds what comes and goes. Says whether the group stays: one without rows does not, unless it is the
+    /// only one there can be. `None` if there would be less than nothing.
     fn add(&mut self, overlay: &Overlay<'_>, view: &Maintained, group: &Group) -> Result<Option<bool>> {
         self.rows += group.rows;
         if self.rows < 0 {

@@ -1,8 +1,9 @@
-//! What a statement does to views: deltas to changes of rows, in the statement's own commit.
+//! What a statement changes in views: the deltas of its rows, for the same commit.
 //!
-//! The rows of a statement are gone through one by one: what depended on the row before is taken away, the row is put
-//! over the store, and what depends on it then is added. All that was looked at becomes a condition of the commit, so
-//! views are right whatever others write at the same time: whoever comes second tries again.
+//! For each row, the deltas of the old row are subtracted, the change is written to an overlay of the store,
+//! and the deltas of the new row are added. Everything that was read becomes a condition of the commit. So a
+//! view is right whatever others write at the same time: of two statements that collide, the second is tried
+//! again.
 
 use super::delta::Maintained;
 use super::groups::{GroupChanges, row};

@@ -1,4 +1,4 @@
-//! The rows of a view as those of a table: what its query returns, then what is hidden.
+//! The table of a view: the columns of its query, then the hidden ones.
 
 use super::shape::{Aggregate, Function, Output, Relation, Slot, stored_type};
 use crate::datum::Type;
@@ -96,7 +96,8 @@ impl<'a> Layout<'a> {
         self.slots.iter().position(|slot| *slot == Slot::Group(group))
     }
 
-    /// A group that has the whole key of a relation, or of what that refers to, refers to it too: its rows are there.
+    /// A group that has the whole key of a relation, or of what that refers to, refers to it too: its rows
+    /// are there.
     fn references(&self) -> Vec<ForeignKey> {
         let place = |relation: &Relation, at: usize| {
             let name = &relation.table.columns[at].name;

@@ -1,4 +1,4 @@
-//! The views of a schema: whether one can be kept, and which ones a write has to keep.
+//! The views of a schema: which can be maintained, and which a write has to maintain.
 
 use super::definition::Definition;
 use super::delta::{DeltaCompiler, Maintained};

@@ -1,7 +1,7 @@
-//! A store as it will be when a statement is done, and what was read of it as it is.
+//! A store with the uncommitted writes of a statement over it, and a record of everything that was read.
 //!
-//! Invariant: if every condition of [`conditions`](Overlay::conditions) holds, every answer that was given is what the
-//! store, with the writes put over it, still says. So a commit under these conditions is as if nobody else were there.
+//! Invariant: if all [`conditions`](Overlay::conditions) hold, every answer is still what the store and the
+//! writes over it say. So a commit under these conditions is serializable.
 
 use crate::error::{Error, Result};
 use crate::store::{Capabilities, Condition, Entries, Found, Outcome, Read, Store, Write};

@@ -1,4 +1,4 @@
-//! What a view is made of: tables, aggregates, and what stands in each of its columns.
+//! The parts of a view: relations, aggregates, and the content of each column.
 
 use crate::datum::Type;
 use crate::error::{Error, Result};

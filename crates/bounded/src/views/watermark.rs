@@ -1,4 +1,4 @@
-//! How far a view has been filled.
+//! The watermark of a view: the last driving row that the view has.
 
 use crate::error::{Error, Result};
 use crate::schema::Table;

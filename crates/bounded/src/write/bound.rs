@@ -1,7 +1,7 @@
-//! The most that a write can cost, from the schema alone: what `atomic` and `ordered` do, counted.
+//! The bound of a write, from the schema alone: the steps of `commit` and `ordered`, counted.
 //!
-//! Invariant: no call of `write` makes more requests, conditions or writes than this says, unless it goes over what a
-//! crash left in an index.
+//! Invariant: no call makes more requests, conditions or writes, unless a crash left stale entries in an
+//! index.
 
 use super::target::Target;
 use crate::bound::WriteBound;
@@ -40,7 +40,8 @@ struct Limit {
 }
 
 impl Limit {
-    /// Requests that count its rows: keys first, and if these are too many, and entries, the rows that they stand for.
+    /// Requests that count its rows: keys first, and if these are too many, and entries, the rows that they
+    /// stand for.
     fn counted(&self) -> u64 {
         match self.by_rows {
             true => self.partitions,
@@ -126,8 +127,8 @@ impl Touched {
         }
     }
 
-    /// Step by step. A unique key can be one that has to be taken over, a limit one that has to be counted again by
-    /// rows, and the row one that is taken back.
+    /// Step by step. A unique key can be one that has to be taken over, a limit one that has to be counted
+    /// again by rows, and the row one that is taken back.
     fn key_by_key(&self) -> WriteBound {
         let counted = self.limits.iter().map(Limit::counted).fold(0, u64::saturating_add);
         // References are looked at before the row is written and behind that.

@@ -1,8 +1,9 @@
 //! An index, a limit or `not null` on a table that has rows: built, counted or checked while others write.
 //!
-//! The index is in the schema before the first row is looked at, so every write keeps it from then on, and the rows
-//! from before are put into it piece by piece. A limit is counted over all rows before a plan may rely on it. Writes
-//! refuse nulls in a column from the time its check is in the schema; it is not null once no older row has one.
+//! The index is in the schema before the first row is looked at, so every write keeps it from then on, and
+//! the rows from before are put into it piece by piece. A limit is counted over all rows before a plan may
+//! rely on it. Writes refuse nulls in a column from the time its check is in the schema; it is not null once
+//! no older row has one.
 
 use crate::error::{Error, Result};
 use crate::keys::{self, Decoded};
@@ -68,7 +69,8 @@ fn fill_one(store: &dyn Store, table: &Table, index: &Index, key: &[u8], record:
         if put(store, index, key, &record, &entries, &value)? {
             return Ok(());
         }
-        // The record is another by now, and its writer has put its entries; unless a unique key is in the way.
+        // The record is another by now, and its writer has put its entries; unless a unique key is in the
+        // way.
         let Some(Found::Value(now)) = store.read(&[Read::Get(key.to_vec())])?.pop() else { return Ok(()) };
         match now {
             Some(now) if now == record => return Err(duplicate_rows(table, index)),

@@ -1,15 +1,17 @@
 //! Unique keys on a store that writes key by key.
 //!
-//! The entry of a unique key and the record of its row are two keys, and no write covers both. So who wants a unique
-//! key first *claims* it: puts an entry that is marked as a claim, by test-and-set. The record follows, and then the
-//! claim is *settled*: made an ordinary entry, by test-and-set again. A claim that stands for long without being
-//! settled was abandoned by a writer that crashed. Whoever wants the key then takes it over, by test-and-set too.
+//! The entry of a unique key and the record of its row are two keys, and no write covers both. So who wants a
+//! unique key first *claims* it: puts an entry that is marked as a claim, by test-and-set. The record
+//! follows, and then the claim is *settled*: made an ordinary entry, by test-and-set again. A claim that
+//! stands for long without being settled was abandoned by a writer that crashed. Whoever wants the key then
+//! takes it over, by test-and-set too.
 //!
 //! Invariants:
-//! - Of who settles a claim and who takes it over one succeeds, however slow the other is. A write is acknowledged only
-//!   behind its settled claims, so no two rows of acknowledged writes have the same unique key.
-//! - The record of a settled entry was there when it was settled. If it does not have the key any more, its entry is
-//!   stale, and no writer can give it the key again without changing the entry first.
+//! - Of who settles a claim and who takes it over one succeeds, however slow the other is. A write is
+//!   acknowledged only behind its settled claims, so no two rows of acknowledged writes have the same unique
+//!   key.
+//! - The record of a settled entry was there when it was settled. If it does not have the key any more, its
+//!   entry is stale, and no writer can give it the key again without changing the entry first.
 //! - A row whose unique keys are not settled is changed by nobody else than its writer, unless that is gone.
 
 use super::entry::{has_key, set, values};
@@ -38,7 +40,8 @@ pub(super) fn is_settled(value: &[u8], record: &[u8]) -> Result<bool> {
     Ok(!is_claim(value) && read_entry(value)?.1 == record)
 }
 
-/// Claims a unique key for a row; `None` if another writer is at work on it, and will get the key or give it back.
+/// Claims a unique key for a row; `None` if another writer is at work on it, and will get the key or give it
+/// back.
 ///
 /// # Errors
 /// `Data` if another row has it.
@@ -75,7 +78,8 @@ pub(super) fn claim<'c>(
 }
 
 impl Claim<'_> {
-    /// Makes the claim an entry, now that the record is there; `false` if the key was taken over for another row.
+    /// Makes the claim an entry, now that the record is there; `false` if the key was taken over for another
+    /// row.
     pub fn settle(&mut self, store: &dyn Store) -> Result<bool> {
         let mut held = Some(self.value.clone());
         for _ in 0..TRIES {
@@ -83,8 +87,8 @@ impl Claim<'_> {
                 self.value = self.entry.value.clone();
                 return Ok(true);
             }
-            // Another may have claimed it for the same row, and will not get to write that; or a repair took the claim
-            // away.
+            // Another may have claimed it for the same row, and will not get to write that; or a repair took
+            // the claim away.
             held = values(store, std::slice::from_ref(&self.entry.key))?.swap_remove(0);
             if let Some(held) = &held
                 && read_entry(held)?.1 != self.owner

@@ -1,9 +1,9 @@
-//! A change key by key, in the paper's order (piql.txt §7.2): claims of unique keys, new entries, the record, stale
-//! entries.
+//! A change key by key, in the paper's order (piql.txt §7.2): claims of unique keys, new entries, the record,
+//! stale entries.
 //!
-//! Every step is safe to stop behind: an entry without its record is passed over by readers. A stale entry is deleted
-//! by test-and-set against the value that it had before the record was written, so an entry that another writer has put
-//! there since stays.
+//! Every step is safe to stop behind: an entry without its record is passed over by readers. A stale entry is
+//! deleted by test-and-set against the value that it had before the record was written, so an entry that
+//! another writer has put there since stays.
 
 use super::claim::{self, Claim};
 use super::entry::{has_key, read, set, unexpected_answer, value, values};
@@ -180,8 +180,8 @@ impl Before<'_> {
     }
 }
 
-/// What the row violates, now that it is there, or is gone. Of two writers of which one takes away what the other
-/// refers to, each looks behind its write: one of them at least sees the other.
+/// What the row violates, now that it is there, or is gone. Of two writers of which one takes away what the
+/// other refers to, each looks behind its write: one of them at least sees the other.
 fn violation(store: &dyn Store, change: &RowChange) -> Result<Option<String>> {
     if !can_be_taken_back(change) {
         return Ok(None);
@@ -214,7 +214,8 @@ fn violation(store: &dyn Store, change: &RowChange) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Makes an entry this row's own: one that another writer of the row has put is taken away if that takes its row back.
+/// Makes an entry this row's own: one that another writer of the row has put is taken away if that takes its
+/// row back.
 fn own_entry(store: &dyn Store, added: &AddedEntry, mut held: Option<Vec<u8>>) -> Result<()> {
     for _ in 0..TRIES {
         if held.as_ref() == Some(&added.value) || set(store, &added.key, held, Some(added.value.clone()))? {
@@ -261,8 +262,8 @@ fn count_live_rows(store: &dyn Store, change: &RowChange, limit: &CountedRange) 
     }
 }
 
-/// The record as it was, then the entries away that were put for it. If another has changed the row meanwhile it
-/// stays, and needs them.
+/// The record as it was, then the entries away that were put for it. If another has changed the row meanwhile
+/// it stays, and needs them.
 fn take_back(store: &dyn Store, change: &RowChange, claims: &[Claim<'_>]) -> Result<()> {
     if set(store, &change.key, change.after.clone(), change.before.clone())? {
         for added in non_unique_entries(change) {

@@ -1,8 +1,9 @@
-//! What a crash left: entries without a record go, records without an entry get one, claims of unique keys are settled.
-//! Rows that have the same unique key are named.
+//! What a crash left: entries without a record go, records without an entry get one, claims of unique keys
+//! are settled. Rows that have the same unique key are named.
 //!
-//! A writer that is at work looks like one that crashed: its entries are there before its record. So what is wrong is
-//! looked at twice, and only what is still wrong, and the same, after a time in which every write has ended is changed.
+//! A writer that is at work looks like one that crashed: its entries are there before its record. So what is
+//! wrong is looked at twice, and only what is still wrong, and the same, after a time in which every write
+//! has ended is changed.
 
 use super::entry::{self, set};
 use crate::error::Result;
@@ -22,8 +23,8 @@ pub struct Repaired {
     pub added: u64,
     /// Claims of unique keys whose writers were gone behind their records: they are entries now.
     pub settled: u64,
-    /// Rows that have the same unique key as another: each with the values that they share, and both primary keys.
-    /// Delete one of them, or give it another key.
+    /// Rows that have the same unique key as another: each with the values that they share, and both primary
+    /// keys. Delete one of them, or give it another key.
     pub duplicates: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A statement that writes: its rows are looked up, and changed.
+//! One write statement: its rows are looked up, their changes computed and committed.
 
 use super::ordered;
 use super::target::Target;

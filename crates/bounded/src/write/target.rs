@@ -1,4 +1,4 @@
-//! What a statement writes, and where; what it returns of that.
+//! The target of a write: its table, the columns that it changes, and what it returns.
 
 use crate::compile::{Planner, check};
 use crate::error::{Error, Result};

@@ -1,15 +1,17 @@
 //! PostgreSQL as a store: one table, a key and a value, bytes both.
 //!
-//! Keys of type `bytea` are ordered byte by byte whatever the database's collation, so ranges are ranges of the
-//! primary key's B-tree, over all keys. A round of requests is one round trip: one statement for each kind of request
-//! in it, which looks all of them up in a loop over the index, sent one behind the other without waiting.
+//! Keys of type `bytea` are ordered byte by byte whatever the database's collation, so ranges are ranges of
+//! the primary key's B-tree, over all keys. A round of requests is one round trip: one statement for each
+//! kind of request in it, which looks all of them up in a loop over the index, sent one behind the other
+//! without waiting.
 //!
-//! A commit is one serializable transaction, sent as a whole: begin, one statement that checks the conditions and
-//! writes only if all are true, commit. PostgreSQL aborts one of two that could not have run one after the other; it
-//! is tried again. `synchronous_commit` is switched on, so what is done is on the server's disk.
+//! A commit is one serializable transaction, sent as a whole: begin, one statement that checks the conditions
+//! and writes only if all are true, commit. PostgreSQL aborts one of two that could not have run one after
+//! the other; it is tried again. `synchronous_commit` is switched on, so what is done is on the server's
+//! disk.
 //!
-//! Invariant: a commit is sent again only if the server said that it was rolled back; with a connection that broke
-//! nobody knows, and the caller is told so.
+//! Invariant: a commit is sent again only if the server said that it was rolled back; with a connection that
+//! broke nobody knows, and the caller is told so.
 //!
 //! Not here: TLS. Put the server where the network is trusted, or a proxy that speaks TLS before it.
 
@@ -29,8 +31,9 @@ use tokio_postgres::{Client, Config, Error as Failure, NoTls, Row, Statement};
 /// Who makes a table holds this lock, an arbitrary number, so that two do not make it at once.
 const MAKING: i64 = 7_766_554_433;
 
-/// What every connection is set to. Plans by the index whatever the statistics say: a table that has just been filled
-/// or emptied has wrong ones, and what a request costs must not depend on how many rows there are.
+/// What every connection is set to. Plans by the index whatever the statistics say: a table that has just
+/// been filled or emptied has wrong ones, and what a request costs must not depend on how many rows there
+/// are.
 const SETTINGS: &str = "set synchronous_commit = on; set plan_cache_mode = force_generic_plan; \
     set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set enable_bitmapscan = off; \
     set jit = off; set max_parallel_workers_per_gather = 0";
@@ -66,9 +69,10 @@ struct Session {
 impl PostgresStore {
     /// Opens a table, or makes it.
     ///
-    /// `postgres://user:password@host:port/database`, or `postgres:///database?host=FOLDER` with the folder of a
-    /// socket. Settings: `table` (`whimbrel` if it is not given; `schema.table` is one too), `connections` (at most,
-    /// 16), `timeout` (seconds that a call may take, 5); every other is the client's, as in `application_name=…`.
+    /// `postgres://user:password@host:port/database`, or `postgres:///database?host=FOLDER` with the folder
+    /// of a socket. Settings: `table` (`whimbrel` if it is not given; `schema.table` is one too),
+    /// `connections` (at most, 16), `timeout` (seconds that a call may take, 5); every other is the client's,
+    /// as in `application_name=…`.
     ///
     /// # Errors
     /// `Invalid` if the address is none, `Unavailable` if the server does not let us in.

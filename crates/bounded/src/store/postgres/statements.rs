@@ -58,8 +58,8 @@ fn number(limit: usize) -> i64 {
 
 impl Statements {
     pub async fn prepare(client: &Client, table: &str) -> Result<Statements, Error> {
-        // The inner query is run for one request after the other, so rows come in the order of requests, and within
-        // each in its own.
+        // The inner query is run for one request after the other, so rows come in the order of requests, and
+        // within each in its own.
         let range = |direction: &str| {
             format!(
                 "select q.at, r.key, r.value
@@ -136,8 +136,8 @@ impl<'c> Proposal<'c> {
         for (at, condition) in conditions.iter().enumerate() {
             proposal.demand(at as i32, condition);
         }
-        // One statement writes a key once: the last write of it stays. In the order of keys, writers wait for each
-        // other instead of in a circle.
+        // One statement writes a key once: the last write of it stays. In the order of keys, writers wait for
+        // each other instead of in a circle.
         let mut last: BTreeMap<&[u8], &Write> = BTreeMap::new();
         last.extend(writes.iter().map(|write| (write.key(), write)));
         for write in last.into_values() {

@@ -1,11 +1,12 @@
 //! A Redis Cluster from one thread: which node has which slot, a pipeline to each node, redirects.
 //!
-//! All pipelines of a round are sent before the first answer is waited for, so the nodes work at the same time.
+//! All pipelines of a round are sent before the first answer is waited for, so the nodes work at the same
+//! time.
 //!
 //! Invariant: a command is sent again only if a node said that it did not run it (`MOVED`, `ASK`, `TRYAGAIN`,
 //! `CLUSTERDOWN`, `LOADING`, …). After a connection broke nobody knows whether it ran, so that is an error: a
-//! test-and-set that ran twice would say of itself that it failed. The cluster client of the crate `redis` sends again
-//! in that case; this is why only its connections are used here.
+//! test-and-set that ran twice would say of itself that it failed. The cluster client of the crate `redis`
+//! sends again in that case; this is why only its connections are used here.
 
 use crate::error::{Error, Result};
 use redis::{
@@ -15,7 +16,8 @@ use redis::{
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-/// How long a cluster may be without a node for some slots, or a node may load its file, before this is an error.
+/// How long a cluster may be without a node for some slots, or a node may load its file, before this is an
+/// error.
 const RECOVERY: Duration = Duration::from_secs(2);
 /// How long is waited in between.
 const PAUSE: Duration = Duration::from_millis(25);
@@ -76,7 +78,8 @@ enum Refused {
     NotNow,
 }
 
-/// The slot of a key: a checksum of what stands between its braces (CRC-16/XMODEM; Redis Cluster specification).
+/// The slot of a key: a checksum of what stands between its braces (CRC-16/XMODEM; Redis Cluster
+/// specification).
 pub(super) fn slot(tag: &str) -> u16 {
     let crc = tag.bytes().fold(0_u16, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| match crc & 0x8000 {
@@ -259,8 +262,9 @@ impl Cluster {
         let mut link = Client::open(info)?.get_connection_with_timeout(self.seeds.timeout)?;
         link.set_read_timeout(Some(self.seeds.timeout))?;
         link.set_write_timeout(Some(self.seeds.timeout))?;
-        // While a node on this machine is away, its port may be given to the socket that looks for it. The socket is then
-        // connected to itself and says back whatever it is told; let it go, or the node cannot have its port again.
+        // While a node on this machine is away, its port may be given to the socket that looks for it. The
+        // socket is then connected to itself and says back whatever it is told; let it go, or the node cannot
+        // have its port again.
         match link.req_packed_command(&redis::cmd("PING").get_packed_command()) {
             Ok(Value::Array(_)) => Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into()),
             Err(error) if error.is_io_error() => Err(error),

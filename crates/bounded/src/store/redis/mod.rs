@@ -1,18 +1,22 @@
 //! Redis Cluster as a store: keys spread over partitions by a hash, ordered within each.
 //!
-//! A partition is two keys of Redis with the same tag, so both are in one slot, on one node: a sorted set with all keys of
-//! the partition, ordered byte by byte, and a hash with their values. A key belongs to the partition of its first part
-//! (the number of the index, and the value of the index's first column), so what a query reads for one value of that
-//! column is one range of one sorted set. A range that its first part does not say is asked for in every partition, and
-//! put in order here; the planner counts that ([`Order::WithinPartition`]).
+//! A partition is two keys of Redis with the same tag, so both are in one slot, on one node: a sorted set
+//! with all keys of the partition, ordered byte by byte, and a hash with their values. A key belongs to the
+//! partition of its first part (the number of the index, and the value of the index's first column), so what
+//! a query reads for one value of that column is one range of one sorted set. A range that its first part
+//! does not say is asked for in every partition, and put in order here; the planner counts that
+//! ([`Order::WithinPartition`]).
 //!
-//! A round is one pipeline to each node that has a part of it. What reads or writes both keys of a partition is a script,
-//! which Redis runs without anything in between; so test-and-set of one key is all that is atomic.
+//! A round is one pipeline to each node that has a part of it. What reads or writes both keys of a partition
+//! is a script, which Redis runs without anything in between; so test-and-set of one key is all that is
+//! atomic.
 //!
 //! Invariant: a key is in the sorted set if and only if it is in the hash.
 //!
-//! What lasts is what the servers are told to keep: with `appendfsync always` a commit is on the disk of its node when it
-//! returns; with `everysec`, Redis' own choice, the last seconds before a crash can be lost, of the process too. A replica that takes over may lack what its node acknowledged last. Not here: TLS, reads from replicas.
+//! What lasts is what the servers are told to keep: with `appendfsync always` a commit is on the disk of its
+//! node when it returns; with `everysec`, Redis' own choice, the last seconds before a crash can be lost, of
+//! the process too. A replica that takes over may lack what its node acknowledged last. Not here: TLS, reads
+//! from replicas.
 
 mod cluster;
 
@@ -30,7 +34,8 @@ use redis::{Value, cmd};
 /// How many partitions a new store gets, if the address does not say.
 const PARTITIONS: u16 = 64;
 
-/// The first keys of a range, or the last ones, and then their values; Lua passes on some thousands at a time.
+/// The first keys of a range, or the last ones, and then their values; Lua passes on some thousands at a
+/// time.
 const RANGE: &str = "
 local order = ARGV[4] == '1' and 'ZREVRANGEBYLEX' or 'ZRANGEBYLEX'
 local keys = redis.call(order, KEYS[1], ARGV[1], ARGV[2], 'LIMIT', 0, ARGV[3])
@@ -95,14 +100,15 @@ impl RedisStore {
 
     /// Opens a store by some nodes of its cluster; the others are found.
     ///
-    /// `redis://user:password@host:port,host:port`. Settings: `name` (`whimbrel` if it is not given) tells stores of one
-    /// cluster apart; `partitions` (64) is how many parts keys are spread over, which is written down when the store
-    /// is made and never changes: more let a cluster grow larger, and make what asks all of them dearer;
-    /// `connections` (at most, to each node; 16); `timeout` (seconds that a node may take to answer; 5).
+    /// `redis://user:password@host:port,host:port`. Settings: `name` (`whimbrel` if it is not given) tells
+    /// stores of one cluster apart; `partitions` (64) is how many parts keys are spread over, which is
+    /// written down when the store is made and never changes: more let a cluster grow larger, and make what
+    /// asks all of them dearer; `connections` (at most, to each node; 16); `timeout` (seconds that a node may
+    /// take to answer; 5).
     ///
     /// # Errors
-    /// `Invalid` if the address is none, or the store has another number of partitions; `Unavailable` if no node
-    /// answers.
+    /// `Invalid` if the address is none, or the store has another number of partitions; `Unavailable` if no
+    /// node answers.
     pub fn open(url: &str) -> Result<RedisStore> {
         let mut settings = Settings::of(url);
         let name = settings.name("name", '-')?.unwrap_or("whimbrel");
