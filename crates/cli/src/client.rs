@@ -71,7 +71,7 @@ impl Client {
             return Err(Error::Query(format!("standard input: {}", whimbrel_sql::render(&error, ""))));
         }
         if self.timer {
-            print_message(&elapsed(started.elapsed()));
+            print_message(&format_duration(started.elapsed()));
         }
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Client {
     pub fn explain(&mut self, stream: &Stream, analyze: bool, sql: &str) -> Result {
         let failed = |error: DataFusionError| Error::in_statement(&error, sql);
         let text = match analyze {
-            true => self.analyzed(stream, sql)?,
+            true => self.explain_analyze(stream, sql)?,
             // There are no estimates for rows that come as time goes by.
             false if stream.properties().time.is_some() => stream.explain().map_err(failed)?,
             false => analyze::explain(stream, &self.session.options).map_err(failed)?.text(false),
@@ -133,7 +133,7 @@ impl Client {
     }
 
     /// Runs a plan for its statistics; its text with them.
-    fn analyzed(&self, stream: &Stream, sql: &str) -> Result<String> {
+    fn explain_analyze(&self, stream: &Stream, sql: &str) -> Result<String> {
         let failed = |error: DataFusionError| Error::in_statement(&error, sql);
         let analysis = analyze::analyze(stream, &self.session.options).map_err(failed)?;
         let query = RunningQuery::of_job(analysis.job().clone()).map_err(failed)?;
@@ -230,7 +230,7 @@ fn local_path(location: &str) -> Result<PathBuf, DataFusionError> {
 }
 
 /// The text of a duration.
-fn elapsed(time: Duration) -> String {
+fn format_duration(time: Duration) -> String {
     match time.as_secs_f64() {
         seconds if seconds < 0.1 => format!("{:.1} ms", seconds * 1e3),
         seconds if seconds < 100.0 => format!("{seconds:.3} s"),

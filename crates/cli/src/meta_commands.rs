@@ -173,7 +173,7 @@ pub fn run(client: &mut Client, line: &str) -> Result<Next> {
     let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let argument = argument.trim().trim_end_matches(';').trim_end();
     match find(name.trim_end_matches(';')) {
-        Some(command) => (command.run)(client, unquoted(command, argument)),
+        Some(command) => (command.run)(client, unquote_path(command, argument)),
         None => {
             let all: Vec<&str> = names().collect();
             let hint = match nearest(name, &all).first() {
@@ -186,7 +186,7 @@ pub fn run(client: &mut Client, line: &str) -> Result<Next> {
 }
 
 /// The argument. The name of a file may be in quotes.
-fn unquoted<'a>(command: &MetaCommand, argument: &'a str) -> &'a str {
+fn unquote_path<'a>(command: &MetaCommand, argument: &'a str) -> &'a str {
     let inner = argument.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     match (command.argument, inner) {
         (Argument::File, Some(inner)) => inner,

@@ -21,8 +21,8 @@ use whimbrel_plan::UserFunction;
 use whimbrel_temporal::operators::{Accumulator, Rows, UserAggregate, same};
 use whimbrel_temporal::{Column, Time};
 
-use crate::error::Raised;
-use crate::shutdown::attached;
+use crate::error::PythonError;
+use crate::shutdown::attach;
 use crate::{types, values};
 
 /// A Python aggregate, for plans.
@@ -156,7 +156,10 @@ impl Functions {
         let called = PyTuple::new(py, arguments).and_then(|all| function.bind(py).call1(all));
         called.map_err(|error| {
             let shown: Vec<String> = arguments.iter().map(values::show).collect();
-            Raised::wrap(format!("the aggregate {} failed in {name}({})", self.name, shown.join(", ")), error)
+            PythonError::wrap(
+                format!("the aggregate {} failed in {name}({})", self.name, shown.join(", ")),
+                error,
+            )
         })
     }
 
@@ -197,7 +200,7 @@ impl PythonStates {
     fn value<'py>(&self, row: usize, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
         match &self.loaded.argument {
             Some(argument) if self.counts(row) => {
-                let cell = values::cell(py, argument.as_ref(), row).map_err(Raised::pass)?;
+                let cell = values::cell(py, argument.as_ref(), row).map_err(PythonError::pass)?;
                 Ok(Some(cell.into_bound(py)))
             }
             _ => Ok(None),
@@ -214,7 +217,7 @@ impl PythonStates {
         if self.failure.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() {
             return;
         }
-        if let Err(error) = attached(|py| call(self, py)).flatten() {
+        if let Err(error) = attach(|py| call(self, py)).flatten() {
             *self.failure.get_mut().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
     }
@@ -336,7 +339,7 @@ fn remove_equal(
     for (place, held) in values.range((start, 0)..=(start, u64::MAX)) {
         let held = held.bind(value.py());
         // NaN is not equal to itself. Its text is.
-        if held.eq(value).map_err(Raised::pass)? || values::show(held) == values::show(value) {
+        if held.eq(value).map_err(PythonError::pass)? || values::show(held) == values::show(value) {
             found = Some(*place);
             break;
         }
@@ -367,7 +370,7 @@ impl Accumulator for PythonStates {
             for (row, &state) in (first..).zip(states) {
                 column.add(state as usize, row, py)?;
                 if row % 1024 == 1023 {
-                    py.check_signals().map_err(Raised::pass)?;
+                    py.check_signals().map_err(PythonError::pass)?;
                 }
             }
             Ok(())
@@ -399,13 +402,13 @@ impl Accumulator for PythonStates {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         let results = match failure.is_some() {
             true => Ok(new_null_array(returns, states.len())),
-            false => attached(|py| {
+            false => attach(|py| {
                 let objects: Vec<_> = states
                     .iter()
                     .map(|&s| self.state_result(&self.states[s as usize], py))
                     .collect::<Result<_>>()?;
                 values::column(name, &objects, returns)
-                    .map_err(|error| Raised::wrap(format!("the aggregate {name} failed"), error))
+                    .map_err(|error| PythonError::wrap(format!("the aggregate {name} failed"), error))
             })
             .flatten(),
         };
@@ -426,13 +429,16 @@ impl Accumulator for PythonStates {
         self
     }
     fn save(&self) -> Result<Vec<u8>> {
-        attached(|py| pickle_states(self, py))?.map_err(|error| {
-            Raised::wrap(format!("a state of the aggregate {} cannot be pickled", self.functions.name), error)
+        attach(|py| pickle_states(self, py))?.map_err(|error| {
+            PythonError::wrap(
+                format!("a state of the aggregate {} cannot be pickled", self.functions.name),
+                error,
+            )
         })
     }
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        attached(|py| unpickle_states(self, bytes, py))?.map_err(|error| {
-            Raised::wrap(
+        attach(|py| unpickle_states(self, bytes, py))?.map_err(|error| {
+            PythonError::wrap(
                 format!("a saved state of the aggregate {} cannot be read", self.functions.name),
                 error,
             )

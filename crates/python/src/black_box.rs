@@ -16,10 +16,10 @@ use pyo3::types::PyTuple;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::error::{OrRaise, Raised};
+use crate::error::{OrRaise, PythonError};
 use crate::expr::{NativeExpr, exprs};
 use crate::rows::{Columns, Row};
-use crate::shutdown::{self, attached};
+use crate::shutdown::{self, attach};
 use crate::{types, values};
 
 /// How the function is called.
@@ -115,9 +115,9 @@ impl ScalarUDFImpl for BlackBox {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
         let arrays = args.args.into_iter().map(|a| a.into_array(rows)).collect::<Result<Vec<ArrayRef>>>()?;
-        let called = attached(|py| self.call(py, arrays, rows))?;
+        let called = attach(|py| self.call(py, arrays, rows))?;
         Ok(ColumnarValue::Array(
-            called.map_err(|error| Raised::wrap(format!("{} failed", self.label), error))?,
+            called.map_err(|error| PythonError::wrap(format!("{} failed", self.label), error))?,
         ))
     }
 }

@@ -15,7 +15,7 @@ use whimbrel_temporal::{Closed, DurationRule, Lifetimes, StartRule};
 
 use crate::aggregate::NativeAggregate;
 use crate::arguments::{Count, Length};
-use crate::error::{OrRaise, Raised, invalid};
+use crate::error::{OrRaise, PythonError, invalid};
 use crate::expr::{NativeExpr, exprs};
 use crate::plan::NativePlan;
 use crate::program::NativeProgram;
@@ -317,7 +317,7 @@ impl NativePlan {
             let result = query.call1((NativePlan { stream: group },))?;
             Ok(result.cast::<NativePlan>()?.get().stream.clone())
         };
-        NativePlan::wrap(self.stream.group_apply(exprs(key), |group| apply(group).map_err(Raised::pass)))
+        NativePlan::wrap(self.stream.group_apply(exprs(key), |group| apply(group).map_err(PythonError::pass)))
     }
 
     /// The rows of both streams.
@@ -390,7 +390,7 @@ impl NativePlan {
             let result = step.call1((NativePlan { stream: rows },))?;
             Ok(result.cast::<NativePlan>()?.get().stream.clone())
         };
-        NativePlan::wrap(self.stream.recursive(name, distinct, |rows| step(rows).map_err(Raised::pass)))
+        NativePlan::wrap(self.stream.recursive(name, distinct, |rows| step(rows).map_err(PythonError::pass)))
     }
 
     /// Changes the key.

@@ -1,8 +1,8 @@
 //! Errors of the engine as Python exceptions: one class a remedy (`whimbrel.errors`), with the message of the
 //! error.
 //!
-//! An exception of a user's function passes through the engine in a [`Raised`]. It is raised again: as itself
-//! if it is an interrupt, else as the cause of a `DataError`.
+//! An exception of a user's function passes through the engine in a [`PythonError`]. It is raised again: as
+//! itself if it is an interrupt, else as the cause of a `DataError`.
 
 use datafusion::error::DataFusionError;
 use pyo3::call::PyCallArgs;
@@ -11,18 +11,18 @@ use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
 use std::fmt;
-use whimbrel_plan::of_values;
+use whimbrel_plan::reword_value_error;
 use whimbrel_sharded::error::ErrorKind;
 
 /// A Python exception inside an error of the engine.
 #[derive(Debug)]
-pub struct Raised {
+pub struct PythonError {
     /// The beginning of the message. Without one, the exception itself is raised again.
     context: Option<String>,
     error: PyErr,
 }
 
-impl fmt::Display for Raised {
+impl fmt::Display for PythonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.context {
             Some(context) => write!(f, "{context}: {}", self.error),
@@ -31,17 +31,17 @@ impl fmt::Display for Raised {
     }
 }
 
-impl std::error::Error for Raised {}
+impl std::error::Error for PythonError {}
 
-impl Raised {
+impl PythonError {
     /// An error that is raised as a `DataError` with this exception as its cause.
     pub fn wrap(context: impl Into<String>, error: PyErr) -> DataFusionError {
-        DataFusionError::External(Box::new(Raised { context: Some(context.into()), error }))
+        DataFusionError::External(Box::new(PythonError { context: Some(context.into()), error }))
     }
 
     /// An error that is raised as this exception.
     pub fn pass(error: PyErr) -> DataFusionError {
-        DataFusionError::External(Box::new(Raised { context: None, error }))
+        DataFusionError::External(Box::new(PythonError { context: None, error }))
     }
 }
 
@@ -54,7 +54,7 @@ pub fn raise(error: DataFusionError) -> PyErr {
 /// The Python exception for an error of the engine, with another message.
 pub fn raise_with(error: DataFusionError, message: String) -> PyErr {
     Python::attach(|py| {
-        if let Some(raised) = find_raised(&error) {
+        if let Some(raised) = find_python_error(&error) {
             return reraise(py, raised);
         }
         let class = match ErrorKind::of(&error) {
@@ -118,7 +118,7 @@ fn panic_message(text: &str) -> String {
 }
 
 /// The exception inside an error, or a `DataError` with it as the cause.
-fn reraise(py: Python<'_>, raised: &Raised) -> PyErr {
+fn reraise(py: Python<'_>, raised: &PythonError) -> PyErr {
     let error = raised.error.clone_ref(py);
     let interrupt =
         error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py);
@@ -131,10 +131,10 @@ fn reraise(py: Python<'_>, raised: &Raised) -> PyErr {
 }
 
 /// The exception inside an error. Errors of the engine nest: it may be at any depth.
-fn find_raised(error: &DataFusionError) -> Option<&Raised> {
+fn find_python_error(error: &DataFusionError) -> Option<&PythonError> {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {
-        if let Some(raised) = error.downcast_ref::<Raised>() {
+        if let Some(raised) = error.downcast_ref::<PythonError>() {
             return Some(raised);
         }
         next = match error.downcast_ref::<DataFusionError>() {
@@ -169,7 +169,7 @@ fn message(error: &DataFusionError) -> String {
 
 /// The text before the backtrace, if there is one, without the engine's words for values.
 fn without_backtrace(text: &str) -> String {
-    of_values(text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text).trim_end())
+    reword_value_error(text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text).trim_end())
 }
 
 /// The results of the engine as those of PyO3.

@@ -147,8 +147,8 @@ impl NativeExpr {
         let schema = self.schema.as_ref().or(other.schema.as_ref());
         let types = (self.data_type(schema), other.data_type(schema));
         let convert = if COMPARISONS.contains(&symbol) { compared } else { fitted_literal };
-        let left = fitted_operand(self, &types.1, convert)?;
-        let right = fitted_operand(other, &types.0, convert)?;
+        let left = fit_operand(self, &types.1, convert)?;
+        let right = fit_operand(other, &types.0, convert)?;
         let schema = schema.cloned();
         match symbol {
             "%" => NativeExpr::new(functions::floor_mod(left.expr(), right.expr()), schema),
@@ -209,14 +209,14 @@ impl NativeExpr {
     /// Whether the value is one of a list.
     fn isin(&self, list: Vec<NativeExpr>) -> PyResult<NativeExpr> {
         let own_type = self.data_type(None);
-        let list = exprs(list).into_iter().map(|e| fitted(e, &own_type, compared)).collect();
+        let list = exprs(list).into_iter().map(|e| fit_literal(e, &own_type, compared)).collect();
         self.of(in_list(self.expr(), list, false))
     }
 
     /// Whether the value is between two others, or one of them.
     fn between(&self, low: NativeExpr, high: NativeExpr) -> PyResult<NativeExpr> {
         let own_type = self.data_type(None);
-        let [low, high] = [low.expr(), high.expr()].map(|e| Box::new(fitted(e, &own_type, compared)));
+        let [low, high] = [low.expr(), high.expr()].map(|e| Box::new(fit_literal(e, &own_type, compared)));
         self.of(Expr::Between(Between { expr: Box::new(self.expr()), negated: false, low, high }))
     }
 
@@ -352,7 +352,7 @@ type Convert = fn(&ScalarValue, &DataType) -> Option<ScalarValue>;
 
 /// An operand. A literal duration, timestamp or decimal takes the unit, zone or scale of the other operand,
 /// and an integer the type that it is compared with, so that no column has to be cast.
-fn fitted_operand(expr: &NativeExpr, other: &Option<DataType>, convert: Convert) -> PyResult<NativeExpr> {
+fn fit_operand(expr: &NativeExpr, other: &Option<DataType>, convert: Convert) -> PyResult<NativeExpr> {
     match (expr.tree.literal(), other) {
         (Some(value), Some(other)) => match convert(value, other) {
             Some(value) => expr.of(Expr::Literal(value, None)),
@@ -363,7 +363,7 @@ fn fitted_operand(expr: &NativeExpr, other: &Option<DataType>, convert: Convert)
 }
 
 /// The same for an expression without its schema.
-fn fitted(expr: Expr, other: &Option<DataType>, convert: Convert) -> Expr {
+fn fit_literal(expr: Expr, other: &Option<DataType>, convert: Convert) -> Expr {
     match (&expr, other) {
         (Expr::Literal(value, _), Some(other)) => {
             convert(value, other).map_or(expr, |value| Expr::Literal(value, None))

@@ -33,9 +33,11 @@ static FUNCTIONS: LazyLock<BTreeMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| 
 });
 
 /// Python's `%`.
-static FLOOR_MOD: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(Floored::new("floor_mod").into()));
+static FLOOR_MOD: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(FloorFunction::new("floor_mod").into()));
 /// Python's `//`.
-static FLOOR_DIV: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(Floored::new("floor_div").into()));
+static FLOOR_DIV: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(FloorFunction::new("floor_div").into()));
 
 /// The names of all functions that an expression may call.
 #[pyfunction]
@@ -88,18 +90,18 @@ pub fn floor_div(left: Expr, right: Expr) -> Expr {
 
 /// `floor_mod` and `floor_div`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Floored {
+struct FloorFunction {
     name: &'static str,
     signature: Signature,
 }
 
-impl Floored {
-    fn new(name: &'static str) -> Floored {
-        Floored { name, signature: Signature::numeric(2, Volatility::Immutable) }
+impl FloorFunction {
+    fn new(name: &'static str) -> FloorFunction {
+        FloorFunction { name, signature: Signature::numeric(2, Volatility::Immutable) }
     }
 }
 
-impl ScalarUDFImpl for Floored {
+impl ScalarUDFImpl for FloorFunction {
     fn name(&self) -> &str {
         self.name
     }

@@ -69,7 +69,9 @@ mod _whimbrel {
     #[pymodule_export]
     use crate::rows::{Row, missing_column};
     #[pymodule_export]
-    use crate::run::{NativeOptions, analyzed, collect, expected, to_binary_stream, to_memory, to_storage};
+    use crate::run::{
+        NativeOptions, collect, explain_analyze, explain_estimates, to_binary_stream, to_memory, to_storage,
+    };
     #[pymodule_export]
     use crate::sample::{NativeDataType, infer_type, sample_rows};
     #[pymodule_export]

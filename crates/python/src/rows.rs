@@ -55,7 +55,7 @@ impl Columns {
 }
 
 /// How a row is unpickled: its class, the names and the values.
-type Reduced<'py> = (Bound<'py, PyType>, (Vec<String>, Vec<Py<PyAny>>));
+type PickledRow<'py> = (Bound<'py, PyType>, (Vec<String>, Vec<Py<PyAny>>));
 
 /// One row: `row.name`, `row["name"]` and `row[0]` give its values, `dict(row)` all of them; `a, b = row`
 /// takes them apart.
@@ -103,7 +103,7 @@ impl Row {
     }
 
     /// A row is pickled by value, without the rest of its batch.
-    fn __reduce__<'py>(slf: Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+    fn __reduce__<'py>(slf: Bound<'py, Self>) -> PyResult<PickledRow<'py>> {
         let row = slf.get();
         Ok((slf.get_type(), (row.columns.names.clone(), row.cells(slf.py())?)))
     }

@@ -17,9 +17,9 @@ use whimbrel_sharded::action::{self, Action, Existing};
 use whimbrel_sharded::{Job, Options, Output, RuntimeKind, analyze};
 
 use crate::arguments::Count;
-use crate::error::{OrRaise, Raised, invalid};
+use crate::error::{OrRaise, PythonError, invalid};
 use crate::plan::NativePlan;
-use crate::shutdown::{self, Entered, attached};
+use crate::shutdown::{self, InterpreterGuard, attach};
 use crate::table::NativeTable;
 
 /// How often signals are handled.
@@ -62,7 +62,7 @@ impl NativeOptions {
     /// # Errors
     /// That exception; the one for the error of the job.
     pub fn wait(&self, py: Python<'_>, job: &Job, poll: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let _entered = Entered::new().or_raise()?;
+        let _guard = InterpreterGuard::new().or_raise()?;
         let mut progress =
             QueryProgress::new(self.progress.unwrap_or_else(|| std::io::stderr().is_terminal()));
         loop {
@@ -104,7 +104,8 @@ pub fn poll_signals(py: Python<'_>, job: &Job, poll: Option<&Bound<'_, PyAny>>) 
 /// # Errors
 /// `InvalidError` if the plan cannot be cut into stages.
 #[pyfunction]
-pub fn expected(plan: &NativePlan) -> PyResult<String> {
+#[pyo3(name = "expected")]
+pub fn explain_estimates(plan: &NativePlan) -> PyResult<String> {
     Ok(analyze::explain(&plan.stream, &Options::default()).or_raise()?.text(false))
 }
 
@@ -114,7 +115,7 @@ pub fn expected(plan: &NativePlan) -> PyResult<String> {
 /// As [`collect`].
 #[pyfunction]
 #[pyo3(signature = (plan, options, poll), name = "analyze")]
-pub fn analyzed(
+pub fn explain_analyze(
     py: Python<'_>,
     plan: &NativePlan,
     options: &NativeOptions,
@@ -206,7 +207,7 @@ struct PythonFile {
 
 impl Write for PythonFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let written = attached(|py| {
+        let written = attach(|py| {
             let written = self.file.call_method1(py, "write", (pyo3::types::PyBytes::new(py, bytes),))?;
             // A raw file may write less, and returns how much. Others may return nothing.
             Ok(written.extract::<usize>(py).unwrap_or(bytes.len()))
@@ -215,7 +216,7 @@ impl Write for PythonFile {
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        let flushed = attached(|py| match self.file.bind(py).hasattr("flush")? {
+        let flushed = attach(|py| match self.file.bind(py).hasattr("flush")? {
             true => self.file.call_method0(py, "flush").map(|_| ()),
             false => Ok(()),
         });
@@ -225,5 +226,5 @@ impl Write for PythonFile {
 
 /// The error of a file object that raised an exception.
 fn file_failed(error: PyErr) -> std::io::Error {
-    std::io::Error::other(Raised::wrap("the file object failed", error))
+    std::io::Error::other(PythonError::wrap("the file object failed", error))
 }

@@ -1,7 +1,7 @@
 //! The end of the interpreter: the threads of the engine have to be out of it before.
 //!
 //! A thread that enters an interpreter which is ending is ended by it, and that aborts the process. So every
-//! call from the engine into Python goes through [`attached`], and a Python thread that waits for the engine
+//! call from the engine into Python goes through [`attach`], and a Python thread that waits for the engine
 //! is counted too. `atexit` calls [`leave`]: from then on no thread enters, and it waits until all are out.
 
 use datafusion::common::exec_err;
@@ -23,23 +23,23 @@ static INSIDE: AtomicUsize = AtomicUsize::new(0);
 static LEAVING: AtomicBool = AtomicBool::new(false);
 
 /// A thread that is inside the interpreter, or waits in it, as long as this lives.
-pub struct Entered(());
+pub struct InterpreterGuard(());
 
-impl Entered {
+impl InterpreterGuard {
     /// Counts this thread.
     ///
     /// # Errors
     /// `Execution` if the interpreter is ending.
-    pub fn new() -> Result<Entered> {
+    pub fn new() -> Result<InterpreterGuard> {
         // Counted first, checked afterwards: `leave` sets its flag first, and reads the count afterwards.
         INSIDE.fetch_add(1, Ordering::SeqCst);
-        let entered = Entered(());
+        let guard = InterpreterGuard(());
         check()?;
-        Ok(entered)
+        Ok(guard)
     }
 }
 
-impl Drop for Entered {
+impl Drop for InterpreterGuard {
     fn drop(&mut self) {
         // In the child of a fork the count begins at zero, while this thread may have been counted before.
         let _ = INSIDE.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |inside| inside.checked_sub(1));
@@ -50,8 +50,8 @@ impl Drop for Entered {
 ///
 /// # Errors
 /// `Execution` if the interpreter is ending.
-pub fn attached<R>(call: impl FnOnce(Python<'_>) -> R) -> Result<R> {
-    let _entered = Entered::new()?;
+pub fn attach<R>(call: impl FnOnce(Python<'_>) -> R) -> Result<R> {
+    let _guard = InterpreterGuard::new()?;
     Ok(Python::attach(call))
 }
 

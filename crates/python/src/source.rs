@@ -19,9 +19,9 @@ use whimbrel_sharded::dataset::{
 use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 
 use crate::arguments::{Count, Length};
-use crate::error::{OrRaise, Raised, invalid, raise, unavailable};
+use crate::error::{OrRaise, PythonError, invalid, raise, unavailable};
 use crate::plan::NativePlan;
-use crate::shutdown::{self, Entered};
+use crate::shutdown::{self, InterpreterGuard};
 use crate::table::{NativeSchema, NativeTable};
 use crate::{types, values};
 
@@ -233,14 +233,14 @@ impl NativeSender {
             Duration::try_from_secs_f64(seconds.max(0.0)).ok().and_then(|d| Instant::now().checked_add(d))
         });
         let mut patience = || match until {
-            Some(until) if Instant::now() >= until => Err(Raised::pass(unavailable(format!(
+            Some(until) if Instant::now() >= until => Err(PythonError::pass(unavailable(format!(
                 "the query is behind: there was no room for the rows within {} s, and none was sent; push them again \
                  later, or give a longer timeout",
                 timeout.unwrap_or_default()
             )))),
             _ => check_signals(),
         };
-        let _entered = Entered::new().or_raise()?;
+        let _guard = InterpreterGuard::new().or_raise()?;
         py.detach(|| self.sender.push_while(rows, &mut patience)).or_raise()
     }
 
@@ -253,7 +253,7 @@ impl NativeSender {
                 .map_err(|_| invalid(format!("{} is after the end of time", values::show(time))))?,
             false => ticks(time, clock)?,
         };
-        let _entered = Entered::new().or_raise()?;
+        let _guard = InterpreterGuard::new().or_raise()?;
         py.detach(|| self.sender.advance_while(ticks, &mut check_signals)).or_raise()
     }
 
@@ -269,7 +269,7 @@ impl NativeSender {
 /// What a handler raises; `Execution` if the interpreter is ending.
 fn check_signals() -> datafusion::error::Result<()> {
     shutdown::check()?;
-    Python::attach(|py| py.check_signals()).map_err(Raised::pass)
+    Python::attach(|py| py.check_signals()).map_err(PythonError::pass)
 }
 
 /// An instant in ticks of a type of time.

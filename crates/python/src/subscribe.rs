@@ -15,11 +15,11 @@ use whimbrel_sharded::{Job, LateRows, Options, Progress, action, run};
 use whimbrel_temporal::Message;
 
 use crate::arguments::Count;
-use crate::error::{OrRaise, Raised, invalid};
+use crate::error::{OrRaise, PythonError, invalid};
 use crate::events;
 use crate::plan::NativePlan;
 use crate::run::{NativeOptions, POLL_INTERVAL, poll_signals};
-use crate::shutdown::{Entered, attached};
+use crate::shutdown::{InterpreterGuard, attach};
 use crate::table::NativeTable;
 
 /// A query that runs in the background.
@@ -54,7 +54,7 @@ impl NativeJob {
                 self.process
             )));
         }
-        let _entered = Entered::new().or_raise()?;
+        let _guard = InterpreterGuard::new().or_raise()?;
         // A number that is no duration, such as NaN, means not to wait.
         let until = seconds.map(|s| Duration::try_from_secs_f64(s.clamp(0.0, 1e9)).unwrap_or_default());
         let until = until.map(|wait| Instant::now() + wait);
@@ -110,9 +110,9 @@ pub fn subscribe(
     callback: Py<PyAny>,
     late: Option<Py<PyAny>>,
 ) -> PyResult<NativeJob> {
-    let options = with_late(options.options.clone(), late);
+    let options = with_late_rows(options.options.clone(), late);
     let call = move |_, batch: RecordBatch| -> datafusion::error::Result<()> {
-        attached(|py| callback.call1(py, (table(batch),)).map(|_| ()))?.map_err(callback_failed)
+        attach(|py| callback.call1(py, (table(batch),)).map(|_| ()))?.map_err(callback_failed)
     };
     let job = py.detach(|| action::subscribe(&plan.stream, &options, call)).or_raise()?;
     NativeJob::start(job)
@@ -131,14 +131,14 @@ pub fn subscribe_events(
     callback: Py<PyAny>,
     late: Option<Py<PyAny>>,
 ) -> PyResult<NativeJob> {
-    let options = with_late(options.events(), late);
+    let options = with_late_rows(options.events(), late);
     let time = plan.stream.properties().time.clone();
     let sink = move |_, message: Message| -> datafusion::error::Result<()> {
         let call = |py: Python<'_>| {
             let events = events::from_message(py, &message, time.as_ref())?;
             callback.call1(py, (PyList::new(py, events)?,)).map(|_| ())
         };
-        attached(call)?.map_err(callback_failed)
+        attach(call)?.map_err(callback_failed)
     };
     let job = py.detach(|| run(&plan.stream, &options, Box::new(sink))).or_raise()?;
     NativeJob::start(job)
@@ -236,11 +236,11 @@ impl Head {
 }
 
 /// The options, with a function for late rows.
-fn with_late(options: Options, late: Option<Py<PyAny>>) -> Options {
+fn with_late_rows(options: Options, late: Option<Py<PyAny>>) -> Options {
     let Some(late) = late else { return options };
     let call: LateRows = Arc::new(move |batch| {
         // When the interpreter is ending, late rows are dropped.
-        let _ = attached(|py| {
+        let _ = attach(|py| {
             if let Err(error) = late.call1(py, (table(batch),)) {
                 // Late rows are a side output: the query goes on, and Python prints the exception.
                 error.write_unraisable(py, Some(late.bind(py)));
@@ -257,5 +257,5 @@ fn table(batch: RecordBatch) -> NativeTable {
 
 /// The error of a function that raised an exception.
 fn callback_failed(error: PyErr) -> DataFusionError {
-    Raised::wrap("the function that was subscribed failed", error)
+    PythonError::wrap("the function that was subscribed failed", error)
 }

@@ -50,7 +50,7 @@ impl Tree {
     /// `InvalidError` if it is too deep, or too large.
     pub fn leaf(expr: Expr, data_type: Option<DataType>) -> PyResult<Arc<Tree>> {
         let size = depth::size(&expr);
-        Tree::checked(Shape::Leaf(expr), data_type, size, Chain { operands: 1, depth: size.depth })
+        Tree::with_limits(Shape::Leaf(expr), data_type, size, Chain { operands: 1, depth: size.depth })
     }
 
     /// An operator and its operands.
@@ -67,16 +67,21 @@ impl Tree {
         let parts = left.size.parts.saturating_add(right.size.parts).saturating_add(1);
         if !is_chain(operator) {
             let depth = 1 + left.size.depth.max(right.size.depth);
-            return Tree::checked(shape, data_type, Size { depth, parts }, Chain { operands: 1, depth });
+            return Tree::with_limits(shape, data_type, Size { depth, parts }, Chain { operands: 1, depth });
         }
         let (left, right) = (left.chain_of(operator), right.chain_of(operator));
         let chain = Chain { operands: left.operands + right.operands, depth: left.depth.max(right.depth) };
         let depth = depth_of_chain(chain.operands, chain.depth);
-        Tree::checked(shape, data_type, Size { depth, parts }, chain)
+        Tree::with_limits(shape, data_type, Size { depth, parts }, chain)
     }
 
     /// The tree, unless it is too deep or too large.
-    fn checked(shape: Shape, data_type: Option<DataType>, size: Size, chain: Chain) -> PyResult<Arc<Tree>> {
+    fn with_limits(
+        shape: Shape,
+        data_type: Option<DataType>,
+        size: Size,
+        chain: Chain,
+    ) -> PyResult<Arc<Tree>> {
         const WHAT: &str = "an expression";
         match size {
             Size { depth, .. } if depth > MOST_LEVELS => depth::too_deep(WHAT).or_raise(),

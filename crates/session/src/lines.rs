@@ -22,7 +22,7 @@ use whimbrel_sql::Format;
 ///
 /// # fn main() -> Result<(), datafusion::arrow::error::ArrowError> {
 /// let sample = b"{\"item\": \"tea\", \"price\": 2}\n";
-/// let mut decoder = LineDecoder::inferred(sample, None, None)?;
+/// let mut decoder = LineDecoder::infer(sample, None, None)?;
 /// let (batches, failure) = decoder.decode(b"{\"item\": \"rum\", \"price\": 5}\n{\"price\": 2.5}\n");
 /// assert_eq!(batches.len(), 1);
 /// assert_eq!(failure.map(|error| error.line), Some(2));
@@ -86,7 +86,7 @@ impl LineDecoder {
     ///
     /// # Errors
     /// `ParseError` if the sample has no row; `NotYetImplemented` if the format is not one of lines.
-    pub fn inferred(
+    pub fn infer(
         sample: &[u8],
         format: Option<Format>,
         schema: Option<SchemaRef>,
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn rows_before_a_wrong_line_are_returned() {
-        let mut decoder = LineDecoder::inferred(b"{\"n\":1}\n", None, None).unwrap();
+        let mut decoder = LineDecoder::infer(b"{\"n\":1}\n", None, None).unwrap();
         assert_eq!(row_count(&decoder.decode(b"{\"n\":1}\n").0), 1);
         let (batches, error) = decoder.decode(b"{\"n\":2}\n{\"n\":2.5}\n{\"n\":3}\n");
         assert_eq!(row_count(&batches), 1);
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn names_stand_in_the_first_line_of_csv_only() {
-        let mut decoder = LineDecoder::inferred(b"item,price\ntea,2\n", None, None).unwrap();
+        let mut decoder = LineDecoder::infer(b"item,price\ntea,2\n", None, None).unwrap();
         assert_eq!(decoder.format(), Format::Csv);
         let (first, error) = decoder.decode(b"item,price\ntea,2\n");
         assert!(error.is_none());

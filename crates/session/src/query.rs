@@ -55,7 +55,7 @@ impl RunningQuery {
         options: &Options,
         mut rows: impl FnMut(RecordBatch) -> Result<()> + Send + 'static,
     ) -> Result<RunningQuery> {
-        let job = action::subscribe(&merged(stream)?, options, move |_, batch| rows(batch))?;
+        let job = action::subscribe(&merge_by_time(stream)?, options, move |_, batch| rows(batch))?;
         RunningQuery::of_job(job)
     }
 
@@ -90,7 +90,7 @@ impl RunningQuery {
     /// That of the query.
     pub fn wait(&self) -> Result<()> {
         let pending = self.end.published.wait_while(self.end.lock(), |outcome| outcome.is_none());
-        ended(&pending.unwrap_or_else(PoisonError::into_inner)).map(|_| ())
+        check_outcome(&pending.unwrap_or_else(PoisonError::into_inner)).map(|_| ())
     }
 
     /// Waits for the end of the query, but not longer than this; whether it has ended.
@@ -100,7 +100,7 @@ impl RunningQuery {
     pub fn wait_timeout(&self, timeout: Duration) -> Result<bool> {
         let waited =
             self.end.published.wait_timeout_while(self.end.lock(), timeout, |outcome| outcome.is_none());
-        ended(&waited.unwrap_or_else(PoisonError::into_inner).0)
+        check_outcome(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 }
 
@@ -108,7 +108,7 @@ impl RunningQuery {
 ///
 /// # Errors
 /// That of the query.
-fn ended(outcome: &Option<Outcome>) -> Result<bool> {
+fn check_outcome(outcome: &Option<Outcome>) -> Result<bool> {
     match outcome {
         Some(Err(error)) => Err(DataFusionError::Shared(error.clone())),
         Some(Ok(())) => Ok(true),
@@ -116,8 +116,8 @@ fn ended(outcome: &Option<Outcome>) -> Result<bool> {
     }
 }
 
-/// The shards of a timed stream merged by time. A relation has no order to keep: its shards stay apart.
-fn merged(stream: &Stream) -> Result<Stream> {
+/// Merges the shards of a timed stream by time. A relation has no order to keep: its shards stay apart.
+fn merge_by_time(stream: &Stream) -> Result<Stream> {
     let properties = stream.properties();
     match properties.shards > 1 && properties.time.is_some() {
         true => stream.reshard(Some(1), Scope::Global),

@@ -78,7 +78,7 @@ impl StandardInput {
             (Some(format), Some(columns)) => (LineDecoder::new(format, columns).map_err(failed)?, Vec::new()),
             (format, columns) => {
                 let first = first_lines(&mut input).map_err(|error| failed(error.into()))?;
-                (LineDecoder::inferred(&first, format, columns).map_err(failed)?, first)
+                (LineDecoder::infer(&first, format, columns).map_err(failed)?, first)
             }
         };
         *reader = Some(Reader::Table(decoder.format()));

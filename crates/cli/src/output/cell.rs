@@ -41,11 +41,11 @@ pub fn cast_to_text(column: &dyn Array) -> Result<ArrayRef> {
 /// The values of a column.
 fn column_texts(column: &dyn Array) -> Result<Vec<String>> {
     let format = ArrayFormatter::try_new(column, &OPTIONS)?;
-    Ok((0..column.len()).map(|row| escaped(format.value(row).to_string())).collect())
+    Ok((0..column.len()).map(|row| escape_control(format.value(row).to_string())).collect())
 }
 
 /// Escapes line breaks and other control characters.
-pub fn escaped(text: String) -> String {
+pub fn escape_control(text: String) -> String {
     if text.chars().any(char::is_control) { text.escape_debug().to_string() } else { text }
 }
 
@@ -67,7 +67,7 @@ fn character_width(character: char) -> usize {
 }
 
 /// Truncates a text to a width. A truncated one ends with an ellipsis.
-pub fn truncated(text: &str, max_width: usize) -> String {
+pub fn truncate(text: &str, max_width: usize) -> String {
     if width(text) <= max_width {
         return text.to_string();
     }

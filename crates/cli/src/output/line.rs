@@ -1,6 +1,6 @@
 //! A line a value, for rows that are too wide for a table.
 
-use super::cell::{cell_texts, escaped, width};
+use super::cell::{cell_texts, escape_control, width};
 use super::writer::{ByteSink, RowWriter};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -18,7 +18,7 @@ pub struct Line {
 impl Line {
     /// A writer of rows with these columns.
     pub fn new(schema: &SchemaRef, sink: ByteSink) -> Line {
-        let names: Vec<String> = schema.fields().iter().map(|f| escaped(f.name().clone())).collect();
+        let names: Vec<String> = schema.fields().iter().map(|f| escape_control(f.name().clone())).collect();
         let widest = names.iter().map(|name| width(name)).max().unwrap_or(0);
         let names = names.iter().map(|name| format!("{}{name}", " ".repeat(widest - width(name))));
         Line { names: names.collect(), sink, is_first_row: true }

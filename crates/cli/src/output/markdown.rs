@@ -1,6 +1,6 @@
 //! A Markdown table. Cells are not padded, so that rows are written as they come.
 
-use super::cell::{cell_texts, escaped, is_right_aligned};
+use super::cell::{cell_texts, escape_control, is_right_aligned};
 use super::writer::{ByteSink, RowWriter};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -18,7 +18,7 @@ impl Markdown {
     /// # Errors
     /// `IoError` if the header cannot be written.
     pub fn new(schema: &SchemaRef, mut sink: ByteSink) -> Result<Markdown> {
-        let names = schema.fields().iter().map(|f| escaped(f.name().clone()));
+        let names = schema.fields().iter().map(|f| escape_control(f.name().clone()));
         let alignments =
             schema.fields().iter().map(|f| if is_right_aligned(f.data_type()) { "---:" } else { "---" });
         sink.write_all(row(names).as_bytes())?;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: memory does not grow with the result. Of a long one only the first and the last rows are kept.
 
-use super::cell::{cell_texts, escaped, is_right_aligned, truncated, type_name, width};
+use super::cell::{cell_texts, escape_control, is_right_aligned, truncate, type_name, width};
 use super::fit::fit;
 use super::format::OutputOptions;
 use super::terminal;
@@ -64,7 +64,7 @@ impl Table {
     fn draw(&mut self) -> Result<()> {
         let (gap, texts) = self.shown_texts()?;
         let fields = self.schema.fields();
-        let names: Vec<String> = fields.iter().map(|f| escaped(f.name().clone())).collect();
+        let names: Vec<String> = fields.iter().map(|f| escape_control(f.name().clone())).collect();
         let types: Vec<String> = fields.iter().map(|f| type_name(f.data_type())).collect();
         let natural: Vec<usize> = (0..fields.len())
             .map(|i| {
@@ -98,20 +98,20 @@ impl Table {
 
     /// The last line: how many rows and columns there are, and how many are shown.
     fn footer(&self, columns: usize) -> String {
-        let mut text = counted(self.count, "row");
+        let mut text = count_with_noun(self.count, "row");
         if self.count > self.max_rows {
             text.push_str(&format!(" ({} shown)", self.max_rows));
         }
         let all = self.schema.fields().len();
         if columns < all {
-            text.push_str(&format!(", {} ({columns} shown)", counted(all, "column")));
+            text.push_str(&format!(", {} ({columns} shown)", count_with_noun(all, "column")));
         }
         text
     }
 }
 
 /// `1 row`, `2 rows`.
-fn counted(count: usize, noun: &str) -> String {
+fn count_with_noun(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
@@ -183,9 +183,7 @@ impl Frame<'_> {
     fn row<'t>(&self, out: &mut String, text: impl Fn(usize) -> &'t str, hidden: &str) {
         for column in self.shown {
             let (text, column_width, right) = match column {
-                Some((i, column_width)) => {
-                    (truncated(text(*i), *column_width), *column_width, self.right[*i])
-                }
+                Some((i, column_width)) => (truncate(text(*i), *column_width), *column_width, self.right[*i]),
                 None => (hidden.to_string(), 1, false),
             };
             let space = " ".repeat(column_width.saturating_sub(width(&text)));

@@ -215,8 +215,8 @@ struct Pipe {
 }
 
 impl Pipe {
-    /// The result, after a look at whether the reader has closed the sink.
-    fn recorded<T>(&self, result: std::io::Result<T>) -> std::io::Result<T> {
+    /// Records whether the reader has closed the sink.
+    fn record<T>(&self, result: std::io::Result<T>) -> std::io::Result<T> {
         if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
             self.is_closed.store(true, Ordering::Relaxed);
         }
@@ -227,11 +227,11 @@ impl Pipe {
 impl Write for Pipe {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let written = self.sink.write(bytes);
-        self.recorded(written)
+        self.record(written)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
         let flushed = self.sink.flush();
-        self.recorded(flushed)
+        self.record(flushed)
     }
 }

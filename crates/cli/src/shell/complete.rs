@@ -53,7 +53,7 @@ impl Assistant {
         }
         let columns = self.names.tables.values().flatten().map(String::as_str);
         let tables = self.names.tables.keys().map(String::as_str);
-        let names = tables.chain(columns).filter(|name| starts_with(name, start)).map(quoted);
+        let names = tables.chain(columns).filter(|name| starts_with(name, start)).map(quote_identifier);
         let functions = self.functions.iter().filter(|name| starts_with(name, start));
         let functions = functions.map(|name| in_case_of(start, &format!("{name}(")));
         let keywords = KEYWORDS.iter().filter(|word| starts_with(word, start));
@@ -68,8 +68,11 @@ impl Assistant {
     fn columns_of(&self, table: &str, start: &str) -> Vec<Pair> {
         let all = || self.names.tables.values().flatten().collect::<Vec<_>>();
         let columns = self.names.tables.get(table).map_or_else(all, |columns| columns.iter().collect());
-        let mut columns: Vec<String> =
-            columns.into_iter().filter(|name| starts_with(name, start)).map(|name| quoted(name)).collect();
+        let mut columns: Vec<String> = columns
+            .into_iter()
+            .filter(|name| starts_with(name, start))
+            .map(|name| quote_identifier(name))
+            .collect();
         columns.sort();
         columns.dedup();
         pairs(columns)
@@ -116,7 +119,7 @@ fn in_case_of(start: &str, word: &str) -> String {
 }
 
 /// A name as SQL reads it: in quotes where it needs them.
-fn quoted(name: &str) -> String {
+fn quote_identifier(name: &str) -> String {
     let is_identifier = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && !name.starts_with(|c: char| c.is_ascii_digit());
     if is_identifier { name.to_string() } else { format!("\"{}\"", name.replace('"', "\"\"")) }

@@ -38,7 +38,7 @@ fn measure(store: &str, options: &Options, add: bool) -> Result<(), bounded::Err
 
 /// Prints a prediction, and writes its picture to a file if one is given.
 fn predict(arguments: &Predict) -> Result {
-    let (text, picture) = predicted(arguments).map_err(failed)?;
+    let (text, picture) = prediction_text(arguments).map_err(failed)?;
     println!("{text}");
     match (&arguments.svg, picture) {
         (Some(path), Some(svg)) => {
@@ -49,7 +49,7 @@ fn predict(arguments: &Predict) -> Result {
 }
 
 /// The text of the prediction, and its picture as SVG if a limit varies.
-fn predicted(arguments: &Predict) -> Result<(String, Option<String>), bounded::Error> {
+fn prediction_text(arguments: &Predict) -> Result<(String, Option<String>), bounded::Error> {
     let Predict { store, query, slo, vary, .. } = arguments;
     // To open a file that does not exist would create it, without measurements.
     let is_file = !store.contains("://") && store != "memory:";

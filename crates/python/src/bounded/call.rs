@@ -13,7 +13,7 @@ use super::refusal;
 ///
 /// # Errors
 /// The exception for the error of the call; `InternalError` if it panics.
-pub fn detached<T: Send>(
+pub fn call_detached<T: Send>(
     py: Python<'_>,
     sql: &str,
     call: impl FnOnce() -> Result<T, Error> + Send,

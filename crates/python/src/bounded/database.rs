@@ -10,7 +10,7 @@ use whimbrel_bounded::{Database, Executor, Options, predict};
 use whimbrel_sql::Session;
 
 use super::arguments;
-use super::call::detached;
+use super::call::call_detached;
 use super::page::{self, BoundedPage};
 use super::prediction::{self, LatencyChart};
 use super::query::BoundedQuery;
@@ -44,7 +44,7 @@ impl BoundedDatabase {
             cursor_key: cursor_key.map(cursor_key_of).transpose()?,
             conflict_timeout,
         };
-        Ok(BoundedDatabase { database: detached(py, "", || Database::open_url(url, options))? })
+        Ok(BoundedDatabase { database: call_detached(py, "", || Database::open_url(url, options))? })
     }
 
     /// Runs the statements of a script; the result of the last one.
@@ -69,26 +69,26 @@ impl BoundedDatabase {
 
     /// Compiles a statement, and makes the indexes that it needs.
     fn prepare(&self, py: Python<'_>, sql: &str) -> PyResult<BoundedQuery> {
-        let prepared = detached(py, sql, || self.database.prepare(sql))?;
+        let prepared = call_detached(py, sql, || self.database.prepare(sql))?;
         Ok(BoundedQuery { database: self.database.clone(), prepared, sql: sql.to_string() })
     }
 
     /// The plan of a statement and its bound. Makes no index.
     fn explain(&self, py: Python<'_>, sql: &str) -> PyResult<String> {
-        Ok(detached(py, sql, || self.database.compile(sql))?.to_string())
+        Ok(call_detached(py, sql, || self.database.compile(sql))?.to_string())
     }
 
     /// Repairs indexes after a crash: the numbers of entries removed, added and settled, and the rows with
     /// the same unique key.
     fn repair(&self, py: Python<'_>, writes_take: f64) -> PyResult<(u64, u64, u64, Vec<String>)> {
         let wait = seconds(writes_take)?;
-        let repaired = detached(py, "", || self.database.repair(wait))?;
+        let repaired = call_detached(py, "", || self.database.repair(wait))?;
         Ok((repaired.removed, repaired.added, repaired.settled, repaired.duplicates))
     }
 
     /// Reads the schema again.
     fn refresh(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, "", || self.database.refresh())
+        call_detached(py, "", || self.database.refresh())
     }
 
     /// Measures the store, and keeps the model in it.
@@ -139,12 +139,12 @@ impl BoundedDatabase {
         values: &Bound<'_, PyTuple>,
         named: &Bound<'_, PyDict>,
     ) -> PyResult<Option<BoundedPage>> {
-        if !detached(py, sql, || self.database.takes_values(sql))? {
+        if !call_detached(py, sql, || self.database.takes_values(sql))? {
             arguments::none(values, named)?;
-            let result = detached(py, sql, || self.database.execute(sql, &[]))?;
+            let result = call_detached(py, sql, || self.database.execute(sql, &[]))?;
             return Ok(result.map(BoundedPage::from));
         }
-        let prepared = detached(py, sql, || self.database.prepare(sql))?;
+        let prepared = call_detached(py, sql, || self.database.prepare(sql))?;
         page::call(py, &prepared, sql, values, named, None).map(Some)
     }
 }

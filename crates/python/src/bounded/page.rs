@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyTuple};
 use whimbrel_bounded::{Cursor, Page, Prepared};
 
 use super::arguments;
-use super::call::detached;
+use super::call::call_detached;
 use super::refusal::raise;
 use crate::table::NativeTable;
 use crate::values;
@@ -116,11 +116,11 @@ pub(super) fn call(
     let cursor: Option<Cursor> = cursor.map(str::parse).transpose().map_err(|error| raise(error, sql))?;
     let page = match cursor {
         Some(cursor) if values.is_empty() && named.is_empty() => {
-            detached(py, sql, || prepared.resume(&cursor))?
+            call_detached(py, sql, || prepared.resume(&cursor))?
         }
         cursor => {
             let values = arguments::bind(&prepared.parameters(), values, named)?;
-            detached(py, sql, || prepared.page(&values, cursor.as_ref()))?
+            call_detached(py, sql, || prepared.page(&values, cursor.as_ref()))?
         }
     };
     Ok(BoundedPage { page, is_write: prepared.counts() })

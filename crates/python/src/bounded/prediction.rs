@@ -7,7 +7,7 @@ use std::time::Duration;
 use whimbrel_bounded::Database;
 use whimbrel_bounded::predict::{Chart, Knob, Options, Prediction as StorePrediction, Slo, Sweep};
 
-use super::call::detached;
+use super::call::call_detached;
 use crate::error::invalid;
 
 /// Whether a query meets a service level objective, and how sure that is. Latencies are in seconds, and those
@@ -125,7 +125,7 @@ impl LatencyChart {
 /// # Errors
 /// The exception for the error of the store.
 pub fn measure(py: Python<'_>, database: &Database, options: &Options, add: bool) -> PyResult<()> {
-    detached(py, "", || database.measure_and_keep(options, add)).map(drop)
+    call_detached(py, "", || database.measure_and_keep(options, add)).map(drop)
 }
 
 /// Predicts whether a query meets an objective.
@@ -139,7 +139,7 @@ pub fn predict(
     sql: &str,
     slo: &str,
 ) -> PyResult<Prediction> {
-    detached(py, sql, || query.predict(&database.measured()?, slo.parse::<Slo>()?)).map(Prediction::from)
+    call_detached(py, sql, || query.predict(&database.measured()?, slo.parse::<Slo>()?)).map(Prediction::from)
 }
 
 /// Predicts the latency of a query for several values of a limit.
@@ -157,7 +157,7 @@ pub fn chart(
     if values.is_empty() {
         return Err(invalid("values: give at least one limit to try"));
     }
-    let chart = detached(py, sql, || {
+    let chart = call_detached(py, sql, || {
         let sweep = Sweep { knob: limit.parse::<Knob>()?, values };
         database.chart(sql, &database.measured()?, slo.parse::<Slo>()?, &sweep)
     });

@@ -17,12 +17,12 @@ pub fn raise(error: Error, sql: &str) -> PyErr {
         Error::Internal(text) => {
             of_class("InternalError", (format!("{text}. This is a bug in Whimbrel: please report it"),))
         }
-        Error::Unbounded(refusal) => refused(&refusal),
+        Error::Unbounded(refusal) => unbounded_error(&refusal),
     }
 }
 
 /// The exception for a query without a bound.
-fn refused(refusal: &Refusal) -> PyErr {
+fn unbounded_error(refusal: &Refusal) -> PyErr {
     let fixes: Vec<Fix> = refusal.fixes.iter().map(Fix::from).collect();
     let (reason, drawing) = (refusal.reason.clone(), refusal.drawing.clone());
     of_class("UnboundedError", (refusal.to_string(), reason, drawing, fixes))
