@@ -114,7 +114,8 @@ pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
     message.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// Runs a reader of bytes that may be damaged. Libraries panic on some damage: here that becomes an error of the data.
+/// Runs a reader of bytes that may be damaged. Libraries panic on some damage: here that becomes an error of
+/// the data.
 ///
 /// # Errors
 /// Those of the reader, with the place; `Execution` if it panics.

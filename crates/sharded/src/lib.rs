@@ -1,7 +1,8 @@
 //! Sharded streams: one plan, cut into stages, run by channel programs (quill.txt §3, §4).
 //!
-//! A query is a [`Stream`](whimbrel_plan::Stream): a plan over sharded sources. Here it is cut into stages at its
-//! exchanges, each stage is lowered to a program per channel, and a runtime carries messages between the channels.
+//! A query is a [`Stream`](whimbrel_plan::Stream): a plan over sharded sources. Here it is cut into stages at
+//! its exchanges, each stage is lowered to a program per channel, and a runtime carries messages between the
+//! channels.
 //!
 //! Layers, lowest first; each module uses only modules above it in this list:
 //! 1. [`error`]: errors, sorted by their remedy;
@@ -19,8 +20,8 @@
 //! 13. [`action`]: what is done with a result;
 //! 14. [`analyze`]: the tree of a query, with estimates and measurements.
 //!
-//! Start at [`action::collect`], follow it to [`runtime::run_sharded`], then read `runtime/wiring.rs`. For a runtime of
-//! one's own, start at [`program::Programs`] and [`program::ChannelProgram`].
+//! Start at [`action::collect`], follow it to [`runtime::run_sharded`], then read `runtime/wiring.rs`. For a
+//! runtime of one's own, start at [`program::Programs`] and [`program::ChannelProgram`].
 //!
 //! Not here: what operators do (whimbrel-temporal), what queries mean (whimbrel-plan), other machines.
 

@@ -1,9 +1,9 @@
 //! Merges time-ordered lanes into one time-ordered stream: the receiving end of an exchange.
 //!
-//! Invariants: rows come out in the order of (sync, lane, position in the lane), so the order depends on the contents of
-//! the lanes and not on their arrival. A row comes out as soon as no lane can bring a row before it or at the same
-//! instant. Batches that do not overlap are passed on as they are, and long runs of one lane as slices; other rows are
-//! copied into full batches (quill.txt §4.2).
+//! Invariants: rows come out in the order of (sync, lane, position in the lane), so the order depends on the
+//! contents of the lanes and not on their arrival. A row comes out as soon as no lane can bring a row before
+//! it or at the same instant. Batches that do not overlap are passed on as they are, and long runs of one
+//! lane as slices; other rows are copied into full batches (quill.txt §4.2).
 
 mod interleave;
 
@@ -35,6 +35,7 @@ pub struct Gather {
     batch_rows: usize,
 }
 
+/// A lane: the batches that wait, and how far it has come.
 struct Lane {
     waiting: VecDeque<Batch>,
     /// No row before this time will come.
@@ -167,6 +168,7 @@ impl Gather {
 }
 
 impl Lane {
+    /// A lane of a checkpoint.
     fn restore((saved, frontier): SavedLane) -> Result<Lane> {
         let mut waiting = VecDeque::with_capacity(saved.len());
         for message in saved {

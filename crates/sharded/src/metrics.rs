@@ -1,7 +1,7 @@
 //! What `analyze` measures: rows and time of every operator, rows and bytes of every edge between stages.
 //!
-//! A node that measures stands above each operator. It changes no row and lets filters pass, so an instrumented plan does
-//! what the plan does.
+//! A node that measures stands above each operator. It changes no row and lets filters pass, so an
+//! instrumented plan does what the plan does.
 
 use crate::unary::{UnaryExec, UnaryOperator};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -66,8 +66,8 @@ impl EdgeMetrics {
     }
 }
 
-/// Puts an [`Instrumented`] node above every node of a plan. A recursive query is left as it is: it finds the table that
-/// it reads its own rows from by the shape of its plan.
+/// Puts an [`Instrumented`] node above every node of a plan. A recursive query is left as it is: it finds the
+/// table that it reads its own rows from by the shape of its plan.
 ///
 /// # Errors
 /// If the plan cannot be rebuilt.
@@ -169,6 +169,7 @@ impl UnaryOperator for Measure {
     }
 }
 
+/// The rows of an operator that is measured.
 struct Measured {
     rows: SendableRecordBatchStream,
     metrics: Arc<OperatorMetrics>,

@@ -45,7 +45,8 @@ pub type LateRows = Arc<dyn Fn(RecordBatch) + Send + Sync>;
 /// ```
 /// use whimbrel_sharded::{Options, Output, RuntimeKind};
 ///
-/// let options = Options { runtime: RuntimeKind::Library, memory_limit: Some(1 << 30), ..Options::default() };
+/// let runtime = RuntimeKind::Library;
+/// let options = Options { runtime, memory_limit: Some(1 << 30), ..Options::default() };
 /// assert_eq!(options.runtime.cores(), 1);
 /// assert_eq!(options.output, Output::Intervals);
 /// ```
@@ -59,8 +60,8 @@ pub struct Options {
     pub output: Output,
     /// How many messages a queue between two channels holds.
     pub queue_capacity: usize,
-    /// How many bytes the relational operators of the query may hold in memory together. Operators that can spill write the
-    /// rest to files.
+    /// How many bytes the relational operators of the query may hold in memory together. Operators that can
+    /// spill write the rest to files.
     pub memory_limit: Option<usize>,
     /// The callback for late rows.
     pub late: Option<LateRows>,

@@ -1,7 +1,7 @@
 //! Relations as messages: rows without a time are always alive.
 //!
-//! Channels exchange [`Message`]s only. Rows of a relation become start edges at the beginning of time, which is what they
-//! mean where they meet a stream. Between relational operators nobody looks at these times.
+//! Channels exchange [`Message`]s only. Rows of a relation become start edges at the beginning of time, which
+//! is what they mean where they meet a stream. Between relational operators nobody looks at these times.
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::buffer::ScalarBuffer;

@@ -1,8 +1,8 @@
 //! Physical operators over one input: what DataFusion has to know of them, written once.
 //!
-//! An operator says how its rows are computed, in a [`UnaryOperator`]; [`UnaryExec`] makes a node of a physical plan of
-//! it. Filters pass through to the input, and so do its statistics: the operators here change no row, they copy, count,
-//! or reorder batches.
+//! An operator says how its rows are computed, in a [`UnaryOperator`]; [`UnaryExec`] makes a node of a
+//! physical plan of it. Filters pass through to the input, and so do its statistics: the operators here
+//! change no row, they copy, count, or reorder batches.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;

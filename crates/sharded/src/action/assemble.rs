@@ -1,4 +1,5 @@
-//! Assembles the messages of all shards into one table, in parts that are made in parallel if there are enough rows.
+//! Assembles the messages of all shards into one table, in parts that are made in parallel if there are
+//! enough rows.
 //!
 //! Invariant: the number of parts changes the ends of batches only, not the rows or their order.
 

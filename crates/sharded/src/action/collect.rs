@@ -39,8 +39,8 @@ pub struct Materialized {
     pub stream: Stream,
 }
 
-/// Collects the whole result: of a stream in order of time, rows of one instant in the order of their shards; of a
-/// relation shard after shard.
+/// Collects the whole result: of a stream in order of time, rows of one instant in the order of their shards;
+/// of a relation shard after shard.
 ///
 /// # Errors
 /// As [`run`](crate::run).

@@ -1,7 +1,9 @@
-//! Actions: what is done with a result (quill.txt §3.4). It is kept in memory, stored, sent, or handed to a callback.
+//! Actions: what is done with a result (quill.txt §3.4). It is kept in memory, stored, sent, or handed to a
+//! callback.
 //!
-//! An action starts its query at once, and gives its result when the query has ended. Tables of a stream have the
-//! lifetimes of their rows as columns `start` and `end` before the others; a row that never ends has a null end.
+//! An action starts its query at once, and gives its result when the query has ended. Tables of a stream have
+//! the lifetimes of their rows as columns `start` and `end` before the others; a row that never ends has a
+//! null end.
 
 mod assemble;
 mod collect;
@@ -45,6 +47,7 @@ pub struct Action<T> {
 }
 
 impl<T> Action<T> {
+    /// The action of a job that has been started; `finish` makes its result.
     fn new(job: Job, finish: impl FnOnce() -> Result<T> + Send + Sync + 'static) -> Action<T> {
         Action { job, finish: Box::new(finish) }
     }

@@ -1,7 +1,8 @@
 //! Files that get their names when they are complete.
 //!
-//! Until then a file has a hidden name in the same folder, so that no reader takes it for a complete one. Its writer holds
-//! a lock on it. A file that a killed process has left behind is not locked; the next writer of the same path removes it.
+//! Until then a file has a hidden name in the same folder, so that no reader takes it for a complete one. Its
+//! writer holds a lock on it. A file that a killed process has left behind is not locked; the next writer of
+//! the same path removes it.
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
@@ -75,8 +76,8 @@ impl Partial {
                 }
                 file => file?,
             };
-            // Another writer may take it for abandoned before it is locked. On a file system without locks no file is ever taken for
-            // abandoned.
+            // Another writer may take it for abandoned before it is locked. On a file system without locks no
+            // file is ever taken for abandoned.
             let is_taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
             if !is_taken && temporary.exists() {
                 return Ok(Partial { file, temporary, path: path.to_path_buf() });

@@ -1,7 +1,7 @@
 //! `to_storage`: one Parquet file per shard.
 //!
-//! The files get their names when all of them are complete. Those of a query that fails or is cancelled are removed; those
-//! of a process that was killed are removed by the next query that writes into the folder.
+//! The files get their names when all of them are complete. Those of a query that fails or is cancelled are
+//! removed; those of a process that was killed are removed by the next query that writes into the folder.
 
 use super::table_format::TableFormat;
 use super::{Action, Partial};
@@ -27,8 +27,8 @@ pub enum Existing {
     Replace,
 }
 
-/// Writes the result into a folder, which is created if need be: `part-00000.parquet` and so on, each in order of time.
-/// The action gives their paths.
+/// Writes the result into a folder, which is created if need be: `part-00000.parquet` and so on, each in
+/// order of time. The action gives their paths.
 ///
 /// # Errors
 /// `Plan` if there are files already and `existing` refuses that; `Execution` if they cannot be written; as

@@ -1,7 +1,8 @@
 //! The format of a result: messages as batches of a table.
 //!
-//! Invariant: no column of a result is lost. Lifetimes come as `start` and `end`, a column of that name as `start_1`. Only
-//! a column that the lifetimes were read from, and that they still equal, does not come twice.
+//! Invariant: no column of a result is lost. Lifetimes come as `start` and `end`, a column of that name as
+//! `start_1`. Only a column that the lifetimes were read from, and that they still equal, does not come
+//! twice.
 
 use crate::options::{Options, Output};
 use datafusion::arrow::array::{ArrayRef, Int64Array, StringArray, new_null_array};
@@ -51,10 +52,10 @@ impl TableFormat {
 
     /// The name of a column of the payload in the tables.
     pub fn name(&self, column: &str) -> String {
-        let place = self.columns.iter().position(|c| self.payload.field(*c).name() == column);
+        let index = self.columns.iter().position(|c| self.payload.field(*c).name() == column);
         let schema = self.schema();
         let first = schema.fields().len() - self.columns.len();
-        place.map_or_else(|| column.to_string(), |place| schema.field(first + place).name().clone())
+        index.map_or_else(|| column.to_string(), |index| schema.field(first + index).name().clone())
     }
 
     /// The payload without the columns that do not come out.
@@ -122,6 +123,7 @@ impl TableFormat {
         )
     }
 
+    /// The columns of a table of events.
     fn events_schema(&self, time: &DataType) -> SchemaRef {
         let mut fields = vec![
             Field::new("kind", DataType::Utf8, false),
@@ -160,11 +162,11 @@ fn repeats_lifetime(plan: &LogicalPlan, column: usize) -> bool {
         LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) => repeats_lifetime(plan.inputs()[0], column),
         LogicalPlan::Projection(projection) => {
             let passed = projection.expr[column].clone().unalias();
-            let place = passed.try_as_col().and_then(|c| projection.input.schema().maybe_index_of_column(c));
+            let index = passed.try_as_col().and_then(|c| projection.input.schema().maybe_index_of_column(c));
             let name = plan.schema().field(column).name();
-            place.is_some_and(|place| {
-                projection.input.schema().field(place).name() == name
-                    && repeats_lifetime(&projection.input, place)
+            index.is_some_and(|index| {
+                projection.input.schema().field(index).name() == name
+                    && repeats_lifetime(&projection.input, index)
             })
         }
         _ => match node(plan) {

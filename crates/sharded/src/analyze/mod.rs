@@ -1,5 +1,6 @@
-//! Explains queries, with estimates, and analyzes them, with measurements: the stages as one tree, from the result down,
-//! with the rows and the time of every operator and the rows and bytes that moved between shards.
+//! Explains queries, with estimates, and analyzes them, with measurements: the stages as one tree, from the
+//! result down, with the rows and the time of every operator and the rows and bytes that moved between
+//! shards.
 
 mod tree;
 

@@ -15,7 +15,9 @@ use whimbrel_plan::nodes::extension;
 
 /// An estimate that is so many times too high or too low is off.
 const OFF_FACTOR: f64 = 10.0;
+/// Turns a terminal red.
 const RED: &str = "\x1b[31m";
+/// Ends the color.
 const RESET: &str = "\x1b[0m";
 
 /// The tree of a query, with estimates and, if it was run, measurements.
@@ -116,6 +118,7 @@ fn short(n: f64) -> String {
     }
 }
 
+/// `12 bytes`, `3.4 kB`, `5.6 MB`.
 fn size(bytes: f64) -> String {
     match bytes {
         b if b < 1e3 => format!("{b:.0} bytes"),
@@ -125,6 +128,7 @@ fn size(bytes: f64) -> String {
     }
 }
 
+/// `7.8 ms`.
 fn duration(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1e3)
 }

@@ -1,8 +1,9 @@
 //! Live datasets, which grow while they are read.
 //!
-//! Each shard has one sender. Messages that are sent before the first query reads the shard are kept for it, however many
-//! they are. Later a sender waits while the queue of a query is full. A query gets the messages that are sent from its
-//! start on. A message goes to all queries or to none: a sender waits for room in every queue before it fills one.
+//! Each shard has one sender. Messages that are sent before the first query reads the shard are kept for it,
+//! however many they are. Later a sender waits while the queue of a query is full. A query gets the messages
+//! that are sent from its start on. A message goes to all queries or to none: a sender waits for room in
+//! every queue before it fills one.
 
 use super::{Dataset, Shard};
 use crossbeam_channel::{Receiver, Select, SendTimeoutError, Sender, bounded, unbounded};
@@ -61,6 +62,7 @@ struct ShardFeed {
     sending: Mutex<()>,
 }
 
+/// The readers of a shard, and the messages for the first of them.
 struct State {
     /// The process of the readers: a fork has none of their threads.
     process: u32,
@@ -105,8 +107,8 @@ impl LiveSender {
     /// Sends rows; waits while the queue is full.
     ///
     /// # Errors
-    /// `Plan` if the rows have other columns than the source; `Execution` if the shard is closed, or all queries that read
-    /// it have ended.
+    /// `Plan` if the rows have other columns than the source; `Execution` if the shard is closed, or all
+    /// queries that read it have ended.
     pub fn push(&self, rows: RecordBatch) -> Result<()> {
         self.push_while(rows, &mut || Ok(()))
     }
@@ -158,6 +160,7 @@ impl Drop for LiveSender {
 }
 
 impl ShardFeed {
+    /// An open shard without readers.
     fn new() -> ShardFeed {
         let process = std::process::id();
         let state = State { process, readers: Vec::new(), early: Some(Vec::new()), closed: false };
@@ -255,7 +258,8 @@ impl ShardFeed {
     }
 }
 
-/// Waits until a queue has room, or no reader. The room stays: only the thread that holds the lock fills queues.
+/// Waits until a queue has room, or no reader. The room stays: only the thread that holds the lock fills
+/// queues.
 fn wait_for_room(reader: &Sender<Message>, patience: Patience<'_>) -> Result<()> {
     let mut select = Select::new();
     select.send(reader);

@@ -57,6 +57,7 @@ impl MemoryDataset {
         Ok(MemoryDataset::of(schema, shards, 1, Arc::default()))
     }
 
+    /// A dataset of batches that were checked.
     fn of(
         schema: SchemaRef,
         shards: Vec<Vec<RecordBatch>>,
@@ -191,12 +192,12 @@ fn with_distinct_counts<'a>(
     let batches: Vec<&RecordBatch> = batches.filter(|b| b.num_rows() > 0).collect();
     let rows: usize = batches.iter().map(|b| b.num_rows()).sum();
     let each = SAMPLE_ROWS.div_ceil(batches.len().max(1));
-    for (place, column) in statistics.column_statistics.iter_mut().enumerate() {
+    for (index, column) in statistics.column_statistics.iter_mut().enumerate() {
         let parts: Vec<_> =
-            batches.iter().map(|b| b.column(place).slice(0, b.num_rows().min(each))).collect();
+            batches.iter().map(|b| b.column(index).slice(0, b.num_rows().min(each))).collect();
         let parts: Vec<&dyn Array> = parts.iter().map(|p| p.as_ref()).collect();
         let Ok(sample) = concat(&parts) else { continue };
-        let sample = RecordBatch::try_from_iter([(schema.field(place).name(), sample)]);
+        let sample = RecordBatch::try_from_iter([(schema.field(index).name(), sample)]);
         let Some(key) = sample.ok().and_then(|sample| Key::of(&sample, &[0]).ok()) else { continue };
         let distinct = key.hashes().iter().collect::<HashSet<_>>().len();
         column.distinct_count = Precision::Inexact(scale_distinct_count(distinct, key.hashes().len(), rows));
@@ -204,8 +205,8 @@ fn with_distinct_counts<'a>(
     statistics
 }
 
-/// The distinct count of all rows, given that of a sample. A column of few values has no others; one that is nearly unique
-/// stays so.
+/// The distinct count of all rows, given that of a sample. A column of few values has no others; one that is
+/// nearly unique stays so.
 fn scale_distinct_count(distinct: usize, sample: usize, rows: usize) -> usize {
     match distinct * 10 > sample * 7 {
         true => (distinct as u128 * rows as u128 / sample.max(1) as u128) as usize,
@@ -273,7 +274,7 @@ impl MemoryReader {
             false => column.slice(offset, length),
         };
         let columns = match &self.columns {
-            Some(columns) => columns.iter().map(|place| slice(batch.column(*place))).collect(),
+            Some(columns) => columns.iter().map(|index| slice(batch.column(*index))).collect(),
             None => batch.columns().iter().map(slice).collect(),
         };
         let rows = RecordBatchOptions::new().with_row_count(Some(length));

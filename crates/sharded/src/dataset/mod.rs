@@ -1,7 +1,7 @@
 //! Datasets: where rows come from.
 //!
-//! A dataset has a schema and a number of shards. A plan sees it as a [`Source`]; a runtime opens each of its shards once.
-//! A shard is either read on the thread of its channel, or it is a queue that a sender fills.
+//! A dataset has a schema and a number of shards. A plan sees it as a [`Source`]; a runtime opens each of its
+//! shards once. A shard is either read on the thread of its channel, or it is a queue that a sender fills.
 
 mod file;
 mod live;
@@ -50,7 +50,8 @@ pub trait Dataset: Source {
         None
     }
 
-    /// Opens a shard. A reader gives the columns of `projection`, in this order, in batches of at most `batch_rows` rows.
+    /// Opens a shard. A reader gives the columns of `projection`, in this order, in batches of at most
+    /// `batch_rows` rows.
     ///
     /// # Errors
     /// If the shard cannot be opened.
@@ -61,7 +62,8 @@ pub trait Dataset: Source {
         false
     }
 
-    /// Opens a shard with a predicate over the columns of the projection. Rows that do not satisfy it do not come out.
+    /// Opens a shard with a predicate over the columns of the projection. Rows that do not satisfy it do not
+    /// come out.
     ///
     /// # Errors
     /// `Internal` if the dataset cannot filter.

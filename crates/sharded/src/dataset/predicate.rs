@@ -11,8 +11,8 @@ use std::sync::Arc;
 pub struct Predicate {
     /// Rows that fail one of these must not come out.
     pub required: Vec<Arc<dyn PhysicalExpr>>,
-    /// Rows that fail one of these may come out: the join that sent them drops such rows. Hints are dynamic filters; they
-    /// have values only once the first row is read.
+    /// Rows that fail one of these may come out: the join that sent them drops such rows. Hints are dynamic
+    /// filters; they have values only once the first row is read.
     pub hints: Vec<Arc<dyn PhysicalExpr>>,
 }
 

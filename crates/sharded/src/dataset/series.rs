@@ -32,13 +32,13 @@ struct SeriesReader {
 impl Reader for SeriesReader {
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         let end = self.left.end.min(self.left.start.saturating_add(self.batch_rows.max(1) as u64));
-        let places = std::mem::replace(&mut self.left.start, end)..end;
-        if places.is_empty() {
+        let indices = std::mem::replace(&mut self.left.start, end)..end;
+        if indices.is_empty() {
             return Ok(None);
         }
-        let rows = (places.end - places.start) as usize;
+        let rows = (indices.end - indices.start) as usize;
         let numbers: ArrayRef =
-            Arc::new(Int64Array::from_iter_values(places.map(|at| self.series.number(at))));
+            Arc::new(Int64Array::from_iter_values(indices.map(|at| self.series.number(at))));
         let columns = vec![numbers; self.schema.fields().len()];
         let rows = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(Some(RecordBatch::try_new_with_options(self.schema.clone(), columns, &rows)?))

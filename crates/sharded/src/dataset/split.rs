@@ -1,7 +1,7 @@
 //! Splits a sequence of pieces into contiguous shards.
 //!
-//! Concatenated, the shards are the sequence again. So shards of rows in order of time are in order of time, and so is
-//! their concatenation.
+//! Concatenated, the shards are the sequence again. So shards of rows in order of time are in order of time,
+//! and so is their concatenation.
 
 /// A part of a piece: `length` rows from `offset` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! `broadcast`: every row to every consumer. Batches are shared, not copied. With one consumer it forwards everything.
+//! `broadcast`: every row to every consumer. Batches are shared, not copied. With one consumer it forwards
+//! everything.
 
 use super::Partitioner;
 use datafusion::common::Result;

@@ -1,9 +1,11 @@
 //! Exchanges, the sending end: rows move from producers to consumers (quill.txt §3.2, §3.3).
 //!
-//! Invariants: the consumer of a row depends on the row, on its position among the rows of its producer, and on the plan;
-//! rows of one producer reach each consumer in the order in which they were produced; a punctuation goes to every
-//! consumer. Each movement has a file of its own. The receiving end is [`Gather`](crate::merge::Gather) for streams, and
-//! round-robin for relations.
+//! Invariants: the consumer of a row depends on the row, on its position among the rows of its producer, and
+//! on the plan; rows of one producer reach each consumer in the order in which they were produced; a
+//! punctuation goes to every consumer. Each movement has a file of its own. The receiving end is
+//! [`Gather`](crate::merge::Gather) for streams, and round-robin for relations.
+//!
+//! So a producer that runs again sends every consumer the same rows in the same order.
 
 mod broadcast;
 mod multicast;
@@ -35,16 +37,16 @@ use whimbrel_temporal::Batch;
 /// # Ok::<(), datafusion::error::DataFusionError>(())
 /// ```
 pub trait Partitioner: Send {
-    /// Puts the rows of a compact batch into `parts`, one for each consumer; all are none before. A consumer without rows
-    /// has none after it.
+    /// Puts the rows of a compact batch into `parts`, one for each consumer; all are none before. A consumer
+    /// without rows has none after it.
     ///
     /// # Errors
     /// Those of the expression that names the consumers of a row.
     fn partition(&mut self, batch: Batch, parts: &mut [Option<Batch>]) -> Result<()>;
 }
 
-/// The partitioner of an exchange for one of its producers. Without an exchange, each channel has one consumer: the channel
-/// of its own number. `ends` says whether end edges may come.
+/// The partitioner of an exchange for one of its producers. Without an exchange, each channel has one
+/// consumer: the channel of its own number. `ends` says whether end edges may come.
 ///
 /// # Errors
 /// `Plan` if an expression of the exchange cannot be evaluated over these columns.
@@ -76,8 +78,8 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// The reach of an exchange whose producers run on `groups` machines. An exchange of global scope crosses these, one of
-    /// local scope does not; no exchange stays within one channel.
+    /// The reach of an exchange whose producers run on `groups` machines. An exchange of global scope crosses
+    /// these, one of local scope does not; no exchange stays within one channel.
     pub fn of(exchange: Option<&Exchange>, producers: usize, consumers: usize, groups: usize) -> Reach {
         let groups = match exchange.map(|e| e.scope) {
             None => producers,

@@ -1,4 +1,5 @@
-//! `multicast`: an expression names the consumers of each row: one (an integer) or any number (a list of integers).
+//! `multicast`: an expression names the consumers of each row: one (an integer) or any number (a list of
+//! integers).
 
 use super::Partitioner;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt32Array};
@@ -57,6 +58,7 @@ fn integer_lists(to: &ArrayRef) -> Result<datafusion::arrow::array::ListArray> {
     Ok(lists.as_list::<i32>().clone())
 }
 
+/// The consumer of each row, as a 64-bit integer.
 fn integers(to: &ArrayRef) -> Result<Int64Array> {
     Ok(cast(to, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
 }

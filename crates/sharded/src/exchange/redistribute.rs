@@ -24,11 +24,11 @@ impl ReDistribute {
     /// # Errors
     /// `Internal` if the key has anything else than columns.
     pub fn new(key: &[Expr], schema: &DFSchema) -> Result<ReDistribute> {
-        let place = |expr: &Expr| match expr {
+        let index = |expr: &Expr| match expr {
             Expr::Column(column) => schema.index_of_column(column),
             other => internal_err!("rows are redistributed by columns, not by {other}"),
         };
-        Ok(ReDistribute { key: key.iter().map(place).collect::<Result<_>>()?, targets: Vec::new() })
+        Ok(ReDistribute { key: key.iter().map(index).collect::<Result<_>>()?, targets: Vec::new() })
     }
 
     /// The rows sorted by consumer, and the end of the rows of each consumer.
@@ -76,9 +76,9 @@ fn by_counts(targets: &[u32], count: usize) -> (Vec<u32>, Vec<usize>) {
     }
     let mut rows = vec![0; targets.len()];
     for (row, target) in targets.iter().enumerate() {
-        let place = &mut ends[*target as usize];
-        rows[*place] = row as u32;
-        *place += 1;
+        let index = &mut ends[*target as usize];
+        rows[*index] = row as u32;
+        *index += 1;
     }
     (rows, ends)
 }

@@ -1,8 +1,8 @@
 //! `reshard`: rows evenly to all consumers.
 //!
-//! Every batch is cut into slices of equal length; the rows that are left over are dealt out round-robin. So the consumers
-//! of a producer differ by one row at most. In a stream with end edges this would send an end elsewhere than its start:
-//! there the hash of a row's values and its start time decides.
+//! Every batch is cut into slices of equal length; the rows that are left over are dealt out round-robin. So
+//! the consumers of a producer differ by one row at most. In a stream with end edges this would send an end
+//! elsewhere than its start: there the hash of a row's values and its start time decides.
 
 use super::Partitioner;
 use datafusion::arrow::array::UInt32Array;

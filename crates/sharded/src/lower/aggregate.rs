@@ -46,8 +46,8 @@ pub(super) fn aggregate(
     }
 }
 
-/// Adds the row of an empty input while there is no other: over a relation, an aggregate without a key has such a row.
-/// `group` are the values of its group columns.
+/// Adds the row of an empty input while there is no other: over a relation, an aggregate without a key has
+/// such a row. `group` are the values of its group columns.
 fn or_empty_result(
     graph: &mut Graph,
     plan: &Aggregate,
@@ -70,16 +70,16 @@ fn with_totals(graph: &mut Graph, plan: &Aggregate, totals: &[ScalarValue], node
     if totals.is_empty() {
         return Ok(node);
     }
-    let place = plan.schema.fields().len() - plan.aggr_expr.len() - 1;
+    let index = plan.schema.fields().len() - plan.aggr_expr.len() - 1;
     let filtered = |graph: &mut Graph, numbers: &[ScalarValue], negated| -> Result<NodeId> {
-        let number = Expr::from(plan.schema.qualified_field(place));
+        let number = Expr::from(plan.schema.qualified_field(index));
         let is_one = number.in_list(numbers.iter().cloned().map(lit).collect(), negated);
         let predicate = whimbrel_plan::physical(&is_one, &plan.schema)?;
         Ok(graph.add(Box::new(operators::Where::new(predicate)), &[node]))
     };
     let mut parts = vec![filtered(graph, totals, true)?];
     for number in totals {
-        let fields = plan.schema.fields()[..place].iter();
+        let fields = plan.schema.fields()[..index].iter();
         let nulls = fields.map(|f| ScalarValue::try_from(f.data_type())).collect::<Result<Vec<_>>>()?;
         let group = nulls.into_iter().chain([number.clone()]).collect();
         let rows = filtered(graph, std::slice::from_ref(number), false)?;

@@ -1,5 +1,5 @@
-//! Replaces DataFusion's arithmetic in plans: that of decimals by a faster one, that of integers by one that fails on
-//! overflow instead of wrapping around; and comparisons of floats by those of SQL.
+//! Replaces DataFusion's arithmetic in plans: that of decimals by a faster one, that of integers by one that
+//! fails on overflow instead of wrapping around; and comparisons of floats by those of SQL.
 
 use super::canonical;
 use super::decimal;

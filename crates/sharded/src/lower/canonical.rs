@@ -1,9 +1,9 @@
-//! Canonical floats: SQL compares 0.0 and -0.0 as equal, and knows one NaN, which equals itself and is larger than every
-//! number.
+//! Canonical floats: SQL compares 0.0 and -0.0 as equal, and knows one NaN, which equals itself and is larger
+//! than every number.
 //!
-//! Arrow compares floats by their bits: -0.0 is less than 0.0, and a NaN with a sign, as `0.0 / 0.0` is, less than every
-//! number. So operands are brought into a canonical form first. A column that is compared with a literal is left as it is,
-//! and the comparison is rewritten instead: sources filter by such comparisons.
+//! Arrow compares floats by their bits: -0.0 is less than 0.0, and a NaN with a sign, as `0.0 / 0.0` is, less
+//! than every number. So operands are brought into a canonical form first. A column that is compared with a
+//! literal is left as it is, and the comparison is rewritten instead: sources filter by such comparisons.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -69,6 +69,7 @@ pub(super) fn comparison(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     }
 }
 
+/// Whether an operator compares two values.
 fn is_comparison(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
@@ -183,6 +184,7 @@ fn canonical_key(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
+/// Whether an expression is of floats.
 fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Float64 | DataType::Float32))
 }

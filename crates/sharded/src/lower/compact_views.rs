@@ -1,9 +1,9 @@
 //! String views in few buffers, on the side of a join that is kept.
 //!
-//! A column of string views refers to the buffers that hold the strings, and whatever is taken from it refers to all of
-//! these. A join concatenates the batches of its build side, so each batch it makes refers to the buffers of all of them.
-//! Where joins feed joins these numbers multiply. So columns that use little of their buffers are copied before a join
-//! keeps them.
+//! A column of string views refers to the buffers that hold the strings, and whatever is taken from it refers
+//! to all of these. A join concatenates the batches of its build side, so each batch it makes refers to the
+//! buffers of all of them. Where joins feed joins these numbers multiply. So columns that use little of their
+//! buffers are copied before a join keeps them.
 
 use crate::unary::{UnaryExec, UnaryOperator};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, RecordBatch};
@@ -75,6 +75,7 @@ impl UnaryOperator for CompactViews {
     }
 }
 
+/// Copies the columns of a batch that use little of their buffers.
 fn compact_views(rows: RecordBatch) -> Result<RecordBatch> {
     let columns = rows.columns().iter().map(|column| match column.data_type() {
         DataType::Utf8View => compact_column(column, column.as_string_view()),
@@ -84,6 +85,7 @@ fn compact_views(rows: RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(rows.schema(), columns.collect())?)
 }
 
+/// A column of views, copied if it uses little of its buffers.
 fn compact_column<T: ByteViewType>(column: &ArrayRef, views: &GenericByteViewArray<T>) -> ArrayRef {
     let buffers = views.data_buffers().len();
     match buffers > 0 && views.total_buffer_bytes_used() < buffers * WORTHWHILE {

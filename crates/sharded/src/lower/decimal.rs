@@ -1,8 +1,9 @@
 //! Addition, subtraction and multiplication of decimals, without an overflow check for each value.
 //!
-//! The kernels of the library check 128-bit operations at every step. If both operands fit into 64 bits, nothing can
-//! overflow, and in nearly all batches they do. So a batch is computed as if they did, while it is recorded whether they
-//! do. If not, the library computes the batch again, and reports the value that is too large.
+//! The kernels of the library check 128-bit operations at every step. If both operands fit into 64 bits,
+//! nothing can overflow, and in nearly all batches they do. So a batch is computed as if they did, while it
+//! is recorded whether they do. If not, the library computes the batch again, and reports the value that is
+//! too large.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
 use datafusion::arrow::buffer::NullBuffer;
@@ -99,6 +100,7 @@ impl Values<'_> {
         }
     }
 
+    /// The nulls of a column.
     fn nulls(&self) -> Option<&NullBuffer> {
         match self {
             Values::Column(values) => values.nulls(),

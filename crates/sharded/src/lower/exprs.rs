@@ -18,13 +18,13 @@ pub(super) fn physical_exprs(exprs: &[Expr], schema: &DFSchema) -> Result<Vec<Ar
 }
 
 /// The column at a place.
-pub(super) fn column(schema: &Schema, place: usize) -> Arc<dyn PhysicalExpr> {
-    Arc::new(Column::new(schema.field(place).name(), place))
+pub(super) fn column(schema: &Schema, index: usize) -> Arc<dyn PhysicalExpr> {
+    Arc::new(Column::new(schema.field(index).name(), index))
 }
 
 /// The columns at these places.
-pub(super) fn columns(schema: &Schema, places: impl Iterator<Item = usize>) -> Vec<Arc<dyn PhysicalExpr>> {
-    places.map(|place| column(schema, place)).collect()
+pub(super) fn columns(schema: &Schema, indices: impl Iterator<Item = usize>) -> Vec<Arc<dyn PhysicalExpr>> {
+    indices.map(|index| column(schema, index)).collect()
 }
 
 /// Nulls of the types of these columns.
@@ -54,23 +54,23 @@ pub(super) struct Keyed {
 pub(super) fn keyed(graph: &mut Graph, node: NodeId, schema: &DFSchema, key: &[Expr]) -> Result<Keyed> {
     let mut exprs = columns(schema.as_arrow(), 0..schema.fields().len());
     let mut fields = schema.fields().to_vec();
-    let mut places = Vec::with_capacity(key.len());
+    let mut indices = Vec::with_capacity(key.len());
     for expr in key {
         let column = expr.clone().unalias_nested().data;
-        let place = column.try_as_col().and_then(|c| schema.maybe_index_of_column(c));
-        places.push(place.unwrap_or(fields.len()));
-        if place.is_none() {
+        let index = column.try_as_col().and_then(|c| schema.maybe_index_of_column(c));
+        indices.push(index.unwrap_or(fields.len()));
+        if index.is_none() {
             let (_, field) = expr.to_field(schema)?;
             exprs.push(whimbrel_plan::physical(expr, schema)?);
             fields.push(field);
         }
     }
     if fields.len() == schema.fields().len() {
-        return Ok(Keyed { node, schema: schema.inner().clone(), key: places });
+        return Ok(Keyed { node, schema: schema.inner().clone(), key: indices });
     }
     let schema = Arc::new(Schema::new(fields));
     let node = graph.add(Box::new(Select::new(exprs, schema.clone())), &[node]);
-    Ok(Keyed { node, schema, key: places })
+    Ok(Keyed { node, schema, key: indices })
 }
 
 /// The stream under a schema with other names; the same node if the names are equal.

@@ -1,8 +1,8 @@
-//! Formulas over columns of integers, computed a block of rows after the other: what lies between two operations stays in
-//! the nearest cache.
+//! Formulas over columns of integers, computed a block of rows after the other: what lies between two
+//! operations stays in the nearest cache.
 //!
-//! Invariant: numbers are computed without a check, and are handed out only if the largest that were read cannot make one
-//! that is too large for its type. Otherwise the caller computes these rows with checks.
+//! Invariant: numbers are computed without a check, and are handed out only if the largest that were read
+//! cannot make one that is too large for its type. Otherwise the caller computes these rows with checks.
 
 use datafusion::arrow::array::ArrowNativeTypeOp;
 use datafusion::logical_expr::Operator;
@@ -152,8 +152,8 @@ fn operate<N: Integer>(op: Operator, left: Numbers<N>, right: Numbers<N>, out: &
     fits.then_some(())
 }
 
-/// Writes the result of each pair; the most digits on either side. They are counted while numbers are read. What stands
-/// under a null counts too: at worst rows are computed with checks.
+/// Writes the result of each pair; the most digits on either side. They are counted while numbers are read.
+/// What stands under a null counts too: at worst rows are computed with checks.
 #[inline(always)]
 fn digits<N: Integer>(
     left: Numbers<N>,

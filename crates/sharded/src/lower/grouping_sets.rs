@@ -1,5 +1,5 @@
-//! Grouping sets: each row is expanded to one row per set. Columns that a set does not group by are null, and a column has
-//! the grouping id of the set, as in DataFusion.
+//! Grouping sets: each row is expanded to one row per set. Columns that a set does not group by are null, and
+//! a column has the grouping id of the set, as in DataFusion.
 
 use super::exprs::{Keyed, columns, physical_exprs};
 use datafusion::arrow::datatypes::{DataType, Schema};
@@ -76,13 +76,14 @@ fn same(a: &[&Expr], b: &[&Expr]) -> bool {
     a.iter().all(|e| b.contains(e)) && b.iter().all(|e| a.contains(e))
 }
 
-/// The grouping id of a set: a bit for each expression, the first one highest, which is 1 if the set does not group by it;
-/// above these, the number of equal sets before this one.
+/// The grouping id of a set: a bit for each expression, the first one highest, which is 1 if the set does not
+/// group by it; above these, the number of equal sets before this one.
 fn grouping_id(exprs: &[Expr], set: &[&Expr], before: usize, to: &DataType) -> Result<ScalarValue> {
     let bits = exprs.iter().fold(0_u64, |bits, expr| bits << 1 | u64::from(!set.contains(&expr)));
     ScalarValue::UInt64(Some(bits | (before as u64) << exprs.len())).cast_to(to)
 }
 
+/// A constant column.
 fn literal(value: ScalarValue) -> Arc<dyn PhysicalExpr> {
     Arc::new(Literal::new(value))
 }

@@ -1,7 +1,7 @@
 //! Addition, subtraction and multiplication of integers that fail on overflow.
 //!
-//! A [`Formula`] of such operations is computed block by block without checks, if no result can be too large. Otherwise
-//! the checked kernels of the library compute the batch, and report the values that are too large.
+//! A [`Formula`] of such operations is computed block by block without checks, if no result can be too large.
+//! Otherwise the checked kernels of the library compute the batch, and report the values that are too large.
 
 use super::formula::{BLOCK, Formula, Integer, Numbers};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};

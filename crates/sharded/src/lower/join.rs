@@ -1,8 +1,8 @@
 //! Joins. All kinds are made of three operators: an inner join, a semi join and an anti join.
 //!
-//! A condition beside the equalities filters the pairs of the inner join. Whether a row has a partner then depends on the
-//! columns that the condition reads: so the semi join or anti join looks these columns up among the pairs that are left,
-//! with null equal to null.
+//! A condition beside the equalities filters the pairs of the inner join. Whether a row has a partner then
+//! depends on the columns that the condition reads: so the semi join or anti join looks these columns up
+//! among the pairs that are left, with null equal to null.
 
 use super::exprs::{Keyed, column, columns, keyed, nulls, relabel};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
@@ -24,6 +24,7 @@ struct Sides<'a> {
     both: DFSchema,
 }
 
+/// A side of a join.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Left,
@@ -167,7 +168,8 @@ impl Sides<'_> {
         Ok(graph.add(Box::new(Union::new(parts.len())), &parts))
     }
 
-    /// `x not in (…)`: a null on the right leaves no row, and a null on the left is kept only if the right side is empty.
+    /// `x not in (…)`: a null on the right leaves no row, and a null on the left is kept only if the right
+    /// side is empty.
     fn not_in(&self, graph: &mut Graph) -> Result<NodeId> {
         let ([left_key], [right_key], None) =
             (self.left.key.as_slice(), self.right.key.as_slice(), &self.plan.filter)
@@ -213,8 +215,8 @@ impl Sides<'_> {
         let probed = self.probed_columns(side, filter);
         let first = if side == Side::Left { 0 } else { self.width(Side::Left) };
         let both = self.both.as_arrow();
-        let fields: Vec<_> = probed.iter().map(|place| both.field(first + place).clone()).collect();
-        let exprs = columns(both, probed.iter().map(|place| first + place));
+        let fields: Vec<_> = probed.iter().map(|index| both.field(first + index).clone()).collect();
+        let exprs = columns(both, probed.iter().map(|index| first + index));
         let with_partner = graph.add(Box::new(Select::new(exprs, Arc::new(Schema::new(fields)))), &[pairs]);
         let theirs = (0..probed.len()).collect();
         let exists = Exists::new(negate, probed, theirs).nulls_equal();
@@ -226,8 +228,8 @@ impl Sides<'_> {
         let schema = self.schema(side);
         let keys = self.plan.on.iter().map(|(left, right)| if side == Side::Left { left } else { right });
         let read = keys.chain([filter]).flat_map(|e| e.column_refs());
-        let places: BTreeSet<usize> = read.filter_map(|c| schema.maybe_index_of_column(c)).collect();
-        places.into_iter().collect()
+        let indices: BTreeSet<usize> = read.filter_map(|c| schema.maybe_index_of_column(c)).collect();
+        indices.into_iter().collect()
     }
 
     /// The rows of a side under the schema of the join.

@@ -42,16 +42,16 @@ pub(super) fn lower(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Res
 
 /// The operator that alters lifetimes.
 fn alter(node: &nodes::AlterLifetime) -> Result<operators::AlterLifetime> {
-    let known = properties(&node.input)?;
+    let input = properties(&node.input)?;
     let start = node.start.try_map(|e| rule(e, start_schema()))?;
     let duration = match &*node.duration {
         DurationRule::ByStart(e) => DurationRule::ByStart(rule(e, start_schema())?),
         DurationRule::ByLifetime(e) if keeps_duration(e) => DurationRule::Keep,
         // Start edges have no ends to wait for: the new rows never end either.
-        DurationRule::ByLifetime(_) if known.lifetimes == Lifetimes::StartEdges => DurationRule::Infinite,
+        DurationRule::ByLifetime(_) if input.lifetimes == Lifetimes::StartEdges => DurationRule::Infinite,
         other => other.try_map(|e| rule(e, lifetime_schema()))?,
     };
-    let unit = known.time.as_ref().and_then(unit_of);
+    let unit = input.time.as_ref().and_then(unit_of);
     Ok(operators::AlterLifetime::new(start, duration).in_unit(unit))
 }
 

@@ -1,6 +1,17 @@
 //! Lowers a stage to what runs: a graph of temporal operators, or a DataFusion plan with one partition.
 //!
-//! Columns resolve by position: the expressions of a node become physical over the columns of its inputs, in their order.
+//! Columns resolve by position: the expressions of a node become physical over the columns of its inputs, in
+//! their order.
+//!
+//! Temporal stages: `temporal` lowers a stage; `rows`, `lifetime`, `aggregate`, `grouping_sets`, `join`,
+//! `window` and `top_k` lower its nodes; `replay` runs DataFusion's aggregates over rows that come and go.
+//!
+//! Relational stages: `relational` optimizes a plan over `leaf` nodes. Its physical rules are
+//! `sequential_union`, `split_filters`, `direct_index` and `compact_views`; `sliding` and `sums` replace
+//! aggregates of DataFusion.
+//!
+//! Both: `exprs`; `arithmetic`, with `integer`, `decimal`, `formula` and `canonical`, replaces operations of
+//! DataFusion.
 
 mod aggregate;
 mod arithmetic;

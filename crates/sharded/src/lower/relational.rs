@@ -1,5 +1,5 @@
-//! The plan of a relational stage: DataFusion's optimizer and planner, with settings that make the answer depend on
-//! nothing but the order of the inputs.
+//! The plan of a relational stage: DataFusion's optimizer and planner, with settings that make the answer
+//! depend on nothing but the order of the inputs.
 
 use super::compact_views::CompactStringViews;
 use super::direct_index::DirectIndexAggregate;
@@ -23,12 +23,13 @@ use std::sync::{Arc, LazyLock};
 use whimbrel_plan::estimate::{Estimate, Estimator, smaller_sides_first};
 use whimbrel_plan::{Movement, flat_conditions, optimizer_rules, takes_nulls, without_rules};
 
+/// The session in which plans are optimized and planned.
 static SESSION: LazyLock<SessionState> = LazyLock::new(|| deterministic(true));
 /// The same session, whose joins send no filters to their probe sides.
 static NULL_SAFE: LazyLock<SessionState> = LazyLock::new(|| deterministic(false));
 
-/// Physical rules that never apply here, each of which would walk every plan: there is one partition, inputs have no exact
-/// statistics and take no order and no limit, and settings switch the others off.
+/// Physical rules that never apply here, each of which would walk every plan: there is one partition, inputs
+/// have no exact statistics and take no order and no limit, and settings switch the others off.
 const IDLE_RULES: [&str; 5] =
     ["aggregate_statistics", "LimitAggregation", "HashJoinBuffering", "TopKRepartition", "PushdownSort"];
 
@@ -43,7 +44,8 @@ fn deterministic(join_filters: bool) -> SessionState {
     let options = config.options_mut();
     options.execution.enable_file_stream_work_stealing = false;
     options.execution.hash_join_buffering_capacity = 0;
-    // Joins by integers use a direct index, if that takes at most 16 MB or a twentieth of its entries is used.
+    // Joins by integers use a direct index, if that takes at most 16 MB or a twentieth of its entries is
+    // used.
     options.execution.perfect_hash_join_small_build_threshold = 4 << 20;
     options.execution.perfect_hash_join_min_key_density = 0.05;
     options.optimizer.enable_round_robin_repartition = false;
@@ -53,8 +55,8 @@ fn deterministic(join_filters: bool) -> SessionState {
     options.optimizer.join_reordering = false;
     // Sources read whole columns, not fields of structs.
     options.optimizer.enable_leaf_expression_pushdown = false;
-    // The filter of a join is complete before the first row of its probe side is read; those of other operators change as
-    // rows come.
+    // The filter of a join is complete before the first row of its probe side is read; those of other
+    // operators change as rows come.
     options.optimizer.enable_dynamic_filter_pushdown = true;
     options.optimizer.enable_join_dynamic_filter_pushdown = join_filters;
     options.optimizer.enable_topk_dynamic_filter_pushdown = false;
@@ -117,8 +119,8 @@ impl Fragment {
         Ok(Fragment { plan, leaves, inputs, expected })
     }
 
-    /// The session in which it is planned. A join must send no filter to its probe side if null keys match: the filter
-    /// drops them.
+    /// The session in which it is planned. A join must send no filter to its probe side if null keys match:
+    /// the filter drops them.
     pub fn session(&self) -> &'static SessionState {
         // The closure never fails.
         match self.plan.exists(|plan| Ok(takes_nulls(plan))).unwrap_or(true) {
@@ -155,8 +157,8 @@ fn expected(
 ) -> Option<Estimate> {
     let (all, divided) = match &input.origin {
         Origin::Scan(scan) => {
-            let known = scan.source.statistics().as_ref().clone().project(scan.columns.as_ref());
-            (Estimate::of_statistics(&known, input.schema.as_arrow()), true)
+            let statistics = scan.source.statistics().as_ref().clone().project(scan.columns.as_ref());
+            (Estimate::of_statistics(&statistics, input.schema.as_arrow()), true)
         }
         Origin::Edge { stage: from, exchange, .. } => {
             let each = made.get(*from)?.clone()?;
@@ -194,7 +196,7 @@ fn assemble(stage: &Stage, operand: Operand, again: bool) -> Result<LogicalPlan>
             let Node { plan, inputs } = &stage.nodes[node];
             let recursive = matches!(plan, LogicalPlan::RecursiveQuery(_));
             let inputs = inputs.iter().enumerate();
-            let inputs = inputs.map(|(place, i)| assemble(stage, *i, again || recursive && place == 1));
+            let inputs = inputs.map(|(index, i)| assemble(stage, *i, again || recursive && index == 1));
             let inputs = inputs.collect::<Result<Vec<_>>>()?;
             match inputs.is_empty() {
                 true => Ok(plan.clone()),

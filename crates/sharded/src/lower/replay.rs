@@ -1,11 +1,13 @@
 //! DataFusion's aggregates over rows that come and go, by replay.
 //!
-//! An accumulator of DataFusion takes rows in and cannot take them out. So a state is the rows of a group themselves, and
-//! a result is that of a fresh accumulator over them. That is right for every aggregate, at a cost that grows with the
-//! group. Aggregates that our operators can subtract ([`aggregate_of`](whimbrel_plan::aggregate_of)) are not replayed.
+//! An accumulator of DataFusion takes rows in and cannot take them out. So a state is the rows of a group
+//! themselves, and a result is that of a fresh accumulator over them. That is right for every aggregate, at a
+//! cost that grows with the group. Aggregates that our operators can subtract
+//! ([`aggregate_of`](whimbrel_plan::aggregate_of)) are not replayed.
 //!
-//! Invariants: rows are encoded so that they sort by the order of the aggregate first. So the order of a state is that in
-//! which the accumulator wants the rows, and does not depend on their arrival. Counts of rows are not zero.
+//! Invariants: rows are encoded so that they sort by the order of the aggregate first. So the order of a
+//! state is that in which the accumulator wants the rows, and does not depend on their arrival. Counts of
+//! rows are not zero.
 
 use super::sums;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
@@ -183,6 +185,7 @@ struct States {
 }
 
 impl States {
+    /// Adds `by` to the counts of loaded rows, each in its state.
     fn add(&mut self, states: &[u32], first: usize, by: i64) {
         let Some(rows) = &self.loaded else { return };
         for (row, state) in (first..).zip(states) {
@@ -192,6 +195,7 @@ impl States {
         }
     }
 
+    /// Adds the counts of other states, or subtracts them.
     fn merge(&mut self, to: &[u32], other: &dyn Accumulator, from: &[u32], sign: i64) {
         let other: &States = same(other);
         for (to, from) in to.iter().zip(from) {

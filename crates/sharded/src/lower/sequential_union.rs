@@ -1,9 +1,9 @@
 //! The branches of a union, read one after the other.
 //!
-//! DataFusion makes a partition of each branch, and merges partitions in the order in which their rows arrive. Here a
-//! union has one partition from the start, and so has the whole plan: the order of its rows depends on its inputs only.
-//! No operator above waits for a partition that nobody reads yet, as a hash join would that waits to send a filter to its
-//! probe side.
+//! DataFusion makes a partition of each branch, and merges partitions in the order in which their rows
+//! arrive. Here a union has one partition from the start, and so has the whole plan: the order of its rows
+//! depends on its inputs only. No operator above waits for a partition that nobody reads yet, as a hash join
+//! would that waits to send a filter to its probe side.
 
 use crate::unary::{UnaryExec, UnaryOperator};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -19,7 +19,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 use futures::{StreamExt, stream};
 use std::sync::Arc;
 
-/// Puts a [`Sequential`] operator above every union. It runs before the rules that look at partitions and orders.
+/// Puts a [`Sequential`] operator above every union. It runs before the rules that look at partitions and
+/// orders.
 #[derive(Debug)]
 pub(super) struct SequentialUnion;
 

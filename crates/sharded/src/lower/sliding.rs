@@ -1,11 +1,11 @@
 //! Aggregates over sliding frames, whose first row moves: `bool_and(x) over (order by t rows 1 preceding)`.
 //!
-//! DataFusion retracts the rows that leave a frame. Some aggregates cannot retract; others lose precision: a variance is a
-//! difference of large numbers, and that of one row comes out as NaN. These are recomputed from the rows of the frame
-//! whenever it has moved.
+//! DataFusion retracts the rows that leave a frame. Some aggregates cannot retract; others lose precision: a
+//! variance is a difference of large numbers, and that of one row comes out as NaN. These are recomputed from
+//! the rows of the frame whenever it has moved.
 //!
-//! Invariant: rows leave a frame in the order in which they came. These functions are only in plans that are about to run:
-//! they cannot be encoded.
+//! Invariant: rows leave a frame in the order in which they came. These functions are only in plans that are
+//! about to run: they cannot be encoded.
 
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::compute::concat;
@@ -144,6 +144,7 @@ struct Factory {
 }
 
 impl Factory {
+    /// The owned form of these arguments.
     fn of(function: &Arc<AggregateUDF>, args: &AccumulatorArgs) -> Factory {
         Factory {
             function: Arc::clone(function),
@@ -159,6 +160,7 @@ impl Factory {
         }
     }
 
+    /// A new accumulator.
     fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
         self.function.accumulator(AccumulatorArgs {
             return_field: Arc::clone(&self.return_field),

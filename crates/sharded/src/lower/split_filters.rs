@@ -1,9 +1,9 @@
 //! Splits the projection of a filter off, as a node of its own.
 //!
-//! DataFusion embeds a projection above a filter in the filter. It moves a further projection below the filter if it finds
-//! the columns of the predicate, by name and index, among those that come out. But with an embedded projection these
-//! indices count different columns: of two columns of one name it finds the wrong one. Without an embedded projection the
-//! indices agree.
+//! DataFusion embeds a projection above a filter in the filter. It moves a further projection below the
+//! filter if it finds the columns of the predicate, by name and index, among those that come out. But with an
+//! embedded projection these indices count different columns: of two columns of one name it finds the wrong
+//! one. Without an embedded projection the indices agree.
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
@@ -15,8 +15,8 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use std::sync::Arc;
 
-/// Splits projections off the filters below projections. It runs before each rule that moves projections; that rule joins
-/// them again.
+/// Splits projections off the filters below projections. It runs before each rule that moves projections;
+/// that rule joins them again.
 #[derive(Debug)]
 pub(super) struct SplitFilterProjections;
 
@@ -48,9 +48,9 @@ impl PhysicalOptimizerRule for SplitFilterProjections {
 /// The filter without its projection, and that projection above it.
 fn split(filter: &FilterExec) -> Result<Arc<dyn ExecutionPlan>> {
     let input = filter.input().schema();
-    let columns = filter.projection().iter().flat_map(|columns| columns.iter()).map(|place| {
-        let name = input.field(*place).name();
-        ProjectionExpr { expr: Arc::new(Column::new(name, *place)), alias: name.clone() }
+    let columns = filter.projection().iter().flat_map(|columns| columns.iter()).map(|index| {
+        let name = input.field(*index).name();
+        ProjectionExpr { expr: Arc::new(Column::new(name, *index)), alias: name.clone() }
     });
     let columns: Vec<ProjectionExpr> = columns.collect();
     let all = FilterExecBuilder::from(filter).apply_projection(None)?.build()?;

@@ -8,11 +8,11 @@ use whimbrel_plan::nodes;
 use whimbrel_temporal::operators::{Coalesce, CoalesceOrder, Emission, LastSnapshot};
 use whimbrel_temporal::{Graph, NodeId};
 
-/// The graph of a stage. `coalesce` names the output, if there is one, that hands out intervals instead of edges, and
-/// their order.
+/// The graph of a stage. `coalesce` names the output, if there is one, that hands out intervals instead of
+/// edges, and their order.
 ///
-/// If that output is the snapshots of an aggregate, in the order of their starts, the aggregate emits intervals itself,
-/// and no operator has to coalesce edges.
+/// If that output is the snapshots of an aggregate, in the order of their starts, the aggregate emits
+/// intervals itself, and no operator has to coalesce edges.
 ///
 /// # Errors
 /// `Plan` if a node has no meaning on a stream.
@@ -49,7 +49,8 @@ pub(crate) fn graph(stage: &Stage, coalesce: Option<(usize, CoalesceOrder)>) -> 
     Ok(graph)
 }
 
-/// The aggregate whose rows an output hands out, if only filters and projections are between and nobody else reads them.
+/// The aggregate whose rows an output hands out, if only filters and projections are between and nobody else
+/// reads them.
 fn aggregate_of_output(stage: &Stage, output: usize) -> Option<usize> {
     let mut operand = stage.outputs[output].operand;
     loop {

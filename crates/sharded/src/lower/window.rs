@@ -1,4 +1,5 @@
-//! Window functions over a relation that changes: a partition is recomputed when one of its rows comes or goes.
+//! Window functions over a relation that changes: a partition is recomputed when one of its rows comes or
+//! goes.
 
 use super::exprs::{columns, keyed, relabel};
 use super::sliding::recompute_in_frames;

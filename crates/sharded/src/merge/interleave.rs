@@ -1,5 +1,5 @@
-//! Interleaves the rows of overlapping lanes: long runs of one lane are passed on as slices, the others are copied column
-//! by column.
+//! Interleaves the rows of overlapping lanes: long runs of one lane are passed on as slices, the others are
+//! copied column by column.
 //!
 //! Invariant: rows come out in the order of (sync, lane, position in the lane).
 
@@ -112,6 +112,7 @@ impl Interleave {
         Ok(())
     }
 
+    /// Copies the pending runs one after the other.
     fn run_by_run(&self) -> Result<RecordBatch> {
         let run =
             |(batch, run): &(usize, Range<usize>)| self.batches[*batch].rows.slice(run.start, run.len());
@@ -119,6 +120,7 @@ impl Interleave {
         Ok(concat_batches(self.batches[0].rows.schema_ref(), &runs)?)
     }
 
+    /// Copies the pending rows by their indices.
     fn row_by_row(&self) -> Result<RecordBatch> {
         let rows: Vec<_> = self.batches.iter().map(|batch| &batch.rows).collect();
         let picks: Vec<(usize, usize)> = self.picks().collect();

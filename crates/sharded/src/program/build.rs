@@ -1,8 +1,8 @@
 //! From a query to the programs of its channels.
 //!
-//! Invariant: a program depends on the query, its stage and its number only, so another process makes the same program.
-//! Its description proves that: it names the channel, where each lane comes from, and what every node computes. The size
-//! of batches is not in it: that changes no answer.
+//! Invariant: a program depends on the query, its stage and its number only, so another process makes the
+//! same program. Its description proves that: it names the channel, where each lane comes from, and what
+//! every node computes. The size of batches is not in it: that changes no answer.
 
 use super::memory::memory;
 use super::{ChannelProgram, InputAdapter, RelationalProgram, TemporalProgram};
@@ -27,8 +27,8 @@ use whimbrel_temporal::{IngressOptions, Lifetimes, Sortedness, TimeColumns};
 
 /// A query that is cut into stages and lowered; makes the programs of its channels.
 ///
-/// A runtime asks for a program for each channel of each stage, and carries messages between their lanes. This is the
-/// place to start for a runtime of one's own:
+/// A runtime asks for a program for each channel of each stage, and carries messages between their lanes.
+/// This is the place to start for a runtime of one's own:
 ///
 /// ```
 /// use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
@@ -85,6 +85,7 @@ impl Programs {
         with_room(|| Programs::lower(stream, options, live_order))
     }
 
+    /// Rewrites, cuts and lowers a query.
     fn lower(stream: &Stream, options: &Options, live_order: CoalesceOrder) -> Result<Programs> {
         let plan = colocate_live_sources(without_requirements(stream.plan().clone())?)?;
         let stages = cut(&push_down_aggregates(prune(&plan)?)?)?;
@@ -130,8 +131,8 @@ impl Programs {
         &self.stages
     }
 
-    /// A new program for a channel of a stage. Its lanes are those of the stage's inputs, input after input: one for a
-    /// source, and one for each producer that an exchange can bring rows from.
+    /// A new program for a channel of a stage. Its lanes are those of the stage's inputs, input after input:
+    /// one for a source, and one for each producer that an exchange can bring rows from.
     ///
     /// # Errors
     /// `Plan` if a node has no meaning where it stands.
@@ -245,6 +246,7 @@ fn fragments(stages: &StageGraph) -> Result<Vec<Option<Fragment>>> {
     Ok(fragments)
 }
 
+/// An operand in a description.
 fn operand(operand: &Operand) -> String {
     match operand {
         Operand::Node(node) => format!("node {node}"),
@@ -252,6 +254,7 @@ fn operand(operand: &Operand) -> String {
     }
 }
 
+/// The columns in a description, with their types.
 fn columns(schema: &DFSchema) -> String {
     let fields = schema.fields().iter().map(|f| format!("{} {}", f.name(), f.data_type()));
     format!("[{}]", fields.collect::<Vec<_>>().join(", "))

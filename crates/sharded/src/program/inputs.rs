@@ -1,8 +1,8 @@
 //! The inputs of a relational channel: messages are pushed, and the leaves of its DataFusion plan pull them.
 //!
-//! Invariants: a leaf hands out the messages of its lanes round-robin. Where there is none, it records the lane that blocks
-//! it and wakes the driver of the plan; it never waits itself. A leaf that is read several times keeps what it has handed
-//! out.
+//! Invariants: a leaf hands out the messages of its lanes round-robin. Where there is none, it records the
+//! lane that blocks it and wakes the driver of the plan; it never waits itself. A leaf that is read several
+//! times keeps what it has handed out.
 
 use super::round_robin::{Next, RoundRobin};
 use crate::dataset::{Predicate, conform};
@@ -41,6 +41,7 @@ pub(super) struct ChannelInputs {
     first_lanes: Vec<usize>,
 }
 
+/// What the lock guards.
 #[derive(Debug)]
 struct State {
     inputs: Vec<RoundRobin>,
@@ -143,6 +144,7 @@ struct InputScan {
 }
 
 impl InputScan {
+    /// The next rows: those that an earlier scan has kept, then new ones.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<RecordBatch>> {
         let Some(position) = &mut self.position else { return self.inputs.poll_next(self.input, context) };
         if let Some(rows) = self.inputs.lock().kept[self.input].get(*position) {

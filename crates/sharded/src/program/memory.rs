@@ -1,10 +1,10 @@
 //! The memory that the relational channels of a query share.
 //!
-//! Operators that can spill get a part of the memory, in equal shares. The rest is for operators that cannot: above all
-//! for the merge of spilled files, which would otherwise find that all memory is taken.
+//! Operators that can spill get a part of the memory, in equal shares. The rest is for operators that cannot:
+//! above all for the merge of spilled files, which would otherwise find that all memory is taken.
 //!
-//! Invariant: an operator that can spill and holds nothing always gets its first reservation. So every operator makes
-//! progress, however large a batch is.
+//! Invariant: an operator that can spill and holds nothing always gets its first reservation. So every
+//! operator makes progress, however large a batch is.
 
 use crate::lower::session;
 use datafusion::common::{DataFusionError, Result};
@@ -84,6 +84,7 @@ impl Reservations {
 }
 
 impl QueryMemoryPool {
+    /// An empty pool of this many bytes.
     fn new(limit: usize) -> QueryMemoryPool {
         QueryMemoryPool { limit, reserved: Mutex::default() }
     }
@@ -104,13 +105,14 @@ impl QueryMemoryPool {
         let own = reserved.spillable.get(&consumer.id()).copied().unwrap_or(0);
         let fits = reserved.unspillable + reserved.all_spillable + more <= self.limit;
         if !consumer.can_spill() {
-            // Their part stays theirs, also where a partition of a window has reserved more than there is. A small request
-            // never fails.
+            // Their part stays theirs, also where a partition of a window has reserved more than there is. A
+            // small request never fails.
             return fits
                 || reserved.unspillable + more <= self.limit - self.spillable()
                 || more <= self.limit >> 10;
         }
-        // A second reservation of an operator is for merging or sorting what the first holds: it cannot spill then.
+        // A second reservation of an operator is for merging or sorting what the first holds: it cannot spill
+        // then.
         if own > reservation.size() {
             return fits;
         }
@@ -165,8 +167,8 @@ fn exhausted(limit: usize, operator: &str, reserved: usize, more: usize) -> Data
     // The name ends with the number of the partition, of which there is one.
     let operator = operator.split('[').next().unwrap_or(operator);
     DataFusionError::ResourcesExhausted(format!(
-        "the memory limit of {} is too low: {operator} needs {} more, and {} are taken; give the query more memory, or ask \
-         for fewer rows or columns at once",
+        "the memory limit of {} is too low: {operator} needs {} more, and {} are taken; give the query \
+         more memory, or ask for fewer rows or columns at once",
         size(limit),
         size(more),
         size(reserved),
@@ -199,7 +201,7 @@ mod tests {
         assert!(merging.try_grow(300).is_ok(), "what is gathered has to be merged");
         merging.free();
         assert!(merge.try_grow(300).is_ok());
-        assert!(second.try_grow(300).is_ok(), "whoever is left has all of the half");
+        assert!(second.try_grow(300).is_ok(), "the only one left has all of the half");
         drop((first, second, merge));
         assert_eq!(pool.reserved(), 0);
     }

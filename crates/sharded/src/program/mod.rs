@@ -1,15 +1,32 @@
 //! Channel programs: the only executable thing in the system.
 //!
-//! A program takes messages from numbered lanes and hands out messages on numbered outputs. It is a deterministic
-//! function of the contents of its lanes, however these are interleaved: it names the lane that it needs next. Only the
-//! rows of live sources without time have no order but that of their arrival: the program takes them from any lane, and
-//! the tape records from which. A program owns no thread, no clock, no file and no socket; runtimes schedule programs and
-//! carry messages, and do nothing else.
+//! A program takes messages from numbered lanes and hands out messages on numbered outputs. It is a
+//! deterministic function of the contents of its lanes, however these are interleaved: it names the lane that
+//! it needs next. Only the rows of live sources without time have no order but that of their arrival: the
+//! program takes them from any lane, and the tape records from which. A program owns no thread, no clock, no
+//! file and no socket; runtimes schedule programs and carry messages, and do nothing else.
 //!
-//! The messages that were pushed to a program, in their order, are its *tape*. A lost program is rebuilt by pushing its
-//! tape to a new one. For a temporal program, a checkpoint and the rest of the tape suffice.
+//! # Driving a program
 //!
-//! The relational programs of a query share its memory (`memory`). Under a limit, operators spill to files (`spill`).
+//! 1. [`Programs::new`] cuts and lowers a query; [`Programs::stages`] has its stages, producers first.
+//! 2. [`Programs::channel`] makes the program of a channel. Its lanes are those of the inputs of its stage,
+//!    input after input. An input from a source has one lane; one from another stage has a lane for each
+//!    producer that [`Reach`](crate::exchange::Reach) names, in their order.
+//! 3. The driver steps the program, and delivers what comes out: to the consumers that the
+//!    [`Partitioner`](crate::exchange::Partitioner) of each edge chooses, and to the sink of the result.
+//! 4. The returned [`Step`] names the lane of the next message. The driver pushes a message of that lane, or
+//!    its end, and steps again.
+//!
+//! Between relational channels a consumer that gets no rows of a batch has to get an empty batch: its lanes
+//! are read round-robin. Punctuations go to all consumers.
+//!
+//! # Recovery
+//!
+//! The messages that were pushed to a program, in their order, are its *tape*. A lost program is rebuilt by
+//! pushing its tape to a new one. For a temporal program, a checkpoint and the rest of the tape suffice.
+//!
+//! The relational programs of a query share its memory (`memory`). Under a limit, operators spill to files
+//! (`spill`).
 
 mod build;
 mod inputs;
@@ -45,8 +62,8 @@ pub enum Step {
 
 /// The program of one channel of a stage.
 ///
-/// The driver calls [`step`](ChannelProgram::step), delivers what came out, and pushes a message of the lane that the
-/// returned [`Step`] names; again and again until that is [`Step::Ended`].
+/// The driver calls [`step`](ChannelProgram::step), delivers what came out, and pushes a message of the lane
+/// that the returned [`Step`] names; again and again until that is [`Step::Ended`].
 pub trait ChannelProgram: Send {
     /// Takes the next message of a lane.
     ///
@@ -76,19 +93,20 @@ pub trait ChannelProgram: Send {
         None
     }
 
-    /// A checkpoint between two steps, as [sealed](whimbrel_temporal::checkpoint) bytes. It includes the messages that were
-    /// pushed and not used yet. None: the program has no checkpoints, and is rebuilt from its tape.
+    /// A checkpoint between two steps, as [sealed](whimbrel_temporal::checkpoint) bytes. It includes the
+    /// messages that were pushed and not used yet. None: the program has no checkpoints, and is rebuilt from
+    /// its tape.
     ///
     /// # Errors
     /// `Internal` or `ArrowError` if its state cannot be encoded, or if it has failed before.
     fn save(&self) -> Result<Option<Vec<u8>>>;
 
-    /// Restores a checkpoint into a new program of the same channel of the same query, which goes on as the saved one
-    /// would.
+    /// Restores a checkpoint into a new program of the same channel of the same query, which goes on as the
+    /// saved one would.
     ///
     /// # Errors
-    /// `Execution` if the bytes are not a whole checkpoint of such a program; the program must then be made anew.
-    /// `Plan` if programs of this kind have no checkpoints.
+    /// `Execution` if the bytes are not a whole checkpoint of such a program; the program must then be made
+    /// anew. `Plan` if programs of this kind have no checkpoints.
     fn restore(&mut self, state: &[u8]) -> Result<()>;
 
     /// How many rows came too late and were dropped so far.

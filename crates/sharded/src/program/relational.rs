@@ -1,8 +1,9 @@
-//! The program of a relational stage: a DataFusion plan with one partition, polled on the thread that steps it.
+//! The program of a relational stage: a DataFusion plan with one partition, polled on the thread that steps
+//! it.
 //!
-//! DataFusion pulls; a channel program is pushed. So the plan is polled until it gives a batch, or until a leaf is blocked:
-//! then the program names the lane that it needs. Operators that spawn tasks run them on a runtime of the program's own,
-//! which makes progress only within a step.
+//! DataFusion pulls; a channel program is pushed. So the plan is polled until it gives a batch, or until a
+//! leaf is blocked: then the program names the lane that it needs. Operators that spawn tasks run them on a
+//! runtime of the program's own, which makes progress only within a step.
 
 use super::inputs::{ChannelInputs, LeafExec};
 use super::memory::settings;
@@ -54,8 +55,8 @@ enum Polled {
 }
 
 impl RelationalProgram {
-    /// A program that runs an optimized plan with [`Leaf`] nodes; `lanes` says how many lanes each input has. All `outputs`
-    /// get the same rows.
+    /// A program that runs an optimized plan with [`Leaf`] nodes; `lanes` says how many lanes each input has.
+    /// All `outputs` get the same rows.
     ///
     /// # Errors
     /// `ResourcesExhausted` if there is no runtime for it; those of DataFusion's planner.
@@ -186,7 +187,8 @@ impl ChannelProgram for RelationalProgram {
 
     fn restore(&mut self, _state: &[u8]) -> Result<()> {
         plan_err!(
-            "a relational program has no checkpoint; give a new one what the old one was given, in the same order"
+            "a relational program has no checkpoint; give a new one what the old one was given, in the same \
+             order"
         )
     }
 }

@@ -1,7 +1,7 @@
 //! Lanes without time, read round-robin: a message of the first, one of the second, and so on.
 //!
-//! For every batch a producer sends a message to each of its consumers, an empty one if need be. So lanes advance evenly,
-//! and the order depends on the contents of the lanes only.
+//! For every batch a producer sends a message to each of its consumers, an empty one if need be. So lanes
+//! advance evenly, and the order depends on the contents of the lanes only.
 
 use datafusion::common::{Result, exec_err};
 use std::collections::VecDeque;
@@ -16,6 +16,7 @@ pub(crate) struct RoundRobin {
     next: usize,
 }
 
+/// A lane: the messages that wait, and whether more may follow.
 #[derive(Debug, Default)]
 struct Lane {
     waiting: VecDeque<Message>,
@@ -108,6 +109,7 @@ impl RoundRobin {
         Ok(())
     }
 
+    /// Goes on to the next lane.
     fn advance(&mut self) {
         self.next = (self.next + 1) % self.lanes.len();
     }

@@ -1,8 +1,9 @@
-//! The program of a temporal stage: an adapter at each input, which ingests or merges, and a graph of operators behind.
+//! The program of a temporal stage: an adapter at each input, which ingests or merges, and a graph of
+//! operators behind.
 //!
-//! Invariants: each input of the graph gets messages in order of time. The lane that is needed next is one of the input
-//! that is furthest behind, so that no operator buffers more than it must. With `announce`, a punctuation follows the rows
-//! of every step: the consumers of an exchange wait for it.
+//! Invariants: each input of the graph gets messages in order of time. The lane that is needed next is one of
+//! the input that is furthest behind, so that no operator buffers more than it must. With `announce`, a
+//! punctuation follows the rows of every step: the consumers of an exchange wait for it.
 
 use super::round_robin::{Next, RoundRobin};
 use super::{ChannelProgram, Step};
@@ -21,24 +22,27 @@ pub struct TemporalProgram {
     announce: bool,
     /// The instant of the next rows that arrive without time.
     clock: Time,
-    /// What it computes, line by line: a checkpoint is restored only into a program with the same description.
+    /// What it computes, line by line: a checkpoint is restored only into a program with the same
+    /// description.
     description: String,
 }
 
-/// An input in a checkpoint: its adapter, which lanes have ended, its frontier, and the last time that was announced.
+/// An input in a checkpoint: its adapter, which lanes have ended, its frontier, and the last time that was
+/// announced.
 type SavedInput = (Vec<u8>, Vec<bool>, Time, Time);
 
 /// What round_robin the messages of lanes into an ordered input of the graph.
 pub(crate) enum InputAdapter {
     /// Merges the lanes of a stream, or of a relation that is always alive.
     Merge { gather: Gather, relation: bool },
-    /// Gives rows of a live source without time the instant of their arrival, by the clock of the program. Rows of one batch
-    /// arrive together.
+    /// Gives rows of a live source without time the instant of their arrival, by the clock of the program.
+    /// Rows of one batch arrive together.
     Arrival { ready: Vec<Message> },
     /// Turns rows into events by their time columns.
     Ingress { round_robin: Box<RoundRobin>, ingress: Box<Ingress>, ready: Vec<Message> },
 }
 
+/// An input of the graph, with the lanes that feed it.
 struct Input {
     adapter: InputAdapter,
     first_lane: usize,
@@ -64,10 +68,12 @@ impl InputAdapter {
         InputAdapter::Arrival { ready: Vec::new() }
     }
 
+    /// Whether rows get the instant of their arrival here.
     fn is_arrival(&self) -> bool {
         matches!(self, InputAdapter::Arrival { .. })
     }
 
+    /// Takes the next message of a lane.
     fn push(&mut self, lane: usize, message: Message) -> Result<()> {
         match self {
             InputAdapter::Arrival { ready } => {
@@ -82,6 +88,7 @@ impl InputAdapter {
         }
     }
 
+    /// Takes the end of a lane.
     fn end(&mut self, lane: usize) -> Result<()> {
         match self {
             InputAdapter::Merge { gather, relation: true } => {
@@ -114,6 +121,7 @@ impl InputAdapter {
         }
     }
 
+    /// The state as bytes.
     fn save(&self) -> Result<Vec<u8>> {
         match self {
             InputAdapter::Merge { gather, .. } => gather.save(),
@@ -128,6 +136,7 @@ impl InputAdapter {
         }
     }
 
+    /// Takes over a saved state.
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         match self {
             InputAdapter::Merge { gather, .. } => gather.restore(state),
@@ -156,10 +165,12 @@ impl InputAdapter {
 }
 
 impl Input {
+    /// The state of the input.
     fn save(&self) -> Result<SavedInput> {
         Ok((self.adapter.save()?, self.ended.clone(), self.frontier, self.announced))
     }
 
+    /// Takes over a saved state.
     fn restore(&mut self, (adapter, ended, frontier, announced): SavedInput) -> Result<()> {
         if ended.len() != self.ended.len() {
             return exec_err!("the checkpoint has {} lanes, this input {}", ended.len(), self.ended.len());
@@ -187,7 +198,8 @@ impl Input {
 }
 
 impl TemporalProgram {
-    /// A program of these inputs, each with its number of lanes, and this graph; `description` says what it computes.
+    /// A program of these inputs, each with its number of lanes, and this graph; `description` says what it
+    /// computes.
     pub(crate) fn new(
         adapters: Vec<(InputAdapter, usize)>,
         graph: Graph,

@@ -1,4 +1,5 @@
-//! What the channels of a job share with those who wait for it: counters, the signal to stop, the first error.
+//! What the channels of a job share with those who wait for it: counters, the signal to stop, the first
+//! error.
 
 use crate::options::LateRows;
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -68,6 +69,7 @@ impl Control {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// Lets every thread that waits find out that the job stops.
     fn stop(&self) {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(wake) = self.on_stop.get() {

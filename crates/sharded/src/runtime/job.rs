@@ -13,10 +13,12 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// The progress of the job with this state.
     pub(crate) fn new(control: Arc<Control>) -> Progress {
         Progress { control }
     }
 
+    /// The shared state of the job.
     pub(crate) fn control(&self) -> &Arc<Control> {
         &self.control
     }
@@ -52,6 +54,7 @@ impl Progress {
     }
 }
 
+/// The value of a counter.
 fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
@@ -80,12 +83,14 @@ pub struct Job {
     execution: Mutex<State>,
 }
 
+/// Whether a job runs or has ended, and with which error.
 enum State {
     Running(Box<dyn Execution>),
     Ended(Option<Arc<DataFusionError>>),
 }
 
 impl Job {
+    /// The job that a runtime has started.
     pub(crate) fn new(control: Arc<Control>, execution: Box<dyn Execution>) -> Job {
         Job { progress: Progress::new(control), execution: Mutex::new(State::Running(execution)) }
     }
@@ -133,7 +138,8 @@ impl Job {
         self.wait_until(None).map(|_| ())
     }
 
-    /// Waits for the end, but not longer than this; whether it has ended. In library mode the query runs here.
+    /// Waits for the end, but not longer than this; whether it has ended. In library mode the query runs
+    /// here.
     ///
     /// # Errors
     /// As [`wait`](Job::wait).
@@ -141,6 +147,7 @@ impl Job {
         self.wait_until(Instant::now().checked_add(timeout))
     }
 
+    /// Waits for the end, or until an instant; keeps the error for those who ask again.
     fn wait_until(&self, until: Option<Instant>) -> Result<bool> {
         let mut state = self.execution.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Running(execution) = &mut *state {

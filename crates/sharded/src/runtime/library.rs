@@ -1,8 +1,8 @@
 //! The library runtime: all channels run on the thread that waits for the job.
 //!
-//! It is driven by demand. The channels of the result step round-robin; one that needs a lane makes the producer of that
-//! lane step, and so on down to a source. The queues between channels are unbounded: a single thread cannot wait for
-//! itself.
+//! It is driven by demand. The channels of the result step round-robin; one that needs a lane makes the
+//! producer of that lane step, and so on down to a source. The queues between channels are unbounded: a
+//! single thread cannot wait for itself.
 
 use super::wiring::{Channel, Lane, Queue};
 use super::{Control, Execution, Progress, Runtime, Wiring};

@@ -1,10 +1,12 @@
 //! The local runtime: one thread per channel, with bounded queues between them (quill.txt §4.2).
 //!
-//! A consumer takes from the lane that its program needs; where any lane will do, from one that has a message. A producer
-//! first delivers to all consumers that have room, punctuations last, and then waits for the others. So consumers learn of
-//! progress early, and queues rarely need more room than they have (see [`Queues`]).
+//! A consumer takes from the lane that its program needs; where any lane will do, from one that has a
+//! message. A producer first delivers to all consumers that have room, punctuations last, and then waits for
+//! the others. So consumers learn of progress early, and queues rarely need more room than they have (see
+//! [`Queues`]).
 //!
-//! A channel that fails stops all others before it closes its queues, so no consumer takes that for the end of its input.
+//! A channel that fails stops all others before it closes its queues, so no consumer takes that for the end
+//! of its input.
 
 use super::pool;
 use super::queues::{Item, Queues, Stopped};
@@ -100,6 +102,7 @@ impl From<Stopped> for Halt {
 }
 
 impl Worker {
+    /// A channel with its queues, before it runs.
     fn new(number: usize, channel: Channel, queues: Arc<Queues>, control: Arc<Control>) -> Worker {
         let routes = channel.outlets.iter().flat_map(|outlet| &outlet.routes);
         let outgoing =

@@ -1,7 +1,15 @@
 //! Runtimes: they schedule channel programs and carry messages, and do nothing else.
 //!
-//! A [`Wiring`] is a query that is ready to run: its channels, and the queues between them. [`Library`] runs it on the
-//! thread that waits for it, [`Local`] runs each channel on a thread of its own.
+//! A [`Wiring`] is a query that is ready to run: its channels, and the queues between them. [`Library`] runs
+//! it on the thread that waits for it, [`Local`] runs each channel on a thread of its own.
+//!
+//! [`run`] and [`run_sharded`] are the way in. They
+//! 1. cut and lower the query to [`Programs`];
+//! 2. make the program of every channel, open the sources, and connect the channels with queues (`wire`);
+//! 3. start the wiring on the runtime that the options name, and return a [`Job`].
+//!
+//! What the channels of a job share is in `control`: the counters that [`Progress`] shows, the signal to
+//! stop, and the first error. A runtime checks the signal before each step, and whenever it waits.
 
 mod control;
 mod job;
@@ -49,8 +57,8 @@ pub trait Execution: Send {
     fn wait(&mut self, until: Option<Instant>) -> Result<bool>;
 }
 
-/// Runs a query. `sink` takes the messages of each shard of the result, in the order of the shard; one thread at a time
-/// calls it.
+/// Runs a query. `sink` takes the messages of each shard of the result, in the order of the shard; one thread
+/// at a time calls it.
 ///
 /// # Errors
 /// As [`run_sharded`].
@@ -76,8 +84,8 @@ pub fn run(
 /// their ends become known if it does not.
 ///
 /// # Errors
-/// `Plan` if the query cannot be cut into stages, if there are not as many sinks as shards, or if an option is zero; those
-/// of sources that cannot be opened.
+/// `Plan` if the query cannot be cut into stages, if there are not as many sinks as shards, or if an option
+/// is zero; those of sources that cannot be opened.
 pub fn run_sharded(
     stream: &Stream,
     options: &Options,

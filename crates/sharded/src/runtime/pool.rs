@@ -1,10 +1,11 @@
 //! A pool of threads that live from query to query: a short query has more channels than milliseconds.
 //!
-//! Of the idle threads the oldest works first. So a query that runs again has its channels on the same threads, and each
-//! thread keeps the memory that its channel needs. In any other order, each thread would in time keep as much memory as
-//! the channel that needs most.
+//! Of the idle threads the oldest works first. So a query that runs again has its channels on the same
+//! threads, and each thread keeps the memory that its channel needs. In any other order, each thread would in
+//! time keep as much memory as the channel that needs most.
 //!
-//! Invariants: a thread is in the pool only while it waits for work. A forked process has none of its parent's threads.
+//! Invariants: a thread is in the pool only while it waits for work. A forked process has none of its
+//! parent's threads.
 
 use crossbeam_channel::{Receiver, SendError, Sender, bounded};
 use datafusion::common::{DataFusionError, Result};
@@ -21,6 +22,7 @@ const MAX_IDLE: usize = 64;
 /// The stack of a thread: dropping a plan recurses as deep as its longest condition.
 const STACK: usize = 16 << 20;
 
+/// What a thread is given to do.
 type Work = Box<dyn FnOnce() + Send>;
 
 /// The threads of this process that wait for work.
@@ -33,11 +35,13 @@ struct Pool {
 }
 
 impl Pool {
+    /// An empty pool.
     const fn of(process: u32) -> Pool {
         Pool { process, idle: BTreeMap::new(), started: 0 }
     }
 }
 
+/// The pool; it is replaced after a fork.
 static POOL: Mutex<Pool> = Mutex::new(Pool::of(0));
 
 /// The pool of this process.
@@ -96,8 +100,8 @@ fn wait(age: usize, own: &Sender<Work>, work: &Receiver<Work>) -> Option<Work> {
     })
 }
 
-/// Does several pieces of work at the same time: the first on this thread, each of the others on one of the pool. The
-/// results come in the order of the work; a panic of one is a panic here.
+/// Does several pieces of work at the same time: the first on this thread, each of the others on one of the
+/// pool. The results come in the order of the work; a panic of one is a panic here.
 ///
 /// # Errors
 /// `ResourcesExhausted` if there is no thread for one of them.
@@ -115,9 +119,9 @@ fn run_all<T: Send + 'static>(
 ) -> io::Result<Vec<T>> {
     let own = works.next();
     let begin = |work| -> io::Result<Receiver<std::thread::Result<T>>> {
-        let (done, result) = bounded(1);
-        spawn(move || done.send(catch_unwind(AssertUnwindSafe(work))).unwrap_or_default())?;
-        Ok(result)
+        let (sender, receiver) = bounded(1);
+        spawn(move || sender.send(catch_unwind(AssertUnwindSafe(work))).unwrap_or_default())?;
+        Ok(receiver)
     };
     let others = works.map(begin).collect::<io::Result<Vec<_>>>()?;
     let own = own.map(|work| work());

@@ -1,16 +1,17 @@
 //! The queues between the threads of a job.
 //!
-//! Queues are bounded, so that no producer runs far ahead of its consumers. But bounded queues can deadlock: a channel
-//! waits for rows of a second, which waits for room in the queue of a third, which waits for rows of the first. How much
-//! buffering a query needs cannot be known beforehand (two paths of different lengths from a source to a join; a skewed
-//! exchange). So a channel that is about to wait checks whether that closes a cycle of waits. If it does, a full queue of
-//! the cycle gets room for one more message (T. Parks, Bounded Scheduling of Process Networks, 1995); all others stay as
-//! they are. A consumer that waits for one queue will need messages of each of its empty queues, so a cycle through any of
-//! them counts: room is made before all channels have stopped.
+//! Queues are bounded, so that no producer runs far ahead of its consumers. But bounded queues can deadlock:
+//! a channel waits for rows of a second, which waits for room in the queue of a third, which waits for rows
+//! of the first. How much buffering a query needs cannot be known beforehand (two paths of different lengths
+//! from a source to a join; a skewed exchange). So a channel that is about to wait checks whether that closes
+//! a cycle of waits. If it does, a full queue of the cycle gets room for one more message (T. Parks, Bounded
+//! Scheduling of Process Networks, 1995); all others stay as they are. A consumer that waits for one queue
+//! will need messages of each of its empty queues, so a cycle through any of them counts: room is made before
+//! all channels have stopped.
 //!
-//! Invariants: a channel waits for a message in one queue, or for room in all of some queues; only the channel itself
-//! clears its entry in `waits`; no cycle of waits lasts. The contents of a queue do not depend on its bound. One lock
-//! guards everything: messages are batches, and few.
+//! Invariants: a channel waits for a message in one queue, or for room in all of some queues; only the
+//! channel itself clears its entry in `waits`; no cycle of waits lasts. The contents of a queue do not depend
+//! on its bound. One lock guards everything: messages are batches, and few.
 
 use super::wiring::QueueId;
 use std::collections::VecDeque;
@@ -34,6 +35,7 @@ pub(super) struct Queues {
     wake: Vec<Condvar>,
 }
 
+/// All that the lock guards.
 struct State {
     queues: Vec<Queue>,
     /// The queues that each channel reads.
@@ -43,6 +45,7 @@ struct State {
     stopped: bool,
 }
 
+/// A bounded queue from a producer to a consumer.
 struct Queue {
     producer: usize,
     consumer: usize,
@@ -60,6 +63,7 @@ enum Wait {
 }
 
 impl Queue {
+    /// Whether a producer has to wait.
     fn is_full(&self) -> bool {
         self.items.len() >= self.capacity
     }
@@ -230,26 +234,26 @@ impl State {
 
     /// The shortest full queue of a cycle of waits through this channel.
     fn cycle(&self, channel: usize) -> Option<QueueId> {
-        let mut seen = vec![false; self.waits.len()];
+        let mut visited = vec![false; self.waits.len()];
         let mut path = Vec::new();
-        self.search(channel, channel, &mut seen, &mut path)
+        self.search(channel, channel, &mut visited, &mut path)
             .then(|| path.into_iter().min_by_key(|queue| self.queues[*queue].items.len()))?
     }
 
     /// Whether the waits of `from` lead to `target`; collects the full queues on the way in `path`.
-    fn search(&self, from: usize, target: usize, seen: &mut [bool], path: &mut Vec<QueueId>) -> bool {
+    fn search(&self, from: usize, target: usize, visited: &mut [bool], path: &mut Vec<QueueId>) -> bool {
         let full = match &self.waits[from] {
             Wait::Nothing => return false,
             Wait::Message(queue) if !self.queues[*queue].items.is_empty() => return false,
             Wait::Message(_) => {
                 let mut empty = self.reads[from].iter().filter(|q| self.queues[**q].items.is_empty());
-                return empty.any(|queue| self.leads(self.queues[*queue].producer, target, seen, path));
+                return empty.any(|queue| self.leads(self.queues[*queue].producer, target, visited, path));
             }
             Wait::Room(queues) => queues,
         };
         for queue in full.iter().filter(|q| self.queues[**q].is_full() && !self.queues[**q].closed) {
             path.push(*queue);
-            if self.leads(self.queues[*queue].consumer, target, seen, path) {
+            if self.leads(self.queues[*queue].consumer, target, visited, path) {
                 return true;
             }
             path.pop();
@@ -257,8 +261,10 @@ impl State {
         false
     }
 
-    fn leads(&self, next: usize, target: usize, seen: &mut [bool], path: &mut Vec<QueueId>) -> bool {
-        next == target || !std::mem::replace(&mut seen[next], true) && self.search(next, target, seen, path)
+    /// Whether a channel is the target, or its waits lead there. A channel is searched once.
+    fn leads(&self, next: usize, target: usize, visited: &mut [bool], path: &mut Vec<QueueId>) -> bool {
+        next == target
+            || !std::mem::replace(&mut visited[next], true) && self.search(next, target, visited, path)
     }
 }
 
@@ -308,8 +314,8 @@ mod tests {
 
     #[test]
     fn a_cycle_through_a_queue_that_is_needed_later_is_broken_too() {
-        // 2 wants something of 0 and then of 1; 3 wants something of 2 before it takes anything from 1, which sends to
-        // 3 first.
+        // 2 wants something of 0 and then of 1; 3 wants something of 2 before it takes anything from 1, which
+        // sends to 3 first.
         let queues = queues(&[(0, 2), (1, 2), (2, 3), (1, 3)], 4);
         let (first, second, last) = (queues.clone(), queues.clone(), queues.clone());
         let between = spawn(move || {
@@ -359,7 +365,7 @@ mod tests {
         let sender = queues.clone();
         let source = spawn(move || sender.send(0, &mut [(0, some(2))]).is_ok());
         queues.close(1);
-        assert!(source.join().unwrap(), "what nobody reads is closed");
+        assert!(source.join().unwrap(), "a queue without a reader is closed");
         assert!(queues.are_closed([0]));
         let waiter = queues.clone();
         let reader = spawn(move || waiter.receive(0).is_ok());

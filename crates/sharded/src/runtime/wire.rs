@@ -1,5 +1,5 @@
-//! Wiring a query, stage after stage: programs are made, sources opened, and channels connected to those of earlier
-//! stages.
+//! Wiring a query, stage after stage: programs are made, sources opened, and channels connected to those of
+//! earlier stages.
 
 use super::pool::share_out;
 use super::wiring::{Channel, Lane, Outlet, Queue, Route, Sink, Wiring};
@@ -12,15 +12,15 @@ use datafusion::common::{Result, internal_err, plan_err};
 use std::sync::Arc;
 use whimbrel_temporal::Lifetimes;
 
-/// The most rows that are read at once for DataFusion's operators: the columns that these compute have to fit into the
-/// cache.
+/// The most rows that are read at once for DataFusion's operators: the columns that these compute have to fit
+/// into the cache.
 const RELATIONAL_ROWS: usize = 16_384;
 
 /// Wires programs: one sink for each shard of the result.
 ///
 /// # Errors
-/// `Plan` if there are not as many sinks as the result has shards, or a channel cannot have a program; those of sources
-/// that cannot be opened.
+/// `Plan` if there are not as many sinks as the result has shards, or a channel cannot have a program; those
+/// of sources that cannot be opened.
 pub(super) fn wire(programs: &Arc<Programs>, options: &Options, sinks: Vec<Sink>) -> Result<Wiring> {
     let stages = programs.stages();
     let (result, output) = stages.result;
@@ -52,6 +52,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
+    /// Makes the programs of all channels.
     fn new(programs: &'a Arc<Programs>, options: &'a Options) -> Result<Builder<'a>> {
         let channels = programs.stages().stages.iter().map(|s| s.channels);
         let first_channels = channels.scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n))).collect();
@@ -137,8 +138,9 @@ impl<'a> Builder<'a> {
 
 /// The programs of all channels, stage after stage.
 ///
-/// To plan DataFusion's operators takes longer than many a query runs, so relational channels are planned on several
-/// threads, if the runtime may use them. Our own operators are made in less time than a thread is woken.
+/// To plan DataFusion's operators takes longer than many a query runs, so relational channels are planned on
+/// several threads, if the runtime may use them. Our own operators are made in less time than a thread is
+/// woken.
 fn programs_of_channels(programs: &Arc<Programs>, options: &Options) -> Result<Vec<Box<dyn ChannelProgram>>> {
     let stages = || programs.stages().stages.iter();
     let relational = stages().filter(|stage| stage.kind == Kind::Relational);

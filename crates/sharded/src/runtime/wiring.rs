@@ -1,8 +1,9 @@
-//! A query that is ready to run: channels with their programs, the sources of their lanes, the routes of their outputs.
+//! A query that is ready to run: channels with their programs, the sources of their lanes, the routes of
+//! their outputs.
 //!
-//! Invariants: an edge has one queue from each producer to each of its consumers, so messages between two channels stay in
-//! order. Where consumers read round-robin, a producer sends every consumer a message for each batch, an empty one if need
-//! be.
+//! Invariants: an edge has one queue from each producer to each of its consumers, so messages between two
+//! channels stay in order. Where consumers read round-robin, a producer sends every consumer a message for
+//! each batch, an empty one if need be.
 
 use super::Control;
 use crate::dataset::Reader;

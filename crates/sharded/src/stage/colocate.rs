@@ -1,9 +1,9 @@
-//! Colocates the shards of a live source without time: one channel reads them, so that one clock gives all rows the instant
-//! of their arrival.
+//! Colocates the shards of a live source without time: one channel reads them, so that one clock gives all
+//! rows the instant of their arrival.
 //!
-//! A scan of several shards becomes the union of its shards, with a column for the number of the shard. An exchange by that
-//! column moves the rows back to their shards. If an exchange follows the scan, it moves the rows from the one channel
-//! directly. A source with a time keeps its shards: its rows have their instants.
+//! A scan of several shards becomes the union of its shards, with a column for the number of the shard. An
+//! exchange by that column moves the rows back to their shards. If an exchange follows the scan, it moves the
+//! rows from the one channel directly. A source with a time keeps its shards: its rows have their instants.
 
 use crate::dataset::LiveDataset;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -100,11 +100,11 @@ impl Arrival {
         while schema.field_with_name(&shard_column).is_ok() {
             shard_column.push('_');
         }
-        let shard = |place: usize| {
-            let rows = Stream::scan("live", Arc::new(live.shard(place)))?;
-            rows.with_columns(vec![lit(place as i64).alias(&shard_column)])
+        let shard = |index: usize| {
+            let rows = Stream::scan("live", Arc::new(live.shard(index)))?;
+            rows.with_columns(vec![lit(index as i64).alias(&shard_column)])
         };
-        let rows = (1..shards).try_fold(shard(0)?, |rows, place| rows.union(&shard(place)?))?;
+        let rows = (1..shards).try_fold(shard(0)?, |rows, index| rows.union(&shard(index)?))?;
         Ok(Arrival { rows, shard_column, shards })
     }
 }

@@ -7,12 +7,12 @@
 //! - between a node and a reader on another level;
 //! - where a computation reads the last snapshot of a relation that is maintained.
 //!
-//! One stage with one channel reads all live sources without time. Its clock gives rows the instant of their arrival, so
-//! all shards have the same time, and rows that arrived together are seen together.
+//! One stage with one channel reads all live sources without time. Its clock gives rows the instant of their
+//! arrival, so all shards have the same time, and rows that arrived together are seen together.
 //!
-//! The level of a node is the number of exchanges between the sources and the node, as high as its readers allow. Without
-//! levels a stage could wait for itself: `s.join(s.redistribute())` reads `s` on both sides of an exchange. An edge
-//! without an exchange connects channels of the same number.
+//! The level of a node is the number of exchanges between the sources and the node, as high as its readers
+//! allow. Without levels a stage could wait for itself: `s.join(s.redistribute())` reads `s` on both sides of
+//! an exchange. An edge without an exchange connects channels of the same number.
 
 use super::dag::{Dag, Node, Operation};
 use super::{Input, Kind, Operand, Origin, Output, OutputMode, Stage, StageGraph};
@@ -24,8 +24,8 @@ use whimbrel_temporal::Lifetimes;
 /// Cuts a plan into stages.
 ///
 /// # Errors
-/// `Plan` if the inputs of an operator have different numbers of shards, or the rows of a live source get their time
-/// elsewhere than where they are read.
+/// `Plan` if the inputs of an operator have different numbers of shards, or the rows of a live source get
+/// their time elsewhere than where they are read.
 pub fn cut(plan: &LogicalPlan) -> Result<StageGraph> {
     let dag = Dag::of(plan)?;
     check(&dag)?;
@@ -152,8 +152,8 @@ fn producer(dag: &Dag, node: usize) -> Option<usize> {
     }
 }
 
-/// What identifies an input of a stage. A temporal stage has one input for a node, however often it uses it. A relational
-/// stage has one for each place where it reads the node.
+/// What identifies an input of a stage. A temporal stage has one input for a node, however often it uses it.
+/// A relational stage has one for each place where it reads the node.
 #[derive(PartialEq, Eq, Hash)]
 enum InputKey {
     Node(usize),
@@ -174,6 +174,7 @@ struct StageBuilder<'a> {
 }
 
 impl<'a> StageBuilder<'a> {
+    /// An empty stage for a part.
     fn new(dag: &'a Dag, parts: &'a [usize], part: usize, stages: &'a [(usize, Stage)]) -> StageBuilder<'a> {
         let (input_numbers, operands) = (HashMap::new(), HashMap::new());
         StageBuilder { dag, parts, part, stages, inputs: vec![], nodes: vec![], input_numbers, operands }

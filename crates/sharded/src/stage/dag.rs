@@ -1,16 +1,17 @@
 //! The plan as a directed acyclic graph, in which equal subplans are one node.
 //!
-//! Invariants: a node comes after its inputs. A scan is one node with the projection that only selects and renames its
-//! columns. The input of an exchange is a node that computes, never a scan or another exchange: a relay is put between. So
-//! is the root. Re-keying is a property of plans, and is no node here. The work table of a recursive query belongs to that
-//! query alone, so each reader of it is a node of its own; so is each reader of a bounded table.
+//! Invariants: a node comes after its inputs. A scan is one node with the projection that only selects and
+//! renames its columns. The input of an exchange is a node that computes, never a scan or another exchange: a
+//! relay is put between. So is the root. Re-keying is a property of plans, and is no node here. The work
+//! table of a recursive query belongs to that query alone, so each reader of it is a node of its own; so is
+//! each reader of a bounded table.
 //!
-//! A live source is read once: two readers would see different rows. So its scan has all columns, and above it is a relay,
-//! or the ingress that makes events of its rows.
+//! A live source is read once: two readers would see different rows. So its scan has all columns, and above
+//! it is a relay, or the ingress that makes events of its rows.
 //!
-//! A node is *temporal* if its rows have lifetimes: those of a stream, or of a relation over a live source that our
-//! operators maintain. Nodes that they do not maintain (`unmaintained`), and the order of the result, are computed from the
-//! last snapshot.
+//! A node is *temporal* if its rows have lifetimes: those of a stream, or of a relation over a live source
+//! that our operators maintain. Nodes that they do not maintain (`unmaintained`), and the order of the
+//! result, are computed from the last snapshot.
 
 use super::subplans::SubplanTable;
 use datafusion::common::tree_node::TreeNode;
@@ -217,8 +218,8 @@ impl<'a> Builder<'a> {
         let relay = self.computed(node);
         let schema = whole.plan().schema();
         let columns = columns.unwrap_or_else(|| (0..schema.fields().len()).collect());
-        let named = columns.iter().zip(plan.schema().iter()).map(|(place, (qualifier, field))| {
-            Expr::from(schema.qualified_field(*place)).alias_qualified(qualifier.cloned(), field.name())
+        let named = columns.iter().zip(plan.schema().iter()).map(|(index, (qualifier, field))| {
+            Expr::from(schema.qualified_field(*index)).alias_qualified(qualifier.cloned(), field.name())
         });
         let projection = Projection::try_new(named.collect(), Arc::new(whole.plan().clone()))?;
         self.node(plan, Operation::Plan(LogicalPlan::Projection(projection)), vec![relay])
@@ -275,8 +276,9 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The nodes from the root down to the last that orders or limits rows, including those in each shard before rows are
-/// brought together. The rows of a result have an order; the rows of a relation that changes have none.
+/// The nodes from the root down to the last that orders or limits rows, including those in each shard before
+/// rows are brought together. The rows of a result have an order; the rows of a relation that changes have
+/// none.
 fn final_steps(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
     let mut chain = Vec::new();
     let mut ordered = 0;
@@ -329,8 +331,8 @@ fn scan_of(plan: &LogicalPlan) -> Result<Option<Scan>> {
     }
 }
 
-/// Whether a plan is a bounded table and computes nothing. Each reader scans it with a predicate of its own, so readers do
-/// not share it.
+/// Whether a plan is a bounded table and computes nothing. Each reader scans it with a predicate of its own,
+/// so readers do not share it.
 fn is_bounded_table(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::TableScan(scan) => source_of(scan).is_some_and(|source| source.info().bounded),
@@ -362,13 +364,13 @@ fn scan_of_table(table: &TableScan) -> Result<Scan> {
 
 /// The columns that a projection selects, if it does nothing else and selects none twice.
 fn selected_columns(exprs: &[Expr], input: &LogicalPlan) -> Option<Vec<usize>> {
-    let mut places = Vec::with_capacity(exprs.len());
+    let mut indices = Vec::with_capacity(exprs.len());
     for expr in exprs {
-        let place = input.schema().maybe_index_of_column(expr.clone().unalias_nested().data.try_as_col()?)?;
-        if places.contains(&place) {
+        let index = input.schema().maybe_index_of_column(expr.clone().unalias_nested().data.try_as_col()?)?;
+        if indices.contains(&index) {
             return None;
         }
-        places.push(place);
+        indices.push(index);
     }
-    Some(places)
+    Some(indices)
 }

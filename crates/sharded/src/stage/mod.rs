@@ -1,8 +1,13 @@
 //! Stages: the parts of a plan between two exchanges.
 //!
-//! Invariants: a stage reads from stages before it only; a node reads from nodes before it and from inputs of its stage
-//! only; all nodes of a stage have the same number of shards, which is the number of its channels; a relational stage is a
-//! tree with one output.
+//! Invariants: a stage reads from stages before it only; a node reads from nodes before it and from inputs of
+//! its stage only; all nodes of a stage have the same number of shards, which is the number of its channels;
+//! a relational stage is a tree with one output.
+//!
+//! Before the cut a plan goes through rewrites that do not change its result, in this order: `requirements`
+//! removes nodes that were checked when the plan was built; `colocate` has one channel read a live source;
+//! `prune` drops columns that no node uses; `push_down` aggregates rows before they move. Then `dag` finds
+//! equal subplans, and [`cut`] makes stages.
 
 mod colocate;
 mod cut;

@@ -1,8 +1,8 @@
 //! Column pruning: columns that no node uses are not read from sources and not moved between stages.
 //!
-//! DataFusion's rule works on trees: it would prune the two uses of a shared subplan differently, and so have it computed
-//! twice. Here the columns that all readers of a node need are collected first. Then every node is rebuilt once, so equal
-//! subplans stay equal.
+//! DataFusion's rule works on trees: it would prune the two uses of a shared subplan differently, and so have
+//! it computed twice. Here the columns that all readers of a node need are collected first. Then every node
+//! is rebuilt once, so equal subplans stay equal.
 
 use super::subplans::SubplanTable;
 use datafusion::arrow::datatypes::Schema;
@@ -66,7 +66,7 @@ fn number<'a>(
 /// The narrowest column, if there is one.
 fn cheapest(schema: &Schema) -> Option<usize> {
     let fields = schema.fields().iter().enumerate();
-    fields.min_by_key(|(_, f)| f.data_type().primitive_width().unwrap_or(usize::MAX)).map(|(place, _)| place)
+    fields.min_by_key(|(_, f)| f.data_type().primitive_width().unwrap_or(usize::MAX)).map(|(index, _)| index)
 }
 
 /// All columns of a plan.
@@ -159,8 +159,8 @@ fn needs_of_extension(extension: &Extension, own: &Columns) -> Vec<Columns> {
 fn rebuild(plan: &LogicalPlan, mut inputs: Vec<LogicalPlan>, own: &Columns) -> Result<LogicalPlan> {
     Ok(match plan {
         LogicalPlan::TableScan(scan) => {
-            let place = |i: &usize| scan.projection.as_ref().map_or(*i, |p| p[*i]);
-            let mut columns: Vec<usize> = own.iter().map(place).collect();
+            let index = |i: &usize| scan.projection.as_ref().map_or(*i, |p| p[*i]);
+            let mut columns: Vec<usize> = own.iter().map(index).collect();
             if columns.is_empty() {
                 columns.extend(cheapest(&scan.source.schema()));
             }
@@ -183,7 +183,8 @@ fn rebuild(plan: &LogicalPlan, mut inputs: Vec<LogicalPlan>, own: &Columns) -> R
         )?),
         LogicalPlan::Aggregate(p) => {
             let (group, calls) = (p.group_expr.clone(), p.aggr_expr.clone());
-            // Its inputs have all columns that it reads, so its schema is the same; to derive it again is slow.
+            // Its inputs have all columns that it reads, so its schema is the same; to derive it again is
+            // slow.
             let (input, schema) = (Arc::new(inputs.swap_remove(0)), Arc::clone(&p.schema));
             LogicalPlan::Aggregate(Aggregate::try_new_with_schema(input, group, calls, schema)?)
         }

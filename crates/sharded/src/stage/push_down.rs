@@ -1,9 +1,9 @@
 //! Pushes the first step of windowed aggregates below an exchange, so that fewer rows move.
 //!
-//! `aggregate(window(redistribute(rows)))` becomes `aggregate(window(redistribute(combine(panes(rows)))))`. A pane is the
-//! time between two steps of the window. Rows of one pane are combined before they move; the windows are aggregated from
-//! panes. That is done only for aggregates which follow exactly from those of the panes: counts, sums of integers, minima
-//! and maxima.
+//! `aggregate(window(redistribute(rows)))` becomes `aggregate(window(redistribute(combine(panes(rows)))))`. A
+//! pane is the time between two steps of the window. Rows of one pane are combined before they move; the
+//! windows are aggregated from panes. That is done only for aggregates which follow exactly from those of the
+//! panes: counts, sums of integers, minima and maxima.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -93,10 +93,10 @@ fn count_uses(whole: &LogicalPlan, part: &LogicalPlan) -> Result<usize> {
 fn final_calls(aggregate: &Aggregate) -> Result<Option<Vec<Expr>>> {
     let first = aggregate.group_expr.len();
     let mut calls = Vec::with_capacity(aggregate.aggr_expr.len());
-    for (place, first_call) in aggregate.aggr_expr.iter().enumerate() {
+    for (index, first_call) in aggregate.aggr_expr.iter().enumerate() {
         let Ok((name, of)) = aggregate_of(first_call) else { return Ok(None) };
         let part = Expr::Column(Column::from_name(&name));
-        let call = match (of.function, aggregate.schema.field(first + place).data_type()) {
+        let call = match (of.function, aggregate.schema.field(first + index).data_type()) {
             (AggFunction::Count, _) => sum(part),
             (AggFunction::Sum, DataType::Int64 | DataType::UInt64) => sum(part),
             (AggFunction::Min, of) if !of.is_floating() => min(part),

@@ -1,7 +1,8 @@
 //! A table of the subplans of a plan, in which equal subplans are found without comparing all of them.
 //!
-//! Invariant: equal subplans have equal fingerprints. A fingerprint is made of a node itself and of the fingerprints of its
-//! inputs, so all fingerprints take one walk over the plan. The `Hash` of a plan would walk the whole subplan at each node.
+//! Invariant: equal subplans have equal fingerprints. A fingerprint is made of a node itself and of the
+//! fingerprints of its inputs, so all fingerprints take one walk over the plan. The `Hash` of a plan would
+//! walk the whole subplan at each node.
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{HashMap, Result};

@@ -1,5 +1,5 @@
-//! A channel program that starts from a checkpoint, or is given the tape of another, goes on as the other would,
-//! message for message, whatever the order in which its lanes were fed.
+//! A channel program that starts from a checkpoint, or is given the tape of another, goes on as the other
+//! would, message for message, whatever the order in which its lanes were fed.
 
 use crate::data::*;
 use datafusion::arrow::array::UInt32Array;
@@ -116,8 +116,9 @@ fn lanes(programs: &Programs, made: &Made, stage: usize, input: &Input, index: u
     reach.sources(index).map(lane).collect()
 }
 
-/// Runs every channel of a query, and from random places on others that start from a checkpoint, or that are rebuilt
-/// from the tape. How many rows came out of the result, and how many programs were restored or rebuilt.
+/// Runs every channel of a query, and from random places on others that start from a checkpoint, or that are
+/// rebuilt from the tape. How many rows came out of the result, and how many programs were restored or
+/// rebuilt.
 fn check(name: &str, stream: &Stream, random: &mut Random) -> (usize, usize) {
     let options = Options { batch_rows: 16, ..library() };
     let programs = Programs::new(stream, &options).unwrap();
@@ -222,8 +223,8 @@ fn goes_on(what: &str, mut program: Box<dyn ChannelProgram>, tape: &[Act], outco
     }
 }
 
-/// A program that is given what the other had been given before a place, all of it before its first step, makes the
-/// same messages once more, and then goes on with those that the other made from there.
+/// A program that is given what the other had been given before a place, all of it before its first step,
+/// makes the same messages once more, and then goes on with those that the other made from there.
 fn gives_the_same(
     what: &str,
     mut program: Box<dyn ChannelProgram>,

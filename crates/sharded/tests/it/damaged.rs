@@ -1,4 +1,5 @@
-//! Damaged files: whatever bytes are wrong, rows come out or an error that names the file. Nothing else happens.
+//! Damaged files: whatever bytes are wrong, rows come out or an error that names the file. Nothing else
+//! happens.
 
 use crate::data::*;
 use crate::files::Folder;

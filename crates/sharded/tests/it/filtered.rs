@@ -1,5 +1,5 @@
-//! Rows that are not wanted are not read: what comes out of Parquet files under conditions is what comes out of the
-//! same rows in memory.
+//! Rows that are not wanted are not read: what comes out of Parquet files under conditions is what comes out
+//! of the same rows in memory.
 
 use crate::data::*;
 use crate::files::{Folder, scan, write_parquet};
@@ -16,8 +16,8 @@ use whimbrel_sharded::dataset::MemoryDataset;
 const ROWS: i64 = 5000;
 const GROUP: usize = 1000;
 
-/// `id` in order, `v` in none, with nulls, `name` long, `kind` one of a few, with nulls; `price` and `sum` decimals that take
-/// 8 and 16 bytes in a file, on both sides of zero, with nulls.
+/// `id` in order, `v` in none, with nulls, `name` long, `kind` one of a few, with nulls; `price` and `sum`
+/// decimals that take 8 and 16 bytes in a file, on both sides of zero, with nulls.
 fn table() -> RecordBatch {
     let id: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
     let v: ArrayRef =
@@ -84,7 +84,8 @@ fn conditions_hold_whatever_part_of_the_rows_they_keep() {
     }
 }
 
-/// Strings that the file has as dictionaries are asked once a value, and answer as if they were asked once a row.
+/// Strings that the file has as dictionaries are asked once a value, and answer as if they were asked once a
+/// row.
 #[test]
 fn conditions_on_strings_hold_for_every_row() {
     let folder = Folder::new();

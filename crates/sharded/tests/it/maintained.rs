@@ -1,4 +1,5 @@
-//! Relations over live sources without time: kept up to date while rows come, and at the end what a table gives.
+//! Relations over live sources without time: kept up to date while rows come, and at the end what a table
+//! gives.
 
 use crate::data::*;
 use datafusion::arrow::array::{AsArray, RecordBatch};

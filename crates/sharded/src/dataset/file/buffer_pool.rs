@@ -1,8 +1,8 @@
 //! A pool of buffers for what is read and decompressed.
 //!
-//! A page of a column lives as long as its values are decoded, and the next one is about as large. So a few buffers pass
-//! from page to page, query to query and thread to thread. Fresh memory would cost page faults, and would be set to zero
-//! before it is written.
+//! A page of a column lives as long as its values are decoded, and the next one is about as large. So a few
+//! buffers pass from page to page, query to query and thread to thread. Fresh memory would cost page faults,
+//! and would be set to zero before it is written.
 //!
 //! Invariant: the buffers in the pool take [`CAPACITY`] bytes at most.
 
@@ -100,6 +100,7 @@ impl Drop for PooledBuffer {
     }
 }
 
+/// The pool; a panic elsewhere leaves it consistent.
 fn lock() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }

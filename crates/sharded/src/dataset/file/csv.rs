@@ -1,4 +1,5 @@
-//! CSV files. Names come from the first line, types are inferred from the first rows, unless they were declared.
+//! CSV files. Names come from the first line, types are inferred from the first rows, unless they were
+//! declared.
 
 use super::location::Location;
 use super::parquet::Batches;

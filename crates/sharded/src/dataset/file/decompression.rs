@@ -1,5 +1,5 @@
-//! How far compressed bytes can expand. A decoder allocates what the header says before it has seen a byte, so the header
-//! is compared with these limits first.
+//! How far compressed bytes can expand. A decoder allocates what the header says before it has seen a byte,
+//! so the header is compared with these limits first.
 
 use parquet::basic::Compression;
 

@@ -37,8 +37,8 @@ fn check_file(path: &Path) -> Result<()> {
     match metadata.is_file() {
         true => Ok(()),
         false => plan_err!(
-            "`{}` is a pipe or a device, and these are not read as files; write what it gives to a file, or give it to \
-             the command as its standard input, a table in '-'",
+            "`{}` is a pipe or a device, and these are not read as files; write what it gives to a file, or \
+             give it to the command as its standard input, a table in '-'",
             path.display()
         ),
     }

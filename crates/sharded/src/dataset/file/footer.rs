@@ -1,4 +1,5 @@
-//! The footer of a Parquet file, checked against the file before the library allocates memory for what it says.
+//! The footer of a Parquet file, checked against the file before the library allocates memory for what it
+//! says.
 
 use super::thrift::is_complete;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
@@ -9,6 +10,7 @@ use std::sync::Arc;
 /// What a file ends with: the length of its footer, and its magic number.
 pub(super) const TAIL: u64 = 8;
 
+/// The error of a damaged file.
 fn damaged(how: String) -> ParquetError {
     ParquetError::General(format!("it is damaged: {how}"))
 }
@@ -52,6 +54,7 @@ fn check(metadata: &ParquetMetaData, file: u64) -> Result<()> {
     }
 }
 
+/// Checks that the columns of a row group lie in the file.
 fn check_group(group: &RowGroupMetaData, file: u64) -> Result<()> {
     if group.num_rows() < 0 {
         return Err(damaged(format!("a row group has {} rows", group.num_rows())));

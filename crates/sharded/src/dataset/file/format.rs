@@ -76,8 +76,8 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// Sets an option by name: `header` (true or false), `delimiter` (one character), and the names that DuckDB and
-    /// DataFusion have for them.
+    /// Sets an option by name: `header` (true or false), `delimiter` (one character), and the names that
+    /// DuckDB and DataFusion have for them.
     ///
     /// # Errors
     /// `Plan` if there is no such option, or it cannot have this value.

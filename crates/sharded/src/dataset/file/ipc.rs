@@ -1,4 +1,5 @@
-//! Arrow IPC: files, which can be read from any batch on, and streams, which cannot. The first bytes tell them apart.
+//! Arrow IPC: files, which can be read from any batch on, and streams, which cannot. The first bytes tell
+//! them apart.
 
 use super::location::{Input, Location};
 use super::messages::{EncodedMessage, damaged};
@@ -27,6 +28,7 @@ pub(super) struct File {
     batches: Vec<Block>,
 }
 
+/// The beginning and the end of an Arrow file.
 const MAGIC: &[u8; 6] = b"ARROW1";
 
 /// The end of a file: the length of its footer, and its magic number.
@@ -150,6 +152,7 @@ impl Blocks {
         EncodedMessage::of_block(&bytes.into(), description)
     }
 
+    /// Reads the dictionaries of the file.
     fn dictionaries(&mut self) -> Result<HashMap<i64, ArrayRef>, ArrowError> {
         let file = self.file.clone();
         let mut dictionaries = HashMap::new();
@@ -161,6 +164,7 @@ impl Blocks {
         Ok(dictionaries)
     }
 
+    /// Reads a batch by its number.
     fn batch(&mut self, batch: usize) -> Result<Option<RecordBatch>, ArrowError> {
         let dictionaries = match self.dictionaries.take() {
             Some(dictionaries) => dictionaries,
@@ -206,6 +210,7 @@ struct Stream {
 }
 
 impl Stream {
+    /// Reads the first message, which has the columns.
     fn open(mut input: Input, projection: Option<&[usize]>) -> Result<Stream, ArrowError> {
         let mut left = input.seek(SeekFrom::End(0))?;
         input.rewind()?;
@@ -220,6 +225,7 @@ impl Stream {
         Ok(Stream { input, left, schema, dictionaries: HashMap::new(), projection: sorted(projection) })
     }
 
+    /// Reads the next batch; none at the end.
     fn batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         while let Some(parts) = EncodedMessage::next(&mut self.input, &mut self.left)? {
             if parts.add_to(&mut self.dictionaries, &self.schema)? {

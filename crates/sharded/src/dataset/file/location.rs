@@ -76,11 +76,13 @@ pub(super) enum Compression {
     Zstandard,
 }
 
+/// The last suffix of a name, in lower case.
 fn suffix(name: &Path) -> Option<String> {
     name.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase)
 }
 
 impl Location {
+    /// The path of the file, or of the object in its store.
     fn name(&self) -> &Path {
         match self {
             Location::Path(path) => path,
@@ -128,7 +130,8 @@ impl Location {
         }
     }
 
-    /// The start of it, to infer columns from: all of a local file, the lines within this many bytes of an object.
+    /// The start of it, to infer columns from: all of a local file, the lines within this many bytes of an
+    /// object.
     ///
     /// # Errors
     /// If it cannot be opened or fetched.
@@ -219,6 +222,7 @@ pub(super) fn objects_at(url: &str) -> Result<Vec<Location>> {
     Ok(found.into_iter().map(|meta| object(root, &store, meta, folder, url)).collect())
 }
 
+/// The location of an object; its URL is the one given, or that of the object in a folder.
 fn object(root: &str, store: &Arc<dyn ObjectStore>, meta: ObjectMeta, folder: bool, url: &str) -> Location {
     let url = redacted(&if folder { format!("{root}/{}", meta.location) } else { url.to_string() });
     Location::Object(Arc::new(Object { url, store: Arc::clone(store), path: meta.location, size: meta.size }))

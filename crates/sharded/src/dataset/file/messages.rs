@@ -1,7 +1,7 @@
 //! The messages of an Arrow IPC file or stream: a description (metadata) and the body that it describes.
 //!
-//! Lengths and offsets in a description are compared with the bytes that are there before memory is allocated, and before
-//! Arrow's decoder, which trusts them, sees them.
+//! Lengths and offsets in a description are compared with the bytes that are there before memory is
+//! allocated, and before Arrow's decoder, which trusts them, sees them.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::buffer::{Buffer, MutableBuffer};
@@ -19,6 +19,7 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 /// The length of a buffer that is not compressed.
 const NOT_COMPRESSED: i64 = -1;
 
+/// Results with Arrow's errors.
 type Result<T, E = ArrowError> = std::result::Result<T, E>;
 
 /// The error of a damaged file.
@@ -111,6 +112,7 @@ impl EncodedMessage {
     }
 }
 
+/// Decodes a description.
 fn message(description: &[u8]) -> Result<Message<'_>> {
     ipc::root_as_message(description).map_err(|error| damaged(format!("a description is none: {error}")))
 }

@@ -1,13 +1,13 @@
-//! A dataset in files: Parquet, CSV, JSON lines and Arrow IPC, recognized by their suffixes, on this machine or in an
-//! object store.
+//! A dataset in files: Parquet, CSV, JSON lines and Arrow IPC, recognized by their suffixes, on this machine
+//! or in an object store.
 //!
-//! All files have the same columns. That is checked when the dataset is opened, so nothing is read before all of it can
-//! be. Files come in the order in which they were named, those of one pattern in the order of their names. Where the
-//! number of rows is known beforehand (Parquet), shards are cut evenly between rows or by ranges of a column; else
-//! between files or batches. Every error names its file.
+//! All files have the same columns. That is checked when the dataset is opened, so nothing is read before all
+//! of it can be. Files come in the order in which they were named, those of one pattern in the order of their
+//! names. Where the number of rows is known beforehand (Parquet), shards are cut evenly between rows or by
+//! ranges of a column; else between files or batches. Every error names its file.
 //!
-//! What a file says of itself is not trusted: lengths and offsets are compared with the file before memory is allocated
-//! for them (`footer`, `verified`, `messages`, `decompression`).
+//! What a file says of itself is not trusted: lengths and offsets are compared with the file before memory is
+//! allocated for them (`footer`, `verified`, `messages`, `decompression`).
 
 mod block_reader;
 mod buffer_pool;
@@ -126,11 +126,12 @@ impl OpenedAs {
 }
 
 impl FileDataset {
-    /// Opens files, given by paths, patterns (`*`, `?`, `[..]`, `**`), folders and URLs; in one shard by default.
+    /// Opens files, given by paths, patterns (`*`, `?`, `[..]`, `**`), folders and URLs; in one shard by
+    /// default.
     ///
     /// # Errors
-    /// `Execution` if a file is missing, cannot be read, or has other columns than the first; `Plan` if no file is named, or
-    /// there are no shards.
+    /// `Execution` if a file is missing, cannot be read, or has other columns than the first; `Plan` if no
+    /// file is named, or there are no shards.
     pub fn open(paths_or_globs: &[String], shards: Option<usize>) -> Result<FileDataset> {
         FileDataset::open_as(paths_or_globs, &ReadOptions { shards, ..ReadOptions::default() })
     }
@@ -246,9 +247,9 @@ impl Source for FileDataset {
 
     fn statistics(&self) -> Arc<Statistics> {
         // A damaged file is reported when it is read.
-        let known = || untrusted(&"statistics", || Ok(statistics::of(&self.units, &self.schema)));
-        let known = || known().unwrap_or_else(|_| Statistics::new_unknown(&self.schema));
-        Arc::clone(self.statistics.get_or_init(|| Arc::new(known())))
+        let read = || untrusted(&"statistics", || Ok(statistics::of(&self.units, &self.schema)));
+        let statistics = || read().unwrap_or_else(|_| Statistics::new_unknown(&self.schema));
+        Arc::clone(self.statistics.get_or_init(|| Arc::new(statistics())))
     }
 
     fn with_shards(&self, shards: usize) -> Option<Arc<dyn Source>> {
@@ -336,6 +337,7 @@ fn open(location: &Location, options: &ReadOptions) -> Result<Opened> {
     untrusted(location, || open_as(location, options))
 }
 
+/// Opens a file by its format, and checks the declared columns.
 fn open_as(location: &Location, options: &ReadOptions) -> Result<Opened> {
     let guessed = || location.suffix().as_deref().and_then(FileFormat::of);
     let opened = match options.format.or_else(guessed) {
@@ -345,8 +347,8 @@ fn open_as(location: &Location, options: &ReadOptions) -> Result<Opened> {
         Some(FileFormat::Ipc) => ipc::open(location)?,
         None => {
             return plan_err!(
-                "`{location}` has no known suffix: name it .parquet, .csv, .txt, .jsonl, .arrow (file) or .arrows \
-                 (stream); csv and json may end in .gz or .zst too"
+                "`{location}` has no known suffix: name it .parquet, .csv, .txt, .jsonl, .arrow (file) or \
+                 .arrows (stream); csv and json may end in .gz or .zst too"
             );
         }
     };

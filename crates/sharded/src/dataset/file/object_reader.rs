@@ -16,6 +16,7 @@ use std::sync::Arc;
 /// Fetches ranges of an object, and verifies the pages in them.
 pub(super) struct ObjectReader(pub Arc<Object>);
 
+/// An error of the store.
 fn failed(error: object_store::Error) -> ParquetError {
     ParquetError::External(Box::new(error))
 }

@@ -1,5 +1,5 @@
-//! The runtime of object stores. Their clients are asynchronous and readers of files are not: one thread drives all
-//! requests, and any other thread may wait for them, also one that runs a runtime itself.
+//! The runtime of object stores. Their clients are asynchronous and readers of files are not: one thread
+//! drives all requests, and any other thread may wait for them, also one that runs a runtime itself.
 //!
 //! A forked process has none of its parent's threads, and starts a runtime of its own.
 

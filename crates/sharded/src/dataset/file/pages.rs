@@ -1,7 +1,7 @@
 //! The pages of a local Parquet file, decompressed into [`PooledBuffer`]s.
 //!
-//! Only Snappy is decompressed here, which nearly all files use: the library sets the memory of each page to zero before
-//! it writes it. Other codecs are left to it. All pages are verified first ([`VerifiedColumn`]).
+//! Only Snappy is decompressed here, which nearly all files use: the library sets the memory of each page to
+//! zero before it writes it. Other codecs are left to it. All pages are verified first ([`VerifiedColumn`]).
 
 use super::block_reader::BlockReader;
 use super::buffer_pool::{Bytes, PooledBuffer};
@@ -135,6 +135,7 @@ impl SnappyPages {
     }
 }
 
+/// An error of the decoder.
 fn failed(error: snap::Error) -> ParquetError {
     ParquetError::External(Box::new(error))
 }

@@ -57,6 +57,7 @@ const MAX_FOOTERS: usize = 1000;
 /// The length of a file and the time of its last change.
 type Version = (u64, SystemTime);
 
+/// The beginning and the end of a Parquet file.
 const MAGIC: &[u8; 4] = b"PAR1";
 
 /// How many bytes of the end of a file are read first: most footers are shorter.
@@ -78,6 +79,7 @@ pub(super) fn open(location: &Location) -> Result<Opened> {
     Ok(Opened { schema, units, rows: Some(rows) })
 }
 
+/// A file with its footer.
 fn new_file(location: &Location, metadata: ArrowReaderMetadata) -> Arc<File> {
     Arc::new(File { location: location.clone(), metadata, statistics: OnceLock::new() })
 }
@@ -167,13 +169,15 @@ fn check_ends(location: &Location, file: &mut Input) -> Result<u64> {
     }
 }
 
+/// The error of a file that ends too early.
 fn cut_short<T>(location: &Location, length: u64) -> Result<T> {
     exec_err!(
         "truncated parquet: `{location}` ends after {length} bytes without its footer; write or copy it again"
     )
 }
 
-/// Reads these spans. Each but the first begins at the start of its row group, each but the last ends at the end of it.
+/// Reads these spans. Each but the first begins at the start of its row group, each but the last ends at the
+/// end of it.
 ///
 /// # Errors
 /// If the file cannot be opened, or its pages cannot be read.

@@ -1,4 +1,5 @@
-//! Unclosed quotes in CSV files: such a quote makes the rest of the file one value, and the reader does not complain.
+//! Unclosed quotes in CSV files: such a quote makes the rest of the file one value, and the reader does not
+//! complain.
 
 use memchr::{memchr, memchr_iter};
 use std::io::{Error, ErrorKind, Read, Result};

@@ -38,8 +38,8 @@ impl RangeShards {
     pub fn try_new(units: &[Unit], schema: &SchemaRef, ranges: &Ranges) -> Result<RangeShards> {
         let name = ranges.column();
         let Some((at, field)) = schema.column_with_name(name) else {
-            let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-            return Err(unknown_column(name, &known));
+            let columns: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            return Err(unknown_column(name, &columns));
         };
         let data_type = field.data_type().clone();
         if !matches!(data_type, DataType::Int32 | DataType::Int64) {
@@ -47,8 +47,8 @@ impl RangeShards {
         }
         let Some(bounds) = units.iter().map(|unit| of_unit(unit, at)).collect() else {
             return plan_err!(
-                "ranges of {name:?} need local Parquet files whose footers say between which values the column is, \
-                 without nulls; read them without ranges"
+                "ranges of {name:?} need local Parquet files whose footers say between which values the \
+                 column is, without nulls; read them without ranges"
             );
         };
         Ok(RangeShards { ranges: ranges.clone(), column: Column::new(name, at), data_type, bounds })
@@ -111,8 +111,8 @@ pub(super) fn bounds(units: &[Unit], rows: &[usize], column: usize, shards: usiz
     let total: usize = rows.iter().sum();
     let (mut bounds, mut before, mut shard_start, mut largest) = (Vec::new(), rows.first().copied()?, 0, 0);
     for (pair, rows) in groups.windows(2).zip(&rows[1..]) {
-        // A shard begins with the first row group whose middle is beyond the even end of the shard before; unless all values
-        // of the row group before it are the same as its first.
+        // A shard begins with the first row group whose middle is beyond the even end of the shard before;
+        // unless all values of the row group before it are the same as its first.
         let end = total * (bounds.len() + 1) / shards;
         let (least_before, least) = (pair[0].0, pair[1].0);
         if bounds.len() + 1 < shards && before + rows / 2 >= end && least_before < least {

@@ -19,8 +19,8 @@ pub(super) struct FilePart {
     pub unit: Unit,
     pub offset: usize,
     pub length: usize,
-    /// Conditions over the columns of the file that hold for the rows of the shard only. If there are none, all rows belong
-    /// to the shard.
+    /// Conditions over the columns of the file that hold for the rows of the shard only. If there are none,
+    /// all rows belong to the shard.
     pub required: Vec<Arc<dyn PhysicalExpr>>,
 }
 
@@ -93,6 +93,7 @@ impl ShardReader {
 }
 
 impl ShardReader {
+    /// The next batch of the current part, or of the parts behind it.
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if self.progress.reader.is_none() {

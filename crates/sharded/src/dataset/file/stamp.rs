@@ -1,7 +1,8 @@
-//! Whether a file has changed since a query was planned over it: offsets of row groups and columns would be wrong then.
+//! Whether a file has changed since a query was planned over it: offsets of row groups and columns would be
+//! wrong then.
 //!
-//! A file is identified by its length and the time of its last change. It is checked before it is read, after that, and
-//! when reading fails. Objects in stores are not checked.
+//! A file is identified by its length and the time of its last change. It is checked before it is read, after
+//! that, and when reading fails. Objects in stores are not checked.
 
 use super::location::Location;
 use crate::error::in_place;

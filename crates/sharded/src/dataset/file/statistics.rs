@@ -27,28 +27,29 @@ pub(super) fn of(units: &[Unit], schema: &SchemaRef) -> Statistics {
             files.push(file);
         }
     }
-    let known = files.iter().map(|file| file.statistics.get_or_init(|| of_file(file, schema)));
-    Statistics::try_merge_iter(known, schema).unwrap_or_else(|_| Statistics::new_unknown(schema))
+    let statistics = files.iter().map(|file| file.statistics.get_or_init(|| of_file(file, schema)));
+    Statistics::try_merge_iter(statistics, schema).unwrap_or_else(|_| Statistics::new_unknown(schema))
 }
 
+/// The statistics in the footer of a file, with distinct counts.
 fn of_file(file: &File, schema: &SchemaRef) -> Statistics {
     let metadata = file.metadata.metadata();
-    let Ok(mut known) = DFParquetMetadata::statistics_from_parquet_metadata(metadata, schema) else {
+    let Ok(mut statistics) = DFParquetMetadata::statistics_from_parquet_metadata(metadata, schema) else {
         return Statistics::new_unknown(schema);
     };
     // With nested columns, leaves and fields have different numbers.
-    if metadata.file_metadata().schema_descr().num_columns() == known.column_statistics.len() {
-        for (place, column) in known.column_statistics.iter_mut().enumerate() {
-            if let Some(values) = distinct_count(file, place) {
+    if metadata.file_metadata().schema_descr().num_columns() == statistics.column_statistics.len() {
+        for (index, column) in statistics.column_statistics.iter_mut().enumerate() {
+            if let Some(values) = distinct_count(file, index) {
                 column.distinct_count = Precision::Inexact(values);
             }
         }
     }
-    known
+    statistics
 }
 
-/// The estimated distinct count of a column, from the dictionaries of some row groups: the largest, if row groups share
-/// their values; the largest for each row group, if each has values of its own.
+/// The estimated distinct count of a column, from the dictionaries of some row groups: the largest, if row
+/// groups share their values; the largest for each row group, if each has values of its own.
 fn distinct_count(file: &File, column: usize) -> Option<usize> {
     let metadata = file.metadata.metadata();
     let groups = metadata.num_row_groups();

@@ -24,7 +24,8 @@ pub(super) fn open(location: &Location) -> Result<Text> {
     })
 }
 
-/// The start of a file, to infer its columns from: of an object this many bytes. Also whether that is all of it.
+/// The start of a file, to infer its columns from: of an object this many bytes. Also whether that is all of
+/// it.
 ///
 /// # Errors
 /// If it cannot be opened.

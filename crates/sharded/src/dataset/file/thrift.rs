@@ -1,5 +1,5 @@
-//! As much of Thrift's compact protocol as is needed before the library reads a Parquet file: whether all lists fit into
-//! their bytes, and what the header of a page says.
+//! As much of Thrift's compact protocol as is needed before the library reads a Parquet file: whether all
+//! lists fit into their bytes, and what the header of a page says.
 
 /// How deep structures may be nested.
 const DEPTH: usize = 64;
@@ -22,7 +22,8 @@ mod kind {
     pub const UUID: u8 = 13;
 }
 
-/// Whether these bytes begin with a complete structure, no list of which is longer than the bytes that follow.
+/// Whether these bytes begin with a complete structure, no list of which is longer than the bytes that
+/// follow.
 pub(super) fn is_complete(bytes: &[u8]) -> bool {
     Cursor(bytes).skip(kind::STRUCT, DEPTH).is_some()
 }
@@ -64,6 +65,7 @@ impl PageHeader {
 struct Cursor<'a>(&'a [u8]);
 
 impl Cursor<'_> {
+    /// The next byte.
     fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -148,6 +150,7 @@ impl Cursor<'_> {
         }
     }
 
+    /// Skips a map.
     fn skip_map(&mut self, depth: usize) -> Option<()> {
         let length = self.varint()?;
         if length == 0 {

@@ -1,7 +1,7 @@
 //! Verified pages: each page of a column is checked against its header before the library reads it.
 //!
-//! Its compressed bytes can decompress to as many bytes as the header says, there is memory for these, and the checksum
-//! is right, if the page has one.
+//! Its compressed bytes can decompress to as many bytes as the header says, there is memory for these, and
+//! the checksum is right, if the page has one.
 
 use super::block_reader::BlockReader;
 use super::buffer_pool::Bytes;
@@ -27,7 +27,8 @@ impl VerifiedColumn {
         VerifiedColumn { input, compression, page: Mutex::new(None) }
     }
 
-    /// Verifies and keeps the header at this offset. At the offset of the page whose header was read last there is none.
+    /// Verifies and keeps the header at this offset. At the offset of the page whose header was read last
+    /// there is none.
     fn read_header(&self, start: u64, bytes: &[u8]) -> Result<()> {
         let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
         if page.is_some_and(|(at, _)| at == start) {
@@ -98,6 +99,7 @@ impl PageHeader {
     }
 }
 
+/// The error of a damaged page.
 fn damaged(start: u64, how: String) -> ParquetError {
     ParquetError::General(format!("it is damaged: the page at byte {start} {how}; write or copy it again"))
 }

@@ -1,8 +1,9 @@
 //! The groups of integer keys, numbered in the order in which the keys come.
 //!
-//! Invariants: entry `i` of a direct index belongs to the key `first + i`, and holds 1 + the number of its group, or 0. A
-//! direct index has a few entries for each group at most: while keys are sparser, they are in a hash table. Keys in random
-//! order are sparse at first and dense once many have come: then they move back to a direct index.
+//! Invariants: entry `i` of a direct index belongs to the key `first + i`, and holds 1 + the number of its
+//! group, or 0. A direct index has a few entries for each group at most: while keys are sparser, they are in
+//! a hash table. Keys in random order are sparse at first and dense once many have come: then they move back
+//! to a direct index.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use datafusion::arrow::buffer::NullBuffer;
@@ -160,8 +161,8 @@ impl DirectIndex {
         self.entries.resize(length, 0);
     }
 
-    /// Makes entries down to an integer, and `more` below it: otherwise keys in descending order would move all entries each
-    /// time.
+    /// Makes entries down to an integer, and `more` below it: otherwise keys in descending order would move
+    /// all entries each time.
     fn grow_below(&mut self, low: i64, more: usize) {
         let first = low.saturating_sub(more as i64);
         let mut entries = vec![0; self.first.abs_diff(first) as usize];
@@ -182,6 +183,7 @@ impl DirectIndex {
         }
     }
 
+    /// The group of a key that the index covers.
     #[inline]
     fn group(&mut self, key: i64) -> usize {
         let entry = &mut self.entries[key.wrapping_sub(self.first) as usize];
@@ -192,6 +194,7 @@ impl DirectIndex {
         *entry as usize - 1
     }
 
+    /// The group of null.
     fn null_group(&mut self) -> usize {
         *self.null.get_or_insert_with(|| {
             self.keys.push(0);
@@ -199,6 +202,7 @@ impl DirectIndex {
         })
     }
 
+    /// The keys of all groups, in their type.
     fn finish(self, kind: &DataType) -> Result<ArrayRef> {
         let all = 0..self.keys.len();
         let nulls = self.null.map(|null| NullBuffer::from_iter(all.map(|group| group != null)));

@@ -1,10 +1,11 @@
 //! Aggregates by one integer: groups are found in an array that the key indexes, instead of a hash table.
 //!
-//! Identifiers count from one and come roughly in order. So an array of all integers between the minimum and the maximum
-//! is small, and rows that follow each other use entries near each other. A hash table is in another cache line for each.
+//! Identifiers count from one and come roughly in order. So an array of all integers between the minimum and
+//! the maximum is small, and rows that follow each other use entries near each other. A hash table is in
+//! another cache line for each.
 //!
-//! Invariant: groups come out in the order in which their keys came first, as those of DataFusion's operator do. Under a
-//! memory limit that operator does the work, because it can spill.
+//! Invariant: groups come out in the order in which their keys came first, as those of DataFusion's operator
+//! do. Under a memory limit that operator does the work, because it can spill.
 
 mod index;
 mod table;
@@ -27,8 +28,8 @@ use std::fmt;
 use std::sync::Arc;
 use table::Table;
 
-/// Replaces every aggregate that is [supported](supports) by one with a direct index. It runs after the rules that look at
-/// aggregates.
+/// Replaces every aggregate that is [supported](supports) by one with a direct index. It runs after the rules
+/// that look at aggregates.
 #[derive(Debug)]
 pub(super) struct DirectIndexAggregate;
 
@@ -53,7 +54,8 @@ impl PhysicalOptimizerRule for DirectIndexAggregate {
     }
 }
 
-/// Whether an aggregate is of unordered rows, by one integer, with functions that have accumulators for all groups.
+/// Whether an aggregate is of unordered rows, by one integer, with functions that have accumulators for all
+/// groups.
 fn supports(aggregate: &AggregateExec) -> Result<bool> {
     let keys = aggregate.group_expr();
     let complete = matches!(aggregate.mode(), AggregateMode::Single | AggregateMode::SinglePartitioned);

@@ -1,8 +1,8 @@
 //! Sums and averages of floats over sliding frames.
 //!
-//! Invariants: a sum has twice the precision of its values, so that a value which leaves takes nothing else along. Values
-//! that are not finite are counted, so that they can leave. Very large values are scaled down, so that their sum is
-//! finite.
+//! Invariants: a sum has twice the precision of its values, so that a value which leaves takes nothing else
+//! along. Values that are not finite are counted, so that they can leave. Very large values are scaled down,
+//! so that their sum is finite.
 
 use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::datatypes::Float64Type;

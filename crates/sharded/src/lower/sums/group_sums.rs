@@ -1,7 +1,7 @@
 //! Sums of integers for many groups, which know whether they overflow.
 //!
-//! Invariant: the sum of a group is its entry in `low`, plus its entry in `carries` times the size of the type. Few groups
-//! ever overflow, so `carries` is a map.
+//! Invariant: the sum of a group is its entry in `low`, plus its entry in `carries` times the size of the
+//! type. Few groups ever overflow, so `carries` is a map.
 
 use super::checked_sum::carrying_add;
 use super::{check_digits, overflow};
@@ -21,14 +21,14 @@ pub(super) struct GroupSums<T: ArrowNumericType> {
     low: Vec<T::Native>,
     carries: HashMap<usize, i64>,
     /// Which groups have a value; none if all have.
-    seen: Option<BooleanBufferBuilder>,
+    has_value: Option<BooleanBufferBuilder>,
     kind: DataType,
 }
 
 impl<T: ArrowNumericType> GroupSums<T> {
     /// No groups yet, for sums of this type.
     pub fn new(kind: &DataType) -> GroupSums<T> {
-        GroupSums { low: Vec::new(), carries: HashMap::new(), seen: None, kind: kind.clone() }
+        GroupSums { low: Vec::new(), carries: HashMap::new(), has_value: None, kind: kind.clone() }
     }
 
     #[inline(always)]
@@ -51,29 +51,29 @@ impl<T: ArrowNumericType> GroupSums<T> {
     ) {
         let passing = filter.map(|filter| NullBuffer::new(passing(filter)));
         let taken = NullBuffer::union(values.nulls(), passing.as_ref());
-        let mut seen = self.seen.take().unwrap_or_else(|| {
-            let mut seen = BooleanBufferBuilder::new(self.low.len());
-            seen.append_n(groups_before, true);
-            seen
+        let mut has_value = self.has_value.take().unwrap_or_else(|| {
+            let mut has_value = BooleanBufferBuilder::new(self.low.len());
+            has_value.append_n(groups_before, true);
+            has_value
         });
-        seen.append_n(self.low.len() - seen.len(), false);
+        has_value.append_n(self.low.len() - has_value.len(), false);
         for (row, (&group, &value)) in groups.iter().zip(values.values()).enumerate() {
             if taken.as_ref().is_none_or(|taken| taken.is_valid(row)) {
-                seen.set_bit(group, true);
+                has_value.set_bit(group, true);
                 self.add(group, value);
             }
         }
-        self.seen = Some(seen);
+        self.has_value = Some(has_value);
     }
 
     /// Removes the first groups; which of these have a value.
     fn emit(&mut self, count: usize) -> Option<NullBuffer> {
-        let mut seen = self.seen.take()?;
-        let all = seen.finish();
+        let mut has_value = self.has_value.take()?;
+        let all = has_value.finish();
         let rest = all.slice(count, all.len() - count);
-        let mut kept = BooleanBufferBuilder::new(rest.len());
-        kept.append_buffer(&rest);
-        self.seen = (!rest.is_empty()).then_some(kept);
+        let mut remaining = BooleanBufferBuilder::new(rest.len());
+        remaining.append_buffer(&rest);
+        self.has_value = (!rest.is_empty()).then_some(remaining);
         Some(NullBuffer::new(all.slice(0, count)))
     }
 }
@@ -97,7 +97,7 @@ impl<T: ArrowNumericType> GroupsAccumulator for GroupSums<T> {
         let values = values[0].as_primitive::<T>();
         let groups_before = self.low.len();
         self.low.resize(count.max(groups_before), T::Native::ZERO);
-        if self.seen.is_none() && filter.is_none() && values.null_count() == 0 {
+        if self.has_value.is_none() && filter.is_none() && values.null_count() == 0 {
             groups.iter().zip(values.values()).for_each(|(&group, &value)| self.add(group, value));
         } else {
             self.add_some(values, groups, filter, groups_before);
@@ -141,9 +141,9 @@ impl<T: ArrowNumericType> GroupsAccumulator for GroupSums<T> {
     }
 
     fn size(&self) -> usize {
-        let seen = self.seen.as_ref().map_or(0, |seen| seen.capacity() / 8);
+        let has_value = self.has_value.as_ref().map_or(0, |has_value| has_value.capacity() / 8);
         self.low.capacity() * size_of::<T::Native>()
-            + seen
+            + has_value
             + self.carries.capacity() * size_of::<(usize, i64)>()
     }
 }

@@ -1,8 +1,9 @@
-//! Sums that fail on overflow instead of wrapping around, and sums of floats over sliding frames that recover from
-//! infinities.
+//! Sums that fail on overflow instead of wrapping around, and sums of floats over sliding frames that recover
+//! from infinities.
 //!
-//! DataFusion's sums of integers wrap around. It subtracts the values that leave a frame from a sum of floats, which stays
-//! NaN once it was infinite. These replacements are only in plans that are about to run: they cannot be encoded.
+//! DataFusion's sums of integers wrap around. It subtracts the values that leave a frame from a sum of
+//! floats, which stays NaN once it was infinite. These replacements are only in plans that are about to run:
+//! they cannot be encoded.
 //!
 //! Invariant: whether a sum overflows does not depend on the order of its values.
 
@@ -242,8 +243,8 @@ impl AggregateUDFImpl for CheckedAggregate {
         }
     }
 
-    /// DataFusion's min and max for many groups forget a NaN when another value comes, and its sums of intervals do not
-    /// fail.
+    /// DataFusion's min and max for many groups forget a NaN when another value comes, and its sums of
+    /// intervals do not fail.
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
         let kind = args.return_field.data_type();
         !(self.is_min_or_max() && kind.is_floating() || self.is_sum() && *kind == INTERVAL)

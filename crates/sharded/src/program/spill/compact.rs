@@ -1,8 +1,8 @@
 //! Batches that hold the memory of their own rows and no more.
 //!
-//! A slice keeps the whole batch that it was cut from, and a column of string views the buffers of all strings that were
-//! read with it. An operator that keeps such batches holds more memory than it accounts for, or accounts for more than
-//! its rows take.
+//! A slice keeps the whole batch that it was cut from, and a column of string views the buffers of all
+//! strings that were read with it. An operator that keeps such batches holds more memory than it accounts
+//! for, or accounts for more than its rows take.
 
 use crate::unary::UnaryOperator;
 use datafusion::arrow::array::{
@@ -44,6 +44,9 @@ impl UnaryOperator for Compact {
 }
 
 /// Copies the columns whose buffers are much larger than their rows.
+///
+/// # Errors
+/// `ArrowError` if the columns do not fit the schema.
 pub(super) fn compact(rows: &RecordBatch) -> Result<RecordBatch> {
     let columns = rows.columns().iter().map(|column| match column.data_type() {
         DataType::Utf8View => compact_views(column, column.as_string_view()),

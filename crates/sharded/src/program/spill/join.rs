@@ -1,8 +1,9 @@
-//! Joins whose build side does not fit into the memory: both sides are partitioned by the hash of their keys into files,
-//! and joined partition by partition (a Grace hash join).
+//! Joins whose build side does not fit into the memory: both sides are partitioned by the hash of their keys
+//! into files, and joined partition by partition (a Grace hash join).
 //!
-//! Rows with equal keys are in the same partition, so a join is the union of the joins of its partitions. `not in` is not:
-//! a null anywhere on the right leaves no row. It is left alone, and so are joins that promise an order.
+//! Rows with equal keys are in the same partition, so a join is the union of the joins of its partitions.
+//! `not in` is not: a null anywhere on the right leaves no row. It is left alone, and so are joins that
+//! promise an order.
 
 use super::compact::compact;
 use super::partition::HashPartitions;
@@ -28,7 +29,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// How often a partition is partitioned again. If it is too large even then, most of its rows have the same key.
+/// How often a partition is partitioned again. If it is too large even then, most of its rows have the same
+/// key.
 const MAX_DEPTH: u32 = 5;
 
 /// The bytes of a hash table for each row.

@@ -1,8 +1,8 @@
 //! Operators under a memory limit: they hold as little as they can, and spill the rest to files.
 //!
-//! DataFusion's sorts and aggregates spill, if their batches hold the memory of their own rows only. Its joins and windows
-//! do not. Here these run on independent parts of their input: a join on the rows whose keys have the same hash, a window
-//! on some of its partitions.
+//! DataFusion's sorts and aggregates spill, if their batches hold the memory of their own rows only. Its
+//! joins and windows do not. Here these run on independent parts of their input: a join on the rows whose
+//! keys have the same hash, a window on some of its partitions.
 
 mod compact;
 mod join;

@@ -20,7 +20,8 @@ use std::sync::Arc;
 /// The number of partitions.
 const PARTITIONS: usize = 16;
 
-/// The seed differs from that of the hash tables of joins: otherwise the keys of a partition would share buckets there.
+/// The seed differs from that of the hash tables of joins: otherwise the keys of a partition would share
+/// buckets there.
 const HASH: QualityRandomState = QualityRandomState::with_seed(0x7768_696d);
 
 /// How many rows of a partition are buffered before they are written.
@@ -115,6 +116,7 @@ impl HashPartitions {
 }
 
 impl Partition {
+    /// Writes the buffered rows.
     fn write(&mut self, schema: &SchemaRef, disk: &Arc<DiskManager>) -> Result<()> {
         let rows = concat_batches(schema, &self.buffered)?;
         self.buffered.clear();
@@ -126,6 +128,7 @@ impl Partition {
         Ok(writer.stream.write(&compact(&rows)?)?)
     }
 
+    /// Writes the rest, and reads all rows again.
     fn finish(&mut self, schema: &SchemaRef, disk: &Arc<DiskManager>) -> Result<SendableRecordBatchStream> {
         if !self.buffered.is_empty() {
             self.write(schema, disk)?;
@@ -138,6 +141,7 @@ impl Partition {
 }
 
 impl SpillWriter {
+    /// A new file in the folder for spilled rows.
     fn new(schema: &SchemaRef, disk: &Arc<DiskManager>) -> Result<SpillWriter> {
         let file = disk.create_tmp_file("join")?;
         let to = OpenOptions::new().write(true).open(path(&file)?).map_err(DataFusionError::IoError)?;
@@ -162,6 +166,7 @@ impl SpillWriter {
     }
 }
 
+/// Where a file is.
 fn path(file: &Arc<dyn SpillFile>) -> Result<&std::path::Path> {
     file.path().ok_or_else(|| internal_datafusion_err!("rows are written to files of this machine"))
 }

@@ -1,7 +1,7 @@
 //! Window functions, computed some partitions at a time.
 //!
-//! DataFusion's operator for windows over whole partitions keeps all rows of its input. These are sorted by partition, so
-//! the partitions that are complete can be computed and handed on before the rest comes.
+//! DataFusion's operator for windows over whole partitions keeps all rows of its input. These are sorted by
+//! partition, so the partitions that are complete can be computed and handed on before the rest comes.
 
 use super::read_once::{ReadOnceExec, with_reservation};
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
@@ -170,7 +170,8 @@ impl PartitionReader {
         }
     }
 
-    /// The first row of the last partition in these rows; none if that is also the last partition of the rows before.
+    /// The first row of the last partition in these rows; none if that is also the last partition of the rows
+    /// before.
     fn last_partition(&self, rows: &RecordBatch) -> Result<Option<usize>> {
         let keys = keys(&self.keys, rows)?;
         let start = partition(&keys)?.ranges().last().map_or(0, |last| last.start);

@@ -1,9 +1,9 @@
 //! The conjuncts of a predicate, evaluated in the order of their cost.
 //!
-//! Comparisons that cost little and cannot fail come first, whatever the order they were written in; those of one column
-//! are evaluated together. A conjunct over one dictionary-encoded column is evaluated once per value of the dictionary,
-//! not once per row; all such conjuncts are evaluated together. One that costs more than a comparison is evaluated once
-//! per run of equal values.
+//! Comparisons that cost little and cannot fail come first, whatever the order they were written in; those of
+//! one column are evaluated together. A conjunct over one dictionary-encoded column is evaluated once per
+//! value of the dictionary, not once per row; all such conjuncts are evaluated together. One that costs more
+//! than a comparison is evaluated once per run of equal values.
 
 use super::super::parquet::File;
 use super::encoding::decode;
@@ -71,7 +71,8 @@ impl Conjunct {
         })
     }
 
-    /// Its bitmap over the integers that its only column has in some row groups of `rows` rows in all, if one pays.
+    /// Its bitmap over the integers that its only column has in some row groups of `rows` rows in all, if one
+    /// pays.
     pub fn bitmap(&self, file: &File, row_groups: &[usize], rows: usize) -> Option<Arc<IntegerBitmap>> {
         self.only_column()?;
         IntegerBitmap::of(&self.expr, &self.schema, file, row_groups, rows).map(Arc::new)
@@ -135,8 +136,8 @@ impl Conjunct {
         Ok(without_nulls(self.expr.evaluate(&batch)?.into_array(rows)?.as_boolean()))
     }
 
-    /// Evaluates the conjunct once per value of a dictionary. None: the column has no dictionary, or evaluation fails on one
-    /// of its values, which may be in no row.
+    /// Evaluates the conjunct once per value of a dictionary. None: the column has no dictionary, or
+    /// evaluation fails on one of its values, which may be in no row.
     fn by_dictionary(&mut self, column: &ArrayRef) -> Option<BooleanBuffer> {
         let rows = column.as_dictionary_opt::<Int32Type>()?;
         let last = self.mask.take().filter(|mask| mask.dictionary.ptr_eq(&rows.values().to_data()));
@@ -158,6 +159,7 @@ impl Conjunct {
 }
 
 impl DictionaryMask {
+    /// Evaluates a conjunct for each value of a dictionary, and for null.
     fn new(dictionary: &ArrayRef, expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<DictionaryMask> {
         let of = |values: ArrayRef| {
             let values = decode(&values, schema.field(0).data_type()).ok()?;
@@ -192,7 +194,8 @@ pub(super) fn in_steps(mut conjuncts: Vec<Conjunct>) -> Vec<Vec<Conjunct>> {
     steps
 }
 
-/// What a conjunct costs a row. One that may fail is the most expensive: it stays behind those that were written before.
+/// What a conjunct costs a row. One that may fail is the most expensive: it stays behind those that were
+/// written before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Cost {
     /// Comparisons of at most eight bytes.

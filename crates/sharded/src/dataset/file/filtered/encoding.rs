@@ -33,8 +33,8 @@ pub(super) fn with_narrow_decimals(file: &File) -> Result<ArrowReaderMetadata> {
     with_fields(file, metadata, fields.collect())
 }
 
-/// The metadata that also reads these columns as dictionaries, where they are strings and a row group has nothing but
-/// dictionary pages of them.
+/// The metadata that also reads these columns as dictionaries, where they are strings and a row group has
+/// nothing but dictionary pages of them.
 ///
 /// # Errors
 /// If the file cannot be read so.
@@ -69,6 +69,7 @@ pub(super) fn decode(column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     }
 }
 
+/// The metadata that reads a file with these columns.
 fn with_fields(
     file: &File,
     metadata: &ArrowReaderMetadata,
@@ -83,6 +84,7 @@ fn with_fields(
         .map_err(|e| in_place(&file.location, e))
 }
 
+/// The field with another type.
 fn retyped(field: &Field, data_type: DataType) -> Arc<Field> {
     Arc::new(field.clone().with_data_type(data_type))
 }
@@ -93,6 +95,7 @@ fn leaf(metadata: &ArrowReaderMetadata, column: usize) -> Option<usize> {
     (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == column)
 }
 
+/// Whether a column is stored as integers.
 fn is_integer(metadata: &ArrowReaderMetadata, column: usize) -> bool {
     leaf(metadata, column).is_some_and(|leaf| {
         matches!(metadata.parquet_schema().column(leaf).physical_type(), Type::INT32 | Type::INT64)

@@ -1,8 +1,8 @@
 //! Evaluates a conjunct once per distinct integer and looks rows up in a bitmap.
 //!
-//! It is made for the filters that a join sends to its probe side: a lookup in the hash table of the join costs more than
-//! one of a bit. So where a column has far fewer integers than rows, the conjunct is evaluated for all integers between
-//! the minimum and the maximum of the column first.
+//! It is made for the filters that a join sends to its probe side: a lookup in the hash table of the join
+//! costs more than one of a bit. So where a column has far fewer integers than rows, the conjunct is
+//! evaluated for all integers between the minimum and the maximum of the column first.
 
 use super::super::parquet::File;
 use datafusion::arrow::array::{
@@ -31,8 +31,9 @@ pub(super) struct IntegerBitmap {
 }
 
 impl IntegerBitmap {
-    /// The bitmap of a conjunct over one column, for the integers that it has in some row groups of `rows` rows in all.
-    /// `schema` is that of the column. None: they are no integers, or too many, or the footer has no range.
+    /// The bitmap of a conjunct over one column, for the integers that it has in some row groups of `rows`
+    /// rows in all. `schema` is that of the column. None: they are no integers, or too many, or the footer
+    /// has no range.
     pub fn of(
         conjunct: &Arc<dyn PhysicalExpr>,
         schema: &Arc<Schema>,
@@ -73,6 +74,7 @@ impl IntegerBitmap {
         }
     }
 
+    /// Looks each row up in the bitmap.
     fn lookup_each<T: ArrowPrimitiveType>(&self, column: &PrimitiveArray<T>) -> BooleanBuffer
     where
         T::Native: Into<i64>,

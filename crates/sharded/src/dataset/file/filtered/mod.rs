@@ -1,9 +1,13 @@
-//! Parquet files read with a predicate, row group by row group: statistics first, then the columns of the predicate, then
-//! the others (late materialization).
+//! Parquet files read with a predicate, row group by row group: statistics first, then the columns of the
+//! predicate, then the others (late materialization).
 //!
-//! A row group is skipped if its statistics exclude every row. Of another, the columns of the predicate are read first,
-//! in the encoding of the file ([`encoding`]). If few rows pass, only these are read of the other columns, so that most
-//! pages are not even decompressed. Hints that let nearly all rows pass are dropped.
+//! A row group is skipped if its statistics exclude every row. Of another, the columns of the predicate are
+//! read first, in the encoding of the file ([`encoding`]). If few rows pass, only these are read of the other
+//! columns, so that most pages are not even decompressed. Hints that let nearly all rows pass are dropped.
+//!
+//! How a conjunct is evaluated depends on its column: by a lookup in an [`IntegerBitmap`] where a column has
+//! few integers, once per value of a dictionary, once per run of equal values (`runs`), or row by row
+//! ([`Conjunct`]). A [`Selection`] keeps the rows that have passed so far.
 //!
 //! Invariant: what comes out depends on the file and on the predicate alone.
 
@@ -295,8 +299,8 @@ struct Step {
     live: Vec<bool>,
 }
 
-/// The steps with the columns that are live after each, given those that are live after the last. Also returns those that
-/// are live before the first.
+/// The steps with the columns that are live after each, given those that are live after the last. Also
+/// returns those that are live before the first.
 fn with_live_columns(steps: Vec<Vec<Conjunct>>, mut live: Vec<bool>) -> (Vec<Step>, Vec<bool>) {
     let mut all = Vec::with_capacity(steps.len());
     for conjuncts in steps.into_iter().rev() {
@@ -323,6 +327,7 @@ enum ReadIn {
 }
 
 impl LateColumns {
+    /// The columns that come out, of which `first` are read first.
     fn new(file: &Schema, columns: &[usize], first: &[usize]) -> Result<LateColumns> {
         let mut others = Vec::new();
         let place = |c: &usize| match first.binary_search(c) {

@@ -39,11 +39,13 @@ struct RowGroupStatistics<'a> {
 }
 
 impl RowGroupStatistics<'_> {
+    /// The statistics of a column as arrays.
     fn converter(&self, column: &Column) -> Option<StatisticsConverter<'_>> {
         let metadata = &self.file.metadata;
         StatisticsConverter::try_new(&column.name, metadata.schema(), metadata.parquet_schema()).ok()
     }
 
+    /// The metadata of the row group.
     fn row_group(&self) -> &RowGroupMetaData {
         self.file.metadata.metadata().row_group(self.row_group)
     }

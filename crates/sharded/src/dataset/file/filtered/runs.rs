@@ -1,7 +1,7 @@
 //! Runs of equal values in a column: a conjunct is evaluated once per run instead of once per row.
 //!
-//! The rows of a file often lie in the order of a key that several of them share. A lookup in the hash table of a join
-//! costs more than a comparison with the value before.
+//! The rows of a file often lie in the order of a key that several of them share. A lookup in the hash table
+//! of a join costs more than a comparison with the value before.
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanBufferBuilder, UInt32Array};
 use datafusion::arrow::buffer::BooleanBuffer;
