@@ -44,9 +44,11 @@ build: $(TOOLS) ## build everything and install the package into .venv
 	@echo "building; the first time takes some minutes"
 	source $(VENV)/bin/activate && maturin develop --release
 
+# What has been built for tests and benchmarks is used; a release has a profile of its own: `make wheel PROFILE=wheel`.
+wheel: PROFILE ?= release
 wheel: $(TOOLS) ## build a wheel into dist/, say how large it is, and try it in an empty environment
 	rm -rf dist
-	source $(VENV)/bin/activate && maturin build --release --out dist
+	source $(VENV)/bin/activate && maturin build --profile $(PROFILE) --out dist
 	$(RUN) tests/wheel_size.py dist/*.whl
 	WHIMBREL_WHEEL=$$(echo dist/*.whl) $(RUN) -m pytest --quiet tests/wheel_test.py
 

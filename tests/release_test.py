@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomllib
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,6 +32,12 @@ def test_make_knows_what_it_is_asked_for(workflow: dict[Any, Any]) -> None:
     asked = {target for command in commands(workflow) for target in re.findall(r"\bmake (\w+)", command)}
     assert asked
     assert asked <= TARGETS
+
+
+def test_the_profile_is_there(workflow: dict[Any, Any]) -> None:
+    asked = re.findall(r"\bPROFILE=(\w+)", "\n".join(commands(workflow)))
+    assert asked == ["wheel"]
+    assert "wheel" in tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"]
 
 
 def test_there_is_a_wheel_for_every_machine(workflow: dict[Any, Any]) -> None:
