@@ -1,5 +1,5 @@
-//! Floats in the one form in which SQL compares them: 0.0 for both zeros, and one NaN, which is larger than all
-//! numbers.
+//! Floats in the one form in which SQL compares them: 0.0 for both zeros, and one NaN, which is larger than
+//! all numbers.
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
@@ -24,8 +24,8 @@ pub fn canonical(expr: Expr) -> Expr {
     in_canonical_form(expr, &FUNCTION)
 }
 
-/// The same of an expression that gives no null. An executable cast or `case` may not know this of itself, and the
-/// planner refuses a key whose executable form may be null where the plan says that it is not.
+/// The same of an expression that gives no null. An executable cast or `case` may not know this of itself,
+/// and the planner refuses a key whose executable form may be null where the plan says that it is not.
 pub fn canonical_not_null(expr: Expr) -> Expr {
     in_canonical_form(expr, &NOT_NULL)
 }

@@ -1,6 +1,7 @@
-//! `coalesce(x, 0)` of a large `x`. DataFusion makes `case when x is not null then x else 0 end` of it, in which `x` is
-//! twice: each call around another one doubles what is inside. Here such a call becomes one of a function that
-//! computes all of its arguments, once; what stands behind the first one cannot fail.
+//! `coalesce(x, 0)` of a large `x`. DataFusion rewrites it as `case when x is not null then x else 0 end`,
+//! which contains `x` twice, so that nested calls grow exponentially. Here such a call is replaced by a
+//! function that computes each argument once. It computes all of them, so the arguments after the first must
+//! be columns or literals, which cannot fail.
 
 use crate::depth::size;
 use datafusion::arrow::array::ArrayRef;
@@ -18,10 +19,10 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::{Arc, LazyLock};
 
-/// An argument of so many parts is small enough to be there twice.
+/// An argument of at most this many parts may be duplicated.
 const SMALL: usize = 8;
 
-/// Simplifies expressions.
+/// The rule that simplifies expressions, without such growth.
 #[derive(Debug)]
 pub(crate) struct Coalesce(pub Arc<dyn OptimizerRule + Send + Sync>);
 
@@ -42,10 +43,10 @@ impl OptimizerRule for Coalesce {
         let names = NamePreserver::new(&plan);
         let of_named = |expr: Expr| {
             let name = names.save(&expr);
-            Ok(computed_once(expr)?.update_data(|expr| name.restore(expr)))
+            Ok(avoid_duplicates(expr)?.update_data(|expr| name.restore(expr)))
         };
         let plan = plan.map_expressions(|expr| match expr {
-            expr if !expr.exists(|expr| Ok(is_large(expr)))? => Ok(Transformed::no(expr)),
+            expr if !expr.exists(|expr| Ok(duplicates_large(expr)))? => Ok(Transformed::no(expr)),
             // Each group has a name of its own.
             Expr::GroupingSet(_) => expr.map_children(of_named),
             expr => of_named(expr),
@@ -54,13 +55,13 @@ impl OptimizerRule for Coalesce {
     }
 }
 
-/// The expression with such calls in place of large ones. Its types are those that its functions take.
+/// Replaces the calls that would duplicate large arguments. The types of the expression are coerced.
 ///
 /// # Errors
 /// None of its own.
-pub(crate) fn computed_once(expr: Expr) -> Result<Transformed<Expr>> {
+pub(crate) fn avoid_duplicates(expr: Expr) -> Result<Transformed<Expr>> {
     expr.transform_up(|expr| {
-        if !is_large(&expr) {
+        if !duplicates_large(&expr) {
             return Ok(Transformed::no(expr));
         }
         Ok(match expr {
@@ -70,8 +71,8 @@ pub(crate) fn computed_once(expr: Expr) -> Result<Transformed<Expr>> {
     })
 }
 
-/// Whether it is a call with a large argument that would be there twice.
-fn is_large(expr: &Expr) -> bool {
+/// Whether it is a call that would duplicate a large argument.
+fn duplicates_large(expr: &Expr) -> bool {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else { return false };
     let Some((first, others)) = args.split_first() else { return false };
     let cannot_fail = |expr: &Expr| matches!(expr, Expr::Literal(..) | Expr::Column(_));
@@ -79,18 +80,18 @@ fn is_large(expr: &Expr) -> bool {
 }
 
 static FUNCTION: LazyLock<ScalarUDF> = LazyLock::new(|| {
-    ScalarUDF::from(FirstKnown { signature: Signature::variadic_any(Volatility::Immutable) })
+    ScalarUDF::from(EagerCoalesce { signature: Signature::variadic_any(Volatility::Immutable) })
 });
 
-/// The first of its arguments that is not null.
+/// The first argument that is not null. All arguments are computed.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct FirstKnown {
+struct EagerCoalesce {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for FirstKnown {
+impl ScalarUDFImpl for EagerCoalesce {
     fn name(&self) -> &str {
-        "first_known"
+        "eager_coalesce"
     }
 
     fn signature(&self) -> &Signature {
@@ -137,17 +138,17 @@ mod tests {
     #[test]
     fn large_arguments_are_there_once() {
         let nested = (0..100).fold(col("a"), |expr, _| coalesce(vec![expr + lit(1), lit(0)]));
-        let once = computed_once(nested).unwrap().data;
+        let once = avoid_duplicates(nested).unwrap().data;
         assert_eq!(size(&once).parts, 401);
-        assert!(!once.exists(|expr| Ok(is_large(expr))).unwrap());
+        assert!(!once.exists(|expr| Ok(duplicates_large(expr))).unwrap());
     }
 
     #[test]
     fn small_arguments_and_those_that_may_fail_stay() {
         let small = coalesce(vec![col("a") + lit(1), lit(0)]);
-        assert!(!computed_once(small).unwrap().transformed);
+        assert!(!avoid_duplicates(small).unwrap().transformed);
         let large = (0..SMALL as i64).fold(col("a"), |sum, n| sum + lit(n));
         let failing = coalesce(vec![large, lit(1) / lit(0)]);
-        assert!(!computed_once(failing).unwrap().transformed);
+        assert!(!avoid_duplicates(failing).unwrap().transformed);
     }
 }

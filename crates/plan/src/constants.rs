@@ -1,9 +1,9 @@
-//! Whole numbers that are computed while a query is planned. DataFusion computes what has no columns without a look
-//! at its size, and `9223372036854775807 + 1` would be another number.
+//! Integer arithmetic in constant expressions. DataFusion folds constants with arithmetic that wraps around:
+//! `9223372036854775807 + 1` would become another number.
 //!
-//! Before it does, sums, differences and products of whole numbers that it would compute become calls of a function
-//! that fails where the result is too large, as the same over rows does. A call that fails stays in the plan, and
-//! fails when it is run: in a branch of a `case` that is never reached it does not.
+//! Before it does, integer sums, differences and products without columns are replaced by calls of a function
+//! that fails on overflow, as the same over rows does. A call that fails is not folded. It stays in the plan
+//! and fails when it is run, but not in a branch of a `case` that is never reached.
 
 use datafusion::arrow::compute::kernels::numeric::{add, mul, sub};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -22,14 +22,14 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr_common::datum::apply;
 use std::sync::{Arc, LazyLock};
 
-/// As often as DataFusion simplifies an expression, at most.
+/// The most rounds of simplification of one expression, as in DataFusion.
 const ROUNDS: usize = 3;
 
-/// Simplifies expressions.
+/// The rule that simplifies expressions, with checks for overflow.
 #[derive(Debug)]
-pub(crate) struct Constants(pub Arc<dyn OptimizerRule + Send + Sync>);
+pub(crate) struct ConstantFolding(pub Arc<dyn OptimizerRule + Send + Sync>);
 
-impl OptimizerRule for Constants {
+impl OptimizerRule for ConstantFolding {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -43,8 +43,8 @@ impl OptimizerRule for Constants {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        // What a scan is asked was simplified where it stood before.
-        if matches!(plan, LogicalPlan::TableScan(_)) || !any_arithmetic(&plan) {
+        // The filters of a scan were simplified before they were pushed into it.
+        if matches!(plan, LogicalPlan::TableScan(_)) || !plan_has_arithmetic(&plan) {
             return self.0.rewrite(plan, config);
         }
         let context = SimplifyContext::builder()
@@ -52,7 +52,7 @@ impl OptimizerRule for Constants {
             .with_config_options(config.options())
             .with_query_execution_start_time(config.query_execution_start_time())
             .build();
-        // The sides of what a join compares keep their places.
+        // The two sides of a comparison in a join must not be swapped.
         let reorder = !matches!(plan, LogicalPlan::Join(_));
         let simplifier = ExprSimplifier::new(context).with_canonicalize(reorder).with_max_cycles(1);
         let names = NamePreserver::new(&plan);
@@ -61,7 +61,7 @@ impl OptimizerRule for Constants {
                 return Ok(Transformed::no(expr));
             }
             let name = names.save(&expr);
-            Ok(in_rounds(expr, &simplifier)?.update_data(|expr| name.restore(expr)))
+            Ok(simplify_in_rounds(expr, &simplifier)?.update_data(|expr| name.restore(expr)))
         };
         let plan = plan.map_expressions(|expr| match expr {
             // Each group has a name of its own.
@@ -72,24 +72,24 @@ impl OptimizerRule for Constants {
     }
 }
 
-/// The expression as simple as can be. Its types are those that its operators take.
+/// Simplifies an expression whose types are coerced.
 ///
 /// # Errors
 /// What DataFusion says of a value that cannot be computed.
-pub(crate) fn simplified(expr: Expr, simplifier: ExprSimplifier) -> Result<Expr> {
+pub(crate) fn simplify(expr: Expr, simplifier: ExprSimplifier) -> Result<Expr> {
     match has_arithmetic(&expr) {
-        true => Ok(in_rounds(expr, &simplifier.with_max_cycles(1))?.data),
+        true => Ok(simplify_in_rounds(expr, &simplifier.with_max_cycles(1))?.data),
         false => simplifier.simplify(expr),
     }
 }
 
-/// Looks for constants before every round: one round may make those that the next one computes.
-fn in_rounds(expr: Expr, once: &ExprSimplifier) -> Result<Transformed<Expr>> {
+/// Inserts the checks before each round, because a round may create the constants that the next one folds.
+fn simplify_in_rounds(expr: Expr, once: &ExprSimplifier) -> Result<Transformed<Expr>> {
     let mut simple = Transformed::no(expr);
     for _ in 0..ROUNDS {
         let round = simple
             .data
-            .rewrite(&mut Checking::default())?
+            .rewrite(&mut CheckConstants::default())?
             .transform_data(|expr| Ok(once.simplify_with_cycle_count_transformed(expr)?.0))?;
         let again = round.transformed;
         simple = Transformed::new_transformed(round.data, simple.transformed || again);
@@ -100,7 +100,7 @@ fn in_rounds(expr: Expr, once: &ExprSimplifier) -> Result<Transformed<Expr>> {
     Ok(simple)
 }
 
-fn any_arithmetic(plan: &LogicalPlan) -> bool {
+fn plan_has_arithmetic(plan: &LogicalPlan) -> bool {
     let mut any = false;
     // The closure never fails.
     let _ = plan.apply_expressions(|expr| {
@@ -111,20 +111,21 @@ fn any_arithmetic(plan: &LogicalPlan) -> bool {
 }
 
 fn has_arithmetic(expr: &Expr) -> bool {
-    let found =
-        |expr: &Expr| Ok(matches!(expr, Expr::BinaryExpr(binary) if Checked::of(binary.op).is_some()));
+    let found = |expr: &Expr| {
+        Ok(matches!(expr, Expr::BinaryExpr(binary) if CheckedArithmetic::of(binary.op).is_some()))
+    };
     // The closure never fails.
     expr.exists(found).unwrap_or(true)
 }
 
-/// Puts calls that look at the size in place of operators, where DataFusion computes these.
+/// Replaces the operators that DataFusion would fold.
 #[derive(Default)]
-struct Checking {
-    /// Whether all that was seen so far below each of the expressions that are being looked at can be computed.
+struct CheckConstants {
+    /// For each expression on the way down, whether everything below it that was visited is constant.
     constant: Vec<bool>,
 }
 
-impl TreeNodeRewriter for Checking {
+impl TreeNodeRewriter for CheckConstants {
     type Node = Expr;
 
     fn f_down(&mut self, expr: Expr) -> Result<Transformed<Expr>> {
@@ -133,19 +134,19 @@ impl TreeNodeRewriter for Checking {
     }
 
     fn f_up(&mut self, expr: Expr) -> Result<Transformed<Expr>> {
-        let constant = self.constant.pop().unwrap_or(false) && is_computed(&expr);
+        let constant = self.constant.pop().unwrap_or(false) && is_foldable(&expr);
         if let (false, Some(around)) = (constant, self.constant.last_mut()) {
             *around = false;
         }
         match expr {
-            Expr::BinaryExpr(binary) if constant => checked(binary),
+            Expr::BinaryExpr(binary) if constant => check_overflow(binary),
             other => Ok(Transformed::no(other)),
         }
     }
 }
 
-/// Whether DataFusion computes such an expression while it plans, if it computes all that is below it.
-fn is_computed(expr: &Expr) -> bool {
+/// Whether DataFusion folds an expression of this kind if its operands are constant.
+fn is_foldable(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(ScalarFunction { func, .. }) => {
             func.signature().volatility != Volatility::Volatile
@@ -177,10 +178,10 @@ fn is_computed(expr: &Expr) -> bool {
     }
 }
 
-fn checked(binary: BinaryExpr) -> Result<Transformed<Expr>> {
+fn check_overflow(binary: BinaryExpr) -> Result<Transformed<Expr>> {
     let unit = DFSchema::empty();
     let BinaryExpr { left, op, right } = &binary;
-    let function = Checked::of(*op).filter(|_| {
+    let function = CheckedArithmetic::of(*op).filter(|_| {
         let types = (left.get_type(&unit), right.get_type(&unit));
         matches!(types, (Ok(left), Ok(right)) if left.is_integer() && left == right)
     });
@@ -190,21 +191,25 @@ fn checked(binary: BinaryExpr) -> Result<Transformed<Expr>> {
     })
 }
 
-/// An operation on two whole numbers of one type that fails where the result is too large for that.
+/// An operation on two integers of one type that fails on overflow.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Checked {
+struct CheckedArithmetic {
     name: &'static str,
     op: Operator,
     signature: Signature,
 }
 
-impl Checked {
-    /// The function in place of an operator, if there is one.
+impl CheckedArithmetic {
+    /// The function that replaces an operator, if there is one.
     fn of(op: Operator) -> Option<&'static ScalarUDF> {
         static FUNCTIONS: LazyLock<[ScalarUDF; 3]> = LazyLock::new(|| {
             let named = [("plus", Operator::Plus), ("minus", Operator::Minus), ("times", Operator::Multiply)];
             named.map(|(name, op)| {
-                ScalarUDF::from(Checked { name, op, signature: Signature::any(2, Volatility::Immutable) })
+                ScalarUDF::from(CheckedArithmetic {
+                    name,
+                    op,
+                    signature: Signature::any(2, Volatility::Immutable),
+                })
             })
         });
         let [plus, minus, times] = &*FUNCTIONS;
@@ -217,7 +222,7 @@ impl Checked {
     }
 }
 
-impl ScalarUDFImpl for Checked {
+impl ScalarUDFImpl for CheckedArithmetic {
     fn name(&self) -> &str {
         self.name
     }
@@ -233,7 +238,7 @@ impl ScalarUDFImpl for Checked {
         }
     }
 
-    /// There is a null where there is one on a side.
+    /// The result is null where an operand is.
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
@@ -262,11 +267,11 @@ mod tests {
         let field = Field::new("a", DataType::Int64, false);
         let schema = DFSchema::from_unqualified_fields(vec![field].into(), Default::default()).unwrap();
         let context = SimplifyContext::builder().with_schema(Arc::new(schema)).build();
-        simplified(expr, ExprSimplifier::new(context)).unwrap()
+        simplify(expr, ExprSimplifier::new(context)).unwrap()
     }
 
     fn plus(left: i64, right: i64) -> Expr {
-        Checked::of(Operator::Plus).unwrap().call(vec![lit(left), lit(right)])
+        CheckedArithmetic::of(Operator::Plus).unwrap().call(vec![lit(left), lit(right)])
     }
 
     #[test]

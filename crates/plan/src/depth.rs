@@ -1,8 +1,8 @@
 //! How deep expressions and plans may be.
 //!
-//! They are trees: whatever copies, compares, prints, computes or drops one recurses level by level, on the stack of
-//! its thread. So there is a limit, far below what the smallest of these stacks holds; and long chains of `and` and
-//! `or`, which programs write, are built as trees that are as flat as can be.
+//! They are trees: whatever copies, compares, prints, computes or drops one recurses level by level, on the
+//! stack of its thread. So there is a limit, far below what the smallest of these stacks holds; and long
+//! chains of `and` and `or`, which programs write, are built as trees that are as flat as can be.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, plan_err};
@@ -14,8 +14,8 @@ pub const MOST_LEVELS: usize = 1_000;
 /// How many steps of a plan may stand upon one another.
 pub const MOST_STEPS: usize = 1_000;
 
-/// How many operators and values an expression may have. In a program they may be shared: `x = x + x`, written thirty
-/// times, has a thousand million.
+/// How many operators and values an expression may have. In a program they may be shared: `x = x + x`,
+/// written thirty times, has a thousand million.
 pub const MOST_PARTS: usize = 1_000_000;
 
 /// A chain of so many operands is left as it was written, the first two inside of all others.
@@ -112,8 +112,8 @@ pub fn depth_of_chain(operands: usize, deepest: usize) -> usize {
     }
 }
 
-/// The chain of these operands under `and` or `or`, in their order: a long one as a tree whose halves are equally deep.
-/// None, of none.
+/// The chain of these operands under `and` or `or`, in their order: a long one as a tree whose halves are
+/// equally deep. None, of none.
 pub fn chain(operator: Operator, mut operands: Vec<Expr>) -> Option<Expr> {
     if operands.len() <= SHORT {
         return operands.into_iter().reduce(|left, right| binary_expr(left, operator, right));

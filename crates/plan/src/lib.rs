@@ -39,7 +39,6 @@ mod coalesce;
 mod conditions;
 mod constants;
 mod explain;
-mod failures;
 mod interrupt;
 mod maintained;
 mod null_safe;
@@ -53,13 +52,13 @@ mod single_value;
 mod spread;
 mod stack;
 mod stream;
+mod value_errors;
 
 pub use average::avg_udaf;
 pub use canonical::{canonical, canonical_f64, canonical_not_null, canonical_values};
 pub use conditions::{flat_conditions, has_long_conditions};
 pub use duration::Duration;
 pub use explain::{describe, explain};
-pub use failures::of_values;
 pub use interrupt::{interrupted, interruptible};
 pub use maintained::unmaintained;
 pub use names::column;
@@ -78,3 +77,4 @@ pub use stream::{
     Agg, AggFunction, Call, GROUPING_ID, Groups, JoinHow, JoinKind, Stream, UserFunction, aggregate_of,
     is_work_table,
 };
+pub use value_errors::reword_value_error;

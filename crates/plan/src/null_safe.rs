@@ -1,14 +1,14 @@
 //! Rules of DataFusion's that forget of a join that it takes nulls for equal.
 //!
-//! Whether it does is said once for all columns that a join compares. A rule that adds `a = b` to those of a join for
-//! `is not distinct from`, or puts such a join and others into one, makes `a = b` true of nulls. Here these rules pass
-//! over such joins.
+//! Whether it does is said once for all columns that a join compares. A rule that adds `a = b` to those of a
+//! join for `is not distinct from`, or puts such a join and others into one, makes `a = b` true of nulls.
+//! Here these rules pass over such joins.
 //!
 //! All rules ask before each step whether the plan is still wanted (`interrupt`).
 
 use crate::coalesce::Coalesce;
 use crate::conditions::{FlatConditions, PushDown};
-use crate::constants::Constants;
+use crate::constants::ConstantFolding;
 use crate::interrupt::interrupted;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DataFusionError, JoinType, NullEquality, Result};
@@ -16,9 +16,9 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// The rules of DataFusion's optimizer, in their order, with these kept from such joins, conditions where they have to
-/// be (`conditions`), whole numbers that are looked at (`constants`), and large arguments that are computed once
-/// (`coalesce`). Wherever a plan is optimized, it is by them.
+/// The rules of DataFusion's optimizer, in their order, with these kept from such joins, conditions where
+/// they have to be (`conditions`), whole numbers that are looked at (`constants`), and large arguments that
+/// are computed once (`coalesce`). Wherever a plan is optimized, it is by them.
 pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let rules = Optimizer::new().rules.into_iter().flat_map(|rule| match rule.name() {
         "push_down_filter" => vec![guarded(rule), Arc::new(FlatConditions)],
@@ -44,7 +44,7 @@ fn guarded(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule 
         "extract_equijoin_predicate" => Arc::new(Extract(rule)),
         "eliminate_cross_join" => Arc::new(Flatten(rule)),
         "push_down_filter" => Arc::new(PushDown(rule)),
-        "simplify_expressions" => Arc::new(Coalesce(Arc::new(Constants(rule)))),
+        "simplify_expressions" => Arc::new(Coalesce(Arc::new(ConstantFolding(rule)))),
         _ => rule,
     }
 }

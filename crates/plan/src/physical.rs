@@ -2,7 +2,7 @@
 //!
 //! The result reads columns by position: it fits any batch whose columns stand in the order of the schema.
 
-use crate::coalesce::computed_once;
+use crate::coalesce::avoid_duplicates;
 use crate::constants;
 use datafusion::common::{DFSchema, Result};
 use datafusion::execution::{SessionState, SessionStateBuilder};
@@ -20,8 +20,8 @@ static STATE: LazyLock<SessionState> =
 pub fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
     let simplifier = simplifier(schema);
     let expr = simplifier.coerce(expr.clone(), schema)?;
-    let expr = computed_once(expr)?.data;
-    STATE.create_physical_expr(constants::simplified(expr, simplifier)?, schema)
+    let expr = avoid_duplicates(expr)?.data;
+    STATE.create_physical_expr(constants::simplify(expr, simplifier)?, schema)
 }
 
 /// DataFusion's simplifier over a schema, with the present as `now()`.

@@ -1,4 +1,4 @@
-//! `a << b` and `a >> b`: functions that look at the size of what they give.
+//! `a << b` and `a >> b` are planned as functions that fail on overflow.
 
 use crate::functions::{shift_left, shift_right};
 use datafusion::common::{DFSchema, Result};

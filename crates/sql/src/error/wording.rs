@@ -1,13 +1,13 @@
-//! What DataFusion says, in the words of people: types by the names that they have in SQL, values as they are written, and no
-//! names of its rules and variants.
+//! What DataFusion says, in the words of people: types by the names that they have in SQL, values as they are
+//! written, and no names of its rules and variants.
 
 use crate::functions;
 use whimbrel_plan::names::nearest;
-use whimbrel_plan::of_values;
+use whimbrel_plan::reword_value_error;
 
 /// A message of DataFusion's as people say it.
 pub(super) fn plain(text: &str) -> String {
-    let text = &of_values(text);
+    let text = &reword_value_error(text);
     let known = unknown_function(text).or_else(|| not_grouped(text));
     let known = known.or_else(|| arguments(text)).or_else(|| signatures(text));
     let known = known.or_else(|| unknown_syntax(text));

@@ -1,8 +1,8 @@
-//! Lists as sets, in order, and one behind the other, as in DuckDB: `list_distinct`, `list_intersect`, `list_has_any`,
+//! Functions of lists that treat nulls as DuckDB does: `list_distinct`, `list_intersect`, `list_has_any`,
 //! `list_has_all`, `list_sort`, `list_reverse_sort`, `list_concat`.
 //!
-//! Invariants: a null is no value of a set. Floats are equal as they are everywhere: both zeros, and all NaN. The lists of
-//! a call are of one type by now: a float beside a decimal makes floats of both.
+//! Invariants: a null is not a member of a set. Both zeros are equal, and so are all NaN. The planner casts
+//! the lists of a call to one type; a float and a decimal together are floats.
 
 use super::type_names;
 use datafusion::arrow::array::{
@@ -35,7 +35,7 @@ pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     let function = |(operation, name, aliases): (Operation, &'static str, Vec<&str>)| {
         let aliases = aliases.into_iter().map(str::to_string).collect();
         let signature = Signature::user_defined(Volatility::Immutable);
-        Arc::new(ScalarUDF::from(OfLists { name, aliases, operation, signature }))
+        Arc::new(ScalarUDF::from(ListFunction { name, aliases, operation, signature }))
     };
     named.map(function).into()
 }
@@ -52,8 +52,8 @@ enum Operation {
 }
 
 impl Operation {
-    /// How many lists, and how many texts behind them, it takes.
-    fn takes(self) -> (Range<usize>, Range<usize>) {
+    /// How many lists it takes, and how many texts after them.
+    fn arity(self) -> (Range<usize>, Range<usize>) {
         match self {
             Operation::Distinct => (1..2, 0..1),
             Operation::Intersect | Operation::HasAny | Operation::HasAll => (2..3, 0..1),
@@ -65,14 +65,14 @@ impl Operation {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct OfLists {
+struct ListFunction {
     name: &'static str,
     aliases: Vec<String>,
     operation: Operation,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for OfLists {
+impl ScalarUDFImpl for ListFunction {
     fn name(&self) -> &str {
         self.name
     }
@@ -86,15 +86,15 @@ impl ScalarUDFImpl for OfLists {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let (lists, texts) = self.operation.takes();
-        let given = types.len().min(lists.end - 1);
-        if !lists.contains(&given) || !texts.contains(&(types.len() - given)) {
+        let (lists, texts) = self.operation.arity();
+        let count = types.len().min(lists.end - 1);
+        if !lists.contains(&count) || !texts.contains(&(types.len() - count)) {
             return plan_err!("{} does not take {} arguments", self.name, types.len());
         }
         let mut of = DataType::Null;
-        for kind in &types[..given] {
-            let values = values_of(kind, self.name)?;
-            let Some(both) = common(&of, values) else {
+        for kind in &types[..count] {
+            let values = element_type(kind, self.name)?;
+            let Some(both) = common_type(&of, values) else {
                 return plan_err!(
                     "{}: the values of one list are {} and those of another {}; cast one of the lists",
                     self.name,
@@ -105,7 +105,7 @@ impl ScalarUDFImpl for OfLists {
             of = both;
         }
         let list = DataType::new_list(of, true);
-        Ok((0..types.len()).map(|at| if at < given { list.clone() } else { DataType::Utf8 }).collect())
+        Ok((0..types.len()).map(|at| if at < count { list.clone() } else { DataType::Utf8 }).collect())
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
@@ -119,17 +119,21 @@ impl ScalarUDFImpl for OfLists {
         let scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if scalar { 1 } else { args.number_rows };
         let arrays = args.args.into_iter().map(|arg| arg.into_array(rows)).collect::<Result<Vec<_>>>()?;
-        let (given, _) = self.operation.takes();
-        let (lists, texts) = arrays.split_at(arrays.len().min(given.end - 1));
+        let (count, _) = self.operation.arity();
+        let (lists, texts) = arrays.split_at(arrays.len().min(count.end - 1));
         let lists: Vec<&ListArray> = lists.iter().map(|list| list.as_list::<i32>()).collect();
         let result: ArrayRef = match (self.operation, lists.as_slice()) {
             (Operation::Distinct, [list]) => Arc::new(distinct(list)?),
-            (Operation::Intersect, [left, right]) => Arc::new(intersection(left, right)?),
-            (Operation::HasAny, [left, right]) => Arc::new(has(left, right, |mut found| found.any(|is| is))?),
-            (Operation::HasAll, [left, right]) => Arc::new(has(left, right, |mut found| found.all(|is| is))?),
-            (Operation::Sort, [list]) => Arc::new(sorted(list, &Order::of(texts, false, rows)?)?),
-            (Operation::ReverseSort, [list]) => Arc::new(sorted(list, &Order::of(texts, true, rows)?)?),
-            (Operation::Concat, lists) => Arc::new(concatenated(lists, rows)?),
+            (Operation::Intersect, [left, right]) => Arc::new(intersect(left, right)?),
+            (Operation::HasAny, [left, right]) => {
+                Arc::new(contains(left, right, |mut found| found.any(|is| is))?)
+            }
+            (Operation::HasAll, [left, right]) => {
+                Arc::new(contains(left, right, |mut found| found.all(|is| is))?)
+            }
+            (Operation::Sort, [list]) => Arc::new(sort(list, &Order::of(texts, false, rows)?)?),
+            (Operation::ReverseSort, [list]) => Arc::new(sort(list, &Order::of(texts, true, rows)?)?),
+            (Operation::Concat, lists) => Arc::new(concat(lists, rows)?),
             _ => return exec_err!("{} does not take these lists", self.name),
         };
         Ok(match scalar {
@@ -139,8 +143,8 @@ impl ScalarUDFImpl for OfLists {
     }
 }
 
-/// The type of a list's values.
-fn values_of<'a>(kind: &'a DataType, function: &str) -> Result<&'a DataType> {
+/// The type of the values of a list.
+fn element_type<'a>(kind: &'a DataType, function: &str) -> Result<&'a DataType> {
     match kind {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
             Ok(field.data_type())
@@ -150,15 +154,15 @@ fn values_of<'a>(kind: &'a DataType, function: &str) -> Result<&'a DataType> {
     }
 }
 
-/// What values of these types are together.
-fn common(left: &DataType, right: &DataType) -> Option<DataType> {
+/// The type that values of these two types are cast to; none, if they have nothing in common.
+fn common_type(left: &DataType, right: &DataType) -> Option<DataType> {
     use DataType::{FixedSizeList, Float32, Float64, LargeList, List, Null};
     match (left, right) {
         (Null, other) | (other, Null) => Some(other.clone()),
         (
             List(left) | LargeList(left) | FixedSizeList(left, _),
             List(right) | LargeList(right) | FixedSizeList(right, _),
-        ) => Some(DataType::new_list(common(left.data_type(), right.data_type())?, true)),
+        ) => Some(DataType::new_list(common_type(left.data_type(), right.data_type())?, true)),
         (float @ (Float32 | Float64), decimal) | (decimal, float @ (Float32 | Float64))
             if decimal.is_decimal() =>
         {
@@ -170,7 +174,7 @@ fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     }
 }
 
-/// The values of lists, so that they can be compared by their bytes.
+/// The values of lists, encoded so that their bytes compare as they do.
 struct Values {
     rows: Rows,
     nulls: Option<NullBuffer>,
@@ -183,37 +187,37 @@ impl Values {
         let converter = RowConverter::new(vec![field])?;
         let of = |list: &&ListArray| {
             let values = canonical_values(list.values());
-            // Of an array of nothing but nulls there is no other word of them.
+            // An array of type null has no other mask.
             let nulls = values.logical_nulls();
             Ok(Values { rows: converter.convert_columns(&[values])?, nulls })
         };
         lists.iter().map(of).collect()
     }
 
-    /// The values at these places that are not null, each with its place.
+    /// The values at these places that are not null, and where they are.
     fn at(&self, places: Range<usize>) -> impl Iterator<Item = (usize, &[u8])> {
         let valid = |at: &usize| self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*at));
         places.filter(valid).map(|at| (at, self.rows.row(at).data()))
     }
 }
 
-/// Where the values of a list stand among those of all.
+/// Where the values of one list are among the values of all lists.
 fn places(lists: &ListArray, row: usize) -> Range<usize> {
     let offsets = lists.value_offsets();
     offsets[row] as usize..offsets[row + 1] as usize
 }
 
-/// Lists that are put together of values of others.
-struct Built {
-    /// Which of the others a value is of, and its place there.
+/// Builds lists from values of other lists.
+struct ListBuilder {
+    /// For each value, the input it is from and its place there.
     values: Vec<(usize, usize)>,
     lengths: Vec<usize>,
     nulls: NullBufferBuilder,
 }
 
-impl Built {
-    fn with_room(rows: usize) -> Built {
-        Built { values: vec![], lengths: Vec::with_capacity(rows), nulls: NullBufferBuilder::new(rows) }
+impl ListBuilder {
+    fn with_capacity(rows: usize) -> ListBuilder {
+        ListBuilder { values: vec![], lengths: Vec::with_capacity(rows), nulls: NullBufferBuilder::new(rows) }
     }
 
     fn push(&mut self, list: Option<impl IntoIterator<Item = (usize, usize)>>) {
@@ -236,24 +240,24 @@ impl Built {
     }
 }
 
-/// The different values of each list, in the order in which they come first.
+/// The distinct values of each list, in order of their first appearance.
 fn distinct(lists: &ListArray) -> Result<ListArray> {
     let values = Values::of(&[lists], SortOptions::default())?;
-    let mut built = Built::with_room(lists.len());
+    let mut builder = ListBuilder::with_capacity(lists.len());
     for row in 0..lists.len() {
         let mut seen = HashSet::new();
         let first = |(at, value)| seen.insert(value).then_some((0, at));
-        built.push(lists.is_valid(row).then(|| values[0].at(places(lists, row)).filter_map(first)));
+        builder.push(lists.is_valid(row).then(|| values[0].at(places(lists, row)).filter_map(first)));
     }
-    built.finish(&[lists])
+    builder.finish(&[lists])
 }
 
-/// The different values that both lists have, in the order of the longer one, or else of the second. A second list that is
-/// null has no values.
-fn intersection(left: &ListArray, right: &ListArray) -> Result<ListArray> {
+/// The distinct values that are in both lists, in the order of the longer one; of equally long ones, in that
+/// of the second. A null as the second list has no values.
+fn intersect(left: &ListArray, right: &ListArray) -> Result<ListArray> {
     let lists = [left, right];
     let values = Values::of(&lists, SortOptions::default())?;
-    let mut built = Built::with_room(left.len());
+    let mut builder = ListBuilder::with_capacity(left.len());
     for row in 0..left.len() {
         let places = [places(left, row), if right.is_valid(row) { places(right, row) } else { 0..0 }];
         let (longer, shorter) = if places[0].len() > places[1].len() { (0, 1) } else { (1, 0) };
@@ -261,21 +265,22 @@ fn intersection(left: &ListArray, right: &ListArray) -> Result<ListArray> {
             values[shorter].at(places[shorter].clone()).map(|(_, value)| value).collect();
         let both = values[longer].at(places[longer].clone());
         let both = both.filter_map(|(at, value)| wanted.remove(value).then_some((longer, at)));
-        built.push(left.is_valid(row).then_some(both));
+        builder.push(left.is_valid(row).then_some(both));
     }
-    built.finish(&lists)
+    builder.finish(&lists)
 }
 
-/// What is said of the values of the second list, each of which is found in the first one or not; null where a list is.
-fn has(
+/// Whether the first list contains the values of the second: `decide` sees for each of these if it does.
+/// Null, if a list is null.
+fn contains(
     left: &ListArray,
     right: &ListArray,
     decide: impl Fn(Box<dyn Iterator<Item = bool> + '_>) -> bool,
 ) -> Result<BooleanArray> {
     let values = Values::of(&[left, right], SortOptions::default())?;
     let of_row = |row: usize| {
-        let known = left.is_valid(row) && right.is_valid(row);
-        known.then(|| {
+        let both = left.is_valid(row) && right.is_valid(row);
+        both.then(|| {
             let set: HashSet<&[u8]> = values[0].at(places(left, row)).map(|(_, value)| value).collect();
             decide(Box::new(values[1].at(places(right, row)).map(|(_, value)| set.contains(value))))
         })
@@ -283,27 +288,27 @@ fn has(
     Ok((0..left.len()).map(of_row).collect())
 }
 
-/// The lists of a row, one behind the other; those that are null are none.
-fn concatenated(lists: &[&ListArray], rows: usize) -> Result<ListArray> {
-    let mut built = Built::with_room(rows);
+/// The lists of a row, concatenated. Lists that are null are left out; of nothing else the result is null.
+fn concat(lists: &[&ListArray], rows: usize) -> Result<ListArray> {
+    let mut builder = ListBuilder::with_capacity(rows);
     for row in 0..rows {
         let there = lists.iter().enumerate().filter(|(_, list)| list.is_valid(row));
         let values = there.clone().flat_map(|(of, list)| places(list, row).map(move |at| (of, at)));
-        built.push((there.clone().next().is_some()).then_some(values));
+        builder.push((there.clone().next().is_some()).then_some(values));
     }
-    built.finish(lists)
+    builder.finish(lists)
 }
 
-/// In which order the lists of a call are.
+/// The order that a call sorts by.
 enum Order {
-    /// All in one.
+    /// The same for all rows.
     Same(SortOptions),
-    /// Each row in its own, or null.
+    /// One for each row; null gives null.
     OfRows(Vec<Option<SortOptions>>),
 }
 
 impl Order {
-    /// `texts`: the order, unless it is given by the function, and where nulls are.
+    /// `texts`: the order, unless it is count by the function, and where nulls are.
     fn of(texts: &[ArrayRef], reverse: bool, rows: usize) -> Result<Order> {
         let least_first = SortOptions { descending: reverse, nulls_first: false };
         if texts.is_empty() {
@@ -318,8 +323,8 @@ impl Order {
                     return Ok(None);
                 }
                 match at == 0 && !reverse {
-                    true => options.descending = descends(text.value(row))?,
-                    false => options.nulls_first = begins_with_nulls(text.value(row))?,
+                    true => options.descending = parse_direction(text.value(row))?,
+                    false => options.nulls_first = parse_null_order(text.value(row))?,
                 }
             }
             Ok(Some(options))
@@ -335,7 +340,7 @@ impl Order {
     }
 }
 
-fn descends(order: &str) -> Result<bool> {
+fn parse_direction(order: &str) -> Result<bool> {
     match order.to_ascii_uppercase().as_str() {
         "ASC" | "ASCENDING" | "DEFAULT" => Ok(false),
         "DESC" | "DESCENDING" => Ok(true),
@@ -343,7 +348,7 @@ fn descends(order: &str) -> Result<bool> {
     }
 }
 
-fn begins_with_nulls(order: &str) -> Result<bool> {
+fn parse_null_order(order: &str) -> Result<bool> {
     match order.to_ascii_uppercase().as_str() {
         "NULLS FIRST" => Ok(true),
         "NULLS LAST" | "DEFAULT" => Ok(false),
@@ -351,26 +356,26 @@ fn begins_with_nulls(order: &str) -> Result<bool> {
     }
 }
 
-/// The values of each list in order.
-fn sorted(lists: &ListArray, order: &Order) -> Result<ListArray> {
-    let mut known: Vec<(SortOptions, Vec<Values>)> = Vec::new();
-    let mut built = Built::with_room(lists.len());
+/// Sorts each list.
+fn sort(lists: &ListArray, order: &Order) -> Result<ListArray> {
+    let mut encoded: Vec<(SortOptions, Vec<Values>)> = Vec::new();
+    let mut builder = ListBuilder::with_capacity(lists.len());
     for row in 0..lists.len() {
         let Some(options) = order.of_row(row).filter(|_| lists.is_valid(row)) else {
-            built.push(None::<[_; 0]>);
+            builder.push(None::<[_; 0]>);
             continue;
         };
-        let at = match known.iter().position(|(other, _)| *other == options) {
+        let at = match encoded.iter().position(|(other, _)| *other == options) {
             Some(at) => at,
             None => {
-                known.push((options, Values::of(&[lists], options)?));
-                known.len() - 1
+                encoded.push((options, Values::of(&[lists], options)?));
+                encoded.len() - 1
             }
         };
-        let rows = &known[at].1[0].rows;
+        let rows = &encoded[at].1[0].rows;
         let mut places: Vec<usize> = places(lists, row).collect();
         places.sort_by_key(|at| rows.row(*at));
-        built.push(Some(places.into_iter().map(|at| (0, at))));
+        builder.push(Some(places.into_iter().map(|at| (0, at))));
     }
-    built.finish(&[lists])
+    builder.finish(&[lists])
 }

@@ -1,5 +1,5 @@
-//! `to_timestamp(x)` of a float, a number of seconds, that fails where there is no such instant: DataFusion's gives the
-//! nearest one that there is. Of anything else it is DataFusion's.
+//! `to_timestamp(x)` of a float that fails if `x` seconds after 1970 are out of range; DataFusion's function
+//! returns the nearest instant. For arguments of other types it is DataFusion's function.
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::compute::cast;

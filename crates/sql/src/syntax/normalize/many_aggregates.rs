@@ -1,16 +1,16 @@
-//! A select of many aggregates, or of many window functions. Right above their node, DataFusion's planner collects all of
-//! their results anew for each column of the select list; above a filter it does not. So such a select gets `having true`
-//! or `qualify true`, which the optimizer takes away.
+//! Selects with many aggregates or window functions. For each column of a projection right above their node,
+//! DataFusion's planner collects all results of the node anew (`columnize_expr`), which is quadratic. Above a
+//! filter it does not. So such a select gets `having true` or `qualify true`, which the optimizer removes.
 
 use crate::functions::is_aggregate;
 use crate::syntax::walk::walk;
 use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Query, Select, Value, Visitor};
 use std::ops::ControlFlow;
 
-/// Fewer columns are planned in no time.
+/// Selects with at most this many columns are left as they are.
 const MANY: usize = 64;
 
-/// Filters a select of so many.
+/// Adds the filter to a select with many columns.
 pub(super) fn filter(select: &mut Select) {
     if select.projection.len() <= MANY {
         return;
@@ -30,7 +30,7 @@ pub(super) fn filter(select: &mut Select) {
     }
 }
 
-/// What is called, but in queries inside.
+/// The kinds of calls in an expression, those in subqueries left out.
 #[derive(Default)]
 struct Calls {
     aggregate: bool,

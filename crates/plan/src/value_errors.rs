@@ -1,9 +1,9 @@
-//! What the engine says of values that it cannot compute or read, as people say it.
+//! The engine's messages about values that it cannot compute or read, in plain words.
 
 /// What to do about a number that is too large.
 const LARGER: &str = "is too large for its type; cast its parts to a larger one, such as decimal(38, 0)";
 
-/// The kinds of errors that the engine says before it says what is wrong.
+/// The prefixes by which the engine tells the kinds of its errors apart.
 const KINDS: [&str; 6] = [
     "Arrow error: ",
     "Arithmetic overflow: ",
@@ -13,13 +13,13 @@ const KINDS: [&str; 6] = [
     "Parser error: ",
 ];
 
-/// A message without the engine's words for such values. Types are called as before.
-pub fn of_values(message: &str) -> String {
+/// Rewords a message about a value. The names of types stay as they are.
+pub fn reword_value_error(message: &str) -> String {
     let plain = KINDS.iter().fold(message.to_string(), |text, kind| text.replace(kind, ""));
     too_large(&plain).or_else(|| unreadable(&plain)).unwrap_or(plain)
 }
 
-/// Numbers that their types do not have.
+/// Numbers outside of the range of their type.
 fn too_large(text: &str) -> Option<String> {
     if let Some((before, sum)) = text.split_once("Overflow happened on: ") {
         return Some(format!("{before}{sum} {LARGER}"));
@@ -37,7 +37,7 @@ fn too_large(text: &str) -> Option<String> {
     {
         return Some(format!("{before}{value} is not in the range of {kind}"));
     }
-    // The numbers that these two show are without their points.
+    // These two messages show decimals without their point.
     if let Some((_, rest)) = text.split_once(" to store in a Decimal") {
         let (_, rest) = rest.split_once(" of precision ")?;
         let digits = rest.split('.').next()?;
@@ -50,7 +50,7 @@ fn too_large(text: &str) -> Option<String> {
     text.contains("Divide by zero error").then(|| text.replace("Divide by zero error", "division by zero"))
 }
 
-/// Texts that are not written as a value of a type.
+/// Texts that cannot be read as a value of a type.
 fn unreadable(text: &str) -> Option<String> {
     for start in ["Cannot cast string ", "Cannot cast value "] {
         if let Some((before, rest)) = text.split_once(start)
@@ -67,12 +67,12 @@ fn unreadable(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::of_values;
+    use super::reword_value_error;
 
     #[test]
     fn values_are_shown_without_the_words_of_the_engine() {
         let large = |of: &str| format!("{of} {}", super::LARGER);
-        let said = [
+        let cases = [
             ("Arithmetic overflow: Overflow happened on: 5 + -1", large("5 + -1")),
             ("Compute error: Int64Array overflow on abs(-128)", large("abs(-128)")),
             ("Cast error: Can't cast value 300 to type Int8", "300 is not in the range of Int8".to_string()),
@@ -99,8 +99,8 @@ mod tests {
             ("Divide by zero error", "division by zero".to_string()),
             ("the column \"a\" is not there", "the column \"a\" is not there".to_string()),
         ];
-        for (engine, people) in said {
-            assert_eq!(of_values(engine), people);
+        for (engine, people) in cases {
+            assert_eq!(reword_value_error(engine), people);
         }
     }
 }
