@@ -21,6 +21,7 @@ pub mod rules;
 pub mod time;
 
 mod batch;
+mod carry;
 pub mod checkpoint;
 pub mod egress;
 mod graph;
@@ -35,6 +36,7 @@ mod synopsis;
 mod values;
 
 pub use batch::{Batch, Message, Other};
+pub use carry::Carry;
 pub use graph::{Graph, NodeId};
 pub use ingress::{Ingress, Sortedness, TimeColumns};
 pub use key::Key;

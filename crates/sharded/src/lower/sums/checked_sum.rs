@@ -10,36 +10,20 @@ use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::Accumulator;
 use std::fmt;
 use std::sync::Arc;
-
-/// A sum modulo the size of its type, and the carry: 1 if it overflows, -1 if it underflows.
-#[inline(always)]
-pub(super) fn carrying_add<N: ArrowNativeTypeOp>(sum: N, by: N) -> (N, i64) {
-    match sum.add_checked(by) {
-        Ok(sum) => (sum, 0),
-        Err(_) => (sum.add_wrapping(by), if by.is_lt(N::ZERO) { -1 } else { 1 }),
-    }
-}
-
-/// A difference modulo the size of its type, and the carry.
-fn carrying_sub<N: ArrowNativeTypeOp>(sum: N, by: N) -> (N, i64) {
-    match sum.sub_checked(by) {
-        Ok(rest) => (rest, 0),
-        Err(_) => (sum.sub_wrapping(by), if by.is_lt(N::ZERO) { 1 } else { -1 }),
-    }
-}
+use whimbrel_temporal::Carry;
 
 /// A carrying addition or subtraction.
 type CarryingOp<N> = fn(N, N) -> (N, i64);
 
 /// A sum of integers: `low`, plus `carry` times the size of the type.
-pub(super) struct CheckedSum<T: ArrowNumericType> {
+pub(super) struct CheckedSum<T: ArrowNumericType<Native: Carry>> {
     low: T::Native,
     carry: i64,
     count: u64,
     kind: DataType,
 }
 
-impl<T: ArrowNumericType> CheckedSum<T> {
+impl<T: ArrowNumericType<Native: Carry>> CheckedSum<T> {
     /// An empty sum of this type.
     pub fn new(kind: &DataType) -> CheckedSum<T> {
         CheckedSum { low: T::Native::ZERO, carry: 0, count: 0, kind: kind.clone() }
@@ -60,22 +44,22 @@ impl<T: ArrowNumericType> CheckedSum<T> {
     }
 }
 
-impl<T: ArrowNumericType> fmt::Debug for CheckedSum<T> {
+impl<T: ArrowNumericType<Native: Carry>> fmt::Debug for CheckedSum<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CheckedSum({})", self.kind)
     }
 }
 
-impl<T: ArrowNumericType> Accumulator for CheckedSum<T> {
+impl<T: ArrowNumericType<Native: Carry>> Accumulator for CheckedSum<T> {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.count += (values[0].len() - values[0].null_count()) as u64;
-        self.apply(&values[0], carrying_add);
+        self.apply(&values[0], T::Native::add_carrying);
         Ok(())
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.count -= (values[0].len() - values[0].null_count()) as u64;
-        self.apply(&values[0], carrying_sub);
+        self.apply(&values[0], T::Native::sub_carrying);
         Ok(())
     }
 

@@ -3,7 +3,6 @@
 //! Invariant: the sum of a group is its entry in `low`, plus its entry in `carries` times the size of the
 //! type. Few groups ever overflow, so `carries` is a map.
 
-use super::checked_sum::carrying_add;
 use super::{check_digits, overflow};
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowNumericType, AsArray, BooleanArray, BooleanBufferBuilder,
@@ -15,9 +14,10 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{HashMap, Result};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use std::sync::Arc;
+use whimbrel_temporal::Carry;
 
 /// The sums of all groups; see the module.
-pub(super) struct GroupSums<T: ArrowNumericType> {
+pub(super) struct GroupSums<T: ArrowNumericType<Native: Carry>> {
     low: Vec<T::Native>,
     carries: HashMap<usize, i64>,
     /// Which groups have a value; none if all have.
@@ -25,7 +25,7 @@ pub(super) struct GroupSums<T: ArrowNumericType> {
     kind: DataType,
 }
 
-impl<T: ArrowNumericType> GroupSums<T> {
+impl<T: ArrowNumericType<Native: Carry>> GroupSums<T> {
     /// No groups yet, for sums of this type.
     pub fn new(kind: &DataType) -> GroupSums<T> {
         GroupSums { low: Vec::new(), carries: HashMap::new(), has_value: None, kind: kind.clone() }
@@ -34,7 +34,7 @@ impl<T: ArrowNumericType> GroupSums<T> {
     #[inline(always)]
     /// Adds a value to a group.
     fn add(&mut self, group: usize, value: T::Native) {
-        let (sum, carry) = carrying_add(self.low[group], value);
+        let (sum, carry) = self.low[group].add_carrying(value);
         self.low[group] = sum;
         if carry != 0 {
             *self.carries.entry(group).or_default() += carry;
@@ -86,7 +86,7 @@ fn passing(filter: &BooleanArray) -> BooleanBuffer {
     }
 }
 
-impl<T: ArrowNumericType> GroupsAccumulator for GroupSums<T> {
+impl<T: ArrowNumericType<Native: Carry>> GroupsAccumulator for GroupSums<T> {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],

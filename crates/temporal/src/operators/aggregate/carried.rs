@@ -4,6 +4,7 @@
 //! large for a while is right again afterwards.
 
 use super::sums::Total;
+use crate::carry::Carry;
 use crate::values::Value;
 use arrow::buffer::BooleanBuffer;
 use serde::{Deserialize, Serialize};
@@ -23,50 +24,17 @@ pub(super) struct Carried<W> {
     carry: i64,
 }
 
-/// A number that is added up modulo the size of its type.
-pub(super) trait Word: Copy {
-    /// The sum, and whether it went beyond the largest number (1) or the least (-1).
-    fn plus(self, by: Self) -> (Self, i64);
-    /// The same of the difference.
-    fn minus(self, by: Self) -> (Self, i64);
-}
-
-macro_rules! word {
-    ($word:ty, $is_negative:expr) => {
-        impl Word for $word {
-            #[inline(always)]
-            fn plus(self, by: Self) -> (Self, i64) {
-                match self.overflowing_add(by) {
-                    (sum, false) => (sum, 0),
-                    (sum, true) => (sum, if $is_negative(by) { -1 } else { 1 }),
-                }
-            }
-            #[inline(always)]
-            fn minus(self, by: Self) -> (Self, i64) {
-                match self.overflowing_sub(by) {
-                    (rest, false) => (rest, 0),
-                    (rest, true) => (rest, if $is_negative(by) { 1 } else { -1 }),
-                }
-            }
-        }
-    };
-}
-
-word!(i64, i64::is_negative);
-word!(u64, |_| false);
-word!(i128, i128::is_negative);
-
-impl<W: Word> Carried<W> {
+impl<W: Carry> Carried<W> {
     #[inline(always)]
     fn plus(&mut self, by: W) {
-        let (low, carry) = self.low.plus(by);
+        let (low, carry) = self.low.add_carrying(by);
         self.low = low;
         self.carry += carry;
     }
 
     #[inline(always)]
     fn minus(&mut self, by: W) {
-        let (low, carry) = self.low.minus(by);
+        let (low, carry) = self.low.sub_carrying(by);
         self.low = low;
         self.carry += carry;
     }
