@@ -8,7 +8,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use whimbrel_plan::interrupted;
 
-/// Plans operators that have a number on one side and a condition on the other; and numbers beside `and` and `or`.
+/// Coerces numbers that are operands of `and`, `or` and `xor`, and conditions that are compared or computed with numbers.
 #[derive(Debug)]
 pub(crate) struct BooleanCoercion;
 
@@ -26,7 +26,7 @@ impl ExprPlanner for BooleanCoercion {
                 _ => expr.left,
             }));
         }
-        // A column that is not there is told with its place, later.
+        // An unknown column is reported later, with its place.
         let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(expr));
         };

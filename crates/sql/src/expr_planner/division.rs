@@ -1,6 +1,5 @@
-//! Division of decimals gives a float, as in DuckDB: a decimal would have four digits more than its dividend has,
-//! and `sum(x) * 1.0 / count(*)` would be cut there. `a // b` of whole numbers is what
-//! `a / b` is here, and of others their quotient, as in DuckDB.
+//! Division of decimals gives a float, as in DuckDB: a decimal would have four digits more than its dividend, too few for
+//! `sum(x) * 1.0 / count(*)`. `a // b` is `a / b`, which is integer division of integers here.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result};
@@ -8,7 +7,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-/// Plans `/` between numbers of which one is a decimal.
+/// Plans `/` where one operand is a decimal.
 #[derive(Debug)]
 pub(crate) struct Division;
 

@@ -1,5 +1,5 @@
-//! Arithmetic with lengths of time that DataFusion does not have: `interval '1 day' * 2`, `interval '1 day' / 2`; and a date plus a length that is
-//! not of whole days is a timestamp, as in DuckDB and PostgreSQL: the date alone would lose the hours.
+//! Arithmetic with intervals that DataFusion does not have: `interval '1 day' * 2`, `interval '1 day' / 2`. A date plus an interval
+//! with hours is a timestamp, as in DuckDB and PostgreSQL.
 
 use crate::functions::{parts, times};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
@@ -8,7 +8,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-/// Plans products of lengths, and sums of dates and lengths.
+/// Plans products and quotients of intervals, and sums of dates and intervals.
 #[derive(Debug)]
 pub(crate) struct IntervalArithmetic;
 
@@ -18,30 +18,30 @@ impl ExprPlanner for IntervalArithmetic {
         mut expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
-        // A column that is not there is told with its place, later.
+        // An unknown column is reported later, with its place.
         let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(expr));
         };
-        let date = |kind: &DataType| matches!(kind, DataType::Date32 | DataType::Date64);
-        let length = |kind: &DataType| matches!(kind, DataType::Interval(_));
-        let instant = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let is_date = |kind: &DataType| matches!(kind, DataType::Date32 | DataType::Date64);
+        let is_interval = |kind: &DataType| matches!(kind, DataType::Interval(_));
+        let timestamp = DataType::Timestamp(TimeUnit::Microsecond, None);
         match expr.op {
-            BinaryOperator::Multiply if length(&left) && right.is_numeric() => {
+            BinaryOperator::Multiply if is_interval(&left) && right.is_numeric() => {
                 return Ok(PlannerResult::Planned(times().call(vec![expr.left, expr.right])));
             }
-            BinaryOperator::Multiply if left.is_numeric() && length(&right) => {
+            BinaryOperator::Multiply if left.is_numeric() && is_interval(&right) => {
                 return Ok(PlannerResult::Planned(times().call(vec![expr.right, expr.left])));
             }
-            BinaryOperator::Divide if length(&left) && (right.is_numeric() || right.is_null()) => {
+            BinaryOperator::Divide if is_interval(&left) && (right.is_numeric() || right.is_null()) => {
                 return Ok(PlannerResult::Planned(parts().call(vec![expr.left, expr.right])));
             }
             BinaryOperator::Plus | BinaryOperator::Minus
-                if date(&left) && length(&right) && !of_days(&expr.right) =>
+                if is_date(&left) && is_interval(&right) && !is_of_days(&expr.right) =>
             {
-                expr.left = cast(expr.left, instant);
+                expr.left = cast(expr.left, timestamp);
             }
-            BinaryOperator::Plus if length(&left) && date(&right) && !of_days(&expr.left) => {
-                expr.right = cast(expr.right, instant);
+            BinaryOperator::Plus if is_interval(&left) && is_date(&right) && !is_of_days(&expr.left) => {
+                expr.right = cast(expr.right, timestamp);
             }
             _ => {}
         }
@@ -49,13 +49,13 @@ impl ExprPlanner for IntervalArithmetic {
     }
 }
 
-/// Whether a length is one of whole days, months and years.
-fn of_days(length: &Expr) -> bool {
-    match length {
+/// Whether an interval has whole days, months and years only.
+fn is_of_days(interval: &Expr) -> bool {
+    match interval {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(length)), _) => length.nanoseconds == 0,
         Expr::Literal(ScalarValue::IntervalDayTime(Some(length)), _) => length.milliseconds == 0,
         Expr::Literal(..) => true,
-        Expr::Negative(length) => of_days(length),
+        Expr::Negative(interval) => is_of_days(interval),
         _ => false,
     }
 }

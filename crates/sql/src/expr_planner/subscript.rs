@@ -1,5 +1,4 @@
-//! `s[1]` and `s[2:3]` of texts: characters, counted from one; from the end if they are negative. `m[k]` of maps: the value of a key
-//! that is computed.
+//! `s[1]` and `s[2:3]` of strings: characters, counted from one, or from the end if negative. `m[k]` of maps with a computed key.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result};
@@ -8,7 +7,7 @@ use datafusion::functions_nested::expr_fn::{array_element, map_extract};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, cast, lit, when};
 
-/// Plans subscripts of texts and maps.
+/// Plans subscripts of strings and maps.
 #[derive(Debug)]
 pub(crate) struct Subscript;
 
@@ -20,7 +19,7 @@ impl ExprPlanner for Subscript {
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
         let kind = access.expr.get_type(schema);
         if matches!(kind, Ok(DataType::Map(..))) {
-            return Ok(of_map(access));
+            return Ok(map_value(access));
         }
         if !kind.is_ok_and(|kind| kind.is_string()) {
             return Ok(PlannerResult::Original(access));
@@ -28,11 +27,11 @@ impl ExprPlanner for Subscript {
         let RawFieldAccessExpr { field_access, expr } = access;
         Ok(match field_access {
             GetFieldAccess::ListIndex { key } => {
-                let at = counted(&expr, *key)?;
+                let at = from_start(&expr, *key)?;
                 PlannerResult::Planned(substring(expr, at, lit(1_i64)))
             }
             GetFieldAccess::ListRange { start, stop, .. } => {
-                let (first, last) = (counted(&expr, *start)?, counted(&expr, *stop)?);
+                let (first, last) = (from_start(&expr, *start)?, from_start(&expr, *stop)?);
                 let first = when(first.clone().lt(lit(1_i64)), lit(1_i64)).otherwise(first)?;
                 let length = last - first.clone() + lit(1_i64);
                 let length = when(length.clone().lt(lit(0_i64)), lit(0_i64)).otherwise(length)?;
@@ -43,8 +42,8 @@ impl ExprPlanner for Subscript {
     }
 }
 
-/// DataFusion takes keys that are literals only.
-fn of_map(access: RawFieldAccessExpr) -> PlannerResult<RawFieldAccessExpr> {
+/// The value of a key of a map: DataFusion's own subscript takes literals only.
+fn map_value(access: RawFieldAccessExpr) -> PlannerResult<RawFieldAccessExpr> {
     match access.field_access {
         GetFieldAccess::ListIndex { key } => {
             PlannerResult::Planned(array_element(map_extract(access.expr, *key), lit(1_i64)))
@@ -53,8 +52,8 @@ fn of_map(access: RawFieldAccessExpr) -> PlannerResult<RawFieldAccessExpr> {
     }
 }
 
-/// A place, counted from the start.
-fn counted(text: &Expr, place: Expr) -> Result<Expr> {
+/// A position counted from the start.
+fn from_start(text: &Expr, place: Expr) -> Result<Expr> {
     let place = cast(place, DataType::Int64);
     let end = cast(character_length(text.clone()), DataType::Int64);
     when(place.clone().lt(lit(0_i64)), end + place.clone() + lit(1_i64)).otherwise(place)

@@ -1,12 +1,12 @@
-//! `from t as q (x)` gives names to the first columns of a relation; the others keep theirs. DataFusion's planner wants a
-//! name for each.
+//! `from t as q (x)` names the first columns of a relation; the others keep their names. DataFusion's planner wants a name for
+//! each.
 
 use crate::syntax::names;
 use datafusion::common::Result;
 use datafusion::logical_expr::planner::{RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::sql::sqlparser::ast::{Ident, TableAlias, TableAliasColumnDef, TableFactor};
 
-/// Adds the names that were left out; plans nothing itself.
+/// Adds the names that are left out, and leaves the relation to DataFusion's planner.
 #[derive(Debug)]
 pub(crate) struct ColumnAliases;
 
@@ -16,7 +16,7 @@ impl RelationPlanner for ColumnAliases {
         mut relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
-        if let Some(given) = taken(&mut relation) {
+        if let Some(given) = take_column_names(&mut relation) {
             let columns = context.plan(relation.clone())?.schema().columns();
             let others = columns.into_iter().skip(given.len()).map(|column| TableAliasColumnDef {
                 name: Ident::with_quote('"', column.name),
@@ -25,7 +25,7 @@ impl RelationPlanner for ColumnAliases {
             if let Some(alias) = alias(&mut relation) {
                 let taken: Vec<String> = given.iter().map(|column| names::ident(&column.name)).collect();
                 let others = others.map(|mut column| {
-                    // A name that was given to another column belongs to that one.
+                    // A name in the alias belongs to the column that it names.
                     while taken.contains(&column.name.value) {
                         column.name.value.push_str("_1");
                     }
@@ -38,8 +38,8 @@ impl RelationPlanner for ColumnAliases {
     }
 }
 
-/// Takes the names of columns from a relation, if it has any.
-fn taken(relation: &mut TableFactor) -> Option<Vec<TableAliasColumnDef>> {
+/// Takes the column names from the alias of a relation, if it has any.
+fn take_column_names(relation: &mut TableFactor) -> Option<Vec<TableAliasColumnDef>> {
     let columns = std::mem::take(&mut alias(relation)?.columns);
     (!columns.is_empty()).then_some(columns)
 }

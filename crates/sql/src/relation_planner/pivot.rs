@@ -1,4 +1,5 @@
-//! The groups of a pivot: the columns of its table that are neither aggregated nor pivoted.
+//! The groups of a pivot: the columns of its table that are neither aggregated nor pivoted. Aggregates and pivoted values are in
+//! the tree already.
 
 use crate::syntax::ast::derived_table;
 use crate::syntax::desugar::PIVOTED;
@@ -10,7 +11,7 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor};
 
-/// Adds the groups to the queries that have the name of ours; all others are DataFusion's.
+/// Adds the groups to pivots, and leaves all other relations to others.
 #[derive(Debug)]
 pub(crate) struct Pivot;
 
@@ -22,7 +23,7 @@ impl RelationPlanner for Pivot {
     ) -> Result<RelationPlanning> {
         match relation {
             TableFactor::Derived { subquery, alias: Some(alias), .. } if alias.name.value == PIVOTED => {
-                let plan = grouped(*subquery, context)?;
+                let plan = plan_pivot(*subquery, context)?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
             }
             other => Ok(RelationPlanning::Original(Box::new(other))),
@@ -30,7 +31,8 @@ impl RelationPlanner for Pivot {
     }
 }
 
-fn grouped(mut query: Query, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+/// The pivot with its groups selected and grouped by.
+fn plan_pivot(mut query: Query, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let Some(select) = selected(&mut query) else { return internal_err!("a pivot is no select") };
     let Some(from) = select.from.first() else { return internal_err!("a pivot reads no table") };
     let rows = context.plan(from.relation.clone())?;
@@ -49,7 +51,7 @@ fn grouped(mut query: Query, context: &mut dyn RelationPlannerContext) -> Result
     context.plan(derived_table(query)?)
 }
 
-/// The select that a query is.
+/// The select of a query.
 fn selected(query: &mut Query) -> Option<&mut Select> {
     match query.body.as_mut() {
         SetExpr::Select(select) => Some(select),

@@ -1,13 +1,11 @@
-//! Relations of queries that DataFusion's planner does not have.
+//! `intersect all`, `except all`, and `order by all` over a star.
 //!
-//! - `intersect all`, `except all`: how often a row is there counts. Equal rows are numbered on both sides, and then a row
-//!   and its number are there at most once.
-//! - `order by all` over a star: the columns are known only when the query is planned.
-//!
-//! In the parser's tree each is a query in parentheses with a name of ours, which no query of a person has.
+//! - `intersect all` and `except all` count equal rows: these are numbered on both sides, so that a row with its number is unique.
+//! - `order by all` over a star needs the columns of the star.
 
 use crate::syntax::ast::derived_table;
 use crate::syntax::desugar::{MULTISET, ORDERED};
+use crate::syntax::parse_query;
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::planner::{
@@ -22,7 +20,7 @@ use datafusion::sql::sqlparser::ast::{OrderBy, OrderByKind, Query, SetExpr, SetO
 /// The number of a row among equal ones.
 const NUMBER: &str = "__multiset_number";
 
-/// Plans the relations that have a name of ours; all others are DataFusion's.
+/// Plans relations with a reserved name, and leaves all others to others.
 #[derive(Debug)]
 pub(crate) struct SetOperations;
 
@@ -37,22 +35,22 @@ impl RelationPlanner for SetOperations {
             _ => "",
         };
         let plan = match name {
-            MULTISET => multiset(relation, context)?,
-            ORDERED => sorted(relation, context)?,
+            MULTISET => plan_multiset(relation, context)?,
+            ORDERED => plan_ordered(relation, context)?,
             _ => return Ok(RelationPlanning::Original(Box::new(relation))),
         };
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
     }
 }
 
-fn multiset(relation: TableFactor, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+fn plan_multiset(relation: TableFactor, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let TableFactor::Derived { subquery, .. } = relation else { return internal_err!("no query") };
     let Query { body, .. } = *subquery;
     let SetExpr::SetOperation { op, left, right, .. } = *body else {
         return internal_err!("no set operation");
     };
-    let left = numbered(context.plan(derived(*left)?)?, context)?;
-    let right = numbered(context.plan(derived(*right)?)?, context)?;
+    let left = with_numbers(context.plan(derived(*left)?)?, context)?;
+    let right = with_numbers(context.plan(derived(*right)?)?, context)?;
     let kept = match op {
         SetOperator::Intersect => LogicalPlanBuilder::intersect(left, right, true)?,
         _ => LogicalPlanBuilder::except(left, right, true)?,
@@ -62,8 +60,8 @@ fn multiset(relation: TableFactor, context: &mut dyn RelationPlannerContext) -> 
     LogicalPlanBuilder::from(kept).project(columns.into_iter().map(Expr::Column))?.build()
 }
 
-/// The rows, each with its number among those that are equal, in a last column.
-fn numbered(rows: LogicalPlan, context: &dyn RelationPlannerContext) -> Result<LogicalPlan> {
+/// The rows, each with its number among equal ones, in a last column.
+fn with_numbers(rows: LogicalPlan, context: &dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let Some(row_number) = context.context_provider().get_window_meta("row_number") else {
         return plan_err!("there is no function row_number");
     };
@@ -76,24 +74,26 @@ fn numbered(rows: LogicalPlan, context: &dyn RelationPlannerContext) -> Result<L
     windowed.project(columns.into_iter().chain(last))?.build()
 }
 
-fn sorted(relation: TableFactor, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+fn plan_ordered(relation: TableFactor, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let TableFactor::Derived { mut subquery, .. } = relation else { return internal_err!("no query") };
     let Some(OrderBy { kind: OrderByKind::All(options), .. }) = subquery.order_by.take() else {
         return internal_err!("no order");
     };
     let rows = context.plan(derived_table(*subquery)?)?;
     let ascending = options.asc.unwrap_or(true);
-    let otherwise = &context.context_provider().options().sql_parser.default_null_ordering;
-    let nulls_first =
-        options.nulls_first.unwrap_or_else(|| NullOrdering::from(otherwise.as_str()).nulls_first(ascending));
+    let default_order = &context.context_provider().options().sql_parser.default_null_ordering;
+    let nulls_first = options
+        .nulls_first
+        .unwrap_or_else(|| NullOrdering::from(default_order.as_str()).nulls_first(ascending));
     let columns = rows.schema().columns().into_iter().map(Expr::Column);
     let order: Vec<SortExpr> = columns.map(|column| column.sort(ascending, nulls_first)).collect();
-    // A sort in a relation is taken away unless a limit is over it, even if it is of no rows; the optimizer takes that away.
+    // The planner drops a sort in a relation unless a limit is above it. The optimizer drops this one, which limits nothing.
     LogicalPlanBuilder::from(rows).sort(order)?.limit(0, None)?.build()
 }
 
+/// A body as a derived table.
 fn derived(body: SetExpr) -> Result<TableFactor> {
-    let mut query = crate::syntax::parse_query("select 1")?;
+    let mut query = parse_query("select 1")?;
     *query.body = body;
     derived_table(query)
 }

@@ -1,4 +1,4 @@
-//! DataFusion's state as every session begins: settings, functions, planners, and rules of its analyzer and optimizer.
+//! The state of DataFusion that every session begins with: settings, functions, planners, analyzer and optimizer rules.
 
 use super::time_zone;
 use crate::expr_planner::{BooleanCoercion, Division, IntervalArithmetic, Subscript};
@@ -15,32 +15,32 @@ use datafusion::prelude::SessionConfig;
 use std::sync::{Arc, LazyLock};
 use whimbrel_plan::optimizer_rules;
 
-/// DataFusion's settings, for plans that are run elsewhere.
+/// DataFusion's settings.
 pub(crate) fn config() -> SessionConfig {
     let mut config = SessionConfig::new().with_target_partitions(1);
     let options = config.options_mut();
     options.sql_parser.collect_spans = true;
-    // `0.06 + 0.01` is 0.07, as in every other SQL.
+    // `0.06 + 0.01` is 0.07, as in DuckDB and PostgreSQL.
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.map_string_types_to_utf8view = false;
-    // As in DuckDB, and in the fluent program, whichever way rows are ordered.
+    // In both orders, as in DuckDB and in fluent programs.
     options.sql_parser.default_null_ordering = "nulls_last".to_string();
-    // It takes fields of structs beneath other steps, to sources that could read them alone: ours read columns. And it
-    // loses the names of tables where a column stands beside its fields.
+    // It pushes struct fields down to sources, which read whole columns here. And it loses the qualifiers of columns that are
+    // selected together with their fields.
     options.optimizer.enable_leaf_expression_pushdown = false;
-    // A plan is its nodes: a subquery inside of an expression would be cut into no stage.
+    // Stages are cut at nodes, so a subquery may not stay in an expression.
     options.optimizer.enable_physical_uncorrelated_scalar_subquery = false;
     config
 }
 
-/// What all sessions begin with, put together once.
+/// The state that all sessions share, built once.
 static COMMON: LazyLock<SessionState> = LazyLock::new(common);
 
-/// DataFusion's functions, analyzer and optimizer, and the functions of a session's own sequences.
+/// The shared state, with the functions of a session's own sequences.
 pub(super) fn state(sequences: &Arc<Sequences>) -> SessionState {
     let mut state = COMMON.clone();
     for function in functions::of_sequences(sequences) {
-        // A session state takes every function.
+        // Registering a function never fails.
         state.register_udf(function).ok();
     }
     state
@@ -69,22 +69,22 @@ fn common() -> SessionState {
         .with_analyzer_rules(analyzer())
         .with_optimizer_rules(rules())
         .build();
-    // The zone is one that there is.
+    // The default zone is valid.
     time_zone::set(&mut state, zones::DEFAULT).ok();
     state
 }
 
-/// DataFusion's analyzer, and what is to be said once types are known.
+/// DataFusion's analyzer rules, and the one for casts.
 fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut all = Analyzer::new().rules;
     all.push(Arc::new(CastSemantics));
     all
 }
 
-/// DataFusion's rules, without the one that gives names to what is computed twice: what people read and print keeps their
-/// expressions, and the rule is applied where a fragment is lowered.
+/// The optimizer rules, without common subexpressions: explained and printed plans keep their expressions, and the rule is
+/// applied when a fragment is lowered.
 fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let named =
+    let is_common_subexpressions =
         |rule: &Arc<dyn OptimizerRule + Send + Sync>| rule.name() == "common_sub_expression_eliminate";
-    optimizer_rules().into_iter().filter(|rule| !named(rule)).collect()
+    optimizer_rules().into_iter().filter(|rule| !is_common_subexpressions(rule)).collect()
 }

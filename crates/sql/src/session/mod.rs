@@ -1,9 +1,9 @@
-//! The front door: a session takes statements one by one, and says what is to be done about each.
+//! The front door: a session plans statements one by one. [`Planned`] is what its caller has to do.
 
 mod defaults;
 mod natural_join;
 pub(crate) mod planned;
-mod star_rename;
+mod star_expansion;
 mod state;
 mod statement;
 mod store;
@@ -23,7 +23,13 @@ use datafusion::common::Result;
 use whimbrel_plan::with_room;
 
 impl Session {
-    /// Cuts a script at its semicolons.
+    /// Splits a script at its semicolons.
+    ///
+    /// ```
+    /// let statements = whimbrel_sql::Session::split("select ';'; -- done;\nshow tables").unwrap();
+    /// let texts: Vec<&str> = statements.iter().map(|statement| statement.text).collect();
+    /// assert_eq!(texts, ["select ';'", "show tables"]);
+    /// ```
     ///
     /// # Errors
     /// `SQL` if a string or a comment does not end.
@@ -34,22 +40,21 @@ impl Session {
     /// Plans one statement.
     ///
     /// # Errors
-    /// `SQL` and `Plan` if the statement is wrong; [`render`](crate::render) shows where. What
-    /// [`Files::open`] says of a file.
+    /// `SQL` and `Plan` if the statement is wrong; [`render`](crate::render) shows where. Those of
+    /// [`Files::open`](crate::Files::open).
     pub fn plan(&mut self, sql: &str) -> Result<Planned> {
         self.with_spelling(sql, statement::plan)
     }
 
-    /// Plans one statement that has places for values: `$1`, `?`, `$name`, `:name`.
+    /// Plans one statement with parameters: `$1`, `?`, `$name`, `:name`.
     ///
     /// # Errors
-    /// As `plan`; `Plan` if there is no value for a place.
+    /// As `plan`; `Plan` if a parameter has no value.
     pub fn plan_with(&mut self, sql: &str, parameters: &mut Parameters) -> Result<Planned> {
         self.with_parameters(sql, parameters, statement::plan)
     }
 
-    /// All ways to run a query in shards that the planner knows, with their estimated costs; the first is the one
-    /// that [`plan`](Session::plan) gives.
+    /// All ways to run a query in shards, with their expected costs; the first is the one that [`plan`](Session::plan) returns.
     ///
     /// # Errors
     /// As `plan`; `Plan` if the statement is no query.
@@ -59,7 +64,7 @@ impl Session {
         })
     }
 
-    /// All ways to run a query that has places for values.
+    /// All ways to run a query with parameters.
     ///
     /// # Errors
     /// As `candidates`, and as `plan_with`.
@@ -69,10 +74,10 @@ impl Session {
         })
     }
 
-    /// Puts the rows of a [`Planned::Store`] where they belong; says what was done.
+    /// Writes the rows of a [`Planned::Store`] into its table.
     ///
     /// # Errors
-    /// `Plan` if there is no such table any more, or the rows do not fit; `Execution` if they break a constraint.
+    /// `Plan` if the table was dropped or the rows do not fit; `Execution` if a row breaks a constraint.
     pub fn store(&mut self, store: &Store, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<Stored> {
         store::write(self, store, schema, rows)
     }
@@ -85,14 +90,14 @@ impl Session {
     ) -> Result<T> {
         let before = parameters.clone();
         self.with_spelling(sql, |session, mut parsed| {
-            // A statement may be read several times until its names are known.
+            // A statement may be planned several times until its names are known.
             *parameters = before.clone();
             parameters.bind(&mut parsed.statement)?;
             make(session, parsed)
         })
     }
 
-    /// What is made of a statement, in which names may have been written in other letters.
+    /// Plans a statement again and again until the spelling of its names is known.
     fn with_spelling<T>(
         &mut self,
         sql: &str,
@@ -106,7 +111,7 @@ impl Session {
                 let made = natural_join::expand_stars_and_natural_joins(self, &mut parsed.statement)
                     .and_then(|()| make(self, parsed));
                 let Err(error) = &made else { return made };
-                // Each round spells one name more: there are not more rounds than names.
+                // Each round learns the spelling of one more name, so there are not more rounds than names.
                 if !spelling.record_misspelling(error) {
                     return made;
                 }

@@ -1,8 +1,9 @@
-//! `natural join`: `using` with the columns that both sides have. Which these are only the session knows, which knows the
-//! tables; DataFusion's planner would take such a join for one `on` equal columns, and not merge them. What else only the
-//! session knows is said on the same way: the columns of a star that has a `rename`.
+//! `natural join` as `using` with the columns that both sides have, and stars with `rename` or `replace` column by column.
+//!
+//! Both need the columns of tables, which only the session has. DataFusion's planner would not merge the columns of a natural
+//! join.
 
-use super::star_rename;
+use super::star_expansion;
 use super::state::Session;
 use crate::syntax::Emit;
 use crate::syntax::ast::{join_constraint, selects};
@@ -18,19 +19,19 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// Says natural joins with `using`, where the columns of the tables can be known.
+/// Writes natural joins with `using`, and expands stars with `rename` or `replace`, where the columns are known.
 ///
 /// # Errors
 /// `Plan` if tables have no column to join on, or a star has not the column that is replaced.
 pub(crate) fn expand_stars_and_natural_joins(session: &Session, statement: &mut Statement) -> Result<()> {
-    let mut natural = Natural { session, with: vec![] };
+    let mut expansion = Expansion { session, with: vec![] };
     let visited = match statement {
-        Statement::Statement(statement) => walk_mut(statement.as_mut(), &mut natural),
+        Statement::Statement(statement) => walk_mut(statement.as_mut(), &mut expansion),
         Statement::Explain(explain) => {
             return expand_stars_and_natural_joins(session, &mut explain.statement);
         }
         Statement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => {
-            walk_mut(query.as_mut(), &mut natural)
+            walk_mut(query.as_mut(), &mut expansion)
         }
         _ => return Ok(()),
     };
@@ -40,18 +41,18 @@ pub(crate) fn expand_stars_and_natural_joins(session: &Session, statement: &mut 
     }
 }
 
-struct Natural<'a> {
+struct Expansion<'a> {
     session: &'a Session,
-    /// What the queries around have in their `with`.
+    /// The `with` clauses of the queries around.
     with: Vec<Option<With>>,
 }
 
-impl VisitorMut for Natural<'_> {
+impl VisitorMut for Expansion<'_> {
     type Break = Box<DataFusionError>;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Box<DataFusionError>> {
         self.with.push(query.with.clone());
-        match self.rewritten(query) {
+        match self.expand(query) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(Box::new(error)),
         }
@@ -63,30 +64,30 @@ impl VisitorMut for Natural<'_> {
     }
 }
 
-impl Natural<'_> {
-    fn rewritten(&self, query: &mut Query) -> Result<()> {
+impl Expansion<'_> {
+    fn expand(&self, query: &mut Query) -> Result<()> {
         let mut found = Ok(false);
         selects(&mut query.body, &mut |select| {
             for from in &mut select.from {
                 if let Ok(before) = found {
-                    found = self.named(from).map(|natural| natural || before);
+                    found = self.name_columns(from).map(|natural| natural || before);
                 }
             }
         });
         if found? {
             merge_using_columns(query);
         }
-        let mut done = Ok(());
+        let mut result = Ok(());
         selects(&mut query.body, &mut |select| {
-            if done.is_ok() {
-                done = star_rename::expand(select, |star, from| self.columns(star, from));
+            if result.is_ok() {
+                result = star_expansion::expand(select, |star, from| self.columns(star, from));
             }
         });
-        done
+        result
     }
 
-    /// Names the columns of natural joins; whether there is one.
-    fn named(&self, from: &mut TableWithJoins) -> Result<bool> {
+    /// Names the columns of natural joins. Returns whether there is one.
+    fn name_columns(&self, from: &mut TableWithJoins) -> Result<bool> {
         if !is_natural(from) {
             return Ok(false);
         }
@@ -96,7 +97,7 @@ impl Natural<'_> {
             if let Some(constraint) = join_constraint(&mut join.join_operator)
                 && *constraint == JoinConstraint::Natural
             {
-                let columns = shared(&known, &own).map_err(|error| {
+                let columns = common_columns(&known, &own).map_err(|error| {
                     let span = Span::try_from_sqlparser_span(join.relation.span());
                     let message = error.message().to_string();
                     error.with_diagnostic(Diagnostic::new_error(message, span))
@@ -136,8 +137,8 @@ impl Natural<'_> {
     }
 }
 
-/// The columns that a natural join is on.
-fn shared(left: &[String], right: &[String]) -> Result<Vec<ObjectName>> {
+/// The common columns of a natural join.
+fn common_columns(left: &[String], right: &[String]) -> Result<Vec<ObjectName>> {
     let mut pairs = left.iter().flat_map(|left| right.iter().map(move |right| (left, right)));
     let alike = pairs.find(|(left, right)| left != right && left.eq_ignore_ascii_case(right));
     if let Some((left, right)) = alike {

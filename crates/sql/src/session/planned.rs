@@ -1,4 +1,4 @@
-//! What is to be done about a statement.
+//! A planned statement, and what its caller has to do.
 
 use crate::files::Format;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -8,82 +8,81 @@ use datafusion::logical_expr::Expr;
 use std::collections::BTreeMap;
 use whimbrel_plan::Stream;
 
-/// What is to be done about a statement.
+/// A planned statement: what its caller has to do.
 #[derive(Debug, Clone)]
 pub enum Planned {
-    /// Rows come out: a stream to run.
+    /// Run the stream, and show its rows.
     Query(Stream),
-    /// `explain` and `explain analyze` of it.
+    /// Show the plan of the stream: `explain`, `explain analyze`.
     Explain {
         /// The query.
         stream: Stream,
-        /// Whether to run it and show what was counted.
+        /// Whether to run it and show counters.
         analyze: bool,
     },
-    /// `copy (…) to 'path'`: run it, and write the rows into a file.
+    /// Run the stream, and write its rows into a file: `copy (…) to 'path'`.
     Copy {
         /// The rows.
         stream: Stream,
-        /// Where to.
+        /// The path of the file.
         to: String,
-        /// As what.
+        /// The format of the file.
         format: Format,
-        /// What else was said of it: `compression`, `header`, `delimiter`.
+        /// Options: `compression`, `header`, `delimiter`.
         options: BTreeMap<String, String>,
     },
-    /// `create table … as`, `insert`, `delete`, `update`: run the stream, and hand its rows to
-    /// [`Session::store`](crate::Session::store).
+    /// Run the stream, and give its rows to [`Session::store`](crate::Session::store): `create table … as`, `insert`,
+    /// `delete`, `update`, `merge`.
     Store {
         /// The rows.
         stream: Stream,
-        /// Where they belong.
+        /// The table, and how it gets the rows.
         store: Box<Store>,
     },
-    /// An answer that is known already: `show tables`, `describe`, `show`.
+    /// Show these rows: `show tables`, `describe`, `show`.
     Table(RecordBatch),
-    /// Done, nothing to show: `create view`, `create external table`, `drop`, `set`. The text says what was
-    /// done.
+    /// Nothing; the text says what was done: `create view`, `create external table`, `drop`, `set`.
     Done(String),
 }
 
-/// A table in memory that gets rows.
+/// How a table in memory gets rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     /// The table.
     pub table: String,
-    /// What happens to the rows it has.
+    /// What happens to its rows.
     pub mode: StoreMode,
-    /// What happens to rows whose key the table has already.
+    /// What happens to an inserted row whose key exists.
     pub(crate) conflict: Conflict,
-    /// What is handed out of the rows that were written.
+    /// The `returning` clause.
     pub(crate) returning: Option<Returning>,
 }
 
 impl Store {
-    /// Rows whose keys are not there yet, and of which nothing is handed out.
+    /// Rows with new keys, without `returning`.
     pub(crate) fn new(table: String, mode: StoreMode) -> Store {
         Store { table, mode, conflict: Conflict::Fail, returning: None }
     }
 }
 
-/// What happens to the rows that a table has when it gets others.
+/// What happens to the rows of a table when it gets others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreMode {
-    /// There is no such table yet, or it is replaced, columns and all.
+    /// The table is created, or replaced with its columns.
     Create,
     /// They stay.
     Append,
     /// They go.
     Replace,
-    /// They come again, some of them changed; a last column says which.
+    /// They are written again, some of them changed; a last column marks these.
     Update,
-    /// They come again; a last column says which of them go.
+    /// They are written again; a last column marks those that go.
     Delete,
-    /// They come again, and others with them; a last column says what becomes of each.
+    /// They are written again, and others with them; a last column has the action on each.
     Merge,
 }
 
-/// What a `merge` does with a row.
+/// The action of a `merge` on a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     /// It stays as it is.
@@ -96,12 +95,12 @@ pub(crate) enum Action {
     Insert = 3,
 }
 
-/// What was done when a table got rows.
+/// The result of writing rows.
 #[derive(Debug, Clone)]
 pub struct Stored {
-    /// How many rows were written, or taken away.
+    /// How many rows were inserted, updated or deleted.
     pub rows: usize,
-    /// What `returning` asked for.
+    /// The rows of `returning`.
     pub returned: Option<RecordBatch>,
 }
 
@@ -112,33 +111,33 @@ impl Stored {
     }
 }
 
-/// What happens to a row whose key the table has already.
+/// What happens to an inserted row whose key exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Conflict {
     /// It is an error.
     Fail,
-    /// The row is left out, if it conflicts in these columns, or in any key.
+    /// The row is skipped, if it conflicts in these columns, or in any key.
     Skip(Option<Vec<usize>>),
-    /// The rows that are there go.
+    /// The existing rows are deleted.
     Replace,
-    /// The row that is there is changed.
+    /// The existing row is updated.
     Update(Merge),
 }
 
 /// `do update set … where …`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Merge {
-    /// The columns of the key.
+    /// The key columns.
     pub key: Vec<usize>,
-    /// Which columns get which values.
+    /// The assigned columns and their values.
     pub assigned: Vec<(usize, Expr)>,
-    /// Which rows are changed.
-    pub only: Option<Expr>,
-    /// The columns of the row that is there, and after them those of the one that comes.
+    /// The condition on updated rows.
+    pub condition: Option<Expr>,
+    /// The columns of the existing row, and then those of the inserted one.
     pub columns: DFSchemaRef,
 }
 
-/// `returning`: expressions over the rows that were written.
+/// `returning`: expressions over written rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Returning {
     pub values: Vec<Expr>,

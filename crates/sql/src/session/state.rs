@@ -1,4 +1,4 @@
-//! What a session knows: names, settings, and DataFusion's state.
+//! The state of a session: tables, settings, and DataFusion's state.
 
 use super::defaults;
 use crate::catalog::{Catalog, Memory, Table, TableKind, Tables, check_foreign_keys, views};
@@ -17,15 +17,47 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use whimbrel_plan::Stream;
 
-/// Names, views and settings; plans statements one by one.
+/// Tables, views and settings; plans statements one by one.
+///
+/// ```
+/// # use datafusion::{arrow, common::Result};
+/// # use std::sync::Arc;
+/// # use whimbrel_plan::Source;
+/// # use whimbrel_sharded::dataset::{FileDataset, MemoryDataset};
+/// use whimbrel_sql::{FileOptions, Files, Planned, Session};
+///
+/// struct Datasets;
+///
+/// impl Files for Datasets {
+///     fn open(&self, location: &str, options: &FileOptions) -> Result<Arc<dyn Source>> {
+///         Ok(Arc::new(FileDataset::open(&[location.to_string()], options.shards)?))
+///     }
+///
+///     fn table(
+///         &self,
+///         schema: arrow::datatypes::SchemaRef,
+///         rows: Vec<arrow::record_batch::RecordBatch>,
+///     ) -> Result<Arc<dyn Source>> {
+///         Ok(Arc::new(MemoryDataset::new(schema, vec![rows])?))
+///     }
+/// }
+///
+/// let mut session = Session::new(Arc::new(Datasets));
+/// session.plan("create table cities (name text, people bigint)")?;
+/// let Planned::Query(stream) = session.plan("select max(people) as most from cities")? else {
+///     panic!("a select is a query");
+/// };
+/// assert_eq!(stream.schema().field(0).name(), "most");
+/// # Ok::<(), datafusion::error::DataFusionError>(())
+/// ```
 pub struct Session {
     pub(crate) files: Arc<dyn Files>,
     pub(crate) tables: Tables,
-    /// First parts of the names of tables that were made by themselves.
+    /// Schemas that were created: the first parts of names of tables.
     pub(crate) schemas: BTreeSet<String>,
     pub(crate) sequences: Arc<Sequences>,
-    /// The tables as they were when the transaction began, if one did.
-    pub(crate) before: Option<Tables>,
+    /// The tables at the beginning of the transaction, if there is one.
+    pub(crate) snapshot: Option<Tables>,
     pub(crate) prepared: BTreeMap<String, Prepared>,
     pub(crate) shards: Option<usize>,
     pub(crate) shard_rows: usize,
@@ -34,7 +66,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that knows no name yet.
+    /// A session without tables.
     pub fn new(files: Arc<dyn Files>) -> Session {
         let sequences = Arc::new(Sequences::default());
         Session {
@@ -43,7 +75,7 @@ impl Session {
             schemas: BTreeSet::new(),
             state: defaults::state(&sequences),
             sequences,
-            before: None,
+            snapshot: None,
             prepared: BTreeMap::new(),
             shards: None,
             shard_rows: ROWS_OF_A_SHARD,
@@ -51,26 +83,26 @@ impl Session {
         }
     }
 
-    /// Gives a table or a stream a name. A table of that name is replaced.
+    /// Registers a table or a stream. A table of the same name is replaced.
     ///
     /// # Errors
-    /// `Plan` if the stream cannot be read in one piece.
+    /// `Plan` if the stream cannot be brought to one shard.
     pub fn register(&mut self, name: &str, stream: Stream) -> Result<()> {
         self.tables.insert(name.to_string(), Table::of(stream, TableKind::Registered)?);
         Ok(())
     }
 
-    /// In how many shards files are read.
+    /// Sets in how many shards files are read.
     pub fn set_shards(&mut self, shards: Option<usize>) {
         self.shards = shards;
     }
 
-    /// How many rows a table has at least to be cut into shards; with fewer it stays in one.
+    /// Sets from how many rows on a table is cut into shards.
     pub fn set_shard_rows(&mut self, rows: usize) {
         self.shard_rows = rows;
     }
 
-    /// How many shards work at the same time where plans will run; all of them, if nobody says so.
+    /// Sets how many shards run at the same time; all of them by default.
     pub fn set_cores(&mut self, cores: usize) {
         self.cores = Some(cores);
     }
@@ -85,7 +117,10 @@ impl Session {
         function_names(&self.state)
     }
 
-    /// What there is of a table in memory.
+    /// A table in memory.
+    ///
+    /// # Errors
+    /// `Plan` if there is none of this name.
     pub(crate) fn memory(&self, name: &str) -> Result<&Memory> {
         match self.tables.get(name) {
             Some(Table { kind: TableKind::Memory(memory), .. }) => Ok(memory),
@@ -93,8 +128,11 @@ impl Session {
         }
     }
 
-    /// A table in memory. Its rows are as its constraints say.
-    pub(crate) fn keep(&mut self, name: &str, schema: SchemaRef, table: Memory) -> Result<()> {
+    /// Creates or replaces a table in memory, checks its constraints, and rebinds the views over it.
+    ///
+    /// # Errors
+    /// `Execution` if a row breaks a constraint.
+    pub(crate) fn put_table(&mut self, name: &str, schema: SchemaRef, table: Memory) -> Result<()> {
         table.constraints.check_rows(&self.state, name, &schema, &table.rows)?;
         check_foreign_keys(&self.tables, name, &schema, &table)?;
         let source = self.files.table(schema, table.rows.clone())?;
@@ -104,11 +142,14 @@ impl Session {
         Ok(())
     }
 
-    /// Asks DataFusion's planner, with the names of this session, for rows that are handed out as said.
+    /// Calls DataFusion's planner with the catalog of this session.
+    ///
+    /// # Errors
+    /// Those of the planner.
     pub(crate) fn planner<T>(
         &self,
         emit: Emit,
-        ask: impl FnOnce(&SqlToRel<'_, Catalog<'_>>, &Catalog<'_>) -> Result<T>,
+        plan: impl FnOnce(&SqlToRel<'_, Catalog<'_>>, &Catalog<'_>) -> Result<T>,
     ) -> Result<T> {
         let catalog = Catalog {
             state: &self.state,
@@ -118,23 +159,29 @@ impl Session {
             emit,
             opened: Mutex::default(),
         };
-        ask(&SqlToRel::new(&catalog), &catalog)
+        plan(&SqlToRel::new(&catalog), &catalog)
     }
 
-    /// The stream that a planned query is.
+    /// A planned query as a stream, optimized and in shards.
+    ///
+    /// # Errors
+    /// `Plan` and `NotImplemented` if there is no plan that can run.
     pub(crate) fn stream(&self, plan: LogicalPlan) -> Result<Stream> {
         let plan = planner::optimize(&self.state, rewrite(&self.state, plan)?)?;
-        Stream::from_plan(planner::shard(plan, self.in_shards(), Policy::default())?.plan)
+        Stream::from_plan(planner::shard(plan, self.shard_settings(), Policy::default())?.plan)
     }
 
-    fn in_shards(&self) -> Shards {
+    fn shard_settings(&self) -> Shards {
         let count = self.shards.unwrap_or(1);
         Shards { count, rows: self.shard_rows, cores: self.cores.unwrap_or(count) }
     }
 
     /// All ways to run a planned query.
-    pub(crate) fn ways(&self, plan: LogicalPlan) -> Result<Vec<Candidate>> {
-        planner::candidates(&self.state, rewrite(&self.state, plan)?, self.in_shards())
+    ///
+    /// # Errors
+    /// As [`Session::stream`].
+    pub(crate) fn candidates_of(&self, plan: LogicalPlan) -> Result<Vec<Candidate>> {
+        planner::candidates(&self.state, rewrite(&self.state, plan)?, self.shard_settings())
     }
 }
 
@@ -145,7 +192,7 @@ pub(super) fn function_names(state: &SessionState) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// A statement with places for values.
+/// A statement with parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
     pub statement: Sql,

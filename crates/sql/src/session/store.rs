@@ -32,7 +32,7 @@ pub(super) fn write(
         let count = rows.iter().map(RecordBatch::num_rows).sum();
         let schema = nullable(&schema);
         let rows = rows.iter().map(|batch| cast_columns(&schema, batch)).collect::<Result<_>>()?;
-        session.keep(&store.table, schema, Memory { rows, ..Memory::default() })?;
+        session.put_table(&store.table, schema, Memory { rows, ..Memory::default() })?;
         return Ok(Stored { rows: count, returned: None });
     }
     let Some((_, Table { stream, kind: TableKind::Memory(old), .. })) = find(&session.tables, &store.table)
@@ -59,7 +59,7 @@ pub(super) fn write(
         Some(returning) => Some(returning.rows(&session.state, &schema, &change.written)?),
         None => None,
     };
-    session.keep(&store.table, schema, Memory { rows: change.rows, ..old })?;
+    session.put_table(&store.table, schema, Memory { rows: change.rows, ..old })?;
     Ok(Stored { rows: change.written.iter().map(RecordBatch::num_rows).sum(), returned })
 }
 
@@ -240,8 +240,8 @@ impl Conflicts<'_> {
         }
         let mut pairs: Vec<(usize, usize)> = pairs.iter().map(|(place, at)| (place.1, *at)).collect();
         let mut both = self.joined(merge, existing, inserted, &pairs)?;
-        if let Some(only) = &merge.only {
-            let marks = self.value(only, merge, &both)?;
+        if let Some(condition) = &merge.condition {
+            let marks = self.value(condition, merge, &both)?;
             let marks = marks.as_boolean();
             let mut marked = marks.iter();
             pairs.retain(|_| marked.next().flatten() == Some(true));

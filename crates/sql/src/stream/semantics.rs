@@ -50,7 +50,8 @@ pub(crate) struct Moments {
 enum Distance {
     /// So many ticks after it.
     After(i64),
-    /// At a beginning of windows of a calendar: so many steps from the one before what is so many ticks after it.
+    /// At a beginning of windows of a calendar: so many steps from that of the window that holds what is so many
+    /// ticks after it.
     Boundary(Calendar, i64, i64),
 }
 

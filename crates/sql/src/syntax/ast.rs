@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// The selects of a body; queries in them are not among them.
+/// Visits the selects of a body, without those of queries inside of them.
 pub(crate) fn selects(body: &mut SetExpr, each: &mut impl FnMut(&mut Select)) {
     match body {
         SetExpr::Select(select) => each(select),
@@ -22,7 +22,7 @@ pub(crate) fn selects(body: &mut SetExpr, each: &mut impl FnMut(&mut Select)) {
     }
 }
 
-/// What a join of all pairs, or of these and rows without a partner, joins on.
+/// The constraint of an inner or outer join.
 pub(crate) fn join_constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     match operator {
         JoinOperator::Join(on)
@@ -36,11 +36,11 @@ pub(crate) fn join_constraint(operator: &mut JoinOperator) -> Option<&mut JoinCo
     }
 }
 
-/// The expression in brackets, if it needs them beside others.
+/// The expression in parentheses, unless it is an operand without them.
 pub(crate) fn nested(expr: Expr) -> Expr {
     match expr {
-        plain @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Nested(_)) => {
-            plain
+        operand @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Nested(_)) => {
+            operand
         }
         other => Expr::Nested(Box::new(other)),
     }
@@ -62,14 +62,14 @@ pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
     })
 }
 
-/// The arguments, if all of them are plain expressions.
+/// The arguments of a call, if all are expressions without names.
 pub(crate) fn arguments(function: &Function) -> Option<Vec<Expr>> {
     let FunctionArguments::List(list) = &function.args else { return None };
-    let plain = list.args.iter().map(|arg| match arg {
+    let unnamed = list.args.iter().map(|arg| match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
         _ => None,
     });
-    plain.collect()
+    unnamed.collect()
 }
 
 /// A number as it is written.
@@ -77,7 +77,12 @@ pub(crate) fn number(digits: &str) -> Expr {
     Expr::Value(Value::Number(digits.to_string(), false).into())
 }
 
-/// The text of a literal.
+/// A string literal.
+pub(crate) fn quote(text: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text.to_string()).into())
+}
+
+/// The text of a string literal.
 pub(crate) fn string_literal(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),

@@ -1,7 +1,7 @@
-//! Values for the places of a statement: `$1` and `?` by their place, `$name` and `:name` by their name.
+//! Values of the parameters of a statement: `$1` and `?` by position, `$name` and `:name` by name.
 //!
-//! Invariants: each place gets a value; each `?` takes the next one, over all statements of a script; whether each value
-//! found a place is asked in the end.
+//! Invariants: each parameter gets a value; each `?` takes the next one, over all statements of a script; values without a
+//! parameter are refused at the end.
 
 use crate::syntax::walk::walk_mut;
 use datafusion::arrow::datatypes::DataType;
@@ -14,27 +14,37 @@ use datafusion::sql::sqlparser::parser::Parser;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-/// Values for the places of the statements of a script.
+/// Values for the parameters of the statements of a script.
+///
+/// ```
+/// # use datafusion::common::ScalarValue;
+/// use whimbrel_sql::Parameters;
+///
+/// let parameters = Parameters::new(&[ScalarValue::from(7_i64)], &[])?;
+/// // No statement has read it.
+/// assert!(parameters.all_read().is_err());
+/// # Ok::<(), datafusion::error::DataFusionError>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Parameters {
-    by_place: Vec<Expr>,
+    by_position: Vec<Expr>,
     by_name: BTreeMap<String, Expr>,
-    /// How many `?` there were in the statements before.
+    /// How many `?` the statements before have.
     before: usize,
-    /// How many there are in this one.
+    /// How many `?` this statement has.
     here: usize,
     read: BTreeSet<String>,
 }
 
 impl Parameters {
-    /// Values by place, and by name.
+    /// Values by position, and by name.
     ///
     /// # Errors
     /// `NotImplemented` for a value that no literal makes.
-    pub fn new(by_place: &[ScalarValue], by_name: &[(String, ScalarValue)]) -> Result<Parameters> {
+    pub fn new(by_position: &[ScalarValue], by_name: &[(String, ScalarValue)]) -> Result<Parameters> {
         let named = by_name.iter().map(|(name, value)| Ok((name.clone(), literal(value)?)));
         Ok(Parameters {
-            by_place: by_place.iter().map(literal).collect::<Result<_>>()?,
+            by_position: by_position.iter().map(literal).collect::<Result<_>>()?,
             by_name: named.collect::<Result<_>>()?,
             before: 0,
             here: 0,
@@ -42,12 +52,12 @@ impl Parameters {
         })
     }
 
-    /// Refuses values for which no statement had a place.
+    /// Refuses values that no statement has read.
     ///
     /// # Errors
     /// `Plan`, with the first of them.
     pub fn all_read(&self) -> Result<()> {
-        let places = (1..=self.by_place.len()).map(|at| at.to_string());
+        let places = (1..=self.by_position.len()).map(|at| at.to_string());
         match places.chain(self.by_name.keys().cloned()).find(|key| !self.read.contains(key)) {
             Some(key) => {
                 plan_err!("there is no place for the parameter {key}: write ${key} where it belongs")
@@ -56,7 +66,10 @@ impl Parameters {
         }
     }
 
-    /// Puts the values into a statement. One that is prepared keeps its places.
+    /// Replaces the parameters of a statement by their values; `prepare` keeps its parameters.
+    ///
+    /// # Errors
+    /// `Plan` if a parameter has no value.
     pub(crate) fn bind(&mut self, statement: &mut Statement) -> Result<()> {
         let flow = match statement {
             Statement::Statement(statement) if matches!(statement.as_ref(), Sql::Prepare { .. }) => {
@@ -87,10 +100,10 @@ impl Parameters {
             }
             key => key.to_string(),
         };
-        let by_place = key.parse().ok().and_then(|at: usize| self.by_place.get(at.checked_sub(1)?));
-        let Some(value) = by_place.or_else(|| self.by_name.get(&key)).cloned() else {
+        let by_position = key.parse().ok().and_then(|at: usize| self.by_position.get(at.checked_sub(1)?));
+        let Some(value) = by_position.or_else(|| self.by_name.get(&key)).cloned() else {
             return Err(match self.by_name.is_empty() {
-                true => format!("there is no parameter {key}; {} were given", self.by_place.len()),
+                true => format!("there is no parameter {key}; {} were given", self.by_position.len()),
                 false => {
                     let known: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
                     format!("there is no parameter {key}; there are: {}", known.join(", "))

@@ -1,13 +1,13 @@
 //! The windows of time as table functions: `tumble`, `hop`, `session`, `cumulate`.
 //!
-//! `from tumble(clicks, time, interval '5 minutes')` gives every row of `clicks` with the columns `window_start`
-//! and `window_end` of the window that it is in, once for every such window. A query that groups by them
-//! aggregates windows. Flink's names of arguments are known, `tumble(data => table clicks, timecol => descriptor(time), size
-//! => …)`, and its `session(table clicks partition by item, …)`.
+//! `from tumble(clicks, time, interval '5 minutes')` gives every row of `clicks` with the columns
+//! `window_start` and `window_end` of the window that it is in, once for every such window. A query that
+//! groups by them aggregates windows. Flink's names of arguments are known, `tumble(data => table clicks,
+//! timecol => descriptor(time), size => …)`, and its `session(table clicks partition by item, …)`.
 //!
-//! Over a table that is what a relation can say, row by row (`table`). Over a stream with time it is said by the
-//! nodes that the fluent builder uses (`stream`): a row lives from the end of its window on, when what is said
-//! of the window is final.
+//! Over a table that is what a relation can say, row by row (`table`). Over a stream with time it is said by
+//! the nodes that the fluent builder uses (`stream`): a row lives from the end of its window on, when what is
+//! said of the window is final.
 //!
 //! Days and months are those of the column's zone, or of the argument `zone`.
 
@@ -137,7 +137,8 @@ fn windowed(
     }
 }
 
-/// The arguments in the places that their names say, Flink's; those without a name follow what is before them.
+/// The arguments in the places that their names say, Flink's; those without a name follow what is before
+/// them.
 fn in_places(function: &str, args: Vec<FunctionArg>, names: &[&str], usage: &str) -> Result<Vec<ast::Expr>> {
     let mut places: Vec<Option<ast::Expr>> = Vec::new();
     for arg in args {

@@ -1,9 +1,9 @@
 //! A window's columns are read off its result, not carried by its rows.
 //!
-//! `group by item, window_start, window_end` over windows on a grid is `group by item`: what is alive at an instant is
-//! one window, and where its result starts tells which. So SQL's aggregate is the one that a fluent program asks for,
-//! `tumbling("5m").aggregate(…)` or `hopping("10m", "5m").aggregate(…).chop("5m")`, under a projection that names the
-//! columns.
+//! `group by item, window_start, window_end` over windows on a grid is `group by item`: what is alive at an
+//! instant is one window, and where its result starts tells which. So SQL's aggregate is the one that a
+//! fluent program asks for, `tumbling("5m").aggregate(…)` or `hopping("10m", "5m").aggregate(…).chop("5m")`,
+//! under a projection that names the columns.
 
 use super::stream::is_cumulate;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -163,8 +163,8 @@ impl<'a> Windowed<'a> {
         Ok(LogicalPlan::Projection(Projection::try_new(named.collect(), Arc::new(ended))?))
     }
 
-    /// The windowed rows without the columns of their window. A projection that only picks columns is left out: what
-    /// nobody reads is not read anyway.
+    /// The windowed rows without the columns of their window. A projection that only picks columns is left
+    /// out: what nobody reads is not read anyway.
     fn rows(&self) -> Result<LogicalPlan> {
         let Some(between) = self.between else { return Ok(self.rows.clone()) };
         let own = || between.expr.iter().filter(|expr| !self.reads_end(expr));

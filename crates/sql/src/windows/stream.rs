@@ -51,8 +51,8 @@ pub(super) fn windowed(input: LogicalPlan, time: &str, asked: &Asked) -> Result<
     Ok(windowed.plan().clone())
 }
 
-/// The column has to be the stream's time. Of a stream whose lifetimes were not made here only their type is known, and
-/// that it is that very column is the user's word.
+/// The column has to be the stream's time. Of a stream whose lifetimes were not made here only their type is
+/// known, and that it is that very column is the user's word.
 fn check(stream: &Stream, time: &str, clock: &DataType) -> Result<()> {
     let field = stream.schema().field_with_name(time)?;
     if field.data_type() != clock {
@@ -114,7 +114,8 @@ fn chopped(rows: LogicalPlan, beats: &Grid) -> Result<Stream> {
     Stream::from_plan(extension(Chop::try_new(rows, beats.clone())?))
 }
 
-/// A row lives in pieces, from the first of its windows that ends after it to the last, which is as long as they grow.
+/// A row lives in pieces, from the first of its windows that ends after it to the last, which is as long as
+/// they grow.
 fn cumulate(stream: &Stream, step: &Grid, size: &Grid, label: String, clock: &DataType) -> Result<Stream> {
     let came = || column("start");
     let to_the_last = size.boundary(came(), lit(1_i64)) - step.boundary(came(), lit(0_i64));

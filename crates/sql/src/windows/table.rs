@@ -1,5 +1,5 @@
-//! Windows over a table: ordinary expressions. Instants are counted in ticks of their type, so that clocks and
-//! timestamps of any unit are one case.
+//! Windows over a table: ordinary expressions. Instants are counted in ticks of their type, so that clocks
+//! and timestamps of any unit are one case.
 
 use super::{Asked, END, START, Window, grid};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};

@@ -55,7 +55,7 @@ fn altered(session: &mut Session, table: String, operation: AlterTableOperation)
         AlterTableOperation::AlterColumn { column_name, op } => rows.changed(session, &column_name, op)?,
         other => return plan_err!("alter table {table}: {other} is not there"),
     };
-    session.keep(&table, rows.schema, rows.memory)?;
+    session.put_table(&table, rows.schema, rows.memory)?;
     Ok(table)
 }
 
@@ -68,7 +68,7 @@ fn renamed(session: &mut Session, table: String, to: &RenameTableNameKind) -> Re
     let schema = session.tables[&table].stream.schema().clone();
     let memory = session.memory(&table)?.clone();
     session.tables.remove(&table);
-    session.keep(&name, schema, memory)?;
+    session.put_table(&name, schema, memory)?;
     Ok(name)
 }
 

@@ -207,7 +207,7 @@ pub(super) fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Pla
         let table = writable(session, &target.name)?;
         let schema = session.tables[&table].stream.schema().clone();
         let memory = Memory { rows: vec![], ..session.memory(&table)?.clone() };
-        session.keep(&table, schema, memory)?;
+        session.put_table(&table, schema, memory)?;
     }
     Ok(Planned::Done("truncated".to_string()))
 }

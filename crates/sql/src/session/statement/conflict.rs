@@ -90,8 +90,8 @@ fn merge(session: &Session, target: &Target, key: Vec<usize>, mut update: DoUpda
         let at = position(session, target, &column)?;
         assigned.push((at, value(expr)?.cast_to(schema.field(at).data_type(), &columns)?));
     }
-    let only = update.selection.as_ref().map(value).transpose()?;
-    Ok(Merge { key, assigned, only, columns: Arc::new(columns) })
+    let condition = update.selection.as_ref().map(value).transpose()?;
+    Ok(Merge { key, assigned, condition, columns: Arc::new(columns) })
 }
 
 /// The `returning` clause: expressions over the written rows.

@@ -124,7 +124,7 @@ pub(super) fn table(session: &mut Session, mut table: CreateTable) -> Result<Pla
     let constraints = clauses.into_constraints(session, &name, input.schema(), &create.constraints)?;
     let defaults = create.column_defaults.into_iter().collect();
     let empty = Memory { rows: vec![], defaults, constraints };
-    session.keep(&name, input.schema().inner().clone(), empty)?;
+    session.put_table(&name, input.schema().inner().clone(), empty)?;
     Ok(Planned::Done(format!("table {name} created")))
 }
 

@@ -42,7 +42,7 @@ pub(super) fn create(session: &mut Session, index: &CreateIndex) -> Result<Plann
     } else {
         memory.constraints.indexes.push(name.clone());
     }
-    session.keep(&table, schema, memory)?;
+    session.put_table(&table, schema, memory)?;
     Ok(Planned::Done(format!("index {name} created")))
 }
 

@@ -1,6 +1,5 @@
-//! A statement to what is to be done about it. One family of statements, one file.
+//! From a parsed statement to [`Planned`]: one family of statements, one file.
 
-mod accepted;
 mod alter;
 mod change;
 mod conflict;
@@ -11,6 +10,7 @@ mod merge;
 mod options;
 mod prepared;
 mod query;
+mod schema;
 mod sequence;
 mod settings;
 mod show;
@@ -29,7 +29,10 @@ use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::{DescribeAlias, ObjectType, Query, SetExpr, Statement as Sql, With};
 
-/// What is to be done about a statement.
+/// Plans a statement.
+///
+/// # Errors
+/// `Plan` if it names something unknown or cannot be done; those of the planner.
 pub(crate) fn plan(session: &mut Session, Parsed { statement, emit, summarize }: Parsed) -> Result<Planned> {
     if summarize {
         return summary::of(session, statement);
@@ -37,7 +40,7 @@ pub(crate) fn plan(session: &mut Session, Parsed { statement, emit, summarize }:
     emitted(planned(session, statement, emit)?, emit)
 }
 
-/// What is to be done, with the rows output as asked for.
+/// With `emit changes`, the changes of the rows in place of the rows.
 fn emitted(planned: Planned, emit: Emit) -> Result<Planned> {
     if emit == Emit::Final {
         return Ok(planned);
@@ -63,10 +66,13 @@ fn planned(session: &mut Session, statement: Statement, emit: Emit) -> Result<Pl
 }
 
 /// All ways to run a query.
+///
+/// # Errors
+/// As [`plan`]; `Plan` if the statement is no query.
 pub(crate) fn candidates(session: &mut Session, statement: Statement, emit: Emit) -> Result<Vec<Candidate>> {
     match statement {
         Statement::Statement(statement) => match *statement {
-            Sql::Query(query) => of_query(session, *query, emit, |plan| session.ways(plan)),
+            Sql::Query(query) => of_query(session, *query, emit, |plan| session.candidates_of(plan)),
             Sql::Explain { statement, .. } => candidates(session, Statement::Statement(statement), emit),
             _ => plan_err!("only a query can be run in several ways"),
         },
@@ -75,10 +81,11 @@ pub(crate) fn candidates(session: &mut Session, statement: Statement, emit: Emit
     }
 }
 
+/// Plans a statement of the parser's.
 fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
     match statement {
         Sql::Query(query) => match *query {
-            Query { with: Some(with), body, .. } if changes(&body) => change_with(session, &with, *body),
+            Query { with: Some(with), body, .. } if is_change(&body) => change_with(session, &with, *body),
             query => Ok(Planned::Query(query_stream(session, query, emit)?)),
         },
         Sql::ExplainTable {
@@ -111,7 +118,7 @@ fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
             sequence::drop(session, &names, if_exists)
         }
         Sql::Drop { object_type: ObjectType::Schema, if_exists, names, cascade, .. } => {
-            accepted::drop_schema(session, &names, if_exists, cascade)
+            schema::drop(session, &names, if_exists, cascade)
         }
         Sql::Drop { object_type, if_exists, names, .. } => {
             create::drop(session, object_type, if_exists, &names)
@@ -135,7 +142,7 @@ fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
         Sql::Pragma { name, value, .. } => {
             let name = text(&name).to_ascii_lowercase();
             let value = value.map(|value| value_text(&value.value));
-            match (accepted::as_query(&name, value.as_deref()), value) {
+            match (pragma_query(&name, value.as_deref()), value) {
                 (Some(query), _) => Ok(Planned::Query(query_stream(session, parse_query(&query)?, emit)?)),
                 (None, Some(value)) => settings::assign(session, &name, &value),
                 (None, None) => plan_err!("there is no pragma {name:?} without a value"),
@@ -145,23 +152,24 @@ fn sql(session: &mut Session, statement: Sql, emit: Emit) -> Result<Planned> {
             let query = parse_query("select 'memory' as database_name")?;
             Ok(Planned::Query(query_stream(session, query, emit)?))
         }
-        Sql::Analyze(_) | Sql::Vacuum(_) => accepted::nothing(),
+        // There are no stored statistics, and no files to clean up.
+        Sql::Analyze(_) | Sql::Vacuum(_) => Ok(Planned::Done("nothing to do".to_string())),
         Sql::CreateSequence { name, if_not_exists, sequence_options, .. } => {
             sequence::create(session, &name, &sequence_options, if_not_exists)
         }
         Sql::CreateSchema { schema_name, if_not_exists, .. } => {
-            accepted::create_schema(session, &schema_name, if_not_exists)
+            schema::create(session, &schema_name, if_not_exists)
         }
         other => plan_err!("{} is not a statement of this engine", first_words(&other.to_string())),
     }
 }
 
-/// Whether what stands behind `with` changes a table.
-fn changes(body: &SetExpr) -> bool {
+/// Whether a body behind `with` changes a table.
+fn is_change(body: &SetExpr) -> bool {
     matches!(body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_))
 }
 
-/// `with … insert`, and so on: the queries belong to the one that gives the rows.
+/// `with … insert` and others: the common table expressions move to the query of the rows.
 fn change_with(session: &mut Session, with: &With, body: SetExpr) -> Result<Planned> {
     match body {
         SetExpr::Insert(Sql::Insert(mut insert)) => {
@@ -180,12 +188,12 @@ fn change_with(session: &mut Session, with: &With, body: SetExpr) -> Result<Plan
     }
 }
 
-/// The first two words, enough to say which statement it was.
+/// The first two words of a statement, for a message.
 fn first_words(statement: &str) -> String {
     statement.split_whitespace().take(2).collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
-/// What a statement would run.
+/// `explain` of a statement.
 fn explained(session: &mut Session, statement: Statement, analyze: bool, emit: Emit) -> Result<Planned> {
     match planned(session, statement, emit)? {
         Planned::Query(stream) | Planned::Copy { stream, .. } | Planned::Store { stream, .. } => {
@@ -195,6 +203,7 @@ fn explained(session: &mut Session, statement: Statement, analyze: bool, emit: E
     }
 }
 
+/// `copy (…) to`.
 fn copy(session: &Session, copy: CopyToStatement, emit: Emit) -> Result<Planned> {
     let query = match copy.source {
         CopyToSource::Query(query) => *query,
@@ -205,8 +214,8 @@ fn copy(session: &Session, copy: CopyToStatement, emit: Emit) -> Result<Planned>
         return plan_err!("copy: files cannot be partitioned by columns; leave out partitioned by");
     }
     let mut options = options_map(copy.options)?;
-    let asked = copy.stored_as.or_else(|| options.remove("format"));
-    let format = match asked {
+    let format = copy.stored_as.or_else(|| options.remove("format"));
+    let format = match format {
         Some(format) => format.parse()?,
         None => Format::of_path(&copy.target).ok_or_else(|| {
             DataFusionError::Plan(format!(
@@ -216,4 +225,17 @@ fn copy(session: &Session, copy: CopyToStatement, emit: Emit) -> Result<Planned>
         })?,
     };
     Ok(Planned::Copy { stream, to: copy.target, format, options })
+}
+
+/// The query that a pragma stands for.
+fn pragma_query(pragma: &str, argument: Option<&str>) -> Option<String> {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    match (pragma, argument) {
+        ("table_info", Some(table)) => Some(format!("select * from pragma_table_info({})", quoted(table))),
+        ("show_tables", None) => {
+            Some("select table_name as name from information_schema.tables order by 1".to_string())
+        }
+        ("databases", None) => Some("select 'memory' as database_name".to_string()),
+        _ => None,
+    }
 }

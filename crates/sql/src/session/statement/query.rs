@@ -8,13 +8,13 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{Query, Statement as Sql};
 use whimbrel_plan::{Stream, source_of};
 
-/// The stream that a query is.
+/// The stream of a query.
 pub(super) fn query_stream(session: &Session, query: Query, emit: Emit) -> Result<Stream> {
     of_query(session, query, emit, |plan| session.stream(plan))
 }
 
-/// What is made of a query's plan. Streams that end are also tables: a query that cannot be said of them over time is made
-/// over the tables of their rows.
+/// Applies `make` to the plan of a query. A bounded stream is also a table: a query that has no meaning over time is planned over
+/// the tables of its rows.
 pub(super) fn of_query<T>(
     session: &Session,
     query: Query,
@@ -27,28 +27,28 @@ pub(super) fn of_query<T>(
     }
     let over_tables = || {
         let plan = query_plan(session, query, Emit::Changes)?;
-        match ends(&plan)? {
+        match is_bounded(&plan)? {
             true => make(plan),
             false => plan_err!("rows are still coming"),
         }
     };
-    // What was asked for was over time, and so is what is wrong with it.
+    // The query was over time, so its error is reported.
     over_tables().or(over_time)
 }
 
-/// Whether all that a plan reads ends.
-fn ends(plan: &LogicalPlan) -> Result<bool> {
-    let mut ends = true;
+/// Whether all sources of a plan are bounded.
+fn is_bounded(plan: &LogicalPlan) -> Result<bool> {
+    let mut bounded = true;
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node {
-            ends &= source_of(scan).is_none_or(|source| source.info().bounded);
+            bounded &= source_of(scan).is_none_or(|source| source.info().bounded);
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(ends)
+    Ok(bounded)
 }
 
-/// A query as DataFusion plans it, not yet optimized.
+/// A query as DataFusion plans it, not yet rewritten.
 pub(super) fn query_plan(session: &Session, mut query: Query, emit: Emit) -> Result<LogicalPlan> {
     normalize::normalize(&mut query);
     session.planner(emit, |planner, _| planner.sql_statement_to_plan(Sql::Query(Box::new(query))))

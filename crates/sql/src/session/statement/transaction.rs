@@ -6,22 +6,22 @@ use crate::session::state::Session;
 use datafusion::common::{Result, plan_err};
 
 pub(super) fn begin(session: &mut Session) -> Result<Planned> {
-    if session.before.is_some() {
+    if session.snapshot.is_some() {
         return plan_err!("a transaction has begun already; commit or rollback first");
     }
-    session.before = Some(session.tables.clone());
+    session.snapshot = Some(session.tables.clone());
     Ok(Planned::Done("transaction begun".to_string()))
 }
 
 pub(super) fn commit(session: &mut Session) -> Result<Planned> {
-    match session.before.take() {
+    match session.snapshot.take() {
         Some(_) => Ok(Planned::Done("transaction committed".to_string())),
         None => plan_err!("there is no transaction to commit; begin starts one"),
     }
 }
 
 pub(super) fn rollback(session: &mut Session) -> Result<Planned> {
-    match session.before.take() {
+    match session.snapshot.take() {
         Some(tables) => {
             session.tables = tables;
             Ok(Planned::Done("transaction rolled back".to_string()))

@@ -1,7 +1,7 @@
 //! Aliases of a select list that are used in it, or in `where`, `group by` and `having`: `select i + 1 k, k * 2 … where k > 5`.
 //!
-//! A column of that name comes first, so an alias is put in place only where the planner found no column: places in the text, given
-//! by their ends.
+//! A column of that name has precedence, so an alias is inlined only where the planner has found no column: at places in the
+//! text, given by their ends.
 
 use super::substitute;
 use crate::functions::is_scalar;
@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::tokenizer::Location;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
-/// Puts what aliases stand for in these places.
+/// Inlines aliases in these places.
 pub(in crate::syntax) fn inline_aliases(statement: &mut Statement, places: &BTreeSet<Location>) {
     if !places.is_empty() {
         // The visitor never breaks off.
@@ -29,27 +29,28 @@ impl VisitorMut for Selects<'_> {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        let mut known: HashMap<String, Expr> = HashMap::new();
-        let value = |name: &Ident, known: &HashMap<String, Expr>| match self.places.contains(&name.span.end) {
-            true => known.get(&names::ident(name)).cloned(),
+        let mut aliases: HashMap<String, Expr> = HashMap::new();
+        let value = |name: &Ident, aliases: &HashMap<String, Expr>| match self.places.contains(&name.span.end)
+        {
+            true => aliases.get(&names::ident(name)).cloned(),
             false => None,
         };
         for item in &mut select.projection {
-            substitute::replaced(item, |name| value(name, &known));
+            substitute::substitute(item, |name| value(name, &aliases));
             if let SelectItem::ExprWithAlias { expr, alias } = item {
-                known.insert(names::ident(alias), nested(expr.clone()));
+                aliases.insert(names::ident(alias), nested(expr.clone()));
             }
         }
-        substitute::replaced(&mut select.selection, |name| value(name, &known));
-        substitute::replaced(&mut select.group_by, |name| value(name, &known));
-        substitute::replaced(&mut select.having, |name| value(name, &known));
-        substitute::replaced(&mut select.qualify, |name| value(name, &known));
+        substitute::substitute(&mut select.selection, |name| value(name, &aliases));
+        substitute::substitute(&mut select.group_by, |name| value(name, &aliases));
+        substitute::substitute(&mut select.having, |name| value(name, &aliases));
+        substitute::substitute(&mut select.qualify, |name| value(name, &aliases));
         ControlFlow::Continue(())
     }
 }
 
-/// Whether a select has a call of a function that may be an aggregate.
-pub(super) fn sums_up(select: &Select) -> bool {
+/// Whether a select calls a function that may be an aggregate.
+pub(super) fn may_aggregate(select: &Select) -> bool {
     struct Calls;
     impl Visitor for Calls {
         type Break = ();

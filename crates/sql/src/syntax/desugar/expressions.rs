@@ -1,39 +1,40 @@
-//! Terms that others write in another way: slices without an end, methods, lengths that are computed, parts of instants, texts of
-//! instants without seconds.
+//! Expressions that the planner has in another form: open slices, methods, computed intervals, parts of dates, and timestamps
+//! without seconds.
 
-use super::{function_aliases, parse_expr};
+use super::{date_functions, function_aliases, parse_expr};
 use crate::functions::zones;
 use crate::syntax::ast::{call, nested, string_literal};
-use crate::syntax::tokens::NOTHING;
+use crate::syntax::names;
+use crate::syntax::tokens::EMPTY_LIST;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     Ident, Interval, ObjectName, Subscript, UnaryOperator, Value,
 };
 
-/// Says the term with what the planner knows.
+/// Rewrites an expression in the planner's form.
 pub(super) fn desugar(expr: &mut Expr) {
-    let said = match expr {
+    let rewritten = match expr {
         Expr::InList { list, negated, .. } => match list.as_slice() {
-            [Expr::Identifier(name)] if name.value == NOTHING => {
+            [Expr::Identifier(name)] if name.value == EMPTY_LIST => {
                 Some(Expr::Value(Value::Boolean(*negated).into()))
             }
             _ => None,
         },
         Expr::CompoundFieldAccess { root, access_chain } => {
-            access_chain.iter_mut().for_each(ends);
+            access_chain.iter_mut().for_each(close_slice);
             method_of(root, access_chain)
         }
         Expr::Function(call) => {
             method(call);
-            clock(call)
+            without_parentheses(call)
         }
-        Expr::Interval(interval) => computed(interval),
-        Expr::Extract { field, expr, .. } => part(field, expr),
+        Expr::Interval(interval) => computed_interval(interval),
+        Expr::Extract { field, expr, .. } => date_part(field, expr),
         Expr::AtTimeZone { timestamp, time_zone } => {
             Some(call(zones::NAME, vec![time_zone.as_ref().clone(), timestamp.as_ref().clone()]))
         }
         Expr::Cast { expr, data_type, .. } => {
-            literal(expr, data_type);
+            normalize_literal(expr, data_type);
             None
         }
         Expr::TypedString(typed) if matches!(typed.data_type, DataType::Timestamp(..)) => {
@@ -44,13 +45,13 @@ pub(super) fn desugar(expr: &mut Expr) {
         }
         _ => None,
     };
-    if let Some(said) = said {
-        *expr = said;
+    if let Some(rewritten) = rewritten {
+        *expr = rewritten;
     }
 }
 
-/// Both ends of a slice.
-fn ends(access: &mut AccessExpr) {
+/// Adds the bounds that a slice leaves out.
+fn close_slice(access: &mut AccessExpr) {
     let number = |digits: &str| Expr::Value(Value::Number(digits.to_string(), false).into());
     match access {
         AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) => {
@@ -66,7 +67,7 @@ fn ends(access: &mut AccessExpr) {
 
 /// `(x).f()` as `f(x)`, and `(x).a` as the field.
 fn method_of(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
-    // What begins with names may be a column of a table.
+    // An expression that begins with a name may be a column of a table.
     if matches!(root, Expr::Identifier(_)) || !chain.iter().any(|a| matches!(a, AccessExpr::Dot(_))) {
         return None;
     }
@@ -74,14 +75,14 @@ fn method_of(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
     for access in chain {
         value = match access {
             AccessExpr::Dot(Expr::Identifier(field)) => {
-                let field = Expr::Value(Value::SingleQuotedString(crate::syntax::names::ident(field)).into());
+                let field = Expr::Value(Value::SingleQuotedString(names::ident(field)).into());
                 call("get_field", vec![value, field])
             }
             AccessExpr::Dot(Expr::Function(method)) => {
                 let mut method = method.clone();
-                before(&mut method, value);
+                insert_first_argument(&mut method, value);
                 let mut method = Expr::Function(method);
-                // Its name was looked at when it had an argument less.
+                // Its name was desugared when it had one argument less.
                 let _ = function_aliases::desugar(&mut method);
                 method
             }
@@ -105,19 +106,19 @@ fn method(call: &mut Function) {
     };
     call.name = ObjectName::from(vec![name.clone()]);
     if let Some(value) = value {
-        before(call, value);
+        insert_first_argument(call, value);
     }
 }
 
 /// Adds a first argument.
-fn before(call: &mut Function, value: Expr) {
+fn insert_first_argument(call: &mut Function, value: Expr) {
     if let FunctionArguments::List(list) = &mut call.args {
         list.args.insert(0, FunctionArg::Unnamed(FunctionArgExpr::Expr(value)));
     }
 }
 
 /// `interval (i) day` as `to_days(i)`.
-fn computed(interval: &Interval) -> Option<Expr> {
+fn computed_interval(interval: &Interval) -> Option<Expr> {
     let unit = interval.leading_field.as_ref()?;
     let mut value = interval.value.as_ref();
     while let Expr::Nested(inner) = value {
@@ -135,13 +136,13 @@ fn computed(interval: &Interval) -> Option<Expr> {
     Some(call(&function, vec![value.clone()]))
 }
 
-/// Parts of an instant that are counted from its year.
-fn part(field: &DateTimeField, instant: &Expr) -> Option<Expr> {
-    function_aliases::part_of_year(&field.to_string().to_ascii_lowercase(), instant)
+/// `extract` of a part that is computed of the year.
+fn date_part(field: &DateTimeField, instant: &Expr) -> Option<Expr> {
+    date_functions::part_of_year(&field.to_string().to_ascii_lowercase(), instant)
 }
 
-/// The text of an instant with seconds, and without spaces around it.
-fn literal(expr: &mut Expr, data_type: &DataType) {
+/// A timestamp with seconds, and without surrounding spaces.
+fn normalize_literal(expr: &mut Expr, data_type: &DataType) {
     let Some(written) = string_literal(expr) else { return };
     let literal = match data_type {
         DataType::Timestamp(..) => with_seconds(written),
@@ -160,8 +161,8 @@ fn with_seconds(instant: &str) -> String {
     }
 }
 
-/// What needs no brackets.
-fn clock(call: &Function) -> Option<Expr> {
+/// Functions that are called without parentheses.
+fn without_parentheses(call: &Function) -> Option<Expr> {
     if !matches!(call.args, FunctionArguments::None) {
         return None;
     }

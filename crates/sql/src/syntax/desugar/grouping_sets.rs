@@ -1,12 +1,12 @@
-//! `rollup ((a, b), c)` and `cube ((a, b), c)`: columns in brackets come and go together, which the planner has for `grouping
-//! sets` only. The number of a column in any of these is that column of the select list.
+//! `rollup ((a, b), c)` and `cube ((a, b), c)` as `grouping sets`: the planner has groups of several columns there only. A number
+//! in any of these is the number of a column of the select list.
 
 use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, Value};
 
-/// How many columns or brackets a cube may have: it is as many sets as they have subsets.
-const CUBE: usize = 12;
+/// How many elements a cube may have: it becomes a set for each of their subsets.
+const MAX_CUBE: usize = 12;
 
-/// Says what a select is grouped by with sets of columns.
+/// Rewrites the groups of a select as grouping sets.
 pub(super) fn desugar(select: &mut Select) {
     let GroupByExpr::Expressions(groups, _) = &mut select.group_by else { return };
     for group in groups {
@@ -14,13 +14,13 @@ pub(super) fn desugar(select: &mut Select) {
         else {
             continue;
         };
-        elements.iter_mut().flatten().for_each(|column| numbered(column, &select.projection));
+        elements.iter_mut().flatten().for_each(|column| resolve_number(column, &select.projection));
         if elements.iter().all(|element| element.len() == 1) {
             continue;
         }
         let sets = match &*group {
             Expr::Rollup(elements) => (0..=elements.len()).rev().map(|n| elements[..n].concat()).collect(),
-            Expr::Cube(elements) if elements.len() <= CUBE => subsets(elements),
+            Expr::Cube(elements) if elements.len() <= MAX_CUBE => subsets(elements),
             _ => continue,
         };
         *group = Expr::GroupingSets(sets);
@@ -37,17 +37,17 @@ fn subsets(elements: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
     all.rev().map(of).collect()
 }
 
-/// Puts a column of the select list in place of its number.
-fn numbered(column: &mut Expr, selected: &[SelectItem]) {
+/// Replaces the number of a column by the column.
+fn resolve_number(column: &mut Expr, selected: &[SelectItem]) {
     let Expr::Value(value) = &*column else { return };
     let Value::Number(digits, _) = &value.value else { return };
-    let plain = |item: &SelectItem| match item {
+    let value = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
         _ => None,
     };
-    let known = selected.iter().map(plain).collect::<Option<Vec<_>>>();
+    let values = selected.iter().map(value).collect::<Option<Vec<_>>>();
     let at = digits.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-    if let Some(found) = known.zip(at).and_then(|(known, at)| known.into_iter().nth(at)) {
+    if let Some(found) = values.zip(at).and_then(|(values, at)| values.into_iter().nth(at)) {
         *column = found;
     }
 }

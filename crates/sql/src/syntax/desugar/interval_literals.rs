@@ -1,17 +1,18 @@
-//! `interval '1 day 04:05:06'`: a length with a time of day in it, in words.
+//! `interval '1 day 04:05:06'`: hours, minutes and seconds with their units.
 
 use crate::syntax::ast::string_literal;
 use datafusion::sql::sqlparser::ast::{Expr, Value};
 
-/// Says `04:05:06` as `4 hours 5 minutes 6 seconds`.
+/// Writes `04:05:06` as `4 hours 5 minutes 6 seconds`.
 pub(super) fn desugar(value: &mut Expr) {
-    let Some(length) = string_literal(value).filter(|length| length.contains(':')) else { return };
+    let Some(interval) = string_literal(value).filter(|interval| interval.contains(':')) else { return };
     let words: Vec<String> =
-        length.split_whitespace().map(|word| said(word).unwrap_or(word.to_string())).collect();
+        interval.split_whitespace().map(|word| with_units(word).unwrap_or(word.to_string())).collect();
     *value = Expr::Value(Value::SingleQuotedString(words.join(" ")).into());
 }
 
-fn said(word: &str) -> Option<String> {
+/// A time with units, if the word is one.
+fn with_units(word: &str) -> Option<String> {
     let (sign, time) = match word.strip_prefix('-') {
         Some(time) => ("-", time),
         None => ("", word.strip_prefix('+').unwrap_or(word)),
@@ -22,6 +23,6 @@ fn said(word: &str) -> Option<String> {
         return None;
     }
     let units = ["hours", "minutes", "seconds"];
-    let said = parts.iter().zip(units).map(|(part, unit)| format!("{sign}{part} {unit}"));
-    Some(said.collect::<Vec<_>>().join(" "))
+    let with_units = parts.iter().zip(units).map(|(part, unit)| format!("{sign}{part} {unit}"));
+    Some(with_units.collect::<Vec<_>>().join(" "))
 }

@@ -1,10 +1,10 @@
 //! `join … using (a)`: the column `a` is one column.
 //!
-//! - Of an inner and a left join it is that of the left side, of a right join that of the right one, and of a full join that
-//!   of whichever side has a row: `coalesce(l.a, r.a)`. DataFusion's planner takes the left one, so it is said.
-//! - Where a column is joined on more than once, the next join compares what it is by then. DataFusion's planner finds
-//!   the name ambiguous, so these joins are said with `on`.
-//! - Under a star it stands where the first table has it, and nowhere else.
+//! - In an inner and a left join it is the left column, in a right join the right one, and in a full join `coalesce(l.a, r.a)`.
+//!   DataFusion's planner always takes the left one, so others are written out.
+//! - Where several joins use the same column, each compares the merged column of the joins before it. DataFusion's planner finds
+//!   the name ambiguous, so these joins are written with `on`.
+//! - A star shows it once, where the first table has it.
 //!
 //! Invariant: columns of subqueries are not touched; `l.a` and `r.a` stay what they are.
 
@@ -17,40 +17,40 @@ use datafusion::sql::sqlparser::ast::{
     SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, WildcardAdditionalOptions,
 };
 
-/// Says what the columns are that joins share. A select with natural joins is left for when their columns are known.
+/// Merges the columns of joins with `using`. A select with natural joins waits until their columns are known.
 pub(crate) fn merge_using_columns(query: &mut Query) {
     if let (SetExpr::Select(select), Some(order)) = (query.body.as_mut(), query.order_by.as_mut())
         && let OrderByKind::Expressions(exprs) = &mut order.kind
         && !select.from.iter().any(is_natural)
     {
-        // Where the column is selected, the order speaks of what is selected.
+        // If the column is selected, the order is by the selected one.
         let hidden = |shared: &Shared| !select.projection.iter().any(|item| gives(item, &shared.name));
-        let shared = shared(select).into_iter().filter(|shared| shared.is_said && hidden(shared));
+        let shared = shared(select).into_iter().filter(|shared| shared.is_explicit && hidden(shared));
         let shared: Vec<Shared> = shared.collect();
-        substitute::replaced(exprs, |name| value(&shared, name));
+        substitute::substitute(exprs, |name| value(&shared, name));
     }
     selects(&mut query.body, &mut |select| {
         let shared = shared(select);
         if !shared.is_empty() && !select.from.iter().any(is_natural) {
-            stars(select);
-            let shared: Vec<Shared> = shared.into_iter().filter(|shared| shared.is_said).collect();
-            rewritten(select, &shared);
-            select.from.iter_mut().for_each(with_on);
+            expand_stars(select);
+            let shared: Vec<Shared> = shared.into_iter().filter(|shared| shared.is_explicit).collect();
+            inline_shared(select, &shared);
+            select.from.iter_mut().for_each(as_on);
         }
     });
 }
 
-/// A column that sides of joins have in common.
+/// A merged column of joins.
 #[derive(Clone)]
 struct Shared {
     name: String,
-    /// The columns that it may come from: the first of them that is not null.
+    /// The columns that it is merged of: it is the first that is not null.
     sides: Vec<Expr>,
-    /// How many joins there are on it.
+    /// How many joins use it.
     joins: usize,
-    /// Whether it has to be said what it is; else it is the left one of two, which the planner knows.
-    is_said: bool,
-    /// Whether the first table is sure to have it.
+    /// Whether it is written out; otherwise it is the left one of two, as in the planner.
+    is_explicit: bool,
+    /// Whether the first table has it.
     is_first: bool,
 }
 
@@ -64,44 +64,45 @@ impl Shared {
 }
 
 fn shared(select: &Select) -> Vec<Shared> {
-    select.from.iter().flat_map(|from| followed(from, |_, _| {})).collect()
+    select.from.iter().flat_map(|from| merge_columns(from, |_, _| {})).collect()
 }
 
-/// The columns that joins share in the end; and on the way, what each joins on.
-fn followed(from: &TableWithJoins, mut each: impl FnMut(usize, Expr)) -> Vec<Shared> {
+/// The merged columns of a `from`; `each` gets the condition of each join.
+fn merge_columns(from: &TableWithJoins, mut each: impl FnMut(usize, Expr)) -> Vec<Shared> {
     let mut found: Vec<Shared> = Vec::new();
     for (at, join) in from.joins.iter().enumerate() {
         for column in using(&join.join_operator) {
-            let (Some(first), Some(right)) = (called(&from.relation), called(&join.relation)) else {
+            let (Some(first), Some(right)) = (relation_name(&from.relation), relation_name(&join.relation))
+            else {
                 continue;
             };
             let name = names::ident(&column);
             let own = Expr::CompoundIdentifier(vec![right, column.clone()]);
-            let known = found.iter().position(|shared| shared.name == name).unwrap_or_else(|| {
+            let at_name = found.iter().position(|shared| shared.name == name).unwrap_or_else(|| {
                 let sides = vec![Expr::CompoundIdentifier(vec![first, column])];
-                found.push(Shared { name, sides, joins: 0, is_said: false, is_first: at == 0 });
+                found.push(Shared { name, sides, joins: 0, is_explicit: false, is_first: at == 0 });
                 found.len() - 1
             });
-            let shared = &mut found[known];
+            let shared = &mut found[at_name];
             let (left, right) = (Box::new(shared.value()), Box::new(own.clone()));
             each(at, Expr::BinaryOp { left, op: BinaryOperator::Eq, right });
             shared.joins += 1;
-            shared.is_said |= shared.joins > 1;
+            shared.is_explicit |= shared.joins > 1;
             match join.join_operator {
                 JoinOperator::FullOuter(_) => shared.sides.push(own),
                 JoinOperator::Right(_) | JoinOperator::RightOuter(_) => shared.sides = vec![own],
                 _ => continue,
             }
-            shared.is_said = true;
+            shared.is_explicit = true;
         }
     }
     found
 }
 
-/// Says joins with `on` if one column is joined on more than once.
-fn with_on(from: &mut TableWithJoins) {
+/// Writes joins with `on` if several joins use one column.
+fn as_on(from: &mut TableWithJoins) {
     let mut conditions: Vec<Option<Expr>> = vec![None; from.joins.len()];
-    let found = followed(from, |at, equal| {
+    let found = merge_columns(from, |at, equal| {
         conditions[at] = Some(match conditions[at].take() {
             Some(others) => {
                 let (left, right) = (Box::new(others), Box::new(equal));
@@ -131,36 +132,36 @@ fn using(operator: &JoinOperator) -> Vec<Ident> {
     }
 }
 
-/// Says a star table by table: the planner would show a shared column where the table stands whose name comes first.
-fn stars(select: &mut Select) {
+/// Expands a star table by table: the planner would show a merged column at the table whose name sorts first.
+fn expand_stars(select: &mut Select) {
     let Some(tables) = select.from.iter().map(tables).collect::<Option<Vec<_>>>() else {
         return;
     };
     let tables: Vec<SelectItem> = tables.into_iter().flatten().collect();
-    let plain = |item: &SelectItem| matches!(item, SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default());
+    let is_bare_star = |item: &SelectItem| matches!(item, SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default());
     let items = std::mem::take(&mut select.projection).into_iter();
     select.projection =
-        items.flat_map(|item| if plain(&item) { tables.clone() } else { vec![item] }).collect();
+        items.flat_map(|item| if is_bare_star(&item) { tables.clone() } else { vec![item] }).collect();
 }
 
-/// The columns of each table: the first has the shared ones, the others have not. `None` if a table has no name, or
-/// it is not known which has them.
+/// A star for each table: the first has the merged columns, the others do not. `None` if a table has no name, or it is not
+/// known which table has them.
 fn tables(from: &TableWithJoins) -> Option<Vec<SelectItem>> {
-    let own = followed(from, |_, _| {});
-    if own.iter().any(|shared| shared.is_said && !shared.is_first) {
+    let own = merge_columns(from, |_, _| {});
+    if own.iter().any(|shared| shared.is_explicit && !shared.is_first) {
         return None;
     }
-    let replaced = own.iter().filter(|shared| shared.is_said).map(element).collect::<Vec<_>>();
+    let replaced = own.iter().filter(|shared| shared.is_explicit).map(element).collect::<Vec<_>>();
     let mut first = WildcardAdditionalOptions::default();
     if !replaced.is_empty() {
         first.opt_replace = Some(ReplaceSelectItem { items: replaced });
     }
-    let mut tables = vec![star(called(&from.relation)?, first)];
+    let mut tables = vec![star(relation_name(&from.relation)?, first)];
     for Join { relation, join_operator, .. } in &from.joins {
         match join_operator {
             JoinOperator::LeftSemi(_) | JoinOperator::LeftAnti(_) => continue,
             JoinOperator::CrossJoin(_) => {}
-            // A join of another kind may have columns of its own.
+            // A join of another kind may add columns.
             operator => drop(join_constraint(&mut operator.clone())?),
         }
         let columns = using(join_operator);
@@ -169,7 +170,7 @@ fn tables(from: &TableWithJoins) -> Option<Vec<SelectItem>> {
             let columns = columns.into_iter().map(|column| ObjectName::from(vec![column])).collect();
             options.opt_exclude = Some(ExcludeSelectItem::Multiple(columns));
         }
-        tables.push(star(called(relation)?, options));
+        tables.push(star(relation_name(relation)?, options));
     }
     Some(tables)
 }
@@ -185,7 +186,7 @@ fn element(shared: &Shared) -> Box<ReplaceSelectElement> {
 }
 
 /// What a relation is called.
-fn called(relation: &TableFactor) -> Option<Ident> {
+fn relation_name(relation: &TableFactor) -> Option<Ident> {
     match relation {
         TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
             Some(alias.name.clone())
@@ -204,7 +205,7 @@ fn gives(item: &SelectItem, name: &str) -> bool {
     }
 }
 
-fn rewritten(select: &mut Select, columns: &[Shared]) {
+fn inline_shared(select: &mut Select, columns: &[Shared]) {
     let value = |name: &Ident| value(columns, name);
     for item in &mut select.projection {
         match item {
@@ -217,13 +218,13 @@ fn rewritten(select: &mut Select, columns: &[Shared]) {
                 let replace = options.opt_replace.get_or_insert(ReplaceSelectItem { items: vec![] });
                 replace.items.extend(columns.iter().map(element));
             }
-            item => substitute::replaced(item, value),
+            item => substitute::substitute(item, value),
         }
     }
-    substitute::replaced(&mut select.selection, value);
-    substitute::replaced(&mut select.group_by, value);
-    substitute::replaced(&mut select.having, value);
-    substitute::replaced(&mut select.qualify, value);
+    substitute::substitute(&mut select.selection, value);
+    substitute::substitute(&mut select.group_by, value);
+    substitute::substitute(&mut select.having, value);
+    substitute::substitute(&mut select.qualify, value);
 }
 
 /// What a column is that joins share.

@@ -1,19 +1,19 @@
-//! JSON is a text here, so what tells JSON from other texts is how it is written: calls of functions that give JSON, `->` and casts.
+//! JSON is text here, so an expression is JSON by its syntax: a call of a function that returns JSON, `->`, or a cast.
 //!
-//! - `j -> 'a'` becomes `json_extract(j, 'a')`, `j ->> 'a'` `json_extract_string(j, 'a')`;
-//! - `cast(x as json)` becomes a function that looks whether it is JSON; of JSON to a number, a cast of the text without quotes;
-//! - `json_object`, `json_array` and their aggregates take JSON only: `to_json` makes it of everything else.
+//! - `j -> 'a'` becomes `json_extract(j, 'a')`, `j ->> 'a'` becomes `json_extract_string(j, 'a')`;
+//! - `cast(x as json)` becomes a function that checks the text; a cast of JSON to a number becomes one of its text without quotes;
+//! - `json_object`, `json_array` and their aggregates take JSON only: `to_json` makes it of other values.
 
 use super::list_reductions::of_list;
 use crate::functions::json::{CAST, EVERY, EVERY_STRING, LIST, MERGED, Path, TRY_CAST};
-use crate::syntax::ast::{arguments, call, string_literal};
+use crate::syntax::ast::{arguments, call, quote, string_literal};
 use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, Value,
+    FunctionArguments, Ident,
 };
 
-/// Functions that give JSON.
-const GIVE_JSON: &[&str] =
+/// Functions that return JSON.
+const JSON_FUNCTIONS: &[&str] =
     &["json", "json_array", "json_extract", "json_object", "to_json", CAST, TRY_CAST, LIST, MERGED];
 
 /// Other names of functions.
@@ -25,23 +25,23 @@ pub(super) const NAMES: &[(&str, &str)] = &[
     ("row_to_json", "to_json"),
 ];
 
-/// The parser binds comparisons and `||` stronger than arrows. With PostgreSQL it is the other way round: `x = j ->> 'a' || 'b'` is
+/// Binds arrows stronger than comparisons and `||`, as PostgreSQL does and the parser does not: `x = j ->> 'a' || 'b'` is
 /// `x = ((j ->> 'a') || 'b')`. Called from the outside in.
 pub(super) fn rebind_arrows(expr: &mut Expr) {
     if !matches!(expr, Expr::BinaryOp { op: BinaryOperator::Arrow | BinaryOperator::LongArrow, .. }) {
         return;
     }
-    let Expr::BinaryOp { mut left, op, mut right } = taken(expr) else { return };
+    let Expr::BinaryOp { mut left, op, mut right } = take(expr) else { return };
     rebind_arrows(&mut left);
     if right_side(&mut left).is_some() {
         at_end(&mut left, right_side, |operand| {
-            *operand = Expr::BinaryOp { left: Box::new(taken(operand)), op, right };
+            *operand = Expr::BinaryOp { left: Box::new(take(operand)), op, right };
             rebind_arrows(operand);
         });
         *expr = *left;
     } else if left_side(&mut right).is_some() {
         at_end(&mut right, left_side, |operand| {
-            *operand = Expr::BinaryOp { left, op, right: Box::new(taken(operand)) };
+            *operand = Expr::BinaryOp { left, op, right: Box::new(take(operand)) };
         });
         *expr = *right;
     } else {
@@ -49,28 +49,28 @@ pub(super) fn rebind_arrows(expr: &mut Expr) {
     }
 }
 
-/// Does something with the operand at one end of a tree.
-fn at_end(expr: &mut Expr, side: fn(&mut Expr) -> Option<&mut Expr>, put: impl FnOnce(&mut Expr)) {
+/// Rewrites the operand at one end of a tree.
+fn at_end(expr: &mut Expr, side: fn(&mut Expr) -> Option<&mut Expr>, rewrite: impl FnOnce(&mut Expr)) {
     match side(expr) {
-        Some(operand) => at_end(operand, side, put),
-        None => put(expr),
+        Some(operand) => at_end(operand, side, rewrite),
+        None => rewrite(expr),
     }
 }
 
-fn taken(expr: &mut Expr) -> Expr {
+fn take(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Identifier(Ident::new("")))
 }
 
-/// Whether an operator binds weaker than an arrow, though the parser has it otherwise.
-fn is_weak(op: &BinaryOperator) -> bool {
+/// Whether an operator has to bind weaker than an arrow, and does not in the parser.
+fn binds_weaker(op: &BinaryOperator) -> bool {
     use BinaryOperator as B;
     matches!(op, B::Eq | B::NotEq | B::Lt | B::LtEq | B::Gt | B::GtEq | B::StringConcat | B::PGRegexMatch)
 }
 
-/// What an operator has on its left that binds weaker than an arrow.
+/// The left operand of an operator that binds weaker than an arrow.
 fn left_side(expr: &mut Expr) -> Option<&mut Expr> {
     match expr {
-        Expr::BinaryOp { left, op, .. } if is_weak(op) => Some(left),
+        Expr::BinaryOp { left, op, .. } if binds_weaker(op) => Some(left),
         Expr::IsNull(side)
         | Expr::IsNotNull(side)
         | Expr::IsDistinctFrom(side, _)
@@ -85,16 +85,16 @@ fn left_side(expr: &mut Expr) -> Option<&mut Expr> {
     }
 }
 
-/// What it has on its right.
+/// The right operand of such an operator.
 fn right_side(expr: &mut Expr) -> Option<&mut Expr> {
     match expr {
-        Expr::BinaryOp { right, op, .. } if is_weak(op) => Some(right),
+        Expr::BinaryOp { right, op, .. } if binds_weaker(op) => Some(right),
         Expr::IsDistinctFrom(_, side) | Expr::IsNotDistinctFrom(_, side) => Some(side),
         _ => None,
     }
 }
 
-/// `j -> 'a'`, outside of what is a function as an argument.
+/// `j -> 'a'`, which is no lambda.
 pub(super) fn arrow(expr: &mut Expr) {
     let Expr::BinaryOp { left, op, right } = expr else { return };
     let function = match op {
@@ -102,7 +102,7 @@ pub(super) fn arrow(expr: &mut Expr) {
         BinaryOperator::LongArrow => "json_extract_string",
         _ => return,
     };
-    *expr = extracted(function, left.as_ref().clone(), right.as_ref().clone());
+    *expr = extract(function, left.as_ref().clone(), right.as_ref().clone());
 }
 
 /// `cast(x as json)`, and `cast(j -> 'a' as int)`.
@@ -118,7 +118,7 @@ pub(super) fn cast(expr: &mut Expr) {
         }
         DataType::Text | DataType::Varchar(_) | DataType::String(_) => {}
         _ if is_json(value) => {
-            let root = Expr::Value(Value::SingleQuotedString("$".to_string()).into());
+            let root = quote("$");
             **value = call("json_extract_string", vec![value.as_ref().clone(), root]);
         }
         _ => {}
@@ -130,27 +130,27 @@ pub(super) fn desugar(name: &str, function: &mut Function) -> Option<Expr> {
     let args = arguments(function)?;
     match (name, args.as_slice()) {
         ("json_extract" | "json_extract_string", [json, path]) => {
-            Some(extracted(name, json.clone(), path.clone()))
+            Some(extract(name, json.clone(), path.clone()))
         }
         ("to_json", [json]) if is_json(json) => Some(json.clone()),
-        ("json_array", _) => Some(call(name, args.into_iter().map(json).collect())),
+        ("json_array", _) => Some(call(name, args.into_iter().map(as_json).collect())),
         ("json_object", _) => Some(object(args)),
         ("json_group_array", [value]) => {
-            aggregated(function, json(value.clone()));
+            set_argument(function, as_json(value.clone()));
             of_list(LIST, function)
         }
         ("json_group_object", [name, value]) => {
-            aggregated(function, object(vec![name.clone(), value.clone()]));
+            set_argument(function, object(vec![name.clone(), value.clone()]));
             of_list(MERGED, function)
         }
         _ => None,
     }
 }
 
-/// A list of paths gives a list, and so does a path with `*`.
-fn extracted(function: &str, json: Expr, path: Expr) -> Expr {
+/// A call that extracts a path; a list of paths gives a list, and so does a path with `*`.
+fn extract(function: &str, json: Expr, path: Expr) -> Expr {
     if let Expr::Array(Array { elem, .. }) = &path {
-        let each = elem.iter().map(|path| extracted(function, json.clone(), path.clone()));
+        let each = elem.iter().map(|path| extract(function, json.clone(), path.clone()));
         return call("make_array", each.collect());
     }
     let many =
@@ -164,18 +164,18 @@ fn extracted(function: &str, json: Expr, path: Expr) -> Expr {
 }
 
 /// A value as JSON.
-fn json(value: Expr) -> Expr {
+fn as_json(value: Expr) -> Expr {
     if is_json(&value) { value } else { call("to_json", vec![value]) }
 }
 
 /// Every second argument is a value.
 fn object(args: Vec<Expr>) -> Expr {
-    let args = args.into_iter().enumerate().map(|(at, arg)| if at % 2 == 0 { arg } else { json(arg) });
+    let args = args.into_iter().enumerate().map(|(at, arg)| if at % 2 == 0 { arg } else { as_json(arg) });
     call("json_object", args.collect())
 }
 
-/// An aggregate of one value.
-fn aggregated(function: &mut Function, value: Expr) {
+/// Replaces the arguments of an aggregate by one value.
+fn set_argument(function: &mut Function, value: Expr) {
     if let FunctionArguments::List(list) = &mut function.args {
         list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(value))];
     }
@@ -186,7 +186,7 @@ fn is_json(expr: &Expr) -> bool {
         Expr::Nested(inner) => is_json(inner),
         Expr::Function(function) => {
             let name = function.name.to_string().to_ascii_lowercase();
-            GIVE_JSON.contains(&name.as_str())
+            JSON_FUNCTIONS.contains(&name.as_str())
         }
         Expr::BinaryOp { op: BinaryOperator::Arrow, .. } => true,
         _ => false,

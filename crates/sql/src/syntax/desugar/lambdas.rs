@@ -1,22 +1,22 @@
-//! Functions without a name as arguments: `x -> x + 1`, `(x, y) -> x + y`. The parser takes the arrow for an operator, which
-//! binds stronger than `and`; so the body is all of the argument, with what stands right of the arrow in its place.
+//! Lambdas as arguments: `x -> x + 1`, `(x, y) -> x + y`. The parser takes the arrow for an operator, which binds stronger than
+//! `and`; so the body is the whole argument, with the right operand of the arrow in place of the arrow.
 //!
-//! Only arguments of functions that take functions are looked at: everywhere else, an arrow leads into JSON.
+//! Only arguments of higher-order functions are lambdas: everywhere else an arrow is JSON's.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction,
     LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens,
 };
 
-/// What takes functions, without the `array_` or `list_` before its name.
-const TAKE: &[&str] = &["any_match", "apply", "filter", "reduce", "transform"];
+/// Higher-order functions, without the prefix `array_` or `list_`.
+const HIGHER_ORDER: &[&str] = &["any_match", "apply", "filter", "reduce", "transform"];
 
-/// Makes functions of the arguments of a call that have an arrow.
+/// Makes lambdas of the arguments of a call that have an arrow.
 pub(super) fn desugar(call: &mut Function) {
-    // A method stands behind what it is of.
+    // A method has its receiver before its name.
     let name = call.name.0.last().map(|name| name.to_string().to_ascii_lowercase()).unwrap_or_default();
     let name = name.strip_prefix("array_").or(name.strip_prefix("list_")).unwrap_or(&name);
-    if !TAKE.contains(&name) {
+    if !HIGHER_ORDER.contains(&name) {
         return;
     }
     let FunctionArguments::List(list) = &mut call.args else { return };
@@ -30,7 +30,7 @@ pub(super) fn desugar(call: &mut Function) {
     }
 }
 
-/// The names left of the arrow, if there is one at the left end; what stands right of it takes its place.
+/// The parameters of a lambda, if there is an arrow at the left end; its right operand takes its place.
 fn params(expr: &mut Expr) -> Option<OneOrManyWithParens<LambdaFunctionParameter>> {
     match expr {
         Expr::BinaryOp { left, op: BinaryOperator::Arrow, right } => {

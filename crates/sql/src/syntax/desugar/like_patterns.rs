@@ -1,25 +1,27 @@
-//! Patterns: `like` with an escape character of one's own, and `similar to`.
+//! Patterns: `like` with an `escape` character, and `similar to`.
 
 use crate::syntax::ast::string_literal;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value, ValueWithSpan};
 use std::ops::ControlFlow;
 
-/// What the planner takes for the escape character.
+/// The escape character of the planner.
 const ESCAPE: char = '\\';
 
-/// Writes a pattern as the planner reads it: `like` with an escape character of its own, and `similar to`. It breaks off with
-/// what cannot be written so.
+/// Rewrites `like … escape` with backslashes, and `similar to` as a regular expression. It breaks off with why it cannot.
 pub fn like_pattern(expr: &mut Expr) -> ControlFlow<String> {
     match expr {
         Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
-            escaped(pattern, escape_char)
+            escape_with_backslashes(pattern, escape_char)
         }
-        Expr::SimilarTo { .. } => similar(expr),
+        Expr::SimilarTo { .. } => similar_to(expr),
         _ => ControlFlow::Continue(()),
     }
 }
 
-fn escaped(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) -> ControlFlow<String> {
+fn escape_with_backslashes(
+    pattern: &mut Expr,
+    escape_char: &mut Option<ValueWithSpan>,
+) -> ControlFlow<String> {
     let Some(escape) = escape_char.take() else { return ControlFlow::Continue(()) };
     let Value::SingleQuotedString(escape) = escape.value else {
         return ControlFlow::Break("escape takes a character in quotes".to_string());
@@ -30,10 +32,10 @@ fn escaped(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) -> Contr
         (escape, None) => escape,
         _ => return ControlFlow::Break(format!("escape takes one character, not {escape:?}")),
     };
-    let Some(given) = string_literal(pattern) else {
+    let Some(text) = string_literal(pattern) else {
         return ControlFlow::Break("a pattern with escape has to be a literal".to_string());
     };
-    let rewritten = with_backslashes(given, escape);
+    let rewritten = with_backslashes(text, escape);
     *pattern = literal(rewritten);
     ControlFlow::Continue(())
 }
@@ -55,8 +57,8 @@ fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
     out
 }
 
-/// `similar to` is about the whole text, and `%` and `_` mean in it what they mean in `like`.
-fn similar(expr: &mut Expr) -> ControlFlow<String> {
+/// `similar to` matches the whole text, with the wildcards of `like`.
+fn similar_to(expr: &mut Expr) -> ControlFlow<String> {
     let Expr::SimilarTo { negated, expr: left, pattern, escape_char } = &*expr else {
         return ControlFlow::Continue(());
     };
@@ -64,13 +66,13 @@ fn similar(expr: &mut Expr) -> ControlFlow<String> {
         return ControlFlow::Break("similar to takes a literal, without escape".to_string());
     };
     let op = if *negated { BinaryOperator::PGRegexNotMatch } else { BinaryOperator::PGRegexMatch };
-    let right = Box::new(literal(regular(pattern)));
+    let right = Box::new(literal(regular_expression(pattern)));
     *expr = Expr::Nested(Box::new(Expr::BinaryOp { left: left.clone(), op, right }));
     ControlFlow::Continue(())
 }
 
-/// The regular expression that says the same. `| * + ? {} () []` are the same in both.
-fn regular(pattern: &str) -> String {
+/// The same pattern as a regular expression. `| * + ? {} () []` are the same in both.
+fn regular_expression(pattern: &str) -> String {
     let mut out = String::from("^(?s:");
     let mut chars = pattern.chars();
     while let Some(c) = chars.next() {

@@ -1,10 +1,10 @@
-//! Functions of maps, as DuckDB has them.
+//! Functions of maps of DuckDB.
 
 use crate::syntax::ast::{arguments, call, number};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{Array, CaseWhen, Expr, Function};
 
-/// Says it with functions that are there.
+/// Rewrites a call by functions of DataFusion.
 pub(super) fn desugar(name: &str, function: &Function) -> Option<Expr> {
     let has =
         |map: &Expr, key: &Expr| call("array_has", vec![call("map_keys", vec![map.clone()]), key.clone()]);
@@ -13,7 +13,7 @@ pub(super) fn desugar(name: &str, function: &Function) -> Option<Expr> {
         ("map_contains_value", [map, value]) => {
             Some(call("array_has", vec![call("map_values", vec![map.clone()]), value.clone()]))
         }
-        // A key that is not there gives an empty list; DataFusion's has a null in it.
+        // A missing key gives an empty list; DataFusion's has a null in it.
         ("map_extract" | "element_at", [map, key]) => Some(Expr::Case {
             case_token: AttachedToken::empty(),
             end_token: AttachedToken::empty(),

@@ -4,6 +4,7 @@
 
 mod aggregate_functions;
 mod alias_reuse;
+mod date_functions;
 mod expressions;
 mod fetch;
 mod function_aliases;

@@ -1,8 +1,7 @@
-//! Windows that are made of others: `over (w rows 1 preceding)`, `window v as (w order by b)`. DataFusion's planner takes
-//! what stands in the parentheses for all of the window.
+//! Windows that extend others: `over (w rows 1 preceding)`, `window v as (w order by b)`. DataFusion's planner ignores the name in
+//! the parentheses.
 //!
-//! A window has the partitions and the order of the one that it names, and may have an order of its own only if that one has
-//! none.
+//! A window has the partitions and the order of the one that it names, and may have an order of its own only if that one has none.
 
 use crate::syntax::names;
 use crate::syntax::walk::walk_mut;
@@ -13,39 +12,39 @@ use datafusion::sql::sqlparser::ast::{
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// Puts what the named windows of a query stand for where they are named.
+/// Inlines the named windows of a query.
 pub(super) fn desugar(query: &mut Query) -> ControlFlow<String> {
     let SetExpr::Select(select) = query.body.as_mut() else { return ControlFlow::Continue(()) };
-    let mut windows = Windows { known: BTreeMap::new(), depth: 0, everywhere: false };
+    let mut windows = Windows { named: BTreeMap::new(), depth: 0, everywhere: false };
     for NamedWindowDefinition(name, window) in &mut select.named_window {
         let mut spec = match window {
-            NamedWindowExpr::NamedWindow(other) => named(other),
+            NamedWindowExpr::NamedWindow(other) => reference(other),
             NamedWindowExpr::WindowSpec(spec) => spec.clone(),
         };
         windows.complete(&mut spec)?;
-        windows.known.insert(names::ident(name), spec.clone());
+        windows.named.insert(names::ident(name), spec.clone());
         *window = NamedWindowExpr::WindowSpec(spec);
     }
     walk_mut(&mut select.projection, &mut windows)?;
-    // The planner finds a name of a window in what is selected, and nowhere else.
+    // The planner finds the name of a window in the select list only.
     windows.everywhere = true;
     walk_mut(&mut select.qualify, &mut windows)?;
     walk_mut(&mut query.order_by, &mut windows)
 }
 
-/// The windows that have names.
+/// The named windows.
 struct Windows {
-    known: BTreeMap<String, WindowSpec>,
+    named: BTreeMap<String, WindowSpec>,
     depth: usize,
-    /// Whether windows that are nothing but a name are written out, too.
+    /// Whether windows that consist of a name are inlined too.
     everywhere: bool,
 }
 
 impl Windows {
-    /// Puts in what a window takes from the one that it names.
+    /// Adds the partitions and the order of the window that a window names.
     fn complete(&self, spec: &mut WindowSpec) -> ControlFlow<String> {
         let Some(name) = spec.window_name.take() else { return ControlFlow::Continue(()) };
-        let Some(base) = self.known.get(&names::ident(&name)) else {
+        let Some(base) = self.named.get(&names::ident(&name)) else {
             return ControlFlow::Break(format!("there is no window {name} before this"));
         };
         if !spec.partition_by.is_empty() {
@@ -88,7 +87,7 @@ impl VisitorMut for Windows {
         match over {
             WindowType::WindowSpec(spec) => self.complete(spec),
             WindowType::NamedWindow(name) if self.everywhere => {
-                let mut spec = named(name);
+                let mut spec = reference(name);
                 self.complete(&mut spec)?;
                 *over = WindowType::WindowSpec(spec);
                 ControlFlow::Continue(())
@@ -99,7 +98,7 @@ impl VisitorMut for Windows {
 }
 
 /// `(w)`.
-fn named(window: &Ident) -> WindowSpec {
+fn reference(window: &Ident) -> WindowSpec {
     WindowSpec {
         window_name: Some(window.clone()),
         partition_by: vec![],

@@ -6,8 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     SetQuantifier, Value,
 };
 
-/// Says it with the numbers of the columns. Where a star hides how many there are, the rows are ordered by a relation of
-/// their own.
+/// Orders by the numbers of the columns. With a star their number is not known, and the query gets a reserved name.
 pub(super) fn desugar(query: &mut Query) {
     let Some(options) = query.order_by.as_ref().and_then(by_all) else { return };
     match width(&query.body) {
@@ -54,11 +53,11 @@ fn by_name(quantifier: &SetQuantifier) -> bool {
 }
 
 fn listed(select: &Select) -> Option<usize> {
-    let plain = |item: &SelectItem| match item {
+    let is_one_column = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => !several(expr),
         _ => false,
     };
-    select.projection.iter().all(plain).then_some(select.projection.len())
+    select.projection.iter().all(is_one_column).then_some(select.projection.len())
 }
 
 /// Whether this may be several columns: `unnest` of a struct.

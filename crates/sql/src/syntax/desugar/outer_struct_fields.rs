@@ -1,5 +1,5 @@
-//! Fields of structs that a subquery reads from outside: `t.s.a` is `get_field(t.s, 'a')`, which the planner knows
-//! for columns from outside, too.
+//! Fields of structs of outer columns: `t.s.a` in a subquery becomes `get_field(t.s, 'a')`, which the planner resolves for outer
+//! columns too.
 
 use crate::syntax::ast::call;
 use crate::syntax::names;
@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem, Statement
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// Takes the fields of these columns (`table.column`) by calls.
+/// Reads the fields of these columns (`table.column`) by calls.
 pub(in crate::syntax) fn outer_struct_fields(statement: &mut Statement, columns: &BTreeSet<String>) {
     if !columns.is_empty() {
         // The visitor never breaks off.
@@ -24,7 +24,7 @@ impl VisitorMut for Fields<'_> {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        // The column is called after the field, as if it were not called for.
+        // The column keeps the name of the field.
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) = item
                 && self.column(parts).is_some()

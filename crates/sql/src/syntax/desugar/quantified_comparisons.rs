@@ -1,31 +1,30 @@
-//! `any` and `all` of a subquery.
+//! `any` and `all` of a subquery or a list.
 //!
-//! `x = any (q)` is `x in (q)`, `x <> all (q)` is `x not in (q)`. Of the others `x < any (q)` is
-//! `exists (select 1 from (q) as t (v) where x < v)`, or null if that is null of a row, and `all` says that nothing of `q`
-//! speaks against it. `(a, b) in (q)` is said in the same way, and `x < any (list)` by functions of lists, as if the
-//! list were a query: null if it is not certain, because the list has a null, or `x` is one. As in DuckDB, a list that
-//! is null has no values.
+//! `x = any (q)` is `x in (q)`, and `x <> all (q)` is `x not in (q)`. Otherwise `x < any (q)` is
+//! `exists (select 1 from (q) as t (v) where x < v)`, or null if the comparison is null for a row, and `all` is the negation of
+//! `any` of the opposite. `(a, b) in (q)` is rewritten in the same way, and `x < any (list)` by functions of lists: it is null if
+//! a null in the list or `x` leaves it open. As in DuckDB, a null list has no values.
 
 use super::parse_expr;
 use crate::syntax::ast::nested;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query};
 
-/// The names of the subquery and of its column: no query of a person has them.
+/// The reserved names of the subquery and of its columns.
 const TABLE: &str = "__quantified";
 const COLUMN: &str = "__quantified_value";
 
-/// Says it with `in`, where it is that.
+/// Rewrites `any` and `all`, with `in` where that is the same.
 pub(super) fn desugar(expr: &mut Expr) {
     let (left, right, negated) = match &*expr {
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
         Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if subquery(right).is_none() => {
-            return of_list(expr);
+            return compare_with_list(expr);
         }
         _ => return rows(expr),
     };
     let Some(query) = subquery(right) else {
-        *expr = read(expr, &among(left, right, negated));
+        *expr = parse_or_keep(expr, &in_list(left, right, negated));
         return;
     };
     let subquery = Box::new(query.clone());
@@ -33,13 +32,13 @@ pub(super) fn desugar(expr: &mut Expr) {
 }
 
 /// `x = any (list)`, or negated `x <> all (list)`.
-fn among(value: &Expr, list: &Expr, negated: bool) -> String {
+fn in_list(value: &Expr, list: &Expr, negated: bool) -> String {
     let (value, list) = (nested(value.clone()), nested(list.clone()));
-    certain(&value, &list, &format!("array_has({list}, {value})"), !negated)
+    three_valued(&value, &list, &format!("array_has({list}, {value})"), !negated)
 }
 
-/// `x < any (list)`: by the value of the list of which it is true first.
-fn of_list(expr: &mut Expr) {
+/// `x < any (list)`, by the least or the greatest value of the list.
+fn compare_with_list(expr: &mut Expr) {
     use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
     let (Expr::AnyOp { left, compare_op, right, .. } | Expr::AllOp { left, compare_op, right }) = &*expr
     else {
@@ -48,8 +47,8 @@ fn of_list(expr: &mut Expr) {
     let (value, list) = (nested(left.as_ref().clone()), nested(right.as_ref().clone()));
     let is_any = matches!(expr, Expr::AnyOp { .. });
     if list.to_string().eq_ignore_ascii_case("null") {
-        // No list has the type that the functions below ask for.
-        *expr = read(expr, &(!is_any).to_string());
+        // The functions below do not take an untyped null.
+        *expr = parse_or_keep(expr, &(!is_any).to_string());
         return;
     }
     let least = format!("{value} {compare_op} array_min({list})");
@@ -59,15 +58,15 @@ fn of_list(expr: &mut Expr) {
         (Lt | LtEq, false) | (Gt | GtEq, true) => least,
         (NotEq, true) => format!("({least} or {greatest})"),
         (Eq, false) => format!("({least} and {greatest})"),
-        // Others are no comparisons, and are refused later.
+        // Other operators are refused later.
         _ => return,
     };
     let decides = if is_any { holds } else { format!("not ({holds})") };
-    *expr = read(expr, &certain(&value, &list, &decides, is_any));
+    *expr = parse_or_keep(expr, &three_valued(&value, &list, &decides, is_any));
 }
 
-/// What is said of a list, one of whose values decides; otherwise it is null if there is a null, and else the opposite.
-fn certain(value: &Expr, list: &Expr, decides: &str, answer: bool) -> String {
+/// The answer if the condition `decides` it; otherwise null if there is a null, and else the opposite answer.
+fn three_valued(value: &Expr, list: &Expr, decides: &str, answer: bool) -> String {
     format!(
         "case when coalesce(cardinality({list}), 0) = 0 then {no} when {value} is null then null \
          when {decides} then {answer} when list_count({list}) < cardinality({list}) then null else {no} end",
@@ -83,15 +82,15 @@ fn subquery(expr: &Expr) -> Option<&Query> {
     }
 }
 
-/// Says it with `exists`: true if it is true of a row, null if it is null of one, and else false.
+/// Rewrites a comparison with rows by `exists`: true if it is true for a row, else null if it is null for one, else false.
 pub(super) fn rows(expr: &mut Expr) {
     let Some(Rows { holds, any, negated }) = Rows::of(expr) else { return };
     let maybe = any(&format!("({holds}) is null"));
     let text = format!("({} or case when {maybe} then null else false end)", any(&holds));
-    *expr = read(expr, &if negated { format!("not {text}") } else { text });
+    *expr = parse_or_keep(expr, &if negated { format!("not {text}") } else { text });
 }
 
-/// The same where it is a condition, in which a null is as good as a false, under `and` and `or`.
+/// The same in a condition, where null acts as false, under `and` and `or`.
 pub(super) fn rows_in_condition(condition: &mut Expr) {
     match condition {
         Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
@@ -105,23 +104,23 @@ pub(super) fn rows_in_condition(condition: &mut Expr) {
                 false => any(&holds),
                 true => format!("not {}", any(&format!("({holds}) is not false"))),
             };
-            *expr = read(expr, &text);
+            *expr = parse_or_keep(expr, &text);
         }
     }
 }
 
-/// What is asked of the rows of a subquery `q`.
+/// A comparison with the rows of a subquery `q`.
 struct Rows<F> {
-    /// What may hold of a row.
+    /// The comparison with one row.
     holds: String,
-    /// That there is a row of `q` of which something holds.
+    /// The condition that a condition holds for some row.
     any: F,
-    /// Whether it is to hold of none.
+    /// Whether it has to hold for no row.
     negated: bool,
 }
 
 impl Rows<()> {
-    /// What `(a, b) in (q)`, `x < any (q)` and `x < all (q)` ask.
+    /// That of `(a, b) in (q)`, `x < any (q)` and `x < all (q)`.
     fn of(expr: &Expr) -> Option<Rows<impl Fn(&str) -> String + use<>>> {
         let (holds, query, width, negated) = match expr {
             Expr::InSubquery { expr: left, subquery, negated } => {
@@ -130,7 +129,7 @@ impl Rows<()> {
                 let same = same.map(|(at, value)| format!("{} = {}", nested(value.clone()), column(at)));
                 (same.collect::<Vec<_>>().join(" and "), subquery.as_ref(), values.len(), *negated)
             }
-            // These are said by `in`.
+            // These become `in`.
             Expr::AnyOp { compare_op: BinaryOperator::Eq, .. }
             | Expr::AllOp { compare_op: BinaryOperator::NotEq, .. } => return None,
             Expr::AnyOp { left, compare_op, right, .. } => {
@@ -154,8 +153,8 @@ fn column(at: usize) -> String {
     format!("{TABLE}.{COLUMN}_{at}")
 }
 
-/// The text as a tree; what cannot be read back stays as it was.
-fn read(expr: &Expr, text: &str) -> Expr {
+/// The parsed text; the expression itself if it cannot be parsed.
+fn parse_or_keep(expr: &Expr, text: &str) -> Expr {
     match parse_expr(text) {
         Some(parsed) => Expr::Nested(Box::new(parsed)),
         None => expr.clone(),

@@ -1,10 +1,10 @@
-//! `with recursive t as (with u as (…) select … union all select …)`: DataFusion's planner reads both sides of the union, and
-//! not what stands around it. So what both may read is said with each.
+//! `with recursive t as (with u as (…) select … union all select …)`: DataFusion's planner reads the sides of the union only, so
+//! each gets the inner `with`.
 
 use crate::syntax::depth::taken;
 use datafusion::sql::sqlparser::ast::{Cte, Query, SetExpr, SetOperator, With};
 
-/// Puts the inner `with` of recursive queries into the sides of their unions.
+/// Copies the inner `with` of recursive queries into the sides of their unions.
 pub(super) fn desugar(query: &mut Query) {
     let Some(With { recursive: true, cte_tables, .. }) = &mut query.with else { return };
     for Cte { query, .. } in cte_tables {
@@ -14,14 +14,14 @@ pub(super) fn desugar(query: &mut Query) {
         if let Some(with) = query.with.take() {
             for side in [left, right] {
                 let body = taken(side);
-                **side = SetExpr::Query(Box::new(alone(with.clone(), body)));
+                **side = SetExpr::Query(Box::new(with_clause(with.clone(), body)));
             }
         }
     }
 }
 
-/// A query that is nothing but this.
-fn alone(with: With, body: SetExpr) -> Query {
+/// A query of a body and a `with` clause.
+fn with_clause(with: With, body: SetExpr) -> Query {
     Query {
         with: Some(with),
         body: Box::new(body),

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, SetExpr, TableFactor, WildcardAdditionalOptions,
 };
 
-/// `semi join` and `anti join` keep rows of the left; conditions on several columns at once are said by `exists`.
+/// Desugars the clauses of a select; `semi join` and `anti join` keep rows of the left.
 pub(super) fn desugar(body: &mut SetExpr) {
     let SetExpr::Select(select) = body else { return };
     having_of_values(select);
@@ -44,11 +44,11 @@ pub(super) fn all_columns(body: &mut SetExpr) {
 
 /// `select 1 having …`, of no table and without an aggregate, is `select 1 where …`.
 fn having_of_values(select: &mut Select) {
-    if select.from.is_empty() && select.selection.is_none() && !alias_reuse::sums_up(select) {
+    if select.from.is_empty() && select.selection.is_none() && !alias_reuse::may_aggregate(select) {
         select.selection = select.having.take();
     }
     let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
-    if select.having.is_some() && !select.from.is_empty() && !grouped && !alias_reuse::sums_up(select) {
+    if select.having.is_some() && !select.from.is_empty() && !grouped && !alias_reuse::may_aggregate(select) {
         one_group(select);
     }
 }

@@ -1,22 +1,22 @@
-//! Names that a part of a query reads itself, not its subqueries: what they stand for is put in their place.
+//! Substitution of names in a part of a query, without its subqueries.
 
 use crate::syntax::walk::walk_mut;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
 
-/// Puts what `value` gives for a bare name in its place.
-pub(super) fn replaced(part: &mut impl VisitMut, value: impl Fn(&Ident) -> Option<Expr>) {
+/// Replaces bare names by expressions.
+pub(super) fn substitute(part: &mut impl VisitMut, value: impl Fn(&Ident) -> Option<Expr>) {
     // The visitor never breaks off.
-    let _: ControlFlow<()> = walk_mut(part, &mut Own { value, depth: 0 });
+    let _: ControlFlow<()> = walk_mut(part, &mut Substitute { value, depth: 0 });
 }
 
-struct Own<F> {
+struct Substitute<F> {
     value: F,
-    /// In how many queries inside of this one.
+    /// How deep in subqueries the visitor is.
     depth: usize,
 }
 
-impl<F: Fn(&Ident) -> Option<Expr>> VisitorMut for Own<F> {
+impl<F: Fn(&Ident) -> Option<Expr>> VisitorMut for Substitute<F> {
     type Break = ();
 
     fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {

@@ -1,9 +1,8 @@
-//! `from t unpivot (value for name in (a, b))`: a row of `t` for each of the columns, with what the column is called and what
-//! is in it; nulls are left out unless they are included. Each row comes as often as there are columns, with a number that says
-//! which of them is meant.
+//! `from t unpivot (value for name in (a, b))`: a row of `t` for each of the columns, with the name and the value of the column;
+//! rows with null values are dropped unless they are included. Each row is repeated with the number of a column.
 
 use crate::columns::fresh_name;
-use crate::syntax::ast::call;
+use crate::syntax::ast::{call, quote};
 use crate::syntax::{names, parser};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
@@ -12,8 +11,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// Says it as `(select * from (select * exclude (a, b, i), case i when 1 then 'a' … end as name, case i when 1 then a … end as value
-/// from (select *, unnest([1, 2]) as i from t)) where value is not null)`. It breaks off with what cannot be said so.
+/// Rewrites it as `(select * from (select * exclude (a, b, i), case i when 1 then 'a' … end as name, case i when 1 then a …
+/// end as value from (select *, unnest([1, 2]) as i from t)) where value is not null)`. It breaks off with why it cannot.
 pub(super) fn desugar(factor: &mut TableFactor) -> ControlFlow<String> {
     let TableFactor::Unpivot { table, value, name, columns, null_inclusion, alias } = factor else {
         return ControlFlow::Continue(());
@@ -28,7 +27,7 @@ pub(super) fn desugar(factor: &mut TableFactor) -> ControlFlow<String> {
         );
     };
     let (each, projection) = items(&list, name, value);
-    let only = match null_inclusion {
+    let filter = match null_inclusion {
         Some(NullInclusion::IncludeNulls) => None,
         Some(NullInclusion::ExcludeNulls) | None => {
             Some(Expr::IsNotNull(Box::new(Expr::Identifier(value.clone()))))
@@ -43,22 +42,22 @@ pub(super) fn desugar(factor: &mut TableFactor) -> ControlFlow<String> {
         return ControlFlow::Continue(());
     };
     if let TableFactor::Derived { subquery, alias: named, .. } = &mut from.relation
-        && let Some(kept) = selected(subquery)
-        && let Some(rows) = kept.from.first_mut().and_then(read)
-        && let Some(numbered) = rows.from.first_mut().and_then(read)
+        && let Some(filtered) = selected(subquery)
+        && let Some(rows) = filtered.from.first_mut().and_then(derived)
+        && let Some(numbered) = rows.from.first_mut().and_then(derived)
         && let Some(source) = numbered.from.first_mut()
     {
         source.relation = table;
         numbered.projection = each;
         rows.projection = projection;
-        kept.selection = only;
+        filtered.selection = filter;
         *named = alias;
         *factor = from.relation;
     }
     ControlFlow::Continue(())
 }
 
-/// What is selected of the table, and then of its rows that have been repeated.
+/// The select list over the table, which repeats its rows, and the one over the repeated rows.
 fn items(list: &[(Ident, String)], name: &Ident, value: &Ident) -> (Vec<SelectItem>, Vec<SelectItem>) {
     let at = Ident::new(fresh_name("column"));
     let quoted = |column: &Ident| Ident::with_quote('"', names::ident(column));
@@ -69,19 +68,19 @@ fn items(list: &[(Ident, String)], name: &Ident, value: &Ident) -> (Vec<SelectIt
         )),
         ..WildcardAdditionalOptions::default()
     });
-    let called = chosen(&at, list.iter().map(|(_, called)| text(called)));
-    let held = chosen(&at, list.iter().map(|(column, _)| Expr::Identifier(column.clone())));
+    let names = chosen(&at, list.iter().map(|(_, name)| quote(name)));
+    let values = chosen(&at, list.iter().map(|(column, _)| Expr::Identifier(column.clone())));
     let places = call("make_array", (1..=list.len()).map(number).collect());
     let each = SelectItem::ExprWithAlias { expr: call("unnest", vec![places]), alias: at };
     let selected = vec![
         others,
-        SelectItem::ExprWithAlias { expr: called, alias: name.clone() },
-        SelectItem::ExprWithAlias { expr: held, alias: value.clone() },
+        SelectItem::ExprWithAlias { expr: names, alias: name.clone() },
+        SelectItem::ExprWithAlias { expr: values, alias: value.clone() },
     ];
     (vec![SelectItem::Wildcard(WildcardAdditionalOptions::default()), each], selected)
 }
 
-/// A column of the list, and what it is called in the rows.
+/// A column of the list, and its name in the rows.
 fn column(given: &ExprWithAlias) -> Option<(Ident, String)> {
     let column = match &given.expr {
         Expr::Identifier(column) => column,
@@ -92,7 +91,7 @@ fn column(given: &ExprWithAlias) -> Option<(Ident, String)> {
     Some((column.clone(), called))
 }
 
-/// What stands at this place of a list, counted from one.
+/// The element of a list with this number, counted from one.
 fn chosen(at: &Ident, list: impl Iterator<Item = Expr>) -> Expr {
     let conditions =
         list.enumerate().map(|(place, result)| CaseWhen { condition: number(place + 1), result });
@@ -112,8 +111,8 @@ fn selected(query: &mut Query) -> Option<&mut Select> {
     }
 }
 
-/// The select that is read.
-fn read(from: &mut TableWithJoins) -> Option<&mut Select> {
+/// The select of a derived table.
+fn derived(from: &mut TableWithJoins) -> Option<&mut Select> {
     match &mut from.relation {
         TableFactor::Derived { subquery, .. } => selected(subquery),
         _ => None,
@@ -122,8 +121,4 @@ fn read(from: &mut TableWithJoins) -> Option<&mut Select> {
 
 fn number(value: usize) -> Expr {
     Expr::Value(Value::Number(value.to_string(), false).into())
-}
-
-fn text(name: &str) -> Expr {
-    Expr::Value(Value::SingleQuotedString(name.to_string()).into())
 }

@@ -1,12 +1,11 @@
-//! What a statement says, part by part: what the parser accepts and nothing behind it takes is refused here, with its place.
+//! Clauses that the parser accepts and nothing behind it reads are refused here, with their place.
 //!
-//! Invariant: every struct of the parser's tree that queries and changes are made of is taken apart without `..`. A part that a
-//! later parser adds does not compile before somebody says here who takes it, or refuses it. What is not refused is taken by the
-//! statements (`statement`), by the other words (`words`), or by DataFusion's planner, which refuses what it does not know in
-//! expressions.
+//! Invariant: every struct of the parser's tree that queries and changes consist of is destructured without `..`, so that a clause
+//! that a later parser adds does not compile until it is refused here or read elsewhere. What is not refused is read by
+//! statements, by `desugar`, or by DataFusion's planner, which refuses expressions that it does not know.
 //!
-//! It reads the tree as the parser made it, before anything is put into other words; `calls` reads it after that, when functions
-//! have the names that they have here.
+//! [`check_clauses`] reads the tree as it was parsed; [`check_calls`] reads the desugared one, in which functions have the names
+//! that they have here.
 
 mod call;
 mod change;
@@ -22,10 +21,10 @@ use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{Expr, Query, Select, Spanned, Statement as Sql, TableFactor, Visitor};
 use std::ops::ControlFlow;
 
-/// What is refused, and why.
+/// Breaks off with the error of a refused clause.
 type Checked = ControlFlow<Box<DataFusionError>>;
 
-/// Refuses what nothing takes.
+/// Refuses clauses that nothing reads.
 ///
 /// # Errors
 /// `Plan`, with the place in the text where it is known.
@@ -33,7 +32,7 @@ pub(super) fn check_clauses(statement: &Statement) -> Result<()> {
     result(visited(statement, &mut Clauses))
 }
 
-/// Lets a visitor see all of a statement.
+/// Walks over a statement.
 fn visited<V: Visitor<Break = Box<DataFusionError>>>(statement: &Statement, visitor: &mut V) -> Checked {
     match statement {
         Statement::Statement(statement) => walk(statement.as_ref(), visitor),
@@ -79,7 +78,7 @@ impl Visitor for Clauses {
     }
 }
 
-/// A part of a statement that may be there or not.
+/// An optional clause.
 trait Part {
     fn is_there(&self) -> bool;
 }
@@ -102,7 +101,7 @@ impl Part for bool {
     }
 }
 
-/// Refuses a part, if it is there; `around` is what it stands in. What a place is costs a walk, so only who refuses asks.
+/// Refuses a clause, if it is there; `around` is its parent. A place costs a walk, so only an error looks it up.
 fn absent(part: &impl Part, why: &str, around: &dyn Spanned) -> Checked {
     match part.is_there() {
         true => refuse(why, around),
@@ -110,7 +109,7 @@ fn absent(part: &impl Part, why: &str, around: &dyn Spanned) -> Checked {
     }
 }
 
-/// The same of a part that knows its place.
+/// Refuses a clause that has a place of its own, if it is there.
 fn none<T: Spanned>(part: &Option<T>, why: &str) -> Checked {
     match part {
         Some(part) => refuse(why, part),

@@ -1,8 +1,8 @@
 //! Numbers as conditions, and conditions as numbers: `where x`, `not 1`, `true = 1`, `sum(a > b)`.
 //!
-//! A number is true unless it is 0; true is 1. The types are not known in the parser's tree, so a condition that may be a
-//! number becomes `x and true` there, and what `and` makes of its sides is said where types are known. In the same way, `sum(x)` of a
-//! column that may be a condition becomes `sum(x counted true)`, with an operator of ours.
+//! A number is true unless it is 0; true is 1. Types are not known in the parser's tree, so a condition that may be a number
+//! becomes `x and true`, whose operands are coerced where types are known. In the same way, `sum(x)` of a column that may be a
+//! condition becomes `sum(x counted true)`, with a custom operator.
 
 use crate::syntax::ast::nested;
 use datafusion::sql::sqlparser::ast::{
@@ -11,12 +11,12 @@ use datafusion::sql::sqlparser::ast::{
     ValueWithSpan,
 };
 
-/// The operator that makes a number of a condition on its left, and leaves everything else as it is.
+/// The operator that coerces a condition on its left to a number, and keeps other values.
 pub(crate) const COUNTED: &str = "counted";
 
-/// The conditions of a select.
+/// Coerces the conditions of a select.
 pub(super) fn coerce_conditions(select: &mut Select) {
-    select.selection.iter_mut().chain(&mut select.having).chain(&mut select.qualify).for_each(condition);
+    select.selection.iter_mut().chain(&mut select.having).chain(&mut select.qualify).for_each(to_condition);
     for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
         use JoinOperator as J;
         if let J::Join(on)
@@ -30,38 +30,38 @@ pub(super) fn coerce_conditions(select: &mut Select) {
         | J::LeftAnti(on) = &mut join.join_operator
             && let JoinConstraint::On(on) = on
         {
-            condition(on);
+            to_condition(on);
         }
     }
 }
 
-/// The conditions in an expression, and its conditions that are used as numbers.
+/// Coerces conditions in an expression, and conditions that it uses as numbers.
 pub(super) fn coerce(expr: &mut Expr) {
     match expr {
-        Expr::UnaryOp { op: UnaryOperator::Not, expr } => condition(expr),
-        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => number(expr),
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => to_condition(expr),
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => to_number(expr),
         Expr::IsTrue(expr) | Expr::IsNotTrue(expr) | Expr::IsFalse(expr) | Expr::IsNotFalse(expr) => {
-            condition(expr);
+            to_condition(expr);
         }
         Expr::Case { operand: None, conditions, .. } => {
-            conditions.iter_mut().for_each(|when| condition(&mut when.condition));
+            conditions.iter_mut().for_each(|when| to_condition(&mut when.condition));
         }
-        Expr::Function(call) => aggregated(call),
+        Expr::Function(call) => coerce_aggregate(call),
         _ => {}
     }
 }
 
-/// What is added up is a number.
-fn aggregated(call: &mut Function) {
+/// Coerces the filter of an aggregate, and the argument of `sum` and `avg`.
+fn coerce_aggregate(call: &mut Function) {
     if let Some(filter) = &mut call.filter {
-        condition(filter);
+        to_condition(filter);
     }
     let name = call.name.to_string().to_ascii_lowercase();
     if let FunctionArguments::List(list) = &mut call.args
         && matches!(name.as_str(), "sum" | "avg" | "mean")
         && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = list.args.as_mut_slice()
     {
-        number(value);
+        to_number(value);
         if is_null(value) {
             *value = cast_to(value.clone(), Type::Double(ExactNumberInfo::None));
         } else if may_be_condition(value) {
@@ -88,18 +88,18 @@ fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(ValueWithSpan { value: Value::Null, .. }))
 }
 
-/// Something that may be a number, as a condition.
-fn condition(expr: &mut Expr) {
+/// Coerces an expression that may be a number to a condition.
+fn to_condition(expr: &mut Expr) {
     if !may_be_number(expr) {
         return;
     }
-    let truth = Expr::Value(Value::Boolean(true).into());
-    let left = Box::new(nested(std::mem::replace(expr, truth.clone())));
-    *expr = Expr::BinaryOp { left, op: BinaryOperator::And, right: Box::new(truth) };
+    let literal_true = Expr::Value(Value::Boolean(true).into());
+    let left = Box::new(nested(std::mem::replace(expr, literal_true.clone())));
+    *expr = Expr::BinaryOp { left, op: BinaryOperator::And, right: Box::new(literal_true) };
 }
 
-/// A condition, as a number.
-fn number(expr: &mut Expr) {
+/// Coerces a condition to a number.
+fn to_number(expr: &mut Expr) {
     if is_condition(expr) {
         *expr = cast_to(expr.clone(), Type::BigInt(None));
     }

@@ -1,6 +1,5 @@
-//! Calls that differ in casts only: `sum(a)` and `sum(a::bigint)`. DataFusion's planner calls the results of both the same,
-//! and does not take them side by side. The second becomes `sum(coalesce(a::bigint))`; the optimizer takes a `coalesce` of
-//! one value away.
+//! Calls that differ in casts only: `sum(a)` and `sum(a::bigint)`. DataFusion's planner gives both the same name, and refuses a
+//! select with both. The second becomes `sum(coalesce(a::bigint))`; the optimizer drops a `coalesce` of one value.
 
 use crate::syntax::ast;
 use crate::syntax::walk::{walk, walk_mut};
@@ -10,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-/// Tells the calls of a select apart.
+/// Makes such calls of a select different.
 pub(super) fn disambiguate(select: &mut Select) {
     let mut seen = Casts(false);
     // The visitors never break off.
@@ -32,23 +31,23 @@ impl Visitor for Casts {
     }
 }
 
-/// The calls, by what they are without casts.
+/// The calls by their text without casts.
 #[derive(Default)]
 struct Calls(HashMap<String, Vec<String>>);
 
 impl VisitorMut for Calls {
     type Break = ();
 
-    /// From the inside out: what is added here is not visited.
+    /// Inner calls come first, so an added `coalesce` is not visited.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if !matches!(expr, Expr::Function(_)) {
             return ControlFlow::Continue(());
         }
         let text = expr.to_string();
-        let mut plain = expr.clone();
+        let mut without_casts = expr.clone();
         let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
-        let _: ControlFlow<()> = walk_mut(&mut plain, &mut Plain);
-        let alike = self.0.entry(plain.to_string()).or_default();
+        let _: ControlFlow<()> = walk_mut(&mut without_casts, &mut WithoutCasts);
+        let alike = self.0.entry(without_casts.to_string()).or_default();
         let at = alike.iter().position(|known| *known == text).unwrap_or_else(|| {
             alike.push(text);
             alike.len() - 1
@@ -64,10 +63,10 @@ impl VisitorMut for Calls {
     }
 }
 
-/// Takes casts away.
-struct Plain;
+/// Removes casts.
+struct WithoutCasts;
 
-impl VisitorMut for Plain {
+impl VisitorMut for WithoutCasts {
     type Break = ();
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {

@@ -1,5 +1,5 @@
-//! Tables of one name in two schemas: `from t, s.t`. DataFusion takes a column of `t` for one of any `t`, whatever stands before
-//! it. So where both are read, `s.t` is called `"t of s"`, and so it is in the names of its columns.
+//! Tables of one name in two schemas: `from t, s.t`. DataFusion takes a column of `t` for one of any `t`, in any schema. So where
+//! both are read, `s.t` gets the alias `"t of s"`.
 
 use crate::syntax::ast;
 use crate::syntax::names;
@@ -11,32 +11,34 @@ use datafusion::sql::sqlparser::ast::{
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// Gives such tables of a query names of their own.
+/// Gives such tables of a query an alias.
 pub(super) fn disambiguate(query: &mut Query) {
     let mut found = BTreeSet::new();
     ast::selects(&mut query.body, &mut |select| {
         let mut read = Vec::new();
         select.from.iter().for_each(|from| names_read(from, &mut read));
         let twice = |name: &Vec<String>| {
-            read.iter().any(|other| other.last() == name.last() && plain(other) != plain(name))
+            read.iter().any(|other| {
+                other.last() == name.last() && without_default_schema(other) != without_default_schema(name)
+            })
         };
         found.extend(read.iter().filter(|name| name.len() > 1 && twice(name)).cloned());
     });
     if !found.is_empty() {
         // The visitor never breaks off.
-        let _: ControlFlow<()> = walk_mut(query, &mut Renamed { tables: found });
+        let _: ControlFlow<()> = walk_mut(query, &mut Aliases { tables: found });
     }
 }
 
-/// The parts of a name, without those that say nothing.
-fn plain(name: &[String]) -> &[String] {
+/// The parts of a name, without the default schema.
+fn without_default_schema(name: &[String]) -> &[String] {
     match name {
         [schema, rest @ ..] if !rest.is_empty() && matches!(schema.as_str(), "main" | "public") => rest,
         name => name,
     }
 }
 
-/// The names of the tables that are read by them.
+/// Collects the names of the tables that are read without an alias.
 fn names_read(from: &TableWithJoins, read: &mut Vec<Vec<String>>) {
     for relation in std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)) {
         match relation {
@@ -51,19 +53,19 @@ fn parts(name: &ObjectName) -> Option<Vec<String>> {
     name.0.iter().map(|part| part.as_ident().map(names::ident)).collect()
 }
 
-struct Renamed {
+struct Aliases {
     tables: BTreeSet<Vec<String>>,
 }
 
-impl Renamed {
-    /// What the table of this name is called. A name that ends with `.t` would be one of `t` to DataFusion.
+impl Aliases {
+    /// The alias of the table of this name. DataFusion would take a name that ends with `.t` for one of `t`.
     fn name(&self, parts: &[String]) -> Option<Ident> {
         let (table, schema) = parts.split_last().filter(|_| self.tables.contains(parts))?;
         Some(Ident::with_quote('"', format!("{table} of {}", schema.join("."))))
     }
 }
 
-impl VisitorMut for Renamed {
+impl VisitorMut for Aliases {
     type Break = ();
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {

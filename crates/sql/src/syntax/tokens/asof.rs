@@ -3,10 +3,10 @@
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
-/// Puts `match_condition(…)` where the parser wants it: false says that rows without a match stay.
+/// Adds a `match_condition(…)`: `false` in an outer join, which keeps rows without a match.
 pub(super) fn with_match_conditions(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    // The joins whose condition has not come yet: at which depth they stand, and what is to be said.
+    // The joins whose constraint has not come yet: their depth in parentheses, and whether they are inner.
     let mut open: Vec<(usize, bool)> = Vec::new();
     let mut depth = 0_usize;
     for token in tokens {

@@ -3,7 +3,7 @@
 //! - `sum(a) filter (a > 1)` becomes `sum(a) filter (where a > 1)`;
 //! - `with t as materialized (…)` becomes `with t as (…)`: what is computed once is the planner's choice;
 //! - `table t` becomes `from t`;
-//! - `a in ()` is in a list of one name of ours, `a in [1, 2]` in a list; `a in t` in a table; `a is 1` becomes `a is not distinct from 1`;
+//! - `a in ()` gets a reserved name, `a in [1, 2]` in a list; `a in t` in a table; `a is 1` becomes `a is not distinct from 1`;
 //! - `a glob 'x*'` becomes `a ~ '^x.*$'`; `@(a)` becomes `abs(a)`;
 //! - `0xff`, `1_000` and `2 ** 3` become `255`, `1000` and `2 ^ 3`.
 
@@ -11,10 +11,10 @@ use super::is_word;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
-/// The only value of a list that has none.
-pub(crate) const NOTHING: &str = "__nothing";
+/// The reserved name that stands in an empty list.
+pub(crate) const EMPTY_LIST: &str = "__nothing";
 
-/// Puts the clauses into words that the parser knows.
+/// Rewrites the clauses from left to right.
 pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let mut rest = tokens.as_slice();
@@ -23,7 +23,7 @@ pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         match &token.token {
             Token::HexStringLiteral(digits) => out.push(hexadecimal(token, digits)),
             Token::Number(digits, long) => {
-                let (digits, words, span) = underscored(digits, token.span, after);
+                let (digits, words, span) = with_digit_groups(digits, token.span, after);
                 rest = &after[words..];
                 out.push(TokenWithSpan { token: Token::Number(digits, *long), span });
             }
@@ -43,13 +43,13 @@ pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                 out.push(TokenWithSpan { token: Token::make_keyword("from"), span: token.span });
             }
             Token::Word(word) if word.keyword == Keyword::IN => {
-                let operand =
-                    !matches!(out.first(), Some(first) if is_word(&first.token, "show")) && !position(&out);
+                let operand = !matches!(out.first(), Some(first) if is_word(&first.token, "show"))
+                    && !is_in_position(&out);
                 out.push(token.clone());
-                rest = if operand { listed(after, &mut out) } else { after };
+                rest = if operand { rewrite_in_list(after, &mut out) } else { after };
             }
             Token::Word(word) if word.keyword == Keyword::IS => {
-                rest = compared(token, after, &mut out);
+                rest = rewrite_is(token, after, &mut out);
             }
             Token::Word(word) if word.value.eq_ignore_ascii_case("glob") && word.quote_style.is_none() => {
                 match after.first().map(|next| &next.token) {
@@ -91,8 +91,8 @@ fn hexadecimal(token: &TokenWithSpan, digits: &str) -> TokenWithSpan {
     }
 }
 
-/// The digits of a number and of the words behind it that are `_000`; how many such words there are.
-fn underscored(digits: &str, mut span: Span, after: &[TokenWithSpan]) -> (String, usize, Span) {
+/// The digits of a number with a word `_000` behind it, and how many such words there are.
+fn with_digit_groups(digits: &str, mut span: Span, after: &[TokenWithSpan]) -> (String, usize, Span) {
     let more = |token: &TokenWithSpan, span: Span| match &token.token {
         Token::Word(word) if word.quote_style.is_none() && token.span.start == span.end => {
             let digits = word.value.replace('_', "");
@@ -114,12 +114,12 @@ fn touches(left: &TokenWithSpan, right: &TokenWithSpan) -> bool {
     left.span.end == right.span.start
 }
 
-/// Whether what was read last is the `filter` of an aggregate.
+/// Whether the last tokens are the `filter` of an aggregate.
 fn opens_filter(out: &[TokenWithSpan]) -> bool {
     matches!(out, [.., call, filter] if call.token == Token::RParen && is_word(&filter.token, "filter"))
 }
 
-/// How many words before a bracket say whether a query is computed once.
+/// How many words of `materialized` or `not materialized` precede a parenthesis.
 fn materialized(after: &[TokenWithSpan]) -> usize {
     let word = |at: usize, word: &str| after.get(at).is_some_and(|t| is_word(&t.token, word));
     let opens = |at: usize| after.get(at).is_some_and(|t| t.token == Token::LParen);
@@ -129,12 +129,12 @@ fn materialized(after: &[TokenWithSpan]) -> usize {
     if word(0, "not") && word(1, "materialized") && opens(2) { 2 } else { 0 }
 }
 
-/// A list behind `in` that is empty, or in square brackets; what follows it.
-fn listed<'a>(after: &'a [TokenWithSpan], out: &mut Vec<TokenWithSpan>) -> &'a [TokenWithSpan] {
+/// Rewrites a list behind `in` that is empty or in square brackets, or the name of a table. Returns the rest.
+fn rewrite_in_list<'a>(after: &'a [TokenWithSpan], out: &mut Vec<TokenWithSpan>) -> &'a [TokenWithSpan] {
     let put = |token: Token, at: &TokenWithSpan| TokenWithSpan { token, span: at.span };
     match after {
         [open, close, rest @ ..] if open.token == Token::LParen && close.token == Token::RParen => {
-            out.extend([open.clone(), put(Token::make_word(NOTHING, None), close), close.clone()]);
+            out.extend([open.clone(), put(Token::make_word(EMPTY_LIST, None), close), close.clone()]);
             rest
         }
         [table, rest @ ..] if is_table(&table.token, rest.first()) => {
@@ -157,14 +157,14 @@ fn listed<'a>(after: &'a [TokenWithSpan], out: &mut Vec<TokenWithSpan>) -> &'a [
     }
 }
 
-/// Whether this is the name of a table, `a in t`.
+/// Whether a token is the name of a table, as in `a in t`.
 fn is_table(name: &Token, after: Option<&TokenWithSpan>) -> bool {
     let goes_on = after.is_some_and(|t| matches!(t.token, Token::LParen | Token::Period));
     matches!(name, Token::Word(word) if word.keyword == Keyword::NoKeyword) && !goes_on
 }
 
-/// Whether what was read last is `position(…`, whose `in` is another one.
-fn position(out: &[TokenWithSpan]) -> bool {
+/// Whether the last tokens are `position(…`, whose `in` is no operator.
+fn is_in_position(out: &[TokenWithSpan]) -> bool {
     let mut depth = 0;
     let open = out.iter().rposition(|t| {
         match t.token {
@@ -177,7 +177,7 @@ fn position(out: &[TokenWithSpan]) -> bool {
     open.and_then(|at| out.get(at.checked_sub(1)?)).is_some_and(|t| is_word(&t.token, "position"))
 }
 
-/// Where the square bracket closes that was opened before.
+/// The position of the square bracket that closes the one before these tokens.
 fn closing(tokens: &[TokenWithSpan]) -> Option<usize> {
     let mut depth = 1;
     tokens.iter().position(|t| {
@@ -190,8 +190,8 @@ fn closing(tokens: &[TokenWithSpan]) -> Option<usize> {
     })
 }
 
-/// `is` before a value; what follows it.
-fn compared<'a>(
+/// Rewrites `is` before a value. Returns the rest.
+fn rewrite_is<'a>(
     is: &TokenWithSpan,
     after: &'a [TokenWithSpan],
     out: &mut Vec<TokenWithSpan>,
@@ -200,10 +200,10 @@ fn compared<'a>(
         Some((not, rest)) if is_word(&not.token, "not") => (true, rest),
         _ => (false, after),
     };
-    let known =
+    let predicates =
         ["null", "true", "false", "unknown", "distinct", "normalized", "nfc", "nfd", "nfkc", "nfkd", "json"];
     let begins = value.first().is_some_and(|next| match &next.token {
-        Token::Word(_) => !known.iter().any(|word| is_word(&next.token, word)),
+        Token::Word(_) => !predicates.iter().any(|word| is_word(&next.token, word)),
         Token::Number(..) | Token::SingleQuotedString(_) | Token::LParen | Token::Minus => true,
         _ => false,
     });
@@ -216,7 +216,7 @@ fn compared<'a>(
     value
 }
 
-/// The regular expression that a pattern of a shell is.
+/// A shell pattern as a regular expression.
 fn glob(pattern: &str) -> String {
     let mut out = String::from("^");
     let mut inside = false;

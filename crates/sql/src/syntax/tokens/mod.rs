@@ -12,7 +12,7 @@ mod types;
 mod unsupported;
 mod window_arguments;
 
-pub(crate) use clauses::NOTHING;
+pub(crate) use clauses::EMPTY_LIST;
 pub(crate) use table_changes::{BY_NAME, LIKE};
 pub(super) use unsupported::refuse_unsupported;
 
@@ -47,7 +47,7 @@ pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     REWRITES.iter().fold(tokens, |tokens, rewrite| rewrite(tokens))
 }
 
-/// Each `?` with its number, written `?01`: words may say an expression twice, or in another order.
+/// Numbers each `?`, as `?01`: rewrites may repeat or reorder expressions.
 pub(super) fn number_placeholders(tokens: Vec<TokenWithSpan>) -> impl Iterator<Item = TokenWithSpan> {
     let mut number = 0;
     tokens.into_iter().map(move |mut token| {
@@ -61,7 +61,7 @@ pub(super) fn number_placeholders(tokens: Vec<TokenWithSpan>) -> impl Iterator<I
     })
 }
 
-/// Takes `summarize` from before a query; of a table, it is a summary of all of it.
+/// Takes `summarize` off a query, or makes `from t` of `summarize t`. Returns whether it was there.
 pub(super) fn take_summarize(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
     if !tokens.first().is_some_and(|t| is_word(&t.token, "summarize")) {
         return (tokens, false);
@@ -76,11 +76,12 @@ pub(super) fn take_summarize(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSp
     (tokens, true)
 }
 
+/// Whether a token is this word, unquoted and in any case.
 pub(super) fn is_word(token: &Token, word: &str) -> bool {
     matches!(token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
 }
 
-/// Whether these are names with commas between them.
+/// Whether tokens are names with commas between them.
 fn are_names(tokens: &[TokenWithSpan]) -> bool {
     let name = |t: &TokenWithSpan| matches!(t.token, Token::Word(_));
     let fits = |(at, t): (usize, &TokenWithSpan)| if at % 2 == 0 { name(t) } else { t.token == Token::Comma };

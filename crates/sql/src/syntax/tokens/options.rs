@@ -31,18 +31,18 @@ pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             inside = true;
             continue;
         }
-        // Between the parentheses `=` is a matter of taste.
+        // `=` is optional.
         if inside && matches!(token.token, Token::Eq) {
             continue;
         }
         inside = inside && token.token != Token::RParen;
-        // A name alone says that it is so.
+        // A name alone is true.
         let named = out.last().is_some_and(|t| matches!(t.token, Token::LParen | Token::Comma));
         let ends = tokens.peek().is_some_and(|t| matches!(t.token, Token::RParen | Token::Comma));
-        let truth = inside && named && ends && matches!(token.token, Token::Word(_));
+        let is_flag = inside && named && ends && matches!(token.token, Token::Word(_));
         let span = token.span;
         out.push(token);
-        if truth {
+        if is_flag {
             out.push(TokenWithSpan { token: Token::SingleQuotedString("true".to_string()), span });
         }
     }

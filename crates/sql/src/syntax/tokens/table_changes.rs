@@ -1,35 +1,36 @@
-//! Changes of tables that the parser does not know, in those that it does, token by token:
+//! Changes of tables that the parser does not know, as ones that it knows:
 //!
 //! - `copy t (a, b) from 'x.csv' (delimiter ';')` becomes `insert into t (a, b) select * from read_csv('x.csv', …)`;
 //! - `create table t (x, y) as query` becomes one of a query whose columns have these names;
-//! - `upsert into` becomes `insert or replace into`; `checkpoint` and `analyze` alone, `vacuum`, for which nothing is to be done;
-//! - `insert into t by name select …` becomes an insert with a column of ours.
+//! - `upsert into` becomes `insert or replace into`; `checkpoint`, `reindex` and a bare `analyze` become `vacuum`, which does nothing;
+//! - `insert into t by name select …` becomes an insert with a reserved column.
 
-use super::is_word;
+use super::{are_names, is_word};
+use crate::files::Format;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
-/// The column of an insert whose columns are those of its query.
+/// The reserved column of an insert whose columns are those of its query.
 pub(crate) const BY_NAME: &str = "__by_name";
 
-/// The option of a file that has the columns of a table, `t` or `t(a,b)`.
+/// The reserved option of a file that has the columns of a table, `t` or `t(a,b)`.
 pub(crate) const LIKE: &str = "__like";
 
-/// Puts the changes into words that the parser knows.
+/// Rewrites a change.
 pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if tokens.first().is_some_and(|t| is_word(&t.token, "copy")) {
-        return copied(&tokens).unwrap_or(tokens);
+        return copy_as_insert(&tokens).unwrap_or(tokens);
     }
     match tokens.as_slice() {
         [first, ..] if is_word(&first.token, "upsert") => {
             let insert = ["insert", "or", "replace"].map(Token::make_keyword);
-            return [&at_place(insert, first.span), &tokens[1..]].concat();
+            return [&with_span(insert, first.span), &tokens[1..]].concat();
         }
-        // They are the same here: nothing to do.
+        // All of them do nothing here.
         [first, ..] if ["checkpoint", "vacuum", "reindex"].iter().any(|word| is_word(&first.token, word)) => {
-            return at_place([Token::make_keyword("vacuum")], first.span);
+            return with_span([Token::make_keyword("vacuum")], first.span);
         }
         [first] if is_word(&first.token, "analyze") => {
-            return at_place([Token::make_keyword("vacuum")], first.span);
+            return with_span([Token::make_keyword("vacuum")], first.span);
         }
         _ => {}
     }
@@ -43,7 +44,7 @@ pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         Some(at) if insert && at < 8 => {
             let (before, after) = (&tokens[..at], &tokens[at + 2..]);
             let column = [Token::LParen, Token::make_word(BY_NAME, None), Token::RParen];
-            [before, &at_place(column, tokens[at].span), after].concat()
+            [before, &with_span(column, tokens[at].span), after].concat()
         }
         _ => tokens,
     }
@@ -56,7 +57,7 @@ fn named_columns(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     let table = tokens[..open].iter().any(|t| is_word(&t.token, "table"));
     let names = tokens[open + 1..].iter().take_while(|t| matches!(t.token, Token::Word(_) | Token::Comma));
     let close = open + 1 + names.count();
-    let separated = super::are_names(&tokens[open + 1..close]);
+    let separated = are_names(&tokens[open + 1..close]);
     let (end, query) = (tokens.get(close)?, tokens.get(close + 2..)?);
     let begins = is_word(&create.token, "create") && table && separated && end.token == Token::RParen;
     if !(begins && is_word(&tokens.get(close + 1)?.token, "as")) {
@@ -71,9 +72,9 @@ fn named_columns(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     Some(
         [
             &tokens[..open],
-            &at_place(select, span),
+            &with_span(select, span),
             &query[..length],
-            &at_place(alias, span),
+            &with_span(alias, span),
             &tokens[open..=close],
             &query[length..],
         ]
@@ -81,12 +82,12 @@ fn named_columns(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     )
 }
 
-fn at_place(tokens: impl IntoIterator<Item = Token>, span: Span) -> Vec<TokenWithSpan> {
+fn with_span(tokens: impl IntoIterator<Item = Token>, span: Span) -> Vec<TokenWithSpan> {
     tokens.into_iter().map(|token| TokenWithSpan { token, span }).collect()
 }
 
-/// The insert that a `copy … from` is.
-fn copied(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
+/// `copy … from` as an insert.
+fn copy_as_insert(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     let from = tokens.iter().position(|t| is_word(&t.token, "from"))?;
     let Token::SingleQuotedString(path) = &tokens.get(from + 1)?.token else { return None };
     let query = ["to", "select"];
@@ -95,12 +96,9 @@ fn copied(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     }
     let mut options = options(&tokens[from + 2..]);
     let format = options.iter().position(|(name, _)| name == "format").map(|at| options.remove(at).1);
-    let reader = match (
-        format.as_deref().map(str::to_ascii_lowercase).as_deref(),
-        crate::files::Format::of_path(path),
-    ) {
-        (Some("parquet"), _) | (None, Some(crate::files::Format::Parquet)) => "read_parquet",
-        (Some("json"), _) | (None, Some(crate::files::Format::Json)) => "read_json",
+    let reader = match (format.as_deref().map(str::to_ascii_lowercase).as_deref(), Format::of_path(path)) {
+        (Some("parquet"), _) | (None, Some(Format::Parquet)) => "read_parquet",
+        (Some("json"), _) | (None, Some(Format::Json)) => "read_json",
         _ => "read_csv",
     };
     let text = Token::SingleQuotedString;
@@ -119,10 +117,10 @@ fn copied(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     read.push(Token::RParen);
     let span = tokens[from].span;
     let insert = [Token::make_keyword("insert"), Token::make_keyword("into")];
-    Some([&at_place(insert, tokens[0].span), &tokens[1..from], &at_place(read, span)].concat())
+    Some([&with_span(insert, tokens[0].span), &tokens[1..from], &with_span(read, span)].concat())
 }
 
-/// What is said of a file: names and values, in parentheses or not.
+/// The options of a file: names and values, in parentheses or not.
 fn options(tokens: &[TokenWithSpan]) -> Vec<(String, String)> {
     let mut options: Vec<(String, String)> = Vec::new();
     let mut named = false;
@@ -148,8 +146,8 @@ fn options(tokens: &[TokenWithSpan]) -> Vec<(String, String)> {
                 named = true;
             }
             Token::SingleQuotedString(value) | Token::Number(value, _) => {
-                if let Some((name, said)) = options.last_mut() {
-                    *said = match (name.as_str(), value.as_str()) {
+                if let Some((name, option)) = options.last_mut() {
+                    *option = match (name.as_str(), value.as_str()) {
                         ("header", "1") => "true".to_string(),
                         ("header", "0") => "false".to_string(),
                         _ => value.clone(),

@@ -4,7 +4,7 @@ use super::{closing, is_word};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// Writes types `struct(…)` with angle brackets: after `::` and `as`, and behind the name of a column or a field.
+/// Rewrites `struct(…)` after `::` and `as`, and behind the name of a column or a field.
 pub(super) fn rewrite(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     for at in 1..tokens.len() {
         let opens = tokens.get(at + 1).is_some_and(|t| t.token == Token::LParen);
@@ -19,7 +19,7 @@ pub(super) fn rewrite(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
-/// Whether a type follows what was read last.
+/// Whether a type follows these tokens.
 fn stands_for_type(before: &[TokenWithSpan]) -> bool {
     let begins = |t: &TokenWithSpan| matches!(t.token, Token::LParen | Token::Lt | Token::Comma);
     match before {

@@ -1,13 +1,13 @@
-//! What other engines have and this one has not, where the parser would only say that it did not expect a word.
+//! Syntax of other engines, where the parser would only say that it did not expect a word.
 
 use super::is_word;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// Says what to write instead.
+/// Refuses such syntax with what to write instead.
 ///
 /// # Errors
-/// `Plan` if there is such a thing.
+/// `Plan` if the statement has it.
 pub(in crate::syntax) fn refuse_unsupported(tokens: &[TokenWithSpan]) -> Result<()> {
     match tokens.first() {
         Some(first) if is_word(&first.token, "pivot") => plan_err!(
@@ -17,7 +17,7 @@ pub(in crate::syntax) fn refuse_unsupported(tokens: &[TokenWithSpan]) -> Result<
         Some(first) if is_word(&first.token, "unpivot") => {
             plan_err!("unpivot stands behind a table: from t unpivot (value for name in (a, b))")
         }
-        _ if (0..tokens.len()).any(|at| is_share(&tokens[at..])) => plan_err!(
+        _ if (0..tokens.len()).any(|at| is_percentage(&tokens[at..])) => plan_err!(
             "limit takes a number of rows, not a share of them; compute it: limit (select count(*) / 2 from t)"
         ),
         _ => Ok(()),
@@ -25,7 +25,7 @@ pub(in crate::syntax) fn refuse_unsupported(tokens: &[TokenWithSpan]) -> Result<
 }
 
 /// Whether this is `limit 50 %` or `limit 50 percent`, and no expression that goes on.
-fn is_share(tokens: &[TokenWithSpan]) -> bool {
+fn is_percentage(tokens: &[TokenWithSpan]) -> bool {
     let [limit, number, sign, rest @ ..] = tokens else { return false };
     let ends = rest.first().is_none_or(|next| {
         matches!(next.token, Token::EOF | Token::SemiColon | Token::RParen) || is_word(&next.token, "offset")

@@ -8,12 +8,12 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-/// Takes `table` before a name and `descriptor( )` around one out of the arguments of functions. What a table of a session is
-/// partitioned by comes last.
+/// Drops `table` before a name and `descriptor( )` around one. The columns that a table is partitioned by become the last
+/// arguments.
 pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let mut tokens = tokens.into_iter().peekable();
-    // Calls whose end has not come yet: at which depth they stand, and their columns.
+    // Calls whose end has not come yet: their depth in parentheses, and their columns.
     let mut partitioned: Vec<(usize, Vec<TokenWithSpan>)> = Vec::new();
     let mut depth = 0_usize;
     while let Some(token) = tokens.next() {
@@ -52,7 +52,7 @@ pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     out
 }
 
-/// Takes `partition by a`, or `partition by (a, b)`; gives the columns, each after a comma.
+/// Takes `partition by a` or `partition by (a, b)`. Returns the columns, each after a comma.
 fn partition(tokens: &mut Peekable<IntoIter<TokenWithSpan>>) -> Vec<TokenWithSpan> {
     tokens.next();
     let Some(by) = tokens.next_if(|t| is_word(&t.token, "by")) else { return vec![] };
@@ -71,7 +71,7 @@ fn partition(tokens: &mut Peekable<IntoIter<TokenWithSpan>>) -> Vec<TokenWithSpa
     columns
 }
 
-/// Whether what was read last is the beginning of a call of a window function, or of its argument `data`.
+/// Whether the last tokens begin a call of a window function, or its argument `data`.
 fn opens_window(out: &[TokenWithSpan]) -> bool {
     let opens = |out: &[TokenWithSpan]| match out {
         [.., name, open] => {

@@ -1,9 +1,8 @@
-//! What stands behind and beside a star, once its columns are known, which only the session knows.
+//! Stars whose columns have to be known.
 //!
-//! - `select * rename (a as b)`: a star, one column of which has another name, is said column by column. What is excluded stays
-//!   excluded, and what is replaced stays replaced.
-//! - What is replaced has to be there. As in DuckDB, what is renamed has not.
-//! - `select t.a, s.*`: where the star has no `a`, the column is called so. Where it has one, the planner wants another name.
+//! - `select * rename (a as b)` is expanded column by column, with its `exclude` and `replace`.
+//! - A replaced column has to exist. As in DuckDB, a renamed one need not.
+//! - `select t.a, s.*`: the first column is named `a` if the star has no `a`; otherwise the planner gives it another name.
 
 use crate::syntax::names;
 use datafusion::common::{Column, DataFusionError, Diagnostic, Result, Span};
@@ -13,8 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use whimbrel_plan::names::unknown_column;
 
-/// Says such stars of a select column by column; `columns` gives those of a select list over the same tables. What cannot be
-/// known stays.
+/// Expands such stars of a select; `columns` are those of a star over its tables. A star whose columns are not known stays.
 pub(super) fn expand(
     select: &mut Select,
     columns: impl Fn(SelectItem, &[TableWithJoins]) -> Result<Vec<Column>>,
@@ -28,19 +26,19 @@ pub(super) fn expand(
         }
         let Ok(columns) = columns(star, &select.from) else { continue };
         let names = replaced.iter().flat_map(|all| &all.items).map(|item| &item.column_name);
-        names.into_iter().try_for_each(|name| there(name, &columns))?;
+        names.into_iter().try_for_each(|name| check_exists(name, &columns))?;
         if let Some(renamed) = renamed {
             let items = columns.into_iter().map(|column| item(column, &renamed, replaced.as_ref()));
             select.projection.splice(at..=at, items.collect::<Vec<_>>());
         }
     }
-    beside(select, columns);
+    name_columns_beside_stars(select, columns);
     Ok(())
 }
 
-/// Whether a star has a column of this name.
-fn there(name: &Ident, columns: &[Column]) -> Result<()> {
-    if columns.iter().any(|column| is_called(name, column)) {
+/// Refuses a name that no column of a star has.
+fn check_exists(name: &Ident, columns: &[Column]) -> Result<()> {
+    if columns.iter().any(|column| has_name(name, column)) {
         return Ok(());
     }
     let known: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
@@ -50,8 +48,11 @@ fn there(name: &Ident, columns: &[Column]) -> Result<()> {
     Err(DataFusionError::Diagnostic(Box::new(Diagnostic::new_error(message, at)), Box::new(error)))
 }
 
-/// Names the columns beside stars that have none of their name.
-fn beside(select: &mut Select, columns: impl Fn(SelectItem, &[TableWithJoins]) -> Result<Vec<Column>>) {
+/// Names the columns beside stars, unless a star has a column of the same name.
+fn name_columns_beside_stars(
+    select: &mut Select,
+    columns: impl Fn(SelectItem, &[TableWithJoins]) -> Result<Vec<Column>>,
+) {
     let column = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(name.clone()),
         SelectItem::UnnamedExpr(Expr::CompoundIdentifier(path)) => path.last().cloned(),
@@ -88,11 +89,11 @@ fn renames(renamed: &RenameSelectItem) -> &[IdentWithAlias] {
     }
 }
 
-/// A column of a star under the name that it is to have.
+/// A column of a star with its new name or value.
 fn item(column: Column, renamed: &RenameSelectItem, replaced: Option<&ReplaceSelectItem>) -> SelectItem {
-    let alias = renames(renamed).iter().find(|name| is_called(&name.ident, &column));
+    let alias = renames(renamed).iter().find(|name| has_name(&name.ident, &column));
     let replaced = replaced.into_iter().flat_map(|replaced| &replaced.items);
-    let value = replaced.into_iter().find(|item| is_called(&item.column_name, &column));
+    let value = replaced.into_iter().find(|item| has_name(&item.column_name, &column));
     let own = Ident::with_quote('"', &column.name);
     match (alias, value) {
         (Some(alias), value) => {
@@ -104,8 +105,8 @@ fn item(column: Column, renamed: &RenameSelectItem, replaced: Option<&ReplaceSel
     }
 }
 
-/// Whether a name stands for a column: without quotes, in whatever letters.
-fn is_called(name: &Ident, column: &Column) -> bool {
+/// Whether a name is that of a column; without quotes, in any case.
+fn has_name(name: &Ident, column: &Column) -> bool {
     names::ident(name) == column.name
         || (name.quote_style.is_none() && name.value.eq_ignore_ascii_case(&column.name))
 }
