@@ -3,13 +3,13 @@
 //! The same plan gives the same text: nothing that differs from run to run is shown. A part that is used more
 //! than once is shown once, numbered, and named by its number after that: it is also computed once.
 
+use crate::aggregate::aggregate_of;
 use crate::calendar::Grid;
 use crate::duration::show_ticks;
-use crate::names::{column_name, names, show, type_name};
-use crate::nodes::{Exchange, Ingress, Node, Scope, Session, Together, node};
-use crate::properties::{Properties, count, properties};
+use crate::names::{column_name, count, names, show, type_name};
+use crate::nodes::{Colocation, Exchange, Ingress, Node, Scope, Session, join_of, node};
+use crate::properties::{Properties, properties};
 use crate::source::{bare_scan, given_name, source_of};
-use crate::stream::aggregate_of;
 use arrow::datatypes::DataType;
 use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::{
@@ -61,13 +61,13 @@ fn visible(plan: &LogicalPlan) -> &LogicalPlan {
 }
 
 fn is_join(plan: &LogicalPlan) -> bool {
-    matches!(plan, LogicalPlan::Join(_)) || colocated_join(plan).is_some()
+    join_of(plan).is_some()
 }
 
 /// The join that this plan requires to be co-located; both are one line.
 fn colocated_join(plan: &LogicalPlan) -> Option<&LogicalPlan> {
     match node(plan) {
-        Some(Node::Colocated(n)) if *n.together == Together::Matches => Some(&n.input),
+        Some(Node::Colocated(n)) if *n.colocation == Colocation::Matches => Some(&n.input),
         _ => None,
     }
 }
@@ -311,10 +311,10 @@ fn describe_node(ours: Node<'_>) -> Result<String> {
         Node::Changes(_) => "changes".to_string(),
         Node::ReKey(n) if n.key.is_empty() => "rekey by nothing".to_string(),
         Node::ReKey(n) => format!("rekey by {}", listed(&n.key)),
-        Node::Colocated(n) => match &*n.together {
-            Together::Equal(key) if key.is_empty() => "co-located".to_string(),
-            Together::Equal(key) => format!("co-located by {}", listed(key)),
-            Together::Matches => format!("{}, co-located", describe(&n.input)?),
+        Node::Colocated(n) => match &*n.colocation {
+            Colocation::Equal(key) if key.is_empty() => "co-located".to_string(),
+            Colocation::Equal(key) => format!("co-located by {}", listed(key)),
+            Colocation::Matches => format!("{}, co-located", describe(&n.input)?),
         },
         Node::Combine(n) => format!("combine by {}", listed(&n.group)),
         Node::Exchange(n) => describe_exchange(n)?,

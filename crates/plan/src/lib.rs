@@ -15,7 +15,7 @@
 //! 4. [`Properties`] and [`properties()`]: what is known of a result before it runs, [`Spread`]: how it lies over its
 //!    shards;
 //!    [`estimate`]: what is expected of it, from what the sources know of themselves;
-//! 5. [`unmaintained`]: what can be kept up to date over a live source;
+//! 5. [`Agg`]: the aggregates of a stream; [`unmaintained`]: what can be kept up to date over a live source;
 //!    [`physical()`]: from logical to executable expressions, the one way it is done; [`optimizer_rules()`];
 //!    [`with_room()`]: deep trees; [`interrupted()`]: plans that nobody waits for any more;
 //! 6. [`Stream`]: the fluent builder, one family of methods a file, which checks all that can be checked;
@@ -33,7 +33,7 @@ pub mod names;
 pub mod nodes;
 pub mod source;
 
-mod average;
+mod aggregate;
 mod canonical;
 mod coalesce;
 mod conditions;
@@ -54,7 +54,7 @@ mod stack;
 mod stream;
 mod value_errors;
 
-pub use average::avg_udaf;
+pub use aggregate::{Agg, AggFunction, UserFunction, aggregate_of, avg_udaf};
 pub use canonical::{canonical, canonical_f64, canonical_not_null, canonical_values};
 pub use conditions::{flat_conditions, has_long_conditions};
 pub use duration::Duration;
@@ -62,7 +62,7 @@ pub use explain::{describe, explain};
 pub use interrupt::{interrupted, interruptible};
 pub use maintained::unmaintained;
 pub use names::column;
-pub use nodes::{Colocated, Exchange, Movement, Node, Scope, Subtree, TimeSpec, Together, node};
+pub use nodes::{Colocated, Colocation, Exchange, Movement, Node, Scope, Subtree, TimeSpec, node};
 pub use null_safe::{optimizer_rules, takes_nulls, without_rules};
 pub use physical::physical;
 pub use program::{Program, compared, fitted};
@@ -73,8 +73,5 @@ pub use single_value::single_value;
 pub use source::{Location, PlanSource, Source, SourceInfo, source_of};
 pub use spread::Spread;
 pub use stack::{with_room, with_room_for, with_room_if};
-pub use stream::{
-    Agg, AggFunction, Call, GROUPING_ID, Groups, JoinHow, JoinKind, Stream, UserFunction, aggregate_of,
-    is_work_table,
-};
+pub use stream::{Call, GROUPING_ID, Groups, JoinHow, JoinKind, Stream, is_work_table};
 pub use value_errors::reword_value_error;

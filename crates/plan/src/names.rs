@@ -144,3 +144,8 @@ pub(crate) fn unit_name(unit: TimeUnit) -> &'static str {
         TimeUnit::Nanosecond => "ns",
     }
 }
+
+/// `1 shard`, `2 shards`.
+pub(crate) fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}

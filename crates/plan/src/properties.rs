@@ -6,8 +6,8 @@
 //! whoever built the plan.
 
 use crate::calendar::Grid;
-use crate::names::{index_of, show, type_name};
-use crate::nodes::{Colocated, Exchange, Movement, Node, Scope, Together, node};
+use crate::names::{count, index_of, show, type_name};
+use crate::nodes::{Colocated, Colocation, Exchange, Movement, Node, Scope, node};
 use crate::ranges::Ranges;
 use crate::source::source_of;
 use crate::spread::{self, Spread};
@@ -326,11 +326,6 @@ fn without_time(side: &str) -> String {
     )
 }
 
-/// `1 shard`, `2 shards`.
-pub(crate) fn count(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
-
 fn of_node(ours: Node<'_>) -> Result<Known> {
     match ours {
         Node::Ingress(n) => {
@@ -433,14 +428,14 @@ fn by_key(key: &[Expr], input: &DFSchema) -> Spread<usize> {
 
 /// What is required holds, or the plan is refused.
 fn of_colocated(colocated: &Colocated) -> Result<Known> {
-    match (&*colocated.together, &*colocated.input) {
-        (Together::Equal(key), input) => {
+    match (&*colocated.colocation, &*colocated.input) {
+        (Colocation::Equal(key), input) => {
             let known = derive(input)?;
             check_together(key, input.schema(), &known)?;
             Ok(known)
         }
-        (Together::Matches, LogicalPlan::Join(join)) => of_join(join, true),
-        (Together::Matches, other) => {
+        (Colocation::Matches, LogicalPlan::Join(join)) => of_join(join, true),
+        (Colocation::Matches, other) => {
             internal_err!("co-located matches are those of a join, not of {}", other.display())
         }
     }

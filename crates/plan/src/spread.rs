@@ -4,7 +4,7 @@
 //! What is said holds; what is not known is not said: [`Spread::Unknown`] is always true. Columns are positions while
 //! properties are derived, and names in [`crate::Properties`].
 
-use crate::properties::count;
+use crate::names::count;
 use datafusion::common::{DFSchema, JoinType, Result, plan_err};
 use datafusion::logical_expr::Join;
 use std::fmt;

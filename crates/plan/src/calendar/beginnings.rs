@@ -2,9 +2,10 @@
 //!
 //! Days are counted from 1970-01-01, whole weeks from the Monday before, months from January 1970.
 //!
-//! The beginning that clocks show as `b` is the first instant at which they show `b` or later. So a midnight that they skip
-//! is the instant after the gap, one that they show twice is the first of the two, and beginnings are in order. Two that are
-//! one instant, as where a zone leaves out a whole day, are one: no window is empty.
+//! The beginning that clocks show as `b` is the first instant at which they show `b` or later. So a midnight
+//! that they skip is the instant after the gap, one that they show twice is the first of the two, and
+//! beginnings are in order. Two that are one instant, as where a zone leaves out a whole day, are one: no
+//! window is empty.
 
 use crate::duration::Every;
 use arrow::array::timezone::Tz;
@@ -75,7 +76,8 @@ impl Beginnings {
         Some(Beginnings { every, offset, zone, unit })
     }
 
-    /// The first tick of the window that a tick is in, and the first tick after it. None: one of them cannot be told.
+    /// The first tick of the window that a tick is in, and the first tick after it. None: one of them cannot
+    /// be told.
     pub fn window(&self, tick: i64) -> Option<Range<i64>> {
         let at = self.instant(tick)?;
         let date = self.shown(at)?.checked_sub_signed(self.offset)?.date();

@@ -1,6 +1,6 @@
-//! The function behind windows of the calendar: `calendar_boundary(instant, every, offset, steps)`, the beginning of the
-//! window so many `steps` after that of an instant, 0 for its own. The zone is that of the instant's type. `every` and
-//! `offset` (in ticks) are the same for all rows.
+//! The function behind windows of the calendar: `calendar_boundary(instant, every, offset, steps)`, the
+//! beginning of the window so many `steps` after that of an instant, 0 for its own. The zone is that of the
+//! instant's type. `every` and `offset` (in ticks) are the same for all rows.
 
 use super::beginnings::Beginnings;
 use crate::duration::Every;

@@ -1,8 +1,9 @@
-//! Windows of the calendar: days, weeks, months, quarters and years of a time zone. A day is as long as it is there, of 23
-//! or 25 hours where clocks are set.
+//! Windows of the calendar: days, weeks, months, quarters and years of a time zone. A day is as long as it is
+//! there, of 23 or 25 hours where clocks are set.
 //!
-//! A window is a rule for lifetimes here too ([`Calendar::rules`]): a row lives from where its window ends to where the
-//! next one does. Where windows end says one function of an instant, `calendar_boundary`; it is the same over tables.
+//! A window is a rule for lifetimes here too ([`Calendar::rules`]): a row lives from where its window ends to
+//! where the next one does. Where windows end says one function of an instant, `calendar_boundary`; it is the
+//! same over tables.
 //!
 //! Invariant: windows of hours and shorter, and days where all days have 24 hours, are a [`Grid::Ticks`].
 
@@ -86,8 +87,8 @@ pub fn check_zone(zone: &str) -> Result<()> {
 }
 
 impl Grid {
-    /// The windows that begin every `hop`, so many ticks later, over instants of type `time`. Days and months are those of
-    /// `zone`, or of the type's.
+    /// The windows that begin every `hop`, so many ticks later, over instants of type `time`. Days and months
+    /// are those of `zone`, or of the type's.
     ///
     /// # Errors
     /// `Plan` if the hop is no length of such windows, or there is no such zone.
@@ -122,7 +123,8 @@ impl Grid {
         Ok(Grid::Ticks { hop, offset })
     }
 
-    /// The beginning of the window so many `steps` after that of an instant. Both are int64; the instant is in ticks.
+    /// The beginning of the window so many `steps` after that of an instant. Both are int64; the instant is
+    /// in ticks.
     pub fn boundary(&self, instant: Expr, steps: Expr) -> Expr {
         match self {
             Grid::Calendar(calendar) => calendar.boundary(instant, steps),

@@ -58,7 +58,13 @@ impl AlterLifetime {
         label: String,
     ) -> Result<Self> {
         let shape = Shape::like(&input)?;
-        Ok(AlterLifetime { input: input.into(), start: start.into(), duration: duration.into(), label, shape })
+        Ok(AlterLifetime {
+            input: input.into(),
+            start: start.into(),
+            duration: duration.into(),
+            label,
+            shape,
+        })
     }
 
     /// What is known of the lifetimes that come out, given what is known of those that come in.
@@ -126,7 +132,12 @@ impl UserDefinedLogicalNodeCore for AlterLifetime {
 
     fn with_exprs_and_inputs(&self, _exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
         let input = only_input("AlterLifetime", inputs)?;
-        AlterLifetime::try_new(input, self.start.clone().into_inner(), self.duration.clone().into_inner(), self.label.clone())
+        AlterLifetime::try_new(
+            input,
+            self.start.clone().into_inner(),
+            self.duration.clone().into_inner(),
+            self.label.clone(),
+        )
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {

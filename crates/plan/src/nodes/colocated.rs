@@ -6,7 +6,7 @@
 //! puts it where one answer is meant, so that no edit of the plan can turn it into another. It vanishes when a plan is
 //! lowered.
 
-use super::{check_count, listed, only_input, shape::Shape, subtree::Subtree};
+use super::{Node, check_count, listed, node, only_input, shape::Shape, subtree::Subtree};
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, UserDefinedLogicalNodeCore};
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ use std::fmt;
 
 /// Which rows have to be in the same shard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
-pub enum Together {
+pub enum Colocation {
     /// Rows that are equal in these columns; empty: all rows.
     Equal(Vec<Expr>),
     /// Rows that match each other in the join that is the input.
@@ -27,24 +27,24 @@ pub struct Colocated {
     /// The stream or relation; a [`Join`], if it is about matches.
     pub input: Subtree<LogicalPlan>,
     /// Which rows.
-    pub together: Subtree<Together>,
+    pub colocation: Subtree<Colocation>,
     shape: Shape,
 }
 
 impl Colocated {
     /// Rows that are equal in these columns, or all rows, are required to be in one shard.
     pub fn rows(input: LogicalPlan, key: Vec<Expr>) -> Result<Self> {
-        Colocated::try_new(input, Together::Equal(key))
+        Colocated::try_new(input, Colocation::Equal(key))
     }
 
     /// Rows that the join pairs are required to be in one shard.
     pub fn matches(join: Join) -> Result<Self> {
-        Colocated::try_new(LogicalPlan::Join(join), Together::Matches)
+        Colocated::try_new(LogicalPlan::Join(join), Colocation::Matches)
     }
 
-    fn try_new(input: LogicalPlan, together: Together) -> Result<Self> {
+    fn try_new(input: LogicalPlan, colocation: Colocation) -> Result<Self> {
         let shape = Shape::like(&input)?;
-        Ok(Colocated { input: input.into(), together: together.into(), shape })
+        Ok(Colocated { input: input.into(), colocation: colocation.into(), shape })
     }
 }
 
@@ -62,41 +62,53 @@ impl UserDefinedLogicalNodeCore for Colocated {
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        match &*self.together {
-            Together::Equal(key) => key.clone(),
-            Together::Matches => vec![],
+        match &*self.colocation {
+            Colocation::Equal(key) => key.clone(),
+            Colocation::Matches => vec![],
         }
     }
 
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        match &*self.together {
-            Together::Equal(_) => HashSet::new(),
+        match &*self.colocation {
+            Colocation::Equal(_) => HashSet::new(),
             // The join stays right below.
-            Together::Matches => self.schema().fields().iter().map(|f| f.name().clone()).collect(),
+            Colocation::Matches => self.schema().fields().iter().map(|f| f.name().clone()).collect(),
         }
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match &*self.together {
-            Together::Equal(key) => write!(f, "Colocated: [{}]", listed(key)),
-            Together::Matches => f.write_str("Colocated: matches"),
+        match &*self.colocation {
+            Colocation::Equal(key) => write!(f, "Colocated: [{}]", listed(key)),
+            Colocation::Matches => f.write_str("Colocated: matches"),
         }
     }
 
     fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
         check_count("Colocated", &exprs, self.expressions().len())?;
-        let together = match &*self.together {
-            Together::Equal(_) => Together::Equal(exprs),
-            Together::Matches => Together::Matches,
+        let colocation = match &*self.colocation {
+            Colocation::Equal(_) => Colocation::Equal(exprs),
+            Colocation::Matches => Colocation::Matches,
         };
-        Colocated::try_new(only_input("Colocated", inputs)?, together)
+        Colocated::try_new(only_input("Colocated", inputs)?, colocation)
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        match &*self.together {
+        match &*self.colocation {
             // The key's columns are added by the caller, from `expressions()`.
-            Together::Equal(_) => Some(vec![output_columns.to_vec()]),
-            Together::Matches => None,
+            Colocation::Equal(_) => Some(vec![output_columns.to_vec()]),
+            Colocation::Matches => None,
         }
+    }
+}
+
+/// The join that a plan is, and whether it is required to be co-located.
+pub(crate) fn join_of(plan: &LogicalPlan) -> Option<(&Join, bool)> {
+    match (plan, node(plan)) {
+        (LogicalPlan::Join(join), _) => Some((join, false)),
+        (_, Some(Node::Colocated(colocated))) => match &*colocated.input {
+            LogicalPlan::Join(join) => Some((join, true)),
+            _ => None,
+        },
+        _ => None,
     }
 }

@@ -26,7 +26,8 @@ pub use changes::{CHANGE, Changes};
 pub use chop::Chop;
 pub use clip::Clip;
 pub use clip_constant::ClipConstant;
-pub use colocated::{Colocated, Together};
+pub(crate) use colocated::join_of;
+pub use colocated::{Colocated, Colocation};
 pub use combine::Combine;
 pub use exchange::{Exchange, Movement, Scope};
 pub use ingress::{Ingress, TimeSpec};
@@ -51,8 +52,9 @@ pub enum Node<'a> {
     WithStart(&'a WithStart),
     /// Lifetimes reach to the end of their session.
     Session(&'a Session),
-    /// Lifetimes are cut to a length.
+    /// Lifetimes are cut at every beat.
     Chop(&'a Chop),
+    /// Lifetimes are cut to a length.
     ClipConstant(&'a ClipConstant),
     /// Lifetimes are cut by the events of another stream.
     Clip(&'a Clip),

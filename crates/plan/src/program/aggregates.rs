@@ -6,8 +6,9 @@ use super::naming::name_of;
 use super::read::{Reader, Scope, Wants, free, over_whole, qualified};
 use super::rows::{named, positions, readable};
 use super::steps::Place;
+use crate::aggregate::{Agg, AggFunction, aggregate_of};
 use crate::names::{column, column_name, names};
-use crate::stream::{Agg, AggFunction, Call, GROUPING_ID, Groups, aggregate_of};
+use crate::stream::{Call, GROUPING_ID, Groups};
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::expr::{
@@ -338,7 +339,7 @@ fn used_by(aggregate: &Aggregate) -> Result<Wants> {
 
 /// A name that SQL has made of the call's text is none.
 fn readable_call(name: &str, call: &Call) -> String {
-    if super::expression::is_name(name) { name.to_string() } else { called(call) }
+    if super::naming::is_name(name) { name.to_string() } else { called(call) }
 }
 
 /// What an aggregate without a name could be called: `sum_price`, `n`.

@@ -4,6 +4,7 @@
 use super::doc::Doc;
 use super::functions::Functions;
 use super::literal::{Fit, compared, exact, fitted, natural, quoted, type_name};
+use super::naming::is_name;
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{Cast, InList, ScalarFunction};
@@ -29,16 +30,6 @@ pub(super) fn is_attribute(name: &str) -> bool {
     // Code that mentions these asks what a value is, and is not traced.
     const ASKS: [&str; 4] = ["id", "type", "isinstance", "issubclass"];
     is_name(name) && !name.starts_with('_') && !ASKS.contains(&name)
-}
-
-/// Whether it is a name in Python.
-pub(super) fn is_name(name: &str) -> bool {
-    const KEYWORDS: &str = " False None True and as assert async await break class continue def del elif else except \
-        finally for from global if import in is lambda nonlocal not or pass raise return try while with yield ";
-    let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(letters)
-        && !KEYWORDS.contains(&format!(" {name} "))
 }
 
 fn refuse<T>(expr: &Expr) -> Result<T> {

@@ -391,18 +391,6 @@ struct Sides<'a> {
     turned: bool,
 }
 
-/// The join that a plan is, and whether it is required to be co-located.
-pub(super) fn join_of(plan: &LogicalPlan) -> Option<(&Join, bool)> {
-    match (plan, node(plan)) {
-        (LogicalPlan::Join(join), _) => Some((join, false)),
-        (_, Some(Node::Colocated(colocated))) => match &*colocated.input {
-            LogicalPlan::Join(join) => Some((join, true)),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
 /// The columns above a join that the builder has made.
 fn joined_columns(plan: &LogicalPlan) -> Option<&Vec<Expr>> {
     match (plan, node(plan)) {

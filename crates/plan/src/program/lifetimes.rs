@@ -214,11 +214,9 @@ impl Reader {
             };
             let (period, offset, zone) = match &node.beats {
                 Grid::Ticks { hop, offset } => (in_hours(*hop, &unit), *offset, None),
-                Grid::Calendar(calendar) => (
-                    quoted(&calendar.every().to_string()),
-                    calendar.offset(),
-                    calendar.zone_beside(&unit),
-                ),
+                Grid::Calendar(calendar) => {
+                    (quoted(&calendar.every().to_string()), calendar.offset(), calendar.zone_beside(&unit))
+                }
             };
             let mut arguments = vec![Doc::text(period)];
             if offset != 0 {

@@ -7,7 +7,7 @@ use super::read::{Reader, Scope, Wants};
 use super::rows::{dictionary, reads_as_added};
 use super::steps::Place;
 use crate::names::{column, column_name};
-use crate::nodes::{Colocated, Exchange, Movement, ReKey, Scope as Among, Together};
+use crate::nodes::{Colocated, Colocation, Exchange, Movement, ReKey, Scope as Among};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
@@ -82,10 +82,10 @@ impl Reader {
     }
 
     pub fn colocated(&mut self, colocated: &Colocated, wants: &Wants) -> Result<Scope> {
-        let key = match (&*colocated.together, &*colocated.input) {
-            (Together::Matches, LogicalPlan::Join(join)) => return self.join(join, true, wants),
-            (Together::Matches, other) => return plan_err!("no join is co-located: {}", other.display()),
-            (Together::Equal(key), _) => key,
+        let key = match (&*colocated.colocation, &*colocated.input) {
+            (Colocation::Matches, LogicalPlan::Join(join)) => return self.join(join, true, wants),
+            (Colocation::Matches, other) => return plan_err!("no join is co-located: {}", other.display()),
+            (Colocation::Equal(key), _) => key,
         };
         let scope = self.read(&colocated.input, &Default::default())?;
         let key = self.all_over(key, colocated.input.schema(), &scope)?;

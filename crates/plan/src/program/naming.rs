@@ -1,6 +1,5 @@
 //! Names of variables that say what they hold.
 
-use super::expression::is_name;
 use std::collections::HashSet;
 
 /// Longer ones are cut between words.
@@ -53,4 +52,14 @@ fn short(name: &str) -> String {
         Some((words, _)) => words.to_string(),
         None => name[..LONGEST].to_string(),
     }
+}
+
+/// Whether it is a name in Python.
+pub(super) fn is_name(name: &str) -> bool {
+    const KEYWORDS: &str = " False None True and as assert async await break class continue def del elif else except \
+        finally for from global if import in is lambda nonlocal not or pass raise return try while with yield ";
+    let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(letters)
+        && !KEYWORDS.contains(&format!(" {name} "))
 }

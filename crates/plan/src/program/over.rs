@@ -6,8 +6,8 @@ use super::naming::name_of;
 use super::read::{Reader, Scope, Wants, free, over_whole};
 use super::rows::{named, positions, readable};
 use super::steps::Place;
+use crate::aggregate::aggregate_of;
 use crate::names::names;
-use crate::stream::aggregate_of;
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{

@@ -1,13 +1,12 @@
 //! What is done to rows one by one, and to relations as a whole.
 
 use super::doc::Doc;
-use super::expression::is_name;
-use super::joins::join_of;
 use super::literal::quoted;
-use super::naming::name_of;
+use super::naming::{is_name, name_of};
 use super::read::{Reader, Scope, Wants, aliased, free, position, qualified};
 use super::steps::{Place, Step};
 use crate::names::{column, column_name, names};
+use crate::nodes::join_of;
 use crate::source::bare_scan;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::Sort as SortExpr;

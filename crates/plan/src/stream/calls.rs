@@ -2,7 +2,7 @@
 //! window functions. Relations only: they have no meaning that a changing relation could keep up with.
 
 use super::Stream;
-use super::aggregates::Agg;
+use crate::aggregate::Agg;
 use crate::names::{column, names};
 use crate::resolve::resolve_call;
 use datafusion::common::{DFSchema, Result, plan_err};

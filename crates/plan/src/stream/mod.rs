@@ -11,15 +11,12 @@ mod movement;
 mod pairs;
 mod recursive;
 mod relational;
-mod user_function;
 mod values;
 mod windows;
 
-pub use aggregates::{Agg, AggFunction, aggregate_of};
 pub use calls::{Call, GROUPING_ID, Groups};
 pub use joins::{JoinHow, JoinKind};
 pub use recursive::is_work_table;
-pub use user_function::UserFunction;
 
 use crate::depth::check_steps;
 use crate::explain::explain;

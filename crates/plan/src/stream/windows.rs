@@ -131,9 +131,8 @@ impl Stream {
 
     /// The same; days and months are those of a time zone, without one those of the stream's time.
     ///
-    /// # Errors
-    /// `Plan` if the stream has no time, a length is not positive or no whole number of ticks, windows leave gaps, or there
-    /// is no such zone.
+    /// # Errors `Plan` if the stream has no time, a length is not positive or no whole number of ticks,
+    /// windows leave gaps, or there is no such zone.
     pub fn hopping_in(
         &self,
         size: impl Into<Duration>,
@@ -190,8 +189,8 @@ impl Stream {
         self.then(extension(Session::try_new(self.input(), self.key_exprs(), timeout, max)?))
     }
 
-    /// Lifetimes are cut at every multiple of `period` (plus `offset`): the same relation, whose rows start anew at every
-    /// beat. Trill's `Chop`.
+    /// Lifetimes are cut at every multiple of `period` (plus `offset`): the same relation, whose rows start
+    /// anew at every beat. Trill's `Chop`.
     ///
     /// # Errors
     /// As [`chop_in`](Stream::chop_in).
@@ -201,8 +200,8 @@ impl Stream {
 
     /// The same; days and months are those of a time zone, without one those of the stream's time.
     ///
-    /// # Errors
-    /// `Plan` if the stream has no time, the period is not positive or no whole number of ticks, or there is no such zone.
+    /// # Errors `Plan` if the stream has no time, the period is not positive or no whole number of ticks, or
+    /// there is no such zone.
     pub fn chop_in(
         &self,
         period: impl Into<Duration>,
