@@ -12,7 +12,7 @@
 //!    [`depth`]: how deep expressions and plans may be;
 //! 2. [`source`]: where rows come from, as far as a plan has to know; [`Series`]: numbers at equal distances;
 //! 3. [`nodes`]: the extension nodes, one file each;
-//! 4. [`Properties`] and [`properties()`]: what is known of a result before it runs, [`Spread`]: how it lies over its
+//! 4. [`Properties`] and [`properties()`]: what is known of a result before it runs, [`Placement`]: how it lies over its
 //!    shards;
 //!    [`estimate`]: what is expected of it, from what the sources know of themselves;
 //! 5. [`Agg`]: the aggregates of a stream; [`unmaintained`]: what can be kept up to date over a live source;
@@ -43,13 +43,13 @@ mod interrupt;
 mod maintained;
 mod null_safe;
 mod physical;
+mod placement;
 mod program;
 mod properties;
 mod ranges;
 mod resolve;
 mod series;
 mod single_value;
-mod spread;
 mod stack;
 mod stream;
 mod value_errors;
@@ -65,13 +65,13 @@ pub use names::column;
 pub use nodes::{Colocated, Colocation, Exchange, Movement, Node, Scope, Subtree, TimeSpec, node};
 pub use null_safe::{optimizer_rules, takes_nulls, without_rules};
 pub use physical::physical;
+pub use placement::Placement;
 pub use program::{Program, compared, fitted};
 pub use properties::{Properties, properties};
 pub use ranges::Ranges;
 pub use series::Series;
 pub use single_value::single_value;
 pub use source::{Location, PlanSource, Source, SourceInfo, source_of};
-pub use spread::Spread;
 pub use stack::{with_room, with_room_for, with_room_if};
 pub use stream::{Call, GROUPING_ID, Groups, JoinHow, JoinKind, Stream, is_work_table};
 pub use value_errors::reword_value_error;

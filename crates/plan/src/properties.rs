@@ -8,9 +8,9 @@
 use crate::calendar::Grid;
 use crate::names::{count, index_of, show, type_name};
 use crate::nodes::{Colocated, Colocation, Exchange, Movement, Node, Scope, node};
+use crate::placement::{self, Placement};
 use crate::ranges::Ranges;
 use crate::source::source_of;
-use crate::spread::{self, Spread};
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, JoinType, Result, internal_err, plan_err};
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, Join, LogicalPlan, Projection, TableScan};
@@ -33,45 +33,45 @@ pub struct Properties {
     /// Over how many groups (machines) the shards are spread.
     pub groups: usize,
     /// How its rows lie over the shards.
-    pub spread: Spread,
+    pub placement: Placement,
 }
 
 /// The same with columns as positions in the schema.
 #[derive(Debug, Clone)]
-struct Known {
+struct Derived {
     time: Option<DataType>,
     key: Vec<usize>,
     lifetimes: Lifetimes,
     bounded: bool,
     shards: usize,
     groups: usize,
-    spread: Spread<usize>,
+    placement: Placement<usize>,
 }
 
 /// The properties of a plan's result.
 pub fn properties(plan: &LogicalPlan) -> Result<Properties> {
-    let known = derive(plan)?;
+    let derived = derive(plan)?;
     let fields = plan.schema().fields();
     Ok(Properties {
-        time: known.time,
-        key: known.key.iter().map(|i| fields[*i].name().clone()).collect(),
-        lifetimes: known.lifetimes,
-        bounded: known.bounded,
-        shards: known.shards,
-        groups: known.groups,
-        spread: known.spread.carried(|i| vec![fields[i].name().clone()]),
+        time: derived.time,
+        key: derived.key.iter().map(|i| fields[*i].name().clone()).collect(),
+        lifetimes: derived.lifetimes,
+        bounded: derived.bounded,
+        shards: derived.shards,
+        groups: derived.groups,
+        placement: derived.placement.carried(|i| vec![fields[i].name().clone()]),
     })
 }
 
-fn derive(plan: &LogicalPlan) -> Result<Known> {
-    let mut known = of_plan(plan)?;
-    if known.shards == 1 {
-        known.spread = Spread::One;
+fn derive(plan: &LogicalPlan) -> Result<Derived> {
+    let mut derived = of_plan(plan)?;
+    if derived.shards == 1 {
+        derived.placement = Placement::OneShard;
     }
-    Ok(known)
+    Ok(derived)
 }
 
-fn of_plan(plan: &LogicalPlan) -> Result<Known> {
+fn of_plan(plan: &LogicalPlan) -> Result<Derived> {
     match plan {
         LogicalPlan::TableScan(scan) => Ok(of_scan(scan)),
         LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_) => Ok(relation(true, 1, 1)),
@@ -79,26 +79,26 @@ fn of_plan(plan: &LogicalPlan) -> Result<Known> {
         LogicalPlan::Filter(filter) => derive(&filter.input),
         LogicalPlan::SubqueryAlias(alias) => derive(&alias.input),
         LogicalPlan::Sort(sort) if sort.fetch.is_none() => derive(&sort.input),
-        LogicalPlan::Sort(sort) => Ok(picked(changing(derive(&sort.input)?))),
-        LogicalPlan::Limit(limit) => Ok(picked(changing(derive(&limit.input)?))),
+        LogicalPlan::Sort(sort) => Ok(after_local_choice(changing(derive(&sort.input)?))),
+        LogicalPlan::Limit(limit) => Ok(after_local_choice(changing(derive(&limit.input)?))),
         LogicalPlan::Unnest(unnest) => by_name(derive(&unnest.input)?, unnest.input.schema(), &unnest.schema),
         LogicalPlan::Distinct(Distinct::All(input)) => Ok(snapshots(derive(input)?)),
         LogicalPlan::Distinct(Distinct::On(distinct)) => {
-            let known = derive(&distinct.input)?;
-            untimed(plan, &known)?;
-            Ok(Known { key: vec![], spread: Spread::Unknown, ..known })
+            let derived = derive(&distinct.input)?;
+            untimed(plan, &derived)?;
+            Ok(Derived { key: vec![], placement: Placement::Unknown, ..derived })
         }
         LogicalPlan::Window(window) => {
             // Its input's columns come first, in their places.
-            let known = derive(&window.input)?;
-            untimed(plan, &known)?;
-            Ok(picked(changing(known)))
+            let derived = derive(&window.input)?;
+            untimed(plan, &derived)?;
+            Ok(after_local_choice(changing(derived)))
         }
         LogicalPlan::RecursiveQuery(query) => {
             let (first, next) = (derive(&query.static_term)?, derive(&query.recursive_term)?);
             untimed(plan, &first)?;
             untimed(plan, &next)?;
-            Ok(Known { lifetimes: Lifetimes::StartEdges, ..meet("recursive query", &first, &next)? })
+            Ok(Derived { lifetimes: Lifetimes::StartEdges, ..meet("recursive query", &first, &next)? })
         }
         LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
         LogicalPlan::Join(join) => of_join(join, false),
@@ -115,62 +115,63 @@ fn of_plan(plan: &LogicalPlan) -> Result<Known> {
 }
 
 /// Refuses a step that has no meaning at an instant.
-fn untimed(plan: &LogicalPlan, known: &Known) -> Result<()> {
+fn untimed(plan: &LogicalPlan, derived: &Derived) -> Result<()> {
     let what = match plan {
         LogicalPlan::Window(_) => "a window function (over)",
         LogicalPlan::RecursiveQuery(_) => "a recursive query",
         _ => "distinct on",
     };
-    match known.time {
+    match derived.time {
         None => Ok(()),
         Some(_) => plan_err!("{what} is for relations, this is a stream; apply it to what the stream gives"),
     }
 }
 
-fn relation(bounded: bool, shards: usize, groups: usize) -> Known {
-    Known {
+fn relation(bounded: bool, shards: usize, groups: usize) -> Derived {
+    Derived {
         time: None,
         key: vec![],
         lifetimes: Lifetimes::StartEdges,
         bounded,
         shards,
         groups,
-        spread: Spread::Unknown,
+        placement: Placement::Unknown,
     }
 }
 
 /// Which of equally good rows are taken can differ between copies.
-fn picked(known: Known) -> Known {
-    Known { spread: known.spread.picked(), ..known }
+fn after_local_choice(derived: Derived) -> Derived {
+    Derived { placement: derived.placement.after_local_choice(), ..derived }
 }
 
-fn of_scan(scan: &TableScan) -> Known {
+fn of_scan(scan: &TableScan) -> Derived {
     match source_of(scan) {
         Some(source) => {
             let info = source.info();
-            let spread = source.ranges().and_then(|ranges| within(scan, ranges)).unwrap_or(Spread::Unknown);
-            Known { spread, ..relation(info.bounded, info.shards, info.groups) }
+            let placement =
+                source.ranges().and_then(|ranges| within(scan, ranges)).unwrap_or(Placement::Unknown);
+            Derived { placement, ..relation(info.bounded, info.shards, info.groups) }
         }
         // A table of DataFusion's own.
         None => relation(true, 1, 1),
     }
 }
 
-fn within(scan: &TableScan, ranges: &Ranges) -> Option<Spread<usize>> {
+fn within(scan: &TableScan, ranges: &Ranges) -> Option<Placement<usize>> {
     let column = scan.projected_schema.index_of_column_by_name(None, ranges.column())?;
-    Some(Spread::Within(vec![column], Arc::clone(ranges.bounds())))
+    Some(Placement::Ranges(vec![column], Arc::clone(ranges.bounds())))
 }
 
 /// The key's columns survive where the projection passes them through, under whatever name.
-fn of_projection(projection: &Projection) -> Result<Known> {
-    let mut known = derive(&projection.input)?;
+fn of_projection(projection: &Projection) -> Result<Derived> {
+    let mut derived = derive(&projection.input)?;
     let input = projection.input.schema();
     let passed: Vec<Option<usize>> = projection.expr.iter().map(|e| passed(e, input)).collect();
     let key: Option<Vec<usize>> =
-        known.key.iter().map(|k| passed.iter().position(|p| *p == Some(*k))).collect();
-    known.key = key.unwrap_or_default();
-    known.spread = known.spread.carried(|i| places(&passed, i));
-    Ok(known)
+        derived.key.iter().map(|k| passed.iter().position(|p| *p == Some(*k))).collect();
+    derived.key = key.unwrap_or_default();
+    derived.placement = derived.placement.carried(|i| places(&passed, i));
+    Ok(derived)
 }
 
 /// Where an input column comes out.
@@ -188,57 +189,57 @@ fn passed(expr: &Expr, input: &DFSchema) -> Option<usize> {
 }
 
 /// Columns survive where the output has columns of their names.
-fn by_name(mut known: Known, input: &DFSchema, output: &DFSchema) -> Result<Known> {
+fn by_name(mut derived: Derived, input: &DFSchema, output: &DFSchema) -> Result<Derived> {
     let place = |i: usize| output.index_of_column_by_name(None, input.field(i).name());
-    let key: Option<Vec<usize>> = known.key.iter().map(|k| place(*k)).collect();
-    known.key = key.unwrap_or_default();
-    known.spread = known.spread.carried(|i| Vec::from_iter(place(i)));
-    Ok(known)
+    let key: Option<Vec<usize>> = derived.key.iter().map(|k| place(*k)).collect();
+    derived.key = key.unwrap_or_default();
+    derived.placement = derived.placement.carried(|i| Vec::from_iter(place(i)));
+    Ok(derived)
 }
 
 /// One row a snapshot: over tumbling windows snapshots are the windows, else they begin and end anywhere.
-fn snapshots(mut known: Known) -> Known {
-    if known.time.is_none() {
-        return changing(known);
+fn snapshots(mut derived: Derived) -> Derived {
+    if derived.time.is_none() {
+        return changing(derived);
     }
-    known.lifetimes = match known.lifetimes {
+    derived.lifetimes = match derived.lifetimes {
         Lifetimes::Hop { size, hop, .. } if size == hop => Lifetimes::Constant(size),
         Lifetimes::Tiled => Lifetimes::Tiled,
         _ => Lifetimes::Any,
     };
-    known
+    derived
 }
 
 /// A relation whose rows leave again, if rows still come.
-fn changing(known: Known) -> Known {
-    match known.time.is_none() && !known.bounded {
-        true => Known { lifetimes: Lifetimes::Any, ..known },
-        false => known,
+fn changing(derived: Derived) -> Derived {
+    match derived.time.is_none() && !derived.bounded {
+        true => Derived { lifetimes: Lifetimes::Any, ..derived },
+        false => derived,
     }
 }
 
-fn of_aggregate(aggregate: &Aggregate) -> Result<Known> {
-    let mut known = snapshots(derive(&aggregate.input)?);
+fn of_aggregate(aggregate: &Aggregate) -> Result<Derived> {
+    let mut derived = snapshots(derive(&aggregate.input)?);
     let input = aggregate.input.schema();
     let groups: Vec<Option<usize>> = aggregate.group_expr.iter().map(|e| passed(e, input)).collect();
     let key: Option<Vec<usize>> =
-        known.key.iter().map(|k| groups.iter().position(|g| *g == Some(*k))).collect();
-    known.key = key.unwrap_or_default();
-    known.spread = known.spread.carried(|i| places(&groups, i));
-    Ok(known)
+        derived.key.iter().map(|k| groups.iter().position(|g| *g == Some(*k))).collect();
+    derived.key = key.unwrap_or_default();
+    derived.placement = derived.placement.carried(|i| places(&groups, i));
+    Ok(derived)
 }
 
 /// The left key stays, or the right one where only right rows come out; lifetimes are intersections, or what
 /// is left of them.
-fn of_join(join: &Join, colocated: bool) -> Result<Known> {
+fn of_join(join: &Join, colocated: bool) -> Result<Derived> {
     let (left, right) = (derive(&join.left)?, derive(&join.right)?);
     let both = meet("join", &left, &right)?;
     let equal = equal_columns(join);
     if colocated {
-        spread::check_join(join, (&left.spread, &right.spread), &equal, both.shards)?;
+        placement::check_join(join, (&left.placement, &right.placement), &equal, both.shards)?;
     }
     let width = join.left.schema().fields().len();
-    let spread = spread::of_join(join, left.spread, right.spread, &equal, width);
+    let placement = placement::of_join(join, left.placement, right.placement, &equal, width);
     let key = match join.join_type {
         JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => right.key.clone(),
         _ => left.key.clone(),
@@ -254,7 +255,7 @@ fn of_join(join: &Join, colocated: bool) -> Result<Known> {
         }
         _ => Lifetimes::Any,
     };
-    Ok(Known { key, lifetimes, spread, ..both })
+    Ok(Derived { key, lifetimes, placement, ..both })
 }
 
 /// Columns of equal types that a join makes equal, as positions on either side.
@@ -265,7 +266,7 @@ fn equal_columns(join: &Join) -> Vec<(usize, usize)> {
     join.on.iter().filter_map(place).filter(same_type).collect()
 }
 
-fn of_union(inputs: Vec<Known>) -> Result<Known> {
+fn of_union(inputs: Vec<Derived>) -> Result<Derived> {
     let mut inputs = inputs.into_iter();
     let Some(first) = inputs.next() else { return plan_err!("a union needs inputs") };
     inputs.try_fold(first, |left, right| {
@@ -278,13 +279,13 @@ fn of_union(inputs: Vec<Known>) -> Result<Known> {
             _ => Lifetimes::Any,
         };
         let key = if left.key == right.key { left.key } else { vec![] };
-        let spread = if left.spread == right.spread { left.spread } else { Spread::Unknown };
-        Ok(Known { key, lifetimes, spread, ..both })
+        let placement = if left.placement == right.placement { left.placement } else { Placement::Unknown };
+        Ok(Derived { key, lifetimes, placement, ..both })
     })
 }
 
-/// What two inputs have in common, or why they cannot meet. Key, lifetimes and spread are left to the caller.
-fn meet(what: &str, left: &Known, right: &Known) -> Result<Known> {
+/// What two inputs have in common, or why they cannot meet. Key, lifetimes and placement are left to the caller.
+fn meet(what: &str, left: &Derived, right: &Derived) -> Result<Derived> {
     let time = match (&left.time, &right.time) {
         (Some(l), Some(r)) if l != r => {
             return plan_err!(
@@ -306,7 +307,7 @@ fn meet(what: &str, left: &Known, right: &Known) -> Result<Known> {
             left.shards
         );
     }
-    Ok(Known {
+    Ok(Derived {
         time,
         key: vec![],
         lifetimes: Lifetimes::Any,
@@ -314,7 +315,7 @@ fn meet(what: &str, left: &Known, right: &Known) -> Result<Known> {
         shards: left.shards,
         // Sides that are laid out over different groups meet as if there were one.
         groups: if left.groups == right.groups { left.groups } else { 1 },
-        spread: Spread::Unknown,
+        placement: Placement::Unknown,
     })
 }
 
@@ -326,46 +327,50 @@ fn without_time(side: &str) -> String {
     )
 }
 
-fn of_node(ours: Node<'_>) -> Result<Known> {
+fn of_node(ours: Node<'_>) -> Result<Derived> {
     match ours {
         Node::Ingress(n) => {
-            let known = derive(&n.input)?;
-            let known = Known { time: Some(n.time_type()?), lifetimes: n.lifetimes()?, ..known };
-            by_name(known, n.input.schema(), datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(n))
+            let derived = derive(&n.input)?;
+            let derived = Derived { time: Some(n.time_type()?), lifetimes: n.lifetimes()?, ..derived };
+            by_name(
+                derived,
+                n.input.schema(),
+                datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(n),
+            )
         }
         Node::AlterLifetime(n) => {
-            let known = derive(&n.input)?;
-            Ok(Known { lifetimes: n.lifetimes(known.lifetimes), ..known })
+            let derived = derive(&n.input)?;
+            Ok(Derived { lifetimes: n.lifetimes(derived.lifetimes), ..derived })
         }
         Node::WithStart(n) => derive(&n.input),
         Node::Session(n) => any_lifetimes(derive(&n.input)?),
         Node::Chop(n) => {
-            let known = derive(&n.input)?;
-            Ok(Known { lifetimes: chopped(known.lifetimes, &n.beats), ..known })
+            let derived = derive(&n.input)?;
+            Ok(Derived { lifetimes: chopped(derived.lifetimes, &n.beats), ..derived })
         }
         Node::ClipConstant(n) => any_lifetimes(derive(&n.input)?),
         Node::Clip(n) => {
             let left = derive(&n.left)?;
             let right = derive(&n.right)?;
             let both = meet("clip", &left, &right)?;
-            let spread = match right.spread {
-                Spread::Copied => left.spread,
-                _ => left.spread.picked(),
+            let placement = match right.placement {
+                Placement::Replicated => left.placement,
+                _ => left.placement.after_local_choice(),
             };
-            Ok(Known { key: left.key, lifetimes: Lifetimes::Any, spread, ..both })
+            Ok(Derived { key: left.key, lifetimes: Lifetimes::Any, placement, ..both })
         }
         Node::Changes(n) => {
-            let known = derive(&n.input)?;
-            let key = known.key.iter().map(|place| place + 1).collect();
-            Ok(Known { key, lifetimes: Lifetimes::StartEdges, ..known })
+            let derived = derive(&n.input)?;
+            let key = derived.key.iter().map(|place| place + 1).collect();
+            Ok(Derived { key, lifetimes: Lifetimes::StartEdges, ..derived })
         }
-        Node::PointAtEnd(n) => Ok(Known { lifetimes: Lifetimes::Points, ..derive(&n.input)? }),
+        Node::PointAtEnd(n) => Ok(Derived { lifetimes: Lifetimes::Points, ..derive(&n.input)? }),
         Node::ReKey(n) => {
             let key = n.key.iter().map(|e| key_column(e, n.input.schema())).collect::<Result<Vec<_>>>()?;
-            Ok(Known { key, ..derive(&n.input)? })
+            Ok(Derived { key, ..derive(&n.input)? })
         }
         // Parts live as the rows do that they are made of.
-        Node::Combine(n) => Ok(Known { key: vec![], spread: Spread::Unknown, ..derive(&n.input)? }),
+        Node::Combine(n) => Ok(Derived { key: vec![], placement: Placement::Unknown, ..derive(&n.input)? }),
         Node::Colocated(n) => of_colocated(n),
         Node::Exchange(n) => of_exchange(n),
     }
@@ -386,8 +391,8 @@ fn chopped(lifetimes: Lifetimes, beats: &Grid) -> Lifetimes {
     }
 }
 
-fn any_lifetimes(known: Known) -> Result<Known> {
-    Ok(Known { lifetimes: Lifetimes::Any, ..known })
+fn any_lifetimes(derived: Derived) -> Result<Derived> {
+    Ok(Derived { lifetimes: Lifetimes::Any, ..derived })
 }
 
 fn key_column(expr: &Expr, schema: &DFSchema) -> Result<usize> {
@@ -397,42 +402,42 @@ fn key_column(expr: &Expr, schema: &DFSchema) -> Result<usize> {
     }
 }
 
-fn of_exchange(exchange: &Exchange) -> Result<Known> {
-    let known = derive(&exchange.input)?;
-    let shards = exchange.shards.unwrap_or(known.shards);
+fn of_exchange(exchange: &Exchange) -> Result<Derived> {
+    let derived = derive(&exchange.input)?;
+    let shards = exchange.shards.unwrap_or(derived.shards);
     if shards == 0 {
         return plan_err!("{}: give at least 1 shard, not 0", exchange.movement);
     }
-    let even = shards.is_multiple_of(known.groups);
+    let even = shards.is_multiple_of(derived.groups);
     if exchange.scope == Scope::Local && !even {
         return plan_err!(
             "{}: {} cannot be spread evenly over {} groups, as scope local needs",
             exchange.movement,
             count(shards, "shard"),
-            known.groups
+            derived.groups
         );
     }
-    let everywhere = exchange.scope == Scope::Global || known.groups == 1;
-    let spread = match &*exchange.movement {
+    let everywhere = exchange.scope == Scope::Global || derived.groups == 1;
+    let placement = match &*exchange.movement {
         Movement::ReDistribute { key } if everywhere => by_key(key, exchange.input.schema()),
-        Movement::Broadcast if everywhere => Spread::Copied,
-        _ => Spread::Unknown,
+        Movement::Broadcast if everywhere => Placement::Replicated,
+        _ => Placement::Unknown,
     };
-    Ok(Known { shards, groups: if even { known.groups } else { 1 }, spread, ..known })
+    Ok(Derived { shards, groups: if even { derived.groups } else { 1 }, placement, ..derived })
 }
 
-fn by_key(key: &[Expr], input: &DFSchema) -> Spread<usize> {
+fn by_key(key: &[Expr], input: &DFSchema) -> Placement<usize> {
     let key: Option<Vec<Vec<usize>>> = key.iter().map(|k| Some(vec![passed(k, input)?])).collect();
-    key.map_or(Spread::Unknown, Spread::By)
+    key.map_or(Placement::Unknown, Placement::Hashed)
 }
 
 /// What is required holds, or the plan is refused.
-fn of_colocated(colocated: &Colocated) -> Result<Known> {
+fn of_colocated(colocated: &Colocated) -> Result<Derived> {
     match (&*colocated.colocation, &*colocated.input) {
         (Colocation::Equal(key), input) => {
-            let known = derive(input)?;
-            check_together(key, input.schema(), &known)?;
-            Ok(known)
+            let derived = derive(input)?;
+            check_together(key, input.schema(), &derived)?;
+            Ok(derived)
         }
         (Colocation::Matches, LogicalPlan::Join(join)) => of_join(join, true),
         (Colocation::Matches, other) => {
@@ -441,9 +446,9 @@ fn of_colocated(colocated: &Colocated) -> Result<Known> {
     }
 }
 
-fn check_together(key: &[Expr], schema: &DFSchema, known: &Known) -> Result<()> {
+fn check_together(key: &[Expr], schema: &DFSchema, derived: &Derived) -> Result<()> {
     let columns: Vec<usize> = key.iter().filter_map(|k| passed(k, schema)).collect();
-    if known.spread.keeps_together(&columns) {
+    if derived.placement.keeps_together(&columns) {
         return Ok(());
     }
     let names: Vec<String> = key.iter().map(show).collect();
@@ -457,9 +462,9 @@ fn check_together(key: &[Expr], schema: &DFSchema, known: &Known) -> Result<()> 
             )
         }
     };
-    let lie = known.spread.clone().carried(|i| vec![schema.field(i).name().clone()]);
+    let lie = derived.placement.clone().carried(|i| vec![schema.field(i).name().clone()]);
     plan_err!(
         "colocated: {what} have to be in one shard, but they lie {lie} over {}; add {cure} before",
-        count(known.shards, "shard")
+        count(derived.shards, "shard")
     )
 }

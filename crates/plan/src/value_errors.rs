@@ -43,9 +43,11 @@ fn too_large(text: &str) -> Option<String> {
         let digits = rest.split('.').next()?;
         return Some(format!("a number is too large for a decimal of {digits} digits"));
     }
-    if let Some((before, rest)) = text.split_once("Cannot cast to Decimal") {
-        let (kind, _) = rest.split_once(". ")?;
-        return Some(format!("{before}a number is too large for Decimal{kind}"));
+    if let Some((before, rest)) = text.split_once("Cannot cast to ")
+        && let Some((kind, _)) = rest.split_once(". ")
+        && rest.to_lowercase().contains("overflow")
+    {
+        return Some(format!("{before}a number is too large for {kind}"));
     }
     text.contains("Divide by zero error").then(|| text.replace("Divide by zero error", "division by zero"))
 }
@@ -95,6 +97,10 @@ mod tests {
             (
                 "Cast error: Cannot cast to Decimal128(3, 1). Overflowing on 12345",
                 "a number is too large for Decimal128(3, 1)".to_string(),
+            ),
+            (
+                "Cast error: Cannot cast to Interval(MonthDayNano). Overflowing on 17280000000",
+                "a number is too large for Interval(MonthDayNano)".to_string(),
             ),
             ("Divide by zero error", "division by zero".to_string()),
             ("the column \"a\" is not there", "the column \"a\" is not there".to_string()),

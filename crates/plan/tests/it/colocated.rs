@@ -4,7 +4,7 @@ use crate::support::*;
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::lit;
-use whimbrel_plan::{Agg, JoinKind, Scope, Spread, Stream, column};
+use whimbrel_plan::{Agg, JoinKind, Placement, Scope, Stream, column};
 
 fn keyed(by: &[&str]) -> Stream {
     clicks().rekey(by.iter().map(|c| column(*c)).collect()).unwrap()
@@ -18,8 +18,8 @@ fn everywhere() -> Stream {
     clicks().broadcast(Some(4), Scope::Global).unwrap()
 }
 
-fn spread(stream: &Stream) -> String {
-    stream.properties().spread.to_string()
+fn placement(stream: &Stream) -> String {
+    stream.properties().placement.to_string()
 }
 
 fn on(names: &[&str]) -> Vec<(datafusion::logical_expr::Expr, datafusion::logical_expr::Expr)> {
@@ -32,18 +32,27 @@ fn together(left: &Stream, right: &Stream, names: &[&str], kind: JoinKind) -> Re
 
 #[test]
 fn sources_and_movements_say_how_rows_lie() {
-    assert_eq!(clicks().properties().spread, Spread::Unknown);
-    assert_eq!(ticks().properties().spread, Spread::One);
-    assert_eq!(spread(&by(&["user", "item"])), "by user, item");
-    assert_eq!(by(&["user"]).reshard(None, Scope::Global).unwrap().properties().spread, Spread::Unknown);
-    assert_eq!(by(&["user"]).reshard(Some(1), Scope::Global).unwrap().properties().spread, Spread::One);
-    assert_eq!(everywhere().properties().spread, Spread::Copied);
+    assert_eq!(clicks().properties().placement, Placement::Unknown);
+    assert_eq!(ticks().properties().placement, Placement::OneShard);
+    assert_eq!(placement(&by(&["user", "item"])), "by user, item");
+    assert_eq!(
+        by(&["user"]).reshard(None, Scope::Global).unwrap().properties().placement,
+        Placement::Unknown
+    );
+    assert_eq!(
+        by(&["user"]).reshard(Some(1), Scope::Global).unwrap().properties().placement,
+        Placement::OneShard
+    );
+    assert_eq!(everywhere().properties().placement, Placement::Replicated);
     let to = clicks().multicast(lit(0_i64), Some(4), Scope::Global).unwrap();
-    assert_eq!(to.properties().spread, Spread::Unknown);
+    assert_eq!(to.properties().placement, Placement::Unknown);
     let near = wide_clicks().rekey(vec![column("user")]).unwrap();
     let near = near.redistribute(None, Scope::Local).unwrap();
-    assert_eq!(near.properties().spread, Spread::Unknown, "equal keys of two machines stay apart");
-    assert_eq!(wide_clicks().broadcast(None, Scope::Local).unwrap().properties().spread, Spread::Unknown);
+    assert_eq!(near.properties().placement, Placement::Unknown, "equal keys of two machines stay apart");
+    assert_eq!(
+        wide_clicks().broadcast(None, Scope::Local).unwrap().properties().placement,
+        Placement::Unknown
+    );
 }
 
 #[test]
@@ -54,30 +63,30 @@ fn steps_keep_what_they_do_not_touch() {
         "0s",
         whimbrel_temporal::Closed::Left,
     );
-    assert_eq!(spread(&kept.unwrap()), "by user, item");
+    assert_eq!(placement(&kept.unwrap()), "by user, item");
     let renamed = rows.rekey(vec![]).unwrap();
     let renamed = renamed.select(vec![column("item"), column("user").alias("who")]).unwrap();
-    assert_eq!(spread(&renamed), "by who, item");
+    assert_eq!(placement(&renamed), "by who, item");
     let dropped = rows.rekey(vec![]).unwrap().drop(&["user"]).unwrap();
-    assert_eq!(dropped.properties().spread, Spread::Unknown);
+    assert_eq!(dropped.properties().placement, Placement::Unknown);
     let computed =
         rows.rekey(vec![]).unwrap().with_columns(vec![(column("user") + lit(1_i64)).alias("user")]);
-    assert_eq!(computed.unwrap().properties().spread, Spread::Unknown);
+    assert_eq!(computed.unwrap().properties().placement, Placement::Unknown);
     let groups = |key: &[&str]| {
         let rows = rows.rekey(key.iter().map(|c| column(*c)).collect()).unwrap();
-        spread(&rows.aggregate(vec![("n".into(), Agg::count())]).unwrap())
+        placement(&rows.aggregate(vec![("n".into(), Agg::count())]).unwrap())
     };
     assert_eq!(groups(&["item", "price", "user"]), "by user, item");
     assert_eq!(groups(&["item"]), "in no known way", "each shard has a part of each group");
-    assert_eq!(spread(&rows.union(&rows).unwrap()), "by user, item");
-    assert_eq!(rows.union(&by(&["item", "user"])).unwrap().properties().spread, Spread::Unknown);
-    assert_eq!(everywhere().distinct().unwrap().properties().spread, Spread::Copied);
+    assert_eq!(placement(&rows.union(&rows).unwrap()), "by user, item");
+    assert_eq!(rows.union(&by(&["item", "user"])).unwrap().properties().placement, Placement::Unknown);
+    assert_eq!(everywhere().distinct().unwrap().properties().placement, Placement::Replicated);
 }
 
 #[test]
 fn limits_of_copies_are_no_copies() {
     let copies = click_table().broadcast(Some(4), Scope::Global).unwrap();
-    assert_eq!(copies.limit(0, Some(3)).unwrap().properties().spread, Spread::Unknown);
+    assert_eq!(copies.limit(0, Some(3)).unwrap().properties().placement, Placement::Unknown);
 }
 
 #[test]
@@ -185,7 +194,7 @@ fn what_a_join_makes_equal_stands_for_the_key() {
     let joined =
         by(&["user"]).join_colocated(&buyers, vec![(column("user"), column("buyer"))], JoinKind::Inner, "_b");
     let joined = joined.unwrap().rekey(vec![]).unwrap();
-    let either = |kept: &str| spread(&joined.select(vec![column(kept)]).unwrap());
+    let either = |kept: &str| placement(&joined.select(vec![column(kept)]).unwrap());
     assert_eq!((either("user").as_str(), either("buyer").as_str()), ("by user", "by buyer"));
     assert!(joined.colocated(vec![column("buyer")]).is_ok());
 }

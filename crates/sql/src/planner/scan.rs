@@ -14,6 +14,9 @@ use whimbrel_plan::{PlanSource, node, properties, source_of};
 
 impl Planner<'_> {
     /// A scan, or the exchange that brings all of its rows to one shard.
+    ///
+    /// # Errors
+    /// `Plan` if the source has no properties.
     pub(super) fn scan(&self, plan: &LogicalPlan) -> Result<Placed> {
         let source = match node(plan) {
             Some(Node::Exchange(exchange)) => &exchange.input,
@@ -44,6 +47,9 @@ impl Planner<'_> {
 }
 
 /// How many rows are read from the sources below: infinitely many of one that does not end.
+///
+/// # Errors
+/// `Plan` if a source has no properties.
 pub(super) fn rows_read(planner: &Planner<'_>, plan: &LogicalPlan) -> Result<f64> {
     match plan.inputs().as_slice() {
         [] if !properties(plan)?.bounded => Ok(f64::INFINITY),
@@ -54,7 +60,7 @@ pub(super) fn rows_read(planner: &Planner<'_>, plan: &LogicalPlan) -> Result<f64
 
 /// The partitioning of the rows of a source.
 fn partitioning_of_source(plan: &LogicalPlan) -> Result<Partitioning> {
-    let whimbrel_plan::Spread::Within(same, bounds) = properties(plan)?.spread else {
+    let whimbrel_plan::Placement::Ranges(same, bounds) = properties(plan)?.placement else {
         return Ok(Partitioning::unknown());
     };
     let columns = plan.schema().columns().into_iter().filter(|column| same.contains(&column.name));
@@ -62,7 +68,8 @@ fn partitioning_of_source(plan: &LogicalPlan) -> Result<Partitioning> {
     Ok(Partitioning::Multiple(columns.map(key).collect()))
 }
 
-/// The plan with its source in so many shards. `None` if the source cannot be cut, or an operator depends on how it is.
+/// The plan with its source in so many shards. `None` if the source cannot be cut, or an operator depends on
+/// how it is.
 fn with_shards(plan: &LogicalPlan, shards: usize, ranges: &RangePartitions) -> Result<Option<LogicalPlan>> {
     if properties(plan)?.shards == shards && is_row_by_row(plan) && ranges.is_empty() {
         return Ok(Some(plan.clone()));
@@ -97,6 +104,9 @@ fn is_row_by_row(plan: &LogicalPlan) -> bool {
 }
 
 /// The plan with all of its sources read in one shard.
+///
+/// # Errors
+/// `Plan` if a source cannot be read in one shard.
 pub(super) fn in_one_shard(plan: LogicalPlan) -> Result<LogicalPlan> {
     transform_down(plan, &mut |plan| match node(&plan) {
         Some(Node::Exchange(exchange)) if is_single_shard(exchange) => {
