@@ -79,7 +79,7 @@ pub fn to_memory(stream: &Stream, options: &Options) -> Result<Action<Materializ
         let shards =
             take(&buffers).iter().map(|messages| tables(&format, messages)).collect::<Result<Vec<_>>>()?;
         let properties = stream.properties();
-        let dataset = MemoryDataset::new(format.schema(), shards)?.with_groups(properties.groups)?;
+        let dataset = MemoryDataset::new(format.schema(), shards)?.with_machines(properties.groups)?;
         let dataset = Arc::new(dataset);
         let mut again = Stream::scan("memory", dataset.clone())?;
         if properties.time.is_some() {

@@ -35,7 +35,7 @@ pub struct MemoryDataset {
     shards: Vec<Arc<[RecordBatch]>>,
     rows: usize,
     /// How many machines the shards are divided among.
-    groups: usize,
+    machines: usize,
     /// The known orders: by shard and column.
     orders: Arc<Mutex<HashMap<(usize, usize), Sortedness>>>,
     /// Computed on first use.
@@ -61,12 +61,12 @@ impl MemoryDataset {
     fn of(
         schema: SchemaRef,
         shards: Vec<Vec<RecordBatch>>,
-        groups: usize,
+        machines: usize,
         statistics: Arc<OnceLock<Arc<Statistics>>>,
     ) -> MemoryDataset {
         let rows = shards.iter().flatten().map(RecordBatch::num_rows).sum();
         let shards = shards.into_iter().map(Arc::from).collect();
-        MemoryDataset { schema, shards, rows, groups, orders: Arc::default(), statistics }
+        MemoryDataset { schema, shards, rows, machines, orders: Arc::default(), statistics }
     }
 
     /// The same rows in the same order, in so many contiguous shards. No row is copied.
@@ -84,18 +84,21 @@ impl MemoryDataset {
             .map(|run| run.into_iter().map(|p| batches[p.piece].slice(p.offset, p.length)).collect())
             .collect();
         let statistics = Arc::clone(&self.statistics);
-        Ok(MemoryDataset::of(self.schema.clone(), shards, self.groups, statistics))
+        Ok(MemoryDataset::of(self.schema.clone(), shards, self.machines, statistics))
     }
 
     /// The same shards, divided evenly among so many machines, for exchanges of local scope.
     ///
     /// # Errors
     /// `Plan` if they cannot be divided evenly.
-    pub fn with_groups(mut self, groups: usize) -> Result<MemoryDataset> {
-        if groups == 0 || !self.shards.len().is_multiple_of(groups) {
-            return plan_err!("{} shards cannot be divided evenly into {groups} groups", self.shards.len());
+    pub fn with_machines(mut self, machines: usize) -> Result<MemoryDataset> {
+        if machines == 0 || !self.shards.len().is_multiple_of(machines) {
+            return plan_err!(
+                "{} shards cannot be divided evenly among {machines} machines",
+                self.shards.len()
+            );
         }
-        self.groups = groups;
+        self.machines = machines;
         Ok(self)
     }
 
@@ -159,7 +162,7 @@ impl Source for MemoryDataset {
             schema: self.schema.clone(),
             bounded: true,
             shards: self.shards.len(),
-            groups: self.groups,
+            groups: self.machines,
         }
     }
 

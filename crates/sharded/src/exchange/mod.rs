@@ -73,34 +73,34 @@ pub fn partitioner(
 pub struct Reach {
     producers: usize,
     consumers: usize,
-    /// How many groups producers and consumers are divided into; rows stay within their group.
-    groups: usize,
+    /// How many equal parts producers and consumers are divided into; rows stay within their part.
+    parts: usize,
 }
 
 impl Reach {
-    /// The reach of an exchange whose producers run on `groups` machines. An exchange of global scope crosses
+    /// The reach of an exchange whose producers run on so many machines. An exchange of global scope crosses
     /// these, one of local scope does not; no exchange stays within one channel.
-    pub fn of(exchange: Option<&Exchange>, producers: usize, consumers: usize, groups: usize) -> Reach {
-        let groups = match exchange.map(|e| e.scope) {
+    pub fn of(exchange: Option<&Exchange>, producers: usize, consumers: usize, machines: usize) -> Reach {
+        let parts = match exchange.map(|e| e.scope) {
             None => producers,
-            Some(Scope::Local) => groups,
+            Some(Scope::Local) => machines,
             Some(Scope::Global) => 1,
         };
-        Reach { producers, consumers, groups }
+        Reach { producers, consumers, parts }
     }
 
     /// The consumers that a producer reaches.
     pub fn targets(&self, producer: usize) -> Range<usize> {
-        let each = self.consumers / self.groups;
-        let group = producer / (self.producers / self.groups);
-        group * each..(group + 1) * each
+        let each = self.consumers / self.parts;
+        let part = producer / (self.producers / self.parts);
+        part * each..(part + 1) * each
     }
 
     /// The producers that reach a consumer.
     pub fn sources(&self, consumer: usize) -> Range<usize> {
-        let each = self.producers / self.groups;
-        let group = consumer / (self.consumers / self.groups);
-        group * each..(group + 1) * each
+        let each = self.producers / self.parts;
+        let part = consumer / (self.consumers / self.parts);
+        part * each..(part + 1) * each
     }
 }
 
@@ -110,15 +110,15 @@ mod tests {
 
     #[test]
     fn targets_and_sources_agree() {
-        for (producers, consumers, groups) in
+        for (producers, consumers, parts) in
             [(1, 1, 1), (4, 4, 2), (4, 2, 2), (2, 6, 2), (3, 5, 1), (4, 4, 4)]
         {
-            let reach = Reach { producers, consumers, groups };
+            let reach = Reach { producers, consumers, parts };
             for producer in 0..producers {
                 for consumer in 0..consumers {
                     let there = reach.targets(producer).contains(&consumer);
                     assert_eq!(there, reach.sources(consumer).contains(&producer));
-                    assert_eq!(there, producer * groups / producers == consumer * groups / consumers);
+                    assert_eq!(there, producer * parts / producers == consumer * parts / consumers);
                 }
             }
         }

@@ -163,7 +163,7 @@ impl Programs {
             Origin::Scan(_) => Reach::of(None, channels, channels, 1),
             Origin::Edge { stage: from, exchange, .. } => {
                 let from = &self.stages.stages[*from];
-                Reach::of(exchange.as_deref(), from.channels, channels, from.groups)
+                Reach::of(exchange.as_deref(), from.channels, channels, from.machines)
             }
         }
     }

@@ -183,7 +183,7 @@ impl<'a> StageBuilder<'a> {
     /// The stage.
     fn stage(mut self) -> Result<Stage> {
         let first = &self.dag.nodes[self.part];
-        let (channels, groups, temporal) = (first.shards, first.groups, first.temporal);
+        let (channels, machines, temporal) = (first.shards, first.machines, first.temporal);
         let mut outputs = Vec::new();
         for (i, node) in self.dag.nodes.iter().enumerate() {
             if self.parts[i] != self.part || node.is_boundary() {
@@ -197,7 +197,7 @@ impl<'a> StageBuilder<'a> {
             }
         }
         let kind = if temporal { Kind::Temporal } else { Kind::Relational };
-        Ok(Stage { kind, channels, groups, inputs: self.inputs, nodes: self.nodes, outputs })
+        Ok(Stage { kind, channels, machines, inputs: self.inputs, nodes: self.nodes, outputs })
     }
 
     /// The operand of a node, which is added to the stage.

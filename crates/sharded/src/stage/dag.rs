@@ -65,7 +65,7 @@ pub(crate) struct Node {
     pub lifetimes: Lifetimes,
     pub bounded: bool,
     pub shards: usize,
-    pub groups: usize,
+    pub machines: usize,
 }
 
 impl Node {
@@ -244,7 +244,7 @@ impl<'a> Builder<'a> {
             lifetimes: properties.lifetimes,
             bounded: properties.bounded,
             shards: properties.shards,
-            groups: properties.groups,
+            machines: properties.groups,
         });
         Ok(self.nodes.len() - 1)
     }
@@ -268,7 +268,7 @@ impl<'a> Builder<'a> {
             lifetimes: below.lifetimes,
             bounded: below.bounded,
             shards: below.shards,
-            groups: below.groups,
+            machines: below.machines,
         };
         self.nodes.push(relay);
         self.relays.insert(node, self.nodes.len() - 1);

@@ -73,7 +73,7 @@ pub struct Stage {
     /// The number of its channels.
     pub channels: usize,
     /// The number of machines that the channels are divided among, for exchanges of local scope.
-    pub groups: usize,
+    pub machines: usize,
     /// Its inputs.
     pub inputs: Vec<Input>,
     /// Its nodes.

@@ -1,4 +1,4 @@
-//! Actions: what comes out can be read in again.
+//! Actions: results can be read in again.
 
 use crate::data::*;
 use crate::files::Folder;
@@ -25,7 +25,7 @@ fn windows(shards: usize) -> Stream {
 }
 
 #[test]
-fn what_is_kept_in_memory_is_the_same_stream() {
+fn a_result_in_memory_is_the_same_stream() {
     for options in [library(), local()] {
         let query = windows(3);
         let memory = to_memory(&query, &options).unwrap().wait().unwrap();
@@ -53,7 +53,7 @@ fn a_table_has_few_batches() {
 }
 
 #[test]
-fn what_is_stored_is_the_same_stream() {
+fn a_stored_result_is_the_same_stream() {
     for options in [library(), local()] {
         let (query, folder) = (windows(3), Folder::new());
         let stored = folder.0.join("counts");
@@ -92,7 +92,7 @@ fn a_query_that_fails_leaves_no_files() {
     }
 }
 
-/// A place to write to that can be looked at.
+/// A writer whose bytes can be read meanwhile.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -108,7 +108,7 @@ impl Write for Shared {
 }
 
 #[test]
-fn what_is_streamed_can_be_read() {
+fn a_binary_stream_can_be_read() {
     for options in [library(), local()] {
         let (query, folder) = (windows(2), Folder::new());
         let streams: Vec<Shared> = (0..2).map(|_| Shared::default()).collect();
@@ -136,7 +136,7 @@ fn events_can_be_read_in_again() {
         let options = Options { output: Output::Events, ..options };
         let query = windows(2);
         let memory = to_memory(&query, &options).unwrap().wait();
-        // Kinds are told, so the stream is one of edges.
+        // The events have a kind, so the stream has edges.
         let memory = memory.unwrap();
         assert_eq!(memory.dataset.schema().field(0).name(), "kind");
         let kinds: Vec<String> = memory

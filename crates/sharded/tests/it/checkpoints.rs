@@ -1,5 +1,5 @@
-//! A channel program that starts from a checkpoint, or is given the tape of another, goes on as the other
-//! would, message for message, whatever the order in which its lanes were fed.
+//! Checkpoints and tapes: a program that is restored from a checkpoint, or rebuilt from a tape, goes on as the
+//! original, message for message, whatever the order in which its lanes were fed.
 
 use crate::data::*;
 use datafusion::arrow::array::UInt32Array;
@@ -25,14 +25,14 @@ enum Act {
     Step,
 }
 
-/// A message, down to how rows are cut into batches.
+/// A message, with the bounds of its batch.
 #[derive(Debug, PartialEq)]
 enum Exact {
     Rows(Vec<(Time, Time, String)>),
     Punctuation(Time),
 }
 
-/// What came of an act: how a step ended, what came out, and how many rows were late so far.
+/// The outcome of an act: the step, the messages that came out, and the number of late rows so far.
 type Outcome = (Option<Step>, Vec<(usize, Exact)>, u64);
 
 fn exact(message: &Message) -> Exact {
@@ -81,10 +81,10 @@ fn tape(lanes: Vec<Vec<Message>>, random: &mut Random) -> Vec<Act> {
     acts
 }
 
-/// What the channels of each stage have made: by stage, channel and output.
+/// The output of all channels: by stage, channel and output.
 type Made = Vec<Vec<Vec<Vec<Message>>>>;
 
-/// The messages of an input's lanes, as a runtime would bring them.
+/// The messages of the lanes of an input, as a runtime would deliver them.
 fn lanes(programs: &Programs, made: &Made, stage: usize, input: &Input, index: usize) -> Vec<Vec<Message>> {
     let stages = &programs.stages().stages;
     let (from, output, exchange) = match &input.origin {
@@ -96,7 +96,7 @@ fn lanes(programs: &Programs, made: &Made, stage: usize, input: &Input, index: u
         Origin::Edge { stage, output, exchange } => (*stage, *output, exchange.as_deref()),
     };
     let producers = &stages[from];
-    let reach = Reach::of(exchange, producers.channels, stages[stage].channels, producers.groups);
+    let reach = Reach::of(exchange, producers.channels, stages[stage].channels, producers.machines);
     let lane = |producer: usize| {
         let targets = reach.targets(producer);
         let mut partitioner =
@@ -116,9 +116,8 @@ fn lanes(programs: &Programs, made: &Made, stage: usize, input: &Input, index: u
     reach.sources(index).map(lane).collect()
 }
 
-/// Runs every channel of a query, and from random places on others that start from a checkpoint, or that are
-/// rebuilt from the tape. How many rows came out of the result, and how many programs were restored or
-/// rebuilt.
+/// Runs every channel of a query; restores or rebuilds others at random positions. Returns the number of rows of
+/// the result, and of programs that were restored or rebuilt.
 fn check(name: &str, stream: &Stream, random: &mut Random) -> (usize, usize) {
     let options = Options { batch_rows: 16, ..library() };
     let programs = Programs::new(stream, &options).unwrap();
@@ -168,7 +167,7 @@ fn temporal(
     for (at, state) in saved {
         let (mut first, mut second) = (new(), new());
         first.restore(&state).unwrap();
-        // A checkpoint of what was restored is as good as that which it was restored from.
+        // A restored program has an equivalent checkpoint.
         second.restore(&first.save().unwrap().expect("a checkpoint")).unwrap();
         for (offset, (next, expected)) in tape.iter().zip(&outcomes).enumerate().skip(at) {
             for program in [&mut first, &mut second] {
@@ -181,7 +180,7 @@ fn temporal(
     made
 }
 
-/// These are rebuilt from their tape, and say so.
+/// Relational programs have no checkpoint, and are rebuilt from their tape.
 fn relational(
     what: &str,
     new: &dyn Fn() -> Box<dyn ChannelProgram>,
@@ -203,8 +202,8 @@ fn relational(
     for _ in 0..4 {
         let at = random.below(tape.len() as u64 + 1) as usize;
         let what = format!("{what}, rebuilt before act {at}");
-        goes_on(&what, new(), &tape, &outcomes);
-        gives_the_same(&what, new(), &tape, at, &outcomes);
+        assert_continues(&what, new(), &tape, &outcomes);
+        assert_replays(&what, new(), &tape, at, &outcomes);
         *rebuilt += 1;
     }
     let refused = program.restore(&[]).unwrap_err();
@@ -213,8 +212,8 @@ fn relational(
     made
 }
 
-/// A program that does what the other did is where the other was, at any place of the tape.
-fn goes_on(what: &str, mut program: Box<dyn ChannelProgram>, tape: &[Act], outcomes: &[Outcome]) {
+/// Runs the rest of a tape: the outcomes are those of the original.
+fn assert_continues(what: &str, mut program: Box<dyn ChannelProgram>, tape: &[Act], outcomes: &[Outcome]) {
     let outputs =
         1 + outcomes.iter().flat_map(|(_, out, _)| out).map(|(output, _)| *output).max().unwrap_or(0);
     for (number, (next, expected)) in tape.iter().zip(outcomes).enumerate() {
@@ -223,9 +222,9 @@ fn goes_on(what: &str, mut program: Box<dyn ChannelProgram>, tape: &[Act], outco
     }
 }
 
-/// A program that is given what the other had been given before a place, all of it before its first step,
-/// makes the same messages once more, and then goes on with those that the other made from there.
-fn gives_the_same(
+/// A program that gets the tape up to a position before its first step repeats the messages of the original, and
+/// then goes on as that.
+fn assert_replays(
     what: &str,
     mut program: Box<dyn ChannelProgram>,
     tape: &[Act],
@@ -235,16 +234,16 @@ fn gives_the_same(
     let expected: Vec<&(usize, Exact)> = outcomes.iter().flat_map(|(_, out, _)| out).collect();
     let outputs = 1 + expected.iter().map(|(output, _)| *output).max().unwrap_or(0);
     let mut found = Vec::new();
-    let mut goes_on = |next: &Act| {
+    let mut run = |next: &Act| {
         let (step, out, _) = act(program.as_mut(), next, &mut vec![Vec::new(); outputs]);
         found.extend(out);
         step
     };
-    let given = tape[..at].iter().filter(|next| !matches!(next, Act::Step));
-    given.chain(&tape[at..]).for_each(|next| {
-        goes_on(next);
+    let pushed = tape[..at].iter().filter(|next| !matches!(next, Act::Step));
+    pushed.chain(&tape[at..]).for_each(|next| {
+        run(next);
     });
-    while goes_on(&Act::Step) != Some(Step::Ended) {}
+    while run(&Act::Step) != Some(Step::Ended) {}
     assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{what}");
 }
 
@@ -268,7 +267,7 @@ fn aggregates() -> Vec<(String, Agg)> {
     ]
 }
 
-/// Rows that come up to ten rows late, and start anew, with a latency that is too short for some.
+/// Rows that come up to ten rows late, with a reorder latency that is too short for some.
 fn disordered() -> Stream {
     let clicks = clicks(300);
     let mut random = Random(11);
@@ -325,7 +324,7 @@ fn queries() -> Vec<(&'static str, Stream)> {
     ]
 }
 
-/// Queries over tables, of which every channel is relational, by name.
+/// Queries over tables, all channels of which are relational, by name.
 fn tables() -> Vec<(&'static str, Stream)> {
     let (clicks, others) = (relation(&clicks(300), 3, 1), relation(&clicks(60), 2, 1));
     let keyed = |table: &Stream| {
@@ -380,7 +379,7 @@ fn programs_go_on_from_checkpoints() {
 }
 
 /// A program in the middle of its tape.
-fn begun(programs: &Programs, stage: usize, index: usize) -> Box<dyn ChannelProgram> {
+fn half_run(programs: &Programs, stage: usize, index: usize) -> Box<dyn ChannelProgram> {
     let mut program = programs.channel(stage, index).unwrap();
     for from in (0..200).step_by(20) {
         program.push(0, always(clicks(200).slice(from, 20))).unwrap();
@@ -389,41 +388,41 @@ fn begun(programs: &Programs, stage: usize, index: usize) -> Box<dyn ChannelProg
     program
 }
 
-fn refused(program: &mut dyn ChannelProgram, state: &[u8]) -> String {
+fn refusal(program: &mut dyn ChannelProgram, state: &[u8]) -> String {
     let refused = program.restore(state).unwrap_err();
     assert_eq!(ErrorKind::of(&refused), ErrorKind::Data, "{refused}");
     refused.to_string()
 }
 
 #[test]
-fn another_channel_or_query_is_refused() {
+fn another_channel_or_query_is_refusal() {
     let stream = points(&clicks(200), 2, 1);
     let counts = |cost: i64| {
         let some = stream.where_(column("cost").gt(lit(cost))).unwrap();
         some.sliding(20, Closed::Left).unwrap().aggregate(count()).unwrap()
     };
     let programs = Programs::new(&counts(50), &library()).unwrap();
-    let state = begun(&programs, 0, 0).save().unwrap().unwrap();
-    let other = refused(programs.channel(0, 1).unwrap().as_mut(), &state);
+    let state = half_run(&programs, 0, 0).save().unwrap().unwrap();
+    let other = refusal(programs.channel(0, 1).unwrap().as_mut(), &state);
     assert!(
         other.contains("it has `stage 0, channel 0 of 2` where this one has `stage 0, channel 1"),
         "{other}"
     );
     let others = Programs::new(&counts(51), &library()).unwrap();
-    let other = refused(others.channel(0, 0).unwrap().as_mut(), &state);
+    let other = refusal(others.channel(0, 0).unwrap().as_mut(), &state);
     assert!(other.contains("the checkpoint is of another query"), "{other}");
     assert!(other.contains("Int64(50)") && other.contains("Int64(51)"), "{other}");
-    // The same query, with other batches.
+    // The same query with batches of another size.
     let again = Programs::new(&counts(50), &Options { batch_rows: 7, ..local() }).unwrap();
     again.channel(0, 0).unwrap().restore(&state).unwrap();
 }
 
 #[test]
-fn damaged_checkpoints_are_refused() {
+fn damaged_checkpoints_are_refusal() {
     let stream =
         points(&clicks(200), 1, 1).sliding(20, Closed::Left).unwrap().aggregate(aggregates()).unwrap();
     let programs = Programs::new(&stream, &library()).unwrap();
-    let state = begun(&programs, 0, 0).save().unwrap().unwrap();
+    let state = half_run(&programs, 0, 0).save().unwrap().unwrap();
     let mut program = programs.channel(0, 0).unwrap();
     let mut random = Random(5);
     for _ in 0..2000 {
@@ -437,6 +436,6 @@ fn damaged_checkpoints_are_refused() {
         let restored = catch_unwind(AssertUnwindSafe(|| program.restore(&damaged)));
         assert!(restored.expect("no panic").is_err());
     }
-    // What was refused has left no trace.
+    // A refused checkpoint leaves the program as it was.
     program.restore(&state).unwrap();
 }

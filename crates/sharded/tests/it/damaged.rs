@@ -1,5 +1,4 @@
-//! Damaged files: whatever bytes are wrong, rows come out or an error that names the file. Nothing else
-//! happens.
+//! Damaged files: whatever bytes are wrong, either rows come out or an error that names the file.
 
 use crate::data::*;
 use crate::files::Folder;
@@ -22,7 +21,7 @@ use whimbrel_sharded::dataset::FileDataset;
 use whimbrel_sharded::error::ErrorKind;
 
 /// How many times each file is damaged.
-const TURNS: usize = 300;
+const ROUNDS: usize = 300;
 
 fn rows() -> RecordBatch {
     let lists = (0..200).map(|i| (i % 7 != 0).then(|| (0..i % 4).map(Some).collect::<Vec<_>>()));
@@ -111,7 +110,7 @@ fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
             bytes[at..end].copy_from_slice(&number[..end - at]);
         }
         2 => {
-            // The end of a file says most of it.
+            // Most metadata is at the end of a file.
             let at = length - 1 - random.below(length.min(600)) as u64;
             bytes[at as usize] = random.below(256) as u8;
         }
@@ -124,12 +123,12 @@ fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-fn survives(name: &str, bytes: &[u8]) {
+fn assert_rows_or_clean_error(name: &str, bytes: &[u8]) {
     let (folder, mut random) = (Folder::new(), Random(0x5eed + name.len() as u64));
     let path = folder.path(name);
     std::fs::write(&path, bytes).unwrap();
     read(&path).unwrap();
-    for turn in 0..TURNS {
+    for turn in 0..ROUNDS {
         let damaged = damage(bytes, &mut random);
         std::fs::write(&path, &damaged).unwrap();
         if let Err(error) = read(&path) {
@@ -145,28 +144,34 @@ fn survives(name: &str, bytes: &[u8]) {
 
 #[test]
 fn damaged_arrow_files_give_rows_or_a_clean_error() {
-    survives("a.arrow", &ipc(None));
-    survives("lz4.arrow", &ipc(Some(CompressionType::LZ4_FRAME)));
-    survives("zstd.arrow", &ipc(Some(CompressionType::ZSTD)));
-    survives("a.arrows", &ipc_stream());
+    assert_rows_or_clean_error("a.arrow", &ipc(None));
+    assert_rows_or_clean_error("lz4.arrow", &ipc(Some(CompressionType::LZ4_FRAME)));
+    assert_rows_or_clean_error("zstd.arrow", &ipc(Some(CompressionType::ZSTD)));
+    assert_rows_or_clean_error("a.arrows", &ipc_stream());
 }
 
 #[test]
 fn damaged_parquet_files_give_rows_or_a_clean_error() {
-    survives("a.parquet", &parquet(Compression::UNCOMPRESSED, WriterVersion::PARQUET_1_0));
-    survives("snappy.parquet", &parquet(Compression::SNAPPY, WriterVersion::PARQUET_2_0));
-    survives("zstd.parquet", &parquet(Compression::ZSTD(Default::default()), WriterVersion::PARQUET_1_0));
-    survives("gzip.parquet", &parquet(Compression::GZIP(Default::default()), WriterVersion::PARQUET_2_0));
-    survives("lz4.parquet", &parquet(Compression::LZ4_RAW, WriterVersion::PARQUET_1_0));
+    assert_rows_or_clean_error("a.parquet", &parquet(Compression::UNCOMPRESSED, WriterVersion::PARQUET_1_0));
+    assert_rows_or_clean_error("snappy.parquet", &parquet(Compression::SNAPPY, WriterVersion::PARQUET_2_0));
+    assert_rows_or_clean_error(
+        "zstd.parquet",
+        &parquet(Compression::ZSTD(Default::default()), WriterVersion::PARQUET_1_0),
+    );
+    assert_rows_or_clean_error(
+        "gzip.parquet",
+        &parquet(Compression::GZIP(Default::default()), WriterVersion::PARQUET_2_0),
+    );
+    assert_rows_or_clean_error("lz4.parquet", &parquet(Compression::LZ4_RAW, WriterVersion::PARQUET_1_0));
 }
 
 #[test]
-fn damaged_texts_give_rows_or_a_clean_error() {
-    survives("a.csv", &csv());
-    survives("a.jsonl", &json());
+fn damaged_text_files_give_rows_or_a_clean_error() {
+    assert_rows_or_clean_error("a.csv", &csv());
+    assert_rows_or_clean_error("a.jsonl", &json());
 }
 
-fn packed(bytes: &[u8]) -> Vec<u8> {
+fn gzip(bytes: &[u8]) -> Vec<u8> {
     use std::io::Write;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(bytes).unwrap();
@@ -174,15 +179,15 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn damaged_packed_texts_give_rows_or_a_clean_error() {
-    survives("a.csv.gz", &packed(&csv()));
-    survives("a.jsonl.zst", &zstd::encode_all(json().as_slice(), 0).unwrap());
+fn damaged_gzip_files_give_rows_or_a_clean_error() {
+    assert_rows_or_clean_error("a.csv.gz", &gzip(&csv()));
+    assert_rows_or_clean_error("a.jsonl.zst", &zstd::encode_all(json().as_slice(), 0).unwrap());
 }
 
 #[test]
 fn a_length_that_no_file_has_takes_no_memory() {
     let (folder, bytes) = (Folder::new(), ipc(None));
-    // A block's length of its body, in the footer.
+    // The length of a body in a block of the footer.
     for at in bytes.len() - 400..bytes.len() - 8 {
         let mut damaged = bytes.clone();
         damaged[at..at + 8].copy_from_slice(&6_473_924_464_352_272u64.to_le_bytes());

@@ -28,7 +28,7 @@ pub fn table(columns: Vec<(Field, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
-/// A small generator of numbers that look random.
+/// A small generator of pseudorandom numbers.
 pub struct Random(pub u64);
 
 impl Random {
@@ -57,20 +57,20 @@ pub fn clicks(rows: usize) -> RecordBatch {
     table(vec![ints("time", times), ints("user", users), texts("ad", ads), ints("cost", costs)])
 }
 
-/// A table in so many shards, as in so many machines.
-pub fn dataset(rows: &RecordBatch, shards: usize, groups: usize) -> Arc<MemoryDataset> {
+/// A table in so many shards, divided among so many machines.
+pub fn dataset(rows: &RecordBatch, shards: usize, machines: usize) -> Arc<MemoryDataset> {
     let whole = MemoryDataset::new(rows.schema(), vec![vec![rows.clone()]]).unwrap();
-    Arc::new(whole.with_shards(shards).unwrap().with_groups(groups).unwrap())
+    Arc::new(whole.with_shards(shards).unwrap().with_machines(machines).unwrap())
 }
 
 /// The table as a relation.
-pub fn relation(rows: &RecordBatch, shards: usize, groups: usize) -> Stream {
-    Stream::scan("table", dataset(rows, shards, groups)).unwrap()
+pub fn relation(rows: &RecordBatch, shards: usize, machines: usize) -> Stream {
+    Stream::scan("table", dataset(rows, shards, machines)).unwrap()
 }
 
 /// The table as a stream of points.
-pub fn points(rows: &RecordBatch, shards: usize, groups: usize) -> Stream {
-    relation(rows, shards, groups).ingress(TimeSpec::point("time"), IngressOptions::default()).unwrap()
+pub fn points(rows: &RecordBatch, shards: usize, machines: usize) -> Stream {
+    relation(rows, shards, machines).ingress(TimeSpec::point("time"), IngressOptions::default()).unwrap()
 }
 
 /// The count of rows as `n`.
@@ -115,8 +115,8 @@ pub fn text(batch: &RecordBatch) -> Vec<String> {
     (0..batch.num_rows()).map(row).collect()
 }
 
-/// A changing relation in normal form: for every row, the instants at which its multiplicity changes, and to
-/// what.
+/// A changing relation in normal form: for every row the instants at which its multiplicity changes, and the new
+/// multiplicity.
 pub type Changes = BTreeMap<String, Vec<(i64, i64)>>;
 
 /// The changing relation that a stream's result describes.

@@ -1,4 +1,4 @@
-//! Failures: a job ends with the error that happened, at once, whatever else it was doing.
+//! Failures: a job ends at once with the first error, whatever its channels are doing.
 
 use crate::data::*;
 use datafusion::common::{Result, exec_err};
@@ -45,19 +45,19 @@ fn an_error_in_one_channel_ends_the_job() {
 }
 
 #[test]
-fn an_error_of_the_sink_is_the_jobs() {
+fn an_error_of_the_sink_ends_the_job() {
     for options in [library(), local()] {
         let sink = |_: usize, _: Message| -> Result<()> { exec_err!("enough") };
         let job = run(&moved(&points(&clicks(5000), 3, 1)), &options, Box::new(sink)).unwrap();
         let error = job.wait().unwrap_err();
         assert!(error.to_string().contains("enough"));
-        // It is told again to whoever asks again.
+        // Waiting again gives the same error.
         assert!(job.wait().unwrap_err().to_string().contains("enough"));
     }
 }
 
 #[test]
-fn a_panic_is_our_bug_and_ends_the_job() {
+fn a_panic_is_an_internal_error_and_ends_the_job() {
     for options in [library(), local()] {
         let sink = |_: usize, _: Message| -> Result<()> { panic!("on purpose") };
         let job = run(&moved(&points(&clicks(5000), 3, 1)), &options, Box::new(sink)).unwrap();
@@ -118,7 +118,7 @@ fn a_job_that_is_dropped_stops() {
 }
 
 #[test]
-fn what_cannot_run_is_refused() {
+fn a_query_that_cannot_run_is_refused() {
     let (source, _senders) = LiveDataset::new(clicks(0).schema(), 2).unwrap();
     let users = Stream::scan("live", source).unwrap().where_(column("user").gt(lit(3_i64))).unwrap();
     let events = users.ingress(TimeSpec::point("time"), IngressOptions::default()).unwrap();

@@ -35,11 +35,15 @@ fn figure_1_over_tables() {
     let clicks = clicks(2000);
     let expected = rows(&by_ad(&relation(&clicks, 1, 1)).aggregate(count()).unwrap(), &library());
     assert_eq!(expected.len(), 12);
-    for (shards, groups) in LAYOUTS {
+    for (shards, machines) in LAYOUTS {
         for plan in ['a', 'b', 'c', 'd'] {
-            let query = grouped(&by_ad(&relation(&clicks, shards, groups)), plan);
+            let query = grouped(&by_ad(&relation(&clicks, shards, machines)), plan);
             for options in [library(), local(), Options::default()] {
-                assert_eq!(rows(&query, &options), expected, "plan {plan}, {shards} shards, {groups} groups");
+                assert_eq!(
+                    rows(&query, &options),
+                    expected,
+                    "plan {plan}, {shards} shards, {machines} machines"
+                );
             }
         }
     }
@@ -48,22 +52,23 @@ fn figure_1_over_tables() {
 #[test]
 fn figure_1_over_windows() {
     let clicks = clicks(2000);
-    let windows =
-        |shards, groups| by_ad(&points(&clicks, shards, groups).hopping(50, 10, 0, Closed::Left).unwrap());
+    let windows = |shards, machines| {
+        by_ad(&points(&clicks, shards, machines).hopping(50, 10, 0, Closed::Left).unwrap())
+    };
     let expected = changes(&windows(1, 1).aggregate(count()).unwrap(), &library());
     assert!(expected.len() > 20);
-    for (shards, groups) in LAYOUTS {
+    for (shards, machines) in LAYOUTS {
         for plan in ['a', 'b', 'c', 'd'] {
-            let query = grouped(&windows(shards, groups), plan);
+            let query = grouped(&windows(shards, machines), plan);
             for options in [library(), local(), Options::default()] {
                 let found = changes(&query, &options);
-                assert_eq!(found, expected, "plan {plan}, {shards} shards, {groups} groups");
+                assert_eq!(found, expected, "plan {plan}, {shards} shards, {machines} machines");
             }
         }
     }
 }
 
-/// What is known of each ad, from the beginning on or while it runs.
+/// A row for each ad, alive from the beginning on or while the ad runs.
 fn ads() -> datafusion::arrow::array::RecordBatch {
     let ads: Vec<i64> = (0..10).chain(0..3).collect();
     let names: Vec<String> = ads.iter().map(|a| format!("ad{a}")).collect();
@@ -76,7 +81,7 @@ fn ads() -> datafusion::arrow::array::RecordBatch {
 }
 
 /// Fig. 4, over two streams or tables.
-fn joined(clicks: &Stream, ads: &Stream, plan: char, shards: usize, groups: usize) -> Stream {
+fn joined(clicks: &Stream, ads: &Stream, plan: char, shards: usize, machines: usize) -> Stream {
     let all = Some(shards);
     let (clicks, ads) = (by_ad(clicks), by_ad(ads));
     match plan {
@@ -91,7 +96,7 @@ fn joined(clicks: &Stream, ads: &Stream, plan: char, shards: usize, groups: usiz
         }
         _ => {
             let clicks = clicks.redistribute(None, Scope::Local).unwrap();
-            let ads = ads.broadcast(Some(groups), Scope::Global).unwrap();
+            let ads = ads.broadcast(Some(machines), Scope::Global).unwrap();
             let ads = ads.redistribute(all, Scope::Local).unwrap();
             clicks.join(&ads, vec![], JoinKind::Inner, "_right").unwrap()
         }
@@ -107,17 +112,21 @@ fn figure_4_over_tables() {
         &library(),
     );
     assert!(expected.len() > 500);
-    for (shards, groups) in LAYOUTS {
+    for (shards, machines) in LAYOUTS {
         for plan in ['a', 'b', 'c'] {
             let query = joined(
-                &relation(&clicks, shards, groups),
-                &relation(&ads, groups, groups),
+                &relation(&clicks, shards, machines),
+                &relation(&ads, machines, machines),
                 plan,
                 shards,
-                groups,
+                machines,
             );
             for options in [library(), local(), Options::default()] {
-                assert_eq!(rows(&query, &options), expected, "plan {plan}, {shards} shards, {groups} groups");
+                assert_eq!(
+                    rows(&query, &options),
+                    expected,
+                    "plan {plan}, {shards} shards, {machines} machines"
+                );
             }
         }
     }
@@ -126,29 +135,29 @@ fn figure_4_over_tables() {
 #[test]
 fn figure_4_over_streams() {
     let (clicks, ads) = (clicks(700), ads());
-    let windows =
-        |shards, groups| points(&clicks, shards, groups).alter_duration(Some(Duration::Ticks(30))).unwrap();
-    let running = |groups| {
+    let windows = |shards, machines| {
+        points(&clicks, shards, machines).alter_duration(Some(Duration::Ticks(30))).unwrap()
+    };
+    let running = |machines| {
         let time = whimbrel_plan::TimeSpec::interval("from", "to");
-        relation(&ads, groups, groups).ingress(time, Default::default()).unwrap()
+        relation(&ads, machines, machines).ingress(time, Default::default()).unwrap()
     };
     let plain = by_ad(&windows(1, 1));
     let query = plain.join(&by_ad(&running(1)), vec![], JoinKind::Inner, "_right").unwrap();
     let expected = changes(&query, &library());
     assert!(expected.len() > 200);
-    for (shards, groups) in LAYOUTS {
+    for (shards, machines) in LAYOUTS {
         for plan in ['a', 'b', 'c'] {
-            let query = joined(&windows(shards, groups), &running(groups), plan, shards, groups);
+            let query = joined(&windows(shards, machines), &running(machines), plan, shards, machines);
             for options in [library(), local(), Options::default()] {
                 let found = changes(&query, &options);
-                assert_eq!(found, expected, "plan {plan}, {shards} shards, {groups} groups");
+                assert_eq!(found, expected, "plan {plan}, {shards} shards, {machines} machines");
             }
         }
     }
 }
 
-/// quill.txt §3.7: users with many clicks lately are left out while that is so, then clicks are counted per
-/// ad.
+/// quill.txt §3.7: clicks are counted by ad, without users that have many clicks at the time.
 fn without_bots(clicks: &Stream) -> Stream {
     let by_user = clicks.rekey(vec![column("user")]).unwrap().redistribute(None, Scope::Global).unwrap();
     let recent = by_user.sliding(60, Closed::Right).unwrap().aggregate(count()).unwrap();

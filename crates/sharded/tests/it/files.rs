@@ -1,4 +1,4 @@
-//! Files: what is read, how it is cut into shards, and what is said of files that cannot be read.
+//! Files: their rows, their shards, and the errors of files that cannot be read.
 
 use crate::data::*;
 use datafusion::arrow::array::RecordBatch;
@@ -17,7 +17,7 @@ use whimbrel_sharded::dataset::FileDataset;
 use whimbrel_sharded::error::ErrorKind;
 use whimbrel_temporal::{Closed, IngressOptions};
 
-/// A folder that goes away with the test.
+/// A folder that is removed with the test.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -168,7 +168,7 @@ fn a_truncated_file_is_named() {
 }
 
 #[test]
-fn damage_inside_a_file_is_found_when_it_is_read() {
+fn damaged_pages_are_found_when_they_are_read() {
     let (folder, clicks) = (Folder::new(), clicks(5000));
     let path = folder.path("damaged.parquet");
     write_parquet(&path, &clicks, 500);

@@ -1,5 +1,5 @@
-//! Rows that are not wanted are not read: what comes out of Parquet files under conditions is what comes out
-//! of the same rows in memory.
+//! Predicate pushdown: Parquet files under a predicate give the rows that a filter over the same rows in memory
+//! gives.
 
 use crate::data::*;
 use crate::files::{Folder, scan, write_parquet};
@@ -14,10 +14,10 @@ use whimbrel_sharded::analyze;
 use whimbrel_sharded::dataset::MemoryDataset;
 
 const ROWS: i64 = 5000;
-const GROUP: usize = 1000;
+const ROW_GROUP: usize = 1000;
 
-/// `id` in order, `v` in none, with nulls, `name` long, `kind` one of a few, with nulls; `price` and `sum`
-/// decimals that take 8 and 16 bytes in a file, on both sides of zero, with nulls.
+/// `id` is sorted; `v` is not, and has nulls; `name` is long; `kind` has few values, and nulls; `price` and `sum`
+/// are decimals of 8 and 16 bytes, on both sides of zero, with nulls.
 fn table() -> RecordBatch {
     let id: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
     let v: ArrayRef =
@@ -41,9 +41,9 @@ fn memory() -> Stream {
     Stream::scan("memory", Arc::new(MemoryDataset::new(rows.schema(), vec![vec![rows]]).unwrap())).unwrap()
 }
 
-fn same(folder: &Folder, query: impl Fn(&Stream) -> Stream) {
+fn assert_same(folder: &Folder, query: impl Fn(&Stream) -> Stream) {
     let path = folder.path("t.parquet");
-    write_parquet(&path, &table(), GROUP);
+    write_parquet(&path, &table(), ROW_GROUP);
     let mut wanted = rows(&query(&memory()), &local());
     wanted.sort();
     for shards in [1, 2, 3, 7] {
@@ -55,7 +55,7 @@ fn same(folder: &Folder, query: impl Fn(&Stream) -> Stream) {
     }
 }
 
-fn few(predicate: Expr, columns: &[&str]) -> impl Fn(&Stream) -> Stream {
+fn select_where(predicate: Expr, columns: &[&str]) -> impl Fn(&Stream) -> Stream {
     move |stream| {
         let rows = stream.where_(predicate.clone()).unwrap();
         rows.select(columns.iter().map(|name| column(*name)).collect()).unwrap()
@@ -63,7 +63,7 @@ fn few(predicate: Expr, columns: &[&str]) -> impl Fn(&Stream) -> Stream {
 }
 
 #[test]
-fn conditions_hold_whatever_part_of_the_rows_they_keep() {
+fn predicates_hold_at_any_selectivity() {
     let folder = Folder::new();
     let id = || column("id");
     let v = || column("v");
@@ -79,15 +79,14 @@ fn conditions_hold_whatever_part_of_the_rows_they_keep() {
         v().eq(id()).or(column("name").eq(lit("row number 77"))),
     ] {
         for columns in [&["id", "v", "name"][..], &["name", "id"], &["name"], &["v"]] {
-            same(&folder, few(predicate.clone(), columns));
+            assert_same(&folder, select_where(predicate.clone(), columns));
         }
     }
 }
 
-/// Strings that the file has as dictionaries are asked once a value, and answer as if they were asked once a
-/// row.
+/// A predicate on a dictionary-encoded column is evaluated once per value, and holds for every row.
 #[test]
-fn conditions_on_strings_hold_for_every_row() {
+fn predicates_on_strings_hold_for_every_row() {
     let folder = Folder::new();
     let kind = || column("kind");
     for predicate in [
@@ -102,14 +101,14 @@ fn conditions_on_strings_hold_for_every_row() {
         kind().eq(lit("plain")).and(column("name").like(lit("%7"))),
     ] {
         for columns in [&["id", "v", "name", "kind"][..], &["kind", "id"], &["name"], &["kind"]] {
-            same(&folder, few(predicate.clone(), columns));
+            assert_same(&folder, select_where(predicate.clone(), columns));
         }
     }
 }
 
-/// Decimals are read as narrow as a file has them, and come out as they were written.
+/// Decimals are read as narrow integers, and come out as they were written.
 #[test]
-fn conditions_on_decimals_hold_for_every_row() {
+fn predicates_on_decimals_hold_for_every_row() {
     let folder = Folder::new();
     let price = || column("price");
     let cents = |cents| lit(ScalarValue::Decimal128(Some(cents), 15, 2));
@@ -123,18 +122,18 @@ fn conditions_on_decimals_hold_for_every_row() {
         column("id").lt(lit(50_i64)),
     ] {
         for columns in [&["id", "price", "sum"][..], &["price"], &["sum", "name"], &["id"]] {
-            same(&folder, few(predicate.clone(), columns));
+            assert_same(&folder, select_where(predicate.clone(), columns));
         }
     }
 }
 
 #[test]
-fn a_join_tells_the_file_which_rows_it_wants() {
+fn a_join_pushes_its_filter_down_to_the_file() {
     let folder = Folder::new();
     for wanted in [vec![17, 18, 4999], (0..ROWS).collect(), vec![]] {
         let keys: ArrayRef = Arc::new(Int64Array::from(wanted));
         let keys = RecordBatch::try_from_iter([("k", keys)]).unwrap();
-        same(&folder, |stream| {
+        assert_same(&folder, |stream| {
             let shards = stream.properties().shards;
             let keys = MemoryDataset::new(keys.schema(), vec![vec![keys.clone()]]).unwrap();
             let keys = Stream::scan("keys", Arc::new(keys)).unwrap();
@@ -145,10 +144,10 @@ fn a_join_tells_the_file_which_rows_it_wants() {
 }
 
 #[test]
-fn row_groups_without_wanted_rows_are_left_out() {
+fn row_groups_without_matching_rows_are_skipped() {
     let folder = Folder::new();
     let path = folder.path("t.parquet");
-    write_parquet(&path, &table(), GROUP);
+    write_parquet(&path, &table(), ROW_GROUP);
     let wanted = scan(&[path], 1).where_(column("id").gt_eq(lit(4000_i64))).unwrap();
     let action = collect(&wanted, &local()).unwrap();
     action.job().wait().unwrap();
@@ -156,10 +155,10 @@ fn row_groups_without_wanted_rows_are_left_out() {
 }
 
 #[test]
-fn what_is_known_of_files_and_memory() {
+fn files_and_memory_have_statistics() {
     let folder = Folder::new();
     let path = folder.path("t.parquet");
-    write_parquet(&path, &table(), GROUP);
+    write_parquet(&path, &table(), ROW_GROUP);
     for stream in [scan(&[path], 2), memory()] {
         let explained = analyze::explain(&stream.distinct().unwrap(), &local()).unwrap();
         let read = explained.lines.last().unwrap();
@@ -168,7 +167,7 @@ fn what_is_known_of_files_and_memory() {
 }
 
 #[test]
-fn an_analysis_counts_what_was_done() {
+fn an_analysis_counts_rows_and_bytes() {
     let query = memory().where_(column("id").lt(lit(10_i64))).unwrap();
     let query = query.reshard(Some(3), whimbrel_plan::Scope::Global).unwrap().distinct().unwrap();
     let explained = analyze::analyze(&query, &local()).unwrap().wait().unwrap();

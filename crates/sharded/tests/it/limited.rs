@@ -1,4 +1,4 @@
-//! Little memory: what does not fit goes to files, and the answers are the same.
+//! Memory limits: operators spill, and the answers are the same.
 
 use crate::data::*;
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
@@ -9,12 +9,12 @@ use whimbrel_sharded::Options;
 
 const ROWS: i64 = 60_000;
 
-/// Little memory: less than a tenth of what is kept.
+/// A limit of less than a tenth of what the operators hold.
 fn limited(options: Options) -> Options {
     Options { memory_limit: Some(400 << 10), batch_rows: 4_000, ..options }
 }
 
-/// Rows with keys of which some are null and one is common, numbers, and texts that differ.
+/// Rows with keys, some null and one frequent, numbers, and different strings.
 fn rows_of(seed: u64, name: &str, rows: i64) -> RecordBatch {
     let mut random = Random(seed);
     let keys: Int64Array = (0..rows)
@@ -29,7 +29,7 @@ fn rows_of(seed: u64, name: &str, rows: i64) -> RecordBatch {
     table(vec![key, ints(name, 0..rows), texts(&format!("{name}_text"), texts_of)])
 }
 
-fn is_the_same(query: &Stream) {
+fn assert_same(query: &Stream) {
     let expected = rows(query, &Options { batch_rows: 4_000, ..library() });
     assert!(!expected.is_empty());
     for options in [library(), local()] {
@@ -53,7 +53,7 @@ fn rows_are_sorted() {
 }
 
 #[test]
-fn many_of_the_first_rows_are_sorted() {
+fn a_large_limit_is_sorted() {
     let table = relation(&rows_of(11, "v", ROWS), 1, 1);
     let query =
         table.sort(vec![column("v_text").sort(false, false)]).unwrap().limit(10, Some(50_000)).unwrap();
@@ -70,7 +70,7 @@ fn rows_are_grouped() {
     let sum = || Agg::of(AggFunction::Sum, column("v"));
     for key in ["k", "v_text"] {
         let groups = table.rekey(vec![column(key)]).unwrap();
-        is_the_same(&groups.aggregate(vec![("sum".into(), sum()), ("n".into(), Agg::count())]).unwrap());
+        assert_same(&groups.aggregate(vec![("sum".into(), sum()), ("n".into(), Agg::count())]).unwrap());
     }
 }
 
@@ -80,8 +80,8 @@ fn tables_are_joined() {
     let (left, right) = (relation(&left, 1, 1), relation(&right, 1, 1));
     for kind in [JoinKind::Inner, JoinKind::Left, JoinKind::Full, JoinKind::Semi, JoinKind::Anti] {
         let on = || vec![(column("k"), column("k"))];
-        is_the_same(&left.join(&right, on(), kind, "_right").unwrap());
-        is_the_same(&right.join(&left, on(), kind, "_right").unwrap());
+        assert_same(&left.join(&right, on(), kind, "_right").unwrap());
+        assert_same(&right.join(&left, on(), kind, "_right").unwrap());
     }
 }
 
@@ -92,5 +92,5 @@ fn joins_feed_joins_and_sorts() {
     let on = |left: &str, right: &str| vec![(column(left), column(right))];
     let both = a.join(&b, on("a", "b"), JoinKind::Inner, "_b").unwrap();
     let all = both.join(&c, on("a", "c"), JoinKind::Left, "_c").unwrap();
-    is_the_same(&all.sort(vec![column("a").sort(true, true)]).unwrap());
+    assert_same(&all.sort(vec![column("a").sort(true, true)]).unwrap());
 }

@@ -1,4 +1,4 @@
-//! Live sources: the plans of files run over what comes in.
+//! Live sources: plans over files run over rows that arrive.
 
 use crate::data::*;
 use datafusion::arrow::array::{AsArray, RecordBatch};
@@ -25,7 +25,7 @@ fn counted(stream: &Stream) -> Stream {
 }
 
 #[test]
-fn live_rows_give_the_answer_of_stored_ones() {
+fn live_rows_give_the_same_answer_as_stored_rows() {
     let clicks = clicks(2000);
     let expected = changes(&counted(&points(&clicks, 1, 1)), &library());
     for options in [library(), local()] {
@@ -44,7 +44,7 @@ fn live_rows_give_the_answer_of_stored_ones() {
 }
 
 #[test]
-fn what_was_sent_before_the_query_is_kept_for_it() {
+fn rows_sent_before_the_query_are_kept_for_it() {
     for options in [library(), local()] {
         let (stream, senders) = live(1, IngressOptions::default());
         for start in (0..2000).step_by(10) {
@@ -99,7 +99,7 @@ fn results_come_as_they_become_final() {
 }
 
 #[test]
-fn late_rows_are_counted_and_shown() {
+fn late_rows_are_counted_and_reported() {
     let ingress = IngressOptions { disorder: Disorder::Drop, ..IngressOptions::default() };
     for options in [library(), local()] {
         let (stream, senders) = live(1, ingress.clone());
@@ -121,7 +121,7 @@ fn late_rows_are_counted_and_shown() {
 }
 
 #[test]
-fn disorder_is_an_error_that_is_told() {
+fn disorder_is_an_error_if_the_policy_says_so() {
     for options in [library(), local()] {
         let (stream, senders) = live(1, IngressOptions::default());
         senders[0].push(at(10)).unwrap();

@@ -13,8 +13,8 @@ use whimbrel_sharded::dataset::LiveDataset;
 use whimbrel_sharded::error::ErrorKind;
 use whimbrel_temporal::IngressOptions;
 
-/// A live source in so many shards that has got these rows, so many at a time, to its shards in turn.
-fn fed(rows: &RecordBatch, shards: usize, by: usize) -> Stream {
+/// A live source with so many shards, to which these rows were sent round-robin in batches of `by` rows.
+fn live_source(rows: &RecordBatch, shards: usize, by: usize) -> Stream {
     let (source, senders) = LiveDataset::new(rows.schema(), shards).unwrap();
     for (number, start) in (0..rows.num_rows()).step_by(by).enumerate() {
         senders[number % shards].push(rows.slice(start, by.min(rows.num_rows() - start))).unwrap();
@@ -22,8 +22,8 @@ fn fed(rows: &RecordBatch, shards: usize, by: usize) -> Stream {
     Stream::scan("live", source).unwrap()
 }
 
-/// All that a stream's changes tell, table by table, from all shards.
-fn told(stream: &Stream, options: &Options) -> Vec<RecordBatch> {
+/// The changes of a stream, batch by batch, from all shards.
+fn changes(stream: &Stream, options: &Options) -> Vec<RecordBatch> {
     let seen: Arc<Mutex<Vec<RecordBatch>>> = Arc::default();
     let keep = seen.clone();
     let job = subscribe(&stream.changes().unwrap(), options, move |_, rows| {
@@ -49,7 +49,7 @@ fn join(left: &Stream, right: &Stream, kind: JoinKind) -> Stream {
 /// A query over clicks and users, in so many shards.
 type Query = fn(&Stream, &Stream, usize) -> Stream;
 
-/// How much each name has paid: users without clicks are told, too.
+/// The sum of costs by name, with users that have no clicks.
 fn bill(clicks: &Stream, users: &Stream, shards: usize) -> Stream {
     let joined = join(&by(users, "user", shards), &by(clicks, "user", shards), JoinKind::Left);
     let paid = vec![
@@ -60,8 +60,8 @@ fn bill(clicks: &Stream, users: &Stream, shards: usize) -> Stream {
     by(&joined, "name", shards).aggregate(paid).unwrap()
 }
 
-/// The clicks of known users, wherever they are, by what they say of themselves.
-fn known(clicks: &Stream, users: &Stream, shards: usize) -> Stream {
+/// The clicks of users that exist, with their names.
+fn clicks_of_users(clicks: &Stream, users: &Stream, shards: usize) -> Stream {
     let anywhere = clicks.reshard(Some(shards), Global).unwrap();
     let everywhere = users.broadcast(Some(shards), Global).unwrap();
     let joined = join(&anywhere, &everywhere, JoinKind::Semi);
@@ -69,7 +69,7 @@ fn known(clicks: &Stream, users: &Stream, shards: usize) -> Stream {
     joined.multicast(to, Some(shards), Global).unwrap().select(vec![column("ad"), column("cost")]).unwrap()
 }
 
-/// The dearest ads: the first rows of all are among the first of every shard.
+/// The most expensive ads: the first rows of all are among the first of every shard.
 fn dearest(clicks: &Stream, _: &Stream, shards: usize) -> Stream {
     let total = vec![("total".to_string(), Agg::of(AggFunction::Sum, column("cost")))];
     let totals = by(clicks, "ad", shards).aggregate(total).unwrap();
@@ -83,15 +83,15 @@ fn dearest(clicks: &Stream, _: &Stream, shards: usize) -> Stream {
 #[test]
 fn the_last_snapshot_is_the_answer_over_the_same_rows() {
     let (clicks, users) = (clicks(300), users());
-    let queries: [(&str, Query); 3] = [("bill", bill), ("known", known), ("dearest", dearest)];
+    let queries: [(&str, Query); 3] = [("bill", bill), ("known", clicks_of_users), ("dearest", dearest)];
     for (name, query) in queries {
         let expected = rows(&query(&relation(&clicks, 1, 1), &relation(&users, 1, 1), 1), &library());
         for (sources, shards) in [(1, 1), (1, 2), (2, 1), (2, 3), (3, 3), (4, 2)] {
             for options in [library(), local()] {
-                let fed = |rows, size| fed(rows, sources, size);
-                let query = query(&fed(&clicks, 17), &fed(&users, 4), shards);
+                let live = |rows, size| live_source(rows, sources, size);
+                let query = query(&live(&clicks, 17), &live(&users, 4), shards);
                 assert_eq!(query.properties().shards, if name == "dearest" { 1 } else { shards });
-                let found = folded(&told(&query, &options));
+                let found = folded(&changes(&query, &options));
                 assert_eq!(found, expected, "{name}: {sources} to {shards} shards, {options:?}");
             }
         }
@@ -99,7 +99,7 @@ fn the_last_snapshot_is_the_answer_over_the_same_rows() {
 }
 
 #[test]
-fn who_waits_for_the_end_gets_the_answer_of_a_table() {
+fn at_the_end_the_answer_is_that_of_a_table() {
     let clicks = clicks(300);
     let expected =
         rows_in_order(&dearest(&relation(&clicks, 1, 1), &relation(&users(), 1, 1), 1), &library());
@@ -107,34 +107,34 @@ fn who_waits_for_the_end_gets_the_answer_of_a_table() {
         for options in [library(), local()] {
             assert_eq!(
                 rows_in_order(
-                    &dearest(&fed(&clicks, shards, 17), &relation(&users(), 1, 1), shards),
+                    &dearest(&live_source(&clicks, shards, 17), &relation(&users(), 1, 1), shards),
                     &options
                 ),
                 expected
             );
             let totals = |clicks: &Stream| by(clicks, "ad", shards).aggregate(count()).unwrap();
             let expected = rows(&totals(&relation(&clicks, 1, 1)), &options);
-            assert_eq!(rows(&totals(&fed(&clicks, 2, 17)), &options), expected);
+            assert_eq!(rows(&totals(&live_source(&clicks, 2, 17)), &options), expected);
         }
     }
 }
 
 #[test]
-fn shards_stay_apart_where_nothing_moves() {
+fn rows_stay_in_their_shards_without_an_exchange() {
     let clicks = clicks(90);
     let sizes = |stream: &Stream| {
         let counted = stream.aggregate(count()).unwrap();
-        let mut sizes = folded(&told(&counted, &local()));
+        let mut sizes = folded(&changes(&counted, &local()));
         sizes.sort();
         sizes
     };
-    assert_eq!(sizes(&fed(&clicks, 3, 40)), ["10", "40", "40"]);
-    assert_eq!(sizes(&fed(&clicks, 1, 40)), ["90"]);
+    assert_eq!(sizes(&live_source(&clicks, 3, 40)), ["10", "40", "40"]);
+    assert_eq!(sizes(&live_source(&clicks, 1, 40)), ["90"]);
 }
 
 #[test]
-fn what_came_together_is_seen_together_in_all_shards() {
-    // Every push moves money from one account to another, so there is never more nor less than there was.
+fn rows_that_arrive_together_are_seen_together_in_all_shards() {
+    // Every push moves money between accounts, so the sum stays the same.
     let shards = 3;
     let (source, senders) =
         LiveDataset::new(table(vec![ints("account", []), ints("amount", [])]).schema(), 2).unwrap();
@@ -150,7 +150,7 @@ fn what_came_together_is_seen_together_in_all_shards() {
         senders[push % 2].push(rows).unwrap();
     }
     drop(senders);
-    let seen: Vec<String> = told(&all, &local()).iter().flat_map(text).collect();
+    let seen: Vec<String> = changes(&all, &local()).iter().flat_map(text).collect();
     let wrong: Vec<&String> =
         seen.iter().filter(|row| !["1 0", "1 null", "-1 null"].contains(&row.as_str())).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
@@ -168,7 +168,7 @@ fn a_source_that_is_read_twice_in_shards_is_read_once() {
     let expected = rows(&twice(&relation(&clicks, 1, 1), 1), &library());
     for (sources, shards) in [(1, 2), (2, 3)] {
         for options in [library(), local()] {
-            assert_eq!(rows(&twice(&fed(&clicks, sources, 9), shards), &options), expected);
+            assert_eq!(rows(&twice(&live_source(&clicks, sources, 9), shards), &options), expected);
         }
     }
 }
@@ -187,7 +187,7 @@ fn events_meet_a_table_at_rest_in_any_number_of_shards() {
     let expected = changes(&copied(&timed(&relation(&clicks, 1, 1)), 1), &library());
     assert_eq!(expected.len(), 224);
     for shards in 1..4 {
-        let live = || timed(&fed(&clicks, 1, 17));
+        let live = || timed(&live_source(&clicks, 1, 17));
         for stream in [copied(&live(), shards), moved(&live(), shards)] {
             assert_eq!(changes(&stream, &local()), expected, "{shards} shards");
         }
@@ -196,9 +196,10 @@ fn events_meet_a_table_at_rest_in_any_number_of_shards() {
 
 #[test]
 fn events_do_not_meet_rows_that_come_without_a_time() {
-    let clicks = fed(&clicks(10), 1, 1).ingress(TimeSpec::point("time"), IngressOptions::default()).unwrap();
+    let clicks =
+        live_source(&clicks(10), 1, 1).ingress(TimeSpec::point("time"), IngressOptions::default()).unwrap();
     let on = vec![(column("user"), column("user"))];
-    let error = clicks.join(&fed(&users(), 1, 1), on, JoinKind::Inner, "_right").unwrap_err();
+    let error = clicks.join(&live_source(&users(), 1, 1), on, JoinKind::Inner, "_right").unwrap_err();
     assert_eq!(ErrorKind::of(&error), ErrorKind::Invalid);
     assert!(error.to_string().contains("which came first"), "{error}");
 }

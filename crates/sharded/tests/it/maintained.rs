@@ -1,5 +1,5 @@
-//! Relations over live sources without time: kept up to date while rows come, and at the end what a table
-//! gives.
+//! Relations over live sources without time: they are maintained while rows arrive, and equal those over tables at
+//! the end.
 
 use crate::data::*;
 use datafusion::arrow::array::{AsArray, RecordBatch};
@@ -24,7 +24,7 @@ fn users() -> RecordBatch {
     table(vec![ints("user", 0..30), texts("name", (0..30).map(|i| format!("user{}", i % 7)))])
 }
 
-/// How much each name has paid, where it has paid at all, and the names that have not.
+/// The sum of costs by name, and the names without costs.
 fn bill(clicks: &Stream, users: &Stream) -> Stream {
     let on = || vec![(column("user"), column("user"))];
     let joined = users.join(clicks, on(), JoinKind::Left, "_click").unwrap();
@@ -36,7 +36,7 @@ fn bill(clicks: &Stream, users: &Stream) -> Stream {
     joined.rekey(vec![column("name")]).unwrap().aggregate(paid).unwrap()
 }
 
-/// What a list of changes comes to; no row ever goes that is not there.
+/// The relation after a list of changes; only rows that are there are ever removed.
 pub fn folded(changes: &[RecordBatch]) -> Vec<String> {
     let mut counts: BTreeMap<String, i64> = BTreeMap::new();
     for batch in changes {
@@ -93,7 +93,7 @@ fn the_last_snapshot_is_the_answer_over_the_same_rows() {
 }
 
 #[test]
-fn news_of_one_source_do_not_wait_for_another() {
+fn rows_of_one_source_do_not_wait_for_another() {
     let ((clicks_live, click_sender), (users_live, user_sender)) = (live(&clicks(0)), live(&users()));
     let seen: Arc<Mutex<Vec<RecordBatch>>> = Arc::default();
     let keep = seen.clone();
@@ -111,7 +111,7 @@ fn news_of_one_source_do_not_wait_for_another() {
 }
 
 #[test]
-fn who_waits_for_the_end_gets_rows_in_their_order() {
+fn at_the_end_rows_come_in_their_order() {
     let clicks = clicks(400);
     let ordered = |stream: &Stream| {
         let totals = vec![("total".to_string(), Agg::of(AggFunction::Sum, column("cost")))];
@@ -127,7 +127,7 @@ fn who_waits_for_the_end_gets_rows_in_their_order() {
         sender.close();
         assert_eq!(rows_in_order(&ordered(&stream), &options), expected);
     }
-    // The same first rows are kept up to date, in no order.
+    // The same first rows are maintained, in no order.
     let (stream, sender) = live(&clicks);
     for start in (0..400).step_by(50) {
         sender.push(clicks.slice(start, 50)).unwrap();
@@ -165,7 +165,7 @@ fn a_program_goes_on_from_its_checkpoint() {
     let (mut made, mut again) = (Vec::new(), Vec::new());
     let mut restored: Option<Box<dyn ChannelProgram>> = None;
     for start in (0..200).step_by(10) {
-        // The clicks, or the users: what the lanes are is known by their columns.
+        // The lanes are told apart by their columns.
         let wanted = program.wanted();
         let rows =
             if start % 20 == 0 && start < 60 { users.slice(start / 2, 10) } else { clicks.slice(start, 10) };
@@ -194,7 +194,7 @@ fn a_program_goes_on_from_its_checkpoint() {
 }
 
 #[test]
-fn what_cannot_be_kept_up_to_date_is_told() {
+fn nodes_that_cannot_be_maintained_are_refused() {
     let (stream, _sender) = live(&clicks(0));
     let refused = |stream: &Stream, why: &str| {
         let error = stream.changes().expect_err(why);

@@ -1,4 +1,4 @@
-//! Movements: which rows go to which shard.
+//! Exchanges: which rows go to which shard.
 
 use crate::data::*;
 use datafusion::functions_nested::expr_fn::make_array;
@@ -88,7 +88,7 @@ fn shards_stay_in_order_of_time() {
 }
 
 #[test]
-fn multicast_goes_where_rows_say() {
+fn multicast_goes_to_the_shards_that_rows_name() {
     let table = table(vec![ints("time", 0..6), ints("a", [0, 1, 2, 0, 1, 2]), ints("b", [2, 2, 2, 0, 0, 0])]);
     for stream in [relation(&table, 1, 1), points(&table, 1, 1)] {
         let one = stream.multicast(column("a"), Some(3), Scope::Global).unwrap();
@@ -142,7 +142,7 @@ fn a_stream_joins_itself_through_an_exchange() {
         let points = points(&clicks, shards, 1).rekey(vec![column("user")]).unwrap();
         points.alter_duration(Some(Duration::Ticks(20))).unwrap()
     };
-    // Each click with what the whole did at the time.
+    // Each click with the total at its time.
     let query = |s: Stream, shards| {
         let load = s
             .rekey(vec![])
@@ -174,7 +174,7 @@ fn paths_of_different_lengths_meet() {
     for shards in [1, 2, 8] {
         let points = points(&clicks, shards, 1).alter_duration(Some(Duration::Ticks(1))).unwrap();
         let keyed = points.rekey(vec![column("user")]).unwrap();
-        // Held back for long on one way, sent twice on the other.
+        // One path buffers for long, the other sends rows twice.
         let slow = keyed.shift(500).unwrap().redistribute(None, Scope::Global).unwrap().shift(-500).unwrap();
         let fast = keyed.reshard(None, Scope::Global).unwrap().redistribute(None, Scope::Global).unwrap();
         let query = slow.join(&fast, vec![], JoinKind::Inner, "_right").unwrap().aggregate(count()).unwrap();
@@ -198,9 +198,9 @@ fn windows_are_moved_between_numbers_of_shards() {
     }
 }
 
-/// All rows at one instant, or with one key: somebody has everything, and the others nothing.
+/// All rows at one instant, or with one key: one channel has everything.
 #[test]
-fn skew_does_not_keep_anybody_waiting() {
+fn skew_does_not_deadlock() {
     let n = 3000;
     for (times, users) in [(0, 40), (n, 1), (0, 1)] {
         let mut random = Random(3);

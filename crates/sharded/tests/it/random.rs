@@ -1,5 +1,4 @@
-//! Plans put together at random: on all cores, with queues that are full at once, they end, and with the
-//! answer that they have on one thread.
+//! Random plans: on all cores with the shortest queues they end, with the answer that they have on one thread.
 
 use crate::data::*;
 use datafusion::prelude::lit;
@@ -9,14 +8,14 @@ use whimbrel_plan::{JoinKind, Stream, column};
 use whimbrel_sharded::Options;
 use whimbrel_sharded::action::collect;
 
-/// Some streams of `user` and `cost`, each made of others; the last one.
+/// The last of some streams of `user` and `cost`, each of which is made of earlier ones.
 fn plan(random: &mut Random, shards: usize, timed: bool) -> Stream {
     let clicks = clicks(150);
     let source = if timed { points(&clicks, shards, 1) } else { relation(&clicks, shards, 1) };
     let mut streams = vec![source.select(vec![column("user"), column("cost")]).unwrap()];
     for _ in 0..3 + random.below(8) {
         let any = |random: &mut Random| {
-            // Late ones more often: plans get deep.
+            // The last ones more often, so that plans get deep.
             let n = streams.len() as u64;
             streams[random.below(n).max(random.below(n)) as usize].clone()
         };
@@ -27,9 +26,9 @@ fn plan(random: &mut Random, shards: usize, timed: bool) -> Stream {
 }
 
 fn step(random: &mut Random, a: &Stream, b: &Stream, timed: bool) -> Stream {
-    let plain = |s: Stream| s.rekey(vec![]).unwrap().select(vec![column("user"), column("cost")]).unwrap();
+    let unkeyed = |s: Stream| s.rekey(vec![]).unwrap().select(vec![column("user"), column("cost")]).unwrap();
     let keyed = |s: &Stream| s.rekey(vec![column("user")]).unwrap();
-    plain(match random.below(11) {
+    unkeyed(match random.below(11) {
         0 => a.where_((column("cost") % lit(random.below(5) + 2)).not_eq(lit(0_i64))).unwrap(),
         1 | 2 => keyed(a).redistribute(None, Scope::Global).unwrap(),
         3 => a.reshard(None, Scope::Global).unwrap(),
@@ -62,7 +61,7 @@ fn random_plans_end_with_one_answer() {
             let same = match timed {
                 true => {
                     let expected = changes(&stream, &library);
-                    // Row by row, too; but to which shard a reshard deals a row depends on its batch.
+                    // Batches of one row, too; but to which shard a reshard sends a row depends on its batch.
                     let dealt = stream.explain().unwrap().contains("reshard");
                     changes(&stream, &local) == expected && (dealt || changes(&stream, &single) == expected)
                 }

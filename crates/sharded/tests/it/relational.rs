@@ -55,7 +55,7 @@ fn decimals_are_computed_whatever_their_size() {
 }
 
 #[test]
-fn a_decimal_that_is_too_large_is_told() {
+fn a_decimal_that_is_too_large_is_an_error() {
     let a = decimals("a", 0, &[Some(10_i128.pow(37))]);
     let query = relation(&table(vec![a]), 1, 1).select(vec![(column("a") * column("a")).alias("b")]).unwrap();
     for options in [library(), local()] {
@@ -122,7 +122,7 @@ fn a_union_keeps_the_order_of_its_branches() {
     check(&query.distinct().unwrap(), &["a 1", "a 3", "b 2", "c 4"]);
 }
 
-/// A join tells its probe side which rows it wants, once for all partitions of it.
+/// A join sends one filter to all partitions of its probe side.
 #[test]
 fn a_join_over_a_union_does_not_wait_for_branches_that_are_not_read_yet() {
     let union = small().union(&small()).unwrap().union(&small()).unwrap();
@@ -132,9 +132,9 @@ fn a_join_over_a_union_does_not_wait_for_branches_that_are_not_read_yet() {
     check(&query, &["a 10 1", "a 10 1", "a 10 1", "a 10 3", "a 10 3", "a 10 3"]);
 }
 
-/// A name for each `id`, and two tables of more rows, each of which refers to the one before.
+/// A name for each `id`, and two larger tables, each of which refers to the one before.
 #[test]
-fn texts_of_joins_over_joins_stay_in_few_buffers() {
+fn string_views_of_nested_joins_have_few_buffers() {
     let name =
         |id: i64| if id % 20 == 0 { format!("a name that is not short {id}") } else { format!("{id}") };
     let names: StringViewArray = (0..1_000).map(|id| Some(name(id))).collect();
@@ -161,7 +161,7 @@ fn texts_of_joins_over_joins_stay_in_few_buffers() {
 }
 
 #[test]
-fn what_is_read_twice_is_computed_once() {
+fn shared_subplans_are_computed_once() {
     let costly = small().where_(column("v").gt(lit(1_i64))).unwrap();
     let query = costly.join(&costly, vec![(column("k"), column("k"))], JoinKind::Inner, "_right").unwrap();
     check(&query, &["a 3 3", "b 2 2", "c 4 4"]);

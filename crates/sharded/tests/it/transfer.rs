@@ -1,5 +1,5 @@
-//! Transferable by construction: over rows that come and stay, the last snapshot of a stream's result is the
-//! result over the table of these rows.
+//! Transferability: over rows that never end, the last snapshot of the result of a stream is the result over the
+//! table of these rows.
 
 use crate::data::*;
 use datafusion::arrow::array::{Int64Array, RecordBatch};
@@ -10,7 +10,7 @@ use whimbrel_plan::nodes::{Scope, TimeSpec};
 use whimbrel_plan::{Agg, AggFunction, JoinKind, Stream, column};
 use whimbrel_temporal::IngressOptions;
 
-/// Rows whose end is not known: start edges.
+/// Rows that never end: start edges.
 fn staying(rows: &RecordBatch) -> RecordBatch {
     let mut columns: Vec<_> = rows
         .schema()
@@ -105,7 +105,7 @@ fn joins() {
     });
 }
 
-/// A table that meets a stream is alive always.
+/// A table that meets a stream is always alive.
 #[test]
 fn tables_meet_streams() {
     let (clicks, users) = (clicks(400), table(vec![ints("user", 0..20), ints("age", 20..40)]));

@@ -104,7 +104,7 @@ pub struct FileDataset {
     files: Arc<OpenedAs>,
     shards: usize,
     /// The machines that the shards are divided among, for exchanges of local scope.
-    groups: usize,
+    machines: usize,
     /// Which shard each row is in, if shards are cut by ranges of a column.
     cut: Option<RangeShards>,
     statistics: Arc<OnceLock<Arc<Statistics>>>,
@@ -181,18 +181,18 @@ impl FileDataset {
             .as_ref()
             .map(|ranges| RangeShards::try_new(&units, &schema, ranges))
             .transpose()?;
-        Ok(FileDataset { names, schema, units, rows, files, shards, groups: 1, cut, statistics })
+        Ok(FileDataset { names, schema, units, rows, files, shards, machines: 1, cut, statistics })
     }
 
     /// The same shards, divided evenly among so many machines, for exchanges of local scope.
     ///
     /// # Errors
     /// `Plan` if they cannot be divided evenly.
-    pub fn with_groups(mut self, groups: usize) -> Result<FileDataset> {
-        if groups == 0 || !self.shards.is_multiple_of(groups) {
-            return plan_err!("{} shards cannot be divided evenly into {groups} groups", self.shards);
+    pub fn with_machines(mut self, machines: usize) -> Result<FileDataset> {
+        if machines == 0 || !self.shards.is_multiple_of(machines) {
+            return plan_err!("{} shards cannot be divided evenly among {machines} machines", self.shards);
         }
-        self.groups = groups;
+        self.machines = machines;
         Ok(self)
     }
 
@@ -234,7 +234,7 @@ impl FileDataset {
 
 impl Source for FileDataset {
     fn info(&self) -> SourceInfo {
-        SourceInfo { schema: self.schema.clone(), bounded: true, shards: self.shards, groups: self.groups }
+        SourceInfo { schema: self.schema.clone(), bounded: true, shards: self.shards, groups: self.machines }
     }
 
     fn describe(&self) -> String {
@@ -253,7 +253,7 @@ impl Source for FileDataset {
     }
 
     fn with_shards(&self, shards: usize) -> Option<Arc<dyn Source>> {
-        let even = || FileDataset { shards, groups: 1, cut: None, ..self.clone() };
+        let even = || FileDataset { shards, machines: 1, cut: None, ..self.clone() };
         (shards > 0).then(|| Arc::new(even()) as Arc<dyn Source>)
     }
 
@@ -273,7 +273,7 @@ impl Source for FileDataset {
         let cheap = cut.is_cheap(self.rows.as_ref()?);
         let shards = ranges.shards();
         cheap.then(|| {
-            Arc::new(FileDataset { shards, groups: 1, cut: Some(cut), ..self.clone() }) as Arc<dyn Source>
+            Arc::new(FileDataset { shards, machines: 1, cut: Some(cut), ..self.clone() }) as Arc<dyn Source>
         })
     }
 
