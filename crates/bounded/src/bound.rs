@@ -55,7 +55,7 @@ impl Bound {
     }
 
     /// Two plans that run side by side.
-    pub(crate) fn beside(self, other: Bound) -> Bound {
+    pub(crate) fn in_parallel(self, other: Bound) -> Bound {
         Bound {
             requests: self.requests.saturating_add(other.requests),
             rounds: self.rounds.max(other.rounds),
@@ -130,6 +130,7 @@ impl fmt::Display for WriteBound {
     }
 }
 
+/// `1 request`, `2 requests`
 fn plural(n: u64, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
 }

@@ -7,10 +7,13 @@ use crate::error::{Error, Result};
 use crate::schema::Schema;
 use crate::store::{Atomicity, Condition, Found, Outcome, Read, Store, Write};
 
+/// The key of the schema.
 const SCHEMA: &[u8] = b"\0\0\0\0schema";
 
+/// The key of the schema's version.
 const VERSION: &[u8] = b"\0\0\0\0version";
 
+/// The key under which the secret of the cursors stands.
 const CURSOR_KEY: &[u8] = b"\0\0\0\0cursor key";
 
 /// Where the store keeps the version of the schema, and what stands there.
@@ -18,6 +21,7 @@ pub(crate) fn version_entry(version: u64) -> (Vec<u8>, Vec<u8>) {
     (VERSION.to_vec(), version.to_be_bytes().to_vec())
 }
 
+/// The value of a key.
 fn value(store: &dyn Store, key: &[u8]) -> Result<Option<Vec<u8>>> {
     match store.read(&[Read::Get(key.to_vec())])?.pop() {
         Some(Found::Value(value)) => Ok(value),
@@ -26,7 +30,7 @@ fn value(store: &dyn Store, key: &[u8]) -> Result<Option<Vec<u8>>> {
 }
 
 /// The schema and its version are two keys: a crash between them leaves the older version there.
-fn mend_version(store: &dyn Store, schema: &Schema) -> Result<()> {
+fn repair_version(store: &dyn Store, schema: &Schema) -> Result<()> {
     let (key, version) = version_entry(schema.version);
     let held = value(store, &key)?;
     if held.as_ref().is_some_and(|held| *held < version) {
@@ -50,7 +54,7 @@ pub(crate) fn cursor_key(store: &dyn Store) -> Result<[u8; 32]> {
 pub(crate) fn load(store: &dyn Store) -> Result<Option<Schema>> {
     let Some(bytes) = value(store, SCHEMA)? else { return Ok(None) };
     let schema = Schema::from_bytes(&bytes)?;
-    mend_version(store, &schema)?;
+    repair_version(store, &schema)?;
     Ok(Some(schema))
 }
 

@@ -21,6 +21,7 @@ pub(crate) fn put(of: Type, value: Datum<'_>, out: &mut Vec<u8>) {
     }
 }
 
+/// Bytes with their length before them.
 fn length_and(bytes: &[u8], out: &mut Vec<u8>) {
     varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
@@ -59,6 +60,7 @@ pub(crate) fn skip_value(of: Type, rest: &mut &[u8]) -> Result<()> {
     take(rest, length).map(drop)
 }
 
+/// A fixed number of bytes from the front.
 fn array<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N]> {
     take(rest, N)?.try_into().map_err(|_| damaged())
 }
@@ -92,6 +94,7 @@ pub(crate) fn take_varint(rest: &mut &[u8]) -> Result<u64> {
     Err(damaged())
 }
 
+/// The error for bytes that end too early, or are no UTF-8.
 fn damaged() -> Error {
     Error::Internal("a value in the store is damaged: restore it from a copy".to_string())
 }

@@ -17,15 +17,20 @@ const LONGEST_CLAIM: Duration = Duration::from_secs(1);
 /// What one call of a statement knows of others that are in its way.
 #[derive(Debug)]
 pub(crate) struct Contention {
+    /// When the statement began.
     began: Instant,
+    /// How long it may wait in all.
     timeout: Duration,
+    /// The next pause, on average.
     pause: Duration,
+    /// What the pauses are drawn from.
     random: Random,
     /// The claims of others that it has met, by their keys, and when it met them first.
     claims: BTreeMap<Vec<u8>, (Vec<u8>, Instant)>,
 }
 
 impl Contention {
+    /// Nobody was met yet.
     pub fn new(timeout: Duration) -> Contention {
         Contention {
             began: Instant::now(),

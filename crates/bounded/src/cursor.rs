@@ -15,7 +15,9 @@ use crate::plan::{Chain, ParameterType, Plan, Source, Step};
 use std::fmt;
 use std::str::FromStr;
 
+/// The version of the format.
 const VERSION: u8 = 2;
+/// The length of the mark.
 const MARK: usize = 16;
 
 /// Where the next page begins.
@@ -47,23 +49,30 @@ impl FromStr for Cursor {
 /// The last row's place: behind the prefix of its range, or in the order of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
+    /// The position within the range, or in the order of the result.
     pub position: Vec<u8>,
+    /// The key of the range; empty if the result was sorted.
     pub prefix: Vec<u8>,
 }
 
 /// What a cursor belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
+    /// A hash of the statement.
     query: [u8; 8],
+    /// A hash of the tables and of the plan.
     schema: [u8; 8],
 }
 
 impl Owner {
     /// Of a query and of what it reads: a change of its tables or its plan makes another owner.
+    ///
+    /// # Errors
+    /// `Internal` if the columns of a table cannot be written.
     pub fn new(sql: &str, plan: &Plan) -> Result<Owner> {
         let mut tables = Vec::new();
         describe(&plan.chain, &mut tables)?;
-        Ok(Owner { query: short(sql.as_bytes()), schema: short(&tables) })
+        Ok(Owner { query: short_hash(sql.as_bytes()), schema: short_hash(&tables) })
     }
 }
 
@@ -85,10 +94,12 @@ fn describe(chain: &Chain, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-fn short(bytes: &[u8]) -> [u8; 8] {
+/// The first eight bytes of a hash.
+fn short_hash(bytes: &[u8]) -> [u8; 8] {
     first(blake3::hash(bytes).as_bytes())
 }
 
+/// The first bytes of a hash.
 fn first<const N: usize>(bytes: &[u8; 32]) -> [u8; N] {
     std::array::from_fn(|at| bytes[at])
 }
@@ -123,54 +134,58 @@ pub(crate) fn verify(
     given: Option<&[Argument]>,
     key: &[u8; 32],
 ) -> Result<(Place, Vec<Argument>)> {
-    let bytes = from_text(&cursor.0).ok_or_else(|| refused("is not one of ours"))?;
-    let Some((signed, mark)) = bytes.split_last_chunk::<MARK>() else { return Err(refused("is cut off")) };
+    let bytes = from_text(&cursor.0).ok_or_else(|| invalid_cursor("is not one of ours"))?;
+    let Some((signed, mark)) = bytes.split_last_chunk::<MARK>() else {
+        return Err(invalid_cursor("is cut off"));
+    };
     if signed.first() != Some(&VERSION) {
-        return Err(refused("is of another release"));
+        return Err(invalid_cursor("is of another release"));
     }
     let expected: [u8; MARK] = first(blake3::keyed_hash(key, signed).as_bytes());
     // Every byte is looked at, so that the time says nothing about where they differ.
     if expected.iter().zip(mark).fold(0, |wrong, (a, b)| wrong | (a ^ b)) != 0 {
-        return Err(refused("was changed, or signed with another key"));
+        return Err(invalid_cursor("was changed, or signed with another key"));
     }
     let mut rest = &signed[1..];
     let mut part = || -> Result<[u8; 8]> {
-        let (part, tail) = rest.split_first_chunk::<8>().ok_or_else(|| refused("is cut off"))?;
+        let (part, tail) = rest.split_first_chunk::<8>().ok_or_else(|| invalid_cursor("is cut off"))?;
         rest = tail;
         Ok(*part)
     };
     let (query, schema) = (part()?, part()?);
     if query != owner.query {
-        return Err(refused("belongs to another query"));
+        return Err(invalid_cursor("belongs to another query"));
     }
     if schema != owner.schema {
-        return Err(refused("is from before a change of the schema"));
+        return Err(invalid_cursor("is from before a change of the schema"));
     }
-    let carried = sized(&mut rest)?;
+    let carried = length_prefixed(&mut rest)?;
     let arguments = match given {
         Some(given) if carried == encode_arguments(types, given)? => given.to_vec(),
-        Some(_) => return Err(refused("belongs to the same query with other parameters")),
+        Some(_) => return Err(invalid_cursor("belongs to the same query with other parameters")),
         None => decode_arguments(types, carried)?.ok_or_else(|| {
             Error::invalid("the parameters are too long to be in the cursor: give them again with it")
         })?,
     };
-    let prefix = sized(&mut rest)?.to_vec();
+    let prefix = length_prefixed(&mut rest)?.to_vec();
     Ok((Place { prefix, position: rest.to_vec() }, arguments))
 }
 
 /// A part with its length before it.
-fn sized<'b>(rest: &mut &'b [u8]) -> Result<&'b [u8]> {
-    let length = take_varint(rest).map_err(|_| refused("is cut off"))?;
+fn length_prefixed<'b>(rest: &mut &'b [u8]) -> Result<&'b [u8]> {
+    let length = take_varint(rest).map_err(|_| invalid_cursor("is cut off"))?;
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    let (part, tail) = rest.split_at_checked(length).ok_or_else(|| refused("is cut off"))?;
+    let (part, tail) = rest.split_at_checked(length).ok_or_else(|| invalid_cursor("is cut off"))?;
     *rest = tail;
     Ok(part)
 }
 
-fn refused(why: &str) -> Error {
+/// The error for a cursor that cannot be used.
+fn invalid_cursor(why: &str) -> Error {
     Error::invalid(format!("the cursor {why}: begin with the first page again"))
 }
 
+/// The digits of base 64, as they are used in URLs.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Base 64 as in addresses of pages, without padding.
@@ -186,6 +201,7 @@ fn to_text(bytes: &[u8]) -> String {
     out
 }
 
+/// The bytes of a text in base 64; `None` if it is none, or not in its shortest form.
 fn from_text(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() * 3 / 4);
     for chunk in text.as_bytes().chunks(4) {

@@ -190,6 +190,9 @@ macro_rules! append {
 
 impl ColumnBuilder {
     /// With room for so many rows, and for so many bytes if they are texts.
+    ///
+    /// # Errors
+    /// `Internal` if a decimal type is out of range.
     pub fn new(of: Type, rows: usize, bytes: usize) -> Result<ColumnBuilder> {
         Ok(match of {
             Type::Bool => ColumnBuilder::Bool(BooleanBuilder::with_capacity(rows)),
@@ -207,6 +210,10 @@ impl ColumnBuilder {
         })
     }
 
+    /// Appends a value.
+    ///
+    /// # Errors
+    /// `Internal` if the value does not have the type of the column.
     pub fn append(&mut self, value: Datum<'_>) -> Result<()> {
         match self {
             ColumnBuilder::Bool(b) => append!(b, value, "boolean", Datum::Bool(v) => v),
@@ -223,6 +230,7 @@ impl ColumnBuilder {
         Ok(())
     }
 
+    /// The column.
     pub fn finish(mut self) -> ArrayRef {
         match &mut self {
             ColumnBuilder::Bool(b) => Arc::new(b.finish()),

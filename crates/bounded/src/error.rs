@@ -26,6 +26,7 @@ pub enum Error {
 }
 
 impl Error {
+    /// An `Invalid` error with this message.
     pub(crate) fn invalid(message: impl Into<String>) -> Error {
         Error::Invalid(DataFusionError::Plan(message.into()))
     }

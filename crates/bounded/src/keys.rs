@@ -35,13 +35,19 @@ impl KeyOrder {
     }
 }
 
+/// The marker of a null that comes before all values.
 const NULL_FIRST: u8 = 0;
 /// Markers of values: one byte follows, eight, sixteen, or as many as there are to an end of two bytes.
 const ONE: u8 = 1;
+/// The marker of eight bytes.
 const EIGHT: u8 = 8;
+/// The marker of sixteen bytes.
 const SIXTEEN: u8 = 16;
+/// The marker of bytes with an end.
 const ENDED: u8 = 32;
+/// The marker of inverted bytes with an end.
 const ENDED_INVERTED: u8 = 33;
+/// The marker of a null that comes behind all values.
 const NULL_LAST: u8 = 64;
 
 /// No value has a marker before this one.
@@ -69,15 +75,15 @@ pub(crate) fn first_part(key: &[u8]) -> Option<usize> {
         &ONE => behind + 1,
         &EIGHT => behind + 8,
         &SIXTEEN => behind + 16,
-        &ENDED => behind + ended(&key[behind..], 0)?,
-        &ENDED_INVERTED => behind + ended(&key[behind..], 0xFF)?,
+        &ENDED => behind + terminated_length(&key[behind..], 0)?,
+        &ENDED_INVERTED => behind + terminated_length(&key[behind..], 0xFF)?,
         _ => return None,
     };
     (end <= key.len()).then_some(end)
 }
 
 /// Where a text or bytes end.
-fn ended(bytes: &[u8], flip: u8) -> Option<usize> {
+fn terminated_length(bytes: &[u8], flip: u8) -> Option<usize> {
     let mut at = 0;
     loop {
         match (bytes.get(at)? ^ flip, bytes.get(at + 1).map(|byte| byte ^ flip)) {
@@ -95,9 +101,9 @@ pub fn encode(value: Datum<'_>, order: KeyOrder, out: &mut Vec<u8>) {
     match value {
         Datum::Null => return out.push(if order.nulls_first { NULL_FIRST } else { NULL_LAST }),
         Datum::Bool(v) => out.extend([ONE, v.into()]),
-        Datum::Int(v) => marked(EIGHT, ((v as u64) ^ (1 << 63)).to_be_bytes(), out),
-        Datum::Float(v) => marked(EIGHT, float_bits(v).to_be_bytes(), out),
-        Datum::Decimal(v) => marked(SIXTEEN, ((v as u128) ^ (1 << 127)).to_be_bytes(), out),
+        Datum::Int(v) => with_marker(EIGHT, ((v as u64) ^ (1 << 63)).to_be_bytes(), out),
+        Datum::Float(v) => with_marker(EIGHT, float_bits(v).to_be_bytes(), out),
+        Datum::Decimal(v) => with_marker(SIXTEEN, ((v as u128) ^ (1 << 127)).to_be_bytes(), out),
         Datum::Text(v) => escape(v.as_bytes(), order, out),
         Datum::Bytes(v) => escape(v, order, out),
     }
@@ -106,7 +112,8 @@ pub fn encode(value: Datum<'_>, order: KeyOrder, out: &mut Vec<u8>) {
     }
 }
 
-fn marked<const N: usize>(marker: u8, bytes: [u8; N], out: &mut Vec<u8>) {
+/// A marker and its bytes.
+fn with_marker<const N: usize>(marker: u8, bytes: [u8; N], out: &mut Vec<u8>) {
     out.push(marker);
     out.extend(bytes);
 }
@@ -117,6 +124,7 @@ fn float_bits(value: f64) -> u64 {
     if bits >> 63 == 0 { bits ^ (1 << 63) } else { !bits }
 }
 
+/// Bytes with their end, zeros escaped.
 fn escape(bytes: &[u8], order: KeyOrder, out: &mut Vec<u8>) {
     out.push(if order.descending { ENDED_INVERTED } else { ENDED });
     if !bytes.contains(&0) {
@@ -200,6 +208,7 @@ pub fn decode(of: Type, order: KeyOrder, bytes: &mut &[u8]) -> Result<Decoded> {
     })
 }
 
+/// Bytes up to their end, escapes removed.
 fn unescape(bytes: &mut &[u8], flip: u8) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     loop {
@@ -214,18 +223,20 @@ fn unescape(bytes: &mut &[u8], flip: u8) -> Result<Vec<u8>> {
     }
 }
 
+/// A fixed number of bytes from the front.
 fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
     let (head, tail) = bytes.split_first_chunk::<N>().ok_or_else(damaged)?;
     *bytes = tail;
     Ok(*head)
 }
 
+/// The error for bytes that are no key.
 fn damaged() -> Error {
     Error::Internal("a key of the store is damaged: run repair, or restore it from a copy".to_string())
 }
 
 /// The first key behind all keys that begin with this prefix.
-pub fn behind(prefix: &[u8]) -> Vec<u8> {
+pub fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     let kept = prefix.iter().rposition(|byte| *byte != 0xFF);
     // Every key begins with the number of its index, which is never all ones.
     let mut end: Cow<'_, [u8]> = Cow::Borrowed(&prefix[..kept.map_or(0, |at| at + 1)]);

@@ -9,7 +9,9 @@ use datafusion::common::ScalarValue;
 /// A number, as digits without a point and how many of them stand behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Number {
+    /// All digits, with the sign.
     digits: i128,
+    /// How many of them are behind the point.
     scale: i32,
 }
 
@@ -128,6 +130,7 @@ fn extent(of: &DataType) -> Option<(i128, i128, i32)> {
     }
 }
 
+/// The value of a type with these digits.
 fn value(of: &DataType, digits: i128) -> Option<ScalarValue> {
     Some(match of {
         DataType::Int16 => ScalarValue::Int16(Some(i16::try_from(digits).ok()?)),

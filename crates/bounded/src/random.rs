@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The step of the sequence: the golden ratio in 64 bits.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A sequence; it can be drawn from by many threads.
@@ -10,6 +11,7 @@ const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 pub(crate) struct Random(AtomicU64);
 
 impl Random {
+    /// A sequence from a seed.
     pub fn new(seed: u64) -> Random {
         Random(AtomicU64::new(seed))
     }

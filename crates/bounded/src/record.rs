@@ -11,7 +11,9 @@ use crate::error::{Error, Result};
 use crate::schema::Table;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 
+/// The version of the format.
 const FORMAT: u8 = 1;
+/// The length of format and version.
 const HEAD: usize = 9;
 
 /// Writes a row of the table as a record of this version.
@@ -43,6 +45,7 @@ pub fn encode(table: &Table, columns: &[ArrayRef], row: usize, version: u64) -> 
     Ok(out)
 }
 
+/// Whether a text or bytes are no longer than their column allows.
 fn fits(table: &Table, at: usize, value: Datum<'_>) -> Result<()> {
     let column = &table.columns[at];
     let (length, limit) = match (column.of, value) {
@@ -73,14 +76,19 @@ pub fn version(record: &[u8]) -> Result<u64> {
 
 /// Reads columns of records, one after the other.
 pub(crate) struct RowReader<'a> {
+    /// The table of the records.
     table: &'a Table,
     /// For each column of the table up to the last one wanted: where its values go.
     targets: Vec<Option<usize>>,
+    /// The columns so far.
     builders: Vec<ColumnBuilder>,
 }
 
 impl<'a> RowReader<'a> {
     /// Reads these columns of the table, in this order, of so many records with so many bytes.
+    ///
+    /// # Errors
+    /// `Internal` if a decimal type is out of range.
     pub fn new(table: &'a Table, wanted: &[usize], rows: usize, bytes: usize) -> Result<RowReader<'a>> {
         let mut targets = vec![None; wanted.iter().max().map_or(0, |last| last + 1)];
         wanted.iter().enumerate().for_each(|(at, column)| targets[*column] = Some(at));
@@ -91,6 +99,9 @@ impl<'a> RowReader<'a> {
     }
 
     /// Appends a record.
+    ///
+    /// # Errors
+    /// `Internal` if the record is damaged.
     pub fn read(&mut self, record: &[u8]) -> Result<()> {
         version(record)?;
         let mut rest = record.get(HEAD..).ok_or_else(damaged)?;
@@ -110,11 +121,17 @@ impl<'a> RowReader<'a> {
     }
 
     /// Appends a row of nulls.
+    ///
+    /// # Errors
+    /// `Internal` if a column cannot have nulls.
     pub fn read_nothing(&mut self) -> Result<()> {
         self.builders.iter_mut().try_for_each(|builder| builder.append(Datum::Null))
     }
 
     /// Appends values that come from somewhere else, in the order of the columns wanted.
+    ///
+    /// # Errors
+    /// `Internal` if a value does not have the type of its column.
     pub fn read_values<'v>(&mut self, values: impl Iterator<Item = Datum<'v>>) -> Result<()> {
         self.builders.iter_mut().zip(values).try_for_each(|(builder, value)| builder.append(value))
     }
@@ -139,6 +156,7 @@ pub(crate) fn batch<'r>(
     Ok(RecordBatch::try_new(table.arrow_schema(), reader.finish())?)
 }
 
+/// The error for bytes that are no record.
 fn damaged() -> Error {
     Error::Internal("a record of the store is damaged: restore it from a copy".to_string())
 }

@@ -16,7 +16,9 @@ use datafusion::common::ScalarValue;
 
 /// A cursor stands in addresses of pages: longer values are not carried.
 const LONGEST: usize = 512;
+/// The first byte of arguments that are carried as values.
 const VALUES: u8 = 0;
+/// The first byte of arguments of which only a hash is carried.
 const HASH: u8 = 1;
 
 /// The values, or what tells them from others.
@@ -38,6 +40,7 @@ pub(crate) fn encode_arguments(types: &[ParameterType], given: &[Argument]) -> R
     }
 }
 
+/// The values; `None` if one has a type that no column has.
 fn encode(values: &[(&ParameterType, Vec<ScalarValue>)]) -> Result<Option<Vec<u8>>> {
     let mut out = vec![VALUES];
     for (parameter, values) in values {
@@ -79,6 +82,7 @@ pub(crate) fn decode_arguments(types: &[ParameterType], encoded: &[u8]) -> Resul
     Ok(Some(arguments))
 }
 
+/// One value from the front.
 fn decode(of: Type, rest: &mut &[u8]) -> Result<ScalarValue> {
     let mut column = ColumnBuilder::new(of, 1, 16)?;
     match take(rest, 1)? {
@@ -88,6 +92,7 @@ fn decode(of: Type, rest: &mut &[u8]) -> Result<ScalarValue> {
     Ok(ScalarValue::try_from_array(&column.finish(), 0)?)
 }
 
+/// The error for bytes that are no arguments. Cursors are signed, so this is a bug.
 fn damaged() -> Error {
     Error::Internal("the parameters in a cursor are damaged".to_string())
 }

@@ -85,6 +85,7 @@ pub(crate) fn cast_argument(
     Ok(cast)
 }
 
+/// How messages name a parameter: `:name`, or its number.
 pub(crate) fn parameter_name(parameter: &ParameterType, at: usize) -> String {
     parameter.name.as_ref().map_or_else(|| format!("{}", at + 1), |name| format!(":{name}"))
 }

@@ -83,6 +83,7 @@ impl Relations {
         relations.collect::<Option<Vec<_>>>().map(Relations)
     }
 
+    /// Whether a relation is called this.
     fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(known, _)| known.value.eq_ignore_ascii_case(name))
     }
@@ -135,6 +136,7 @@ fn plain_select(query: &Query) -> Option<&Select> {
     (!grouped && !more && !nested && select.having.is_none()).then_some(select)
 }
 
+/// Whether a subquery is in an expression.
 fn has_subquery(expr: &Expr) -> bool {
     let mut found = false;
     change_expressions(&mut expr.clone(), |expr| {
@@ -210,7 +212,7 @@ fn repeats(inner: &Select, value: &Expr, schema: &Schema) -> bool {
         _ => None,
     });
     let known: Vec<usize> = equal.chain(column(value)).collect();
-    !from.joins.is_empty() || table.rows_with(&known) != Some(1)
+    !from.joins.is_empty() || table.max_rows_with(&known) != Some(1)
 }
 
 /// The predicates that `and` joins.
@@ -224,10 +226,12 @@ pub(super) fn conjuncts(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
+/// `left = right`
 fn equals(left: Expr, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::Eq, right: Box::new(right) }
 }
 
+/// `left and right`
 fn and(left: Expr, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) }
 }

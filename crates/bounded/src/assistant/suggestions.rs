@@ -46,6 +46,7 @@ enum Alteration {
 }
 
 impl Alteration {
+    /// The statement that makes the change.
     fn statement(&self) -> String {
         match self {
             Alteration::Limit { table, columns } => {
@@ -83,7 +84,7 @@ impl Suggestions<'_> {
         keep_cheapest(&mut found);
         if found.is_empty() {
             // One change was not enough: where the plan got stuck next, another is put to it.
-            found = self.compiled_fixes(self.in_pairs(relation));
+            found = self.compiled_fixes(self.pairs_of_suggestions(relation));
         }
         Refusal {
             sql: self.sql.to_string(),
@@ -126,6 +127,7 @@ impl Suggestions<'_> {
         }
     }
 
+    /// The suggestions that give the query a bound, cheapest first.
     fn compiled_fixes(&self, suggestions: Vec<Suggestion>) -> Vec<Fix> {
         let mut fixes: Vec<Fix> =
             suggestions.iter().filter_map(|suggestion| self.try_one(suggestion)).collect();
@@ -196,6 +198,7 @@ impl Suggestions<'_> {
         }
     }
 
+    /// The bound of a query over a schema, if it has one.
     fn bound_over(&self, schema: &Schema, query: &str) -> Option<Bound> {
         let parsed = self.dialect.parse(query).ok()?;
         let plan = Planner::new(schema).plan(parsed.statement).ok()?;
@@ -203,6 +206,7 @@ impl Suggestions<'_> {
         compiler.compile(&plan, parsed.paginate).ok().map(|plan| plan.bound)
     }
 
+    /// The fix that a suggestion is, if the query has a small enough bound with it.
     fn try_one(&self, suggestion: &Suggestion) -> Option<Fix> {
         let bound = self.compiled(suggestion).ok()?.ok()?;
         (bound.requests <= self.most_requests).then(|| Fix {
@@ -240,13 +244,14 @@ impl Suggestions<'_> {
         })
     }
 
+    /// All suggestions for a relation that has no bound.
     fn suggestions_for(&self, relation: &UnboundedRelation) -> Vec<Suggestion> {
         let mut all = self.not_null(relation);
         all.extend(self.limits_of_schema(relation));
         all.extend(self.words(relation));
         all.extend(self.prefix(relation));
-        all.extend(self.count_of_first());
-        all.extend(self.stops());
+        all.extend(self.bounded_count());
+        all.extend(self.limits_of_query());
         all
     }
 
@@ -300,7 +305,7 @@ impl Suggestions<'_> {
             }],
             query: None,
         };
-        let query = self.with_predicate(&format!("{} is not null", reference.written()));
+        let query = self.with_predicate(&format!("{} is not null", reference.sql()));
         let query = query.map(|query| Suggestion {
             titles: vec![format!("leave out rows whose {column} is null, as the join does")],
             alterations: vec![],
@@ -359,7 +364,7 @@ impl Suggestions<'_> {
     }
 
     /// Nobody needs to know how many followers a star has: `100 or more` will do.
-    fn count_of_first(&self) -> Option<Suggestion> {
+    fn bounded_count(&self) -> Option<Suggestion> {
         let sql = self.sql.trim().trim_end_matches(';');
         let at = sql.to_lowercase().find(" from ")?;
         let (counted, rest) = sql.split_at(at);
@@ -371,7 +376,7 @@ impl Suggestions<'_> {
     }
 
     /// A limit or pages, where there are none.
-    fn stops(&self) -> Vec<Suggestion> {
+    fn limits_of_query(&self) -> Vec<Suggestion> {
         let sql = self.sql.trim().trim_end_matches(';');
         let more = |title: &str, clause: String| Suggestion {
             titles: vec![title.to_string()],
@@ -386,7 +391,7 @@ impl Suggestions<'_> {
     }
 
     /// Two changes: one, and then one for where the plan still gets stuck.
-    fn in_pairs(&self, relation: &UnboundedRelation) -> Vec<Suggestion> {
+    fn pairs_of_suggestions(&self, relation: &UnboundedRelation) -> Vec<Suggestion> {
         let mut pairs = Vec::new();
         for first in self.suggestions_for(relation) {
             let Ok(Err(Some(next))) = self.compiled(&first) else { continue };

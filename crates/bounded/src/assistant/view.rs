@@ -101,7 +101,7 @@ pub(super) fn rewrite_as_view(parsed: Parsed) -> Option<ViewRewrite> {
     let from: Vec<String> = select.from.iter().map(ToString::to_string).collect();
     let sql = format!("select {} from {}{filter}{group}", columns.list(), from.join(", "));
     let suffix = if keys.is_empty() { "kept".to_string() } else { format!("by_{keys}") };
-    let end = end(&query, &columns, &returned)?;
+    let end = order_and_limit(&query, &columns, &returned)?;
     Some(ViewRewrite { name: format!("{}_{suffix}", tables[0]), sql, columns: returned, given, end })
 }
 
@@ -143,6 +143,7 @@ fn without_parameters(predicate: &Expr, conjuncts: &[&Expr]) -> Expr {
     predicate
 }
 
+/// The columns that equal a parameter.
 fn given_exprs(select: &Select) -> Vec<String> {
     let all = select.selection.iter().flat_map(conjuncts);
     all.filter_map(|conjunct| Some(parameter(conjunct)?.0.to_string())).collect()
@@ -150,12 +151,12 @@ fn given_exprs(select: &Select) -> Vec<String> {
 
 /// What a column is called that has no other name.
 fn column_name(expr: &Expr) -> Option<String> {
-    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)).then(|| short(expr))
+    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)).then(|| short_name(expr))
 }
 
 /// Order and limit, in names of the view. A name in an order is first of all that of a column which is
 /// returned.
-fn end(query: &Query, columns: &Columns, returned: &[(String, String)]) -> Option<String> {
+fn order_and_limit(query: &Query, columns: &Columns, returned: &[(String, String)]) -> Option<String> {
     let mut end = String::new();
     if let Some(order) = &query.order_by {
         let OrderByKind::Expressions(keys) = &order.kind else { return None };
@@ -185,7 +186,11 @@ impl Columns {
         if let Some((_, name)) = self.0.iter().find(|(known, _)| *known == written) {
             return name.clone();
         }
-        let names = [alias.unwrap_or_else(|| short(expr)), long(expr), format!("column{}", self.0.len() + 1)];
+        let names = [
+            alias.unwrap_or_else(|| short_name(expr)),
+            qualified_name(expr),
+            format!("column{}", self.0.len() + 1),
+        ];
         let free = names.into_iter().find(|name| self.0.iter().all(|(_, known)| known != name));
         let name = free.unwrap_or_default();
         self.0.push((written, name.clone()));
@@ -204,7 +209,7 @@ impl Columns {
 }
 
 /// `word` for `t1.word`, `n` for `count(*)`, `max_score` for `max(score)`.
-fn short(expr: &Expr) -> String {
+fn short_name(expr: &Expr) -> String {
     match expr {
         Expr::CompoundIdentifier(parts) => {
             parts.last().map_or_else(String::new, |part| part.value.to_lowercase())
@@ -227,10 +232,11 @@ fn short(expr: &Expr) -> String {
 }
 
 /// `t1_word` for `t1.word`.
-fn long(expr: &Expr) -> String {
+fn qualified_name(expr: &Expr) -> String {
     identifier(&expr.to_string())
 }
 
+/// A name made of the letters and digits of an expression.
 fn identifier(text: &str) -> String {
     let words = text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("_").to_lowercase()

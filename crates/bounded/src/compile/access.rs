@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of a table when it is its turn.
 pub(super) struct AccessContext<'a> {
+    /// The table.
     pub table: &'a Table,
     /// Columns that equal something, and what; of a column that is null, that it is.
     pub equal: BTreeMap<usize, Expr>,
@@ -31,13 +32,16 @@ pub(super) struct AccessContext<'a> {
     pub order: Option<Vec<(usize, KeyOrder)>>,
     /// Whether rows of different keys come in that order too, by where they stand in an index that gives it.
     pub merges: bool,
+    /// What the store can do.
     pub capabilities: Capabilities,
 }
 
 /// One way.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
+    /// The key or range.
     pub access: Access,
+    /// The values of the first parts of the key.
     pub keys: Vec<Expr>,
     /// Columns whose equality the key makes true.
     pub equal: Vec<usize>,
@@ -106,6 +110,7 @@ fn covering(
     Some(Index::new(fresh_name(table, &index.parts), IndexKind::Ordinary, parts))
 }
 
+/// Lookups by the whole key of a unique index or of the primary key.
 fn by_unique_key(context: &AccessContext<'_>) -> Vec<Candidate> {
     let unique = context.table.indexes.iter().filter(|index| {
         index.kind != IndexKind::Ordinary
@@ -136,6 +141,7 @@ fn by_unique_key(context: &AccessContext<'_>) -> Vec<Candidate> {
     found.collect()
 }
 
+/// The range of an index that the known columns select, if it helps.
 fn by_range(
     context: &AccessContext<'_>,
     index: &Index,
@@ -169,7 +175,7 @@ fn by_range(
         return None;
     }
     let interval = rest.first().and_then(KeyPart::column).filter(|at| context.intervals.contains_key(at));
-    let interval = interval.filter(|at| goes_on(table, rest, &context.intervals[at]));
+    let interval = interval.filter(|at| continues_interval(table, rest, &context.intervals[at]));
     // Rows with a null in a unique key are not told apart by its parts.
     let nulls =
         index.kind == IndexKind::Unique && index.columns().iter().any(|at| table.columns[*at].is_nullable());
@@ -177,7 +183,7 @@ fn by_range(
     let direction = order.and_then(|order| direction(table, rest, order));
     // Limits do not count nulls.
     let not_null = |at: &usize| !matches!(context.equal.get(at), Some(Expr::IsNull(_)));
-    let schema = table.rows_with(&equal.iter().copied().filter(not_null).collect::<Vec<_>>());
+    let schema = table.max_rows_with(&equal.iter().copied().filter(not_null).collect::<Vec<_>>());
     let useful = !keys.is_empty() || interval.is_some() || direction.is_some() || schema.is_some();
     if !useful {
         return None;
@@ -204,7 +210,7 @@ fn by_range(
 }
 
 /// Whether the next parts are what an interval goes on with, in one direction.
-fn goes_on(table: &Table, parts: &[KeyPart], interval: &Interval) -> bool {
+fn continues_interval(table: &Table, parts: &[KeyPart], interval: &Interval) -> bool {
     let Some((first, next)) = parts.split_first() else { return false };
     next.len() >= interval.then.len()
         && interval.then.iter().zip(next).all(|((column, _), part)| {
@@ -224,6 +230,7 @@ fn covers(table: &Table, index: &Index, needed: &BTreeSet<usize>) -> bool {
     })
 }
 
+/// The direction in which an index is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Forward,
@@ -268,7 +275,7 @@ fn new_indexes(context: &AccessContext<'_>) -> Vec<Index> {
     for mut prefix in prefixes {
         prefix.extend(context.equal.keys().map(|at| KeyPart::ascending(*at)));
         if let Some(order) = &context.order {
-            shapes.push(ordered(&prefix, order));
+            shapes.push(with_order(&prefix, order));
         }
         for (at, interval) in &context.intervals {
             let mut parts = prefix.clone();
@@ -286,7 +293,7 @@ fn new_indexes(context: &AccessContext<'_>) -> Vec<Index> {
 }
 
 /// The prefix and then the order; one that is all backwards is read from the end of one that is not.
-fn ordered(prefix: &[KeyPart], order: &[(usize, KeyOrder)]) -> Vec<KeyPart> {
+fn with_order(prefix: &[KeyPart], order: &[(usize, KeyOrder)]) -> Vec<KeyPart> {
     let backward = order.first().is_some_and(|(_, first)| first.descending);
     let mut parts = prefix.to_vec();
     for (at, wanted) in order {

@@ -20,14 +20,18 @@ use std::sync::Arc;
 /// What is around a subquery: the columns that it may speak of, and what they stand for in the block.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
+    /// The schema of the plan around.
     pub schema: &'a DFSchema,
+    /// What its columns stand for.
     pub outputs: &'a [Expr],
 }
 
 /// Relations and what has to be true of their rows.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Block {
+    /// The relations, in the order of the query.
     pub relations: Vec<Relation>,
+    /// The predicates that every row has to meet.
     pub conjuncts: Vec<Expr>,
     /// `x in (select …)` is joined before what `x` is of, where it can be.
     pub subqueries_first: bool,
@@ -35,9 +39,12 @@ pub(super) struct Block {
     pub can_put_subqueries_first: bool,
 }
 
+/// A relation of a block.
 #[derive(Debug, Clone)]
 pub(super) struct Relation {
+    /// What expressions call it.
     pub alias: String,
+    /// Where its rows come from.
     pub rows: Rows,
     /// Predicates of a left join that this is the right side of.
     pub outer: Option<Vec<Expr>>,
@@ -64,6 +71,7 @@ impl Relation {
     }
 }
 
+/// Where the rows of a relation come from.
 #[derive(Debug, Clone)]
 pub(super) enum Rows {
     /// A table of the store.
@@ -126,6 +134,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// Flattens both sides of a join. The right side of a left join has to be one table.
     fn flatten_join(&self, join: &Join, block: &mut Block) -> Result<Vec<Expr>, CompileError> {
         let (first, second) = match join.join_type {
             JoinType::Inner | JoinType::Left => (&join.left, &join.right),
@@ -222,6 +231,7 @@ impl Compiler<'_> {
 }
 
 impl Relation {
+    /// A table of the store as an inner relation.
     pub fn stored(alias: String, table: Arc<Table>) -> Relation {
         Relation { alias, rows: Rows::Stored(table), outer: None, kept: Matches::All, after: vec![] }
     }

@@ -21,6 +21,7 @@ use datafusion::logical_expr::{
     Between, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, Volatility,
 };
 
+/// A result with DataFusion's error.
 type Planned<T> = std::result::Result<T, DataFusionError>;
 
 /// The plan, with constants computed and comparisons between types that fit.
@@ -37,6 +38,7 @@ pub(super) fn coerce_plan(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(typed.map_err(Error::from)?.data)
 }
 
+/// One expression, its operands coerced already.
 fn coerce_expr(expr: Expr, schema: &DFSchema) -> Planned<Transformed<Expr>> {
     let expr = match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
@@ -59,11 +61,13 @@ fn coerce_expr(expr: Expr, schema: &DFSchema) -> Planned<Transformed<Expr>> {
     })
 }
 
+/// Whether an operator compares its sides.
 fn compares(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
+/// `in (…)` with all values of a type that fits.
 fn in_list(expr: Expr, list: Vec<Expr>, negated: bool, schema: &DFSchema) -> Planned<Expr> {
     let mut expr = expr;
     let mut values = Vec::with_capacity(list.len());
@@ -97,10 +101,12 @@ fn comparable(left: Expr, right: Expr, schema: &DFSchema) -> Planned<(Expr, Expr
     })
 }
 
+/// Whether a literal text has to be read as this type.
 fn is_not_text(of: &DataType) -> bool {
     of.is_numeric() || matches!(of, DataType::Boolean | DataType::Date32 | DataType::Timestamp(..))
 }
 
+/// The expression as a float; a literal is converted at once.
 fn double(expr: Expr) -> Expr {
     match &expr {
         Expr::Literal(value, _) if let Some(value) = as_double(value) => Expr::Literal(value, None),

@@ -14,15 +14,20 @@ use std::collections::BTreeSet;
 
 /// Compiles plans over one schema.
 pub(crate) struct Compiler<'a> {
+    /// The schema.
     pub schema: &'a Schema,
+    /// What the store can do.
     pub capabilities: Capabilities,
     /// A query without a bound is taken too.
     pub allow: bool,
+    /// The parameters of the statement.
     pub parameters: &'a [Parameter],
+    /// The aliases that the query uses.
     pub(super) aliases: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Compiler<'a> {
+    /// A compiler over a schema and a store's capabilities; `allow` accepts queries without a bound.
     pub fn new(
         schema: &'a Schema,
         capabilities: Capabilities,
@@ -65,6 +70,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
+/// The expression cast to a type.
 pub(super) fn cast(expr: Expr, of: &DataType) -> Expr {
     Expr::Cast(Cast::new(Box::new(expr), of.clone()))
 }
@@ -80,6 +86,7 @@ pub(super) fn is_joins(plan: &LogicalPlan) -> bool {
     }
 }
 
+/// The error for an operator that no plan has.
 pub(super) fn unsupported(what: &str) -> CompileError {
     Error::invalid(format!("{what} is not supported in a bounded query")).into()
 }

@@ -3,16 +3,17 @@
 use super::compiler::Compiler;
 use super::error::CompileError;
 use super::expressions::{substitute, substitute_order};
-use super::part::{Part, Required, projected};
+use super::part::{Part, Required, project_outputs};
 use crate::plan::Step;
 use datafusion::logical_expr::{AggregateUDF, DistinctOn, Expr, LogicalPlan, SortExpr};
 use std::sync::Arc;
 
 impl Compiler<'_> {
+    /// `select distinct`: duplicates are dropped after all rows are there.
     pub(super) fn distinct(&self, input: &LogicalPlan) -> Result<Part, CompileError> {
         let part = self.part(input, &Required::default())?;
         let qualifier = self.alias("distinct");
-        let mut part = projected(part, &qualifier);
+        let mut part = project_outputs(part, &qualifier);
         part.chain.steps.push(Step::Distinct);
         Ok(Part { ordered: false, stopped: false, ..part })
     }

@@ -9,11 +9,14 @@ use std::collections::HashMap;
 /// A column, or an expression over parameters alone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Member {
+    /// A column.
     Column(Column),
+    /// The same value in all rows.
     Constant(Expr),
 }
 
 impl Member {
+    /// The member as an expression.
     pub fn expr(&self) -> Expr {
         match self {
             Member::Column(column) => Expr::Column(column.clone()),
@@ -31,12 +34,14 @@ pub(super) struct Equalities {
 }
 
 impl Equalities {
+    /// Puts two members into one class.
     pub fn add(&mut self, left: &Member, right: &Member) {
         let (left, right) = (self.place(left), self.place(right));
         let (kept, gone) = (self.class[left], self.class[right]);
         self.class.iter_mut().filter(|class| **class == gone).for_each(|class| *class = kept);
     }
 
+    /// The class of a member.
     fn place(&mut self, member: &Member) -> usize {
         if let Some(place) = self.places.get(member) {
             return *place;
@@ -48,6 +53,7 @@ impl Equalities {
         place
     }
 
+    /// Whether two members are in one class.
     pub fn same(&self, left: &Member, right: &Member) -> bool {
         left == right
             || match (self.places.get(left), self.places.get(right)) {

@@ -34,6 +34,7 @@ impl From<DataFusionError> for CompileError {
 pub(crate) struct UnboundedRelation {
     /// The relation, as the query calls it.
     pub alias: String,
+    /// Its table.
     pub table: Arc<Table>,
     /// What had been joined before.
     pub joined: Vec<String>,
@@ -56,13 +57,15 @@ pub(crate) struct UnboundedRelation {
 pub(crate) struct Reference {
     /// The relation, as the query calls it.
     pub alias: String,
+    /// The table that the column is of.
     pub table: Arc<Table>,
+    /// The column.
     pub column: usize,
 }
 
 impl Reference {
     /// As the query writes it.
-    pub fn written(&self) -> String {
+    pub fn sql(&self) -> String {
         format!(
             "{}.{}",
             syntax::quote_name(&self.alias),
@@ -103,7 +106,7 @@ impl UnboundedRelation {
         } else if let (Some(stop), Some(reference)) = (self.stop, &self.nullable) {
             reason += &format!(
                 "; its first {stop} rows are not enough, for {} can be null, and then the join drops the row",
-                reference.written()
+                reference.sql()
             );
         } else if let Some(stop) = self.stop {
             reason += &format!(

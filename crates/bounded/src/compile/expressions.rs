@@ -12,10 +12,12 @@ pub(super) fn of_relation(alias: &str, name: &str) -> Column {
     Column::new(Some(TableReference::bare(alias)), name)
 }
 
+/// The column of a relation, as an expression.
 pub(super) fn column(alias: &str, name: &str) -> Expr {
     Expr::Column(of_relation(alias, name))
 }
 
+/// The expression with another alias for one relation.
 pub(super) fn requalify(expr: Expr, old: &str, new: &str) -> Result<Expr, CompileError> {
     let renamed = expr.transform(|expr| {
         Ok(match expr {
@@ -65,6 +67,7 @@ pub(super) fn relations(expr: &Expr) -> BTreeSet<String> {
     columns(expr).into_iter().filter_map(|column| column.relation.map(|r| r.table().to_string())).collect()
 }
 
+/// The columns in an expression.
 pub(super) fn columns(expr: &Expr) -> Vec<Column> {
     let mut found = Vec::new();
     // The closure does not fail.

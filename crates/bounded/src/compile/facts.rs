@@ -68,6 +68,7 @@ impl Search<'_> {
         equal
     }
 
+    /// Whether the relation of a column is joined already.
     pub(super) fn is_joined(&self, state: &State, column: &Column) -> bool {
         column
             .relation

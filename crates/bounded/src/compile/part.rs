@@ -7,13 +7,17 @@ use datafusion::logical_expr::{Expr, SortExpr};
 /// What is wanted of a part of a plan.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Required {
+    /// The order of the rows.
     pub order: Vec<SortExpr>,
+    /// How many rows are needed.
     pub stop: Option<u64>,
+    /// The result is read in pages.
     pub page: bool,
 }
 
 /// A part of a plan that was compiled.
 pub(super) struct Part {
+    /// The chain.
     pub chain: Chain,
     /// The columns of the plan, in terms of those of the chain.
     pub outputs: Vec<Expr>,
@@ -28,7 +32,7 @@ pub(super) struct Part {
 }
 
 /// The outputs as columns of this qualifier.
-pub(super) fn projected(mut part: Part, qualifier: &str) -> Part {
+pub(super) fn project_outputs(mut part: Part, qualifier: &str) -> Part {
     let names: Vec<String> = (0..part.outputs.len()).map(|at| format!("column{}", at + 1)).collect();
     let columns = part.outputs.into_iter().zip(names.iter().cloned()).collect();
     part.chain.steps.push(Step::Project { columns, qualifier: Some(qualifier.to_string()) });

@@ -29,16 +29,21 @@ pub(crate) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
+    /// A planner over the tables of a schema.
     pub fn new(schema: &'a Schema) -> Planner<'a> {
         Planner { schema }
     }
 
     /// The plan of a statement, as it was written but for what its types say: nothing is optimized.
+    ///
+    /// # Errors
+    /// `Invalid` if the statement does not fit the schema, or a subquery or function is not supported.
     pub fn plan(&self, statement: Statement) -> Result<LogicalPlan> {
         coerce_plan(SqlToRel::new(self).sql_statement_to_plan(statement)?)
     }
 }
 
+/// A table, as the planner sees it: its columns.
 struct StoredTable(SchemaRef);
 
 impl TableSource for StoredTable {
@@ -145,6 +150,7 @@ pub(crate) fn unmodified_parameters(plan: &LogicalPlan) -> Result<BTreeSet<usize
     Ok(stored.difference(&other).copied().collect())
 }
 
+/// Adds the types of the parameters in an expression.
 fn collect_placeholder_types(
     expr: &Expr,
     types: &mut BTreeMap<usize, DataType>,
@@ -169,6 +175,7 @@ fn collect_placeholder_types(
     Ok(())
 }
 
+/// Calls a function with each expression of a chain, keys first.
 fn exprs_of_chain(
     chain: &Chain,
     each: &mut dyn FnMut(&Expr) -> datafusion::common::Result<()>,
@@ -189,6 +196,7 @@ fn exprs_of_chain(
     Ok(())
 }
 
+/// The same for a fetch.
 fn exprs_of_fetch(
     fetch: &Fetch,
     each: &mut dyn FnMut(&Expr) -> datafusion::common::Result<()>,

@@ -28,6 +28,7 @@ pub(super) struct Predicate {
     pub meaning: Meaning,
 }
 
+/// What an index can use of a predicate.
 #[derive(Debug, Clone)]
 pub(super) enum Meaning {
     /// These are equal.
@@ -45,11 +46,13 @@ pub(super) enum Meaning {
 }
 
 impl Predicate {
+    /// The predicate that an expression is.
     pub fn of(expr: &Expr, block: &Block) -> Predicate {
         Predicate { expr: expr.clone(), relations: relations(expr), meaning: meaning_of(expr, block) }
     }
 }
 
+/// The meaning of an expression.
 fn meaning_of(expr: &Expr, block: &Block) -> Meaning {
     if let Some((left, right)) = equality(expr) {
         return equal(left, right, block);
@@ -230,6 +233,7 @@ fn prefix_of(like: &Like) -> Option<Expr> {
     (plain && !prefix.contains(['%', '_', '\\'])).then(|| prefix.lit())
 }
 
+/// A boolean column that is compared with a constant: `approved`, `not approved`.
 fn boolean_equality(column: &Column, value: bool, block: &Block) -> Meaning {
     match column_type(column, block) {
         Some(DataType::Boolean) => {
@@ -240,6 +244,7 @@ fn boolean_equality(column: &Column, value: bool, block: &Block) -> Meaning {
     }
 }
 
+/// The meaning of `left = right`.
 fn equal(left: &Expr, right: &Expr, block: &Block) -> Meaning {
     match (left, right) {
         (Expr::Column(left), Expr::Column(right)) => {
@@ -261,6 +266,7 @@ fn equal(left: &Expr, right: &Expr, block: &Block) -> Meaning {
     }
 }
 
+/// The meaning of `has_token(word, columns…)`.
 fn words(args: &[Expr]) -> Meaning {
     let [word, texts @ ..] = args else { return Meaning::Other };
     let columns = texts.iter().map(|text| match text {
@@ -273,6 +279,7 @@ fn words(args: &[Expr]) -> Meaning {
     }
 }
 
+/// The interval that `column op value` is, if it is one.
 fn comparison(column: &Expr, op: Operator, value: &Expr, block: &Block) -> Option<(Column, Interval)> {
     let Expr::Column(column) = column else { return None };
     let of = column_type(column, block)?;
@@ -330,6 +337,7 @@ fn null_of(of: &DataType) -> Option<Expr> {
     Some(Expr::Literal(ScalarValue::try_from(of).ok()?, None))
 }
 
+/// Whether an expression is the literal null.
 fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(value, _) if value.is_null())
 }

@@ -4,7 +4,7 @@ use super::block::{Block, Rows};
 use super::compiler::{Compiler, cast, check, is_joins, unsupported};
 use super::error::CompileError;
 use super::expressions::{column, substitute, substitute_order};
-use super::part::{Part, Required, projected};
+use super::part::{Part, Required, project_outputs};
 use super::{min_max, planner, search};
 use crate::bound::Bound;
 use crate::error::{Error, Result};
@@ -17,6 +17,9 @@ use datafusion::logical_expr::{
 
 impl Compiler<'_> {
     /// Compiles a query; `paginate` is how many rows a page has.
+    ///
+    /// # Errors
+    /// [`CompileError::Unbounded`] if the query has no bound, [`CompileError::Other`] if it is wrong.
     pub fn compile(
         &self,
         plan: &LogicalPlan,
@@ -52,6 +55,7 @@ impl Compiler<'_> {
         })
     }
 
+    /// Compiles an operator and its inputs.
     pub(super) fn part(
         &self,
         plan: &LogicalPlan,
@@ -121,6 +125,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// The cheapest chain for a block, with the columns that the block returns.
     fn search_block(
         &self,
         plan: &LogicalPlan,
@@ -161,6 +166,7 @@ impl Compiler<'_> {
         })
     }
 
+    /// `limit n`: a stop, pushed down where that is possible.
     fn limit(&self, limit: &Limit, want: &Required) -> std::result::Result<Part, CompileError> {
         if !matches!(limit.get_skip_type()?, SkipType::Literal(0)) {
             return Err(Error::invalid(
@@ -192,6 +198,7 @@ impl Compiler<'_> {
         Ok(part)
     }
 
+    /// `order by`: by the order of an index where that is possible.
     fn sort(
         &self,
         sort: &datafusion::logical_expr::Sort,
@@ -243,6 +250,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// Compiles the input of a grouping, and the grouping over it.
     fn aggregate_input(
         &self,
         aggregate: &Aggregate,
@@ -264,6 +272,7 @@ impl Compiler<'_> {
         Ok(self.grouped(input.chain, group, aggregates))
     }
 
+    /// A chain with a grouping behind it.
     pub(super) fn grouped(&self, mut chain: Chain, group: Vec<Expr>, aggregates: Vec<Expr>) -> Part {
         let qualifier = self.alias("group");
         let names: Vec<String> =
@@ -274,6 +283,7 @@ impl Compiler<'_> {
         Part { chain, outputs, ordered: false, stopped: false, identity, order: vec![] }
     }
 
+    /// `union all`: its branches run side by side.
     fn union(&self, union: &Union, want: &Required) -> std::result::Result<Part, CompileError> {
         if want.page {
             return Err(Error::invalid(
@@ -311,10 +321,11 @@ impl Compiler<'_> {
             .collect();
         let part =
             Part { chain, identity: outputs.clone(), outputs, ordered: false, stopped: false, order: vec![] };
-        let part = projected(part, &self.alias("union"));
+        let part = project_outputs(part, &self.alias("union"));
         Ok(Part { ordered: want.order.is_empty(), stopped: want.stop.is_none(), ..part })
     }
 
+    /// `values (…)`
     fn values(&self, values: &Values) -> std::result::Result<Part, CompileError> {
         values.values.iter().flatten().try_for_each(check)?;
         let qualifier = self.alias("values");
@@ -327,7 +338,7 @@ impl Compiler<'_> {
         let chain = Chain { source, steps: vec![] };
         let part =
             Part { chain, identity: outputs.clone(), outputs, ordered: false, stopped: false, order: vec![] };
-        Ok(projected(part, &qualifier))
+        Ok(project_outputs(part, &qualifier))
     }
 
     /// The types of the parameters, from where they stand.

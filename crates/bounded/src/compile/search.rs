@@ -35,8 +35,11 @@ use std::sync::Arc;
 /// A chain, and what is known of its rows.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
+    /// The chain.
     pub chain: Chain,
+    /// Its rows are in the order that was required.
     pub ordered: bool,
+    /// It has no more rows than were required.
     pub stopped: bool,
 }
 
@@ -92,11 +95,13 @@ pub(super) fn search(
     }
 }
 
+/// The error for a search that ended without a plan and without a reason. It is a bug.
 fn missing_reason() -> CompileError {
     Error::Internal("the search of a join order found neither a plan nor a reason".into()).into()
 }
 
 impl<'a> Search<'a> {
+    /// A search that has to beat the best chain so far.
     fn new(
         compiler: &'a Compiler<'a>,
         block: &'a Block,
@@ -183,13 +188,14 @@ impl<'a> Search<'a> {
         self.filter(&mut state);
         if !state.joined.is_empty() && self.block.relations.len() > 1 && !self.want.page {
             // The stop right here, if all that follows finds exactly one row.
-            if let Some(stopped) = self.stopped_here(&state) {
+            if let Some(stopped) = self.with_stop(&state) {
                 self.descend(&stopped);
             }
         }
         Ok(Some(state))
     }
 
+    /// Tries all relations that can come next, unless the state cannot beat the best chain.
     fn descend(&mut self, state: &State) {
         if self.best.as_ref().is_some_and(|best| best.rank() <= state.rank()) || self.is_dominated(state) {
             return;
@@ -292,7 +298,7 @@ impl<'a> Search<'a> {
             // Of a subquery whose first row is kept, the way has the subquery's order.
             let of_query = matches!(relation.kept, Matches::All);
             next.ordered |= of_query && state.bound.rows == 1 && candidate.ordered;
-            if let Some(stopped) = self.stopped_here(&next) {
+            if let Some(stopped) = self.with_stop(&next) {
                 self.descend(&stopped);
             }
             self.descend(&next);
@@ -333,7 +339,7 @@ impl<'a> Search<'a> {
             .max_by_key(|candidate| candidate.keys.len());
         let joined = self.pending_fetch(state, relation, table, there.unwrap_or(&all), intervals);
         let next = joined.with_limit(u64::MAX, Hint::Nothing);
-        if let Some(stopped) = self.stopped_here(&next) {
+        if let Some(stopped) = self.with_stop(&next) {
             self.descend(&stopped);
         }
         self.descend(&next);
@@ -373,7 +379,7 @@ impl<'a> Search<'a> {
     }
 
     /// Sorted and stopped where it is, if all that it is ordered by is there.
-    fn stopped_here(&self, state: &State) -> Option<State> {
+    fn with_stop(&self, state: &State) -> Option<State> {
         let Stop::Pending(rows) = state.stop else { return None };
         let there = |key: &SortExpr| columns(&key.expr).iter().all(|column| self.is_joined(state, column));
         if self.want.page || !self.want.order.iter().all(there) {
@@ -477,6 +483,7 @@ impl<'a> Search<'a> {
         residual
     }
 
+    /// Adds a filter of the predicates that can be checked from here on.
     fn filter(&self, state: &mut State) {
         let residual = self.residual(state);
         if !residual.is_empty() {
@@ -484,6 +491,7 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Notes that a relation has no bound here, if that explains more than what was noted before.
     fn note_unbounded(
         &mut self,
         state: &State,
@@ -542,12 +550,16 @@ impl Candidate {
 /// A fetch, and the state behind it, before it is said how many rows a key has.
 #[derive(Debug, Clone)]
 struct PendingFetch {
+    /// The state behind the fetch.
     state: State,
+    /// The fetch.
     fetch: Fetch,
+    /// Predicates to be checked behind it.
     residual: Vec<Expr>,
 }
 
 impl PendingFetch {
+    /// The state behind the fetch, with this limit for each key.
     fn with_limit(&self, most: u64, hint: Hint) -> State {
         let mut state = self.state.clone();
         state.push(Step::Fetch(Box::new(Fetch { most, hint, ..self.fetch.clone() })));
@@ -570,6 +582,7 @@ fn limit(relation: &Relation, candidate: &Candidate, joined: &PendingFetch) -> O
     }
 }
 
+/// Whether a predicate is true by the equalities that hold already.
 fn implied(predicate: &Predicate, known: &Equalities) -> bool {
     matches!(&predicate.meaning, Meaning::Equal(left, right) if known.same(left, right))
 }

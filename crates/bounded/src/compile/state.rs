@@ -12,6 +12,7 @@ use crate::plan::{Chain, Step};
 use datafusion::logical_expr::Expr;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The query's stop, during the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stop {
     /// There is none.
@@ -22,37 +23,57 @@ pub(super) enum Stop {
     Applied,
 }
 
+/// A partial chain.
 #[derive(Debug, Clone)]
 pub(super) struct State {
+    /// The steps so far.
     pub chain: Chain,
+    /// Their bound.
     pub bound: Bound,
+    /// The relations that are joined, in order.
     pub joined: Vec<String>,
+    /// The equalities that hold for its rows.
     pub equalities: Equalities,
+    /// The predicates that hold for its rows.
     pub applied: BTreeSet<usize>,
+    /// What became of the query's stop.
     pub stop: Stop,
+    /// The rows are in the query's order.
     pub ordered: bool,
+    /// How many indexes have to be made.
     pub new_indexes: usize,
 }
 
 impl State {
+    /// Adds a step, and its cost.
     pub fn push(&mut self, step: Step) {
         self.bound.then(&step);
         self.chain.steps.push(step);
     }
 
+    /// What decides between two chains: cost, then new indexes, rounds and steps.
     pub fn rank(&self) -> (u64, usize, u64, usize) {
         (self.bound.cost(), self.new_indexes, self.bound.rounds, self.chain.steps.len())
     }
 }
 
+/// A search for the cheapest chain of a block.
 pub(super) struct Search<'a> {
+    /// The compiler of the query.
     pub compiler: &'a Compiler<'a>,
+    /// What is searched for an order.
     pub block: &'a Block,
+    /// The order, stop and pages of the query.
     pub want: &'a Required,
+    /// The columns that the block returns.
     pub outputs: &'a [Expr],
+    /// The predicates of the block.
     pub predicates: Vec<Predicate>,
+    /// The equalities that hold for every result.
     pub facts: Equalities,
+    /// The cheapest complete chain so far.
     pub best: Option<State>,
+    /// The relation that had no bound, where the search came farthest.
     pub unbounded: Option<UnboundedRelation>,
     /// One behind a stop, for a reference that can be null.
     pub unbounded_by_null: Option<UnboundedRelation>,

@@ -30,7 +30,9 @@ use std::sync::Arc;
 
 /// One row of a table, if there is one.
 struct Lookup {
+    /// The relation, as the block calls it.
     alias: String,
+    /// The table.
     table: Arc<Table>,
     /// What is true of it.
     predicates: Vec<Expr>,
@@ -133,12 +135,14 @@ impl Compiler<'_> {
         Ok(lookup.join(block))
     }
 
+    /// `exists (…)` as a test of a left join's key.
     fn exists(&self, exists: &Exists, around: Around<'_>, block: &mut Block) -> Result<Expr, CompileError> {
         let lookup = self.lookup(&exists.subquery.subquery, around)?;
         let found = lookup.ok_or_else(|| unsupported_subquery("exists (…)"))?.join(block);
         Ok(if exists.negated { negate(found) } else { found })
     }
 
+    /// `x in (select …)` within a larger expression, as a test of a left join's key.
     fn in_subquery(
         &self,
         within: &InSubquery,
@@ -162,6 +166,7 @@ impl Compiler<'_> {
         Ok(if within.negated { negate(found) } else { found })
     }
 
+    /// `(select …)` as a column of a left join or of a derived relation.
     fn scalar_subquery(
         &self,
         subquery: &Subquery,
@@ -344,9 +349,10 @@ impl Lookup {
             }
         });
         let equal: Vec<usize> = equal.collect();
-        self.table.rows_with(&equal) == Some(1)
+        self.table.max_rows_with(&equal) == Some(1)
     }
 
+    /// Whether a column of the subquery's table may be null.
     fn may_be_null(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Column(column) => nullable(&self.table, &column.name),
@@ -363,6 +369,7 @@ impl Lookup {
         found
     }
 
+    /// Adds the relation to the block, as the right side of a left join.
     fn join_as(self, kept: Matches, block: &mut Block) {
         let kept_by: Vec<&Expr> = match &kept {
             Matches::All => vec![],
@@ -376,6 +383,7 @@ impl Lookup {
     }
 }
 
+/// Whether a column of a table may be null; unknown columns may.
 fn nullable(table: &Table, column: &str) -> bool {
     table.column(column).map_or(true, |at| table.columns[at].is_nullable())
 }
@@ -411,6 +419,7 @@ fn is_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
+/// The error for a subquery that is more than a search in one table.
 fn unsupported_subquery(what: &str) -> CompileError {
     Error::invalid(format!(
         "the subquery of {what} is more than a search for a row of one table by a key: write it as a join, or ask twice"

@@ -17,6 +17,10 @@ use std::sync::PoisonError;
 
 impl Engine {
     /// Changes the schema, and builds what is new on rows that are there.
+    ///
+    /// # Errors
+    /// `Invalid` if it does not fit the schema, `Data` if rows violate it, `Unavailable` if the store is
+    /// away, `Conflict` if others change the schema for too long.
     pub fn change(&self, change: &Change) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.without_conflict(|| {
@@ -34,6 +38,9 @@ impl Engine {
     }
 
     /// Tries a change of the schema again, over the schema of then, as long as others change it first.
+    ///
+    /// # Errors
+    /// Those of the change; `Conflict` only after the timeout.
     pub fn without_conflict(&self, change: impl Fn() -> Result<()>) -> Result<()> {
         let mut contention = Contention::new(self.options.conflict_timeout);
         loop {
@@ -48,6 +55,9 @@ impl Engine {
     }
 
     /// Changes the schema to one without some tables or indexes, and takes their keys away.
+    ///
+    /// # Errors
+    /// `Invalid` if something depends on what is dropped, `Unavailable` if the store is away.
     pub fn remove(&self, removal: &Removal) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.without_conflict(|| {
@@ -64,6 +74,7 @@ impl Engine {
         self.without_conflict(|| self.build(table))
     }
 
+    /// Builds what is unready on a table, then publishes it as ready or removed.
     fn build(&self, table: &str) -> Result<()> {
         let schema = self.schema();
         let changed = schema.table(table)?;
@@ -81,10 +92,17 @@ impl Engine {
     }
 
     /// Makes the indexes that a plan needs.
+    ///
+    /// # Errors
+    /// As [`add_indexes`](Engine::add_indexes).
     pub fn make_indexes(&self, compiled: &Compiled) -> Result<()> {
         self.add_indexes(&compiled.plan.new_indexes)
     }
 
+    /// Adds indexes that a plan or a view needs, or refuses if the options do not allow it.
+    ///
+    /// # Errors
+    /// `Invalid` if the options do not allow it; else as [`change`](Engine::change).
     pub fn add_indexes(&self, indexes: &[(String, Index)]) -> Result<()> {
         for (table, index) in indexes {
             if !self.options.make_indexes {

@@ -11,12 +11,15 @@ use std::fmt;
 pub struct Compiled {
     /// The plan of the query, or of the query for the rows that a write changes.
     pub plan: Plan,
+    /// What it writes, if it does.
     pub(crate) write: Option<Target>,
     /// What a write returns: columns of the rows that it wrote.
     pub(crate) returning: Option<Chain>,
     /// Parameters whose values are stored and not looked at: numbers are rounded to what their columns hold.
     pub(crate) stored: BTreeSet<usize>,
+    /// The version of the schema that it was compiled over.
     pub(crate) version: u64,
+    /// What its cursors belong to.
     pub(crate) owner: Owner,
 }
 

@@ -23,22 +23,34 @@ use datafusion::logical_expr::LogicalPlan;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+/// What all clones of a database share.
 pub(crate) struct Engine {
+    /// The store.
     pub store: Closable,
+    /// How the database is used.
     pub options: Options,
+    /// The secret that cursors are signed with.
     pub cursor_key: [u8; 32],
+    /// The versions of new records.
     pub versions: Versions,
+    /// The dialect of statements.
     pub dialect: Dialect,
+    /// The current schema.
     pub schema: RwLock<Arc<Schema>>,
     /// Held while the schema changes.
     pub changing: Mutex<()>,
 }
 
 impl Engine {
+    /// The current schema.
     pub fn schema(&self) -> Arc<Schema> {
         self.schema.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Reads the schema of the store.
+    ///
+    /// # Errors
+    /// `Unavailable` if the store does not answer, `Internal` if the schema is damaged.
     pub fn refresh(&self) -> Result<()> {
         if let Some(schema) = catalog::load(&self.store)? {
             self.set_schema(schema);
@@ -46,11 +58,15 @@ impl Engine {
         Ok(())
     }
 
+    /// Makes a schema the current one.
     fn set_schema(&self, schema: Schema) {
         *self.schema.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(schema);
     }
 
     /// Makes this the schema, if nobody else has changed it.
+    ///
+    /// # Errors
+    /// `Conflict` if the store has another schema, `Unavailable` if it does not answer.
     pub fn publish(&self, next: Schema) -> Result<()> {
         match catalog::replace(&self.store, &self.schema(), &next)? {
             Outcome::Done => self.set_schema(next),
@@ -63,16 +79,25 @@ impl Engine {
     }
 
     /// Compiles a statement over the schema of now.
+    ///
+    /// # Errors
+    /// As [`Database::compile`](super::Database::compile).
     pub fn compile(&self, sql: &str) -> Result<Compiled> {
         self.compile_with(sql, &[])
     }
 
     /// The same, with numbers in place of some parameters.
+    ///
+    /// # Errors
+    /// As [`Database::compile`](super::Database::compile).
     pub fn compile_with(&self, sql: &str, numbers: &[(usize, Number)]) -> Result<Compiled> {
         self.compile_over(sql, &self.schema(), &self.dialect.parse(sql)?.with_numbers(numbers))
     }
 
     /// Compiles what was parsed, over any schema.
+    ///
+    /// # Errors
+    /// As [`Database::compile`](super::Database::compile).
     pub fn compile_over(&self, sql: &str, schema: &Schema, parsed: &Parsed) -> Result<Compiled> {
         if changes_schema(parsed)? {
             return Err(Error::invalid("a change of the schema is executed, not prepared"));
@@ -113,6 +138,7 @@ impl Engine {
         Ok(Compiled { plan, write, returning, stored, version: schema.version, owner })
     }
 
+    /// Compiles a query, or explains why it has no bound.
     fn plan(&self, sql: &str, schema: &Schema, parsed: &Parsed, query: &LogicalPlan) -> Result<Plan> {
         let capabilities = self.store.capabilities();
         let suggestions = self.suggestions(sql, schema);
@@ -140,6 +166,7 @@ impl Engine {
         }
     }
 
+    /// What can be suggested for a statement over a schema.
     fn suggestions<'a>(&'a self, sql: &'a str, schema: &'a Schema) -> Suggestions<'a> {
         let (capabilities, most_requests) = (self.store.capabilities(), self.options.most_requests);
         Suggestions { sql, schema, capabilities, most_requests, dialect: &self.dialect }
@@ -152,7 +179,7 @@ impl Engine {
         if *kind == WriteKind::Update {
             for view in kept.iter().filter(|view| view.deltas.is_empty()) {
                 if let Some(at) = view.used.iter().find(|at| changed.contains(at)) {
-                    return Err(Error::invalid(view.frozen(table, *at)));
+                    return Err(Error::invalid(view.frozen_message(table, *at)));
                 }
             }
         }
@@ -161,6 +188,7 @@ impl Engine {
     }
 }
 
+/// Whether a statement changes the schema.
 pub(super) fn changes_schema(parsed: &Parsed) -> Result<bool> {
     Ok(Command::of(parsed)?.is_some()
         || Removal::of(&parsed.statement)?.is_some()

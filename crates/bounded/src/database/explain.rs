@@ -21,6 +21,9 @@ pub(crate) struct Explain {
 
 impl Explain {
     /// Of a text that begins with `explain`.
+    ///
+    /// # Errors
+    /// `Invalid` if the objective is none, or no statement follows.
     pub fn of(sql: &str) -> Result<Option<Explain>> {
         // What is no SQL is refused where it is parsed.
         let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location() else {
@@ -44,16 +47,17 @@ impl Explain {
             first = tokens.next();
         }
         let first = first.ok_or_else(|| Error::invalid("explain takes a statement: explain select …"))?;
-        Ok(Some(Explain { slo, statement: blanked(sql, first.span.start) }))
+        Ok(Some(Explain { slo, statement: blank_before(sql, first.span.start) }))
     }
 }
 
+/// Whether a token is this keyword.
 fn is(token: &TokenWithSpan, word: &str) -> bool {
     matches!(&token.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
 }
 
 /// The text, with blanks in place of what is before a place in it.
-fn blanked(sql: &str, from: Location) -> String {
+fn blank_before(sql: &str, from: Location) -> String {
     let (mut line, mut column) = (1, 1);
     let blank = |letter: char| {
         let before = (line, column) < (from.line, from.column);
@@ -77,7 +81,7 @@ impl Engine {
             })?;
             let outline = Outline::of(&compiled.plan)?;
             let prediction = Prediction::of(&outline, self.options.executor, &model, slo)?;
-            text = format!("{text}\n{}\n{prediction}", outline.described());
+            text = format!("{text}\n{}\n{prediction}", outline.describe());
         }
         let lines: ArrayRef = Arc::new(StringArray::from(text.lines().collect::<Vec<_>>()));
         Ok(Page {

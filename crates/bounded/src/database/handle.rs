@@ -39,7 +39,7 @@ impl Database {
     /// # Errors
     /// As [`open`](Database::open).
     pub fn open_with(store: impl Store + 'static, options: Options) -> Result<Database> {
-        Database::opened(Closable::new(Box::new(store)), options)
+        Database::from_store(Closable::new(Box::new(store)), options)
     }
 
     /// Opens the database at an address: the path of a file (`app.redb`), `memory:`,
@@ -58,10 +58,11 @@ impl Database {
     /// # Ok::<(), whimbrel_bounded::Error>(())
     /// ```
     pub fn open_url(url: &str, options: Options) -> Result<Database> {
-        Database::opened(Closable::new(store::open(url)?), options)
+        Database::from_store(Closable::new(store::open(url)?), options)
     }
 
-    fn opened(store: Closable, options: Options) -> Result<Database> {
+    /// Opens the database of a store.
+    fn from_store(store: Closable, options: Options) -> Result<Database> {
         let cursor_key = match options.cursor_key {
             Some(key) => key,
             None => catalog::cursor_key(&store)?,
@@ -80,7 +81,11 @@ impl Database {
     }
 
     /// A database over a schema that no store has: to compile statements of a dialect, not to run them.
-    pub(crate) fn over(store: impl Store + 'static, schema: Schema, dialect: Dialect) -> Result<Database> {
+    pub(crate) fn with_schema(
+        store: impl Store + 'static,
+        schema: Schema,
+        dialect: Dialect,
+    ) -> Result<Database> {
         let engine = Engine {
             store: Closable::new(Box::new(store)),
             options: Options::default(),
@@ -134,6 +139,7 @@ impl Database {
         self.execute_one(if before.is_empty() { sql } else { last.text }, arguments)
     }
 
+    /// Executes one statement of a script.
     fn execute_one(&self, sql: &str, arguments: &[Argument]) -> Result<Option<Page>> {
         if let Some(explain) = Explain::of(sql)? {
             return self.engine.explain(&explain).map(Some);

@@ -65,6 +65,7 @@ impl Database {
 }
 
 impl Engine {
+    /// The model that the store keeps.
     pub(super) fn model(&self) -> Result<Option<Model>> {
         match self.store.read(&[Read::Get(KEY.to_vec())])?.pop() {
             Some(Found::Value(bytes)) => bytes.map(|bytes| Model::from_bytes(&bytes)).transpose(),

@@ -21,11 +21,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// A statement that is ready to be called.
 pub struct Prepared {
+    /// The database that it runs on.
     pub(crate) database: Arc<Engine>,
+    /// The statement.
     sql: String,
+    /// What it was compiled to last.
     ready: RwLock<Arc<State>>,
 }
 
+/// What a statement was compiled to over one version of the schema.
 struct State {
     compiled: Compiled,
     program: Program,
@@ -40,6 +44,7 @@ impl std::fmt::Debug for Prepared {
 }
 
 impl Prepared {
+    /// Compiles a statement.
     pub(crate) fn new(database: Arc<Engine>, sql: &str) -> Result<Prepared> {
         let ready = RwLock::new(Arc::new(compile_state(&database, sql, &[])?));
         Ok(Prepared { database, sql: sql.to_string(), ready })
@@ -93,7 +98,7 @@ impl Prepared {
     /// ```
     pub fn page(&self, arguments: &[Argument], cursor: Option<&Cursor>) -> Result<Page> {
         match cursor {
-            Some(cursor) => self.behind(cursor, Some(arguments)),
+            Some(cursor) => self.page_after(cursor, Some(arguments)),
             None => self.run(arguments),
         }
     }
@@ -105,7 +110,7 @@ impl Prepared {
     /// # Errors
     /// As [`page`](Prepared::page); `Invalid` if the values are too long to be in a cursor (512 bytes).
     pub fn resume(&self, cursor: &Cursor) -> Result<Page> {
-        self.behind(cursor, None)
+        self.page_after(cursor, None)
     }
 
     /// Whether a call returns how many rows it wrote: it is a write without `returning`.
@@ -137,7 +142,8 @@ impl Prepared {
         Prediction::of(&Outline::of(&self.plan())?, self.database.options.executor, model, slo)
     }
 
-    fn behind(&self, cursor: &Cursor, given: Option<&[Argument]>) -> Result<Page> {
+    /// The page behind a cursor; the arguments are compared with those of the cursor if they are given.
+    fn page_after(&self, cursor: &Cursor, given: Option<&[Argument]>) -> Result<Page> {
         let ready = self.current_state()?;
         let plan = &ready.compiled.plan;
         if plan.page.is_none() {
@@ -149,6 +155,7 @@ impl Prepared {
         self.read(&ready, &metered, &arguments, Some(place))
     }
 
+    /// Runs a query, or a write until it is made or others have been in the way for too long.
     fn run(&self, arguments: &[Argument]) -> Result<Page> {
         let metered = Metered::new(&self.database.store);
         let mut contention = Contention::new(self.database.options.conflict_timeout);
@@ -210,6 +217,7 @@ impl Prepared {
         })
     }
 
+    /// A call of the program with these arguments.
     fn call_with<'m>(
         &self,
         ready: &State,
@@ -221,6 +229,7 @@ impl Prepared {
         Call::new(metered, self.database.options.executor, parameters, arguments, place)
     }
 
+    /// The compiled statement, perhaps of an older schema.
     fn state(&self) -> Arc<State> {
         self.ready.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

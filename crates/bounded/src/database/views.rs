@@ -13,6 +13,10 @@ use std::sync::PoisonError;
 
 impl Engine {
     /// Does what a statement says about a view.
+    ///
+    /// # Errors
+    /// `Invalid` if a view cannot be defined so, `Unbounded` if a delta has no bound, `Data` if a sum
+    /// overflows, `Unavailable` if the store is away.
     pub fn change_views(&self, command: &Command) -> Result<()> {
         self.without_conflict(|| match command {
             Command::Create { name, if_not_exists: true, .. } if self.has_view(name) => Ok(()),

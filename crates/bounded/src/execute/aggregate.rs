@@ -23,6 +23,7 @@ pub(crate) struct Grouping {
     aggregates: Vec<One>,
 }
 
+/// One aggregate: its function, its arguments and its filter.
 #[derive(Debug, Clone)]
 struct One {
     function: Arc<AggregateFunctionExpr>,
@@ -33,6 +34,8 @@ struct One {
 }
 
 impl Grouping {
+    /// # Errors
+    /// `Invalid` if an aggregate does not exist for its arguments.
     pub fn new(group: &[Expr], aggregates: &[Expr], scope: &Arc<Scope>) -> Result<Grouping> {
         let keys = group.iter().map(|expr| Local::new(expr, scope)).collect::<Result<_>>()?;
         let aggregates = aggregates.iter().map(|expr| One::new(expr, scope)).collect::<Result<_>>()?;
@@ -40,10 +43,15 @@ impl Grouping {
     }
 
     /// The aggregates of groups of rows that are known already; a group can be empty.
+    ///
+    /// # Errors
+    /// `Data` if an aggregate overflows.
     pub fn fold(&self, rows: &Rows, groups: &[Vec<u32>], call: &Call<'_>) -> Result<Vec<ArrayRef>> {
         self.aggregates.iter().map(|aggregate| aggregate.run(rows, groups, call)).collect()
     }
 
+    /// # Errors
+    /// `Data` if an aggregate overflows.
     pub fn run(&self, rows: &Rows, call: &Call<'_>) -> Result<Rows> {
         let keys = local::values(&self.keys, rows, call)?;
         let groups = groups(&keys, rows.len)?;

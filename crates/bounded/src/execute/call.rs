@@ -11,7 +11,9 @@ use datafusion::common::ScalarValue;
 
 /// One call of a program.
 pub(crate) struct Call<'a> {
+    /// The store.
     pub store: &'a dyn Store,
+    /// How requests are sent.
     pub executor: Executor,
     /// The parameters as columns of one row; those that are lists are there as null.
     pub values: Vec<ArrayRef>,
@@ -23,6 +25,9 @@ pub(crate) struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// Checks what was given against the parameters.
+    ///
+    /// # Errors
+    /// `Invalid` if there are too few or too many arguments, or one does not fit its parameter.
     pub fn new(
         store: &'a dyn Store,
         executor: Executor,

@@ -28,18 +28,26 @@ use std::sync::Arc;
 /// A fetch, ready to run.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
+    /// The table.
     table: Arc<Table>,
+    /// How rows are found.
     kind: Kind,
     /// The number of the index, and the parts of its keys that have values.
     prefix: Vec<u8>,
+    /// The parts of the key.
     keys: Vec<KeyValue>,
     /// The columns of the rows that a later step needs.
     kept: Vec<usize>,
+    /// The columns of the table that are read.
     columns: Vec<usize>,
+    /// Rows for each key, at most.
     most: usize,
+    /// A row without a match stays, with nulls.
     outer: bool,
     keep: Kept,
+    /// The condition of a left join that no key implies.
     on: Vec<Local>,
+    /// The rows have their positions, for a cursor.
     resumable: bool,
     /// Over all keys no more rows are wanted than these, the first by their entries.
     first: Option<usize>,
@@ -53,10 +61,14 @@ enum Kept {
     Fold(Grouping),
 }
 
+/// How a fetch finds its rows.
 #[derive(Debug)]
 enum Kind {
+    /// By the primary key.
     Record,
+    /// By a unique index, and then the record.
     Unique(Index),
+    /// As a range of an index.
     Range {
         index: Index,
         parts: Vec<KeyPart>,
@@ -75,6 +87,7 @@ struct KeyValue {
     word: bool,
 }
 
+/// Where the value of a part of a key comes from.
 #[derive(Debug)]
 enum From {
     Column(usize),
@@ -106,6 +119,7 @@ struct Entries {
     entries: Vec<Entry>,
 }
 
+/// An entry of an index, and the request that found it.
 #[derive(Debug)]
 struct Entry {
     key: Vec<u8>,
@@ -146,6 +160,10 @@ impl Entries {
 }
 
 impl Fetcher {
+    /// The fetch with its columns as positions and its expressions as physical ones.
+    ///
+    /// # Errors
+    /// `Internal` if an expression cannot be lowered.
     pub fn new(
         fetch: &Fetch,
         scope: &Arc<Scope>,
@@ -184,7 +202,7 @@ impl Fetcher {
             };
             Ok(KeyValue { from, order: part.order, word: part.column().is_none() })
         });
-        let found = Arc::new(Scope::new(&columns.only(&kept).with_found(fetch), parameters)?);
+        let found = Arc::new(Scope::new(&columns.select(&kept).with_found(fetch), parameters)?);
         let keep = match &fetch.keep {
             Keep::All => Kept::All,
             Keep::First => Kept::First,
@@ -220,6 +238,9 @@ impl Fetcher {
     }
 
     /// What has to be asked for these rows.
+    ///
+    /// # Errors
+    /// `Data` if a key cannot be computed.
     pub fn ask(&self, rows: Rows, call: &Call<'_>, reads: &mut Vec<Read>) -> Result<Waiting> {
         let constants = self.constants(call)?;
         let ends = match &self.kind {
@@ -275,6 +296,7 @@ impl Fetcher {
         Ok(Some(out))
     }
 
+    /// The request for one row; `None` if nothing can be found for it, as for a null.
     fn request(&self, key: Vec<u8>, ends: Option<&Option<EndValues>>, call: &Call<'_>) -> Option<Read> {
         let Kind::Range { reverse, .. } = &self.kind else { return Some(Read::Get(key)) };
         // Positions are equal for two keys at most by the prefix, and the smaller prefix was first.
@@ -285,7 +307,7 @@ impl Fetcher {
             Some(None) => return None,
             Some(Some(ends)) => ends.range(&key),
             None => {
-                let to = keys::behind(&key);
+                let to = keys::prefix_end(&key);
                 (key, to)
             }
         };
@@ -299,7 +321,10 @@ impl Fetcher {
     }
 
     /// Takes the answers; the rows, or what else has to be asked.
-    pub fn give(
+    ///
+    /// # Errors
+    /// `Internal` if a record or an entry is damaged, `Data` if an expression fails.
+    pub fn accept(
         &self,
         mut waiting: Waiting,
         answers: Vec<(Read, Found)>,
@@ -308,7 +333,7 @@ impl Fetcher {
     ) -> Result<Given> {
         if let Some(merging) = &mut waiting.merging {
             let belongs = |key: &[u8], version, record: &[u8]| self.belongs(key, version, record);
-            let Some(records) = merging.give(answers, belongs, reads)? else {
+            let Some(records) = merging.accept(answers, belongs, reads)? else {
                 return Ok(Given::Waiting(Box::new(waiting)));
             };
             waiting.records = records;
@@ -336,9 +361,10 @@ impl Fetcher {
                 _ => {}
             }
         }
-        Ok(Given::Rows(self.put_together(&waiting.rows, seen, call)?))
+        Ok(Given::Rows(self.assemble(&waiting.rows, seen, call)?))
     }
 
+    /// Whether entries are read first, and then their records.
     fn dereferences(&self) -> bool {
         matches!(self.kind, Kind::Unique(_) | Kind::Range { dereference: true, .. })
     }
@@ -392,6 +418,7 @@ impl Fetcher {
         Ok(index.keys(&self.table, row.columns(), 0)?.iter().any(|known| known == key))
     }
 
+    /// The records that belong to their entries; for the others, more entries are requested.
     fn records_of(&self, mut waiting: Waiting, call: &Call<'_>) -> Result<Rows> {
         // What was asked for later belongs behind what its row had before.
         waiting.records.sort_by_key(|hit| hit.row);
@@ -401,11 +428,11 @@ impl Fetcher {
             key: &hit.key,
             record: Some(&hit.record),
         });
-        self.put_together(&waiting.rows, seen.collect(), call)
+        self.assemble(&waiting.rows, seen.collect(), call)
     }
 
     /// Rows and what was found for them, side by side.
-    fn put_together(&self, rows: &Rows, seen: Vec<Seen<'_>>, call: &Call<'_>) -> Result<Rows> {
+    fn assemble(&self, rows: &Rows, seen: Vec<Seen<'_>>, call: &Call<'_>) -> Result<Rows> {
         if !self.outer {
             return self.build(rows, &seen);
         }
@@ -447,6 +474,7 @@ impl Fetcher {
         Rows { columns: self.kept.iter().map(|at| rows.columns[*at].clone()).collect(), len: rows.len }
     }
 
+    /// The rows of a join: columns of the rows before, then columns of what was found.
     fn build(&self, rows: &Rows, seen: &[Seen<'_>]) -> Result<Rows> {
         let bytes = seen.iter().filter_map(|hit| hit.record).map(<[u8]>::len).sum();
         let mut reader = RowReader::new(&self.table, &self.columns, seen.len(), bytes)?;

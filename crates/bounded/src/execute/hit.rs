@@ -3,16 +3,22 @@
 /// What a request was for: a row, and how long what its keys begin with is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestedRange {
+    /// The row that the request is for.
     pub row: usize,
+    /// The length of the key that the row gives.
     pub prefix: usize,
 }
 
 /// A record, the row it was found for, and the key by which it was.
 #[derive(Debug)]
 pub(super) struct Hit {
+    /// The row that the record is for.
     pub row: usize,
+    /// The length of the key that the row gives.
     pub prefix: usize,
+    /// The key by which it was found.
     pub key: Vec<u8>,
+    /// The record.
     pub record: Vec<u8>,
 }
 

@@ -37,6 +37,9 @@ pub(super) struct EndValues {
 
 impl Ends {
     /// Of an interval of the part of a key that is ordered so; the parts behind it are in the same direction.
+    ///
+    /// # Errors
+    /// `Internal` if an end cannot be lowered.
     pub fn new(interval: &Interval, order: KeyOrder, scope: &Arc<Scope>) -> Result<Ends> {
         let end = |end: &Option<(Expr, bool)>| {
             let Some((first, with)) = end else { return Ok::<_, Error>(None) };
@@ -48,6 +51,9 @@ impl Ends {
     }
 
     /// `None` if an end is null: no value is in the interval; unless it has no end then.
+    ///
+    /// # Errors
+    /// `Data` if an end cannot be computed.
     pub fn values(&self, call: &Call<'_>) -> Result<Option<EndValues>> {
         let mut ends = [None, None];
         for (value, end) in ends.iter_mut().zip([&self.lower, &self.upper]) {
@@ -84,18 +90,18 @@ impl EndValues {
     /// From the first key of the interval to the one behind the last; nulls are outside.
     pub fn range(&self, prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
         if self.whole {
-            return (prefix.to_vec(), keys::behind(prefix));
+            return (prefix.to_vec(), keys::prefix_end(prefix));
         }
         let (first, last) =
             if self.descending { (&self.upper, &self.lower) } else { (&self.lower, &self.upper) };
         let with = |end: &[u8]| [prefix, end].concat();
         let from = match first {
             Some((end, true)) => with(end),
-            Some((end, false)) => keys::behind(&with(end)),
+            Some((end, false)) => keys::prefix_end(&with(end)),
             None => with(&[keys::FIRST_MARKER]),
         };
         let to = match last {
-            Some((end, true)) => keys::behind(&with(end)),
+            Some((end, true)) => keys::prefix_end(&with(end)),
             Some((end, false)) => with(end),
             None => with(&[keys::BEHIND_MARKERS]),
         };

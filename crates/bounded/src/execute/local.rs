@@ -38,6 +38,8 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
+    /// # Errors
+    /// `Internal` if a column is not in the scope.
     pub fn new(columns: &Columns, parameters: &[ParameterType]) -> Result<Scope> {
         let mut all = Columns(columns.0.clone());
         // What is never null in the store is so in a row that a left join made up.
@@ -53,11 +55,17 @@ impl Scope {
     }
 
     /// The place of a column of the rows.
+    ///
+    /// # Errors
+    /// `Internal` if the column is not in the scope.
     pub fn place(&self, column: &Column) -> Result<usize> {
         Ok(self.schema.index_of_column(column)?)
     }
 
     /// The expression with its parameters as columns.
+    ///
+    /// # Errors
+    /// `Internal` if a parameter is unknown.
     pub fn bound(&self, expr: &Expr) -> Result<Expr> {
         let mut list = false;
         let bound = expr.clone().transform(|expr| {
@@ -88,6 +96,8 @@ pub(crate) struct Local {
 }
 
 impl Local {
+    /// # Errors
+    /// `Internal` if a column is not in the scope.
     pub fn new(expr: &Expr, scope: &Arc<Scope>) -> Result<Local> {
         let bound = scope.bound(expr)?;
         let column = match &bound {
@@ -98,6 +108,8 @@ impl Local {
         Ok(Local { expr, column, scope: scope.clone() })
     }
 
+    /// # Errors
+    /// `Data` if the expression fails for a row.
     pub fn value(&self, rows: &Rows, call: &Call<'_>) -> Result<ArrayRef> {
         match self.column {
             Some(at) => Ok(rows.columns[at].clone()),
@@ -166,6 +178,8 @@ pub(crate) struct SortKey {
 }
 
 impl SortKey {
+    /// # Errors
+    /// `Internal` if a column is not in the scope.
     pub fn new(key: &SortExpr, scope: &Arc<Scope>) -> Result<SortKey> {
         let options = SortOptions { descending: !key.asc, nulls_first: key.nulls_first };
         Ok(SortKey { expr: Local::new(&key.expr, scope)?, options })
@@ -203,7 +217,7 @@ pub(crate) fn distinct(rows: &Rows) -> Result<Rows> {
 }
 
 /// The places of the first rows by position and then by prefix.
-pub(crate) fn merged(
+pub(crate) fn merge(
     rows: &Rows,
     position: usize,
     prefix: usize,

@@ -17,13 +17,15 @@ pub(super) struct Merging {
     reverse: bool,
     /// How many rows are wanted.
     most: usize,
+    /// The keys, in the order of their rows.
     keys: Vec<Key>,
     /// The keys whose entries are asked for now.
     asked: Vec<usize>,
     /// Entries that are not followed yet.
     left: Vec<Entry>,
     /// Those whose records are asked for now.
-    followed: Vec<Entry>,
+    requested: Vec<Entry>,
+    /// Records that are results.
     hits: Vec<Hit>,
 }
 
@@ -53,6 +55,7 @@ impl Entry {
 }
 
 impl Merging {
+    /// A merge of the ranges of some keys.
     pub fn new(asked: &[RequestedRange], reverse: bool, most: usize) -> Merging {
         Merging {
             reverse,
@@ -60,24 +63,27 @@ impl Merging {
             keys: asked.iter().map(|asked| Key { asked: *asked, rest: None }).collect(),
             asked: (0..asked.len()).collect(),
             left: vec![],
-            followed: vec![],
+            requested: vec![],
             hits: vec![],
         }
     }
 
     /// Takes answers, and says what is asked next; `None` if there is nothing, then these are the rows.
-    pub fn give(
+    ///
+    /// # Errors
+    /// `Internal` if an answer is not of its request's kind, or an entry is damaged.
+    pub fn accept(
         &mut self,
         answers: Vec<(Read, Found)>,
         belongs: impl Fn(&[u8], u64, &[u8]) -> Result<bool>,
         reads: &mut Vec<Read>,
     ) -> Result<Option<Vec<Hit>>> {
-        match self.followed.is_empty() {
+        match self.requested.is_empty() {
             true => self.entries(answers)?,
             false => self.records(answers, belongs, reads)?,
         }
         if reads.is_empty() {
-            self.follow(reads);
+            self.read_records(reads);
         }
         Ok(reads.is_empty().then(|| std::mem::take(&mut self.hits)))
     }
@@ -114,7 +120,7 @@ impl Merging {
         reads: &mut Vec<Read>,
     ) -> Result<()> {
         let mut passed = vec![0; self.keys.len()];
-        for (entry, (_, found)) in std::mem::take(&mut self.followed).into_iter().zip(answers) {
+        for (entry, (_, found)) in std::mem::take(&mut self.requested).into_iter().zip(answers) {
             match found {
                 Found::Value(Some(record)) if belongs(&entry.key, entry.version, &record)? => {
                     let RequestedRange { row, prefix } = self.keys[entry.of].asked;
@@ -133,7 +139,7 @@ impl Merging {
     }
 
     /// Asks for the records of the first entries, as many as are wanted.
-    fn follow(&mut self, reads: &mut Vec<Read>) {
+    fn read_records(&mut self, reads: &mut Vec<Read>) {
         let wanted = self.most.saturating_sub(self.hits.len()).min(self.left.len());
         if wanted == 0 {
             return;
@@ -145,7 +151,7 @@ impl Merging {
             let by_position = if reverse { other.cmp(one) } else { one.cmp(other) };
             by_position.then_with(|| one_prefix.cmp(other_prefix))
         });
-        self.followed = self.left.drain(..wanted).collect();
-        reads.extend(self.followed.iter().map(|entry| Read::Get(entry.record.clone())));
+        self.requested = self.left.drain(..wanted).collect();
+        reads.extend(self.requested.iter().map(|entry| Read::Get(entry.record.clone())));
     }
 }

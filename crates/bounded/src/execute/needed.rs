@@ -17,7 +17,7 @@ pub(crate) enum Needed {
 
 impl Needed {
     /// What is needed behind each of these steps, of which the last one's columns are all needed.
-    pub fn behind_each(steps: &[Step]) -> Vec<Needed> {
+    pub fn after_each(steps: &[Step]) -> Vec<Needed> {
         let mut needed = Needed::All;
         let mut all: Vec<Needed> = steps
             .iter()

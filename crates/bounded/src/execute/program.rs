@@ -73,23 +73,27 @@ pub(crate) enum Op {
 }
 
 impl Program {
+    /// Lowers a chain.
+    ///
+    /// # Errors
+    /// `Internal` if an expression cannot be lowered.
     pub fn new(chain: &Chain, parameters: &[ParameterType]) -> Result<Program> {
         let mut columns = Columns::of_source(&chain.source);
         let source = begin(&chain.source, parameters)?;
         let mut steps = Vec::with_capacity(chain.steps.len());
-        let needed = Needed::behind_each(&chain.steps);
+        let needed = Needed::after_each(&chain.steps);
         for (at, step) in chain.steps.iter().enumerate() {
             let scope = Arc::new(Scope::new(&columns, parameters)?);
             if let Step::Fetch(fetch) = step {
                 let kept = needed[at].places(&columns, fetch);
                 let fetcher = Fetcher::new(fetch, &scope, &columns, kept.clone(), parameters)?;
                 steps.push(Op::Fetch(Box::new(fetcher)));
-                columns = columns.only(&kept);
-                columns.after(step)?;
+                columns = columns.select(&kept);
+                columns.apply(step)?;
                 continue;
             }
             let mut after = columns.clone();
-            after.after(step)?;
+            after.apply(step)?;
             let stop = match chain.steps.get(at + 1) {
                 Some(Step::Stop(rows)) => Some(*rows as usize),
                 _ => None,
@@ -104,6 +108,9 @@ impl Program {
     }
 
     /// The rows as Arrow has them, without what only a cursor needs.
+    ///
+    /// # Errors
+    /// `Internal` if the columns do not fit the program.
     pub fn output(&self, rows: Rows) -> Result<RecordBatch> {
         let columns = rows.columns.into_iter().take(self.output.fields().len()).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len));
@@ -111,6 +118,7 @@ impl Program {
     }
 }
 
+/// Lowers the source of a chain.
 fn begin(source: &Source, parameters: &[ParameterType]) -> Result<Start> {
     let scope = Arc::new(Scope::new(&Columns::default(), parameters)?);
     Ok(match source {
@@ -130,6 +138,7 @@ fn begin(source: &Source, parameters: &[ParameterType]) -> Result<Start> {
     })
 }
 
+/// Lowers the values of a list.
 fn values(list: &List, scope: &Arc<Scope>, parameters: &[ParameterType]) -> Result<Values> {
     if let [Expr::Placeholder(Placeholder { id, .. })] = list.values.as_slice()
         && let Some(at) =
@@ -141,6 +150,7 @@ fn values(list: &List, scope: &Arc<Scope>, parameters: &[ParameterType]) -> Resu
     Ok(Values::Computed(list.of.clone(), values))
 }
 
+/// Lowers one step.
 fn op(step: &Step, scope: &Arc<Scope>, columns: &Columns, stop: Option<usize>) -> Result<Op> {
     let locals =
         |exprs: &[Expr]| exprs.iter().map(|expr| Local::new(expr, scope)).collect::<Result<Vec<_>>>();

@@ -17,25 +17,38 @@ impl Rows {
         Rows { columns: vec![], len: 1 }
     }
 
+    /// The rows at some positions.
+    ///
+    /// # Errors
+    /// `Internal` if a position is out of range.
     pub fn take(&self, places: &UInt32Array) -> Result<Rows> {
         let columns = self.columns.iter().map(|column| take(column, places, None));
         Ok(Rows { columns: columns.collect::<std::result::Result<_, _>>()?, len: places.len() })
     }
 
+    /// The rows for which a mask is true.
+    ///
+    /// # Errors
+    /// `Internal` if the mask has another length.
     pub fn filter(&self, keep: &BooleanArray) -> Result<Rows> {
         let columns = self.columns.iter().map(|column| filter(column, keep));
         Ok(Rows { columns: columns.collect::<std::result::Result<_, _>>()?, len: keep.true_count() })
     }
 
+    /// The first rows.
     pub fn first(&self, rows: usize) -> Rows {
         self.slice(0, rows.min(self.len))
     }
 
+    /// Some rows in the middle.
     pub fn slice(&self, from: usize, len: usize) -> Rows {
         Rows { columns: self.columns.iter().map(|column| column.slice(from, len)).collect(), len }
     }
 
     /// Rows of the same columns, one behind the other.
+    ///
+    /// # Errors
+    /// `Internal` if the columns have different types.
     pub fn concat(all: &[Rows]) -> Result<Option<Rows>> {
         let Some(first) = all.first() else { return Ok(None) };
         let columns = (0..first.columns.len()).map(|at| {

@@ -47,6 +47,7 @@ struct Run<'p> {
     next: Option<Place>,
 }
 
+/// Where a program that runs is.
 enum State<'p> {
     Union(Vec<Run<'p>>),
     Rows(Rows),
@@ -68,11 +69,12 @@ fn run_in_rounds(program: &Program, call: &Call<'_>) -> Result<(Rows, Option<Pla
         }
         let requests = std::mem::take(&mut reads);
         let found = ask(call.store, call.executor, &requests)?;
-        run.give(&mut requests.into_iter().zip(found), call, &mut reads)?;
+        run.accept(&mut requests.into_iter().zip(found), call, &mut reads)?;
     }
 }
 
 impl<'p> Run<'p> {
+    /// A program at its beginning.
     fn new(program: &'p Program, call: &Call<'_>) -> Result<Run<'p>> {
         let state = match &program.source {
             Start::Union(branches) => {
@@ -83,6 +85,7 @@ impl<'p> Run<'p> {
         Ok(Run { program, at: 0, state, next: None })
     }
 
+    /// Whether there is nothing left to do.
     fn finished(&self) -> bool {
         matches!(self.state, State::Rows(_)) && self.at == self.program.steps.len()
     }
@@ -116,6 +119,7 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
+    /// The rows, if no answer is missing.
     fn rows(&self) -> Option<&Rows> {
         match &self.state {
             State::Rows(rows) => Some(rows),
@@ -124,10 +128,10 @@ impl<'p> Run<'p> {
     }
 
     /// Takes the answers to what was asked, and says what else has to be.
-    fn give(&mut self, answers: &mut Answers, call: &Call<'_>, reads: &mut Vec<Read>) -> Result<()> {
+    fn accept(&mut self, answers: &mut Answers, call: &Call<'_>, reads: &mut Vec<Read>) -> Result<()> {
         match &mut self.state {
             State::Union(branches) => {
-                branches.iter_mut().try_for_each(|branch| branch.give(answers, call, reads))
+                branches.iter_mut().try_for_each(|branch| branch.accept(answers, call, reads))
             }
             State::Rows(_) => Ok(()),
             State::Waiting(..) => {
@@ -139,7 +143,7 @@ impl<'p> Run<'p> {
                     return Err(Error::Internal("an answer came to a step that asked for none".to_string()));
                 };
                 let before = reads.len();
-                match fetcher.give(*waiting, answers.by_ref().take(count).collect(), call, reads)? {
+                match fetcher.accept(*waiting, answers.by_ref().take(count).collect(), call, reads)? {
                     Given::Waiting(waiting) => self.state = State::Waiting(waiting, reads.len() - before),
                     Given::Rows(rows) => {
                         self.next =
@@ -193,12 +197,13 @@ fn step(op: &Op, rows: Rows, call: &Call<'_>) -> Result<Rows> {
         Op::Group(grouping) => grouping.run(&rows, call),
         Op::Distinct => local::distinct(&rows),
         Op::Merge { position, prefix, reverse, rows: first } => {
-            local::merged(&rows, *position, *prefix, *reverse, *first)
+            local::merge(&rows, *position, *prefix, *reverse, *first)
         }
         Op::Page { keys, rows: first } => local::page(keys, &rows, call, *first),
     }
 }
 
+/// The rows that a program begins with.
 fn initial_rows(source: &Start, call: &Call<'_>) -> Result<Rows> {
     match source {
         Start::Call | Start::Union(_) => Ok(Rows::unit()),
@@ -216,6 +221,7 @@ fn initial_rows(source: &Start, call: &Call<'_>) -> Result<Rows> {
     }
 }
 
+/// The array with another type.
 fn cast_array(value: ArrayRef, of: &datafusion::arrow::datatypes::DataType) -> Result<ArrayRef> {
     match value.data_type() == of {
         true => Ok(value),
@@ -223,6 +229,7 @@ fn cast_array(value: ArrayRef, of: &datafusion::arrow::datatypes::DataType) -> R
     }
 }
 
+/// Arrays of one value each, as one array.
 fn concat_values(values: &[ArrayRef], of: &datafusion::arrow::datatypes::DataType) -> Result<ArrayRef> {
     let values: Vec<&dyn datafusion::arrow::array::Array> = values.iter().map(AsRef::as_ref).collect();
     match values.is_empty() {
@@ -275,6 +282,7 @@ fn run_lazily(program: &Program, call: &Call<'_>) -> Result<(Rows, Option<Place>
     Ok((rows, next))
 }
 
+/// Runs steps row by row up to the first that needs all rows, then that one, then the rest.
 fn run_steps_lazily(ops: &[Op], rows: Rows, call: &Call<'_>, next: &mut Option<Place>) -> Result<Rows> {
     let streams = |op: &Op| matches!(op, Op::Fetch(_) | Op::Filter(_) | Op::Project { .. });
     let whole = ops.iter().position(|op| !streams(op)).unwrap_or(ops.len());
@@ -291,6 +299,7 @@ fn run_steps_lazily(ops: &[Op], rows: Rows, call: &Call<'_>, next: &mut Option<P
     run_steps_lazily(&ops[whole + 1..], rows, call, next)
 }
 
+/// Runs steps that need one row at a time, until there are enough rows.
 fn run_row_by_row(
     ops: &[Op],
     rows: Rows,
@@ -311,7 +320,7 @@ fn run_row_by_row(
                 let requests = std::mem::take(&mut reads);
                 let found = ask(call.store, Executor::Lazy, &requests)?;
                 let answers = requests.into_iter().zip(found).collect();
-                match fetcher.give(waiting, answers, call, &mut reads)? {
+                match fetcher.accept(waiting, answers, call, &mut reads)? {
                     Given::Rows(rows) => break rows,
                     Given::Waiting(again) => waiting = *again,
                 }

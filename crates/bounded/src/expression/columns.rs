@@ -35,16 +35,22 @@ impl Columns {
     }
 
     /// Of a chain's rows at its end.
+    ///
+    /// # Errors
+    /// `Plan` if an expression has no type.
     pub fn of(chain: &Chain) -> datafusion::common::Result<Columns> {
         let mut columns = Columns::of_source(&chain.source);
         for step in &chain.steps {
-            columns.after(step)?;
+            columns.apply(step)?;
         }
         Ok(columns)
     }
 
     /// Goes over a step.
-    pub fn after(&mut self, step: &Step) -> datafusion::common::Result<()> {
+    ///
+    /// # Errors
+    /// `Plan` if an expression has no type.
+    pub fn apply(&mut self, step: &Step) -> datafusion::common::Result<()> {
         match step {
             Step::Fetch(fetch) => match &fetch.keep {
                 Keep::All | Keep::First => *self = self.with_found(fetch),
@@ -81,7 +87,7 @@ impl Columns {
     }
 
     /// The columns at these places.
-    pub fn only(&self, places: &[usize]) -> Columns {
+    pub fn select(&self, places: &[usize]) -> Columns {
         Columns(places.iter().map(|at| self.0[*at].clone()).collect())
     }
 
@@ -102,6 +108,9 @@ impl Columns {
     }
 
     /// As DataFusion has it.
+    ///
+    /// # Errors
+    /// `Schema` if two columns have the same name.
     pub fn schema(&self) -> datafusion::common::Result<DFSchema> {
         let fields = self.0.iter().map(|(qualifier, field)| (qualifier.clone(), Arc::new(field.clone())));
         DFSchema::new_with_metadata(fields.collect(), Default::default())
@@ -110,8 +119,10 @@ impl Columns {
 
 /// Where a row stood within its key's range, and that range: for cursors.
 pub(crate) const POSITION: &str = "#position";
+/// The column of the range that a row was found in.
 pub(crate) const PREFIX: &str = "#prefix";
 
+/// The field of an expression, with the type that it has when it runs.
 fn named(
     expr: &Expr,
     name: &str,

@@ -25,6 +25,7 @@ pub(crate) fn coerced(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(coerced.transform_up(|expr| runnable(expr, schema, &context))?.data)
 }
 
+/// The expression in terms of what can run: literals cast, functions simplified, negations as differences.
 fn runnable(
     expr: Expr,
     schema: &DFSchema,

@@ -33,6 +33,7 @@ pub(crate) fn after_prefix() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(AfterPrefix { signature: Signature::any(1, Volatility::Immutable) }))
 }
 
+/// The function `after_prefix`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct AfterPrefix {
     signature: Signature,

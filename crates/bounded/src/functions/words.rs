@@ -25,6 +25,7 @@ pub(crate) fn words<'t>(texts: impl Iterator<Item = &'t str>) -> BTreeSet<String
     words.filter(|word| !word.is_empty()).map(folded).collect()
 }
 
+/// A word in lower case, cut to its greatest length.
 fn folded(word: &str) -> String {
     word.chars().flat_map(char::to_lowercase).take(LONGEST).collect()
 }
@@ -43,6 +44,7 @@ pub(crate) fn has_token() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(HasToken { signature: Signature::variadic_any(Volatility::Immutable) }))
 }
 
+/// The function `has_token`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct HasToken {
     signature: Signature,

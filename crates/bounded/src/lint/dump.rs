@@ -54,6 +54,7 @@ pub(super) fn read(text: &str) -> Dumped {
     }
 }
 
+/// Parses a text that is one statement.
 fn one(text: &str) -> Result<Sql, ParserError> {
     match Parser::parse_sql(&PostgreSqlDialect {}, text)?.as_slice() {
         [sql] => Ok(sql.clone()),
@@ -61,6 +62,7 @@ fn one(text: &str) -> Result<Sql, ParserError> {
     }
 }
 
+/// The last part of a name.
 fn name_in(word: &str) -> Option<String> {
     let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(word).ok()?;
     let name: ObjectName = parser.parse_object_name(false).ok()?;

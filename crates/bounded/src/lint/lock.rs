@@ -13,6 +13,7 @@ const MEASURES: [&str; 7] = ["requests", "rounds", "tuples", "bytes", "rows", "c
 /// What lines of a merge that nobody has finished begin with.
 const CONFLICT: [&str; 4] = ["<<<<<<<", "|||||||", "=======", ">>>>>>>"];
 
+/// The comment at the beginning of a lock file.
 const HEAD: &str = "\
 # What each query costs at most, written by `whimbrel lint --lock FILE --update`.
 # A number that rises is seen here, in review; `whimbrel lint --lock FILE` fails until it was.
@@ -113,6 +114,7 @@ impl Lock {
     }
 }
 
+/// The difference between two bounds, measure by measure.
 fn changed(before: &BTreeMap<&'static str, u64>, now: &BTreeMap<&'static str, u64>) -> Difference {
     let mut raised = false;
     let mut lines = Vec::new();

@@ -54,16 +54,20 @@ pub(super) fn database(
     let schema = read.schema(report);
     read.skipped.report(report);
     let views = Arc::new(read.views);
-    Database::over(store, schema.ready(), Dialect::PostgreSql { most_values, views })
+    Database::with_schema(store, schema.ready(), Dialect::PostgreSql { most_values, views })
 }
 
 /// The tables that were read, before they are put together.
 #[derive(Default)]
 struct SchemaReader<'s> {
+    /// Tables that are no partitions.
     tables: Vec<Defined<'s, CreateTable>>,
+    /// References, with the tables that they stand in.
     references: Vec<Defined<'s, (String, ForeignKeyConstraint)>>,
     indexes: Vec<Defined<'s, CreateIndex>>,
+    /// Cardinality limits from comments and files.
     limits: Vec<(DeclaredOn, Place)>,
+    /// Types that the schema defines, as types of ours.
     types: BTreeMap<String, DataType>,
     views: Views,
     /// How many partitions a table has.
@@ -84,6 +88,7 @@ struct Defined<'s, T> {
 }
 
 impl<'s> SchemaReader<'s> {
+    /// Reads one statement of a schema.
     fn statement(&mut self, source: &'s Source, statement: &Statement<'s>, report: &mut Report) {
         let limits = syntax::parse(statement.text).ok().filter(|parsed| !parsed.limits.is_empty());
         if let Some(Parsed { statement: Sql::AlterTable(alter), limits, .. }) = limits {
@@ -104,7 +109,7 @@ impl<'s> SchemaReader<'s> {
                 self.table(create, source, statement)
             }
             Dumped::Sql(sql) => self.sql(sql, source, statement),
-            Dumped::IndexOnOnly(Sql::CreateIndex(index)) if usable(&index) => {
+            Dumped::IndexOnOnly(Sql::CreateIndex(index)) if is_supported_index(&index) => {
                 self.on_only.insert(index_name(&index), 0);
                 self.indexes.push(defined(index, source, statement));
                 true
@@ -145,7 +150,9 @@ impl<'s> SchemaReader<'s> {
                 }
                 return all;
             }
-            Sql::CreateIndex(index) if usable(&index) => self.indexes.push(defined(index, source, statement)),
+            Sql::CreateIndex(index) if is_supported_index(&index) => {
+                self.indexes.push(defined(index, source, statement))
+            }
             Sql::CreateView(view) if !view.materialized => self.views.add(&view),
             Sql::CreateType { name, representation: Some(UserDefinedTypeRepresentation::Enum { .. }) } => {
                 self.types.insert(last_part(&name), DataType::Text);
@@ -168,6 +175,7 @@ impl<'s> SchemaReader<'s> {
         true
     }
 
+    /// Drops a table, its indexes, references and limits.
     fn without_table(&mut self, name: &str) {
         self.tables.retain(|made| last_part(&made.what.name) != name);
         self.indexes.retain(|made| last_part(&made.what.table_name) != name);
@@ -195,14 +203,14 @@ impl<'s> SchemaReader<'s> {
             AlterTableOperation::AddConstraint { constraint, .. } => {
                 create.constraints.push(constraint.clone())
             }
-            AlterTableOperation::DropConstraint { name, .. } => return without_key(create, &name.value),
+            AlterTableOperation::DropConstraint { name, .. } => return drop_constraint(create, &name.value),
             AlterTableOperation::AddColumn { column_def, .. } => create.columns.push(column_def.clone()),
             AlterTableOperation::DropColumn { column_names, .. } => {
                 create.columns.retain(|column| !column_names.contains(&column.name));
             }
             AlterTableOperation::AlterColumn { column_name, op } => {
                 let column = create.columns.iter_mut().find(|column| column.name.value == column_name.value);
-                return column.is_some_and(|column| altered(column, op));
+                return column.is_some_and(|column| alter_column(column, op));
             }
             _ => return false,
         }
@@ -332,6 +340,7 @@ impl<'s> SchemaReader<'s> {
         table
     }
 
+    /// A type of ours for a declared one; domains are resolved.
     fn supported_type(&self, declared: &DataType) -> DataType {
         match declared {
             DataType::Custom(name, _) => match self.types.get(&last_part(name)) {
@@ -343,10 +352,12 @@ impl<'s> SchemaReader<'s> {
     }
 }
 
+/// What a statement defines, and where.
 fn defined<'s, T>(what: T, source: &'s Source, statement: &Statement<'s>) -> Defined<'s, T> {
     Defined { what, source, statement: statement.clone() }
 }
 
+/// Applies a change to the schema; an error becomes a finding.
 fn apply(
     schema: &mut Schema,
     change: &Change,
@@ -374,6 +385,7 @@ fn limit(limit_text: &str, table: Option<&str>) -> Option<(String, DeclaredLimit
     Some((table, DeclaredLimit { rows, columns }))
 }
 
+/// The references in the options of a column.
 fn references_of(column: &ColumnDef) -> Vec<ForeignKeyConstraint> {
     let keys = column.options.iter().filter_map(|option| match &option.option {
         ColumnOption::ForeignKey(key) => Some(key.clone()),
@@ -388,13 +400,14 @@ fn index_name(index: &CreateIndex) -> String {
     index.name.as_ref().map_or_else(given, last_part)
 }
 
+/// The name that PostgreSQL gives to a constraint without one.
 fn default_name(table: &ObjectName, columns: &[IndexColumn], kind: &str) -> String {
     let columns = columns.iter().map(|column| format!("_{}", column.column.expr));
     format!("{}{}_{kind}", last_part(table), columns.collect::<String>())
 }
 
 /// Takes a key off a table; `false` if it has none of this name.
-fn without_key(table: &mut CreateTable, name: &str) -> bool {
+fn drop_constraint(table: &mut CreateTable, name: &str) -> bool {
     let keys = |table: &CreateTable| {
         table.constraints.len() + table.columns.iter().map(|column| column.options.len()).sum::<usize>()
     };
@@ -423,7 +436,7 @@ fn without_key(table: &mut CreateTable, name: &str) -> bool {
 }
 
 /// Changes a column; `false` if that says nothing about bounds.
-fn altered(column: &mut ColumnDef, operation: &AlterColumnOperation) -> bool {
+fn alter_column(column: &mut ColumnDef, operation: &AlterColumnOperation) -> bool {
     let is_null =
         |option: &ColumnOptionDef| matches!(option.option, ColumnOption::NotNull | ColumnOption::Null);
     match operation {
@@ -439,13 +452,14 @@ fn altered(column: &mut ColumnDef, operation: &AlterColumnOperation) -> bool {
 }
 
 /// Whether every row is in an index, in the order of columns; of a unique one all parts have to be columns.
-fn usable(index: &CreateIndex) -> bool {
+fn is_supported_index(index: &CreateIndex) -> bool {
     let ordered = matches!(index.using, None | Some(IndexType::BTree));
     let columns = index.columns.iter().take_while(|column| is_column(column)).count();
     let enough = if index.unique { columns == index.columns.len() } else { columns > 0 };
     ordered && enough && index.predicate.is_none()
 }
 
+/// Whether a part of an index is a column, and no expression.
 fn is_column(part: &IndexColumn) -> bool {
     matches!(part.column.expr, Expr::Identifier(_))
 }
@@ -461,6 +475,7 @@ fn supported_index(mut index: CreateIndex) -> CreateIndex {
     index
 }
 
+/// The hidden primary key of a table that has none.
 fn hidden() -> ColumnDef {
     let key = PrimaryKeyConstraint {
         name: None,

@@ -179,6 +179,7 @@ impl Report {
 }
 
 impl Report {
+    /// Adds a finding without details.
     pub(super) fn add(&mut self, rule: Rule, place: Place, query: Option<String>, message: String) {
         self.findings.push(Finding { rule, place, query, message, detail: String::new(), fixes: vec![] });
     }

@@ -12,10 +12,13 @@ use std::sync::Arc;
 /// A change of one row.
 #[derive(Debug)]
 pub(crate) struct RowChange {
+    /// The table.
     pub table: Arc<Table>,
     /// The key of the record.
     pub key: Vec<u8>,
+    /// The record as it is; `None` if there is none.
     pub before: Option<Vec<u8>>,
+    /// The record as it will be; `None` if it is deleted.
     pub after: Option<Vec<u8>>,
     /// Entries that it needs and that the row before did not have.
     pub added: Vec<AddedEntry>,
@@ -34,7 +37,9 @@ pub(crate) struct RowChange {
 /// An entry of an index.
 #[derive(Debug)]
 pub(crate) struct AddedEntry {
+    /// The key of the entry.
     pub key: Vec<u8>,
+    /// The value of the entry.
     pub value: Vec<u8>,
     /// The row's values, if it is of a unique index that holds them against others.
     pub unique: Option<String>,
@@ -45,21 +50,33 @@ pub(crate) struct AddedEntry {
 /// An entry that goes.
 #[derive(Debug)]
 pub(crate) struct RemovedEntry {
+    /// The key of the entry.
     pub key: Vec<u8>,
+    /// Whether it is of a unique index.
     pub is_unique: bool,
 }
 
 /// A range with a limit.
 #[derive(Debug)]
 pub(crate) struct CountedRange {
+    /// The index whose entries are counted.
     pub index: Index,
+    /// Where the range begins.
     pub from: Vec<u8>,
+    /// Behind the last key.
     pub to: Vec<u8>,
+    /// How many rows are allowed.
     pub rows: u64,
+    /// The error for more rows.
     pub message: String,
 }
 
 impl RowChange {
+    /// The change from the stored record to new values; `None` deletes the row.
+    ///
+    /// # Errors
+    /// `Data` if a value does not fit its column, `Invalid` if the primary key changes or no index finds the
+    /// rows that refer to this one.
     pub fn new(
         schema: &Schema,
         table: &Arc<Table>,
@@ -105,6 +122,7 @@ impl RowChange {
         Ok(change)
     }
 
+    /// The entries that come, stay and go.
     fn entries(
         &mut self,
         old: Option<&[ArrayRef]>,
@@ -142,6 +160,7 @@ impl RowChange {
         Ok(())
     }
 
+    /// The ranges whose rows the new row is counted in.
     fn limits(&mut self, old: Option<&[ArrayRef]>, new: &[ArrayRef], row: usize) -> Result<()> {
         let table = self.table.clone();
         for limit in &table.limits {
@@ -154,7 +173,7 @@ impl RowChange {
             if values_text(&table, &limit.columns, new, row)?.is_none() {
                 continue;
             }
-            let index = table.counted_by(&limit.columns).ok_or_else(|| {
+            let index = table.counting_index(&limit.columns).ok_or_else(|| {
                 Error::Internal(format!("{} has no index to count its limit by", table.name))
             })?;
             let from = prefix(index, limit.columns.len(), new, row)?;
@@ -166,7 +185,7 @@ impl RowChange {
             );
             self.limits.push(CountedRange {
                 index: index.clone(),
-                to: keys::behind(&from),
+                to: keys::prefix_end(&from),
                 from,
                 rows: limit.rows,
                 message,
@@ -175,6 +194,7 @@ impl RowChange {
         Ok(())
     }
 
+    /// The rows that the new row refers to.
     fn references(
         &mut self,
         schema: &Schema,
@@ -229,7 +249,7 @@ impl RowChange {
             }
             self.referring.push((
                 key.clone(),
-                keys::behind(&key),
+                keys::prefix_end(&key),
                 format!("rows of {} still refer to this row of {}", from.name, table.name),
             ));
         }
@@ -248,6 +268,7 @@ fn prefix(index: &Index, parts: usize, columns: &[ArrayRef], row: usize) -> Resu
     Ok(key)
 }
 
+/// Whether some columns of two rows differ.
 fn differ(columns: &[usize], old: &[ArrayRef], new: &[ArrayRef], row: usize) -> Result<bool> {
     for at in columns {
         if Datum::of(&old[*at], 0)? != Datum::of(&new[*at], row)? {

@@ -13,8 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What it means that a condition was not true.
 enum Failed {
+    /// The schema was changed.
     OtherSchema,
+    /// Something that was read was changed.
     Again,
+    /// A constraint is violated, with the message.
     Data(String),
 }
 

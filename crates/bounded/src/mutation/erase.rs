@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::schema::Index;
 use crate::store::{Store, Write};
 
+/// Deletes all keys of some indexes.
 pub(crate) fn erase(store: &dyn Store, indexes: &[Index]) -> Result<()> {
     for index in indexes {
         each_piece(store, &index.prefix(), |entries| {

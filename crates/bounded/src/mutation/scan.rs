@@ -13,7 +13,7 @@ pub(crate) fn each_piece(
     prefix: &[u8],
     mut each: impl FnMut(&Entries) -> Result<()>,
 ) -> Result<()> {
-    let (mut from, to) = (prefix.to_vec(), keys::behind(prefix));
+    let (mut from, to) = (prefix.to_vec(), keys::prefix_end(prefix));
     loop {
         let range = Read::Range { from: from.clone(), to: to.clone(), limit: PIECE, reverse: false };
         let Some(Found::Entries(entries)) = store.read(&[range])?.pop() else { return Ok(()) };

@@ -14,7 +14,7 @@ impl Bound {
             Source::Lists(lists) => Bound::of_rows(product(lists.iter().map(|list| list.most))),
             Source::Values { rows, .. } => Bound::of_rows(rows.len() as u64),
             Source::Union { branches, .. } => {
-                branches.iter().map(Bound::of).fold(Bound::of_rows(0), Bound::beside)
+                branches.iter().map(Bound::of).fold(Bound::of_rows(0), Bound::in_parallel)
             }
         };
         for step in &chain.steps {
@@ -39,6 +39,7 @@ impl Bound {
         }
     }
 
+    /// Adds a fetch: one request for each key, and one for each record that is read through an index.
     fn then_fetch(&mut self, fetch: &Fetch) {
         let keys = self.rows;
         let entries = keys.saturating_mul(fetch.most);
@@ -65,6 +66,7 @@ impl Bound {
     }
 }
 
+/// The product of some factors.
 fn product(factors: impl Iterator<Item = u64>) -> u64 {
     factors.fold(1, u64::saturating_mul)
 }

@@ -33,20 +33,22 @@ fn show(chain: &Chain, depth: usize, lines: &mut Vec<String>) {
         Source::Call => {}
         Source::Lists(lists) => {
             let names: Vec<&str> = lists.iter().map(|list| list.alias.as_str()).collect();
-            lines.push(format!("Values {} → {}", names.join(", "), rows(bound.rows)));
+            lines.push(format!("Values {} → {}", names.join(", "), row_count(bound.rows)));
         }
-        Source::Values { rows: values, .. } => lines.push(format!("Values → {}", rows(values.len() as u64))),
+        Source::Values { rows: values, .. } => {
+            lines.push(format!("Values → {}", row_count(values.len() as u64)))
+        }
         Source::Union { branches, .. } => {
             branches.iter().rev().for_each(|branch| show(branch, depth + 1, lines));
             // The branches stand below the union.
             lines[start..].reverse();
-            lines.push(format!("Union → {}", rows(bound.rows)));
+            lines.push(format!("Union → {}", row_count(bound.rows)));
         }
     }
     for step in &chain.steps {
         let single = bound.rows == 1;
         bound.then(step);
-        lines.push(format!("{} → {}", line(step, single), rows(bound.rows)));
+        lines.push(format!("{} → {}", line(step, single), row_count(bound.rows)));
     }
     lines[start..].reverse();
     lines[start..]
@@ -54,7 +56,8 @@ fn show(chain: &Chain, depth: usize, lines: &mut Vec<String>) {
         .for_each(|line| *line = format!("{}{line}", if depth == 0 { "" } else { "  " }));
 }
 
-fn rows(rows: u64) -> String {
+/// `1 row`, `2 rows`
+fn row_count(rows: u64) -> String {
     match rows {
         u64::MAX => "any number of rows".to_string(),
         1 => "1 row".to_string(),
@@ -62,15 +65,16 @@ fn rows(rows: u64) -> String {
     }
 }
 
+/// A step in one line.
 fn line(step: &Step, single: bool) -> String {
     match step {
-        Step::Fetch(fetch) => fetched(fetch, single),
+        Step::Fetch(fetch) => fetch_line(fetch, single),
         Step::Filter(exprs) => format!("LocalSelection({})", unparse_list(exprs)),
         Step::Project { columns, .. } => {
-            let columns: Vec<String> = columns.iter().map(|(expr, name)| named(expr, name)).collect();
+            let columns: Vec<String> = columns.iter().map(|(expr, name)| aliased(expr, name)).collect();
             format!("LocalProjection({})", columns.join(", "))
         }
-        Step::Sort(order) => format!("LocalSort({})", sorted(order)),
+        Step::Sort(order) => format!("LocalSort({})", order_text(order)),
         Step::Stop(rows) => format!("Stop({rows})"),
         Step::Aggregate { group, aggregates, .. } => match group.is_empty() {
             true => format!("LocalAggregate({})", unparse_list(aggregates)),
@@ -78,11 +82,12 @@ fn line(step: &Step, single: bool) -> String {
         },
         Step::Distinct => "LocalDistinct".to_string(),
         Step::Merge { rows, .. } => format!("LocalMerge({rows})"),
-        Step::Page { order, rows } => format!("LocalPage({rows} by {})", sorted(order)),
+        Step::Page { order, rows } => format!("LocalPage({rows} by {})", order_text(order)),
     }
 }
 
-fn fetched(fetch: &Fetch, single: bool) -> String {
+/// A fetch in one line, by the paper's name for it.
+fn fetch_line(fetch: &Fetch, single: bool) -> String {
     let what = match &fetch.alias {
         alias if *alias == fetch.table.name => alias.clone(),
         alias => format!("{} {alias}", fetch.table.name),
@@ -111,7 +116,7 @@ fn fetched(fetch: &Fetch, single: bool) -> String {
         Access::Unique(index) => format!("UniqueLookup({what}, {} = ({key}){outer})", index.name),
         Access::Range { index, interval, reverse, dereference, partitions } => {
             let name = if single { "IndexScan" } else { "SortedIndexJoin" };
-            let interval = interval.as_deref().map(between).unwrap_or_default();
+            let interval = interval.as_deref().map(interval_text).unwrap_or_default();
             let direction = if *reverse { ", backwards" } else { "" };
             let deref = match (dereference, fetch.first) {
                 (true, Some(first)) => format!(", then the first {first} records"),
@@ -130,7 +135,8 @@ fn fetched(fetch: &Fetch, single: bool) -> String {
     }
 }
 
-fn between(interval: &Interval) -> String {
+/// An interval, as SQL writes it.
+fn interval_text(interval: &Interval) -> String {
     let values = |expr: &Expr| match interval.then.as_slice() {
         [] => unparse(expr),
         then => {
@@ -151,14 +157,16 @@ fn between(interval: &Interval) -> String {
     }
 }
 
-fn named(expr: &Expr, name: &str) -> String {
+/// An expression and its name.
+fn aliased(expr: &Expr, name: &str) -> String {
     match expr {
         Expr::Column(column) if column.name == name => column.flat_name(),
         other => format!("{} as {name}", unparse(other)),
     }
 }
 
-fn sorted(order: &[SortExpr]) -> String {
+/// The keys of an order.
+fn order_text(order: &[SortExpr]) -> String {
     let keys =
         order.iter().map(|key| format!("{}{}", unparse(&key.expr), if key.asc { "" } else { " desc" }));
     keys.collect::<Vec<_>>().join(", ")

@@ -23,6 +23,7 @@ pub(crate) fn occurrence(alias: &str, table: &str) -> Option<usize> {
     }
 }
 
+/// A drawing under way.
 struct Drawing<'a> {
     /// The relation to be marked.
     alias: &'a str,
@@ -34,6 +35,7 @@ struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
+    /// Draws a node, and the nodes below it.
     fn node(&mut self, plan: &LogicalPlan, depth: usize) {
         let text = match plan {
             LogicalPlan::SubqueryAlias(named) if let LogicalPlan::TableScan(scan) = named.input.as_ref() => {

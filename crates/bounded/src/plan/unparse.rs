@@ -27,6 +27,7 @@ pub(crate) fn unparse_list(exprs: &[Expr]) -> String {
     exprs.iter().map(unparse).collect::<Vec<_>>().join(", ")
 }
 
+/// A column whose name is this text.
 fn word(text: String) -> Expr {
     Expr::Column(Column::new_unqualified(text))
 }
@@ -37,6 +38,7 @@ fn is_count(call: &AggregateFunction) -> bool {
     call.func.name() == "count" && of_one && !call.params.distinct && call.params.filter.is_none()
 }
 
+/// A literal of SQL.
 fn literal(value: &ScalarValue) -> String {
     match value {
         value if value.is_null() => "null".to_string(),
@@ -52,6 +54,7 @@ fn literal(value: &ScalarValue) -> String {
 
 /// A name in which types are called around constants, without these.
 fn name(engine: &str) -> String {
+    /// DataFusion's names of types in literals.
     const TYPES: [&str; 12] = [
         "Boolean(", "Int8(", "Int16(", "Int32(", "Int64(", "UInt8(", "UInt16(", "UInt32(", "UInt64(",
         "Float32(", "Float64(", "Utf8(",

@@ -130,9 +130,11 @@ const DRAWS: usize = 1000;
 /// A quantile's place among the samples is off by so many standard errors, from this to its opposite in equal
 /// steps.
 const FARTHEST: f64 = 3.0;
+/// How many decimal places a share is shown with.
 const PLACES: usize = 25;
 
 impl Prediction {
+    /// The prediction for an outline.
     pub(crate) fn of(outline: &Outline, executor: Executor, model: &Model, slo: Slo) -> Result<Prediction> {
         if !(slo.quantile > 0.0 && slo.quantile < 1.0) {
             return Err(Error::invalid("a quantile is between 0 and 1: 0.99"));
@@ -202,6 +204,7 @@ fn wilson(share: f64, intervals: usize) -> (f64, f64) {
     ((middle - half).max(0.0), (middle + half).min(1.0))
 }
 
+/// The median of some times.
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     let middle = times.len() / 2;

@@ -64,6 +64,7 @@ impl fmt::Display for Knob {
 }
 
 impl Knob {
+    /// Sets the limit to a value, in the schema or in the query.
     pub(crate) fn apply(&self, value: u64, schema: &mut Schema, parsed: &mut Parsed) -> Result<()> {
         match self {
             Knob::Rows => set_rows(value, parsed),
@@ -91,6 +92,7 @@ impl Knob {
     }
 }
 
+/// Sets `limit n` or `paginate n`.
 fn set_rows(value: u64, parsed: &mut Parsed) -> Result<()> {
     if let Some(rows) = &mut parsed.paginate {
         *rows = value;
@@ -283,10 +285,15 @@ impl fmt::Display for HeatMap {
     }
 }
 
+/// The size of a picture.
 const PICTURE: (u32, u32) = (760, 480);
+/// The left edge of the plot.
 const LEFT: f64 = 90.0;
+/// The upper edge of the plot.
 const TOP: f64 = 50.0;
+/// The width of the plot.
 const WIDE: f64 = 640.0;
+/// The height of the plot.
 const HIGH: f64 = 370.0;
 const INK: &str = "#333333";
 const PALE: &str = "#dddddd";

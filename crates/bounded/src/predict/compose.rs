@@ -43,7 +43,7 @@ impl Model {
             let parts: Vec<(Distribution, bool)> = parts.collect();
             latency.beyond |= parts.iter().any(|(_, beyond)| *beyond);
             let whole = parts.into_iter().map(|(part, _)| part).reduce(|one, other| match executor {
-                Executor::Parallel if self.mixed_round == MixedRound::Parallel => one.beside(&other),
+                Executor::Parallel if self.mixed_round == MixedRound::Parallel => one.maximum(&other),
                 _ => one.then(&other),
             });
             latency.rounds.extend(whole);

@@ -85,6 +85,7 @@ impl Model {
     }
 }
 
+/// The logarithm of a quantile.
 fn logarithm(latency: &Distribution, quantile: f64) -> f64 {
     (latency.quantile(quantile).as_nanos().max(1) as f64).ln()
 }
@@ -96,6 +97,7 @@ fn distance(latency: &Distribution, typical: &[f64; QUANTILES.len()]) -> f64 {
     each.sum::<f64>() / QUANTILES.len() as f64
 }
 
+/// The median of some numbers.
 fn middle(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     match numbers.len() {

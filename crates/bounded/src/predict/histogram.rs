@@ -8,7 +8,9 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+/// How many bins there are between a number and its double.
 const DOUBLING: u32 = 64;
+/// How many bins there are.
 const BINS: usize = (64 - 7 + 2) * DOUBLING as usize;
 
 /// The bin of a number of nanoseconds.
@@ -81,6 +83,7 @@ impl Distribution {
         Distribution { bins: vec![(bin(time.as_nanos() as u64), 1.0)] }
     }
 
+    /// The distribution with these shares of its bins.
     fn from_shares(shares: &[f64]) -> Distribution {
         let bins = shares.iter().enumerate().filter(|(_, share)| **share > 0.0);
         Distribution { bins: bins.map(|(bin, share)| (bin as u16, *share)).collect() }
@@ -146,7 +149,7 @@ impl Distribution {
     }
 
     /// Both at the same time, each as if the other were not: the maximum (piql.txt §6.2).
-    pub fn beside(&self, other: &Distribution) -> Distribution {
+    pub fn maximum(&self, other: &Distribution) -> Distribution {
         let mut shares = vec![0.0; BINS];
         let mut before = 0.0;
         for (bin, in_self, in_other) in self.side_by_side(other) {

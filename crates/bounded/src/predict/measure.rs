@@ -118,10 +118,12 @@ struct Timed {
 }
 
 impl<'s> Bench<'s> {
+    /// A measurement over some tables.
     fn new(scratch: &'s Scratch<'s>, options: &'s Options) -> Bench<'s> {
         Bench { scratch, options, random: Random::new(options.seed) }
     }
 
+    /// Measures everything that a model has.
     fn model(&self) -> Result<Model> {
         let intervals = self.intervals()?;
         let grid = self.options.grid.clone();
@@ -131,10 +133,14 @@ impl<'s> Bench<'s> {
         Ok(model)
     }
 
+    /// Measures the rounds of all shapes, interval by interval.
     fn intervals(&self) -> Result<Vec<Interval>> {
         let shapes = self.options.grid.shapes();
         let timed = shapes.iter().map(|shape| {
-            Ok(Timed { probe: self.scratch.remote(shape, COLUMNS)?, without: self.without_round(shape)? })
+            Ok(Timed {
+                probe: self.scratch.fetch_probe(shape, COLUMNS)?,
+                without: self.without_round(shape)?,
+            })
         });
         let timed = timed.collect::<Result<Vec<_>>>()?;
         let interval = |at: usize| {
@@ -201,6 +207,7 @@ impl<'s> Bench<'s> {
         Ok((self.options.clock.now() - before).as_nanos() as f64)
     }
 
+    /// The median time of some calls of a probe.
     fn median(&self, probe: &Probe, repeats: usize) -> Result<f64> {
         let times = (0..repeats).map(|_| self.time(probe, &self.random));
         let mut times = times.collect::<Result<Vec<f64>>>()?;
@@ -208,8 +215,9 @@ impl<'s> Bench<'s> {
         Ok(times[repeats / 2])
     }
 
+    /// The median time of a call that makes its keys and sends no request.
     fn without_round(&self, shape: &Shape) -> Result<f64> {
-        self.median(&self.scratch.nothing(shape.requests)?, LOCAL_REPEATS)
+        self.median(&self.scratch.empty_round(shape.requests)?, LOCAL_REPEATS)
     }
 
     /// What our own part costs. That does not depend on the store, and a store in memory does not hide it.
@@ -219,24 +227,27 @@ impl<'s> Bench<'s> {
         Bench::new(&scratch, self.options).own_costs()
     }
 
+    /// Measures the cost of local work.
     fn own_costs(&self) -> Result<Local> {
         let (small, large) = self.ranges();
         let rows = [small.tuples, large.tuples].map(|tuples| tuples as f64);
         let median_of = |probe: Result<Probe>| self.median(&probe?, LOCAL_REPEATS);
         let whole = [
-            median_of(self.scratch.remote(&small, COLUMNS))?,
-            median_of(self.scratch.remote(&large, COLUMNS))?,
+            median_of(self.scratch.fetch_probe(&small, COLUMNS))?,
+            median_of(self.scratch.fetch_probe(&large, COLUMNS))?,
         ];
-        let narrow = median_of(self.scratch.remote(&large, 2))?;
+        let narrow = median_of(self.scratch.fetch_probe(&large, 2))?;
         let operators = Operator::ALL.into_iter().map(|operator| {
             let more = |shape, whole| {
                 let expressions = if operator == Operator::Project { COLUMNS } else { 1 };
-                Ok::<_, Error>((median_of(self.scratch.local(shape, operator))? - whole) / expressions as f64)
+                Ok::<_, Error>(
+                    (median_of(self.scratch.operator_probe(shape, operator))? - whole) / expressions as f64,
+                )
             };
             Ok((operator, Cost::through(rows, [more(&small, whole[0])?, more(&large, whole[1])?])))
         });
         Ok(Local {
-            call: median_of(self.scratch.call())?,
+            call: median_of(self.scratch.call_probe())?,
             value: ((whole[1] - narrow) / ((COLUMNS - 2) as f64 * rows[1])).max(0.0),
             operators: operators.collect::<Result<_>>()?,
         })
@@ -251,10 +262,10 @@ impl<'s> Bench<'s> {
         let round = |probe: Result<Probe>, shape: &Shape| {
             Ok::<_, Error>(self.median(&probe?, ROUND_REPEATS)? - self.without_round(shape)?)
         };
-        let alone = [ranges, gets].map(|shape| round(self.scratch.remote(&shape, COLUMNS), &shape));
+        let alone = [ranges, gets].map(|shape| round(self.scratch.fetch_probe(&shape, COLUMNS), &shape));
         let [ranges_alone, gets_alone] = alone;
         let (ranges_alone, gets_alone) = (ranges_alone?, gets_alone?);
-        let both = round(self.scratch.beside(&[ranges, gets]), &gets)?;
+        let both = round(self.scratch.mixed_round(&[ranges, gets]), &gets)?;
         let (longest, together) = (ranges_alone.max(gets_alone), ranges_alone + gets_alone);
         Ok(if both - longest <= together - both { MixedRound::Parallel } else { MixedRound::Sequential })
     }

@@ -18,10 +18,15 @@ use std::path::Path;
 /// answers for all queries over stores of the same kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Model {
+    /// The shapes that were measured.
     pub(super) grid: Grid,
+    /// The intervals, in the order of their measurement.
     pub(super) intervals: Vec<Interval>,
+    /// The cost of local work.
     pub(super) local: Local,
+    /// How the store answers a round of several shapes.
     pub(super) mixed_round: MixedRound,
+    /// How latencies grow with requests.
     pub(super) fan_out: FanOut,
 }
 
@@ -70,7 +75,9 @@ pub(super) struct Cost {
     pub row: f64,
 }
 
+/// The first bytes of a model.
 const MAGIC: &[u8] = b"whimbrel latencies";
+/// The version of the format.
 const FORMAT: u8 = 1;
 impl Model {
     /// The fan-outs at which it was measured.
@@ -204,6 +211,7 @@ impl Model {
         };
     }
 
+    /// How far the predictions of one interval are from its measurements, by this law.
     fn error_of(&self, law: FanOut, interval: &Interval) -> f64 {
         let mut error = 0.0;
         for shape in self.grid.shapes() {
@@ -233,6 +241,7 @@ impl FanOut {
     }
 }
 
+/// The error for a file that cannot be read or written.
 fn of_file(path: &Path, error: &std::io::Error) -> Error {
     Error::Unavailable(format!("`{}`: {error}", path.display()))
 }

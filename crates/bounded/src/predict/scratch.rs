@@ -24,10 +24,13 @@ use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::logical_expr::{Expr, col, lit};
 use std::sync::Arc;
 
+/// The alias of the table in the plans.
 const ALIAS: &str = "latency";
+/// The alias of the list of keys in the plans.
 const KEYS: &str = "keys";
 /// The columns of a table of ours.
 pub(super) const COLUMNS: usize = 6;
+/// How many columns are texts.
 const TEXTS: usize = 4;
 /// What a record takes beside its texts, with its key.
 const BYTES_BESIDE_TEXTS: u64 = 45;
@@ -52,6 +55,9 @@ pub(super) struct Probe {
 
 impl<'s> Scratch<'s> {
     /// Makes them.
+    ///
+    /// # Errors
+    /// `Unavailable` if the store does not answer.
     pub fn make(store: &'s dyn Store, grid: &Grid) -> Result<Scratch<'s>> {
         let numbers = (0..grid.bytes().len() as u32).map(|at| u32::MAX - at);
         let tables = grid.bytes().iter().zip(numbers).map(|(bytes, id)| (*bytes, Arc::new(table(id))));
@@ -69,6 +75,7 @@ impl<'s> Scratch<'s> {
         filled.map(|()| scratch)
     }
 
+    /// Writes the rows of a table.
     fn fill(&self, bytes: u64, table: &Table) -> Result<()> {
         let mut writes = Vec::with_capacity(BATCH);
         for group in 0..self.groups {
@@ -83,6 +90,9 @@ impl<'s> Scratch<'s> {
     }
 
     /// Takes them away.
+    ///
+    /// # Errors
+    /// `Unavailable` if the store does not answer.
     pub fn remove(&self) -> Result<()> {
         let mut writes = Vec::with_capacity(BATCH);
         for (_, table) in &self.tables {
@@ -97,6 +107,7 @@ impl<'s> Scratch<'s> {
         self.flush(&mut writes, 1)
     }
 
+    /// Commits the writes if there are enough of them.
     fn flush(&self, writes: &mut Vec<Write>, at_least: usize) -> Result<()> {
         if writes.len() >= at_least {
             self.store.commit(&[], writes)?;
@@ -105,6 +116,7 @@ impl<'s> Scratch<'s> {
         Ok(())
     }
 
+    /// The key of a row.
     fn key(&self, table: &Table, columns: &[ArrayRef], row: usize) -> Result<Vec<u8>> {
         let mut keys = table.primary().keys(table, columns, row)?;
         keys.pop().ok_or_else(|| Error::Internal("a record has no key".to_string()))
@@ -128,23 +140,35 @@ impl<'s> Scratch<'s> {
     }
 
     /// The remote operator of this shape, that reads so many columns.
-    pub fn remote(&self, shape: &Shape, columns: usize) -> Result<Probe> {
+    ///
+    /// # Errors
+    /// `Internal` if the plan cannot be lowered.
+    pub fn fetch_probe(&self, shape: &Shape, columns: usize) -> Result<Probe> {
         self.probe(shape.requests, vec![self.fetch(shape, columns)?])
     }
 
     /// What every remote operator of so many requests has before it: the call itself and the keys.
-    pub fn nothing(&self, requests: u64) -> Result<Probe> {
+    ///
+    /// # Errors
+    /// `Internal` if the plan cannot be lowered.
+    pub fn empty_round(&self, requests: u64) -> Result<Probe> {
         self.probe(requests, vec![])
     }
 
     /// A call without keys.
-    pub fn call(&self) -> Result<Probe> {
+    ///
+    /// # Errors
+    /// `Internal` if the plan cannot be lowered.
+    pub fn call_probe(&self) -> Result<Probe> {
         let chain = Chain { source: Source::Call, steps: vec![] };
         Ok(Probe { program: Program::new(&chain, &[])?, parameters: vec![], requests: 0 })
     }
 
     /// A local operator over what a remote one finds.
-    pub fn local(&self, shape: &Shape, operator: Operator) -> Result<Probe> {
+    ///
+    /// # Errors
+    /// `Internal` if the plan cannot be lowered.
+    pub fn operator_probe(&self, shape: &Shape, operator: Operator) -> Result<Probe> {
         let column = |name: &str| col(format!("{ALIAS}.{name}"));
         let step = match operator {
             Operator::Filter => Step::Filter(vec![column("k").gt_eq(lit(0))]),
@@ -165,7 +189,10 @@ impl<'s> Scratch<'s> {
     }
 
     /// Two operators side by side, as the branches of a union have them.
-    pub fn beside(&self, shapes: &[Shape]) -> Result<Probe> {
+    ///
+    /// # Errors
+    /// `Internal` if the plan cannot be lowered.
+    pub fn mixed_round(&self, shapes: &[Shape]) -> Result<Probe> {
         let branches = shapes.iter().map(|shape| {
             Ok(Chain { source: keys(shape.requests), steps: vec![self.fetch(shape, COLUMNS)?] })
         });
@@ -177,12 +204,14 @@ impl<'s> Scratch<'s> {
         Ok(Probe { program: Program::new(&chain, &parameters)?, parameters, requests })
     }
 
+    /// A plan, ready to run.
     fn probe(&self, requests: u64, steps: Vec<Step>) -> Result<Probe> {
         let parameters = vec![list_of(requests)];
         let chain = Chain { source: keys(requests), steps };
         Ok(Probe { program: Program::new(&chain, &parameters)?, parameters, requests })
     }
 
+    /// A fetch of one table.
     fn fetch(&self, shape: &Shape, columns: usize) -> Result<Step> {
         let table = self.tables.iter().find(|(bytes, _)| *bytes == shape.bytes);
         let (_, table) = table.ok_or_else(|| Error::Internal(format!("{shape} is not measured")))?;
@@ -230,14 +259,19 @@ impl<'s> Scratch<'s> {
     }
 
     /// Runs a probe.
+    ///
+    /// # Errors
+    /// `Unavailable` if the store does not answer.
     pub fn run(&self, probe: &Probe, arguments: &[Argument]) -> Result<()> {
         let call = Call::new(self.store, Executor::Parallel, &probe.parameters, arguments, None)?;
         execute::run(&probe.program, &call).map(drop)
     }
 }
 
+/// The names of the columns.
 const NAMES: [&str; COLUMNS] = ["g", "k", "a", "b", "c", "d"];
 
+/// A table with its primary key under this number.
 fn table(id: u32) -> Table {
     let columns = NAMES.iter().enumerate().map(|(at, name)| Column {
         name: (*name).to_string(),
@@ -267,6 +301,7 @@ fn keys(requests: u64) -> Source {
     Source::Lists(vec![List { alias: KEYS.to_string(), of: DataType::Int32, values, most: requests }])
 }
 
+/// A list of groups as the source of a chain.
 fn list_of(requests: u64) -> ParameterType {
     ParameterType { name: None, of: DataType::Int32, list: Some(requests) }
 }

@@ -61,6 +61,7 @@ pub(crate) enum Operator {
 }
 
 impl Operator {
+    /// All operators.
     pub const ALL: [Operator; 5] =
         [Operator::Filter, Operator::Project, Operator::Sort, Operator::Group, Operator::Distinct];
 }
@@ -120,7 +121,7 @@ impl Outline {
     }
 
     /// Its rounds, as people read them.
-    pub fn described(&self) -> String {
+    pub fn describe(&self) -> String {
         let round = |(at, shapes): (usize, &Vec<Shape>)| {
             let shapes: Vec<String> = shapes.iter().map(Shape::to_string).collect();
             format!("round {}: {}", at + 1, shapes.join(", "))
@@ -128,10 +129,11 @@ impl Outline {
         self.rounds.iter().enumerate().map(round).collect::<Vec<_>>().join("\n")
     }
 
+    /// Adds a step.
     fn add(&mut self, chain: &Chain) {
         let mut bound = Bound::of(&Chain { source: chain.source.clone(), steps: vec![] });
         if let Source::Union { branches, .. } = &chain.source {
-            branches.iter().for_each(|branch| self.add_beside(branch));
+            branches.iter().for_each(|branch| self.add_branches(branch));
         }
         for step in &chain.steps {
             let before = bound.rows;
@@ -144,7 +146,7 @@ impl Outline {
     }
 
     /// A branch: its first round is asked for together with the first rounds of the branches before it.
-    fn add_beside(&mut self, branch: &Chain) {
+    fn add_branches(&mut self, branch: &Chain) {
         let mut other = Outline::default();
         other.add(branch);
         for (at, shapes) in other.rounds.into_iter().enumerate() {
@@ -158,6 +160,7 @@ impl Outline {
         self.guessed = self.guessed.take().or(other.guessed);
     }
 
+    /// Adds the rounds of a fetch.
     fn add_fetch(&mut self, fetch: &Fetch, requests: u64) {
         let table = &fetch.table;
         let found = requests.saturating_mul(fetch.most).min(fetch.first.unwrap_or(u64::MAX));
@@ -192,6 +195,7 @@ impl Outline {
         self.values = self.values.saturating_add(found.saturating_mul(fetch.columns.len() as u64));
     }
 
+    /// Adds a round.
     fn round(&mut self, shape: Shape) {
         if shape.requests > 0 && shape.tuples > 0 {
             self.rounds.push(vec![shape]);
@@ -209,6 +213,7 @@ impl Outline {
         8 + self.key_bytes(table, &table.entry_parts(index)) + self.key_bytes(table, &table.primary().parts)
     }
 
+    /// The bytes of an entry.
     fn key_bytes(&mut self, table: &Table, parts: &[KeyPart]) -> u64 {
         let part = |part: &KeyPart| match &part.part {
             Part::Words(_) => WORD_BYTES + 3,
@@ -225,6 +230,7 @@ impl Outline {
         4 + parts.iter().map(part).sum::<u64>()
     }
 
+    /// How many columns rows have.
     fn width(&mut self, table: &Table, column: &str, of: Type) -> u64 {
         match of {
             Type::Text(Some(letters)) | Type::Bytes(Some(letters)) => u64::from(letters) + 1,

@@ -18,16 +18,19 @@ pub(super) enum Anchor {
 }
 
 impl Svg {
+    /// An empty picture of this size.
     pub fn new(width: u32, height: u32) -> Svg {
         Svg { width, height, body: String::new() }
     }
 
+    /// Adds an element.
     fn put(&mut self, element: std::fmt::Arguments<'_>) {
         // Writing into a string does not fail.
         let _ = self.body.write_fmt(element);
         self.body.push('\n');
     }
 
+    /// A line, perhaps dashed.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), color: &str, dashed: bool) {
         let dash = if dashed { " stroke-dasharray=\"6 4\"" } else { "" };
         self.put(format_args!(
@@ -36,6 +39,7 @@ impl Svg {
         ));
     }
 
+    /// A line through points.
     pub fn path(&mut self, points: &[(f64, f64)], color: &str) {
         let points = joined(points);
         self.put(format_args!(
@@ -43,11 +47,13 @@ impl Svg {
         ));
     }
 
+    /// A filled polygon.
     pub fn area(&mut self, points: &[(f64, f64)], color: &str) {
         let points = joined(points);
         self.put(format_args!("<polygon points=\"{points}\" fill=\"{color}\"/>"));
     }
 
+    /// A filled rectangle.
     pub fn rectangle(&mut self, corner: (f64, f64), size: (f64, f64), color: &str) {
         self.put(format_args!(
             "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{color}\" stroke=\"white\"/>",
@@ -55,6 +61,7 @@ impl Svg {
         ));
     }
 
+    /// A small disc.
     pub fn dot(&mut self, center: (f64, f64), color: &str) {
         self.put(format_args!(
             "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"{color}\"/>",
@@ -62,6 +69,7 @@ impl Svg {
         ));
     }
 
+    /// A text at a place.
     pub fn text(&mut self, at: (f64, f64), anchor: Anchor, color: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
@@ -86,6 +94,7 @@ impl Svg {
     }
 }
 
+/// Points as an attribute.
 fn joined(points: &[(f64, f64)]) -> String {
     points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
 }

@@ -35,6 +35,9 @@ pub(crate) enum Change {
 
 impl Change {
     /// The change that a statement is, if it is one.
+    ///
+    /// # Errors
+    /// `Invalid` for an `alter table` that is not supported.
     pub fn of(parsed: &Parsed) -> Result<Option<Change>> {
         let change = match &parsed.statement {
             Statement::CreateTable(table) => {
@@ -73,6 +76,9 @@ impl Change {
 
     /// Whether there is nothing to do but to finish it: `create table if not exists`, and it does; an index
     /// or a check for nulls that somebody began, and maybe crashed.
+    ///
+    /// # Errors
+    /// `Invalid` if its table or one of its columns does not exist.
     pub fn is_made(&self, schema: &Schema) -> Result<bool> {
         match self {
             Change::CreateTable { table, .. } if table.if_not_exists => {
@@ -94,7 +100,7 @@ impl Change {
                 Ok(schema.table(table)?.indexes.iter().any(|known| known.parts == index.parts))
             }
             Change::SetNullable { table, column, nullable: false } => {
-                let table = stored(schema, table)?;
+                let table = base_table(schema, table)?;
                 Ok(!table.columns[table.column(&ident(column))?].accepts_nulls())
             }
             _ => Ok(false),
@@ -102,6 +108,9 @@ impl Change {
     }
 
     /// The table that it changes.
+    ///
+    /// # Errors
+    /// `Invalid` if the name has several parts.
     pub fn table(&self) -> Result<String> {
         match self {
             Change::CreateTable { table, .. } => table_name(&table.name),
@@ -115,6 +124,9 @@ impl Change {
     }
 
     /// The next schema, and the name of the table that changed.
+    ///
+    /// # Errors
+    /// `Invalid` if the change does not fit the schema.
     pub fn apply(&self, schema: &Schema) -> Result<(Schema, String)> {
         let table = match self {
             Change::CreateTable { table, limits } => create_table(schema, table, limits)?,
@@ -125,7 +137,7 @@ impl Change {
                 table
             }
             Change::AddLimit { table, limits } => {
-                let mut table = stored(schema, table)?;
+                let mut table = base_table(schema, table)?;
                 for limit in limits {
                     add_limit(&mut table, limit, IndexState::Building)?;
                 }
@@ -138,17 +150,17 @@ impl Change {
                 table
             }
             Change::AddColumn { table, column } => {
-                let mut table = stored(schema, table)?;
+                let mut table = base_table(schema, table)?;
                 let column = column_of(column)?;
                 if !column.is_nullable() {
                     return Err(Error::invalid("a column that is added later is null in the rows before it"));
                 }
-                no_double(&table, &column)?;
+                check_new_column(&table, &column)?;
                 table.columns.push(column);
                 table
             }
             Change::SetNullable { table, column, nullable } => {
-                let mut table = stored(schema, table)?;
+                let mut table = base_table(schema, table)?;
                 let at = table.column(&ident(column))?;
                 if *nullable && table.key_columns().contains(&at) {
                     return Err(Error::invalid(format!(
@@ -167,7 +179,7 @@ impl Change {
 }
 
 /// A table whose rows are its own.
-fn stored(schema: &Schema, name: &str) -> Result<Table> {
+fn base_table(schema: &Schema, name: &str) -> Result<Table> {
     let table = schema.table(name)?;
     match &table.view {
         Some(_) => Err(Error::invalid(format!("{name} is a view: its rows follow from its tables"))),
@@ -175,6 +187,7 @@ fn stored(schema: &Schema, name: &str) -> Result<Table> {
     }
 }
 
+/// `create table`: columns first, then the primary key, then other constraints.
 fn create_table(schema: &Schema, create: &CreateTable, limits: &[DeclaredLimit]) -> Result<Table> {
     let name = table_name(&create.name)?;
     if schema.tables().any(|table| table.name == name) {
@@ -184,7 +197,7 @@ fn create_table(schema: &Schema, create: &CreateTable, limits: &[DeclaredLimit])
         Table { name, columns: vec![], indexes: vec![], foreign_keys: vec![], limits: vec![], view: None };
     for column in &create.columns {
         let column = column_of(column)?;
-        no_double(&table, &column)?;
+        check_new_column(&table, &column)?;
         table.columns.push(column);
     }
     primary_key(&mut table, create)?;
@@ -225,13 +238,15 @@ fn create_table(schema: &Schema, create: &CreateTable, limits: &[DeclaredLimit])
     Ok(table)
 }
 
-fn no_double(table: &Table, column: &Column) -> Result<()> {
+/// Refuses a second column of the same name.
+fn check_new_column(table: &Table, column: &Column) -> Result<()> {
     match table.columns.iter().any(|known| known.name == column.name) {
         true => Err(Error::invalid(format!("{} has a column {:?} already", table.name, column.name))),
         false => Ok(()),
     }
 }
 
+/// A column from its definition.
 fn column_of(column: &ColumnDef) -> Result<Column> {
     let name = ident(&column.name);
     let mut nullable = true;
@@ -254,6 +269,7 @@ pub(crate) fn is_known_type(declared: &DataType) -> bool {
     type_of(declared, "").is_ok()
 }
 
+/// A type of ours from a declared one.
 fn type_of(declared: &DataType, column: &str) -> Result<Type> {
     Ok(match declared {
         DataType::Boolean | DataType::Bool => Type::Bool,
@@ -291,6 +307,7 @@ fn type_of(declared: &DataType, column: &str) -> Result<Type> {
     })
 }
 
+/// The length of a text in characters.
 fn characters(length: &CharacterLength) -> Option<u32> {
     match length {
         CharacterLength::IntegerLength { length, .. } => u32::try_from(*length).ok(),
@@ -298,6 +315,7 @@ fn characters(length: &CharacterLength) -> Option<u32> {
     }
 }
 
+/// The length of bytes.
 fn bytes(length: &BinaryLength) -> Option<u32> {
     match length {
         BinaryLength::IntegerLength { length } => u32::try_from(*length).ok(),
@@ -305,6 +323,7 @@ fn bytes(length: &BinaryLength) -> Option<u32> {
     }
 }
 
+/// Adds the primary key, from a column or from the table.
 fn primary_key(table: &mut Table, create: &CreateTable) -> Result<()> {
     let of_columns = create.columns.iter().filter(|column| {
         column.options.iter().any(|option| matches!(option.option, ColumnOption::PrimaryKey(_)))
@@ -329,10 +348,12 @@ fn primary_key(table: &mut Table, create: &CreateTable) -> Result<()> {
     Ok(())
 }
 
+/// The positions of columns.
 fn columns(table: &Table, names: &[String]) -> Result<Vec<usize>> {
     names.iter().map(|name| table.column(name)).collect()
 }
 
+/// Adds a unique index.
 fn add_unique(table: &mut Table, names: &[String]) -> Result<()> {
     let columns = columns(table, names)?;
     let name = format!("{}_{}_unique", table.name, names.join("_"));
@@ -341,6 +362,7 @@ fn add_unique(table: &mut Table, names: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// Adds a reference to the primary key of a table.
 fn add_reference(
     schema: &Schema,
     table: &mut Table,
@@ -350,7 +372,7 @@ fn add_reference(
 ) -> Result<()> {
     let mut columns = columns(table, names)?;
     let target = table_name(target)?;
-    let parent = if target == table.name { table.clone() } else { stored(schema, &target)? };
+    let parent = if target == table.name { table.clone() } else { base_table(schema, &target)? };
     let key = parent.key_columns();
     if !referred.is_empty() {
         let referred = referred.iter().map(|name| parent.column(&ident(name))).collect::<Result<Vec<_>>>()?;
@@ -383,7 +405,7 @@ fn add_reference(
 fn add_limit(table: &mut Table, limit: &DeclaredLimit, state: IndexState) -> Result<()> {
     let mut columns = columns(table, &limit.columns)?;
     columns.sort_unstable();
-    if table.counted_by(&columns).is_none() {
+    if table.counting_index(&columns).is_none() {
         let parts: Vec<KeyPart> = columns.iter().copied().map(KeyPart::ascending).collect();
         let name = fresh_name(table, &parts);
         table.indexes.push(Index { state, ..Index::new(name, IndexKind::Ordinary, parts) });
@@ -411,6 +433,7 @@ pub(crate) fn fresh_name(table: &Table, parts: &[KeyPart]) -> String {
     names.find(|name| !taken(name)).unwrap_or_default()
 }
 
+/// `create index`: to be built.
 fn create_index(schema: &Schema, create: &CreateIndex) -> Result<Table> {
     let mut table = Table::clone(schema.table(&table_name(&create.table_name)?)?);
     if create.predicate.is_some() || !create.include.is_empty() || create.using.is_some() {
@@ -436,6 +459,7 @@ fn create_index(schema: &Schema, create: &CreateIndex) -> Result<Table> {
     Ok(table)
 }
 
+/// A part of a key: a column, or `token(…)`.
 fn key_part(table: &Table, written: &OrderByExpr) -> Result<KeyPart> {
     let descending = written.options.asc == Some(false);
     let nulls_first = written.options.nulls_first.unwrap_or(descending);
@@ -462,10 +486,12 @@ fn key_part(table: &Table, written: &OrderByExpr) -> Result<KeyPart> {
     Ok(KeyPart { part, order })
 }
 
+/// The error for an expression in an index.
 fn not_a_part(written: &OrderByExpr) -> Error {
     Error::invalid(format!("{written}: an index is of columns and token(column, …)"))
 }
 
+/// The names of columns in a key.
 fn index_columns(columns: &[IndexColumn]) -> Result<Vec<String>> {
     let names = columns.iter().map(|column| match &column.column.expr {
         Expr::Identifier(name) => Ok(ident(name)),
@@ -474,6 +500,7 @@ fn index_columns(columns: &[IndexColumn]) -> Result<Vec<String>> {
     names.collect()
 }
 
+/// A name in lower case, unless it is quoted.
 fn ident(name: &Ident) -> String {
     match name.quote_style {
         Some(_) => name.value.clone(),

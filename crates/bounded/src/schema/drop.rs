@@ -19,12 +19,17 @@ pub(crate) struct Removal {
 
 /// The schema without them, and the indexes whose keys nobody reads any more.
 pub(crate) struct Removed {
+    /// The schema without them.
     pub schema: Schema,
+    /// The indexes whose keys have to be deleted.
     pub indexes: Vec<Index>,
 }
 
 impl Removal {
     /// The removal that a statement is, if it is one.
+    ///
+    /// # Errors
+    /// `Invalid` if it drops something else, or with `cascade`.
     pub fn of(statement: &Statement) -> Result<Option<Removal>> {
         let Statement::Drop { object_type, if_exists, names, cascade, .. } = statement else {
             return Ok(None);
@@ -44,6 +49,9 @@ impl Removal {
     }
 
     /// The next schema; none if there is nothing to do.
+    ///
+    /// # Errors
+    /// `Invalid` if a table or index does not exist, or something depends on it.
     pub fn apply(&self, schema: &Schema) -> Result<Option<Removed>> {
         let mut removed = Removed { schema: schema.clone(), indexes: vec![] };
         for name in &self.names {
@@ -62,6 +70,7 @@ impl Removal {
 }
 
 impl Removed {
+    /// Removes a table that nothing refers to.
     fn without_table(&mut self, name: &str) -> Result<()> {
         let table = self.schema.table(name)?.clone();
         if let Some((from, _)) = self.schema.references_to(name).find(|(from, _)| from.name != name) {
@@ -81,6 +90,7 @@ impl Removed {
         Ok(())
     }
 
+    /// Removes an index that no limit is counted by.
     fn without_index(&mut self, name: &str) -> Result<()> {
         let table = owner(&self.schema, name).ok_or_else(|| {
             let known =

@@ -52,6 +52,7 @@ impl Index {
     }
 }
 
+/// The words in some columns of a row.
 fn row_words(of: &[usize], columns: &[ArrayRef], row: usize) -> Result<std::collections::BTreeSet<String>> {
     let mut texts = Vec::new();
     for at in of {
@@ -62,6 +63,7 @@ fn row_words(of: &[usize], columns: &[ArrayRef], row: usize) -> Result<std::coll
     Ok(functions::words(texts.into_iter()))
 }
 
+/// A key with a word behind it.
 fn with_word(key: &[u8], word: &str, order: KeyOrder) -> Vec<u8> {
     let mut key = key.to_vec();
     keys::encode(Datum::Text(word), order, &mut key);

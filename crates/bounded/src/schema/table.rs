@@ -152,7 +152,7 @@ impl Table {
     }
 
     /// How many rows there can be, at most, that have the same values in all these columns; and what says so.
-    pub(crate) fn rows_with(&self, columns: &[usize]) -> Option<u64> {
+    pub(crate) fn max_rows_with(&self, columns: &[usize]) -> Option<u64> {
         let unique = self.indexes.iter();
         let unique =
             unique.filter(|index| index.kind != IndexKind::Ordinary && index.state == IndexState::Ready);
@@ -170,7 +170,7 @@ impl Table {
 
     /// The index by which the rows of a limit are counted; while both are being built, it does not have all
     /// of them yet.
-    pub(crate) fn counted_by(&self, columns: &[usize]) -> Option<&Index> {
+    pub(crate) fn counting_index(&self, columns: &[usize]) -> Option<&Index> {
         self.index_on(columns).or_else(|| self.indexes_on(columns).next())
     }
 
@@ -199,6 +199,7 @@ impl Table {
         self.end_null_checks(Nullability::Nullable);
     }
 
+    /// Ends the checks of all columns that are being checked for nulls.
     fn end_null_checks(&mut self, nullability: Nullability) {
         let checking = |column: &&mut Column| column.nullability == Nullability::Checking;
         self.columns.iter_mut().filter(checking).for_each(|column| column.nullability = nullability);
@@ -225,6 +226,7 @@ impl Table {
         Ok(12 + self.parts_bytes(&self.entry_parts(index))? + self.parts_bytes(&self.primary().parts)?)
     }
 
+    /// The greatest length of the parts of a key.
     fn parts_bytes(&self, parts: &[KeyPart]) -> std::result::Result<u64, String> {
         let mut total = 4;
         for part in parts {

@@ -17,8 +17,11 @@ use std::sync::Arc;
 pub struct Schema {
     /// Counts the changes.
     pub version: u64,
+    /// The tables, by name.
     tables: BTreeMap<String, Table>,
+    /// The number of the next index.
     next_index: u32,
+    /// The same tables, shared by pointer.
     #[serde(skip)]
     shared: BTreeMap<String, Arc<Table>>,
 }
@@ -42,6 +45,9 @@ impl Schema {
     }
 
     /// The schema as the store keeps it.
+    ///
+    /// # Errors
+    /// `Internal` if the schema cannot be written.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         postcard::to_stdvec(self).map_err(|error| Error::Internal(error.to_string()))
     }
@@ -128,6 +134,7 @@ impl Schema {
         Ok(self.with_table(table))
     }
 
+    /// The same schema, with tables that are shared by pointer.
     fn share(mut self) -> Schema {
         let tables = self.tables.iter();
         self.shared = tables.map(|(name, table)| (name.clone(), Arc::new(table.clone()))).collect();

@@ -7,20 +7,24 @@ use super::interface::{Capabilities, Condition, Found, Outcome, Read, Store, Wri
 use crate::error::{Error, Result};
 use std::sync::{PoisonError, RwLock};
 
+/// A store, until it is closed.
 pub(crate) struct Closable {
     capabilities: Capabilities,
     store: RwLock<Option<Box<dyn Store>>>,
 }
 
 impl Closable {
+    /// An open store.
     pub fn new(store: Box<dyn Store>) -> Closable {
         Closable { capabilities: store.capabilities(), store: RwLock::new(Some(store)) }
     }
 
+    /// Closes the store.
     pub fn close(&self) {
         self.store.write().unwrap_or_else(PoisonError::into_inner).take();
     }
 
+    /// Calls a function with the store, if it is open.
     fn open<T>(&self, ask: impl FnOnce(&dyn Store) -> Result<T>) -> Result<T> {
         match self.store.read().unwrap_or_else(PoisonError::into_inner).as_deref() {
             Some(store) => ask(store),

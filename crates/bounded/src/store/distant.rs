@@ -54,6 +54,7 @@ impl Latency {
         Latency { median: self.median.mul_f64(times), ..self }
     }
 
+    /// A latency drawn at random.
     fn draw(&self, random: &Random) -> Duration {
         let times = match self.tail > 0.0 && random.unit() <= self.tail {
             true => 2.0 * random.unit().powf(-1.0 / self.alpha),
@@ -90,6 +91,7 @@ impl<S: Store> Distant<S> {
         &self.store
     }
 
+    /// The latency of a round: that of its slowest request.
     fn latency(&self) -> Latency {
         *self.latency.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -11,6 +11,7 @@ use redb::{Builder, Database, Durability, ReadableDatabase, ReadableTable, Table
 use std::fmt::Display;
 use std::path::Path;
 
+/// The one table of the file.
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("whimbrel");
 
 /// A store in one file.
@@ -48,6 +49,7 @@ impl EmbeddedStore {
         self
     }
 
+    /// A store over an open database.
     fn over(database: Database) -> Result<EmbeddedStore> {
         let transaction = database.begin_write().map_err(away)?;
         transaction.open_table(TABLE).map_err(away)?;
@@ -56,14 +58,17 @@ impl EmbeddedStore {
     }
 }
 
+/// The error for a failed operation of the file.
 fn away(error: impl Display) -> Error {
     Error::Unavailable(format!("the embedded store: {error}"))
 }
 
+/// The value of a key.
 fn get(table: &impl ReadableTable<&'static [u8], &'static [u8]>, key: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok(table.get(key).map_err(away)?.map(|value| value.value().to_vec()))
 }
 
+/// How many keys are in a range, up to a number.
 fn count(
     table: &impl ReadableTable<&'static [u8], &'static [u8]>,
     from: &[u8],
@@ -81,6 +86,7 @@ fn count(
     Ok(found)
 }
 
+/// The first or last entries of a range.
 fn range(
     table: &impl ReadableTable<&'static [u8], &'static [u8]>,
     from: &[u8],
@@ -101,6 +107,7 @@ fn range(
     Ok(entries)
 }
 
+/// The answer to a request.
 fn answer(table: &impl ReadableTable<&'static [u8], &'static [u8]>, request: &Read) -> Result<Found> {
     Ok(match request {
         Read::Get(key) => Found::Value(get(table, key)?),
@@ -109,6 +116,7 @@ fn answer(table: &impl ReadableTable<&'static [u8], &'static [u8]>, request: &Re
     })
 }
 
+/// Whether a condition is true.
 fn holds(table: &impl ReadableTable<&'static [u8], &'static [u8]>, condition: &Condition) -> Result<bool> {
     Ok(match condition {
         Condition::Same { key, value } => get(table, key)? == *value,

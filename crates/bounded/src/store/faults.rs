@@ -67,6 +67,7 @@ impl Faults {
         Ok(())
     }
 
+    /// Waits as long as calls are delayed.
     fn wait(&self) {
         let nanos = self.delay_nanos.load(Ordering::SeqCst);
         if nanos > 0 {
@@ -122,6 +123,7 @@ impl<S: Store> Observed<S> {
         }
     }
 
+    /// Counts the keys and bytes of an answer.
     fn count_answer(&self, found: &Found) {
         let (tuples, bytes) = found.size();
         self.tuples.fetch_add(tuples, Ordering::SeqCst);

@@ -40,8 +40,10 @@ impl MemoryStore {
     }
 }
 
+/// The keys and values.
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// The answer to a request.
 fn answer(map: &Map, request: &Read) -> Found {
     match request {
         Read::Get(key) => Found::Value(map.get(key).cloned()),
@@ -59,6 +61,7 @@ fn answer(map: &Map, request: &Read) -> Found {
     }
 }
 
+/// How many keys are in a range, up to a number.
 fn count(map: &Map, from: &[u8], to: &[u8], up_to: usize) -> usize {
     if from >= to {
         return 0;
@@ -66,6 +69,7 @@ fn count(map: &Map, from: &[u8], to: &[u8], up_to: usize) -> usize {
     map.range(from.to_vec()..to.to_vec()).take(up_to).count()
 }
 
+/// Whether a condition is true.
 fn holds(map: &Map, condition: &Condition) -> bool {
     match condition {
         Condition::Same { key, value } => map.get(key) == value.as_ref(),

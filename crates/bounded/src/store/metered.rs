@@ -5,12 +5,14 @@ use super::interface::{Capabilities, Condition, Found, Outcome, Read, Store, Wri
 use crate::error::Result;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// A store that counts the operations of one call.
 pub(crate) struct Metered<'s> {
     store: &'s dyn Store,
     operations: Mutex<Operations>,
 }
 
 impl<'s> Metered<'s> {
+    /// A counter at zero.
     pub fn new(store: &'s dyn Store) -> Metered<'s> {
         Metered { store, operations: Mutex::default() }
     }
@@ -20,6 +22,7 @@ impl<'s> Metered<'s> {
         *self.lock()
     }
 
+    /// The counts so far.
     fn lock(&self) -> MutexGuard<'_, Operations> {
         self.operations.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Connections that threads share.
 pub(super) struct Pool<C> {
     state: Mutex<State<C>>,
     returned: Condvar,
@@ -16,6 +17,7 @@ pub(super) struct Pool<C> {
     wait: Duration,
 }
 
+/// The connections, idle and in use.
 struct State<C> {
     idle: Vec<C>,
     /// How many are in use.
@@ -37,11 +39,13 @@ impl<C> Drop for Place<'_, C> {
 }
 
 impl<C> Pool<C> {
+    /// A pool of at most this many connections.
     pub fn new(most: u16, wait: Duration) -> Pool<C> {
         let state = Mutex::new(State { idle: vec![], lent: 0, process: std::process::id() });
         Pool { state, returned: Condvar::new(), most: most.into(), wait }
     }
 
+    /// The connections, locked.
     fn state(&self) -> MutexGuard<'_, State<C>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.process != std::process::id() {
@@ -54,6 +58,9 @@ impl<C> Pool<C> {
     }
 
     /// Does something with a connection: one that is idle, or a new one.
+    ///
+    /// # Errors
+    /// `Unavailable` if no connection is free or can be opened; else those of the call.
     pub fn with<T>(
         &self,
         connect: impl FnOnce() -> Result<C>,
@@ -83,6 +90,9 @@ impl<C> Pool<C> {
 
     /// The same for what can be done twice: once more, if it failed soon. The server may have been started
     /// again since the connection was last used; one that keeps silent would only be waited for again.
+    ///
+    /// # Errors
+    /// As [`with`](Pool::with).
     pub fn with_again<T>(
         &self,
         connect: impl Fn() -> Result<C>,
@@ -95,6 +105,7 @@ impl<C> Pool<C> {
         }
     }
 
+    /// An idle connection, or a new one; waits if too many are in use.
     fn take(&self) -> Result<(Place<'_, C>, Option<C>)> {
         let full = |state: &mut State<C>| state.lent >= self.most;
         let waited = self.returned.wait_timeout_while(self.state(), self.wait, full);

@@ -19,6 +19,7 @@ pub(super) struct Settings<'u> {
 }
 
 impl<'u> Settings<'u> {
+    /// The settings of a URL.
     pub fn of(url: &'u str) -> Settings<'u> {
         let (address, settings) = url.split_once('?').unwrap_or((url, ""));
         let pairs = settings.split('&').filter(|pair| !pair.is_empty());
@@ -26,6 +27,9 @@ impl<'u> Settings<'u> {
     }
 
     /// A name: letters, digits and underscores, and what else is allowed.
+    ///
+    /// # Errors
+    /// `Invalid` if the value is no name.
     pub fn name(&mut self, setting: &str, also: char) -> Result<Option<&'u str>> {
         let Some(name) = self.take(setting) else { return Ok(None) };
         let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == also;
@@ -38,16 +42,25 @@ impl<'u> Settings<'u> {
     }
 
     /// How many connections there are, at most.
+    ///
+    /// # Errors
+    /// `Invalid` if the value is no number.
     pub fn connections(&mut self) -> Result<u16> {
         Ok(self.number("connections")?.unwrap_or(16))
     }
 
     /// How long a server may take for one call.
+    ///
+    /// # Errors
+    /// `Invalid` if the value is no number.
     pub fn timeout(&mut self) -> Result<Duration> {
         Ok(Duration::from_secs(self.number("timeout")?.unwrap_or(5).into()))
     }
 
     /// A number that is not zero.
+    ///
+    /// # Errors
+    /// `Invalid` if the value is no number from 1 to 65535.
     pub fn number(&mut self, setting: &str) -> Result<Option<u16>> {
         let Some(number) = self.take(setting) else { return Ok(None) };
         match number.parse() {
@@ -56,6 +69,7 @@ impl<'u> Settings<'u> {
         }
     }
 
+    /// Takes the value of a setting.
     fn take(&mut self, setting: &str) -> Option<&'u str> {
         let at = self.left.iter().position(|(name, _)| *name == setting)?;
         Some(self.left.remove(at).1)
@@ -71,6 +85,9 @@ impl<'u> Settings<'u> {
     }
 
     /// Nothing may be left.
+    ///
+    /// # Errors
+    /// `Invalid` if a setting is left that does not exist.
     pub fn end(&self, known: &str) -> Result<()> {
         match self.left.first() {
             None => Ok(()),

@@ -50,7 +50,7 @@ impl Views {
     }
 
     /// Puts the views that a query asks in front of it.
-    fn put_before(&self, query: &mut Query) {
+    fn prepend_to(&self, query: &mut Query) {
         let mut asked = BTreeSet::new();
         let own = query.with.iter().flat_map(|with| &with.cte_tables);
         let own: Vec<String> = own.map(|cte| cte.alias.name.value.clone()).collect();
@@ -104,6 +104,9 @@ pub(crate) enum Dialect {
 
 impl Dialect {
     /// Reads one statement.
+    ///
+    /// # Errors
+    /// `Invalid` if the statement cannot be read, or is not supported.
     pub fn parse(&self, sql: &str) -> Result<Parsed> {
         match self {
             Dialect::Whimbrel => parse::parse(sql),
@@ -172,7 +175,7 @@ fn postgresql(sql: &str, most_values: Option<u64>, views: &Views) -> Result<Pars
         return Err(Error::invalid(format!("PostgreSQL has no {unknown}")));
     }
     if let Sql::Query(query) = &mut parsed.statement {
-        views.put_before(query);
+        views.prepend_to(query);
     }
     if let Sql::Insert(insert) = &mut parsed.statement {
         // What a conflict does is a write of the same row.
@@ -226,9 +229,9 @@ impl VisitorMut for PostgresRewriter<'_> {
                         "a search for words (@@) has no bound by a B-tree: put the words into a table of their own",
                     );
                 }
-                if let Some(of) = volatile(&last_part(&call.name)) {
+                if let Some(of) = volatile_type(&last_part(&call.name)) {
                     *expr = cast(self.parameter(None), of);
-                } else if let Some(name) = generated(call) {
+                } else if let Some(name) = sqlc_argument(call) {
                     *expr = self.parameter(Some(name));
                 }
             }
@@ -274,13 +277,14 @@ impl PostgresRewriter<'_> {
     }
 }
 
+/// The expression cast to a type.
 fn cast(expr: Expr, of: DataType) -> Expr {
     let (kind, expr) = (CastKind::Cast, Box::new(expr));
     Expr::Cast { kind, expr, data_type: of, array: false, format: None }
 }
 
 /// The name in sqlc's `sqlc.arg(name)` and `sqlc.narg('name')`.
-fn generated(call: &Function) -> Option<String> {
+fn sqlc_argument(call: &Function) -> Option<String> {
     let name = call.name.to_string().to_lowercase();
     if !matches!(name.as_str(), "sqlc.arg" | "sqlc.narg") {
         return None;
@@ -290,7 +294,7 @@ fn generated(call: &Function) -> Option<String> {
 }
 
 /// The type of a function that is another value in every call.
-fn volatile(name: &str) -> Option<DataType> {
+fn volatile_type(name: &str) -> Option<DataType> {
     Some(match name {
         "now"
         | "current_timestamp"

@@ -38,15 +38,19 @@ const CHAIN: usize = 1000;
 /// A statement, and what is ours of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Parsed {
+    /// The statement, as the parser has it.
     pub statement: Statement,
     /// Rows a page.
     pub paginate: Option<u64>,
     /// Why it may run without a bound.
     pub allowed: Option<String>,
+    /// The parameters, in the order of the call.
     pub parameters: Vec<Parameter>,
+    /// The insert is an upsert.
     pub upsert: bool,
     /// What a write returns of the rows that it wrote.
     pub returning: Option<Returning>,
+    /// Cardinality limits of `create table` or `alter table`.
     pub limits: Vec<DeclaredLimit>,
 }
 
@@ -72,7 +76,9 @@ pub(crate) struct Parameter {
 /// `cardinality limit n (columns)`, as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DeclaredLimit {
+    /// How many rows are allowed.
     pub rows: u64,
+    /// The columns, as they are written.
     pub columns: Vec<String>,
 }
 
@@ -86,7 +92,7 @@ pub(crate) fn parse(sql: &str) -> Result<Parsed> {
 /// The same, with clauses in it that somebody else has to take out: the planner would pass over them.
 pub(super) fn read(sql: &str) -> Result<Parsed> {
     let mut tokens = tokens(sql)?;
-    no_long_chains(&tokens)?;
+    check_chains(&tokens)?;
     let limits = take_limits(&mut tokens)?;
     let allowed = take_allowed(&mut tokens)?;
     let paginate = take_paginate(&mut tokens)?;
@@ -109,7 +115,7 @@ fn without_returning(mut statement: Statement) -> (Statement, Option<Returning>)
         Statement::Insert(insert) => (insert.returning.take(), None),
         Statement::Update(update) => (update.returning.take(), alias(&update.table)),
         Statement::Delete(delete) => {
-            own_name(delete);
+            use_table_name(delete);
             (delete.returning.take(), None)
         }
         _ => (None, None),
@@ -126,6 +132,7 @@ impl Parsed {
     }
 }
 
+/// A visitor that puts numbers in place of parameters.
 struct Numbers<'n>(&'n [(usize, Number)]);
 
 impl VisitorMut for Numbers<'_> {
@@ -149,7 +156,7 @@ impl VisitorMut for Numbers<'_> {
 
 /// `delete from t as x where x.a = ?` with the table's own name: the planner knows no other of a delete. It
 /// stays as it is, and is refused, where the table is in a subquery too.
-fn own_name(delete: &mut Delete) {
+fn use_table_name(delete: &mut Delete) {
     let FromTable::WithFromKeyword(tables) = &mut delete.from else { return };
     let [TableWithJoins { relation: TableFactor::Table { name, alias, .. }, .. }] = tables.as_mut_slice()
     else {
@@ -181,6 +188,7 @@ fn own_name(delete: &mut Delete) {
     change_expressions(&mut delete.returning, &mut renamed);
 }
 
+/// The alias of a table, if it has one.
 fn alias(table: &TableWithJoins) -> Option<Ident> {
     match &table.relation {
         TableFactor::Table { alias, .. } => alias.as_ref().map(|alias| alias.name.clone()),
@@ -188,6 +196,7 @@ fn alias(table: &TableWithJoins) -> Option<Ident> {
     }
 }
 
+/// The tokens of a statement, without white space, comments and the semicolon at the end.
 fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
     let tokens = tokens.map_err(|error| syntax(error.into()))?;
@@ -202,7 +211,7 @@ fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
 }
 
 /// Refuses chains of operators that would be nested too deeply, which the parser does not count.
-fn no_long_chains(tokens: &[TokenWithSpan]) -> Result<()> {
+fn check_chains(tokens: &[TokenWithSpan]) -> Result<()> {
     let mut chains = vec![0];
     for token in tokens {
         match token.token {
@@ -256,6 +265,7 @@ fn is_operator(token: &TokenWithSpan) -> bool {
     }
 }
 
+/// Parses tokens that are one statement.
 fn statement(tokens: Vec<TokenWithSpan>) -> Result<Statement> {
     let dialect = GenericDialect {};
     let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens);
@@ -273,14 +283,17 @@ fn statement(tokens: Vec<TokenWithSpan>) -> Result<Statement> {
     }
 }
 
+/// The error of the parser.
 pub(crate) fn syntax(error: ParserError) -> Error {
     Error::Invalid(DataFusionError::SQL(Box::new(error), None))
 }
 
+/// Whether a token is this keyword.
 fn is(token: Option<&TokenWithSpan>, word: &str) -> bool {
     matches!(token.map(|t| &t.token), Some(Token::Word(w)) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
 }
 
+/// The number that a token is.
 fn number(token: Option<&TokenWithSpan>) -> Option<u64> {
     match &token?.token {
         Token::Number(text, _) => text.parse().ok(),
@@ -397,6 +410,7 @@ fn take_most_rows(tokens: &mut Vec<TokenWithSpan>, parameters: &mut [Parameter])
     Ok(())
 }
 
+/// `upsert into` as `insert into`; says whether it was one.
 fn take_upsert(tokens: &mut [TokenWithSpan]) -> bool {
     let upsert = is(tokens.first(), "upsert");
     if upsert {

@@ -73,15 +73,16 @@ impl Statement<'_> {
 
 /// The statements of a text.
 pub(crate) fn split(text: &str) -> Vec<Statement<'_>> {
-    cut(text).found
+    splitter(text).found
 }
 
 /// The comments behind the last statement of a text, and where they begin.
 pub(crate) fn comments_behind(text: &str) -> Vec<(&str, usize)> {
-    cut(text).comments
+    splitter(text).comments
 }
 
-fn cut(text: &str) -> Splitter<'_> {
+/// Splits a text.
+fn splitter(text: &str) -> Splitter<'_> {
     let mut splitter = Splitter { text, at: 0, first: None, last: 0, comments: vec![], found: vec![] };
     while splitter.at < text.len() {
         splitter.step();
@@ -90,6 +91,7 @@ fn cut(text: &str) -> Splitter<'_> {
     splitter
 }
 
+/// A position in a text, and the statements before it.
 struct Splitter<'s> {
     text: &'s str,
     at: usize,
@@ -102,6 +104,7 @@ struct Splitter<'s> {
 }
 
 impl<'s> Splitter<'s> {
+    /// The text from here on.
     fn rest(&self) -> &'s str {
         &self.text[self.at..]
     }
@@ -137,12 +140,14 @@ impl<'s> Splitter<'s> {
         }
     }
 
+    /// Skips a token of the statement.
     fn token(&mut self, length: usize) {
         self.first.get_or_insert(self.at);
         self.at += length;
         self.last = self.at;
     }
 
+    /// Skips a comment, and keeps it for its statement.
     fn comment(&mut self, length: usize) {
         // What begins it is two bytes; a block that is never closed has no end to be taken off.
         let inner = &self.rest()[2..length];
@@ -164,6 +169,7 @@ impl<'s> Splitter<'s> {
         last.filter(|last| !self.text[last.span.end..comment].contains('\n'))
     }
 
+    /// Ends the statement.
     fn end(&mut self) {
         let comments = std::mem::take(&mut self.comments);
         match self.first.take() {

@@ -17,6 +17,7 @@ pub(crate) fn check(statement: &Statement) -> Result<()> {
     }
 }
 
+/// A visitor that stops at the first clause that would be ignored.
 struct UnsupportedClauses;
 
 impl Visitor for UnsupportedClauses {
@@ -55,6 +56,7 @@ impl Visitor for UnsupportedClauses {
     }
 }
 
+/// The first such clause of `create table`.
 fn of_table(table: &CreateTable) -> Option<&'static str> {
     if table.temporary {
         return Some("there are no temporary tables: open a second database over memory:");
@@ -73,6 +75,7 @@ fn of_table(table: &CreateTable) -> Option<&'static str> {
     )
 }
 
+/// Whether a reference changes other rows: `on delete cascade` and its like.
 fn acts(key: &ForeignKeyConstraint) -> bool {
     let mut actions = [&key.on_delete, &key.on_update].into_iter().flatten();
     actions.any(|action| !matches!(action, ReferentialAction::Restrict | ReferentialAction::NoAction))

@@ -15,6 +15,9 @@ pub(crate) enum Command {
 
 impl Command {
     /// The statement, if it is one.
+    ///
+    /// # Errors
+    /// `Invalid` if it is a view that is not materialized, or has clauses that are not supported.
     pub fn of(parsed: &Parsed) -> Result<Option<Command>> {
         match &parsed.statement {
             Statement::CreateView(create) if !create.materialized => Err(Error::invalid(
@@ -43,6 +46,7 @@ impl Command {
     }
 }
 
+/// The one name that a view has.
 fn named(name: &ObjectName) -> Result<String> {
     let of = |ident: &Ident| match ident.quote_style {
         Some(_) => ident.value.clone(),

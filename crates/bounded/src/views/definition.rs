@@ -28,6 +28,7 @@ pub(crate) struct Definition {
     pub relations: Vec<Relation>,
     /// What rows are put together by, over the input.
     pub group: Vec<Expr>,
+    /// What is computed of each group.
     pub aggregates: Vec<Aggregate>,
     /// What stands in each column of the view.
     pub slots: Vec<Slot>,
@@ -37,6 +38,9 @@ pub(crate) struct Definition {
 
 impl Definition {
     /// Reads the query of a view.
+    ///
+    /// # Errors
+    /// `Invalid` if the query is wrong, or cannot be maintained.
     pub fn new(schema: &Schema, name: &str, sql: &str) -> Result<Definition> {
         let parsed = syntax::parse(sql)?;
         if !parsed.parameters.is_empty() || parsed.paginate.is_some() || parsed.allowed.is_some() {
@@ -44,7 +48,7 @@ impl Definition {
                 "a view has no parameters and no pages: group by the column, and give its value when you read the view",
             ));
         }
-        closed(&parsed.statement)?;
+        check_named_columns(&parsed.statement)?;
         let plan = Planner::new(schema).plan(parsed.statement)?;
         let Shape { input, mut group, calls, outputs } = Shape::of(&plan)?;
         let mut relations = Vec::new();
@@ -56,9 +60,9 @@ impl Definition {
         let aggregates = aggregates(calls.unwrap_or_default(), input.schema())?;
         let exprs = group.iter().chain(aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref()));
         let exprs: Vec<&Expr> = exprs.chain(&conjuncts).collect();
-        exprs.iter().try_for_each(|expr| of_joined_rows(expr))?;
-        uses(&mut relations, exprs.into_iter())?;
-        parents(&mut relations, &conjuncts);
+        exprs.iter().try_for_each(|expr| check_no_subquery(expr))?;
+        collect_used_columns(&mut relations, exprs.into_iter())?;
+        mark_parents(&mut relations, &conjuncts);
         let layout = Layout::of(&relations, input.schema(), &group, &aggregates, outputs)?;
         let (table, slots) = layout.table(name, sql);
         Ok(Definition { input: input.clone(), relations, group, aggregates, slots, table })
@@ -86,10 +90,11 @@ struct Shape<'p> {
 }
 
 impl Shape<'_> {
+    /// Takes the plan of a query apart.
     fn of(plan: &LogicalPlan) -> Result<Shape<'_>> {
         let LogicalPlan::Projection(projection) = plan else { return Err(unkeepable(plan)) };
         let names = projection.schema.fields().iter().map(|field| field.name().clone());
-        let exprs = projection.expr.iter().map(bare);
+        let exprs = projection.expr.iter().map(unaliased);
         let LogicalPlan::Aggregate(aggregate) = projection.input.as_ref() else {
             let outputs = names.enumerate().map(|(at, name)| (Slot::Group(at), name)).collect();
             return Ok(Shape { input: &projection.input, group: exprs.collect(), calls: None, outputs });
@@ -106,7 +111,7 @@ impl Shape<'_> {
         };
         Ok(Shape {
             input: &aggregate.input,
-            group: aggregate.group_expr.iter().map(bare).collect(),
+            group: aggregate.group_expr.iter().map(unaliased).collect(),
             calls: Some(aggregate.aggr_expr.iter().map(call).collect::<Result<_>>()?),
             outputs: exprs.zip(names).map(output).collect::<Result<_>>()?,
         })
@@ -114,12 +119,12 @@ impl Shape<'_> {
 }
 
 /// The expression without its names.
-fn bare(expr: &Expr) -> Expr {
+fn unaliased(expr: &Expr) -> Expr {
     expr.clone().unalias_nested().data
 }
 
 /// Refuses what another column of a table would make another view.
-fn closed(statement: &Statement) -> Result<()> {
+fn check_named_columns(statement: &Statement) -> Result<()> {
     let Statement::Query(query) = statement else { return Ok(()) };
     let SetExpr::Select(select) = query.body.as_ref() else { return Ok(()) };
     let all = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
@@ -138,13 +143,15 @@ fn closed(statement: &Statement) -> Result<()> {
     }
 }
 
+/// The aggregate that an expression is.
 fn call(expr: &Expr) -> Result<AggregateFunction> {
-    match bare(expr) {
+    match unaliased(expr) {
         Expr::AggregateFunction(call) => Ok(call),
         other => Err(Error::invalid(format!("{other} cannot be kept in a view"))),
     }
 }
 
+/// The error for an operator that a view cannot have.
 fn unkeepable(plan: &LogicalPlan) -> Error {
     let what = match plan {
         LogicalPlan::Sort(_) => "order by",
@@ -211,6 +218,7 @@ fn add_keys(relations: &[Relation], group: &mut Vec<Expr>) {
     }
 }
 
+/// The aggregates of a view, with the types of their arguments.
 fn aggregates(calls: Vec<AggregateFunction>, input: &DFSchema) -> Result<Vec<Aggregate>> {
     let one = |call: AggregateFunction| {
         let function = Function::of(&call)?;
@@ -232,7 +240,7 @@ fn aggregates(calls: Vec<AggregateFunction>, input: &DFSchema) -> Result<Vec<Agg
 }
 
 /// Refuses what depends on other rows than those that are joined: no delta follows these.
-fn of_joined_rows(expr: &Expr) -> Result<()> {
+fn check_no_subquery(expr: &Expr) -> Result<()> {
     let asks = expr.exists(|expr| {
         Ok(matches!(
             expr,
@@ -248,7 +256,7 @@ fn of_joined_rows(expr: &Expr) -> Result<()> {
 }
 
 /// The columns of each relation that expressions are over.
-fn uses<'e>(relations: &mut [Relation], exprs: impl Iterator<Item = &'e Expr>) -> Result<()> {
+fn collect_used_columns<'e>(relations: &mut [Relation], exprs: impl Iterator<Item = &'e Expr>) -> Result<()> {
     for expr in exprs {
         expr.apply(|expr| {
             if let Expr::Column(column) = expr
@@ -267,7 +275,7 @@ fn uses<'e>(relations: &mut [Relation], exprs: impl Iterator<Item = &'e Expr>) -
 }
 
 /// Finds the relations that others refer to. A table that is there twice is looked at row by row instead.
-fn parents(relations: &mut [Relation], conjuncts: &[Expr]) {
+fn mark_parents(relations: &mut [Relation], conjuncts: &[Expr]) {
     let all = relations.to_vec();
     for relation in relations.iter_mut() {
         let once = all.iter().filter(|other| other.table.name == relation.table.name).count() == 1;
@@ -284,6 +292,7 @@ fn parents(relations: &mut [Relation], conjuncts: &[Expr]) {
     }
 }
 
+/// Whether a predicate says that two columns are equal.
 fn equates(conjunct: &Expr, one: (&str, &str), other: (&str, &str)) -> bool {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = conjunct else { return false };
     let is = |expr: &Expr, (alias, name): (&str, &str)| match expr {

@@ -32,17 +32,23 @@ use std::sync::Arc;
 /// A query that is ready to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Query {
+    /// The plan.
     pub plan: Plan,
+    /// The plan, lowered.
     program: Arc<Program>,
 }
 
 impl Query {
+    /// Lowers a plan.
     fn new(plan: Plan) -> Result<Query> {
         let program = Arc::new(Program::new(&plan.chain, &plan.parameters)?);
         Ok(Query { plan, program })
     }
 
     /// Runs it with these values.
+    ///
+    /// # Errors
+    /// `Unavailable` if the store does not answer, `Data` if an expression fails.
     pub fn run(&self, store: &dyn Store, values: &[ScalarValue]) -> Result<RecordBatch> {
         let values: Vec<Argument> = values.iter().cloned().map(Argument::One).collect();
         let call = Call::new(store, Executor::Parallel, &self.plan.parameters, &values, None)?;
@@ -53,7 +59,9 @@ impl Query {
 /// A view, and how it follows the rows of one table.
 #[derive(Debug, Clone)]
 pub(crate) struct Maintained {
+    /// The view's table.
     pub view: Arc<Table>,
+    /// What the view is.
     pub definition: Arc<Definition>,
     /// The table is one that others refer to: rows that come and go are in no row of the view.
     pub parent: bool,
@@ -74,7 +82,10 @@ pub(super) struct DeltaCompiler<'a> {
 
 impl DeltaCompiler<'_> {
     /// How the view follows a table.
-    pub fn follow(&self, view: &Arc<Table>, table: &str) -> Result<Maintained> {
+    ///
+    /// # Errors
+    /// `Unbounded` if a change of the table has no bounded delta.
+    pub fn maintained(&self, view: &Arc<Table>, table: &str) -> Result<Maintained> {
         let places = self.definition.relations.iter().enumerate();
         let places: Vec<(usize, &Relation)> = places.filter(|(_, r)| r.table.name == table).collect();
         let mut used: Vec<usize> = places.iter().flat_map(|(_, relation)| relation.used.clone()).collect();
@@ -88,7 +99,7 @@ impl DeltaCompiler<'_> {
                 Err(CompileError::Other(error)) => return Err(error),
                 Err(CompileError::Unbounded(_)) if parent => {}
                 Err(CompileError::Unbounded(dead_end)) => {
-                    return Err(self.refused(view, *place, relation, &dead_end));
+                    return Err(self.refusal(view, *place, relation, &dead_end));
                 }
             }
         }
@@ -100,6 +111,9 @@ impl DeltaCompiler<'_> {
 
     /// What of the view depends on a row in this place: groups, arguments of aggregates, and the key of the
     /// driving row.
+    ///
+    /// # Errors
+    /// [`CompileError::Unbounded`] if the delta has no bound.
     pub fn delta(&self, place: usize) -> std::result::Result<Query, CompileError> {
         let relations = &self.definition.relations;
         let here = &relations[place];
@@ -163,19 +177,22 @@ impl DeltaCompiler<'_> {
         }
     }
 
+    /// Compiles a query with this many parameters, all of them keys or groups.
     fn compile(&self, plan: &LogicalPlan, parameters: usize) -> std::result::Result<Query, CompileError> {
         let parameters = vec![Parameter::default(); parameters];
         let plan = Compiler::new(self.schema, self.capabilities, false, &parameters).compile(plan, None)?;
         Ok(Query::new(plan)?)
     }
 
+    /// The statement that creates the view.
     fn sql(&self) -> String {
         let table = &self.definition.table;
         let sql = table.view.as_ref().map_or("", |view| view.sql.as_str());
         format!("create materialized view {} as {sql}", table.name)
     }
 
-    fn refused(
+    /// The refusal of a view whose delta has no bound.
+    fn refusal(
         &self,
         view: &Table,
         place: usize,
@@ -262,6 +279,9 @@ impl Maintained {
     }
 
     /// Whether a change of a row is one of the view: the row as it was and as it will be.
+    ///
+    /// # Errors
+    /// `Data` if the change needs a delta that has no bound.
     pub fn is_touched(
         &self,
         table: &Table,
@@ -272,7 +292,7 @@ impl Maintained {
         for at in &self.used {
             if Datum::of(&old[*at], 0)? != Datum::of(&new[*at], 0)? {
                 if self.deltas.is_empty() {
-                    return Err(Error::Data(self.frozen(table, *at)));
+                    return Err(Error::Data(self.frozen_message(table, *at)));
                 }
                 return Ok(true);
             }
@@ -281,7 +301,7 @@ impl Maintained {
     }
 
     /// Why a column does not change.
-    pub fn frozen(&self, table: &Table, column: usize) -> String {
+    pub fn frozen_message(&self, table: &Table, column: usize) -> String {
         format!(
             "{}.{} does not change while the view {} is there: nothing limits how many of its rows would have to. \
              Give a cardinality limit to what refers to {}, or drop the view",

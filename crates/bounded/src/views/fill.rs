@@ -39,12 +39,17 @@ pub(super) fn fill(store: &dyn Store, schema: &Schema, versions: &Versions, view
     )))
 }
 
+/// The outcome of a piece.
 enum Piece {
+    /// There are more driving rows.
     More,
+    /// That was the last one.
     Last,
+    /// Others wrote at the same time, and nothing was done.
     Again,
 }
 
+/// Adds the rows of some driving rows, and moves the watermark, in one commit.
 fn piece(
     store: &dyn Store,
     schema: &Schema,
@@ -57,7 +62,7 @@ fn piece(
     };
     let overlay = Overlay::new(store);
     let prefix = driver.table.primary().prefix();
-    let to = keys::behind(&prefix);
+    let to = keys::prefix_end(&prefix);
     let from = match watermark(&overlay, &view.view)? {
         Some(last) if last >= to => return Ok(Piece::Last),
         Some(last) => [last.as_slice(), &[0]].concat(),
@@ -69,7 +74,7 @@ fn piece(
     };
     let mut sums = GroupChanges::new();
     if view.definition.group.is_empty() {
-        sums.touch(view, vec![], view.view.primary().prefix());
+        sums.add_group(view, vec![], view.view.primary().prefix());
     }
     for (_, record) in entries.iter() {
         let row = record::batch(&driver.table, std::iter::once(record))?;
@@ -77,7 +82,7 @@ fn piece(
     }
     let last = entries.len() < limit;
     let until = entries.iter().last().map(|(key, _)| key.to_vec()).filter(|_| !last);
-    let Some(changes) = sums.settle(store, &overlay, schema, versions, view)? else {
+    let Some(changes) = sums.row_changes(store, &overlay, schema, versions, view)? else {
         return Ok(Piece::Again);
     };
     let put = Write::Put(watermark_key(&view.view), until.unwrap_or(to));

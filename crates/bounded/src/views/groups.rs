@@ -25,6 +25,7 @@ pub(super) struct GroupChanges {
     until: Option<Option<Vec<u8>>>,
 }
 
+/// The changes of one group.
 struct Group {
     /// What its rows have in common.
     values: Vec<ArrayRef>,
@@ -43,22 +44,26 @@ struct AggregateChange {
 }
 
 impl GroupChanges {
+    /// No changes.
     pub fn new() -> GroupChanges {
         GroupChanges { groups: BTreeMap::new(), until: None }
     }
 
     /// Of a view that is filled as far as this driving row.
-    pub fn until(driver: Option<Vec<u8>>) -> GroupChanges {
+    pub fn up_to(driver: Option<Vec<u8>>) -> GroupChanges {
         GroupChanges { groups: BTreeMap::new(), until: Some(driver) }
     }
 
     /// A group, whatever comes or goes in it.
-    pub fn touch(&mut self, view: &Maintained, values: Vec<ArrayRef>, key: Vec<u8>) {
+    pub fn add_group(&mut self, view: &Maintained, values: Vec<ArrayRef>, key: Vec<u8>) {
         let aggregates = vec![AggregateChange::default(); view.definition.aggregates.len()];
         self.groups.entry(key).or_insert_with(|| Group { values, rows: 0, aggregates });
     }
 
     /// Rows of a delta query, added or taken away.
+    ///
+    /// # Errors
+    /// `Data` if a sum overflows, `Internal` if a column has another type than its view.
     pub fn add(&mut self, view: &Maintained, batch: &RecordBatch, sign: i64) -> Result<()> {
         let definition = &view.definition;
         let (groups, arguments) = batch.columns().split_at(definition.group.len());
@@ -101,7 +106,10 @@ impl GroupChanges {
     }
 
     /// The changes of the view's rows; `None` if what is there does not fit, for somebody wrote in between.
-    pub fn settle(
+    ///
+    /// # Errors
+    /// `Data` if a sum overflows, `Unavailable` if the store does not answer.
+    pub fn row_changes(
         self,
         store: &dyn Store,
         overlay: &Overlay<'_>,
@@ -134,6 +142,7 @@ impl GroupChanges {
 }
 
 impl AggregateChange {
+    /// Adds a value, or removes it if the sign is negative.
     fn add(&mut self, function: Function, value: Datum<'_>, sign: i64) -> Result<()> {
         if value == Datum::Null {
             return Ok(());
@@ -158,6 +167,7 @@ impl AggregateChange {
     }
 }
 
+/// The error for a sum that overflows.
 fn too_large() -> Error {
     Error::Data("a sum of a view is larger than its type: cast what is summed to a wider one".to_string())
 }
@@ -168,6 +178,7 @@ struct Totals {
     aggregates: Vec<Total>,
 }
 
+/// The content of an aggregate.
 #[derive(Clone, Default)]
 struct Total {
     count: i64,
@@ -177,6 +188,7 @@ struct Total {
 }
 
 impl Totals {
+    /// The content of a stored row; an empty group if there is none.
     fn of(view: &Maintained, record: Option<&Vec<u8>>) -> Result<Totals> {
         let mut totals =
             Totals { rows: 0, aggregates: vec![Total::default(); view.definition.aggregates.len()] };
@@ -228,6 +240,7 @@ impl Totals {
         Ok(Some(stays))
     }
 
+    /// Updates a minimum or maximum; reads the next one if the current one was removed.
     fn extreme(
         &mut self,
         overlay: &Overlay<'_>,
@@ -278,6 +291,7 @@ impl Totals {
         columns.collect()
     }
 
+    /// Appends the result of an aggregate.
     fn value(&self, view: &Maintained, at: usize, of: Type, builder: &mut ColumnBuilder) -> Result<()> {
         let total = &self.aggregates[at];
         let aggregate = &view.definition.aggregates[at];
@@ -297,6 +311,7 @@ impl Totals {
     }
 }
 
+/// A sum as a value of its column's type.
 fn number(of: Type, value: i128) -> Result<Datum<'static>> {
     match of {
         Type::Decimal(..) => Ok(Datum::Decimal(value)),

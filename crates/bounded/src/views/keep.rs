@@ -26,7 +26,7 @@ pub(crate) struct ViewChanges {
 }
 
 /// What changes of tables do to views; `None` if others wrote in between, so that nothing fits.
-pub(crate) fn keep(
+pub(crate) fn view_changes(
     store: &dyn Store,
     schema: &Schema,
     versions: &Versions,
@@ -40,16 +40,16 @@ pub(crate) fn keep(
     let mut sums = Vec::with_capacity(views.len());
     for view in views {
         sums.push(match view.is_building() {
-            true => GroupChanges::until(watermark(&overlay, &view.view)?),
+            true => GroupChanges::up_to(watermark(&overlay, &view.view)?),
             false => GroupChanges::new(),
         });
     }
     for change in changes {
-        one(&overlay, views, &mut sums, change)?;
+        apply_change(&overlay, views, &mut sums, change)?;
     }
     let mut kept = ViewChanges::default();
     for (view, sums) in views.iter().zip(sums) {
-        match sums.settle(store, &overlay, schema, versions, view)? {
+        match sums.row_changes(store, &overlay, schema, versions, view)? {
             Some(changes) => kept.changes.extend(changes),
             None => return Ok(None),
         }
@@ -59,7 +59,7 @@ pub(crate) fn keep(
 }
 
 /// Goes over a changed row: what depends on it goes, it changes, what depends on it then comes.
-fn one(
+fn apply_change(
     overlay: &Overlay<'_>,
     views: &[Maintained],
     sums: &mut [GroupChanges],
@@ -102,6 +102,7 @@ pub(super) fn key_values(table: &Table, columns: &[ArrayRef]) -> Result<Vec<Scal
 
 /// The writes of a change, as the store gets them.
 impl RowChange {
+    /// The writes of the change: entries first, then the record.
     fn writes(&self) -> impl Iterator<Item = Write> {
         let removed = self.removed.iter().map(|removed| Write::Delete(removed.key.clone()));
         let added = self.added.iter().map(|added| Write::Put(added.key.clone(), added.value.clone()));

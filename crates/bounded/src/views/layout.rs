@@ -14,12 +14,17 @@ pub(super) struct Layout<'a> {
     input: &'a DFSchema,
     group: &'a [Expr],
     aggregates: &'a [Aggregate],
+    /// The columns so far.
     columns: Vec<Column>,
+    /// What stands in each of them.
     slots: Vec<Slot>,
 }
 
 impl<'a> Layout<'a> {
     /// The columns of a query that returns these.
+    ///
+    /// # Errors
+    /// `Invalid` if a column has no name of its own, or no type that can be stored.
     pub fn of(
         relations: &'a [Relation],
         input: &'a DFSchema,
@@ -36,10 +41,11 @@ impl<'a> Layout<'a> {
             }
             layout.add(slot, name)?;
         }
-        layout.hide()?;
+        layout.add_hidden()?;
         Ok(layout)
     }
 
+    /// Adds a column for a slot.
     fn add(&mut self, slot: Slot, name: String) -> Result<()> {
         if self.columns.iter().any(|known| known.name == name) {
             return Err(Error::invalid(format!(
@@ -53,7 +59,7 @@ impl<'a> Layout<'a> {
     }
 
     /// What is needed to keep the rows and not asked for.
-    fn hide(&mut self) -> Result<()> {
+    fn add_hidden(&mut self) -> Result<()> {
         for at in 0..self.group.len() {
             if !self.slots.contains(&Slot::Group(at)) {
                 self.add(Slot::Group(at), format!("#group{at}"))?;
@@ -146,6 +152,7 @@ impl<'a> Layout<'a> {
     }
 }
 
+/// The type of an aggregate's result.
 fn value_type(aggregate: &Aggregate) -> Result<Type> {
     Ok(match aggregate.function {
         Function::Rows | Function::Count => Type::Int64,
@@ -162,6 +169,7 @@ fn value_type(aggregate: &Aggregate) -> Result<Type> {
     })
 }
 
+/// The type of the hidden sum of an aggregate.
 fn sum_type(of: Type) -> Type {
     match of {
         Type::Decimal(_, scale) => Type::Decimal(38, scale),

@@ -42,7 +42,7 @@ pub(crate) fn propose(
     let table = Arc::new(definition.table.clone());
     let mut new_indexes: Vec<(String, Index)> = Vec::new();
     for name in table.view.iter().flat_map(|view| &view.tables) {
-        for plan in compiling.follow(&table, name)?.plans() {
+        for plan in compiling.maintained(&table, name)?.plans() {
             let missing = plan.new_indexes.iter().filter(|index| !new_indexes.contains(index));
             let missing: Vec<_> = missing.cloned().collect();
             new_indexes.extend(missing);
@@ -62,6 +62,7 @@ pub(crate) fn views_of(
     views.map(|(view, of)| maintained(schema, capabilities, view, of, &table.name)).collect()
 }
 
+/// How a view follows the rows of one table.
 fn maintained(
     schema: &Schema,
     capabilities: Capabilities,
@@ -70,7 +71,7 @@ fn maintained(
     table: &str,
 ) -> Result<Maintained> {
     let definition = Arc::new(Definition::new(schema, &view.name, &of.sql)?);
-    DeltaCompiler { schema, capabilities, definition: &definition }.follow(view, table)
+    DeltaCompiler { schema, capabilities, definition: &definition }.maintained(view, table)
 }
 
 /// Refuses a schema that lacks what a view of it is kept by.
@@ -103,7 +104,7 @@ pub(crate) fn fill(store: &dyn Store, schema: &Schema, versions: &Versions, view
     let Some(driver) = definition.driver() else {
         return Err(Error::Internal(format!("{} has no table to be filled by", view.name)));
     };
-    let maintained = compiling.follow(view, &driver.table.name)?;
+    let maintained = compiling.maintained(view, &driver.table.name)?;
     filling::fill(store, schema, versions, &maintained)
 }
 

@@ -29,5 +29,5 @@ mod watermark;
 pub(crate) use command::Command;
 pub(crate) use delta::Maintained;
 pub(crate) use fill::clear;
-pub(crate) use keep::keep;
+pub(crate) use keep::view_changes;
 pub(crate) use maintain::{check_views, fill, filled, propose, views_of};

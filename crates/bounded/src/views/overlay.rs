@@ -8,11 +8,13 @@ use crate::store::{Capabilities, Condition, Entries, Found, Outcome, Read, Store
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// A store with uncommitted writes over it.
 pub(super) struct Overlay<'s> {
     store: &'s dyn Store,
     state: Mutex<State>,
 }
 
+/// The writes, and what was read.
 #[derive(Default)]
 struct State {
     /// Keys that the statement writes or deletes.
@@ -24,6 +26,7 @@ struct State {
 }
 
 impl<'s> Overlay<'s> {
+    /// A store without writes over it.
     pub fn new(store: &'s dyn Store) -> Overlay<'s> {
         Overlay { store, state: Mutex::default() }
     }
@@ -47,6 +50,7 @@ impl<'s> Overlay<'s> {
         seen.chain(ranges).collect()
     }
 
+    /// The state, locked.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,7 +58,7 @@ impl<'s> Overlay<'s> {
 
 impl State {
     /// What of a request the store has to be asked; `None` if the answer is here.
-    fn outer(&self, request: &Read) -> Option<Read> {
+    fn store_request(&self, request: &Read) -> Option<Read> {
         match request {
             Read::Get(key) => (!self.written.contains_key(key)).then(|| request.clone()),
             // As many more as are hidden here, so that enough are left.
@@ -67,6 +71,7 @@ impl State {
         }
     }
 
+    /// The answer to a request, with the writes applied.
     fn answer(&mut self, request: &Read, asked: Option<(Read, Found)>) -> Result<Found> {
         match (request, asked) {
             (Read::Get(key), None) => Ok(Found::Value(self.written.get(key).cloned().flatten())),
@@ -76,7 +81,7 @@ impl State {
             }
             (Read::Range { .. }, None) => Ok(Found::Entries(Entries::default())),
             (Read::Range { from, to, limit, reverse }, Some((asked, Found::Entries(entries)))) => {
-                self.saw(&asked, &entries);
+                self.note_range(&asked, &entries);
                 let mut all: BTreeMap<&[u8], &[u8]> = entries.iter().collect();
                 for (key, value) in self.written.range(from.clone()..to.clone()) {
                     match value {
@@ -97,7 +102,7 @@ impl State {
     }
 
     /// A range and all that was in it.
-    fn saw(&mut self, asked: &Read, entries: &Entries) {
+    fn note_range(&mut self, asked: &Read, entries: &Entries) {
         let Read::Range { from, to, limit, reverse } = asked else { return };
         let last = entries.iter().last().map(|(key, _)| key.to_vec()).filter(|_| entries.len() == *limit);
         // What is behind the last one was not looked at.
@@ -119,7 +124,7 @@ impl Store for Overlay<'_> {
     fn read(&self, requests: &[Read]) -> Result<Vec<Found>> {
         let outer: Vec<Option<Read>> = {
             let state = self.state();
-            requests.iter().map(|request| state.outer(request)).collect()
+            requests.iter().map(|request| state.store_request(request)).collect()
         };
         let asked: Vec<Read> = outer.iter().flatten().cloned().collect();
         let mut found = match asked.is_empty() {

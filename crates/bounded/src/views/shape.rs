@@ -11,7 +11,9 @@ use std::sync::Arc;
 /// A table of a view.
 #[derive(Debug, Clone)]
 pub(crate) struct Relation {
+    /// What the view calls it.
     pub alias: String,
+    /// The table.
     pub table: Arc<Table>,
     /// The columns that the view depends on, but for the primary key.
     pub used: Vec<usize>,
@@ -19,8 +21,10 @@ pub(crate) struct Relation {
     pub parent: bool,
 }
 
+/// An aggregate of a view.
 #[derive(Debug, Clone)]
 pub(crate) struct Aggregate {
+    /// What is computed.
     pub function: Function,
     /// What is aggregated, over the input.
     pub argument: Option<Expr>,
@@ -33,10 +37,15 @@ pub(crate) struct Aggregate {
 pub(crate) enum Function {
     /// `count(*)`
     Rows,
+    /// `count(x)`
     Count,
+    /// `sum(x)`
     Sum,
+    /// `avg(x)`
     Average,
+    /// `min(x)`
     Min,
+    /// `max(x)`
     Max,
 }
 
@@ -56,6 +65,7 @@ pub(crate) enum Slot {
 }
 
 impl Function {
+    /// The function of a call; `distinct`, `filter` and `order by` in it are refused.
     pub(super) fn of(call: &AggregateFunction) -> Result<Function> {
         let params = &call.params;
         if params.distinct || params.filter.is_some() || !params.order_by.is_empty() {

@@ -42,7 +42,7 @@ struct Limit {
 impl Limit {
     /// Requests that count its rows: keys first, and if these are too many, and entries, the rows that they
     /// stand for.
-    fn counted(&self) -> u64 {
+    fn requests(&self) -> u64 {
         match self.by_rows {
             true => self.partitions,
             false => self.partitions.saturating_mul(2).saturating_add(self.rows).saturating_add(1),
@@ -59,8 +59,8 @@ impl Limit {
 pub(crate) fn bound(schema: &Schema, target: &Target, rows: u64, capabilities: Capabilities) -> WriteBound {
     let touched = Touched::of(schema, target, capabilities);
     let each = match capabilities.atomicity {
-        Atomicity::Batch => touched.as_a_whole(),
-        Atomicity::Key => touched.key_by_key(),
+        Atomicity::Batch => touched.atomic_bound(),
+        Atomicity::Key => touched.ordered_bound(),
     };
     let mut bound = each.times(rows);
     for view in target.views.iter() {
@@ -80,6 +80,7 @@ pub(crate) fn bound(schema: &Schema, target: &Target, rows: u64, capabilities: C
 }
 
 impl Touched {
+    /// What the change of one row of a target touches.
     fn of(schema: &Schema, target: &Target, capabilities: Capabilities) -> Touched {
         let Target { kind, table, changed, .. } = target;
         let touches = |columns: &[usize]| columns.iter().any(|column| changed.contains(column));
@@ -101,7 +102,9 @@ impl Touched {
         let limits = limits.map(|limit| Limit {
             rows: limit.rows,
             partitions: capabilities.order.partitions(limit.columns.len()),
-            by_rows: table.counted_by(&limit.columns).is_some_and(|index| index.kind == IndexKind::Primary),
+            by_rows: table
+                .counting_index(&limit.columns)
+                .is_some_and(|index| index.kind == IndexKind::Primary),
         });
         let limits = limits.collect();
         Touched {
@@ -117,7 +120,7 @@ impl Touched {
     }
 
     /// In one commit with all its conditions.
-    fn as_a_whole(&self) -> WriteBound {
+    fn atomic_bound(&self) -> WriteBound {
         WriteBound {
             rows: 1,
             requests: 0,
@@ -129,8 +132,8 @@ impl Touched {
 
     /// Step by step. A unique key can be one that has to be taken over, a limit one that has to be counted
     /// again by rows, and the row one that is taken back.
-    fn key_by_key(&self) -> WriteBound {
-        let counted = self.limits.iter().map(Limit::counted).fold(0, u64::saturating_add);
+    fn ordered_bound(&self) -> WriteBound {
+        let counted = self.limits.iter().map(Limit::requests).fold(0, u64::saturating_add);
         // References are looked at before the row is written and behind that.
         let referred = 2 * (self.references + self.referring);
         let stays = self.limits.is_empty() && self.unique + self.kept + referred == 0;

@@ -60,6 +60,7 @@ fn fill(store: &dyn Store, table: &Table, index: &Index, records: &Entries) -> R
     Ok(())
 }
 
+/// Adds the entries of one record, also if it is changed meanwhile.
 fn fill_one(store: &dyn Store, table: &Table, index: &Index, key: &[u8], record: &[u8]) -> Result<()> {
     let mut record = record.to_vec();
     loop {
@@ -80,6 +81,7 @@ fn fill_one(store: &dyn Store, table: &Table, index: &Index, key: &[u8], record:
     }
 }
 
+/// Writes the entries of a record, if it has not changed; `false` if it has.
 fn put(
     store: &dyn Store,
     index: &Index,
@@ -118,6 +120,7 @@ fn put(
     Ok(puts.is_empty() || store.commit(&conditions, &puts)? == Outcome::Done)
 }
 
+/// The error for two rows with one unique key.
 fn duplicate_rows(table: &Table, index: &Index) -> Error {
     Error::Data(format!(
         "rows of {} have the same ({}) already",
@@ -129,7 +132,7 @@ fn duplicate_rows(table: &Table, index: &Index) -> Error {
 /// Counts the rows of every group of a limit.
 fn count(store: &dyn Store, table: &Table, limit: &CardinalityLimit) -> Result<()> {
     let index = table
-        .counted_by(&limit.columns)
+        .counting_index(&limit.columns)
         .ok_or_else(|| Error::Internal(format!("{} has no index to count its limit by", table.name)))?;
     let (mut group, mut rows) = (Vec::new(), 0);
     each_piece(store, &index.prefix(), |entries| {

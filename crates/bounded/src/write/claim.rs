@@ -80,6 +80,9 @@ pub(super) fn claim<'c>(
 impl Claim<'_> {
     /// Makes the claim an entry, now that the record is there; `false` if the key was taken over for another
     /// row.
+    ///
+    /// # Errors
+    /// `Unavailable` if the store does not answer.
     pub fn settle(&mut self, store: &dyn Store) -> Result<bool> {
         let mut held = Some(self.value.clone());
         for _ in 0..TRIES {
@@ -100,7 +103,10 @@ impl Claim<'_> {
     }
 
     /// Gives the key back, as it was.
-    pub fn give_back(&self, store: &dyn Store) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Unavailable` if the store does not answer.
+    pub fn release(&self, store: &dyn Store) -> Result<()> {
         set(store, &self.entry.key, Some(self.value.clone()), self.before.clone()).map(|_| ())
     }
 }

@@ -27,11 +27,13 @@ pub(super) fn set(store: &dyn Store, key: &[u8], from: Option<Vec<u8>>, to: Opti
     Ok(store.commit(&[condition], &[write])? == Outcome::Done)
 }
 
+/// The values of some keys.
 pub(super) fn values(store: &dyn Store, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
     let requests: Vec<Read> = keys.iter().cloned().map(Read::Get).collect();
     read(store, &requests)?.map(value).collect()
 }
 
+/// The answers to some requests.
 pub(super) fn read(store: &dyn Store, requests: &[Read]) -> Result<std::vec::IntoIter<Found>> {
     if requests.is_empty() {
         return Ok(vec![].into_iter());
@@ -43,6 +45,7 @@ pub(super) fn read(store: &dyn Store, requests: &[Read]) -> Result<std::vec::Int
     }
 }
 
+/// The value that an answer is.
 pub(super) fn value(found: Found) -> Result<Option<Vec<u8>>> {
     match found {
         Found::Value(value) => Ok(value),
@@ -50,6 +53,7 @@ pub(super) fn value(found: Found) -> Result<Option<Vec<u8>>> {
     }
 }
 
+/// The error for an answer of another kind than its request. It is a bug of the store.
 pub(super) fn unexpected_answer() -> Error {
     Error::Internal("the store gave another answer than was asked for".to_string())
 }

@@ -18,6 +18,7 @@ const TRIES: usize = 16;
 
 /// What became of a change.
 enum Step {
+    /// The change was made.
     Written,
     /// Another writer is at work on a unique key of the row: nothing was written.
     Busy,
@@ -25,6 +26,7 @@ enum Step {
     Changed,
 }
 
+/// Makes changes one after the other.
 pub(super) fn apply(
     store: &dyn Store,
     changes: &[RowChange],
@@ -48,14 +50,15 @@ pub(super) fn apply(
     Ok(WriteOutcome::Rows(changes.len() as u64))
 }
 
+/// Makes one change.
 fn write_change(store: &dyn Store, change: &RowChange, contention: &mut Contention) -> Result<Step> {
-    let Some(before) = Before::look(store, change, contention)? else { return Ok(Step::Busy) };
+    let Some(before) = Before::read(store, change, contention)? else { return Ok(Step::Busy) };
     let mut claims = Vec::new();
     for entry in before.wanted {
         match claim::claim(store, change, entry, contention) {
             Ok(Some(claim)) => claims.push(claim),
             other => {
-                give_back(store, &claims)?;
+                release(store, &claims)?;
                 return other.map(|_| Step::Busy);
             }
         }
@@ -66,16 +69,16 @@ fn write_change(store: &dyn Store, change: &RowChange, contention: &mut Contenti
         store.commit(&[], &puts)?;
     }
     if !set(store, &change.key, change.before.clone(), change.after.clone())? {
-        give_back(store, &claims)?;
+        release(store, &claims)?;
         return Ok(Step::Changed);
     }
     if let Some(message) = violation(store, change)? {
-        take_back(store, change, &claims)?;
+        undo(store, change, &claims)?;
         return Err(Error::Data(message));
     }
     for at in 0..claims.len() {
         if !claims[at].settle(store)? {
-            take_back(store, change, &claims)?;
+            undo(store, change, &claims)?;
             return Ok(Step::Busy);
         }
     }
@@ -101,6 +104,7 @@ fn count(store: &dyn Store, from: &[u8], to: &[u8], up_to: usize) -> Read {
     }
 }
 
+/// The count that an answer is.
 fn counted(found: Option<Found>) -> Result<usize> {
     match found {
         Some(Found::Count(count)) => Ok(count),
@@ -145,7 +149,7 @@ struct Before<'c> {
 
 impl Before<'_> {
     /// `None` if the row is one whose writer is still at work.
-    fn look<'c>(
+    fn read<'c>(
         store: &dyn Store,
         change: &'c RowChange,
         contention: &mut Contention,
@@ -183,7 +187,7 @@ impl Before<'_> {
 /// What the row violates, now that it is there, or is gone. Of two writers of which one takes away what the
 /// other refers to, each looks behind its write: one of them at least sees the other.
 fn violation(store: &dyn Store, change: &RowChange) -> Result<Option<String>> {
-    if !can_be_taken_back(change) {
+    if !can_be_undone(change) {
         return Ok(None);
     }
     let entries: Vec<&AddedEntry> = non_unique_entries(change).filter(|added| !added.is_of_words).collect();
@@ -227,7 +231,7 @@ fn own_entry(store: &dyn Store, added: &AddedEntry, mut held: Option<Vec<u8>>) -
 }
 
 /// Whether a row of this table can be refused behind its write.
-fn can_be_taken_back(change: &RowChange) -> bool {
+fn can_be_undone(change: &RowChange) -> bool {
     let table = &change.table;
     let has_unique = table.indexes.iter().any(|index| index.kind == IndexKind::Unique);
     has_unique || !table.limits.is_empty() || !table.foreign_keys.is_empty() || !change.referring.is_empty()
@@ -264,16 +268,17 @@ fn count_live_rows(store: &dyn Store, change: &RowChange, limit: &CountedRange) 
 
 /// The record as it was, then the entries away that were put for it. If another has changed the row meanwhile
 /// it stays, and needs them.
-fn take_back(store: &dyn Store, change: &RowChange, claims: &[Claim<'_>]) -> Result<()> {
+fn undo(store: &dyn Store, change: &RowChange, claims: &[Claim<'_>]) -> Result<()> {
     if set(store, &change.key, change.after.clone(), change.before.clone())? {
         for added in non_unique_entries(change) {
             set(store, &added.key, Some(added.value.clone()), None)?;
         }
-        give_back(store, claims)?;
+        release(store, claims)?;
     }
     Ok(())
 }
 
-fn give_back(store: &dyn Store, claims: &[Claim<'_>]) -> Result<()> {
-    claims.iter().try_for_each(|claim| claim.give_back(store))
+/// Gives claims back.
+fn release(store: &dyn Store, claims: &[Claim<'_>]) -> Result<()> {
+    claims.iter().try_for_each(|claim| claim.release(store))
 }

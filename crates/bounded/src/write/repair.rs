@@ -41,7 +41,7 @@ enum Fault {
 }
 
 /// An entry that is wrong.
-struct Wrong<'s> {
+struct FaultyEntry<'s> {
     table: &'s Table,
     index: &'s Index,
     /// The key of the record that it should be for.
@@ -52,31 +52,36 @@ struct Wrong<'s> {
 
 /// Repairs all tables.
 pub(crate) fn repair(store: &dyn Store, schema: &Schema, writes_take: Duration) -> Result<Repaired> {
-    let mut wrong = Vec::new();
+    let mut faulty = Vec::new();
     for table in schema.tables() {
-        wrong_entries(store, table, &mut wrong)?;
-        wrong_records(store, table, &mut wrong)?;
+        find_faulty_entries(store, table, &mut faulty)?;
+        find_missing_entries(store, table, &mut faulty)?;
     }
-    if !wrong.is_empty() {
+    if !faulty.is_empty() {
         std::thread::sleep(writes_take);
     }
     let mut repaired = Repaired::default();
-    for wrong in wrong {
-        wrong.mend(store, &mut repaired)?;
+    for faulty in faulty {
+        faulty.repair(store, &mut repaired)?;
     }
     repaired.duplicates.sort();
     repaired.duplicates.dedup();
     Ok(repaired)
 }
 
-fn wrong_entries<'s>(store: &dyn Store, table: &'s Table, wrong: &mut Vec<Wrong<'s>>) -> Result<()> {
+/// Finds entries whose record does not make them.
+fn find_faulty_entries<'s>(
+    store: &dyn Store,
+    table: &'s Table,
+    faulty: &mut Vec<FaultyEntry<'s>>,
+) -> Result<()> {
     for index in table.indexes.iter().filter(|index| index.kind != IndexKind::Primary) {
         each_piece(store, &index.prefix(), |entries| {
             for (key, value) in entries.iter() {
                 let (record, held) = (read_entry(value)?.1.to_vec(), Some(value.to_vec()));
-                let entry = Wrong { table, index, record, key: key.to_vec(), held };
+                let entry = FaultyEntry { table, index, record, key: key.to_vec(), held };
                 if entry.fault(store)?.is_some() {
-                    wrong.push(entry);
+                    faulty.push(entry);
                 }
             }
             Ok(())
@@ -86,7 +91,11 @@ fn wrong_entries<'s>(store: &dyn Store, table: &'s Table, wrong: &mut Vec<Wrong<
 }
 
 /// The entries that records need, and that are not there or for others.
-fn wrong_records<'s>(store: &dyn Store, table: &'s Table, wrong: &mut Vec<Wrong<'s>>) -> Result<()> {
+fn find_missing_entries<'s>(
+    store: &dyn Store,
+    table: &'s Table,
+    faulty: &mut Vec<FaultyEntry<'s>>,
+) -> Result<()> {
     each_piece(store, &table.primary().prefix(), |entries| {
         for (record_key, record) in entries.iter() {
             let row = record::batch(table, std::iter::once(record))?;
@@ -98,7 +107,7 @@ fn wrong_records<'s>(store: &dyn Store, table: &'s Table, wrong: &mut Vec<Wrong<
                         None => false,
                     };
                     if !is_own {
-                        wrong.push(Wrong { table, index, record: record_key.to_vec(), key, held });
+                        faulty.push(FaultyEntry { table, index, record: record_key.to_vec(), key, held });
                     }
                 }
             }
@@ -107,7 +116,7 @@ fn wrong_records<'s>(store: &dyn Store, table: &'s Table, wrong: &mut Vec<Wrong<
     })
 }
 
-impl Wrong<'_> {
+impl FaultyEntry<'_> {
     /// What is wrong with it now, if it still is as it was.
     fn fault(&self, store: &dyn Store) -> Result<Option<Fault>> {
         if value(store, &self.key)? != self.held {
@@ -136,11 +145,13 @@ impl Wrong<'_> {
         }
     }
 
+    /// The row of a record, if it is there.
     fn row(&self, store: &dyn Store, key: &[u8]) -> Result<Option<RecordBatch>> {
         let record = value(store, key)?;
         record.map(|record| record::batch(self.table, std::iter::once(record.as_slice()))).transpose()
     }
 
+    /// Describes two rows with one unique key.
     fn duplicate(&self, one: &RecordBatch, other: &RecordBatch) -> Result<String> {
         let named = |row: &RecordBatch, columns: &[usize]| {
             Ok::<_, crate::Error>(values_text(self.table, columns, row.columns(), 0)?.unwrap_or_default())
@@ -151,7 +162,8 @@ impl Wrong<'_> {
         Ok(format!("{} has two rows with {shared}: {}; and {}", self.table.name, rows[0], rows[1]))
     }
 
-    fn mend(&self, store: &dyn Store, repaired: &mut Repaired) -> Result<()> {
+    /// Repairs an entry, if it still is wrong.
+    fn repair(&self, store: &dyn Store, repaired: &mut Repaired) -> Result<()> {
         let Some(fault) = self.fault(store)? else { return Ok(()) };
         let entry =
             |record: &[u8]| Ok::<_, crate::Error>(entry_value(record::version(record)?, &self.record));
@@ -173,6 +185,7 @@ impl Wrong<'_> {
     }
 }
 
+/// The value of a key.
 fn value(store: &dyn Store, key: &[u8]) -> Result<Option<Vec<u8>>> {
     entry::values(store, &[key.to_vec()]).map(|mut values| values.swap_remove(0))
 }

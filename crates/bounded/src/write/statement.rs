@@ -62,7 +62,7 @@ pub(crate) fn write(
     check_distinct_keys(table, &changes)?;
     match store.capabilities().atomicity {
         Atomicity::Batch => {
-            let Some(kept) = views::keep(store, schema, versions, &target.views, &changes)? else {
+            let Some(kept) = views::view_changes(store, schema, versions, &target.views, &changes)? else {
                 return Ok(WriteOutcome::Again);
             };
             let rows = changes.len() as u64;

@@ -16,7 +16,9 @@ use std::sync::Arc;
 /// What a statement writes, and where.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
+    /// What is done with the rows.
     pub kind: WriteKind,
+    /// The table.
     pub table: Arc<Table>,
     /// The columns that can be others afterwards: all of them, unless it is an update.
     pub changed: Vec<usize>,
@@ -96,6 +98,7 @@ pub(crate) fn returning_chain(schema: &Schema, table: &Table, returning: &Return
     })
 }
 
+/// The expression with columns that name no relation.
 fn unqualified(expr: Expr) -> Result<Expr> {
     let expr = expr.transform(|expr| {
         Ok(match expr {

@@ -1,5 +1,7 @@
 //! Everything about bounded queries, from outside.
 
+#![allow(clippy::unwrap_used)]
+
 mod answers;
 mod bounds;
 mod crashes;

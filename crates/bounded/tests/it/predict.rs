@@ -53,7 +53,7 @@ fn sums_maxima_and_repetitions_are_those_of_drawn_numbers() {
     let [of_left, of_right] = [&left, &right].map(|all| Histogram::of(all.iter().copied()).distribution());
     let pairs = || left.iter().zip(&right);
     quantiles_agree(&of_left.then(&of_right), pairs().map(|(l, r)| l + r), 0.02);
-    quantiles_agree(&of_left.beside(&of_right), pairs().map(|(l, r)| *l.max(r)), 0.02);
+    quantiles_agree(&of_left.maximum(&of_right), pairs().map(|(l, r)| *l.max(r)), 0.02);
     quantiles_agree(&of_left.repeated(7), left.chunks_exact(7).map(|seven| seven.iter().sum()), 0.03);
     quantiles_agree(&of_left.shifted(5e6), left.iter().map(|l| l + 5_000_000), 0.02);
 }

@@ -115,6 +115,7 @@ fn outside<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(panicked))
 }
 
+/// The error for a failed statement or connection.
 fn away(error: Failure) -> Error {
     Error::Unavailable(format!("PostgreSQL: {error}"))
 }
@@ -128,6 +129,7 @@ impl Drop for Session {
     }
 }
 
+/// The runtime that all connections share.
 fn runtime() -> Result<Runtime> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Error::Unavailable(format!("no connection to PostgreSQL can be made: {error}")))
@@ -151,6 +153,7 @@ impl Server {
         Ok(client)
     }
 
+    /// Creates the table if it does not exist.
     fn prepare_table(&self) -> Result<()> {
         let table = &self.table;
         // `if not exists` alone fails where two make it at the same time.
@@ -169,6 +172,7 @@ impl Server {
         wait(&runtime()?, self.timeout, made)?.map_err(away)
     }
 
+    /// Opens a connection.
     fn session(&self) -> Result<Session> {
         let opened = async {
             let client = self.connect().await?;
@@ -182,12 +186,14 @@ impl Server {
 }
 
 impl Session {
+    /// Waits for a future, at most as long as a call may take.
     fn wait<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         let runtime = self.runtime.as_ref();
         let runtime = runtime.ok_or_else(|| Error::Internal("a closed connection was used".to_string()))?;
         wait(runtime, self.timeout, work)
     }
 
+    /// Sends the statements of a round, and waits for all of them.
     fn read(&mut self, requests: &[Read]) -> Result<Vec<Found>> {
         let (round, mut answers) = Round::of(requests);
         let Statements { gets, forward, backward, counts, .. } = &self.statements;
@@ -242,6 +248,7 @@ impl Session {
         self.client.query(statement, &[&from, &to, &limits]).await
     }
 
+    /// Sends one transaction.
     fn commit(&mut self, conditions: &[Condition], writes: &[Write]) -> Result<Outcome> {
         let proposal = Proposal::of(conditions, writes);
         let started = Instant::now();

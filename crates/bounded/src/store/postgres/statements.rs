@@ -52,6 +52,7 @@ impl<'r> Round<'r> {
     }
 }
 
+/// A count as a number of SQL.
 fn number(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
@@ -131,6 +132,7 @@ pub(super) struct Proposal<'c> {
 }
 
 impl<'c> Proposal<'c> {
+    /// The statements for a table.
     pub fn of(conditions: &'c [Condition], writes: &'c [Write]) -> Proposal<'c> {
         let mut proposal = Proposal::default();
         for (at, condition) in conditions.iter().enumerate() {
@@ -152,6 +154,7 @@ impl<'c> Proposal<'c> {
         proposal
     }
 
+    /// Adds a condition to the arguments of a commit.
     fn demand(&mut self, at: i32, condition: &'c Condition) {
         match condition {
             Condition::Same { key, value } => {

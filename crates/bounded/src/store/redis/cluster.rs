@@ -34,6 +34,7 @@ pub(super) struct Seeds {
     timeout: Duration,
 }
 
+/// The address of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Node {
     host: String,
@@ -92,6 +93,9 @@ pub(super) fn slot(tag: &str) -> u16 {
 
 impl Seeds {
     /// Reads `redis://user:password@host:port,host:port`.
+    ///
+    /// # Errors
+    /// `Invalid` if the address is none.
     pub fn parse(address: &str, timeout: Duration) -> Result<Seeds> {
         let wrong = |what: &str| Error::invalid(format!("`{}`: {what}", super::super::url::shown(address)));
         let hosts = address.strip_prefix("redis://").unwrap_or(address).trim_end_matches('/');
@@ -120,6 +124,7 @@ impl Node {
         (!host.is_empty()).then(|| Node { host: host.to_string(), port })
     }
 
+    /// The error for a node that does not answer.
     fn away(&self, error: impl std::fmt::Display) -> Error {
         Error::Unavailable(format!("Redis node {}:{}: {error}", self.host, self.port))
     }
@@ -127,6 +132,9 @@ impl Node {
 
 impl Cluster {
     /// Connects to the first node that answers, and learns about the others.
+    ///
+    /// # Errors
+    /// `Unavailable` if no node answers.
     pub fn connect(seeds: &Seeds) -> Result<Cluster> {
         let mut cluster = Cluster { seeds: seeds.clone(), owners: vec![], links: HashMap::new() };
         cluster.learn()?;
@@ -134,6 +142,9 @@ impl Cluster {
     }
 
     /// Runs commands, and gives their answers in order.
+    ///
+    /// # Errors
+    /// `Unavailable` if a node does not answer.
     pub fn run(&mut self, commands: &[Command]) -> Result<Vec<Value>> {
         let mut answers: Vec<Option<Value>> = commands.iter().map(|_| None).collect();
         let mut left: Vec<(usize, Way)> = (0..commands.len()).map(|at| (at, Way::Owner)).collect();
@@ -242,6 +253,7 @@ impl Cluster {
         Ok(Err((refused, says)))
     }
 
+    /// The node of a slot.
     fn owner(&self, slot: u16) -> Result<Node> {
         let owner = self.owners.iter().find(|(first, last, _)| (*first..=*last).contains(&slot));
         owner
@@ -249,6 +261,7 @@ impl Cluster {
             .ok_or_else(|| Error::Unavailable(format!("no node of the Redis cluster has slot {slot}")))
     }
 
+    /// The connection to a node, opened if there is none.
     fn link(&mut self, node: &Node) -> Result<&mut Connection> {
         if !self.links.contains_key(node) {
             let link = self.open(node).map_err(|error| node.away(error))?;
@@ -257,6 +270,7 @@ impl Cluster {
         self.links.get_mut(node).ok_or_else(|| node.away("no connection"))
     }
 
+    /// Opens a connection to a node.
     fn open(&self, node: &Node) -> redis::RedisResult<Connection> {
         let info = self.seeds.login.clone().set_addr(ConnectionAddr::Tcp(node.host.clone(), node.port));
         let mut link = Client::open(info)?.get_connection_with_timeout(self.seeds.timeout)?;
@@ -294,6 +308,7 @@ impl Cluster {
         Err(Error::Unavailable(format!("no node of the Redis cluster answers: {}", failed.join("; "))))
     }
 
+    /// Reads the slots of all nodes from one of them.
     fn learn_from(&mut self, node: &Node) -> Result<Vec<(u16, u16, Node)>> {
         let link = self.link(node)?;
         let slots = redis::cmd("CLUSTER").arg("SLOTS").get_packed_command();

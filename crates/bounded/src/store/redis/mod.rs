@@ -131,6 +131,7 @@ impl RedisStore {
         Ok(RedisStore { pool, seeds, partitions })
     }
 
+    /// Connects to a cluster, and checks how it is partitioned.
     fn connect(&self) -> Result<Cluster> {
         Cluster::connect(&self.seeds)
     }
@@ -146,7 +147,7 @@ impl RedisStore {
     /// The one partition of a range, if it is within one.
     fn partition_of(&self, from: &[u8], to: &[u8]) -> Option<&Partition> {
         let first = &from[..keys::first_part(from)?];
-        (to <= keys::behind(first).as_slice()).then(|| self.partition(from))
+        (to <= keys::prefix_end(first).as_slice()).then(|| self.partition(from))
     }
 
     /// The commands for a request.
@@ -186,6 +187,7 @@ fn settled(cluster: &mut Cluster, name: &str, wanted: u16) -> Result<u16> {
 }
 
 impl Partition {
+    /// An empty command.
     fn new(name: &str, number: u16) -> Partition {
         let tag = format!("{name}:{number}");
         Partition {
@@ -195,6 +197,7 @@ impl Partition {
         }
     }
 
+    /// The value of a key.
     fn get(&self, key: &[u8]) -> Command {
         let packed = cmd("HGET").arg(&self.values).arg(key).get_packed_command();
         Command { slot: self.slot, packed }
@@ -220,6 +223,7 @@ impl Partition {
         Some(Command { slot: self.slot, packed })
     }
 
+    /// Sets a key if it does not exist.
     fn set(&self, conditions: &[Condition], write: &Write) -> Command {
         let (operation, value) = match write {
             Write::Put(_, value) => ("put", value.as_slice()),
@@ -291,6 +295,7 @@ fn pairs(answer: Value) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     (keys.len() == values.len()).then(|| keys.into_iter().zip(values).collect())
 }
 
+/// A reply as text.
 fn text(value: Value) -> Option<Vec<u8>> {
     match value {
         Value::BulkString(text) => Some(text),
@@ -298,6 +303,7 @@ fn text(value: Value) -> Option<Vec<u8>> {
     }
 }
 
+/// The error for a reply of another type.
 fn strange() -> Error {
     Error::Internal(
         "Redis gave another answer than was asked for: keys of this store were written by something else"
