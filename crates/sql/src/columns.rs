@@ -1,4 +1,7 @@
 //! Names of columns that rewrites make.
+//!
+//! [`fresh_name`] is for columns inside a rewritten plan; [`with_unique_names`] is for the columns of a
+//! result, which a table, a file or a program has to tell apart.
 
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
@@ -6,14 +9,19 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// How many fresh names there are.
 static FRESH: AtomicU64 = AtomicU64::new(0);
 
-/// A name that no other column of this process has, so that plans may be put together; `purpose` is part of it.
+/// A name that no other column of this process has, so that plans may be put together; `purpose` is part of
+/// it.
 pub(crate) fn fresh_name(purpose: &str) -> String {
     format!("__{purpose}_{}", FRESH.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The plan with unqualified and unique names of columns: of two columns `a` the second is `a_1`.
+///
+/// # Errors
+/// `Plan` if the projection cannot be built.
 pub(crate) fn with_unique_names(plan: LogicalPlan) -> Result<LogicalPlan> {
     let names = unique_names(plan.schema().fields().iter().map(|field| field.name()));
     let as_is = plan.schema().iter().zip(&names).all(|((q, f), name)| q.is_none() && f.name() == name);
@@ -41,6 +49,7 @@ fn unique_names<'a>(fields: impl Iterator<Item = &'a String>) -> Vec<String> {
     names
 }
 
+/// A column under this name.
 fn named(column: Column, name: String) -> Expr {
     match column.relation.is_none() && column.name == name {
         true => Expr::Column(column),

@@ -1,4 +1,7 @@
 //! The exchange that brings all rows of a stream to one shard: SQL speaks of all rows.
+//!
+//! A table in a query is always behind this exchange; shard planning removes it where an operator does not
+//! need it.
 
 use datafusion::common::Result;
 use whimbrel_plan::Stream;

@@ -1,7 +1,7 @@
 //! Walks over plans and expressions.
 //!
-//! DataFusion's walks are generic: each closure compiles the walk over all types of nodes anew. Here all callers share one
-//! walk, which calls them through a pointer.
+//! DataFusion's walks are generic: each closure compiles the walk over all types of nodes anew. Here all
+//! callers share one walk, which calls them through a pointer.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};

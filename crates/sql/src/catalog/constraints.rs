@@ -1,8 +1,8 @@
-//! The constraints of a table in memory: keys, `check` conditions, and foreign keys. They are checked whenever the table gets
-//! rows, before it has them.
+//! The constraints of a table in memory: keys, `check` conditions, and foreign keys. They are checked
+//! whenever the table gets rows, before it has them.
 //!
-//! Invariants: an index that is not unique constrains nothing, and only its name is kept; a row with a null in a key differs from
-//! all others, except in a primary key, which has no nulls.
+//! Invariants: an index that is not unique constrains nothing, and only its name is kept; a row with a null
+//! in a key differs from all others, except in a primary key, which has no nulls.
 
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -79,6 +79,7 @@ impl Constraints {
 }
 
 impl Key {
+    /// Checks that no two rows agree in the key, and that a primary key has no nulls.
     fn check(&self, table: &str, schema: &SchemaRef, rows: &[RecordBatch]) -> Result<()> {
         let fields = self.columns.iter().map(|at| SortField::new(schema.field(*at).data_type().clone()));
         let converter = RowConverter::new(fields.collect())?;
@@ -108,6 +109,7 @@ impl Key {
         Ok(())
     }
 
+    /// The names of the key columns, for a message.
     fn column_names(&self, schema: &SchemaRef) -> String {
         let names: Vec<&str> = self.columns.iter().map(|at| schema.field(*at).name().as_str()).collect();
         names.join(", ")
@@ -115,6 +117,7 @@ impl Key {
 }
 
 impl Check {
+    /// Checks that the condition is false for no row.
     fn check(
         &self,
         state: &SessionState,

@@ -1,7 +1,7 @@
 //! Foreign keys: the values of some columns are those of a key of another table.
 //!
-//! Invariant: checked whenever a table gets rows, before it has them: its own foreign keys, and those of tables that refer to it.
-//! A row with a null in a foreign key refers to nothing.
+//! Invariant: checked whenever a table gets rows, before it has them: its own foreign keys, and those of
+//! tables that refer to it. A row with a null in a foreign key refers to nothing.
 
 use super::constraints::ForeignKey;
 use super::tables::{Memory, Table, TableKind, Tables, find};
@@ -47,6 +47,7 @@ pub(crate) fn referring<'a>(tables: &'a Tables, name: &str) -> Option<&'a String
     tables.iter().find(|(other, table)| refers(other, table)).map(|(other, _)| other)
 }
 
+/// The rows of a table in memory.
 fn rows_of<'a>(tables: &'a Tables, name: &str) -> &'a [RecordBatch] {
     match find(tables, name) {
         Some((_, Table { kind: TableKind::Memory(memory), .. })) => &memory.rows,
@@ -55,6 +56,7 @@ fn rows_of<'a>(tables: &'a Tables, name: &str) -> &'a [RecordBatch] {
 }
 
 impl ForeignKey {
+    /// Checks that the values of the foreign key are among those of the referenced rows.
     fn check(
         &self,
         name: &str,

@@ -20,6 +20,9 @@ use whimbrel_plan::Stream;
 const DATABASE: &str = "memory";
 
 /// The catalog table of this name.
+///
+/// # Errors
+/// Those of [`Files::table`].
 pub(super) fn table(tables: &Tables, files: &dyn Files, name: &str) -> Result<Option<LogicalPlan>> {
     let rows = match name.to_ascii_lowercase().as_str() {
         "information_schema.tables" => table_rows(tables)?,
@@ -33,6 +36,9 @@ pub(super) fn table(tables: &Tables, files: &dyn Files, name: &str) -> Result<Op
 }
 
 /// The catalog table function of this name.
+///
+/// # Errors
+/// `Plan` if the argument is no table; those of [`Files::table`].
 pub(super) fn function(
     tables: &Tables,
     files: &dyn Files,
@@ -49,6 +55,7 @@ pub(super) fn function(
     plan(files, name, rows).map(|plan| Some(Inlined::source(plan)))
 }
 
+/// A table of these rows, as a plan.
 fn plan(files: &dyn Files, name: &str, rows: RecordBatch) -> Result<LogicalPlan> {
     let source = files.table(rows.schema(), vec![rows])?;
     let rows = Stream::scan(name.rsplit('.').next().unwrap_or(name), source)?;
@@ -60,14 +67,17 @@ fn schema_and_name(name: &str) -> (&str, &str) {
     name.split_once('.').unwrap_or(("main", name))
 }
 
+/// A column of strings.
 fn strings<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }
 
+/// A column of integers.
 fn integers(values: impl Iterator<Item = usize>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values.map(|n| n as i64)))
 }
 
+/// A batch of nullable columns.
 fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
     Ok(RecordBatch::try_from_iter_with_nullable(
         columns.into_iter().map(|(name, values)| (name, values, true)),
@@ -84,6 +94,7 @@ fn names<'a>(prefix: [&'a str; 3], of: &[&str]) -> Vec<(&'a str, ArrayRef)> {
     ]
 }
 
+/// `information_schema.tables`.
 fn table_rows(all_tables: &Tables) -> Result<RecordBatch> {
     let all: Vec<&str> = all_tables.keys().map(String::as_str).collect();
     let mut columns = names(["table_catalog", "table_schema", "table_name"], &all);
@@ -95,6 +106,7 @@ fn table_rows(all_tables: &Tables) -> Result<RecordBatch> {
     batch(columns)
 }
 
+/// `duckdb_tables()`: tables that are no views, with their sizes.
 fn duckdb_tables(all_tables: &Tables) -> Result<RecordBatch> {
     let tables: Vec<_> =
         all_tables.iter().filter(|(_, table)| !matches!(table.kind, TableKind::View { .. })).collect();
@@ -111,6 +123,7 @@ fn duckdb_tables(all_tables: &Tables) -> Result<RecordBatch> {
     batch(columns)
 }
 
+/// `sqlite_master`.
 fn sqlite_master(all_tables: &Tables) -> Result<RecordBatch> {
     let kinds = all_tables.values().map(|table| match table.kind {
         TableKind::View { .. } => "view",
@@ -129,6 +142,7 @@ struct Column {
     nullable: bool,
 }
 
+/// The columns of all tables and views.
 fn all_columns(all_tables: &Tables) -> Vec<Column> {
     let columns = all_tables.iter().flat_map(|(table, known)| {
         known.stream.schema().fields().iter().enumerate().map(|(at, field)| Column {
@@ -142,6 +156,7 @@ fn all_columns(all_tables: &Tables) -> Vec<Column> {
     columns.collect()
 }
 
+/// `information_schema.columns`.
 fn column_rows(tables: &Tables) -> Result<RecordBatch> {
     let all = all_columns(tables);
     let tables: Vec<&str> = all.iter().map(|column| column.table.as_str()).collect();
@@ -155,6 +170,7 @@ fn column_rows(tables: &Tables) -> Result<RecordBatch> {
     batch(columns)
 }
 
+/// `duckdb_columns()`.
 fn duckdb_columns(tables: &Tables) -> Result<RecordBatch> {
     let all = all_columns(tables);
     let tables: Vec<&str> = all.iter().map(|column| column.table.as_str()).collect();

@@ -1,4 +1,7 @@
 //! A relation that is a plan: it is put into the query as that plan.
+//!
+//! DataFusion's planner asks a source for its plan and inlines it. So the plan of a query holds the scans of
+//! its tables and nothing that only the session knows.
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::HashMap;
@@ -14,10 +17,12 @@ pub(crate) struct Inlined {
 }
 
 impl Inlined {
+    /// The plan as a source of rows.
     pub fn source(plan: LogicalPlan) -> Arc<dyn TableSource> {
         Inlined::with_defaults(plan, HashMap::new())
     }
 
+    /// The plan as a source of rows, with the defaults of columns that an insert leaves out.
     pub fn with_defaults(plan: LogicalPlan, defaults: HashMap<String, Expr>) -> Arc<dyn TableSource> {
         let schema = plan.schema().inner().clone();
         Arc::new(Inlined { plan, schema, defaults })

@@ -1,4 +1,5 @@
-//! What names stand for: tables and their constraints, views, files by their paths, and the catalog as tables.
+//! What names stand for: tables and their constraints, views, files by their paths, and the catalog as
+//! tables.
 
 mod constraints;
 mod foreign_keys;

@@ -1,7 +1,7 @@
 //! The catalog as DataFusion's planner reads it.
 //!
-//! A name is a table of the session, or else the path of a file. Tables are inlined as plans, so a planned query does not refer
-//! to the session. A file that a statement names twice is opened once.
+//! A name is a table of the session, or else the path of a file. Tables are inlined as plans, so a planned
+//! query does not refer to the session. A file that a statement names twice is opened once.
 
 use super::tables::{Table, TableKind, Tables, find};
 use super::{information_schema, inlined::Inlined, series, views};
@@ -44,6 +44,9 @@ pub(crate) struct Catalog<'a> {
 
 impl Catalog<'_> {
     /// The plan that a name stands for.
+    ///
+    /// # Errors
+    /// `Plan` if the name stands for nothing, or for a view that cannot be read; those of [`Files::open`].
     pub fn plan(&self, name: &str) -> Result<LogicalPlan> {
         if let Some((name, _)) = find(self.tables, name) {
             views::check_readable(self.tables, name)?;

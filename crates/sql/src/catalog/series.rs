@@ -1,5 +1,5 @@
-//! `generate_series` and `range` as tables: the list of the function of that name, unnested; for many numbers a source that
-//! generates them.
+//! `generate_series` and `range` as tables: the list of the function of that name, unnested; for many numbers
+//! a source that generates them.
 
 use datafusion::common::{DFSchema, Result, ScalarValue, UnnestOptions, plan_err};
 use datafusion::execution::SessionState;
@@ -13,8 +13,8 @@ use whimbrel_plan::{Series, Stream};
 /// More numbers come from a source: a list of them would be part of the plan.
 const MAX_LISTED: u64 = 8192;
 
-/// The numbers or timestamps from a first to a last, in a column with the name of the function. The last is part of
-/// `generate_series` and not of `range`. A bound that is null gives none.
+/// The numbers or timestamps from a first to a last, in a column with the name of the function. The last is
+/// part of `generate_series` and not of `range`. A bound that is null gives none.
 ///
 /// # Errors
 /// `Plan` for other numbers of arguments.

@@ -1,8 +1,14 @@
 //! Views read the rows that their tables have now.
 //!
-//! A view is bound to its tables when it is created: it keeps their scans, which are named after the tables. When a table gets
-//! other rows, its scans in all views are rebound to them. A view over a table that was dropped, or created again with other
-//! columns, is refused.
+//! A view is bound to its tables when it is created: it keeps their scans, which are named after the tables.
+//! When a table gets other rows, its scans in all views are rebound to them. A view over a table that was
+//! dropped, or created again with other columns, is refused.
+//!
+//! ```sql
+//! create view totals as select k, sum(x) as total from t group by k;
+//! insert into t values (1, 2);  -- the scan of t in totals is rebound to the new rows
+//! drop table t;                 -- from now on totals is refused
+//! ```
 
 use super::tables::{Table, TableKind, Tables, find};
 use crate::syntax::names;
@@ -46,7 +52,8 @@ pub(super) fn check_readable(tables: &Tables, view: &str) -> Result<()> {
     check_tables(tables, view, &mut BTreeSet::new())
 }
 
-/// Checks the tables of a view, and of the views that it reads; these may read it in turn, after a `create or replace`.
+/// Checks the tables of a view, and of the views that it reads; these may read it in turn, after a
+/// `create or replace`.
 fn check_tables<'a>(tables: &'a Tables, view: &'a str, checked: &mut BTreeSet<&'a str>) -> Result<()> {
     if !checked.insert(view) {
         return Ok(());

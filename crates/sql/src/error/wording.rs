@@ -7,11 +7,17 @@ use whimbrel_plan::reword_value_error;
 
 /// A message of DataFusion's as people say it.
 pub(super) fn plain(text: &str) -> String {
-    let text = &reword_value_error(text);
+    let text = &reword_value_error(reason(text));
     let known = unknown_function(text).or_else(|| not_grouped(text));
     let known = known.or_else(|| arguments(text)).or_else(|| signatures(text));
     let known = known.or_else(|| unknown_syntax(text));
     known.unwrap_or_else(|| in_sql(text))
+}
+
+/// What a function says of its arguments, without what is said around it.
+fn reason(text: &str) -> &str {
+    let reason = text.rsplit_once("user-defined coercion failed with: ").map_or(text, |(_, reason)| reason);
+    reason.strip_prefix("Error during planning: ").unwrap_or(reason)
 }
 
 /// `there is no function "cout"; did you mean "count"?`

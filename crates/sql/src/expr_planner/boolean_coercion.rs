@@ -1,4 +1,5 @@
-//! Numbers as conditions, and conditions as numbers, where their types are known. A number is true unless it is 0; true is 1.
+//! Numbers as conditions, and conditions as numbers, where their types are known. A number is true unless it
+//! is 0; true is 1.
 
 use crate::syntax::normalize::COUNTED;
 use datafusion::arrow::datatypes::DataType;
@@ -8,7 +9,8 @@ use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use whimbrel_plan::interrupted;
 
-/// Coerces numbers that are operands of `and`, `or` and `xor`, and conditions that are compared or computed with numbers.
+/// Coerces numbers that are operands of `and`, `or` and `xor`, and conditions that are compared or computed
+/// with numbers.
 #[derive(Debug)]
 pub(crate) struct BooleanCoercion;
 
@@ -64,6 +66,7 @@ impl ExprPlanner for BooleanCoercion {
     }
 }
 
+/// A number as the condition that it is not 0; other values stay.
 fn true_unless_zero(expr: Expr, kind: &DataType) -> Result<Expr> {
     match kind.is_numeric() {
         true => Ok(expr.not_eq(lit(ScalarValue::new_zero(kind)?))),

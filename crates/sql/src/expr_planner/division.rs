@@ -1,5 +1,5 @@
-//! Division of decimals gives a float, as in DuckDB: a decimal would have four digits more than its dividend, too few for
-//! `sum(x) * 1.0 / count(*)`. `a // b` is `a / b`, which is integer division of integers here.
+//! Division of decimals gives a float, as in DuckDB: a decimal would have four digits more than its dividend,
+//! too few for `sum(x) * 1.0 / count(*)`. `a // b` is `a / b`, which is integer division of integers here.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result};

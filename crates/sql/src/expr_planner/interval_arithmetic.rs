@@ -1,5 +1,5 @@
-//! Arithmetic with intervals that DataFusion does not have: `interval '1 day' * 2`, `interval '1 day' / 2`. A date plus an interval
-//! with hours is a timestamp, as in DuckDB and PostgreSQL.
+//! Arithmetic with intervals that DataFusion does not have: `interval '1 day' * 2`, `interval '1 day' / 2`. A
+//! date plus an interval with hours is a timestamp, as in DuckDB and PostgreSQL.
 
 use crate::functions::{parts, times};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};

@@ -1,4 +1,5 @@
-//! `s[1]` and `s[2:3]` of strings: characters, counted from one, or from the end if negative. `m[k]` of maps with a computed key.
+//! `s[1]` and `s[2:3]` of strings: characters, counted from one, or from the end if negative. `m[k]` of maps
+//! with a computed key.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result};

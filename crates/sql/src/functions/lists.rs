@@ -98,8 +98,8 @@ impl ScalarUDFImpl for ListFunction {
                 return plan_err!(
                     "{}: the values of one list are {} and those of another {}; cast one of the lists",
                     self.name,
-                    type_names::name(&of),
-                    type_names::name(values)
+                    type_name(&of),
+                    type_name(values)
                 );
             };
             of = both;
@@ -150,8 +150,12 @@ fn element_type<'a>(kind: &'a DataType, function: &str) -> Result<&'a DataType> 
             Ok(field.data_type())
         }
         DataType::Null => Ok(kind),
-        other => plan_err!("{function} takes lists, and not {}", type_names::name(other)),
+        other => plan_err!("{function} takes lists, and not {}", type_name(other)),
     }
+}
+
+fn type_name(data_type: &DataType) -> String {
+    type_names::name(data_type).to_lowercase()
 }
 
 /// The type that values of these two types are cast to; none, if they have nothing in common.

@@ -20,7 +20,8 @@ pub(crate) enum Strategy {
     LocalFirst,
     /// Fig. 1 (c): the same in three steps, first within each machine, then between them.
     LocalThenMachine,
-    /// Fig. 1 (d): rows move within each machine, are aggregated there, and the partial groups move between machines.
+    /// Fig. 1 (d): rows move within each machine, are aggregated there, and the partial groups move between
+    /// machines.
     MachineFirst,
     /// Each shard aggregates its rows, and one merges all partial groups.
     MergeInOneShard,
@@ -29,6 +30,7 @@ pub(crate) enum Strategy {
 }
 
 impl Strategy {
+    /// All strategies.
     pub const ALL: [Strategy; 6] = [
         Strategy::Redistribute,
         Strategy::LocalFirst,
@@ -60,6 +62,10 @@ impl fmt::Display for Strategy {
 }
 
 impl Planner<'_> {
+    /// An aggregate: where its rows are, if that is possible, or by the cheapest strategy.
+    ///
+    /// # Errors
+    /// Those of placing the input.
     pub(super) fn aggregate(&self, plan: &LogicalPlan, aggregate: &Aggregate) -> Result<Placed> {
         let input = self.place(&aggregate.input)?;
         if input.partitioning == Partitioning::Single
@@ -108,12 +114,16 @@ impl Planner<'_> {
     }
 
     /// `distinct` groups by all columns.
+    ///
+    /// # Errors
+    /// Those of placing the input.
     pub(super) fn distinct(&self, input: &Arc<LogicalPlan>) -> Result<Placed> {
         let group = input.schema().columns().into_iter().map(Expr::Column).collect();
         let aggregate = Aggregate::try_new(Arc::clone(input), group, vec![])?;
         self.aggregate(&LogicalPlan::Aggregate(aggregate.clone()), &aggregate)
     }
 
+    /// How many groups an aggregate has.
     fn groups(&self, plan: &LogicalPlan, input: &Placed) -> f64 {
         self.estimator.of_inputs(plan, vec![input.estimate.clone()]).rows
     }

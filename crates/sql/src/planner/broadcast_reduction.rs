@@ -1,5 +1,5 @@
-//! A semi join before a broadcast (Bernstein and Chiu 1981): rows that the join would drop are not sent to all shards. The other
-//! side is computed once, for both of its uses are equal.
+//! A semi join before a broadcast (Bernstein and Chiu 1981): rows that the join would drop are not sent to
+//! all shards. The other side is computed once, for both of its uses are equal.
 
 use super::Planner;
 use super::colocation::assert_matches_colocated;
@@ -15,7 +15,11 @@ use whimbrel_plan::nodes::{Movement, Scope};
 const TIMES: f64 = 8.0;
 
 impl Planner<'_> {
-    /// The rows of one side that have a partner on the other, which has few rows. `key` are the pairs of key columns.
+    /// The rows of one side that have a partner on the other, which has few rows. `key` are the pairs of key
+    /// columns.
+    ///
+    /// # Errors
+    /// `Plan` if the semi join cannot be built.
     pub(super) fn reduced_before_broadcast(
         &self,
         join: &Join,

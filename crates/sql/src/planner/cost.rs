@@ -1,5 +1,5 @@
-//! The cost of movements and operators: nanoseconds of the busiest core, roughly, as measured on one machine. Only their ratios
-//! matter.
+//! The cost of movements and operators: nanoseconds of the busiest core, roughly, as measured on one machine.
+//! Only their ratios matter.
 
 use super::placement::Partitioning;
 use whimbrel_plan::Movement;
@@ -7,21 +7,28 @@ use whimbrel_plan::estimate::Estimate;
 
 /// Finding the shard of a row and copying it there.
 const ROW_SORTED: f64 = 20.0;
+/// The same for each of its bytes.
 const BYTE_SORTED: f64 = 0.4;
 /// Passing a row on: batches are shared, not copied.
 const ROW_PASSED: f64 = 1.0;
 /// Inserting a row into the hash table of a join, and probing with one.
 const ROW_BUILT: f64 = 50.0;
+/// Probing with a row.
 const ROW_PROBED: f64 = 15.0;
-/// Finding the group of a row, and making a new one: by the hash of its key, or by its position in a dense range of integers.
+/// Finding the group of a row, and making a new one: by the hash of its key, or by its position in a dense
+/// range of integers.
 const ROW_GROUPED: f64 = 20.0;
+/// Making a group by its hash.
 const GROUP_MADE: f64 = 60.0;
+/// Finding a group by its position.
 const ROW_INDEXED: f64 = 5.0;
+/// Making a group at its position.
 const GROUP_INDEXED: f64 = 10.0;
 /// A position of the range, whether its integer occurs or not.
 const POSITION: f64 = 18.0;
 /// A range of integers is dense if it has at most so many for each group, or so many at all.
 const DENSE_PER_GROUP: f64 = 16.0;
+/// A range of at most so many integers is dense.
 const DENSE: f64 = 262_144.0;
 /// Starting another stage.
 const STAGE: f64 = 50_000.0;
@@ -39,6 +46,7 @@ pub(super) struct Costs {
 }
 
 impl Costs {
+    /// The costs for these shards and cores.
     pub fn of(shards: usize, cores: usize) -> Costs {
         Costs { shards: shards as f64, at_once: shards.min(cores) as f64 }
     }
@@ -74,7 +82,8 @@ impl Costs {
         built * ROW_BUILT + probed * ROW_PROBED
     }
 
-    /// The cost of an aggregate of so many rows to so many groups in a shard. `range` is that of the key, if it is one integer.
+    /// The cost of an aggregate of so many rows to so many groups in a shard. `range` is that of the key, if
+    /// it is one integer.
     pub fn aggregate(&self, rows: f64, groups: f64, range: Option<(f64, f64)>) -> f64 {
         let positions = range.map(|(least, largest)| largest - least);
         match positions.filter(|positions| *positions < (groups * DENSE_PER_GROUP).max(DENSE)) {

@@ -24,6 +24,7 @@ pub(crate) enum Strategy {
 }
 
 impl Strategy {
+    /// All strategies.
     pub const ALL: [Strategy; 4] =
         [Strategy::Redistribute, Strategy::Broadcast, Strategy::BroadcastToMachines, Strategy::OneShard];
 }
@@ -66,6 +67,10 @@ fn key(join: &Join) -> Vec<(Column, Column)> {
 }
 
 impl Planner<'_> {
+    /// A join: in the only shard of both sides, or by the cheapest strategy.
+    ///
+    /// # Errors
+    /// Those of placing the inputs.
     pub(super) fn join(&self, plan: &LogicalPlan, join: &Join) -> Result<Placed> {
         let (left, right) = (self.place(&join.left)?, self.place(&join.right)?);
         if left.partitioning == Partitioning::Single && right.partitioning == Partitioning::Single {
@@ -196,6 +201,7 @@ impl Planner<'_> {
         Ok(Placed { cost: joined.cost + work, plan: assert_matches_colocated(joined.plan)?, ..joined })
     }
 
+    /// Both sides partitioned by the hash of their keys.
     fn both_by_key(
         &self,
         left: Placed,
@@ -307,8 +313,8 @@ fn partitioning_of_side(join: &Join, partitioning: Partitioning) -> Partitioning
     partitioning.renamed(|column| schema.has_column(column).then(|| column.clone()))
 }
 
-/// The partitioning of a join whose sides are partitioned by these keys. Rows without a partner have nulls in the key of the
-/// other side, in any shard.
+/// The partitioning of a join whose sides are partitioned by these keys. Rows without a partner have nulls in
+/// the key of the other side, in any shard.
 fn partitioning_of_both(join: &Join, left: Key, right: Key) -> Partitioning {
     use JoinType::*;
     match join.join_type {

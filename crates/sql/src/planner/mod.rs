@@ -1,16 +1,19 @@
 //! Shard planning: from a plan over single shards to one that runs on many shards.
 //!
-//! In the input each source is brought to one shard, and everything above it happens there. In the output sources stay in
-//! their shards, and rows move where an operator needs them in one. The planner knows the strategies of quill.txt, Fig. 1
-//! (aggregates) and Fig. 4 (joins), and takes at every node the one with the least expected cost, by bytes moved and by work on
-//! the busiest core. An operator that it has no strategy for gets all rows in one shard: slow, and right.
+//! In the input each source is brought to one shard, and everything above it happens there. In the output
+//! sources stay in their shards, and rows move where an operator needs them in one. The planner knows the
+//! strategies of quill.txt, Fig. 1 (aggregates) and Fig. 4 (joins), and takes at every node the one with the
+//! least expected cost, by bytes moved and by work on the busiest core. An operator that it has no strategy
+//! for gets all rows in one shard: slow, and right.
 //!
-//! Invariants: the rows of a [`Placed`] plan, over all its shards, are those of the plan it was made of, each once; rows of a
-//! plan that is partitioned by a key are in one shard if they agree in the key; the result is in one shard.
+//! Invariants: the rows of a [`Placed`] plan, over all its shards, are those of the plan it was made of, each
+//! once; rows of a plan that is partitioned by a key are in one shard if they agree in the key; the result is
+//! in one shard.
 //!
 //! Layers, lowest first: `placement` (a plan and the partitioning of its rows), `cost`, `side`, `colocation`;
-//! `range_partitions`; `two_phase_aggregate`; `optimizer` (less work, whatever the number of shards); `scan`, `aggregate`, and
-//! `join` with `broadcast_reduction`, one family of nodes each; `candidates` (all ways to run a query).
+//! `range_partitions`; `two_phase_aggregate`; `optimizer` (less work, whatever the number of shards); `scan`,
+//! `aggregate`, and `join` with `broadcast_reduction`, one family of nodes each; `candidates` (all ways to
+//! run a query).
 
 mod aggregate;
 mod broadcast_reduction;
@@ -102,6 +105,7 @@ fn is_opaque(plan: &LogicalPlan) -> Result<bool> {
     Ok(known.time.is_some() || known.shards != 1)
 }
 
+/// The planner of one query.
 struct Planner<'a> {
     shards: usize,
     few_rows: f64,
@@ -130,6 +134,7 @@ impl Planner<'_> {
         Placed::single(plan, estimate)
     }
 
+    /// Places a node: one method for each kind.
     fn place(&self, plan: &LogicalPlan) -> Result<Placed> {
         match plan {
             LogicalPlan::TableScan(_) => self.scan(plan),
@@ -163,6 +168,7 @@ impl Planner<'_> {
         Ok(Placed { plan, partitioning, estimate, bytes, cost })
     }
 
+    /// An operator without a strategy: all rows of its inputs in one shard.
     fn in_one_shard(&self, plan: &LogicalPlan) -> Result<Placed> {
         let inputs = plan.inputs().into_iter().map(|input| self.gathered(self.place(input)?));
         self.over(plan, inputs.collect::<Result<_>>()?, Partitioning::Single)
@@ -184,6 +190,7 @@ impl Planner<'_> {
         self.over(plan, vec![input], partitioning)
     }
 
+    /// A projection, whose partitioning keeps the keys that it passes on.
     fn projection(&self, plan: &LogicalPlan, projection: &Projection) -> Result<Placed> {
         let input = self.place(&projection.input)?;
         let kept = |column: &Column| {
@@ -197,6 +204,7 @@ impl Planner<'_> {
         self.over(plan, vec![input], partitioning)
     }
 
+    /// A union: in one shard if all inputs are, or in all shards.
     fn union(&self, plan: &LogicalPlan, union: &Union) -> Result<Placed> {
         let inputs = union.inputs.iter().map(|input| self.place(input)).collect::<Result<Vec<_>>>()?;
         if inputs.iter().all(|input| input.partitioning == Partitioning::Single) {
@@ -221,6 +229,7 @@ impl Planner<'_> {
         self.over(plan, vec![self.gathered_and_asserted(input)?], Partitioning::Single)
     }
 
+    /// A limit: each shard first takes its own first rows.
     fn limit(&self, plan: &LogicalPlan, limit: &Limit) -> Result<Placed> {
         let mut input = self.place(&limit.input)?;
         if let (SkipType::Literal(skip), FetchType::Literal(Some(fetch))) =
@@ -280,6 +289,7 @@ impl Planner<'_> {
         self.moved(input, movement, Scope::Global, self.shards, Partitioning::hash(key))
     }
 
+    /// The rows behind an exchange, with its cost.
     fn moved(
         &self,
         input: Placed,

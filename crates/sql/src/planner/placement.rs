@@ -10,7 +10,8 @@ use whimbrel_plan::estimate::Estimate;
 pub(crate) enum Partitioning {
     /// All in one shard.
     Single,
-    /// In as many shards as the planner has. Rows that agree in all columns of one of these keys are in one shard.
+    /// In as many shards as the planner has. Rows that agree in all columns of one of these keys are in one
+    /// shard.
     Multiple(Vec<Key>),
 }
 

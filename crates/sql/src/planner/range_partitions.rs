@@ -1,7 +1,8 @@
-//! Tables that are stored in the order of a column by which they are joined or grouped are cut into shards by ranges of it, so
-//! that rows that belong together are read in one shard.
+//! Tables that are stored in the order of a column by which they are joined or grouped are cut into shards by
+//! ranges of it, so that rows that belong together are read in one shard.
 //!
-//! Invariant: which ranges are best is a guess; which rows are in one shard is derived from the plan that follows.
+//! Invariant: which ranges are best is a guess; which rows are in one shard is derived from the plan that
+//! follows.
 
 use crate::single_shard::is_single_shard;
 use crate::tree::visit_plan;
@@ -23,6 +24,9 @@ pub(super) struct RangePartitions(HashMap<TableReference, Ranges>);
 
 impl RangePartitions {
     /// The ranges that keep rows in one shard that a plan joins or groups.
+    ///
+    /// # Errors
+    /// Those of the walk.
     pub fn of(plan: &LogicalPlan, shards: usize) -> Result<RangePartitions> {
         let mut sources = HashMap::new();
         let mut pairs: Vec<(TableColumn, TableColumn)> = Vec::new();
@@ -52,6 +56,7 @@ impl RangePartitions {
         Ok(partitions)
     }
 
+    /// Whether no table is cut by ranges.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -116,6 +121,7 @@ fn column_of_expr(plan: &LogicalPlan, expr: &Expr) -> Option<TableColumn> {
     }
 }
 
+/// The column of a table that a column of a plan comes from unchanged.
 fn column_of_table(plan: &LogicalPlan, column: &Column) -> Option<TableColumn> {
     let at = plan.schema().maybe_index_of_column(column)?;
     match plan {

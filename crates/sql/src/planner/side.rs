@@ -21,6 +21,9 @@ impl Side {
     }
 
     /// The join with another input on this side.
+    ///
+    /// # Errors
+    /// `Plan` if the input has not the columns of the join.
     pub fn with_input(self, join: &Join, rows: Arc<LogicalPlan>) -> Result<Join> {
         match self {
             Side::Left => with_inputs(join, rows, Arc::clone(&join.right)),

@@ -1,4 +1,12 @@
-//! Aggregates in two phases (quill.txt §1.1): partial groups of the rows of each shard, which are merged into groups.
+//! Aggregates in two phases (quill.txt §1.1): partial groups of the rows of each shard, which are merged into
+//! groups.
+//!
+//! | call       | partial             | merge                | result   |
+//! |------------|---------------------|----------------------|----------|
+//! | `count(x)` | `count(x)` as n     | `sum(n)`             | n        |
+//! | `sum(x)`   | `sum(x)` as s       | `sum(s)`             | s        |
+//! | `min(x)`   | `min(x)` as m       | `min(m)`             | m        |
+//! | `avg(x)`   | `sum(x)`, `count(x)`| `sum(s)`, `sum(n)`   | s / n    |
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, Result};
@@ -9,7 +17,8 @@ use datafusion::logical_expr::utils::COUNT_STAR_EXPANSION;
 use datafusion::logical_expr::{Aggregate, AggregateUDF, Expr, ExprSchemable, cast};
 use std::sync::Arc;
 
-/// The calls of an aggregate in two phases. The second may be repeated: merged partial groups are partial groups.
+/// The calls of an aggregate in two phases. The second may be repeated: merged partial groups are partial
+/// groups.
 pub(super) struct TwoPhaseAggregate {
     /// Calls over the rows.
     pub partial: Vec<Expr>,
@@ -21,6 +30,9 @@ pub(super) struct TwoPhaseAggregate {
 
 impl TwoPhaseAggregate {
     /// The phases; `None` if one of the calls cannot be merged from partial groups.
+    ///
+    /// # Errors
+    /// `Plan` if an argument has no type.
     pub fn of(aggregate: &Aggregate) -> Result<Option<TwoPhaseAggregate>> {
         let mut split = TwoPhaseAggregate { partial: vec![], merge: vec![], result: vec![] };
         let first = aggregate.group_expr.len();
@@ -71,7 +83,8 @@ impl TwoPhaseAggregate {
         Ok(Some(cast(merged, wanted.clone())))
     }
 
-    /// Adds a partial call, unless there is an equal one, and the function that merges it. Returns its column.
+    /// Adds a partial call, unless there is an equal one, and the function that merges it. Returns its
+    /// column.
     fn part(
         &mut self,
         place: usize,

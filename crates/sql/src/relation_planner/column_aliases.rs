@@ -1,5 +1,5 @@
-//! `from t as q (x)` names the first columns of a relation; the others keep their names. DataFusion's planner wants a name for
-//! each.
+//! `from t as q (x)` names the first columns of a relation; the others keep their names. DataFusion's planner
+//! wants a name for each.
 
 use crate::syntax::names;
 use datafusion::common::Result;
@@ -44,6 +44,7 @@ fn take_column_names(relation: &mut TableFactor) -> Option<Vec<TableAliasColumnD
     (!columns.is_empty()).then_some(columns)
 }
 
+/// The alias of a table or a subquery.
 fn alias(relation: &mut TableFactor) -> Option<&mut TableAlias> {
     match relation {
         TableFactor::Table { alias, args: None, .. } | TableFactor::Derived { alias, lateral: false, .. } => {

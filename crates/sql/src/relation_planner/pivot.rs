@@ -1,5 +1,5 @@
-//! The groups of a pivot: the columns of its table that are neither aggregated nor pivoted. Aggregates and pivoted values are in
-//! the tree already.
+//! The groups of a pivot: the columns of its table that are neither aggregated nor pivoted. Aggregates and
+//! pivoted values are in the tree already.
 
 use crate::syntax::ast::derived_table;
 use crate::syntax::desugar::PIVOTED;

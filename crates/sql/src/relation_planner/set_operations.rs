@@ -1,6 +1,7 @@
 //! `intersect all`, `except all`, and `order by all` over a star.
 //!
-//! - `intersect all` and `except all` count equal rows: these are numbered on both sides, so that a row with its number is unique.
+//! - `intersect all` and `except all` count equal rows: these are numbered on both sides, so that a row with
+//!   its number is unique.
 //! - `order by all` over a star needs the columns of the star.
 
 use crate::syntax::ast::derived_table;
@@ -43,6 +44,7 @@ impl RelationPlanner for SetOperations {
     }
 }
 
+/// `intersect all` or `except all`, by numbered rows.
 fn plan_multiset(relation: TableFactor, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let TableFactor::Derived { subquery, .. } = relation else { return internal_err!("no query") };
     let Query { body, .. } = *subquery;
@@ -74,6 +76,7 @@ fn with_numbers(rows: LogicalPlan, context: &dyn RelationPlannerContext) -> Resu
     windowed.project(columns.into_iter().chain(last))?.build()
 }
 
+/// The rows ordered by all of their columns.
 fn plan_ordered(relation: TableFactor, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let TableFactor::Derived { mut subquery, .. } = relation else { return internal_err!("no query") };
     let Some(OrderBy { kind: OrderByKind::All(options), .. }) = subquery.order_by.take() else {
@@ -87,7 +90,8 @@ fn plan_ordered(relation: TableFactor, context: &mut dyn RelationPlannerContext)
         .unwrap_or_else(|| NullOrdering::from(default_order.as_str()).nulls_first(ascending));
     let columns = rows.schema().columns().into_iter().map(Expr::Column);
     let order: Vec<SortExpr> = columns.map(|column| column.sort(ascending, nulls_first)).collect();
-    // The planner drops a sort in a relation unless a limit is above it. The optimizer drops this one, which limits nothing.
+    // The planner drops a sort in a relation unless a limit is above it. The optimizer drops this one, which
+    // limits nothing.
     LogicalPlanBuilder::from(rows).sort(order)?.limit(0, None)?.build()
 }
 

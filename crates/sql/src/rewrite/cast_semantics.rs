@@ -1,8 +1,11 @@
-//! Casts, comparisons and calls that DataFusion computes otherwise than DuckDB and PostgreSQL, by the types of their operands.
+//! Casts, comparisons and calls that DataFusion computes otherwise than DuckDB and PostgreSQL, by the types
+//! of their operands.
 //!
-//! - `t::varchar` and `t || ''` are casts by now: DataFusion's casts write timestamps with a `T`, and nulls in lists as nothing;
-//!   text is cast to lists and structs (`'[1, 2]'::int[]`), and to times where a date stands before the time;
-//! - a timestamp with time zone becomes the local timestamp or time of its zone, and a date becomes its midnight there;
+//! - `t::varchar` and `t || ''` are casts by now: DataFusion's casts write timestamps with a `T`, and nulls
+//!   in lists as nothing; text is cast to lists and structs (`'[1, 2]'::int[]`), and to times where a date
+//!   stands before the time;
+//! - a timestamp with time zone becomes the local timestamp or time of its zone, and a date becomes its
+//!   midnight there;
 //! - a float that is too large for four bytes is refused;
 //! - DataFusion compares intervals field by field, and extracts some of their parts only.
 
@@ -41,6 +44,7 @@ impl AnalyzerRule for CastSemantics {
     }
 }
 
+/// Rewrites one expression.
 fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_length = |side: &Expr| matches!(side.get_type(schema), Ok(DataType::Interval(_)));
     let is_float = |side: &Expr| matches!(side.get_type(schema), Ok(DataType::Float64 | DataType::Float32));
@@ -124,6 +128,7 @@ fn rewrite_call(call: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>
     })
 }
 
+/// Whether an operator compares its operands.
 fn compares(op: Operator) -> bool {
     use Operator as O;
     matches!(op, O::Eq | O::NotEq | O::Lt | O::LtEq | O::Gt | O::GtEq)

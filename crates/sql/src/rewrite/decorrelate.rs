@@ -1,11 +1,22 @@
 //! Correlated subqueries for which DataFusion's optimizer has no join, and `lateral`, as dependent joins.
 //!
-//! The optimizer has joins for subqueries that compare columns with outer ones in a filter right below the projection, and for
-//! an aggregate if they compare by `=`. All others become joins here (Neumann and Kemper 2015, §3): of the outer rows only the
-//! different values of the columns that the subquery reads matter, its *bindings*. The subquery is computed for all of them at
-//! once ([`Bindings`]), and joined with the outer rows by these values.
+//! The optimizer has joins for subqueries that compare columns with outer ones in a filter right below the
+//! projection, and for an aggregate if they compare by `=`. All others become joins here (Neumann and Kemper
+//! 2015, §3): of the outer rows only the different values of the columns that the subquery reads matter, its
+//! *bindings*. The subquery is computed for all of them at once ([`Bindings`]), and joined with the outer
+//! rows by these values.
 //!
-//! Invariant: an outer row is joined with at most one row for a subquery in an expression, so the number of rows stays.
+//! Invariant: an outer row is joined with at most one row for a subquery in an expression, so the number of
+//! rows stays.
+//!
+//! ```sql
+//! select (select count(*) from u where u.x < t.x) from t;
+//! -- select n from t join (
+//! --     select b.x, count(u.x) as n
+//! --     from (select distinct x from t) b left join u on u.x < b.x
+//! --     group by b.x
+//! -- ) on t.x is not distinct from b.x
+//! ```
 
 use super::dependent_join::{Bindings, outer_columns};
 use super::expressions::{Pick, find_expressions, replace_expressions};
@@ -23,6 +34,9 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 
 /// The plan with these subqueries as joins.
+///
+/// # Errors
+/// `NotImplemented` if an operator of a correlated subquery has no rule.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     transform_up_with_subqueries(plan, &mut |plan| match plan {
         LogicalPlan::Projection(_) | LogicalPlan::Filter(_) => join_subqueries(plan),
@@ -75,7 +89,8 @@ fn pick(expr: &Expr, schema: &DFSchema) -> Pick {
     if has_join { Pick::Skip } else { Pick::Take }
 }
 
-/// The rows with the value of a subquery, and its column. `input` has the outer rows as the subquery sees them.
+/// The rows with the value of a subquery, and its column. `input` has the outer rows as the subquery sees
+/// them.
 fn join_value(input: &LogicalPlan, rows: LogicalPlan, query: &LogicalPlan) -> Result<(LogicalPlan, Expr)> {
     let bindings = Bindings::of(input, query)?;
     let answers = bindings.evaluate(query)?;
@@ -212,6 +227,7 @@ fn orders(condition: &Expr) -> bool {
     }
 }
 
+/// Whether an expression computes with columns and literals only.
 fn is_arithmetic(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::Literal(..) => true,

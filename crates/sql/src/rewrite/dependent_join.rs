@@ -1,13 +1,14 @@
-//! A correlated subquery for all outer rows at once: the dependent join of Neumann and Kemper (2015, §3), pushed down to where
-//! no outer column is read any more.
+//! A correlated subquery for all outer rows at once: the dependent join of Neumann and Kemper (2015, §3),
+//! pushed down to where no outer column is read any more.
 //!
-//! The *bindings* of a subquery are the different values of the outer columns that it reads. For a query `q`, `evaluate(q)` has
-//! the rows of `q` for every binding, behind the values of the binding, its *keys*. Every operator has a rule: a filter and a
-//! projection read the keys as columns; an aggregate, a window and a limit work on each binding by itself; an uncorrelated
-//! input is repeated for every binding.
+//! The *bindings* of a subquery are the different values of the outer columns that it reads. For a query `q`,
+//! `evaluate(q)` has the rows of `q` for every binding, behind the values of the binding, its *keys*. Every
+//! operator has a rule: a filter and a projection read the keys as columns; an aggregate, a window and a
+//! limit work on each binding by itself; an uncorrelated input is repeated for every binding.
 //!
-//! Invariants: `evaluate(q)` has the keys first, and behind them the columns of `q`, with their names and in their order.
-//! An aggregate without groups has one row for every binding, even one without rows to aggregate.
+//! Invariants: `evaluate(q)` has the keys first, and behind them the columns of `q`, with their names and in
+//! their order. An aggregate without groups has one row for every binding, even one without rows to
+//! aggregate.
 
 use super::expressions::contains_subquery;
 use super::scalar_subquery::values_as_selects;
@@ -62,7 +63,11 @@ pub(super) struct Bindings {
 }
 
 impl Bindings {
-    /// The bindings of a query over the outer rows. Columns from farther out are left to the query that has them.
+    /// The bindings of a query over the outer rows. Columns from farther out are left to the query that has
+    /// them.
+    ///
+    /// # Errors
+    /// `Plan` if a key is no column of the rows.
     pub fn of(rows: &LogicalPlan, query: &LogicalPlan) -> Result<Bindings> {
         let columns = outer_columns(query).into_iter().filter(|column| rows.schema().has_column(column));
         let columns: Vec<Column> = columns.collect();
@@ -83,6 +88,9 @@ impl Bindings {
     }
 
     /// The outer rows, joined with what was computed for their bindings.
+    ///
+    /// # Errors
+    /// `Plan` if the condition reads other columns.
     pub fn join(
         &self,
         rows: LogicalPlan,
@@ -99,6 +107,9 @@ impl Bindings {
     }
 
     /// The rows of a query for every binding, behind the keys.
+    ///
+    /// # Errors
+    /// `NotImplemented` if an operator of the query has no rule.
     pub fn evaluate(&self, query: &LogicalPlan) -> Result<LogicalPlan> {
         if !self.is_read_by(query) {
             return self.repeated(query);
@@ -190,6 +201,7 @@ impl Bindings {
         LogicalPlanBuilder::from(plan).project(columns)?.build()
     }
 
+    /// A projection, with the keys before its columns.
     fn projection(&self, projection: &Projection) -> Result<LogicalPlan> {
         let rows = self.evaluate(&projection.input)?;
         let own =
@@ -231,6 +243,7 @@ impl Bindings {
         rows.filter(kept)?.project(wanted)?.build()
     }
 
+    /// An aggregate, grouped by the keys too.
     fn aggregate(&self, aggregate: &Aggregate) -> Result<LogicalPlan> {
         if aggregate.group_expr.iter().any(|group| matches!(group, Expr::GroupingSet(_))) {
             return not_impl_err!(
@@ -248,7 +261,8 @@ impl Bindings {
         rows.aggregate(self.keys().into_iter().chain(groups), own)?.build()
     }
 
-    /// An aggregate without groups: every binding is joined with its rows, if there are any, and these are aggregated.
+    /// An aggregate without groups: every binding is joined with its rows, if there are any, and these are
+    /// aggregated.
     fn aggregate_of_all(&self, aggregate: &Aggregate) -> Result<LogicalPlan> {
         let found = names(1).swap_remove(0);
         let paired = self.with_rows(&aggregate.input, &found)?;
@@ -260,7 +274,8 @@ impl Bindings {
         LogicalPlanBuilder::from(paired).aggregate(self.keys(), own)?.build()
     }
 
-    /// Every binding with the rows of a query, which have true in a column `found`; or with one row that has null there.
+    /// Every binding with the rows of a query, which have true in a column `found`; or with one row that has
+    /// null there.
     fn with_rows(&self, query: &LogicalPlan, found: &str) -> Result<LogicalPlan> {
         let marked = |rows: LogicalPlan| {
             let columns = rows.schema().columns().into_iter().map(Expr::Column);
@@ -272,7 +287,8 @@ impl Bindings {
             conditions.push(self.bound(filter.predicate.clone())?);
             rows = filter.input.as_ref();
         }
-        // The usual case: outer columns are compared with uncorrelated rows. A join takes no subquery in its condition.
+        // The usual case: outer columns are compared with uncorrelated rows. A join takes no subquery in its
+        // condition.
         if !self.is_read_by(rows) && !conditions.iter().any(contains_subquery) {
             let builder = LogicalPlanBuilder::from(self.values.clone());
             let condition = conjunction(conditions).unwrap_or_else(|| lit(true));
@@ -384,6 +400,7 @@ fn of_matches(expr: Expr, found: &str) -> Result<Expr> {
     Ok(changed.data)
 }
 
+/// A join of these sides.
 fn join(
     left: LogicalPlan,
     right: LogicalPlan,

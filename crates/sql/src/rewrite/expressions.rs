@@ -23,6 +23,9 @@ pub(super) fn rewrite_expressions(
 }
 
 /// The different expressions inside a node's that `wanted` picks; nothing is picked inside of one.
+///
+/// # Errors
+/// Those of the walk.
 pub(super) fn find_expressions(plan: &LogicalPlan, wanted: &dyn Fn(&Expr) -> Pick) -> Result<Vec<Expr>> {
     let mut found: Vec<Expr> = Vec::new();
     for expr in plan.expressions() {
@@ -49,6 +52,9 @@ pub(super) enum Pick {
 }
 
 /// The node over other inputs, with some of its expressions replaced by others.
+///
+/// # Errors
+/// `Plan` if the node cannot be built with the new expressions.
 pub(super) fn replace_expressions(
     plan: &LogicalPlan,
     replacements: &[(Expr, Expr)],
@@ -67,8 +73,12 @@ pub(super) fn replace_expressions(
     plan.with_new_exprs(exprs.collect::<Result<Vec<_>>>()?, vec![input])
 }
 
-/// The node with some of its expressions computed before it, as columns of its input. `None` if there are none of them, or
-/// the node has not exactly one input. `finish` is applied to the projection that computes them.
+/// The node with some of its expressions computed before it, as columns of its input. `None` if there are
+/// none of them, or the node has not exactly one input. `finish` is applied to the projection that computes
+/// them.
+///
+/// # Errors
+/// `Plan` if the node cannot be built; those of `finish`.
 pub(super) fn hoist_expressions(
     plan: &LogicalPlan,
     wanted: &dyn Fn(&Expr) -> Pick,

@@ -1,8 +1,14 @@
-//! A float and a decimal are coerced to a float, as in DuckDB. DataFusion coerces them to decimals with fifteen digits after the
-//! point, in which a small number is 0 and NaN has no place.
+//! A float and a decimal are coerced to a float, as in DuckDB. DataFusion coerces them to decimals with
+//! fifteen digits after the point, in which a small number is 0 and NaN has no place.
 //!
-//! A literal with a point is a decimal, so this is about `x > 0.5`, `coalesce(x, 0.0)` and a union with `select 0.5`. A float of
-//! four bytes stays one: `f = 93.86` compares floats of four bytes, one of which is nearest to 93.86.
+//! A literal with a point is a decimal, so this is about `x > 0.5`, `coalesce(x, 0.0)` and a union with
+//! `select 0.5`. A float of four bytes stays one: `f = 93.86` compares floats of four bytes, one of which is
+//! nearest to 93.86.
+//!
+//! ```sql
+//! select f > 0.5 from t;           -- f > cast(0.5 as double)
+//! select coalesce(f, 0.0) from t;  -- coalesce(f, cast(0.0 as double))
+//! ```
 
 use crate::tree::{transform_expr_up, transform_up_with_subqueries};
 use datafusion::arrow::datatypes::DataType;
@@ -21,6 +27,9 @@ use std::sync::Arc;
 const COERCING_FUNCTIONS: [&str; 6] = ["coalesce", "greatest", "least", "make_array", "nullif", "nvl"];
 
 /// The plan with floats where they are combined with decimals.
+///
+/// # Errors
+/// `Plan` if a node cannot be built with the new types.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut retyped = false;
     transform_up_with_subqueries(plan, &mut |plan| {
@@ -50,12 +59,13 @@ fn with_schema(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
+/// The types of the columns of a plan.
 fn types(plan: &LogicalPlan) -> Vec<DataType> {
     plan.schema().fields().iter().map(|field| field.data_type().clone()).collect()
 }
 
-/// The float that values of these types are together, if they are numbers, and some of them floats; of lists, the list of
-/// such floats.
+/// The float that values of these types are together, if they are numbers, and some of them floats; of lists,
+/// the list of such floats.
 fn float<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
     let within: Option<Vec<&DataType>> = types.clone().map(values_of).collect();
     if let Some(values) = within.filter(|values| !values.is_empty()) {
@@ -91,6 +101,7 @@ fn numbers_to_float(mut values: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     cast_to_float(&mut values, schema, |kind| kind.is_decimal() || kind.is_integer())
 }
 
+/// Casts the chosen values, if there is a float among the values. Returns whether one was cast.
 fn cast_to_float(values: &mut [&mut Expr], schema: &DFSchema, chosen: fn(&DataType) -> bool) -> bool {
     let types: Result<Vec<DataType>> = values.iter().map(|value| value.get_type(schema)).collect();
     // An expression without a type is reported later, with its place.
@@ -104,6 +115,7 @@ fn cast_to_float(values: &mut [&mut Expr], schema: &DFSchema, chosen: fn(&DataTy
     changed
 }
 
+/// Coerces in the expressions of a node, which keep their names.
 fn coerce_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let schema = merge_schema(&plan.inputs());
     let names = NamePreserver::new(&plan);
@@ -118,6 +130,7 @@ fn coerce_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
+/// Coerces the operands of one expression.
 fn coerce_expr(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let changed = match &mut expr {
         Expr::BinaryExpr(both) if compares(both.op) => {
@@ -152,6 +165,7 @@ fn coerce_expr(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::new_transformed(expr, changed))
 }
 
+/// Whether an operator compares its operands.
 fn compares(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
@@ -217,6 +231,7 @@ fn coerce_union(union: Union) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Union(union)))
 }
 
+/// Coerces the keys of a join.
 fn coerce_join(mut join: Join) -> Transformed<LogicalPlan> {
     let mut changed = false;
     for (left, right) in &mut join.on {
@@ -233,7 +248,8 @@ fn coerce_join(mut join: Join) -> Transformed<LogicalPlan> {
     Transformed::new_transformed(LogicalPlan::Join(join), changed)
 }
 
-/// DataFusion has cast the values of a column to one type by now. If one was written as a float, all become floats.
+/// DataFusion has cast the values of a column to one type by now. If one was written as a float, all become
+/// floats.
 fn coerce_values(mut values: Values) -> Result<Transformed<LogicalPlan>> {
     let floats: Vec<_> = (0..values.schema.fields().len()).map(|column| float_of(&values, column)).collect();
     if floats.iter().all(Option::is_none) {

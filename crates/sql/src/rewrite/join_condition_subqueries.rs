@@ -1,6 +1,15 @@
-//! Subqueries in the condition of a join: DataFusion's optimizer has joins for those in filters and projections only.
+//! Subqueries in the condition of a join: DataFusion's optimizer has joins for those in filters and
+//! projections only.
 //!
-//! In an inner join they become a filter above it. In an outer join each becomes a column of the side whose columns it reads.
+//! In an inner join they become a filter above it. In an outer join each becomes a column of the side whose
+//! columns it reads.
+//!
+//! ```sql
+//! select * from t join u on t.k = u.k and t.x > (select avg(x) from v);
+//! -- select * from t join u on t.k = u.k where t.x > (select avg(x) from v)
+//! select * from t left join u on t.k = u.k and u.x > (select avg(x) from v);
+//! -- select * from t left join (select *, u.x > (select avg(x) from v) as c from u) u on t.k = u.k and c
+//! ```
 
 use super::expressions::contains_subquery;
 use crate::columns::fresh_name;
@@ -13,6 +22,9 @@ use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan, LogicalPlanBuild
 use std::sync::Arc;
 
 /// The plan without subqueries in the conditions of joins.
+///
+/// # Errors
+/// `Plan` if a subquery of an outer join reads columns of both sides.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     transform_up_with_subqueries(plan, &mut |plan| match plan {
         LogicalPlan::Join(join) if join.filter.as_ref().is_some_and(contains_subquery) => {
@@ -22,6 +34,7 @@ pub(super) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
+/// The join without subqueries in its condition.
 fn without_subqueries(join: Join) -> Result<LogicalPlan> {
     let terms = join.filter.clone().map(split_conjunction_owned).unwrap_or_default();
     let (subqueries, mut conditions): (Vec<Expr>, Vec<Expr>) = terms.into_iter().partition(contains_subquery);

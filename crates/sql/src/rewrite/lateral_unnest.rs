@@ -1,7 +1,12 @@
 //! `from t, unnest(t.list) as u(x)`: the lists of a row as a table beside it.
 //!
-//! DataFusion plans the second table as a correlated subquery, for which its optimizer has no join. It needs none: the lists
-//! are unnested in place, together with the other columns of their row.
+//! DataFusion plans the second table as a correlated subquery, for which its optimizer has no join. It needs
+//! none: the lists are unnested in place, together with the other columns of their row.
+//!
+//! ```sql
+//! select t.id, u.x from t, unnest(t.list) as u(x) where u.x > 0;
+//! -- select id, x from (select *, unnest(list) as x from t) where x > 0
+//! ```
 
 use crate::tree::{transform_expr_up, transform_up_with_subqueries};
 use datafusion::common::Result;
@@ -9,6 +14,9 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Subquery};
 
 /// The plan with such tables unnested in place.
+///
+/// # Errors
+/// `Plan` if a list cannot be unnested.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     transform_up_with_subqueries(plan, &mut |plan| match &plan {
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner && join.on.is_empty() => {
@@ -42,8 +50,8 @@ fn unnested_in_place(join: &Join) -> Result<Option<LogicalPlan>> {
     }))
 }
 
-/// What a subquery computes of one outer row, for all rows at once, behind the columns of the rows. `None` if it reads anything
-/// but the row.
+/// What a subquery computes of one outer row, for all rows at once, behind the columns of the rows. `None` if
+/// it reads anything but the row.
 fn correlated_rows(plan: &LogicalPlan, rows: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     Ok(match plan {
         LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => Some(rows.clone()),

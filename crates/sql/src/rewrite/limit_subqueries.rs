@@ -1,5 +1,10 @@
-//! `limit (select …)` and `offset (select …)`: DataFusion's limit takes numbers only. The rows are numbered in their order, and
-//! filtered by their numbers. As in DuckDB, null is no limit.
+//! `limit (select …)` and `offset (select …)`: DataFusion's limit takes numbers only. The rows are numbered
+//! in their order, and filtered by their numbers. As in DuckDB, null is no limit.
+//!
+//! ```sql
+//! select x from t order by x limit (select n from settings);
+//! -- select x from (select x, row_number() over (order by x) as r from t) where r <= (select n from settings)
+//! ```
 
 use super::expressions::contains_subquery;
 use crate::columns::fresh_name;
@@ -17,6 +22,9 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 
 /// The plan with such limits as filters.
+///
+/// # Errors
+/// `Plan` if the rows cannot be numbered.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     transform_up_with_subqueries(plan, &mut |plan| match plan {
         LogicalPlan::Limit(limit)
@@ -28,6 +36,7 @@ pub(super) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
+/// The rows numbered in their order, and filtered by their numbers.
 fn filtered_by_number(Limit { skip, fetch, input }: Limit) -> Result<LogicalPlan> {
     let (rows, order, columns) = without_order(Arc::unwrap_or_clone(input));
     let number = WindowFunction::new(WindowFunctionDefinition::WindowUDF(row_number_udwf()), vec![]);
@@ -50,6 +59,7 @@ fn filtered_by_number(Limit { skip, fetch, input }: Limit) -> Result<LogicalPlan
         .build()
 }
 
+/// A number of rows; `otherwise` if it is not given or null.
 fn count(given: Option<Box<Expr>>, otherwise: i64) -> Expr {
     match given {
         Some(count) => coalesce(vec![cast(*count, DataType::Int64), lit(otherwise)]),

@@ -1,9 +1,17 @@
 //! `in (select …)` and `exists` where DataFusion's optimizer has no join for them.
 //!
 //! It makes semi, anti and mark joins of those in a filter. Rewritten here are:
-//! - `x not in (q)` with a correlated `q`, or an `x` without columns: as `not exists` of a row of `q` that may equal `x`;
-//! - both outside of a filter, and inside of one under anything but `and` and `or`, where null and false differ: as counts,
-//!   which are scalar subqueries.
+//! - `x not in (q)` with a correlated `q`, or an `x` without columns: as `not exists` of a row of `q` that
+//!   may equal `x`;
+//! - both outside of a filter, and inside of one under anything but `and` and `or`, where null and false
+//!   differ: as counts, which are scalar subqueries.
+//!
+//! ```sql
+//! select * from t where x not in (select y from u where u.k = t.k);
+//! -- not exists (select 1 from u where u.k = t.k and (y = t.x) is not false)
+//! select x in (select y from u) from t;
+//! -- case when (select count(*) from u where y = t.x) > 0 then true … else false end
+//! ```
 
 use super::expressions::{Pick, contains_membership, hoist_expressions, is_subquery};
 use crate::columns::fresh_name;
@@ -21,6 +29,9 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 
 /// The plan with memberships that the optimizer has joins for.
+///
+/// # Errors
+/// `Plan` if a subquery cannot be counted.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     transform_up_with_subqueries(plan, &mut |plan| match plan {
         LogicalPlan::Filter(filter) => rewrite_filter(filter),
@@ -90,7 +101,8 @@ fn rewrite_condition(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     }
 }
 
-/// A value that is not a column of a table gets a unique name: the optimizer would take it for another column.
+/// A value that is not a column of a table gets a unique name: the optimizer would take it for another
+/// column.
 fn with_unique_value(member: InSubquery) -> Result<InSubquery> {
     let plan = member.subquery.subquery.as_ref();
     if let LogicalPlan::Projection(Projection { expr, .. }) = plan
@@ -104,7 +116,11 @@ fn with_unique_value(member: InSubquery) -> Result<InSubquery> {
     Ok(InSubquery { subquery: member.subquery.with_plan(Arc::new(plan)), ..member })
 }
 
-/// The rows of a subquery that make `in` true, which have the value; or that make `not in` not true, which may have it.
+/// The rows of a subquery that make `in` true, which have the value; or that make `not in` not true, which
+/// may have it.
+///
+/// # Errors
+/// `Plan` if a column is not one of the schema.
 pub(super) fn matching_rows(member: InSubquery, schema: &DFSchema) -> Result<LogicalPlan> {
     let (value, plan) = value(&member)?;
     let equal = value.eq(as_outer(&member.expr, schema)?);
@@ -197,8 +213,8 @@ fn count(plan: LogicalPlan, condition: Option<Expr>) -> Result<Expr> {
     Ok(scalar_subquery(Arc::new(plan)))
 }
 
-/// The value of a subquery, and the rows that it is in. The optimizer compares columns of these with outer ones, so a computed
-/// value gets a name, and so does a column with the name of an outer one.
+/// The value of a subquery, and the rows that it is in. The optimizer compares columns of these with outer
+/// ones, so a computed value gets a name, and so does a column with the name of an outer one.
 fn value(member: &InSubquery) -> Result<(Expr, LogicalPlan)> {
     let plan = member.subquery.subquery.as_ref();
     let hides = |rows: &LogicalPlan| member.expr.column_refs().iter().any(|c| rows.schema().has_column(c));

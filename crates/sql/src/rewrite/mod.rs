@@ -1,4 +1,5 @@
-//! From DataFusion's plan of a query to one that DataFusion's optimizer and the runtimes have steps for: the rules, in order.
+//! From DataFusion's plan of a query to one that DataFusion's optimizer and the runtimes have steps for: the
+//! rules, in order.
 
 mod cast_semantics;
 mod decorrelate;

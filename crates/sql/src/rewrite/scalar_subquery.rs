@@ -1,9 +1,18 @@
 //! Subqueries that stand for one value.
 //!
-//! - A correlated one with `order by x limit 1` becomes an aggregate, the first value in that order, for which there is a join.
-//! - One that may give several rows is checked while it runs: its value becomes the `single_value` of its rows.
-//! - DataFusion's optimizer has joins for those in a `select` and a `where` only. One in an order, an aggregate or a window
-//!   becomes a column of the input.
+//! - A correlated one with `order by x limit 1` becomes an aggregate, the first value in that order, for
+//!   which there is a join.
+//! - One that may give several rows is checked while it runs: its value becomes the `single_value` of its
+//!   rows.
+//! - DataFusion's optimizer has joins for those in a `select` and a `where` only. One in an order, an
+//!   aggregate or a window becomes a column of the input.
+//!
+//! ```sql
+//! select (select max(x) from u where u.k = t.k) from t;            -- one row already: stays
+//! select (select x from u where u.k = t.k) from t;                 -- single_value(x)
+//! select (select x from u where u.k = t.k order by y limit 1) from t;  -- first_value(x order by y)
+//! select k from t order by (select y from u where u.k = t.k);      -- a column before the sort
+//! ```
 
 use super::expressions::{Pick, contains_subquery, hoist_expressions, rewrite_expressions};
 use crate::columns::fresh_name;
@@ -18,6 +27,9 @@ use std::sync::Arc;
 use whimbrel_plan::single_value;
 
 /// The plan with scalar subqueries that give at most one row, or fail.
+///
+/// # Errors
+/// `Plan` if a subquery cannot be aggregated.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     transform_up_with_subqueries(plan, &mut |plan| {
         let plan = match plan {
@@ -119,6 +131,9 @@ fn exactly_one(plan: &LogicalPlan) -> bool {
 }
 
 /// `values` with subqueries as selects: DataFusion has no join for subqueries in values.
+///
+/// # Errors
+/// `Plan` if the rows cannot be united.
 pub(super) fn values_as_selects(values: &Values) -> Result<LogicalPlan> {
     let rows = values.values.iter().map(|row| {
         let columns = row.iter().zip(values.schema.fields());

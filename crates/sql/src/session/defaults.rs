@@ -1,4 +1,5 @@
-//! The state of DataFusion that every session begins with: settings, functions, planners, analyzer and optimizer rules.
+//! The state of DataFusion that every session begins with: settings, functions, planners, analyzer and
+//! optimizer rules.
 
 use super::time_zone;
 use crate::expr_planner::{BooleanCoercion, Division, IntervalArithmetic, Subscript};
@@ -25,8 +26,8 @@ pub(crate) fn config() -> SessionConfig {
     options.sql_parser.map_string_types_to_utf8view = false;
     // In both orders, as in DuckDB and in fluent programs.
     options.sql_parser.default_null_ordering = "nulls_last".to_string();
-    // It pushes struct fields down to sources, which read whole columns here. And it loses the qualifiers of columns that are
-    // selected together with their fields.
+    // It pushes struct fields down to sources, which read whole columns here. And it loses the qualifiers of
+    // columns that are selected together with their fields.
     options.optimizer.enable_leaf_expression_pushdown = false;
     // Stages are cut at nodes, so a subquery may not stay in an expression.
     options.optimizer.enable_physical_uncorrelated_scalar_subquery = false;
@@ -46,6 +47,7 @@ pub(super) fn state(sequences: &Arc<Sequences>) -> SessionState {
     state
 }
 
+/// Builds the shared state.
 fn common() -> SessionState {
     let mut state = SessionStateBuilder::new()
         .with_config(config())
@@ -81,8 +83,8 @@ fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     all
 }
 
-/// The optimizer rules, without common subexpressions: explained and printed plans keep their expressions, and the rule is
-/// applied when a fragment is lowered.
+/// The optimizer rules, without common subexpressions: explained and printed plans keep their expressions,
+/// and the rule is applied when a fragment is lowered.
 fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let is_common_subexpressions =
         |rule: &Arc<dyn OptimizerRule + Send + Sync>| rule.name() == "common_sub_expression_eliminate";

@@ -54,7 +54,8 @@ impl Session {
         self.with_parameters(sql, parameters, statement::plan)
     }
 
-    /// All ways to run a query in shards, with their expected costs; the first is the one that [`plan`](Session::plan) returns.
+    /// All ways to run a query in shards, with their expected costs; the first is the one that
+    /// [`plan`](Session::plan) returns.
     ///
     /// # Errors
     /// As `plan`; `Plan` if the statement is no query.
@@ -82,6 +83,7 @@ impl Session {
         store::write(self, store, schema, rows)
     }
 
+    /// Plans a statement with the values of its parameters.
     fn with_parameters<T>(
         &mut self,
         sql: &str,

@@ -1,7 +1,8 @@
-//! `natural join` as `using` with the columns that both sides have, and stars with `rename` or `replace` column by column.
+//! `natural join` as `using` with the columns that both sides have, and stars with `rename` or `replace`
+//! column by column.
 //!
-//! Both need the columns of tables, which only the session has. DataFusion's planner would not merge the columns of a natural
-//! join.
+//! Both need the columns of tables, which only the session has. DataFusion's planner would not merge the
+//! columns of a natural join.
 
 use super::star_expansion;
 use super::state::Session;
@@ -19,7 +20,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// Writes natural joins with `using`, and expands stars with `rename` or `replace`, where the columns are known.
+/// Writes natural joins with `using`, and expands stars with `rename` or `replace`, where the columns are
+/// known.
 ///
 /// # Errors
 /// `Plan` if tables have no column to join on, or a star has not the column that is replaced.
@@ -41,6 +43,7 @@ pub(crate) fn expand_stars_and_natural_joins(session: &Session, statement: &mut 
     }
 }
 
+/// Expands the queries of a statement, outermost first.
 struct Expansion<'a> {
     session: &'a Session,
     /// The `with` clauses of the queries around.
@@ -65,6 +68,7 @@ impl VisitorMut for Expansion<'_> {
 }
 
 impl Expansion<'_> {
+    /// Expands the selects of one query.
     fn expand(&self, query: &mut Query) -> Result<()> {
         let mut found = Ok(false);
         selects(&mut query.body, &mut |select| {

@@ -31,8 +31,8 @@ pub enum Planned {
         /// Options: `compression`, `header`, `delimiter`.
         options: BTreeMap<String, String>,
     },
-    /// Run the stream, and give its rows to [`Session::store`](crate::Session::store): `create table … as`, `insert`,
-    /// `delete`, `update`, `merge`.
+    /// Run the stream, and give its rows to [`Session::store`](crate::Session::store): `create table … as`,
+    /// `insert`, `delete`, `update`, `merge`.
     Store {
         /// The rows.
         stream: Stream,

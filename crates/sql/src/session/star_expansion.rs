@@ -2,7 +2,8 @@
 //!
 //! - `select * rename (a as b)` is expanded column by column, with its `exclude` and `replace`.
 //! - A replaced column has to exist. As in DuckDB, a renamed one need not.
-//! - `select t.a, s.*`: the first column is named `a` if the star has no `a`; otherwise the planner gives it another name.
+//! - `select t.a, s.*`: the first column is named `a` if the star has no `a`; otherwise the planner gives it
+//!   another name.
 
 use crate::syntax::names;
 use datafusion::common::{Column, DataFusionError, Diagnostic, Result, Span};
@@ -12,7 +13,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use whimbrel_plan::names::unknown_column;
 
-/// Expands such stars of a select; `columns` are those of a star over its tables. A star whose columns are not known stays.
+/// Expands such stars of a select; `columns` are those of a star over its tables. A star whose columns are
+/// not known stays.
+///
+/// # Errors
+/// `Plan`, with the place, if a replaced column does not exist.
 pub(super) fn expand(
     select: &mut Select,
     columns: impl Fn(SelectItem, &[TableWithJoins]) -> Result<Vec<Column>>,
@@ -75,6 +80,7 @@ fn name_columns_beside_stars(
     }
 }
 
+/// The options of a star.
 fn options(item: &mut SelectItem) -> Option<&mut WildcardAdditionalOptions> {
     match item {
         SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => Some(options),
@@ -82,6 +88,7 @@ fn options(item: &mut SelectItem) -> Option<&mut WildcardAdditionalOptions> {
     }
 }
 
+/// The renamed columns of a star.
 fn renames(renamed: &RenameSelectItem) -> &[IdentWithAlias] {
     match renamed {
         RenameSelectItem::Single(only) => std::slice::from_ref(only),

@@ -171,6 +171,7 @@ impl Session {
         Stream::from_plan(planner::shard(plan, self.shard_settings(), Policy::default())?.plan)
     }
 
+    /// How tables are cut into shards.
     fn shard_settings(&self) -> Shards {
         let count = self.shards.unwrap_or(1);
         Shards { count, rows: self.shard_rows, cores: self.cores.unwrap_or(count) }

@@ -1,7 +1,13 @@
 //! Writes rows into a table in memory.
 //!
-//! Invariants: afterwards the constraints hold for all rows of the table, or nothing has changed; an updated row keeps its place;
-//! `on conflict do update` updates a row once in a statement, as in PostgreSQL and DuckDB.
+//! Invariants: afterwards the constraints hold for all rows of the table, or nothing has changed; an updated
+//! row keeps its place; `on conflict do update` updates a row once in a statement, as in PostgreSQL and
+//! DuckDB.
+//!
+//! Each kind of statement gives its rows in one form:
+//! - `insert`: the new rows;
+//! - `update`, `delete`: all rows of the table, with a last column that marks the changed or deleted ones;
+//! - `merge`: all rows of the table and the new ones, with a last column that has an [`Action`].
 
 use super::planned::{Action, Conflict, Merge, Returning, Store, StoreMode, Stored};
 use super::state::Session;
@@ -86,8 +92,8 @@ fn cast_columns(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> 
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns.collect::<Result<_>>()?, &options)?)
 }
 
-/// The schema with nullable columns: the next insert may have nulls. A column of untyped nulls becomes one of integers, as in
-/// DuckDB.
+/// The schema with nullable columns: the next insert may have nulls. A column of untyped nulls becomes one of
+/// integers, as in DuckDB.
 fn nullable(schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().map(|f| match f.data_type() {
         DataType::Null => Field::new(f.name(), DataType::Int32, true),
@@ -154,9 +160,11 @@ type Place = (usize, usize);
 
 /// The existing rows, and the inserted ones.
 const EXISTING: usize = 0;
+/// The inserted rows.
 const INSERTED: usize = 1;
 
 impl Conflicts<'_> {
+    /// The rows of the table after the insert.
     fn resolve(&self, conflict: &Conflict, rows: &[RecordBatch]) -> Result<Change> {
         let existing = concat_batches(self.schema, &self.old.rows)?;
         let inserted = concat_batches(self.schema, rows)?;
@@ -255,6 +263,7 @@ impl Conflicts<'_> {
         Ok((rows, pairs.into_iter().map(|(existing, _)| existing).collect()))
     }
 
+    /// Existing rows joined with the inserted ones that conflict with them.
     fn joined(
         &self,
         merge: &Merge,
@@ -271,6 +280,7 @@ impl Conflicts<'_> {
         Ok(RecordBatch::try_new(merge.columns.inner().clone(), columns)?)
     }
 
+    /// An expression over joined rows.
     fn value(&self, value: &Expr, merge: &Merge, rows: &RecordBatch) -> Result<ArrayRef> {
         let value = self.state.create_physical_expr(value.clone(), &merge.columns)?;
         value.evaluate(rows)?.into_array(rows.num_rows())
@@ -288,6 +298,7 @@ struct Index {
 }
 
 impl Index {
+    /// An index without rows.
     fn new(keys: &[&Key], existing: &RecordBatch, inserted: &RecordBatch) -> Result<Index> {
         let values = keys.iter().map(|key| {
             let fields =
@@ -304,6 +315,7 @@ impl Index {
         keys.filter_map(|(values, rows)| rows.get(values[side][at].as_ref()?).copied()).collect()
     }
 
+    /// Adds a row.
     fn add(&mut self, place: Place) {
         for (values, rows) in self.values.iter().zip(&mut self.rows) {
             if let Some(value) = &values[place.0][place.1] {
@@ -312,6 +324,7 @@ impl Index {
         }
     }
 
+    /// Removes a row.
     fn remove(&mut self, place: Place) {
         for (values, rows) in self.values.iter().zip(&mut self.rows) {
             if let Some(value) = &values[place.0][place.1] {
@@ -321,6 +334,7 @@ impl Index {
     }
 }
 
+/// The key of each row of a batch.
 fn key_values(key: &Key, converter: &RowConverter, batch: &RecordBatch) -> Result<RowKeys> {
     let columns: Vec<ArrayRef> = key.columns.iter().map(|at| batch.column(*at).clone()).collect();
     let rows = converter.convert_columns(&columns)?;
@@ -329,6 +343,7 @@ fn key_values(key: &Key, converter: &RowConverter, batch: &RecordBatch) -> Resul
 }
 
 impl Returning {
+    /// The rows of `returning`.
     fn rows(&self, state: &SessionState, schema: &SchemaRef, rows: &[RecordBatch]) -> Result<RecordBatch> {
         let rows = concat_batches(schema, rows)?;
         let rows = RecordBatch::try_new(self.columns.inner().clone(), rows.columns().to_vec())?;

@@ -1,11 +1,19 @@
 //! `emit changes` and `emit final`, after a query: when its rows are handed out.
 //!
-//! `emit final`, the default: a row is handed out when nothing can change it any more. Over a stream with time that is
-//! when its window has passed; over a live source without, a row of an aggregate is final when the source has ended.
+//! `emit final`, the default: a row is handed out when nothing can change it any more. Over a stream with
+//! time that is when its window has passed; over a live source without, a row of an aggregate is final when
+//! the source has ended.
 //!
-//! `emit changes`: rows are handed out at once, and taken back when they change. The query is understood as over
-//! tables that hold what has arrived so far, windows of time included, and its result is the stream of changes of
-//! that relation: a first column `change` is 1 for a row that comes and -1 for one that goes.
+//! `emit changes`: rows are handed out at once, and taken back when they change. The query is understood as
+//! over tables that hold what has arrived so far, windows of time included, and its result is the stream of
+//! changes of that relation: a first column `change` is 1 for a row that comes and -1 for one that goes.
+//!
+//! ```sql
+//! -- A row for each window, when the window has passed.
+//! select item, count(*) from tumble(clicks, time, interval '5' minute) group by item, window_end;
+//! -- The counts so far: 1 and -1 in the column `change` for each of their changes.
+//! select item, count(*) from clicks group by item emit changes;
+//! ```
 
 use crate::columns::with_unique_names;
 use crate::single_shard::{is_single_shard, single_shard};

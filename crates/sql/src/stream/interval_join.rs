@@ -1,17 +1,28 @@
 //! Interval joins of streams of points, and `exists` and `not exists` with times.
 //!
-//! A row of a stream that was read with a time is a point in time, and a temporal join pairs rows that are alive together. SQL
-//! means something else by `a join b on a.k = b.k and b.time between a.time and a.time + interval '10' minute`: pairs whose
-//! times are that far apart. Such joins are lowered to temporal joins of rows with longer lifetimes:
+//! A row of a stream that was read with a time is a point in time, and a temporal join pairs rows that are
+//! alive together. SQL means something else by
+//! `a join b on a.k = b.k and b.time between a.time and a.time + interval '10' minute`: pairs whose times are
+//! that far apart. Such joins are lowered to temporal joins of rows with longer lifetimes:
 //!
-//! - *pairs*: with `lo ≤ b.time - a.time ≤ hi`, a row of `a` lives `max(hi, 0)` longer and one of `b` `max(-lo, 0)`. Then the
-//!   two are alive together, first at the later of their times: there the pair is a point. The condition stays.
-//! - *semi and anti joins*: a row of `a` waits until its last possible partner has come, `max(hi, 0)` after it, and is joined
-//!   then; a row of `b` lives while a row of `a` that it may match is joined. So a row without a partner is output when it is
-//!   certain that none comes.
+//! - *pairs*: with `lo ≤ b.time - a.time ≤ hi`, a row of `a` lives `max(hi, 0)` longer and one of `b`
+//!   `max(-lo, 0)`. Then the two are alive together, first at the later of their times: there the pair is a
+//!   point. The condition stays.
+//! - *semi and anti joins*: a row of `a` waits until its last possible partner has come, `max(hi, 0)` after
+//!   it, and is joined then; a row of `b` lives while a row of `a` that it may match is joined. So a row
+//!   without a partner is output when it is certain that none comes.
 //!
-//! Invariant: both bounds are known, so that state is bounded. A join without them is refused: it would pair rows of one
-//! instant, which nobody means.
+//! Invariant: both bounds are known, so that state is bounded. A join without them is refused: it would pair
+//! rows of one instant, which nobody means.
+//!
+//! ```sql
+//! -- A pair lives as a point at b.time: a lives ten minutes longer, b as long as before.
+//! select * from a join b on a.k = b.k and b.time between a.time and a.time + interval '10' minute;
+//! -- A row of a without b is output ten minutes later.
+//! select * from a where not exists (
+//!     select 1 from b where a.k = b.k and b.time between a.time and a.time + interval '10' minute
+//! );
+//! ```
 
 use crate::tree::{any_plan, transform_up};
 use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
@@ -27,6 +38,9 @@ use whimbrel_plan::{Duration, properties};
 use whimbrel_temporal::{DurationRule, StartRule};
 
 /// Lowers the interval joins of a plan to joins of lifetimes.
+///
+/// # Errors
+/// `Plan` if the join of two streams sets no bounds on their times.
 pub(crate) fn lower_interval_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
     transform_up(plan, &mut |plan| match &plan {
         LogicalPlan::Join(join) => match IntervalJoin::of(join)? {
@@ -95,6 +109,9 @@ impl Times {
     }
 
     /// The lower and the upper bound of the right time minus the left time.
+    ///
+    /// # Errors
+    /// `Plan` if a duration is not a whole number of ticks.
     pub fn bounds(&self, join: &Join) -> Result<(Option<i64>, Option<i64>)> {
         let (mut lo, mut hi) = (None::<i64>, None::<i64>);
         let mut narrow = |low: Option<i64>, high: Option<i64>| {
@@ -130,6 +147,7 @@ impl Times {
         }
     }
 
+    /// The bounds that a comparison sets.
     fn compared(&self, join: &Join, left: &Expr, op: Operator, right: &Expr) -> (Option<i64>, Option<i64>) {
         let Some((sign, ticks)) = self.difference(join, left, right) else { return (None, None) };
         // `sign · (right - left) + ticks op 0`: a negative sign swaps the bounds.
@@ -156,6 +174,7 @@ impl Times {
         }
     }
 
+    /// An expression as a sum of the times of both sides and ticks.
     fn sum(&self, join: &Join, expr: &Expr) -> Option<Sum> {
         match expr {
             Expr::Alias(alias) => self.sum(join, &alias.expr),
@@ -290,6 +309,7 @@ impl IntervalJoin {
         }
     }
 
+    /// The join of rows with longer lifetimes.
     fn lower(&self, join: &Join) -> Result<LogicalPlan> {
         match join.join_type {
             JoinType::Inner => self.pairs(join),

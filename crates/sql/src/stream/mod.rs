@@ -1,5 +1,5 @@
-//! What is special to streams with time: windows, `asof` and interval joins, when rows are output, and which queries mean the
-//! same over a stream as over a table of its rows.
+//! What is special to streams with time: windows, `asof` and interval joins, when rows are output, and which
+//! queries mean the same over a stream as over a table of its rows.
 
 pub(crate) mod asof;
 pub(crate) mod durations;

@@ -1,13 +1,14 @@
 //! Whether a query over streams with time says what it says over tables of their rows.
 //!
-//! An operator of a stream looks at what is alive at one instant. SQL speaks of all rows. The two agree where a query
-//! keeps instants apart itself: it groups by the end of a window, or pairs rows of equal windows. Here it is derived
-//! which columns of a plan tell the instants at which its rows are alive, and a step that SQL means over rows of several
-//! instants is refused. A stream that ends can answer it all the same, as the table of its rows.
+//! An operator of a stream looks at what is alive at one instant. SQL speaks of all rows. The two agree where
+//! a query keeps instants apart itself: it groups by the end of a window, or pairs rows of equal windows.
+//! Here it is derived which columns of a plan tell the instants at which its rows are alive, and a step that
+//! SQL means over rows of several instants is refused. A stream that ends can answer it all the same, as the
+//! table of its rows.
 //!
-//! Invariant: rows with equal values in a column that tells the instant live equally long from there, and rows with
-//! different ones never live together. Streams whose lifetimes are not made here, intervals and fluent windows, are taken
-//! as changing relations, and every step of them has its meaning there.
+//! Invariant: rows with equal values in a column that tells the instant live equally long from there, and
+//! rows with different ones never live together. Streams whose lifetimes are not made here, intervals and
+//! fluent windows, are taken as changing relations, and every step of them has its meaning there.
 
 use super::interval_join::{self, Times};
 use super::windows;
@@ -50,8 +51,8 @@ pub(crate) struct Moments {
 enum Distance {
     /// So many ticks after it.
     After(i64),
-    /// At a beginning of windows of a calendar: so many steps from that of the window that holds what is so many
-    /// ticks after it.
+    /// At a beginning of windows of a calendar: so many steps from that of the window that holds what is so
+    /// many ticks after it.
     Boundary(Calendar, i64, i64),
 }
 
@@ -341,8 +342,8 @@ fn placed(join: &Join, moments: &Moments, side: Side) -> Moments {
     moments.moved(|column| comes_out.then_some(before + column))
 }
 
-/// A stream with a table, whose rows are alive always: each row of the stream finds what it finds in the table. Rows of
-/// the table are asked at every instant.
+/// A stream with a table, whose rows are alive always: each row of the stream finds what it finds in the
+/// table. Rows of the table are asked at every instant.
 fn with_table(join: &Join, moments: &Moments, stream: Side) -> Result<Alive> {
     let asks_the_stream = match join.join_type {
         JoinType::Inner => true,

@@ -92,6 +92,7 @@ pub(crate) fn string_literal(expr: &Expr) -> Option<&str> {
 
 /// Whether an expression contains a subquery.
 pub(crate) fn contains_subquery(expr: &Expr) -> bool {
+    /// Breaks off at the first query.
     struct Queries;
     impl Visitor for Queries {
         type Break = ();
@@ -104,6 +105,9 @@ pub(crate) fn contains_subquery(expr: &Expr) -> bool {
 }
 
 /// A query as a derived table: in parentheses, as a relation.
+///
+/// # Errors
+/// `Internal` if the parser reads the template otherwise.
 pub(crate) fn derived_table(query: Query) -> Result<TableFactor> {
     let mut outer = parser::query("select * from (select 1) as __rows")?;
     let SetExpr::Select(select) = outer.body.as_mut() else { return internal_err!("no select") };

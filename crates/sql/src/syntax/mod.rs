@@ -1,4 +1,5 @@
-//! From text to a checked tree of the parser's, in words that DataFusion's planner knows. Nothing here knows of plans.
+//! From text to a checked tree of the parser's, in words that DataFusion's planner knows. Nothing here knows
+//! of plans.
 //!
 //! The steps of [`parse`], in order:
 //! 1. `tokens`: clauses that the parser does not know are rewritten token by token;

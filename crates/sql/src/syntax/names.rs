@@ -1,4 +1,6 @@
 //! Names in the parser's tree, as the session spells them.
+//!
+//! A name is in small letters unless it is quoted: `T` and `t` are the same table, `"T"` is another one.
 
 use datafusion::common::{Column, Result, TableReference};
 use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
@@ -10,6 +12,9 @@ pub(crate) fn ident(name: &Ident) -> String {
 }
 
 /// The name of a table as the session knows it.
+///
+/// # Errors
+/// `Plan` if the name has too many parts.
 pub(crate) fn table(name: &ObjectName) -> Result<String> {
     Ok(table_name(&object_name_to_table_reference(name.clone(), true)?))
 }

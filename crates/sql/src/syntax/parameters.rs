@@ -1,7 +1,7 @@
 //! Values of the parameters of a statement: `$1` and `?` by position, `$name` and `:name` by name.
 //!
-//! Invariants: each parameter gets a value; each `?` takes the next one, over all statements of a script; values without a
-//! parameter are refused at the end.
+//! Invariants: each parameter gets a value; each `?` takes the next one, over all statements of a script;
+//! values without a parameter are refused at the end.
 
 use crate::syntax::walk::walk_mut;
 use datafusion::arrow::datatypes::DataType;
@@ -90,6 +90,7 @@ impl Parameters {
         }
     }
 
+    /// The value of a parameter, or why it has none.
     fn value(&mut self, place: &str) -> std::result::Result<Expr, String> {
         let key = match place.trim_start_matches(['$', '?', ':']) {
             // A `?` of this statement, as it was numbered.
@@ -141,6 +142,7 @@ fn literal(value: &ScalarValue) -> Result<Expr> {
     parser.parse_expr().map_err(|error| plan_datafusion_err!("a parameter: {error}"))
 }
 
+/// The SQL text of a value.
 fn text(value: &ScalarValue) -> Result<String> {
     let shown = || -> Result<String> { Ok(array_value_to_string(value.to_array()?.as_ref(), 0)?) };
     let cast = |to: &str| -> Result<String> { Ok(format!("CAST({} AS {to})", quoted(&shown()?))) };
@@ -174,10 +176,12 @@ fn text(value: &ScalarValue) -> Result<String> {
     })
 }
 
+/// The SQL text of a value of a list.
 fn text_of(items: &datafusion::arrow::array::ArrayRef, at: usize) -> Result<String> {
     text(&ScalarValue::try_from_array(items, at)?)
 }
 
+/// A string literal.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

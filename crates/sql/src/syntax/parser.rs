@@ -1,4 +1,7 @@
 //! The parser proper: tokens to a tree, with nothing rewritten in it.
+//!
+//! The rewrites of `desugar` build small queries from text; these are parsed here too, so that nothing here
+//! may depend on a rewrite.
 
 use super::depth;
 use super::tokens;

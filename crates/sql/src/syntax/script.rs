@@ -15,12 +15,17 @@ pub struct Statement<'a> {
     pub span: Range<usize>,
 }
 
+/// Splits a script.
+///
+/// # Errors
+/// `SQL` if a string or a comment does not end.
 pub(crate) fn split(script: &str) -> Result<Vec<Statement<'_>>> {
     let tokens =
         Tokenizer::new(&GenericDialect {}, script).tokenize_with_location().map_err(|e| syntax(e.into()))?;
     let lines = Lines::of(script);
     let mut statements = Vec::new();
-    // To find a place costs a walk along its line, so only those of statements are looked for, and not of every token.
+    // To find a place costs a walk along its line, so only those of statements are looked for, and not of
+    // every token.
     let mut words: Option<(&TokenWithSpan, &TokenWithSpan)> = None;
     let bytes = |(first, last): (&TokenWithSpan, &TokenWithSpan)| {
         lines.offset(first.span.start)..lines.offset(last.span.end)

@@ -1,4 +1,9 @@
 //! What the planner learns about names only by planning, kept for the next time that the statement is parsed.
+//!
+//! DataFusion's planner reads `select userName from t` as the column `username`. If that fails and there is
+//! one column of this name in other capitals, the statement is parsed again with `"userName"` in this place.
+//! In the same way the planner tells which names are aliases of the same select, and which are fields of
+//! structs of outer columns.
 
 use crate::error;
 use datafusion::common::DataFusionError;

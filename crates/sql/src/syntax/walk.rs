@@ -1,8 +1,9 @@
 //! Walks over the parser's tree.
 //!
-//! The parser's own `visit` is generic: each type of visitor compiles the walk over several hundred types of nodes anew.
-//! Here all visitors share one walk, which calls them through a table of functions, so that this crate compiles in a
-//! fraction of the time. A visitor is called at most a few times per node, and the cost of an indirect call does not show.
+//! The parser's own `visit` is generic: each type of visitor compiles the walk over several hundred types of
+//! nodes anew. Here all visitors share one walk, which calls them through a table of functions, so that this
+//! crate compiles in a fraction of the time. A visitor is called at most a few times per node, and the cost
+//! of an indirect call does not show.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor,
@@ -77,13 +78,14 @@ struct Recorded<'a, V, B> {
 }
 
 impl<V, B> Recorded<'_, V, B> {
+    /// Keeps what a visitor breaks off with.
     fn record(&mut self, flow: ControlFlow<B>) -> ControlFlow<()> {
         flow.map_break(|result| self.result = Some(result))
     }
 }
 
-/// The walk that visitors of one kind share, and what it calls: the same functions as the parser's visitor has, without its
-/// type of result.
+/// The walk that visitors of one kind share, and what it calls: the same functions as the parser's visitor
+/// has, without its type of result.
 macro_rules! shared_walk {
     ($walk:ident, $calls:ident, $visitor:ident, $reference:ident, $($visit:ident: $node:ty,)*) => {
         trait $calls {
@@ -128,7 +130,9 @@ macro_rules! shared_walk {
     };
 }
 
+/// A shared reference, as an argument of the macro.
 type Shared<'a, T> = &'a T;
+/// An exclusive reference, as an argument of the macro.
 type Exclusive<'a, T> = &'a mut T;
 
 shared_walk!(SharedWalk, Calls, Visitor, Shared);

@@ -1,7 +1,8 @@
 //! Joins that differ only in the columns that they keep are made equal, so that they are computed once.
 //!
-//! In `having sum(x) > (select sum(x) * 0.0001 from …)` the query and its subquery read the same join, of which each keeps the
-//! columns that it needs. Here both keep the columns that either needs, and a projection above drops the others.
+//! In `having sum(x) > (select sum(x) * 0.0001 from …)` the query and its subquery read the same join, of
+//! which each keeps the columns that it needs. Here both keep the columns that either needs, and a projection
+//! above drops the others.
 
 use super::semi_join::reducer;
 use crate::single_shard::is_single_shard;
@@ -16,8 +17,11 @@ use std::sync::Arc;
 use whimbrel_plan::node;
 use whimbrel_plan::nodes::{Exchange, Node, extension};
 
-/// Makes joins equal where that is possible: semi joins that the optimizer added everywhere, other joins where they are not
-/// part of a larger one.
+/// Makes joins equal where that is possible: semi joins that the optimizer added everywhere, other joins
+/// where they are not part of a larger one.
+///
+/// # Errors
+/// `Plan` if a join cannot be built with the columns of both.
 pub(super) fn share_common_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
     unify_joins(unify_joins(plan, is_added_semi_join)?, is_join_of_rows)
 }
@@ -91,6 +95,7 @@ fn select_columns(plan: &LogicalPlan, columns: &DFSchema) -> Result<LogicalPlan>
     Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(plan.clone()))?))
 }
 
+/// Whether a plan is a semi join that the optimizer added, over rows of tables.
 fn is_added_semi_join(plan: &LogicalPlan) -> bool {
     matches!(plan, LogicalPlan::Join(join) if reducer(join).is_some()) && is_join_of_rows(plan)
 }
@@ -138,6 +143,9 @@ fn is_renaming(projection: &Projection) -> bool {
 }
 
 /// The plan with the columns of both plans, if they differ only in their columns.
+///
+/// # Errors
+/// `Plan` if a node cannot be built with the columns of both.
 pub(super) fn unify(one: &LogicalPlan, other: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     use LogicalPlan as P;
     let of_inputs =
@@ -201,6 +209,7 @@ pub(super) fn is_column_selection(projection: &Projection) -> bool {
     projection.expr.iter().all(|expr| expr.try_as_col().is_some())
 }
 
+/// The scan with the columns of both; `None` if the tables or their filters differ.
 fn unify_scans(one: &TableScan, other: &TableScan) -> Result<Option<LogicalPlan>> {
     if one.table_name != other.table_name || one.filters != other.filters || one.fetch != other.fetch {
         return Ok(None);

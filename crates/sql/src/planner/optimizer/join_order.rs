@@ -1,12 +1,14 @@
 //! The order of inner joins, by their estimated sizes.
 //!
-//! DataFusion keeps the order in which a query names its tables. Here the relations of a group of inner joins are put into the
-//! order (left-deep or bushy) with the smallest intermediate results: by dynamic programming over all connected sets of
-//! relations (Selinger et al. 1979; Moerkotte and Neumann 2006), and greedily where there are too many relations for that.
-//! Equality is transitive: `a.k = b.k and b.k = c.k` connects `a` and `c` too.
+//! DataFusion keeps the order in which a query names its tables. Here the relations of a group of inner joins
+//! are put into the order (left-deep or bushy) with the smallest intermediate results: by dynamic programming
+//! over all connected sets of relations (Selinger et al. 1979; Moerkotte and Neumann 2006), and greedily
+//! where there are too many relations for that. Equality is transitive: `a.k = b.k and b.k = c.k` connects
+//! `a` and `c` too.
 //!
-//! Invariants: the columns of the result are those of the plan, in their order; the columns of an equivalence class that are in
-//! one set of joined relations are equal in every row, so that one condition of a class joins two sets.
+//! Invariants: the columns of the result are those of the plan, in their order; the columns of an equivalence
+//! class that are in one set of joined relations are equal in every row, so that one condition of a class
+//! joins two sets.
 
 use crate::tree::transform_down;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
@@ -20,6 +22,9 @@ use whimbrel_plan::estimate::{Estimate, Estimator, composite};
 const EXHAUSTIVE: usize = 10;
 
 /// Puts inner joins into the cheapest order.
+///
+/// # Errors
+/// `Plan` if a join cannot be built in the new order.
 pub(super) fn reorder_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
     transform_down(plan, &mut |plan| {
         let Some(graph) = Graph::of(&plan)? else { return Ok(Transformed::no(plan)) };
@@ -37,6 +42,7 @@ pub(super) fn reorder_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// Relations as bits.
 type Set = u64;
 
+/// A relation of the join graph.
 struct Relation {
     plan: LogicalPlan,
     estimate: Estimate,
@@ -49,14 +55,16 @@ struct Condition {
     term: Term,
 }
 
+/// The expression of a condition.
 enum Term {
-    /// Two sides are equal: the relations of each, its expression, and its number of distinct values. Conditions of one
-    /// equivalence class make any two of some columns equal, each of another relation.
+    /// Two sides are equal: the relations of each, its expression, and its number of distinct values.
+    /// Conditions of one equivalence class make any two of some columns equal, each of another relation.
     Equal { sides: [Side; 2], class: usize },
     /// Anything else.
     Other(Expr),
 }
 
+/// One side of an equality: its relations, its expression, and its number of distinct values.
 type Side = (Set, Expr, f64);
 
 /// The join graph: relations that are inner-joined, and the conditions between them.
@@ -141,6 +149,7 @@ impl Graph {
         }
     }
 
+    /// A condition by the relations that it reads.
     fn condition(&self, one: Expr, other: Option<Expr>, class: usize) -> Condition {
         let Some(other) = other else {
             return Condition { of: self.reads(&one), term: Term::Other(one) };
@@ -207,6 +216,7 @@ impl Graph {
         self.conditions.iter().any(|c| c.of & one != 0 && c.of & other != 0 && c.of & !(one | other) == 0)
     }
 
+    /// The cheapest order of joins.
     fn best_order(&self) -> Tree {
         match self.relations.len() <= EXHAUSTIVE {
             true => self.exhaustive(),
@@ -221,6 +231,7 @@ impl Graph {
         one.1.cost + other.1.cost + made + 2.0 * left.min(right) + 0.3 * left.max(right)
     }
 
+    /// The cheapest order of all, by dynamic programming.
     fn exhaustive(&self) -> Tree {
         let all: Set = (1 << self.relations.len()) - 1;
         let rows: Vec<f64> = (0..=all).map(|set| if set == 0 { 0.0 } else { self.rows(set) }).collect();
@@ -239,6 +250,7 @@ impl Graph {
         candidates.swap_remove(all as usize).map_or_else(|| self.greedy(), |way| way.tree)
     }
 
+    /// The cheapest join of two disjoint subsets that make up a set.
     fn best_split(
         &self,
         set: Set,
@@ -290,12 +302,14 @@ impl Graph {
         sets.swap_remove(0).1.tree
     }
 
+    /// The plan of an order of joins.
     fn plan(&self, tree: &Tree, relations: &[LogicalPlan]) -> Result<LogicalPlan> {
         let mut used = vec![false; self.conditions.len()];
         let (plan, _) = self.build(tree, relations, &mut used)?;
         Ok(plan)
     }
 
+    /// The plan of a subtree, and the set of its relations. Each condition is used once, as low as possible.
     fn build(&self, tree: &Tree, relations: &[LogicalPlan], used: &mut [bool]) -> Result<(LogicalPlan, Set)> {
         let (left, right) = match tree {
             Tree::Relation(i) => return self.filtered_relation(*i, relations[*i].clone(), used),
@@ -334,8 +348,8 @@ impl Graph {
         Ok((LogicalPlan::Join(join), one | other))
     }
 
-    /// The conditions within a set: stated ones first, and of these the ones between pairs of relations with most conditions,
-    /// so that what is known of several columns together is used.
+    /// The conditions within a set: stated ones first, and of these the ones between pairs of relations with
+    /// most conditions, so that what is known of several columns together is used.
     fn by_preference(&self, set: Set) -> Vec<usize> {
         let between = |of: Set| self.conditions[..self.stated].iter().filter(|c| c.of == of).count();
         let mut about: Vec<usize> =
@@ -433,8 +447,8 @@ fn is_semi_join(join: &Join) -> bool {
         && !join.on.is_empty()
 }
 
-/// The relations below inner joins, and their conditions: pairs that are equal, and others. A semi join by columns of one
-/// relation becomes part of that relation.
+/// The relations below inner joins, and their conditions: pairs that are equal, and others. A semi join by
+/// columns of one relation becomes part of that relation.
 fn flatten(
     plan: &LogicalPlan,
     relations: &mut Vec<LogicalPlan>,

@@ -1,8 +1,9 @@
 //! Aggregates below joins, where that leaves fewer rows to join (Yan and Larson 1995: eager aggregation).
 //!
-//! `select a.k, count(b.x) from a left join b on a.k = b.k group by a.k` aggregates the rows of `b` by the columns that they are
-//! joined and grouped by, joins these partial groups, and merges them. It does so if the join keeps nearly all rows and each
-//! partial group has several: rows that a join drops are not worth aggregating. The right side of a semi join keeps each key once.
+//! `select a.k, count(b.x) from a left join b on a.k = b.k group by a.k` aggregates the rows of `b` by the
+//! columns that they are joined and grouped by, joins these partial groups, and merges them. It does so if
+//! the join keeps nearly all rows and each partial group has several: rows that a join drops are not worth
+//! aggregating. The right side of a semi join keeps each key once.
 
 use super::common_joins::{is_column_selection, unify};
 use super::semi_join::reducer;
@@ -22,6 +23,9 @@ const ROWS_PER_GROUP: f64 = 4.0;
 const KEPT: f64 = 0.9;
 
 /// Pushes aggregates below joins. A join that occurs twice stays as it is: it is computed once.
+///
+/// # Errors
+/// `Plan` if an aggregate cannot be built below its join.
 pub(super) fn push_down_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut joins = Vec::new();
     visit_plan(&plan, &mut |plan| {
@@ -43,8 +47,8 @@ pub(super) fn push_down_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
-/// A semi or anti join whose other side has each key once. It is worth it for integers, which are looked up by position. Semi
-/// joins that the optimizer added have few keys already.
+/// A semi or anti join whose other side has each key once. It is worth it for integers, which are looked up
+/// by position. Semi joins that the optimizer added have few keys already.
 fn distinct_keys(join: &Join) -> Result<Option<Join>> {
     let side = match join.join_type {
         JoinType::LeftSemi | JoinType::LeftAnti => Side::Right,
@@ -103,6 +107,7 @@ fn gives_pairs(kind: JoinType) -> bool {
     matches!(kind, JoinType::Inner | JoinType::Left | JoinType::Right)
 }
 
+/// The same for one side; `None` if a call reads the other side or it is not worth it.
 fn pushed_down_to(
     side: Side,
     aggregate: &Aggregate,
@@ -134,6 +139,7 @@ fn pushed_down_to(
     merged(aggregate, joined, split, side.may_be_missing(join)).map(Some)
 }
 
+/// Whether the join keeps nearly all rows, and partial groups are fewer.
 fn is_worth_it(join: &Join, many: &LogicalPlan, partial: &LogicalPlan) -> bool {
     let estimator = Estimator::default();
     let joined = estimator.estimate(&LogicalPlan::Join(join.clone())).rows;
@@ -162,6 +168,7 @@ fn merged(
     Ok(LogicalPlan::Projection(Projection::try_new(columns, groups)?))
 }
 
+/// Whether a call is a count.
 fn is_count(call: &Expr) -> bool {
     matches!(call.clone().unalias(), Expr::AggregateFunction(call) if call.func.name() == "count")
 }

@@ -12,12 +12,16 @@ pub(super) fn pairs(join: &Join) -> impl Iterator<Item = (&Column, &Column)> {
     join.on.iter().filter_map(|(left, right)| Some((left.try_as_col()?, right.try_as_col()?)))
 }
 
-/// Whether a plan may give other rows when it is computed again, so that it cannot be a reducer beside its other use.
+/// Whether a plan may give other rows when it is computed again, so that it cannot be a reducer beside its
+/// other use.
 pub(in crate::planner) fn is_volatile_plan(plan: &LogicalPlan) -> bool {
     any_plan(plan, &mut |plan| plan.expressions().iter().any(Expr::is_volatile))
 }
 
 /// These columns of a reducer, by which [`semi_join`] finds partners.
+///
+/// # Errors
+/// `Plan` if a column is not one of the plan.
 pub(in crate::planner) fn semi_join_keys(
     plan: Arc<LogicalPlan>,
     columns: impl IntoIterator<Item = Column>,
@@ -28,6 +32,9 @@ pub(in crate::planner) fn semi_join_keys(
 }
 
 /// The rows that agree in `columns` with one of the [`semi_join_keys`], column by column.
+///
+/// # Errors
+/// `Plan` if a column is not one of the rows.
 pub(in crate::planner) fn semi_join(
     rows: Arc<LogicalPlan>,
     columns: impl IntoIterator<Item = Column>,
@@ -59,6 +66,7 @@ pub(super) fn reducer(join: &Join) -> Option<(&LogicalPlan, &Column)> {
     }
 }
 
+/// The reserved name of a key of the reducer.
 fn name(i: usize) -> String {
     format!("__partner_{i}")
 }

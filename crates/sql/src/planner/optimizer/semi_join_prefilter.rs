@@ -1,7 +1,8 @@
 //! A semi join by one integer column before a join by several columns.
 //!
-//! `few join many on a = x and b = y` becomes `few join (select … from many where x in (select a from few)) on …`: looking up
-//! a pair in a large hash table is slow, and one integer is looked up in an array while the rows are read. The reducer is the
+//! `few join many on a = x and b = y` becomes
+//! `few join (select … from many where x in (select a from few)) on …`: looking up a pair in a large hash
+//! table is slow, and one integer is looked up in an array while the rows are read. The reducer is the
 //! smallest subplan of `few` that has the column, often a filtered table.
 
 use super::semi_join::{is_volatile_plan, pairs, semi_join, semi_join_keys};
@@ -22,6 +23,9 @@ const TIMES: f64 = 8.0;
 const KEPT: f64 = 0.25;
 
 /// Adds such semi joins.
+///
+/// # Errors
+/// `Plan` if a semi join cannot be built.
 pub(super) fn add_prefilters(plan: LogicalPlan) -> Result<LogicalPlan> {
     transform_up(plan, &mut |plan| match &plan {
         LogicalPlan::Join(join) => match prefiltered_inputs(join)? {

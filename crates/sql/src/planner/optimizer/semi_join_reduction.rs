@@ -1,7 +1,8 @@
 //! Groups that a join drops are not aggregated: semi joins below aggregates (magic sets, Mumick et al. 1990).
 //!
-//! `few join (select k, sum(x) from many group by k)` on `k` becomes `few join (select k, sum(x) from many where k in
-//! (select k from few) group by k)`. `few` is computed once, for both of its uses are equal.
+//! `few join (select k, sum(x) from many group by k)` on `k` becomes
+//! `few join (select k, sum(x) from many where k in (select k from few) group by k)`. `few` is computed once,
+//! for both of its uses are equal.
 
 use super::semi_join::{is_volatile_plan, pairs, semi_join, semi_join_keys};
 use crate::planner::side::with_inputs;
@@ -16,6 +17,9 @@ use whimbrel_plan::estimate::Estimator;
 const TIMES: f64 = 8.0;
 
 /// Adds semi joins below aggregates that are joined with few rows.
+///
+/// # Errors
+/// `Plan` if a semi join cannot be built.
 pub(super) fn reduce_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
     transform_up(plan, &mut |plan| match &plan {
         LogicalPlan::Join(join) => match reduce_side(join)? {
@@ -81,7 +85,8 @@ impl<'a> Reducer<'a> {
     }
 }
 
-/// The smallest subplan with few rows that has all values of these columns, with the names of the columns there.
+/// The smallest subplan with few rows that has all values of these columns, with the names of the columns
+/// there.
 pub(super) fn narrowest<'a>(
     plan: &'a LogicalPlan,
     columns: Vec<Column>,
@@ -107,7 +112,8 @@ pub(super) fn narrowest<'a>(
     }
 }
 
-/// The sides of a join that have all values of these columns in its result, with the names of the columns there.
+/// The sides of a join that have all values of these columns in its result, with the names of the columns
+/// there.
 fn sides<'a>(join: &'a Join, columns: &[Column]) -> Vec<(&'a LogicalPlan, Vec<Column>)> {
     use JoinType::*;
     let left = matches!(join.join_type, Inner | Left | LeftSemi | LeftAnti | LeftMark);
@@ -120,7 +126,8 @@ fn sides<'a>(join: &'a Join, columns: &[Column]) -> Vec<(&'a LogicalPlan, Vec<Co
     kept.filter_map(|(_, side)| named(side)).collect()
 }
 
-/// The column of one side of a join that has all values of a column: itself, or the one that it is compared with.
+/// The column of one side of a join that has all values of a column: itself, or the one that it is compared
+/// with.
 fn name_in(side: &LogicalPlan, column: &Column, join: &Join) -> Option<Column> {
     let own = |c: &Column| side.schema().has_column(c);
     if own(column) {

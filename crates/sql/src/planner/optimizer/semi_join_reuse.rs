@@ -1,8 +1,8 @@
 //! A semi-joined table serves a query and its subquery (Zuzarte et al. 2003).
 //!
-//! In `few join many on k join (select k, avg(x) from many group by k) on k`, [`super::semi_join_reduction`] has reduced the
-//! aggregated `many` to rows with a partner in `few`. Here the other `many` is reduced to the same rows, so that the table is
-//! read once.
+//! In `few join many on k join (select k, avg(x) from many group by k) on k`, [`super::semi_join_reduction`]
+//! has reduced the aggregated `many` to rows with a partner in `few`. Here the other `many` is reduced to the
+//! same rows, so that the table is read once.
 //!
 //! Invariant: a table is replaced only in inner joins that compare its column with that of the reducer.
 
@@ -16,6 +16,9 @@ use datafusion::logical_expr::{Join, LogicalPlan};
 use std::sync::Arc;
 
 /// Reuses semi-joined tables wherever the same rows are joined.
+///
+/// # Errors
+/// `Plan` if a semi join cannot be built.
 pub(super) fn reuse_semi_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut reduced = Vec::new();
     visit_plan(&plan, &mut |plan| {
@@ -42,6 +45,7 @@ struct ReducedTable {
 }
 
 impl ReducedTable {
+    /// The table that a semi join by one column reduces.
     fn of(join: &Join) -> Option<ReducedTable> {
         let (reducer, reducer_column) = reducer(join)?;
         let mut pairs = pairs(join);
@@ -120,6 +124,7 @@ fn table_of<'a>(plan: &'a LogicalPlan, column: &Column) -> Option<&'a LogicalPla
     plan.inputs().into_iter().find_map(|input| table_of(input, column))
 }
 
+/// Whether a plan is an inner join by `=`.
 fn is_inner(plan: &LogicalPlan) -> bool {
     matches!(plan, LogicalPlan::Join(join)
         if join.join_type == JoinType::Inner && join.null_equality == NullEquality::NullEqualsNothing)
@@ -134,6 +139,7 @@ fn passes_rows(plan: &LogicalPlan) -> bool {
     }
 }
 
+/// Visits a plan and what is joined below operators that pass rows on.
 fn for_each_joined<'a>(plan: &'a LogicalPlan, visit: &mut dyn FnMut(&'a LogicalPlan)) {
     visit(plan);
     if passes_rows(plan) {

@@ -20,6 +20,11 @@ use datafusion::sql::sqlparser::ast::{
 use std::sync::Arc;
 use whimbrel_plan::names::unknown_column;
 
+/// `alter table`, operation by operation.
+///
+/// # Errors
+/// `Plan` if the table, a column or the operation is unknown, or a constraint uses the column; `Execution` if
+/// the rows do not fit.
 pub(super) fn table(session: &mut Session, alter: AlterTable) -> Result<Planned> {
     if alter.if_exists && find(&session.tables, &names::table(&alter.name)?).is_none() {
         return Ok(Planned::Done("nothing to alter".to_string()));
@@ -59,6 +64,7 @@ fn altered(session: &mut Session, table: String, operation: AlterTableOperation)
     Ok(table)
 }
 
+/// `rename to`.
 fn renamed(session: &mut Session, table: String, to: &RenameTableNameKind) -> Result<String> {
     let (RenameTableNameKind::As(to) | RenameTableNameKind::To(to)) = to;
     let name = names::table(to)?;
@@ -79,6 +85,7 @@ struct Rows {
 }
 
 impl Rows {
+    /// The position of a column.
     fn position(&self, column: &Ident) -> Result<usize> {
         let name = names::ident(column);
         self.schema.index_of(&name).map_err(|_| {
@@ -116,6 +123,7 @@ impl Rows {
         Ok(Rows { schema, memory: Memory { rows, ..self.memory } })
     }
 
+    /// `add column`: existing rows get its default.
     fn with_column(self, session: &Session, column: ColumnDef) -> Result<Rows> {
         let default = column.options.iter().find_map(|option| match &option.option {
             ColumnOption::Default(value) => Some(value.clone()),
@@ -137,6 +145,7 @@ impl Rows {
         Ok(rows)
     }
 
+    /// `drop column`.
     fn without(self, column: &Ident, if_exists: bool) -> Result<Rows> {
         if if_exists && self.position(column).is_err() {
             return Ok(self);
@@ -159,6 +168,7 @@ impl Rows {
         Ok(rows)
     }
 
+    /// `rename column`.
     fn with_name(self, column: &Ident, name: &Ident) -> Result<Rows> {
         let at = self.free(column)?;
         let name = names::ident(name);
@@ -175,6 +185,7 @@ impl Rows {
         Ok(rows)
     }
 
+    /// `alter column`: its default, its type, or whether it may be null.
     fn changed(self, session: &Session, column: &Ident, change: AlterColumnOperation) -> Result<Rows> {
         let at = self.position(column)?;
         let field = self.schema.field(at).clone();
@@ -203,6 +214,7 @@ impl Rows {
         }
     }
 
+    /// The rows with a column of another field, cast to its type.
     fn with_field(self, at: usize, field: Field) -> Result<Rows> {
         let mut fields = self.schema.fields().to_vec();
         let kind = field.data_type().clone();

@@ -1,4 +1,5 @@
-//! `insert`, `delete`, `update`, `truncate`: changes of tables in memory, each a query whose rows the table gets.
+//! `insert`, `delete`, `update`, `truncate`: changes of tables in memory, each a query whose rows the table
+//! gets.
 
 use super::conflict::{conflict, returning};
 use super::query::query_plan;
@@ -25,6 +26,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// `insert into`.
+///
+/// # Errors
+/// `Plan` if the table cannot be written into, or the rows do not have its columns.
 pub(super) fn insert(session: &Session, mut insert: Insert) -> Result<Planned> {
     let TableObject::TableName(given) = &insert.table else {
         return plan_err!("insert into what? give the name of a table");
@@ -65,6 +69,7 @@ fn by_name(columns: &[ObjectName]) -> bool {
     matches!(columns, [only] if only.to_string() == BY_NAME)
 }
 
+/// The quoted name of a column.
 fn quoted(column: &str) -> ObjectName {
     ObjectName::from(vec![Ident::with_quote('"', column)])
 }
@@ -120,6 +125,9 @@ fn drop_default_columns(insert: &mut Insert, schema: &Schema) -> Result<()> {
 const MARK: &str = "__changed";
 
 /// `delete from`; `with` stands before it.
+///
+/// # Errors
+/// `Plan` if the table cannot be written into, or the condition names something unknown.
 pub(super) fn delete(session: &mut Session, with: &str, delete: Delete) -> Result<Planned> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
     if delete.limit.is_some() {
@@ -145,11 +153,15 @@ pub(super) fn delete(session: &mut Session, with: &str, delete: Delete) -> Resul
     write_all_rows(session, &target, StoreMode::Delete, delete.returning.clone(), &rows, &[])
 }
 
+/// Tables as they stand in a `from`.
 fn comma_separated(tables: &[TableWithJoins]) -> String {
     tables.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// `update`; `with` stands before it.
+///
+/// # Errors
+/// `Plan` if the table cannot be written into, or a column is unknown or set twice.
 pub(super) fn update(session: &mut Session, with: &str, update: Update) -> Result<Planned> {
     if update.limit.is_some() || update.or.is_some() {
         return plan_err!("update takes a table, values and a condition; leave out limit and or");
@@ -202,6 +214,9 @@ pub(super) fn update(session: &mut Session, with: &str, update: Update) -> Resul
 }
 
 /// `truncate`.
+///
+/// # Errors
+/// `Plan` if a table cannot be written into; `Execution` if others refer to its rows.
 pub(super) fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Planned> {
     for target in &truncate.table_names {
         let table = writable(session, &target.name)?;
@@ -212,8 +227,8 @@ pub(super) fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Pla
     Ok(Planned::Done("truncated".to_string()))
 }
 
-/// Writes all rows of a table anew, as a query gives them. Its last column marks the changed ones, in which the columns `reset` get
-/// their defaults.
+/// Writes all rows of a table anew, as a query gives them. Its last column marks the changed ones, in which
+/// the columns `reset` get their defaults.
 fn write_all_rows(
     session: &Session,
     target: &Target,

@@ -17,6 +17,9 @@ use std::sync::Arc;
 use whimbrel_plan::names::unknown_column;
 
 /// Takes from an insert what it says of rows whose keys are there.
+///
+/// # Errors
+/// `Plan` if a column is unknown, or the clauses contradict each other.
 pub(super) fn conflict(session: &Session, target: &Target, insert: &mut Insert) -> Result<Conflict> {
     let ignore = std::mem::take(&mut insert.ignore);
     let replace = std::mem::take(&mut insert.replace_into);
@@ -37,6 +40,7 @@ pub(super) fn conflict(session: &Session, target: &Target, insert: &mut Insert) 
     }
 }
 
+/// `on conflict (…) do nothing` or `do update`.
 fn on_conflict(session: &Session, target: &Target, on: OnConflict) -> Result<Conflict> {
     let columns = match on.conflict_target {
         None => None,
@@ -62,6 +66,7 @@ fn on_conflict(session: &Session, target: &Target, on: OnConflict) -> Result<Con
     }
 }
 
+/// The position of a column of the target.
 fn position(session: &Session, target: &Target, column: &str) -> Result<usize> {
     let schema = session.tables[&target.table].stream.schema();
     schema.index_of(column).map_err(|_| {
@@ -70,6 +75,7 @@ fn position(session: &Session, target: &Target, column: &str) -> Result<usize> {
     })
 }
 
+/// `do update set … where …`, over the columns of the existing row and of `excluded`.
 fn merge(session: &Session, target: &Target, key: Vec<usize>, mut update: DoUpdate) -> Result<Merge> {
     let schema = session.tables[&target.table].stream.schema();
     let table = match &target.alias {
@@ -95,6 +101,9 @@ fn merge(session: &Session, target: &Target, key: Vec<usize>, mut update: DoUpda
 }
 
 /// The `returning` clause: expressions over the written rows.
+///
+/// # Errors
+/// Those of planning the expressions.
 pub(super) fn returning(
     session: &Session,
     target: &Target,

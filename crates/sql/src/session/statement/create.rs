@@ -40,6 +40,9 @@ fn creation(session: &Session, name: &str, if_not_exists: bool, or_replace: bool
 }
 
 /// A view, bound to the tables that it names now.
+///
+/// # Errors
+/// `Plan` if the name is taken, or the query has no plan.
 pub(super) fn view(session: &mut Session, view: CreateView) -> Result<Planned> {
     let name = names::table(&view.name)?;
     if view.materialized {
@@ -78,6 +81,9 @@ fn with_column_names(view: &str, columns: &[ViewColumnDef], plan: LogicalPlan) -
 }
 
 /// An empty table, or one of the rows of a query.
+///
+/// # Errors
+/// `Plan` if the name is taken, or a column or constraint makes no sense.
 pub(super) fn table(session: &mut Session, mut table: CreateTable) -> Result<Planned> {
     let name = names::table(&table.name)?;
     if let Creation::Keep = creation(session, &name, table.if_not_exists, table.or_replace)? {
@@ -249,6 +255,9 @@ fn foreign_key(
 }
 
 /// Drops tables and views.
+///
+/// # Errors
+/// `Plan` if there is no such table or view, unless `if exists` is given, or another table refers to it.
 pub(super) fn drop(
     session: &mut Session,
     what: ObjectType,

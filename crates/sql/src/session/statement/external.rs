@@ -16,6 +16,10 @@ use whimbrel_plan::names::unknown_column;
 use whimbrel_plan::{Stream, TimeSpec};
 use whimbrel_temporal::{Disorder, IngressOptions};
 
+/// `create external table`.
+///
+/// # Errors
+/// `Plan` if the name is taken or an option makes no sense; those of [`Files::open`](crate::Files::open).
 pub(super) fn create(session: &mut Session, table: CreateExternalTable) -> Result<Planned> {
     let name = names::table(&table.name)?;
     if find(&session.tables, &name).is_some() {
@@ -87,6 +91,7 @@ impl Time {
         }
     }
 
+    /// The stream with this time.
     fn ingress(self, table: &str, stream: &Stream) -> Result<Stream> {
         let schema = stream.schema();
         let Ok(clock) = schema.field_with_name(&self.start) else {

@@ -1,4 +1,5 @@
-//! `create index`, `drop index`. No query here is faster by an index; a unique one says what rows a table may have.
+//! `create index`, `drop index`. No query here is faster by an index; a unique one says what rows a table may
+//! have.
 
 use super::target::writable;
 use crate::catalog::{Constraints, Key, Memory, TableKind};
@@ -8,6 +9,10 @@ use crate::syntax::names;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, ObjectName};
 
+/// `create index`: a unique one is a key of the table.
+///
+/// # Errors
+/// `Plan` if the table or a column is unknown; `Execution` if two rows have the same key.
 pub(super) fn create(session: &mut Session, index: &CreateIndex) -> Result<Planned> {
     let table = writable(session, &index.table_name)?;
     let schema = session.tables[&table].stream.schema().clone();
@@ -54,6 +59,10 @@ fn column_name(column: &IndexColumn) -> Result<String> {
     }
 }
 
+/// `drop index`.
+///
+/// # Errors
+/// `Plan` if there is no such index, unless `if exists` is given.
 pub(super) fn drop(session: &mut Session, if_exists: bool, listed: &[ObjectName]) -> Result<Planned> {
     for given in listed {
         let name = names::table(given)?;
@@ -69,6 +78,7 @@ pub(super) fn drop(session: &mut Session, if_exists: bool, listed: &[ObjectName]
     Ok(Planned::Done("index dropped".to_string()))
 }
 
+/// The constraints of all tables in memory.
 fn constraints(session: &Session) -> impl Iterator<Item = &Constraints> {
     session.tables.values().filter_map(|table| match &table.kind {
         TableKind::Memory(Memory { constraints, .. }) => Some(constraints),

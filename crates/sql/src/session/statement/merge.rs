@@ -1,7 +1,9 @@
-//! `merge into t using s on …`: each row of `t`, of `s`, or of both where they match, goes to the first `when` whose condition holds.
+//! `merge into t using s on …`: each row of `t`, of `s`, or of both where they match, goes to the first
+//! `when` whose condition holds.
 //!
-//! Invariants: the table changes at once, and its constraints are checked after all changes; a row keeps its place, and new rows
-//! follow all others, in the order of `s`; a row that several rows of `s` match is an error, in any `when`.
+//! Invariants: the table changes at once, and its constraints are checked after all changes; a row keeps its
+//! place, and new rows follow all others, in the order of `s`; a row that several rows of `s` match is an
+//! error, in any `when`.
 
 use super::conflict::returning;
 use super::query::query_plan;
@@ -23,12 +25,17 @@ use whimbrel_plan::names::unknown_column;
 
 /// The number of a row in the table, and in the source; null where the row is not on that side.
 const TARGET_ROW: &str = "__target_row";
+/// The number of a row in the source.
 const SOURCE_ROW: &str = "__source_row";
 /// The number of the `when` of a row, from one; 0 is none.
 const CLAUSE: &str = "__clause";
 /// The [`Action`] on a row.
 const ACTION: &str = "__action";
 
+/// `merge into`; `with` stands before it.
+///
+/// # Errors
+/// `Plan` if the table cannot be written into, or a `when` makes no sense.
 pub(super) fn merge(session: &Session, with: &str, mut merge: Merge) -> Result<Planned> {
     let table = [TableWithJoins { relation: merge.table.clone(), joins: vec![] }];
     let (given, relation) = only_table(&table)?;
@@ -108,6 +115,7 @@ fn name_of(relation: &TableFactor, what: &str) -> Result<Ident> {
 }
 
 impl Sides {
+    /// One `when … then …`.
     fn clause(&self, table: &str, schema: &SchemaRef, clause: &MergeClause) -> Result<Clause> {
         let Sides { target, source } = self;
         let (rows, only) = match clause.clause_kind {
@@ -154,7 +162,8 @@ impl Sides {
         Ok(Clause { condition, action, values })
     }
 
-    /// All rows that the table had and gets; and of each, the `when` that it went through, and what becomes of it.
+    /// All rows that the table had and gets; and of each, the `when` that it went through, and what becomes
+    /// of it.
     fn query(
         &self,
         with: &str,
@@ -206,6 +215,7 @@ fn case(clauses: &[Clause], value: impl Fn(usize, &Clause) -> String, otherwise:
     }
 }
 
+/// The columns that `update set` assigns.
 fn updated(table: &str, update: &MergeUpdateExpr) -> Result<Vec<(String, Expr)>> {
     if update.update_predicate.is_some() || update.delete_predicate.is_some() {
         return plan_err!("merge into {table}: write conditions before then, when matched and …");
@@ -214,6 +224,7 @@ fn updated(table: &str, update: &MergeUpdateExpr) -> Result<Vec<(String, Expr)>>
     Ok(values.into_iter().map(|(column, value)| (column, value.clone())).collect())
 }
 
+/// The columns that `insert` assigns.
 fn inserted(table: &str, schema: &SchemaRef, insert: &MergeInsertExpr) -> Result<Vec<(String, Expr)>> {
     if insert.insert_predicate.is_some() {
         return plan_err!("merge into {table}: write conditions before then, when not matched and …");

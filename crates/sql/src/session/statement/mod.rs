@@ -55,6 +55,7 @@ fn emitted(planned: Planned, emit: Emit) -> Result<Planned> {
     })
 }
 
+/// Plans a statement, without regard to how its rows are output.
 fn planned(session: &mut Session, statement: Statement, emit: Emit) -> Result<Planned> {
     match statement {
         Statement::Statement(statement) => sql(session, *statement, emit),

@@ -5,6 +5,9 @@ use datafusion::sql::sqlparser::ast::{ObjectName, Value};
 use std::collections::BTreeMap;
 
 /// Options by name, in small letters.
+///
+/// # Errors
+/// `Plan` if an option is given twice, or is neither a text nor a number.
 pub(super) fn options_map(options: Vec<(String, Value)>) -> Result<BTreeMap<String, String>> {
     let mut map = BTreeMap::new();
     for (name, value) in options {
@@ -21,6 +24,7 @@ pub(super) fn options_map(options: Vec<(String, Value)>) -> Result<BTreeMap<Stri
     Ok(map)
 }
 
+/// A name without quotes.
 pub(super) fn text(name: &ObjectName) -> String {
     name.to_string().replace('"', "")
 }

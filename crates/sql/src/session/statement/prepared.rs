@@ -11,6 +11,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
+/// `prepare`.
+///
+/// # Errors
+/// Never; the statement is planned when it is executed.
 pub(super) fn prepare(
     session: &mut Session,
     name: &Ident,
@@ -23,6 +27,10 @@ pub(super) fn prepare(
     Ok(done)
 }
 
+/// `deallocate`, of one statement or all.
+///
+/// # Errors
+/// `Plan` if no statement of this name was prepared.
 pub(super) fn deallocate(session: &mut Session, name: &Ident) -> Result<Planned> {
     let name = names::ident(name);
     if name == "all" {
@@ -34,6 +42,9 @@ pub(super) fn deallocate(session: &mut Session, name: &Ident) -> Result<Planned>
 }
 
 /// The statement that is executed, with its values.
+///
+/// # Errors
+/// `Plan` if no statement of this name was prepared, or a parameter has no value.
 pub(super) fn execute(
     session: &Session,
     name: &ObjectName,
@@ -69,6 +80,7 @@ fn typed(values: Vec<Expr>, types: &[DataType]) -> Vec<Expr> {
     values.into_iter().enumerate().map(cast).collect()
 }
 
+/// The error for a name that was not prepared.
 fn unknown(session: &Session, name: &str) -> datafusion::error::DataFusionError {
     let known: Vec<&str> = session.prepared.keys().map(String::as_str).collect();
     let there = if known.is_empty() { "none".to_string() } else { known.join(", ") };

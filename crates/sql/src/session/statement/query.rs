@@ -9,12 +9,18 @@ use datafusion::sql::sqlparser::ast::{Query, Statement as Sql};
 use whimbrel_plan::{Stream, source_of};
 
 /// The stream of a query.
+///
+/// # Errors
+/// `Plan` and `NotImplemented` if the query has no plan that can run.
 pub(super) fn query_stream(session: &Session, query: Query, emit: Emit) -> Result<Stream> {
     of_query(session, query, emit, |plan| session.stream(plan))
 }
 
-/// Applies `make` to the plan of a query. A bounded stream is also a table: a query that has no meaning over time is planned over
-/// the tables of its rows.
+/// Applies `make` to the plan of a query. A bounded stream is also a table: a query that has no meaning over
+/// time is planned over the tables of its rows.
+///
+/// # Errors
+/// Those of planning, and of `make`.
 pub(super) fn of_query<T>(
     session: &Session,
     query: Query,
@@ -49,6 +55,9 @@ fn is_bounded(plan: &LogicalPlan) -> Result<bool> {
 }
 
 /// A query as DataFusion plans it, not yet rewritten.
+///
+/// # Errors
+/// Those of DataFusion's planner.
 pub(super) fn query_plan(session: &Session, mut query: Query, emit: Emit) -> Result<LogicalPlan> {
     normalize::normalize(&mut query);
     session.planner(emit, |planner, _| planner.sql_statement_to_plan(Sql::Query(Box::new(query))))

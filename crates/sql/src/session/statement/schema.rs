@@ -5,6 +5,10 @@ use crate::session::state::Session;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::sqlparser::ast::{ObjectName, SchemaName};
 
+/// `create schema`.
+///
+/// # Errors
+/// `Plan` if there is such a schema, unless `if not exists` is given.
 pub(super) fn create(session: &mut Session, name: &SchemaName, if_not_exists: bool) -> Result<Planned> {
     let SchemaName::Simple(name) = name else {
         return plan_err!("create schema takes a name");
@@ -19,6 +23,11 @@ pub(super) fn create(session: &mut Session, name: &SchemaName, if_not_exists: bo
     Ok(Planned::Done(format!("schema {name} created")))
 }
 
+/// `drop schema`, with its tables if `cascade` says so.
+///
+/// # Errors
+/// `Plan` if there is no such schema, unless `if exists` is given, or it has tables, unless `cascade` is
+/// given.
 pub(super) fn drop(
     session: &mut Session,
     names: &[ObjectName],

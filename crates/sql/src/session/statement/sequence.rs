@@ -7,6 +7,10 @@ use crate::syntax::names;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName, SequenceOptions};
 
+/// `create sequence`.
+///
+/// # Errors
+/// `Plan` if there is such a sequence, unless `if not exists` is given, or an option makes no sense.
 pub(super) fn create(
     session: &Session,
     name: &ObjectName,
@@ -21,6 +25,7 @@ pub(super) fn create(
     }
 }
 
+/// A sequence with these options.
 fn sequence(name: &str, options: &[SequenceOptions]) -> Result<Sequence> {
     let number = |value: &Expr| {
         let text = value.to_string().replace(' ', "");
@@ -49,6 +54,10 @@ fn sequence(name: &str, options: &[SequenceOptions]) -> Result<Sequence> {
     Ok(Sequence { next: Some(start), step, least, greatest, cycle, taken: None })
 }
 
+/// `drop sequence`.
+///
+/// # Errors
+/// `Plan` if there is no such sequence, unless `if exists` is given.
 pub(super) fn drop(session: &Session, listed: &[ObjectName], if_exists: bool) -> Result<Planned> {
     for name in listed {
         let name = names::table(name)?;

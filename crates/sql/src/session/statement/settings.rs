@@ -1,5 +1,5 @@
-//! `set`, `reset` and `show`: the settings of a session. `shards` and `shard_rows` are ours, `default_null_order` is
-//! DuckDB's, `datafusion.…` are DataFusion's.
+//! `set`, `reset` and `show`: the settings of a session. `shards` and `shard_rows` are ours,
+//! `default_null_order` is DuckDB's, `datafusion.…` are DataFusion's.
 
 use super::options::{text, value_text};
 use super::show::texts;
@@ -11,7 +11,9 @@ use crate::session::{defaults, time_zone};
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::sql::sqlparser::ast::{Expr, Set};
 
+/// In how many shards files are read.
 const SHARDS: &str = "shards";
+/// From how many rows on a table is cut into shards.
 const SHARD_ROWS: &str = "shard_rows";
 /// DuckDB's name of `datafusion.sql_parser.default_null_ordering`.
 const TIME_ZONE: &str = "timezone";
@@ -28,6 +30,10 @@ const NULL_ORDERS: &[(&str, &str)] = &[
     ("nulls_last_on_asc_first_on_desc", "nulls_max"),
 ];
 
+/// `set`.
+///
+/// # Errors
+/// `Plan` if there is no such setting, or the value makes no sense.
 pub(super) fn set(session: &mut Session, set: &Set) -> Result<Planned> {
     if let Set::SetTimeZone { value, .. } = set {
         return assign(session, TIME_ZONE, value.to_string().trim_matches('\''));
@@ -46,11 +52,16 @@ pub(super) fn set(session: &mut Session, set: &Set) -> Result<Planned> {
     assign(session, &name, &value)
 }
 
+/// Assigns a value to a setting, and reports that.
+///
+/// # Errors
+/// As [`set`].
 pub(super) fn assign(session: &mut Session, name: &str, value: &str) -> Result<Planned> {
     assigned(session, name, value)?;
     Ok(Planned::Done(format!("{name} = {value}")))
 }
 
+/// Assigns a value to a setting.
 fn assigned(session: &mut Session, name: &str, value: &str) -> Result<()> {
     match name {
         SHARDS => {
@@ -88,6 +99,10 @@ fn assigned(session: &mut Session, name: &str, value: &str) -> Result<()> {
     }
 }
 
+/// `reset`.
+///
+/// # Errors
+/// `Plan` if there is no such setting.
 pub(super) fn reset(session: &mut Session, name: &str) -> Result<Planned> {
     let name = name.to_ascii_lowercase();
     if name == SHARDS {
@@ -116,6 +131,9 @@ pub(super) fn reset(session: &mut Session, name: &str) -> Result<Planned> {
 }
 
 /// One setting, or all of them.
+///
+/// # Errors
+/// `Plan` if there is no such setting.
 pub(super) fn show(session: &Session, name: &str) -> Result<Planned> {
     let all = settings(session);
     let wanted = name.to_ascii_lowercase();
@@ -127,6 +145,7 @@ pub(super) fn show(session: &Session, name: &str) -> Result<Planned> {
     texts(&[("name", names), ("value", values)])
 }
 
+/// All settings with their values, in order.
 fn settings(session: &Session) -> Vec<(String, String)> {
     let shards = session.shards.map_or_else(|| "1".to_string(), |n| n.to_string());
     let rows = session.shard_rows.to_string();
@@ -141,6 +160,7 @@ fn settings(session: &Session) -> Vec<(String, String)> {
     all
 }
 
+/// The error for an unknown setting.
 fn unknown(session: &Session, name: &str) -> datafusion::error::DataFusionError {
     let all = settings(session);
     let known: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();

@@ -18,6 +18,9 @@ use std::sync::Arc;
 use whimbrel_plan::names::type_name;
 
 /// A table of texts.
+///
+/// # Errors
+/// `ArrowError` if the columns differ in length.
 pub(super) fn texts(columns: &[(&str, Vec<String>)]) -> Result<Planned> {
     let columns = columns.iter().map(|(name, values)| {
         let values: ArrayRef = Arc::new(StringArray::from_iter_values(values));
@@ -26,6 +29,10 @@ pub(super) fn texts(columns: &[(&str, Vec<String>)]) -> Result<Planned> {
     Ok(Planned::Table(RecordBatch::try_from_iter(columns)?))
 }
 
+/// `show tables`.
+///
+/// # Errors
+/// `Plan` if the filter is none of names.
 pub(super) fn tables(session: &Session, options: &ShowStatementOptions) -> Result<Planned> {
     let wanted = filter(options)?;
     let tables: Vec<_> = session.tables.iter().filter(|(name, _)| wanted.matches(name)).collect();
@@ -39,6 +46,10 @@ pub(super) fn tables(session: &Session, options: &ShowStatementOptions) -> Resul
     texts(&[("name", tables.iter().map(|(name, _)| name.to_string()).collect()), ("kind", kinds)])
 }
 
+/// `show columns`.
+///
+/// # Errors
+/// `Plan` if no table is named, or it is unknown.
 pub(super) fn columns(session: &Session, options: &ShowStatementOptions) -> Result<Planned> {
     match options.show_in.as_ref().and_then(|of| of.parent_name.as_ref()) {
         Some(table) => describe_table(session, table),
@@ -46,18 +57,30 @@ pub(super) fn columns(session: &Session, options: &ShowStatementOptions) -> Resu
     }
 }
 
+/// `show functions`.
+///
+/// # Errors
+/// `Plan` if the filter is none of names.
 pub(super) fn functions(session: &Session, filter: Option<&ShowStatementFilter>) -> Result<Planned> {
     let wanted = pattern(filter)?;
     let names = function_names(&session.state);
     texts(&[("name", names.into_iter().filter(|name| wanted.matches(name)).collect())])
 }
 
+/// `describe` of a table.
+///
+/// # Errors
+/// `Plan` if the table is unknown.
 pub(super) fn describe_table(session: &Session, table: &ObjectName) -> Result<Planned> {
     names::table(table)?;
     let query = parse_query(&format!("select * from {table}"))?;
     described(query_stream(session, query, Emit::Final)?.schema())
 }
 
+/// `describe` of a query.
+///
+/// # Errors
+/// `Plan` if the query has no plan.
 pub(super) fn describe_query(session: &Session, statement: Sql) -> Result<Planned> {
     match statement {
         Sql::Query(query) => described(query_stream(session, *query, Emit::Final)?.schema()),
@@ -65,6 +88,7 @@ pub(super) fn describe_query(session: &Session, statement: Sql) -> Result<Planne
     }
 }
 
+/// The columns of a schema, as rows.
 fn described(schema: &SchemaRef) -> Result<Planned> {
     let fields = schema.fields();
     let null = |nullable: bool| if nullable { "yes" } else { "no" }.to_string();
@@ -79,6 +103,7 @@ fn described(schema: &SchemaRef) -> Result<Planned> {
 struct Pattern(Option<String>);
 
 impl Pattern {
+    /// Whether a name matches, in any case.
     fn matches(&self, name: &str) -> bool {
         self.0.as_ref().is_none_or(|pattern| {
             like(
@@ -89,6 +114,7 @@ impl Pattern {
     }
 }
 
+/// Whether a text matches a pattern, character by character.
 fn like(pattern: &[char], text: &[char]) -> bool {
     match pattern {
         [] => text.is_empty(),
@@ -100,6 +126,7 @@ fn like(pattern: &[char], text: &[char]) -> bool {
     }
 }
 
+/// The pattern of `show … like`.
 fn filter(options: &ShowStatementOptions) -> Result<Pattern> {
     match &options.filter_position {
         Some(ShowStatementFilterPosition::Infix(filter) | ShowStatementFilterPosition::Suffix(filter)) => {
@@ -109,6 +136,7 @@ fn filter(options: &ShowStatementOptions) -> Result<Pattern> {
     }
 }
 
+/// The pattern of a filter; all names without one.
 fn pattern(filter: Option<&ShowStatementFilter>) -> Result<Pattern> {
     match filter {
         None => Ok(Pattern(None)),

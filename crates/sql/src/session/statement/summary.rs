@@ -39,6 +39,10 @@ const MEASURES: [Measure; 7] = [
     }),
 ];
 
+/// `summarize` of a query.
+///
+/// # Errors
+/// `Plan` if the statement is no query, or it has no plan.
 pub(super) fn of(session: &Session, statement: Statement) -> Result<Planned> {
     let Statement::Statement(statement) = statement else {
         return plan_err!("summarize takes a table or a query");
@@ -78,6 +82,7 @@ pub(super) fn of(session: &Session, statement: Statement) -> Result<Planned> {
     Ok(Planned::Query(session.stream(plan)?))
 }
 
+/// A measure of a column, or null if the column does not have it.
 fn of_values(field: &Field, has: fn(&DataType) -> bool, of: fn(Expr) -> Expr, result: DataType) -> Expr {
     match has(field.data_type()) {
         true => of(column(field.name())),
@@ -91,6 +96,7 @@ fn comparable(of: &DataType) -> bool {
         && !matches!(of, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::Null)
 }
 
+/// A value as a float.
 fn float(value: Expr) -> Expr {
     cast(value, DataType::Float64)
 }

@@ -21,6 +21,10 @@ pub(super) struct Target {
 }
 
 impl Target {
+    /// The target of a statement.
+    ///
+    /// # Errors
+    /// `Plan` if the table cannot be written into.
     pub fn of(session: &Session, given: &ObjectName, relation: &TableFactor) -> Result<Target> {
         let alias = match relation {
             TableFactor::Table { alias: Some(alias), .. } => Some(alias.name.clone()),
@@ -34,6 +38,7 @@ impl Target {
         self.alias.as_ref().map_or_else(|| self.given.to_string(), Ident::to_string)
     }
 
+    /// The target as it stands in a `from`.
     pub fn relation(&self) -> String {
         match &self.alias {
             Some(alias) => format!("{} as {alias}", self.given),
@@ -61,6 +66,9 @@ pub(super) fn writable(session: &Session, given: &ObjectName) -> Result<String> 
 }
 
 /// The only table of a `from`, and its relation with its alias.
+///
+/// # Errors
+/// `Plan` if there are several tables, or joins.
 pub(super) fn only_table(from: &[TableWithJoins]) -> Result<(&ObjectName, &TableFactor)> {
     match from {
         [TableWithJoins { relation: relation @ TableFactor::Table { name, args: None, .. }, joins }]
@@ -73,6 +81,9 @@ pub(super) fn only_table(from: &[TableWithJoins]) -> Result<(&ObjectName, &Table
 }
 
 /// The assigned columns and their values.
+///
+/// # Errors
+/// `Plan` if there are not as many values as columns.
 pub(super) fn assignments<'a>(table: &str, assignments: &'a [Assignment]) -> Result<Vec<(String, &'a Expr)>> {
     let mut values: Vec<(String, &Expr)> = Vec::new();
     for assignment in assignments {
@@ -99,6 +110,9 @@ pub(super) fn is_default(value: &Expr) -> bool {
 }
 
 /// The name of an assigned column, without that of its table.
+///
+/// # Errors
+/// `Plan` if the name has too many parts.
 pub(super) fn assigned_column(column: &ObjectName) -> Result<String> {
     match column.0.last().and_then(|part| part.as_ident()) {
         Some(name) => Ok(names::ident(name)),

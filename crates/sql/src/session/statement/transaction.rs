@@ -1,10 +1,14 @@
-//! `begin`, `commit`, `rollback`: a session is alone with its tables, so a transaction is the tables as they were when it
-//! began. Files that were written in it stay.
+//! `begin`, `commit`, `rollback`: a session is alone with its tables, so a transaction is the tables as they
+//! were when it began. Files that were written in it stay.
 
 use crate::session::planned::Planned;
 use crate::session::state::Session;
 use datafusion::common::{Result, plan_err};
 
+/// `begin`.
+///
+/// # Errors
+/// `Plan` if a transaction has begun already.
 pub(super) fn begin(session: &mut Session) -> Result<Planned> {
     if session.snapshot.is_some() {
         return plan_err!("a transaction has begun already; commit or rollback first");
@@ -13,6 +17,10 @@ pub(super) fn begin(session: &mut Session) -> Result<Planned> {
     Ok(Planned::Done("transaction begun".to_string()))
 }
 
+/// `commit`.
+///
+/// # Errors
+/// `Plan` if no transaction has begun.
 pub(super) fn commit(session: &mut Session) -> Result<Planned> {
     match session.snapshot.take() {
         Some(_) => Ok(Planned::Done("transaction committed".to_string())),
@@ -20,6 +28,10 @@ pub(super) fn commit(session: &mut Session) -> Result<Planned> {
     }
 }
 
+/// `rollback`.
+///
+/// # Errors
+/// `Plan` if no transaction has begun.
 pub(super) fn rollback(session: &mut Session) -> Result<Planned> {
     match session.snapshot.take() {
         Some(tables) => {

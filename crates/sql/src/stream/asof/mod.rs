@@ -1,11 +1,11 @@
 //! `asof join`: every row with the last row of the other table that is not later.
 //!
-//! `a asof join b on a.key = b.key and a.time >= b.time` gives every row of `a` with that row of `b` of the same
-//! key whose time is the greatest of those that satisfy the inequality; `asof left join` also gives rows of `a`
-//! that have none. With `using (key, time)` the last column is the time. A null equals nothing.
+//! `a asof join b on a.key = b.key and a.time >= b.time` gives every row of `a` with that row of `b` of the
+//! same key whose time is the greatest of those that satisfy the inequality; `asof left join` also gives rows
+//! of `a` that have none. With `using (key, time)` the last column is the time. A null equals nothing.
 //!
-//! Over tables it is one pass over the union of both: sorted by key and time, the rows of `b` are carried forward, and the rows
-//! of `a` stay. So it costs a sort, not a comparison of all pairs.
+//! Over tables it is one pass over the union of both: sorted by key and time, the rows of `b` are carried
+//! forward, and the rows of `a` stay. So it costs a sort, not a comparison of all pairs.
 
 mod stream;
 
@@ -26,9 +26,13 @@ use datafusion::logical_expr::{
 use datafusion::sql::sqlparser::ast::{self, Join, JoinConstraint, JoinOperator, TableFactor, Value};
 use whimbrel_plan::{column, properties};
 
+/// The times of both sides.
 const TIME: &str = "__asof_time";
+/// The side of a row, as a number that orders rows of equal times.
 const SIDE: &str = "__asof_side";
+/// The packed row of the right side; null in rows of the left one.
 const MATCH: &str = "__asof_match";
+/// The last packed row.
 const FOUND: &str = "__asof_found";
 
 /// Plans asof joins, and leaves all other relations to others.
@@ -59,6 +63,7 @@ impl RelationPlanner for AsOf {
     }
 }
 
+/// The inputs of the join.
 struct Sides {
     left: LogicalPlan,
     right: LogicalPlan,
@@ -77,6 +82,7 @@ struct Condition {
 }
 
 impl Sides {
+    /// The join, over tables or over streams.
     fn joined(
         self,
         given: &ast::Expr,
@@ -93,6 +99,7 @@ impl Sides {
         }
     }
 
+    /// The equal expressions and the inequality of the constraint.
     fn condition(
         &self,
         given: &ast::Expr,
@@ -254,6 +261,7 @@ fn packed(schema: &DFSchema) -> Result<Expr> {
     Ok(named_struct(parts.collect()))
 }
 
+/// The name of a field of a packed row.
 fn place(i: usize) -> String {
     format!("c{i}")
 }

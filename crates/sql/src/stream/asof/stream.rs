@@ -1,5 +1,5 @@
-//! `asof join` over streams of events: the last row of each key is alive until the next one, and joined with the rows that come
-//! meanwhile. State is one row a key.
+//! `asof join` over streams of events: the last row of each key is alive until the next one, and joined with
+//! the rows that come meanwhile. State is one row a key.
 
 use super::{Condition, FOUND, MATCH, packed, place};
 use crate::stream::interval_join::time_column;
@@ -18,6 +18,9 @@ fn key(i: usize) -> String {
 }
 
 /// The join of two streams.
+///
+/// # Errors
+/// `Plan` if the condition does not compare the time columns.
 pub(super) fn plan(left: LogicalPlan, right: LogicalPlan, condition: &Condition) -> Result<LogicalPlan> {
     let (time, op, other) = &condition.time;
     if !is_time_column(&left, time) || !is_time_column(&right, other) {

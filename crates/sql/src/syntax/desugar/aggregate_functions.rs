@@ -1,4 +1,5 @@
-//! Aggregates that other engines have, as ones that DataFusion has, with their `filter`, `over` and `distinct`.
+//! Aggregates that other engines have, as ones that DataFusion has, with their `filter`, `over` and
+//! `distinct`.
 
 use super::parse_expr;
 use crate::syntax::ast::{arguments, call, nested, number, quote};
@@ -69,7 +70,8 @@ pub(super) fn default_separator(function: &mut Function) {
     }
 }
 
-/// `percentile_cont(0.3) within group (order by x)` is `percentile_cont(x, 0.3)`; in a descending order it is `1 - 0.3`.
+/// `percentile_cont(0.3) within group (order by x)` is `percentile_cont(x, 0.3)`; in a descending order it is
+/// `1 - 0.3`.
 pub(super) fn within_group(function: &mut Function) {
     let ([OrderByExpr { expr, options, .. }], Some(shares)) =
         (function.within_group.as_slice(), arguments(function))

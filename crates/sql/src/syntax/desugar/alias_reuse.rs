@@ -1,7 +1,8 @@
-//! Aliases of a select list that are used in it, or in `where`, `group by` and `having`: `select i + 1 k, k * 2 … where k > 5`.
+//! Aliases of a select list that are used in it, or in `where`, `group by` and `having`:
+//! `select i + 1 k, k * 2 … where k > 5`.
 //!
-//! A column of that name has precedence, so an alias is inlined only where the planner has found no column: at places in the
-//! text, given by their ends.
+//! A column of that name has precedence, so an alias is inlined only where the planner has found no column:
+//! at places in the text, given by their ends.
 
 use super::substitute;
 use crate::functions::is_scalar;
@@ -21,6 +22,7 @@ pub(in crate::syntax) fn inline_aliases(statement: &mut Statement, places: &BTre
     }
 }
 
+/// Inlines aliases in every select.
 struct Selects<'a> {
     places: &'a BTreeSet<Location>,
 }
@@ -51,6 +53,7 @@ impl VisitorMut for Selects<'_> {
 
 /// Whether a select calls a function that may be an aggregate.
 pub(super) fn may_aggregate(select: &Select) -> bool {
+    /// Breaks off at the first such call.
     struct Calls;
     impl Visitor for Calls {
         type Break = ();

@@ -1,5 +1,5 @@
-//! Expressions that the planner has in another form: open slices, methods, computed intervals, parts of dates, and timestamps
-//! without seconds.
+//! Expressions that the planner has in another form: open slices, methods, computed intervals, parts of
+//! dates, and timestamps without seconds.
 
 use super::{date_functions, function_aliases, parse_expr};
 use crate::functions::zones;

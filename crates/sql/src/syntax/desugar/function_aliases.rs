@@ -221,7 +221,8 @@ fn as_expression(name: &str, function: &Function) -> Option<Expr> {
     }
 }
 
-/// `array(select x from t order by y)` as `(select array_agg(x order by y) from t)`; an empty list of no rows.
+/// `array(select x from t order by y)` as `(select array_agg(x order by y) from t)`; an empty list of no
+/// rows.
 fn array_of(query: &Query) -> Option<Expr> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let [SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }] =
@@ -249,7 +250,8 @@ fn as_other_calls(name: &str, function: &Function) -> Option<Expr> {
     let expr = match (name, args.as_slice()) {
         ("regexp_extract", [text, pattern]) => regexp_extract(text, pattern, "0"),
         ("regexp_extract", [text, pattern, group]) => regexp_extract(text, pattern, &group.to_string()),
-        // `list_size` refuses a negative length with a message of its own; DataFusion's reports an internal error.
+        // `list_size` refuses a negative length with a message of its own; DataFusion's reports an internal
+        // error.
         ("array_resize" | "list_resize", [list, length, value @ ..]) => {
             let length = call("list_size", vec![length.clone()]);
             let args = [list.clone(), length].into_iter().chain(value.iter().cloned());

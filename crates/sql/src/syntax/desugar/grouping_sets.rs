@@ -1,5 +1,5 @@
-//! `rollup ((a, b), c)` and `cube ((a, b), c)` as `grouping sets`: the planner has groups of several columns there only. A number
-//! in any of these is the number of a column of the select list.
+//! `rollup ((a, b), c)` and `cube ((a, b), c)` as `grouping sets`: the planner has groups of several columns
+//! there only. A number in any of these is the number of a column of the select list.
 
 use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, Value};
 

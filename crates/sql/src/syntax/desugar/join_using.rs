@@ -1,9 +1,9 @@
 //! `join … using (a)`: the column `a` is one column.
 //!
-//! - In an inner and a left join it is the left column, in a right join the right one, and in a full join `coalesce(l.a, r.a)`.
-//!   DataFusion's planner always takes the left one, so others are written out.
-//! - Where several joins use the same column, each compares the merged column of the joins before it. DataFusion's planner finds
-//!   the name ambiguous, so these joins are written with `on`.
+//! - In an inner and a left join it is the left column, in a right join the right one, and in a full join
+//!   `coalesce(l.a, r.a)`. DataFusion's planner always takes the left one, so others are written out.
+//! - Where several joins use the same column, each compares the merged column of the joins before it.
+//!   DataFusion's planner finds the name ambiguous, so these joins are written with `on`.
 //! - A star shows it once, where the first table has it.
 //!
 //! Invariant: columns of subqueries are not touched; `l.a` and `r.a` stay what they are.
@@ -55,6 +55,7 @@ struct Shared {
 }
 
 impl Shared {
+    /// The merged column as an expression.
     fn value(&self) -> Expr {
         match self.sides.as_slice() {
             [column] => column.clone(),
@@ -63,6 +64,7 @@ impl Shared {
     }
 }
 
+/// The merged columns of a select.
 fn shared(select: &Select) -> Vec<Shared> {
     select.from.iter().flat_map(|from| merge_columns(from, |_, _| {})).collect()
 }
@@ -144,8 +146,8 @@ fn expand_stars(select: &mut Select) {
         items.flat_map(|item| if is_bare_star(&item) { tables.clone() } else { vec![item] }).collect();
 }
 
-/// A star for each table: the first has the merged columns, the others do not. `None` if a table has no name, or it is not
-/// known which table has them.
+/// A star for each table: the first has the merged columns, the others do not. `None` if a table has no name,
+/// or it is not known which table has them.
 fn tables(from: &TableWithJoins) -> Option<Vec<SelectItem>> {
     let own = merge_columns(from, |_, _| {});
     if own.iter().any(|shared| shared.is_explicit && !shared.is_first) {
@@ -175,11 +177,13 @@ fn tables(from: &TableWithJoins) -> Option<Vec<SelectItem>> {
     Some(tables)
 }
 
+/// `table.*` with options.
 fn star(table: Ident, options: WildcardAdditionalOptions) -> SelectItem {
     let kind = SelectItemQualifiedWildcardKind::ObjectName(ObjectName::from(vec![table]));
     SelectItem::QualifiedWildcard(kind, options)
 }
 
+/// A merged column in `replace`.
 fn element(shared: &Shared) -> Box<ReplaceSelectElement> {
     let column_name = Ident::with_quote('"', &shared.name);
     Box::new(ReplaceSelectElement { expr: shared.value(), column_name, as_keyword: true })
@@ -196,6 +200,7 @@ fn relation_name(relation: &TableFactor) -> Option<Ident> {
     }
 }
 
+/// Whether an item of a select list has this name.
 fn gives(item: &SelectItem, name: &str) -> bool {
     match item {
         SelectItem::UnnamedExpr(Expr::Identifier(column)) => names::ident(column) == name,
@@ -205,6 +210,7 @@ fn gives(item: &SelectItem, name: &str) -> bool {
     }
 }
 
+/// Replaces merged columns by their expressions in all clauses of a select.
 fn inline_shared(select: &mut Select, columns: &[Shared]) {
     let value = |name: &Ident| value(columns, name);
     for item in &mut select.projection {

@@ -1,7 +1,9 @@
-//! JSON is text here, so an expression is JSON by its syntax: a call of a function that returns JSON, `->`, or a cast.
+//! JSON is text here, so an expression is JSON by its syntax: a call of a function that returns JSON, `->`,
+//! or a cast.
 //!
 //! - `j -> 'a'` becomes `json_extract(j, 'a')`, `j ->> 'a'` becomes `json_extract_string(j, 'a')`;
-//! - `cast(x as json)` becomes a function that checks the text; a cast of JSON to a number becomes one of its text without quotes;
+//! - `cast(x as json)` becomes a function that checks the text; a cast of JSON to a number becomes one of its
+//!   text without quotes;
 //! - `json_object`, `json_array` and their aggregates take JSON only: `to_json` makes it of other values.
 
 use super::list_reductions::of_list;
@@ -25,8 +27,8 @@ pub(super) const NAMES: &[(&str, &str)] = &[
     ("row_to_json", "to_json"),
 ];
 
-/// Binds arrows stronger than comparisons and `||`, as PostgreSQL does and the parser does not: `x = j ->> 'a' || 'b'` is
-/// `x = ((j ->> 'a') || 'b')`. Called from the outside in.
+/// Binds arrows stronger than comparisons and `||`, as PostgreSQL does and the parser does not:
+/// `x = j ->> 'a' || 'b'` is `x = ((j ->> 'a') || 'b')`. Called from the outside in.
 pub(super) fn rebind_arrows(expr: &mut Expr) {
     if !matches!(expr, Expr::BinaryOp { op: BinaryOperator::Arrow | BinaryOperator::LongArrow, .. }) {
         return;
@@ -57,6 +59,7 @@ fn at_end(expr: &mut Expr, side: fn(&mut Expr) -> Option<&mut Expr>, rewrite: im
     }
 }
 
+/// Takes an expression out of its place.
 fn take(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Identifier(Ident::new("")))
 }
@@ -181,6 +184,7 @@ fn set_argument(function: &mut Function, value: Expr) {
     }
 }
 
+/// Whether an expression is JSON by its syntax.
 fn is_json(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_json(inner),

@@ -1,5 +1,6 @@
-//! Lambdas as arguments: `x -> x + 1`, `(x, y) -> x + y`. The parser takes the arrow for an operator, which binds stronger than
-//! `and`; so the body is the whole argument, with the right operand of the arrow in place of the arrow.
+//! Lambdas as arguments: `x -> x + 1`, `(x, y) -> x + y`. The parser takes the arrow for an operator, which
+//! binds stronger than `and`; so the body is the whole argument, with the right operand of the arrow in place
+//! of the arrow.
 //!
 //! Only arguments of higher-order functions are lambdas: everywhere else an arrow is JSON's.
 
@@ -50,6 +51,7 @@ fn params(expr: &mut Expr) -> Option<OneOrManyWithParens<LambdaFunctionParameter
     }
 }
 
+/// The parameters, if an expression is one name or several.
 fn names(expr: &Expr) -> Option<OneOrManyWithParens<LambdaFunctionParameter>> {
     let one = |expr: &Expr| match expr {
         Expr::Identifier(name) => Some(LambdaFunctionParameter { name: name.clone(), data_type: None }),

@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 /// The escape character of the planner.
 const ESCAPE: char = '\\';
 
-/// Rewrites `like … escape` with backslashes, and `similar to` as a regular expression. It breaks off with why it cannot.
+/// Rewrites `like … escape` with backslashes, and `similar to` as a regular expression. It breaks off with
+/// why it cannot.
 pub fn like_pattern(expr: &mut Expr) -> ControlFlow<String> {
     match expr {
         Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
@@ -18,6 +19,7 @@ pub fn like_pattern(expr: &mut Expr) -> ControlFlow<String> {
     }
 }
 
+/// Rewrites `like … escape` with the escape character of the planner.
 fn escape_with_backslashes(
     pattern: &mut Expr,
     escape_char: &mut Option<ValueWithSpan>,
@@ -40,6 +42,7 @@ fn escape_with_backslashes(
     ControlFlow::Continue(())
 }
 
+/// A pattern with backslashes in place of its escape character.
 fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::new();
     let mut chars = pattern.chars();
@@ -90,6 +93,7 @@ fn regular_expression(pattern: &str) -> String {
     out + ")$"
 }
 
+/// A string literal.
 fn literal(text: String) -> Expr {
     Expr::Value(Value::SingleQuotedString(text).into())
 }

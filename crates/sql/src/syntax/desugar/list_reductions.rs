@@ -3,7 +3,8 @@
 use crate::syntax::ast::{arguments, call};
 use datafusion::sql::sqlparser::ast::{Expr, Function, FunctionArguments, Ident, ObjectName};
 
-/// `mode(x)` as `list_mode(array_agg(x))`; what stands behind the first argument is one of the function of lists.
+/// `mode(x)` as `list_mode(array_agg(x))`; what stands behind the first argument is one of the function of
+/// lists.
 pub(super) fn of_list(reduction: &str, function: &mut Function) -> Option<Expr> {
     let mut args = arguments(function)?;
     if args.is_empty() {

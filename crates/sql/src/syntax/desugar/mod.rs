@@ -1,6 +1,8 @@
-//! Syntax that the parser or DataFusion's planner does not have, or misunderstands, as syntax that the planner knows.
+//! Syntax that the parser or DataFusion's planner does not have, or misunderstands, as syntax that the
+//! planner knows.
 //!
-//! Invariant: a tree without such syntax stays as it is. One module is about one thing; [`Desugar`] is their order.
+//! Invariant: a tree without such syntax stays as it is. One module is about one thing; [`Desugar`] is their
+//! order.
 
 mod aggregate_functions;
 mod alias_reuse;
@@ -76,6 +78,7 @@ fn parse_expr(text: &str) -> Option<Expr> {
     }
 }
 
+/// The result of a visitor that breaks off with a message.
 fn result(visited: ControlFlow<String>) -> Result<()> {
     match visited {
         ControlFlow::Break(message) => plan_err!("{message}"),
@@ -83,6 +86,7 @@ fn result(visited: ControlFlow<String>) -> Result<()> {
     }
 }
 
+/// The order of the rewrites: queries and relations from the outside in, expressions from the inside out.
 struct Desugar;
 
 impl VisitorMut for Desugar {

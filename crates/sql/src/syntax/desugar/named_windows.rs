@@ -1,7 +1,8 @@
-//! Windows that extend others: `over (w rows 1 preceding)`, `window v as (w order by b)`. DataFusion's planner ignores the name in
-//! the parentheses.
+//! Windows that extend others: `over (w rows 1 preceding)`, `window v as (w order by b)`. DataFusion's
+//! planner ignores the name in the parentheses.
 //!
-//! A window has the partitions and the order of the one that it names, and may have an order of its own only if that one has none.
+//! A window has the partitions and the order of the one that it names, and may have an order of its own only
+//! if that one has none.
 
 use crate::syntax::names;
 use crate::syntax::walk::walk_mut;

@@ -3,8 +3,8 @@
 use crate::syntax::ast::{call, nested};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, UnaryOperator, Value};
 
-/// Takes back what the parser gave to the right of `is distinct from` beyond its operand. What stands around it
-/// binds as it has to only after that, so `and` and `not` are looked at too.
+/// Takes back what the parser gave to the right of `is distinct from` beyond its operand. What stands around
+/// it binds as it has to only after that, so `and` and `not` are looked at too.
 pub(super) fn rebind_operands(expr: &mut Expr) {
     let (operand, looser): (_, fn(&Expr) -> bool) = match &mut *expr {
         Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right) => (right, logical),
@@ -41,10 +41,12 @@ pub(super) fn bitwise_not(operand: Expr) -> Expr {
     nested(Expr::BinaryOp { left, op: BinaryOperator::Minus, right: Box::new(nested(operand)) })
 }
 
+/// Whether an expression is a logical operator.
 fn logical(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or | BinaryOperator::Xor, .. })
 }
 
+/// Whether an expression is a logical operator that binds weaker than `and`.
 fn disjunction(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryOp { op: BinaryOperator::Or | BinaryOperator::Xor, .. })
 }

@@ -6,7 +6,8 @@ use datafusion::sql::sqlparser::ast::{
     SetQuantifier, Value,
 };
 
-/// Orders by the numbers of the columns. With a star their number is not known, and the query gets a reserved name.
+/// Orders by the numbers of the columns. With a star their number is not known, and the query gets a reserved
+/// name.
 pub(super) fn desugar(query: &mut Query) {
     let Some(options) = query.order_by.as_ref().and_then(by_all) else { return };
     match width(&query.body) {
@@ -52,6 +53,7 @@ fn by_name(quantifier: &SetQuantifier) -> bool {
     matches!(quantifier, SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName)
 }
 
+/// The number of items of a select list without stars.
 fn listed(select: &Select) -> Option<usize> {
     let is_one_column = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => !several(expr),

@@ -1,5 +1,5 @@
-//! Fields of structs of outer columns: `t.s.a` in a subquery becomes `get_field(t.s, 'a')`, which the planner resolves for outer
-//! columns too.
+//! Fields of structs of outer columns: `t.s.a` in a subquery becomes `get_field(t.s, 'a')`, which the planner
+//! resolves for outer columns too.
 
 use crate::syntax::ast::call;
 use crate::syntax::names;
@@ -16,6 +16,7 @@ pub(in crate::syntax) fn outer_struct_fields(statement: &mut Statement, columns:
     }
 }
 
+/// Rewrites the fields of these columns.
 struct Fields<'a> {
     columns: &'a BTreeSet<String>,
 }
@@ -59,6 +60,7 @@ impl Fields<'_> {
         (1..parts.len()).find(|length| self.is_column(&parts[..*length]))
     }
 
+    /// Whether these parts name one of the columns, with or without its table.
     fn is_column(&self, parts: &[Ident]) -> bool {
         let name = parts.iter().map(names::ident).collect::<Vec<_>>().join(".");
         let column = |known: &String| known.rsplit_once('.').is_some_and(|(_, column)| column == name);

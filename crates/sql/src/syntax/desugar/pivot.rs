@@ -1,9 +1,16 @@
-//! `from t pivot (sum(x) for k in ('a', 'b'))`: one row for each group of the columns that are neither aggregated nor
-//! pivoted, one column for each value of the list and each aggregate.
+//! `from t pivot (sum(x) for k in ('a', 'b'))`: one row for each group of the columns that are neither
+//! aggregated nor pivoted, one column for each value of the list and each aggregate.
 //!
-//! The values are in the text, so the columns of the result are too. Which columns make the groups is known only when the
-//! table is: in the parser's tree a pivot is the query `select sum(x) filter (where k = 'a') as a, … from t` in parentheses, with
-//! a name of ours, and the groups are added when it is planned.
+//! The values are in the text, so the columns of the result are known. The groups need the columns of the
+//! table: in the tree a pivot is a query without groups, with a reserved name, and the groups are added when
+//! it is planned.
+//!
+//! ```sql
+//! select * from t pivot (sum(x) for k in ('a', 'b'));
+//! -- select * from (
+//! --     select sum(x) filter (where k = 'a') as a, sum(x) filter (where k = 'b') as b from t
+//! -- ) as __pivoted
+//! ```
 
 use crate::syntax::ast::nested as parenthesized;
 use crate::syntax::parser;
@@ -16,7 +23,7 @@ use std::ops::ControlFlow;
 /// The reserved name of a pivot.
 pub(crate) const PIVOTED: &str = "__pivoted";
 
-/// Says a pivot as a query without its groups. It breaks off with what cannot be said so.
+/// Rewrites a pivot as a query without groups. It breaks off with why it cannot.
 pub(super) fn mark_pivot(factor: &mut TableFactor) -> ControlFlow<String> {
     let TableFactor::Pivot { table, aggregate_functions, value_column, value_source, default_on_null, alias } =
         factor
@@ -84,7 +91,7 @@ fn nested(query: &mut Query) -> Option<&mut Query> {
     }
 }
 
-/// What a value of the list is called, and which rows have it.
+/// The name of the column of a value, and the condition on its rows.
 fn one_value(columns: &[Expr], value: &ExprWithAlias) -> ControlFlow<String, (String, Expr)> {
     let values = match (&value.expr, columns.len()) {
         (Expr::Tuple(values), width) if width == values.len() => values.as_slice(),
@@ -115,7 +122,7 @@ fn one_value(columns: &[Expr], value: &ExprWithAlias) -> ControlFlow<String, (St
     }
 }
 
-/// A literal as a name.
+/// The name that a literal gives.
 fn text(value: &Expr) -> Option<String> {
     match value {
         Expr::Value(value) => match &value.value {
@@ -132,6 +139,7 @@ fn text(value: &Expr) -> Option<String> {
     }
 }
 
+/// Whether a column has a value, which may be null.
 fn equal(column: Expr, value: Expr) -> Expr {
     match &value {
         Expr::Value(literal) if literal.value == Value::Null => Expr::IsNull(Box::new(column)),
@@ -139,12 +147,13 @@ fn equal(column: Expr, value: Expr) -> Expr {
     }
 }
 
+/// Both conditions.
 fn and(left: Expr, right: Expr) -> Expr {
     let nested = |expr| Box::new(parenthesized(expr));
     Expr::BinaryOp { left: nested(left), op: BinaryOperator::And, right: nested(right) }
 }
 
-/// The aggregate of the rows that a condition holds of.
+/// The aggregate of the rows that satisfy a condition.
 fn filtered(aggregate: Expr, condition: Expr, name: String) -> ControlFlow<String, SelectItem> {
     let Expr::Function(mut call) = aggregate else {
         return ControlFlow::Break(format!("pivot: {aggregate} is not an aggregate"));

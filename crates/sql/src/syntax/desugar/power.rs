@@ -1,5 +1,5 @@
-//! `^` is the power, as in PostgreSQL and DuckDB. The parser takes it for an exclusive or, which binds looser than `+`; so the
-//! operands are flattened, and combined again by the precedence of arithmetic.
+//! `^` is the power, as in PostgreSQL and DuckDB. The parser takes it for an exclusive or, which binds looser
+//! than `+`; so the operands are flattened, and combined again by the precedence of arithmetic.
 
 use crate::syntax::ast::{call, nested};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident};
@@ -19,6 +19,7 @@ pub(super) fn desugar(expr: &mut Expr) {
 struct Terms(Vec<(Option<BinaryOperator>, Expr)>);
 
 impl Terms {
+    /// Flattens an expression.
     fn take(&mut self, expr: Expr) {
         match expr {
             Expr::BinaryOp { left, op, right } if precedence(&op).is_some() => {

@@ -1,9 +1,10 @@
 //! `any` and `all` of a subquery or a list.
 //!
 //! `x = any (q)` is `x in (q)`, and `x <> all (q)` is `x not in (q)`. Otherwise `x < any (q)` is
-//! `exists (select 1 from (q) as t (v) where x < v)`, or null if the comparison is null for a row, and `all` is the negation of
-//! `any` of the opposite. `(a, b) in (q)` is rewritten in the same way, and `x < any (list)` by functions of lists: it is null if
-//! a null in the list or `x` leaves it open. As in DuckDB, a null list has no values.
+//! `exists (select 1 from (q) as t (v) where x < v)`, or null if the comparison is null for a row, and `all`
+//! is the negation of `any` of the opposite. `(a, b) in (q)` is rewritten in the same way, and
+//! `x < any (list)` by functions of lists: it is null if a null in the list or `x` leaves it open. As in
+//! DuckDB, a null list has no values.
 
 use super::parse_expr;
 use crate::syntax::ast::nested;
@@ -11,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query};
 
 /// The reserved names of the subquery and of its columns.
 const TABLE: &str = "__quantified";
+/// The prefix of the names of its columns.
 const COLUMN: &str = "__quantified_value";
 
 /// Rewrites `any` and `all`, with `in` where that is the same.
@@ -74,6 +76,7 @@ fn three_valued(value: &Expr, list: &Expr, decides: &str, answer: bool) -> Strin
     )
 }
 
+/// The subquery that an expression is.
 fn subquery(expr: &Expr) -> Option<&Query> {
     match expr {
         Expr::Subquery(query) => Some(query),
@@ -82,7 +85,8 @@ fn subquery(expr: &Expr) -> Option<&Query> {
     }
 }
 
-/// Rewrites a comparison with rows by `exists`: true if it is true for a row, else null if it is null for one, else false.
+/// Rewrites a comparison with rows by `exists`: true if it is true for a row, else null if it is null for
+/// one, else false.
 pub(super) fn rows(expr: &mut Expr) {
     let Some(Rows { holds, any, negated }) = Rows::of(expr) else { return };
     let maybe = any(&format!("({holds}) is null"));
@@ -149,6 +153,7 @@ impl Rows<()> {
     }
 }
 
+/// A column of the subquery, by its number.
 fn column(at: usize) -> String {
     format!("{TABLE}.{COLUMN}_{at}")
 }

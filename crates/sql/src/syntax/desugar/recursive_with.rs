@@ -1,5 +1,5 @@
-//! `with recursive t as (with u as (…) select … union all select …)`: DataFusion's planner reads the sides of the union only, so
-//! each gets the inner `with`.
+//! `with recursive t as (with u as (…) select … union all select …)`: DataFusion's planner reads the sides of
+//! the union only, so each gets the inner `with`.
 
 use crate::syntax::depth::taken;
 use datafusion::sql::sqlparser::ast::{Cte, Query, SetExpr, SetOperator, With};

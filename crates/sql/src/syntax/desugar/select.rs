@@ -1,4 +1,5 @@
-//! The clauses of a select: `semi join`, `having` without groups, `columns(*)`, and `from t` without a select.
+//! The clauses of a select: `semi join`, `having` without groups, `columns(*)`, and `from t` without a
+//! select.
 
 use super::{alias_reuse, grouping_sets, quantified_comparisons, table_functions};
 use crate::syntax::parser;
@@ -53,7 +54,8 @@ fn having_of_values(select: &mut Select) {
     }
 }
 
-/// `select 1 from t having …` is of the only group there is: `select 1 from (select count(*) from t) where …`.
+/// `select 1 from t having …` is of the only group there is:
+/// `select 1 from (select count(*) from t) where …`.
 fn one_group(select: &mut Select) {
     // What is written here can be parsed.
     let Ok(outer) = parser::query("select 1 from (select count(*)) as __group") else { return };

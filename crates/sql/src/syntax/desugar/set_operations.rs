@@ -1,7 +1,15 @@
-//! Operations on whole queries that DataFusion's planner does not have: `intersect all` and `except all`, which count equal
-//! rows, and `order by all` over a star, whose columns are known only when the query is planned.
+//! Operations on whole queries that DataFusion's planner does not have: `intersect all` and `except all`,
+//! which count equal rows, and `order by all` over a star, whose columns are known only when the query is
+//! planned.
 //!
 //! Each becomes a derived table with a reserved name, which a relation planner recognises.
+//!
+//! ```sql
+//! select x from t except all select x from u;
+//! -- select * from (select x from t except select x from u) as __multiset
+//! select * from t order by all;
+//! -- select * from (select * from t order by all) as __ordered
+//! ```
 
 use crate::syntax::parser;
 use datafusion::sql::sqlparser::ast::{

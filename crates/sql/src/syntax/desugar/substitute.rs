@@ -10,6 +10,7 @@ pub(super) fn substitute(part: &mut impl VisitMut, value: impl Fn(&Ident) -> Opt
     let _: ControlFlow<()> = walk_mut(part, &mut Substitute { value, depth: 0 });
 }
 
+/// Replaces the names that the outermost query reads itself.
 struct Substitute<F> {
     value: F,
     /// How deep in subqueries the visitor is.

@@ -1,5 +1,6 @@
-//! `from t unpivot (value for name in (a, b))`: a row of `t` for each of the columns, with the name and the value of the column;
-//! rows with null values are dropped unless they are included. Each row is repeated with the number of a column.
+//! `from t unpivot (value for name in (a, b))`: a row of `t` for each of the columns, with the name and the
+//! value of the column; rows with null values are dropped unless they are included. Each row is repeated with
+//! the number of a column.
 
 use crate::columns::fresh_name;
 use crate::syntax::ast::{call, quote};
@@ -11,8 +12,14 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// Rewrites it as `(select * from (select * exclude (a, b, i), case i when 1 then 'a' … end as name, case i when 1 then a …
-/// end as value from (select *, unnest([1, 2]) as i from t)) where value is not null)`. It breaks off with why it cannot.
+/// Rewrites it. It breaks off with why it cannot.
+///
+/// ```sql
+/// select * from (
+///     select * exclude (a, b, i), case i when 1 then 'a' … end as name, case i when 1 then a … end as value
+///     from (select *, unnest([1, 2]) as i from t)
+/// ) where value is not null
+/// ```
 pub(super) fn desugar(factor: &mut TableFactor) -> ControlFlow<String> {
     let TableFactor::Unpivot { table, value, name, columns, null_inclusion, alias } = factor else {
         return ControlFlow::Continue(());
@@ -104,6 +111,7 @@ fn chosen(at: &Ident, list: impl Iterator<Item = Expr>) -> Expr {
     }
 }
 
+/// The select of a query.
 fn selected(query: &mut Query) -> Option<&mut Select> {
     match query.body.as_mut() {
         SetExpr::Select(select) => Some(select),
@@ -119,6 +127,7 @@ fn derived(from: &mut TableWithJoins) -> Option<&mut Select> {
     }
 }
 
+/// A number literal.
 fn number(value: usize) -> Expr {
     Expr::Value(Value::Number(value.to_string(), false).into())
 }

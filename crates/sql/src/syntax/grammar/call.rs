@@ -60,6 +60,7 @@ pub(super) fn check_expression(expr: &Expr) -> Checked {
     }
 }
 
+/// A call of a function and its clauses.
 fn function(call: &Function) -> Checked {
     let Function {
         name,
@@ -95,6 +96,7 @@ fn function(call: &Function) -> Checked {
     }
 }
 
+/// The expression of an argument, with or without a name.
 fn of(arg: &FunctionArg) -> &FunctionArgExpr {
     match arg {
         FunctionArg::Named { name: _, arg, operator: _ }
@@ -103,6 +105,7 @@ fn of(arg: &FunctionArg) -> &FunctionArgExpr {
     }
 }
 
+/// An argument: no wildcard with options.
 pub(super) fn argument(arg: &FunctionArgExpr, around: &dyn Spanned) -> Checked {
     match arg {
         FunctionArgExpr::Expr(_) | FunctionArgExpr::QualifiedWildcard(_) | FunctionArgExpr::Wildcard => {
@@ -114,6 +117,7 @@ pub(super) fn argument(arg: &FunctionArgExpr, around: &dyn Spanned) -> Checked {
     }
 }
 
+/// A clause inside the parentheses of a call.
 fn clause(clause: &FunctionArgumentClause, call: &Function) -> Checked {
     use FunctionArgumentClause as C;
     match clause {
@@ -129,8 +133,8 @@ fn clause(clause: &FunctionArgumentClause, call: &Function) -> Checked {
     }
 }
 
-/// Refuses what stands around calls of functions that do not take it: DataFusion's planner would pass over it. Functions have
-/// the names that they have here.
+/// Refuses what stands around calls of functions that do not take it: DataFusion's planner would pass over
+/// it. Functions have the names that they have here.
 ///
 /// # Errors
 /// `Plan`, with the place in the text where it is known.
@@ -138,6 +142,7 @@ pub(in crate::syntax) fn check_calls(statement: &Statement) -> Result<()> {
     result(visited(statement, &mut Calls))
 }
 
+/// Checks the calls of scalar functions.
 struct Calls;
 
 impl Visitor for Calls {

@@ -1,4 +1,5 @@
-//! Statements: changes of tables, definitions, transactions. A statement that nothing here knows is refused where it would be done.
+//! Statements: changes of tables, definitions, transactions. A statement that nothing here knows is refused
+//! where it would be done.
 
 use super::{Checked, absent, none, refuse};
 use datafusion::sql::sqlparser::ast::{
@@ -10,11 +11,14 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
+/// Why a constraint cannot be deferred.
 const LATER: &str =
     "a constraint holds after every statement: leave out deferrable, initially and not enforced";
 
+/// Why a column cannot be an identity.
 const COUNTS: &str = "a column counts by a sequence: create sequence s, and default nextval('s')";
 
+/// Checks a statement, without the queries inside of it.
 pub(super) fn check_statement(statement: &Statement) -> Checked {
     match statement {
         Statement::Insert(insert) => self::insert(insert),
@@ -127,6 +131,7 @@ pub(super) fn check_statement(statement: &Statement) -> Checked {
     }
 }
 
+/// `show …`.
 fn shown(options: &ShowStatementOptions, around: &Statement) -> Checked {
     let ShowStatementOptions { show_in: _, starts_with, limit, limit_from, filter_position: _ } = options;
     absent(starts_with, "write like 'a%' in place of starts with", around)?;
@@ -134,6 +139,7 @@ fn shown(options: &ShowStatementOptions, around: &Statement) -> Checked {
     absent(limit_from, "show has no limit: select from information_schema.tables", around)
 }
 
+/// `insert`.
 fn insert(insert: &Insert) -> Checked {
     let Insert {
         insert_token: _,
@@ -178,6 +184,7 @@ fn insert(insert: &Insert) -> Checked {
     absent(multi_table_else_clause, several, insert)
 }
 
+/// `update`.
 fn update(update: &Update) -> Checked {
     let Update {
         update_token: _,
@@ -199,6 +206,7 @@ fn update(update: &Update) -> Checked {
     none(limit, all)
 }
 
+/// `delete`.
 fn delete(delete: &Delete) -> Checked {
     let Delete {
         delete_token: _,
@@ -219,6 +227,7 @@ fn delete(delete: &Delete) -> Checked {
     none(limit, all)
 }
 
+/// `merge`.
 fn merge(merge: &Merge) -> Checked {
     // What becomes of an output is said where a merge is planned.
     let Merge { merge_token: _, optimizer_hints: _, into: _, table: _, source: _, on: _, clauses, output: _ } =
@@ -243,6 +252,7 @@ fn merge(merge: &Merge) -> Checked {
     })
 }
 
+/// `create view`.
 fn view(view: &CreateView) -> Checked {
     let CreateView {
         or_alter: _,
@@ -277,6 +287,7 @@ fn view(view: &CreateView) -> Checked {
     absent(params, "a view has no parameters: leave them out", view)
 }
 
+/// `create index`.
 fn index(index: &CreateIndex) -> Checked {
     // What only matters to how fast an index is: its kind, its order, and what else it holds.
     let CreateIndex {
@@ -302,6 +313,7 @@ fn index(index: &CreateIndex) -> Checked {
     absent(&one_null, "nulls are distinct from each other: leave out nulls not distinct", index)
 }
 
+/// `alter table`.
 fn alter(alter: &AlterTable) -> Checked {
     let AlterTable {
         name: _,
@@ -341,6 +353,7 @@ fn added(column: &ColumnDef, around: &dyn Spanned) -> Checked {
     })
 }
 
+/// `truncate`.
 fn truncate(truncate: &Truncate, around: &Statement) -> Checked {
     let Truncate { table_names, partitions, table: _, if_exists: _, identity, cascade: _, on_cluster } =
         truncate;
@@ -351,6 +364,7 @@ fn truncate(truncate: &Truncate, around: &Statement) -> Checked {
     absent(on_cluster, "leave out on cluster: a table is in this session", around)
 }
 
+/// A column of `create table` or `add column`.
 fn column(column: &ColumnDef, around: &dyn Spanned) -> Checked {
     let ColumnDef { name: _, data_type: _, options } = column;
     options.iter().try_for_each(|ColumnOptionDef { name: _, option }| match option {
@@ -391,6 +405,7 @@ fn column(column: &ColumnDef, around: &dyn Spanned) -> Checked {
     })
 }
 
+/// A constraint of a table.
 fn constraint(constraint: &TableConstraint) -> Checked {
     match constraint {
         TableConstraint::PrimaryKey(key) => primary(key, constraint),
@@ -402,6 +417,7 @@ fn constraint(constraint: &TableConstraint) -> Checked {
     }
 }
 
+/// A primary key.
 fn primary(key: &PrimaryKeyConstraint, around: &dyn Spanned) -> Checked {
     let PrimaryKeyConstraint {
         name: _,
@@ -414,6 +430,7 @@ fn primary(key: &PrimaryKeyConstraint, around: &dyn Spanned) -> Checked {
     absent(characteristics, LATER, around)
 }
 
+/// A unique constraint.
 fn unique(key: &UniqueConstraint, around: &dyn Spanned) -> Checked {
     let UniqueConstraint {
         name: _,
@@ -430,6 +447,7 @@ fn unique(key: &UniqueConstraint, around: &dyn Spanned) -> Checked {
     absent(&one_null, "nulls are distinct from each other: leave out nulls not distinct", around)
 }
 
+/// A foreign key.
 fn foreign(reference: &ForeignKeyConstraint, around: &dyn Spanned) -> Checked {
     // What is done to other rows, `create` speaks of.
     let ForeignKeyConstraint {
@@ -447,6 +465,7 @@ fn foreign(reference: &ForeignKeyConstraint, around: &dyn Spanned) -> Checked {
     absent(characteristics, LATER, around)
 }
 
+/// A check constraint.
 fn check(check: &CheckConstraint, around: &dyn Spanned) -> Checked {
     let CheckConstraint { name: _, expr: _, enforced } = check;
     absent(&(*enforced == Some(false)), LATER, around)

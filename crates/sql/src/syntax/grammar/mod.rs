@@ -1,11 +1,12 @@
 //! Clauses that the parser accepts and nothing behind it reads are refused here, with their place.
 //!
-//! Invariant: every struct of the parser's tree that queries and changes consist of is destructured without `..`, so that a clause
-//! that a later parser adds does not compile until it is refused here or read elsewhere. What is not refused is read by
-//! statements, by `desugar`, or by DataFusion's planner, which refuses expressions that it does not know.
+//! Invariant: every struct of the parser's tree that queries and changes consist of is destructured without
+//! `..`, so that a clause that a later parser adds does not compile until it is refused here or read
+//! elsewhere. What is not refused is read by statements, by `desugar`, or by DataFusion's planner, which
+//! refuses expressions that it does not know.
 //!
-//! [`check_clauses`] reads the tree as it was parsed; [`check_calls`] reads the desugared one, in which functions have the names
-//! that they have here.
+//! [`check_clauses`] reads the tree as it was parsed; [`check_calls`] reads the desugared one, in which
+//! functions have the names that they have here.
 
 mod call;
 mod change;
@@ -45,6 +46,7 @@ fn visited<V: Visitor<Break = Box<DataFusionError>>>(statement: &Statement, visi
     }
 }
 
+/// The result of a visitor that breaks off with an error.
 fn result(checked: Checked) -> Result<()> {
     match checked {
         ControlFlow::Break(error) => Err(*error),
@@ -52,6 +54,7 @@ fn result(checked: Checked) -> Result<()> {
     }
 }
 
+/// Checks the clauses of every node.
 struct Clauses;
 
 impl Visitor for Clauses {
@@ -80,6 +83,7 @@ impl Visitor for Clauses {
 
 /// An optional clause.
 trait Part {
+    /// Whether it is there.
     fn is_there(&self) -> bool;
 }
 
@@ -101,7 +105,8 @@ impl Part for bool {
     }
 }
 
-/// Refuses a clause, if it is there; `around` is its parent. A place costs a walk, so only an error looks it up.
+/// Refuses a clause, if it is there; `around` is its parent. A place costs a walk, so only an error looks it
+/// up.
 fn absent(part: &impl Part, why: &str, around: &dyn Spanned) -> Checked {
     match part.is_there() {
         true => refuse(why, around),
@@ -117,6 +122,7 @@ fn none<T: Spanned>(part: &Option<T>, why: &str) -> Checked {
     }
 }
 
+/// Breaks off with an error at a place.
 fn refuse(why: &str, at: &dyn Spanned) -> Checked {
     let span = Span::try_from_sqlparser_span(at.span());
     let error = DataFusionError::Plan(why.to_string()).with_diagnostic(Diagnostic::new_error(why, span));

@@ -8,8 +8,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
+/// Why a recursive query has no order.
 const RECURSIVE: &str = "a recursive query has no order and no limit of its own: write them where it is read";
 
+/// Checks a query, without its body.
 pub(super) fn check(query: &Query) -> Checked {
     let Query {
         with,
@@ -42,6 +44,7 @@ pub(super) fn check(query: &Query) -> Checked {
     set(body)
 }
 
+/// `with`.
 fn with(with: &With) -> Checked {
     let With { with_token: _, recursive, cte_tables } = with;
     cte_tables.iter().try_for_each(|cte| {
@@ -57,6 +60,7 @@ fn with(with: &With) -> Checked {
     })
 }
 
+/// A body: a set operation, values, or a table.
 fn set(body: &SetExpr) -> Checked {
     match body {
         SetExpr::Select(_) | SetExpr::Query(_) => ControlFlow::Continue(()),
@@ -79,6 +83,7 @@ fn set(body: &SetExpr) -> Checked {
     }
 }
 
+/// Checks a select.
 pub(super) fn check_select(select: &Select) -> Checked {
     let Select {
         select_token: _,
@@ -131,6 +136,7 @@ pub(super) fn check_select(select: &Select) -> Checked {
     absent(value_table_mode, "select as struct and as value are not there: write struct_pack(a := 1)", select)
 }
 
+/// `group by`.
 fn grouping(by: &GroupByExpr) -> Checked {
     let (GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers)) = by;
     absent(
@@ -140,6 +146,7 @@ fn grouping(by: &GroupByExpr) -> Checked {
     )
 }
 
+/// An item of a select list.
 fn item(item: &SelectItem) -> Checked {
     match item {
         SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { expr: _, alias: _ } => {
@@ -152,7 +159,8 @@ fn item(item: &SelectItem) -> Checked {
     }
 }
 
-/// What stands behind a star. That what is excluded, replaced or renamed is there, is looked at when its columns are known.
+/// What stands behind a star. That what is excluded, replaced or renamed is there, is looked at when its
+/// columns are known.
 pub(super) fn star(options: &WildcardAdditionalOptions) -> Checked {
     let WildcardAdditionalOptions {
         wildcard_token: _,
@@ -167,6 +175,7 @@ pub(super) fn star(options: &WildcardAdditionalOptions) -> Checked {
     absent(opt_alias, "a star has no name: leave out as", options)
 }
 
+/// `order by`.
 fn order(order: &OrderBy) -> Checked {
     let OrderBy { kind, interpolate } = order;
     absent(interpolate, "order by … interpolate is not there", order)?;
@@ -176,6 +185,7 @@ fn order(order: &OrderBy) -> Checked {
     }
 }
 
+/// `limit` and `offset`.
 fn limit(limit: &LimitClause) -> Checked {
     match limit {
         LimitClause::LimitOffset { limit: _, offset, limit_by } => {
@@ -190,6 +200,7 @@ fn limit(limit: &LimitClause) -> Checked {
     }
 }
 
+/// A pipe operator, `|> …`.
 fn piped(operator: &PipeOperator, query: &Query) -> Checked {
     match operator {
         PipeOperator::Limit { expr: _, offset: _ }

@@ -8,15 +8,20 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
+/// Why there are no samples.
 const SAMPLE: &str = "samples of rows are not there: write where random() < 0.1";
+/// Why there is no `with ordinality`.
 const ORDINALITY: &str =
     "with ordinality is not there: number the rows, select *, row_number() over () from …";
+/// Why a join needs a constraint.
 const ON: &str = "what is joined needs on (…) or using (…); all pairs of rows are a cross join";
 
+/// Whether a table function cuts time into windows.
 fn is_window(name: &ObjectName) -> bool {
     WINDOW_FUNCTIONS.iter().any(|window| name.to_string().eq_ignore_ascii_case(window))
 }
 
+/// Checks a relation, without the relations inside of it.
 pub(super) fn check(factor: &TableFactor) -> Checked {
     match factor {
         TableFactor::Table {
@@ -100,6 +105,7 @@ fn arguments(args: &[FunctionArg], around: &TableFactor) -> Checked {
     })
 }
 
+/// An alias, if there is one.
 fn named(alias: Option<&TableAlias>) -> Checked {
     match alias {
         Some(alias) => self::alias(alias),
@@ -107,6 +113,7 @@ fn named(alias: Option<&TableAlias>) -> Checked {
     }
 }
 
+/// An alias.
 pub(super) fn alias(alias: &TableAlias) -> Checked {
     let TableAlias { explicit: _, name: _, columns, at } = alias;
     columns.iter().try_for_each(|column| {
@@ -132,6 +139,7 @@ pub(super) fn join(left: &TableFactor, join: &Join) -> Checked {
     join_of(join)
 }
 
+/// The operator of a join.
 pub(super) fn join_of(join: &Join) -> Checked {
     let Join { relation: _, global, join_operator } = join;
     absent(global, "global joins are not there: leave out global", &join.relation)?;
@@ -168,6 +176,7 @@ pub(super) fn join_of(join: &Join) -> Checked {
     }
 }
 
+/// The constraint of a join.
 fn constraint(on: &JoinConstraint) -> Checked {
     match on {
         JoinConstraint::On(_) | JoinConstraint::Using(_) | JoinConstraint::Natural | JoinConstraint::None => {
@@ -196,6 +205,7 @@ fn lacks_condition(operator: &JoinOperator) -> bool {
     )
 }
 
+/// The alias of a relation.
 fn called(relation: &TableFactor) -> Option<&TableAlias> {
     match relation {
         TableFactor::Table { alias, .. }
@@ -207,6 +217,7 @@ fn called(relation: &TableFactor) -> Option<&TableAlias> {
     }
 }
 
+/// Checks the relations and joins of a `from`.
 pub(super) fn tables(from: &TableWithJoins) -> Checked {
     let TableWithJoins { relation, joins } = from;
     let mut left = relation;

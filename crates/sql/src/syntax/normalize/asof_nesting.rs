@@ -18,10 +18,12 @@ pub(super) fn nest(select: &mut Select) {
     }
 }
 
+/// Whether a join is an `asof join`.
 fn is_asof(join: &Join) -> bool {
     matches!(join.join_operator, JoinOperator::AsOf { .. })
 }
 
+/// Joins in parentheses.
 fn nested(joined: TableWithJoins) -> TableFactor {
     TableFactor::NestedJoin { table_with_joins: Box::new(joined), alias: None }
 }

@@ -1,8 +1,8 @@
 //! Numbers as conditions, and conditions as numbers: `where x`, `not 1`, `true = 1`, `sum(a > b)`.
 //!
-//! A number is true unless it is 0; true is 1. Types are not known in the parser's tree, so a condition that may be a number
-//! becomes `x and true`, whose operands are coerced where types are known. In the same way, `sum(x)` of a column that may be a
-//! condition becomes `sum(x counted true)`, with a custom operator.
+//! A number is true unless it is 0; true is 1. Types are not known in the parser's tree, so a condition that
+//! may be a number becomes `x and true`, whose operands are coerced where types are known. In the same way,
+//! `sum(x)` of a column that may be a condition becomes `sum(x counted true)`, with a custom operator.
 
 use crate::syntax::ast::nested;
 use datafusion::sql::sqlparser::ast::{
@@ -70,11 +70,13 @@ fn coerce_aggregate(call: &mut Function) {
     }
 }
 
+/// A value with the custom operator, which counts conditions.
 fn counted(value: Expr) -> Expr {
     let right = Box::new(Expr::Value(Value::Boolean(true).into()));
     Expr::BinaryOp { left: Box::new(value), op: BinaryOperator::Custom(COUNTED.to_string()), right }
 }
 
+/// Whether an expression may be a condition, by its syntax.
 fn may_be_condition(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => may_be_condition(inner),
@@ -84,6 +86,7 @@ fn may_be_condition(expr: &Expr) -> bool {
     }
 }
 
+/// Whether an expression is a literal null.
 fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(ValueWithSpan { value: Value::Null, .. }))
 }
@@ -105,11 +108,13 @@ fn to_number(expr: &mut Expr) {
     }
 }
 
+/// A cast.
 fn cast_to(expr: Expr, data_type: Type) -> Expr {
     let expr = Box::new(nested(expr));
     Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None }
 }
 
+/// Whether an expression may be a number, by its syntax.
 fn may_be_number(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => may_be_number(inner),
@@ -125,6 +130,7 @@ fn may_be_number(expr: &Expr) -> bool {
     }
 }
 
+/// Whether an expression is a condition, by its syntax.
 fn is_condition(expr: &Expr) -> bool {
     use BinaryOperator as B;
     match expr {

@@ -1,5 +1,6 @@
-//! Calls that differ in casts only: `sum(a)` and `sum(a::bigint)`. DataFusion's planner gives both the same name, and refuses a
-//! select with both. The second becomes `sum(coalesce(a::bigint))`; the optimizer drops a `coalesce` of one value.
+//! Calls that differ in casts only: `sum(a)` and `sum(a::bigint)`. DataFusion's planner gives both the same
+//! name, and refuses a select with both. The second becomes `sum(coalesce(a::bigint))`; the optimizer drops a
+//! `coalesce` of one value.
 
 use crate::syntax::ast;
 use crate::syntax::walk::{walk, walk_mut};

@@ -1,5 +1,5 @@
-//! The last rewrite of a query's tree, just before it is planned: output columns get unique names, and what the planner would
-//! confuse is told apart.
+//! The last rewrite of a query's tree, just before it is planned: output columns get unique names, and what
+//! the planner would confuse is told apart.
 
 mod asof_nesting;
 mod boolean_coercion;
@@ -23,6 +23,7 @@ pub(crate) fn normalize(query: &mut Query) {
     let _: ControlFlow<()> = walk_mut(query, &mut Normalize);
 }
 
+/// Normalizes queries from the outside in, and expressions from the inside out.
 struct Normalize;
 
 impl VisitorMut for Normalize {
@@ -47,8 +48,8 @@ impl VisitorMut for Normalize {
     }
 }
 
-/// A number with an exponent is a float, as in DuckDB: `1e300` has no place in a decimal. Columns have their names
-/// from the text by now.
+/// A number with an exponent is a float, as in DuckDB: `1e300` has no place in a decimal. Columns have their
+/// names from the text by now.
 fn float(expr: &mut Expr) {
     let Expr::Value(ValueWithSpan { value: Value::Number(digits, _), span }) = expr else { return };
     if !digits.contains(['e', 'E']) {

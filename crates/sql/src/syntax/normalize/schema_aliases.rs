@@ -1,5 +1,5 @@
-//! Tables of one name in two schemas: `from t, s.t`. DataFusion takes a column of `t` for one of any `t`, in any schema. So where
-//! both are read, `s.t` gets the alias `"t of s"`.
+//! Tables of one name in two schemas: `from t, s.t`. DataFusion takes a column of `t` for one of any `t`, in
+//! any schema. So where both are read, `s.t` gets the alias `"t of s"`.
 
 use crate::syntax::ast;
 use crate::syntax::names;
@@ -49,10 +49,12 @@ fn names_read(from: &TableWithJoins, read: &mut Vec<Vec<String>>) {
     }
 }
 
+/// The parts of a name, in small letters unless they are quoted.
 fn parts(name: &ObjectName) -> Option<Vec<String>> {
     name.0.iter().map(|part| part.as_ident().map(names::ident)).collect()
 }
 
+/// Gives these tables an alias, and uses it in their columns.
 struct Aliases {
     tables: BTreeSet<Vec<String>>,
 }

@@ -1,5 +1,5 @@
-//! `select a, a from t` is SQL, but the columns of a plan have different names: the second becomes `a_1`. A column without a
-//! name is called as its expression reads.
+//! `select a, a from t` is SQL, but the columns of a plan have different names: the second becomes `a_1`. A
+//! column without a name is called as its expression reads.
 
 use crate::syntax::names::ident;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem};

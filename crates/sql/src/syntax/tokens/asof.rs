@@ -42,10 +42,12 @@ pub(super) fn with_match_conditions(tokens: Vec<TokenWithSpan>) -> Vec<TokenWith
     out
 }
 
+/// Whether a token is this keyword, unquoted.
 fn is(token: &TokenWithSpan, keyword: Keyword) -> bool {
     matches!(&token.token, Token::Word(word) if word.keyword == keyword && word.quote_style.is_none())
 }
 
+/// The tokens of a `match_condition(…)`.
 fn match_condition(inner: bool, at: &TokenWithSpan) -> impl Iterator<Item = TokenWithSpan> {
     let word =
         |value: &str, keyword| Token::Word(Word { value: value.to_string(), quote_style: None, keyword });

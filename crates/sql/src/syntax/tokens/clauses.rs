@@ -3,7 +3,8 @@
 //! - `sum(a) filter (a > 1)` becomes `sum(a) filter (where a > 1)`;
 //! - `with t as materialized (…)` becomes `with t as (…)`: what is computed once is the planner's choice;
 //! - `table t` becomes `from t`;
-//! - `a in ()` gets a reserved name, `a in [1, 2]` in a list; `a in t` in a table; `a is 1` becomes `a is not distinct from 1`;
+//! - `a in ()` gets a reserved name, `a in [1, 2]` in a list; `a in t` in a table; `a is 1` becomes
+//!   `a is not distinct from 1`;
 //! - `a glob 'x*'` becomes `a ~ '^x.*$'`; `@(a)` becomes `abs(a)`;
 //! - `0xff`, `1_000` and `2 ** 3` become `255`, `1000` and `2 ^ 3`.
 
@@ -110,6 +111,7 @@ fn with_digit_groups(digits: &str, mut span: Span, after: &[TokenWithSpan]) -> (
     }
 }
 
+/// Whether nothing is between two tokens.
 fn touches(left: &TokenWithSpan, right: &TokenWithSpan) -> bool {
     left.span.end == right.span.start
 }

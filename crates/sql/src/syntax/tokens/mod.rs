@@ -1,7 +1,8 @@
-//! Clauses that the parser does not know, as ones that it knows, token by token, so that places in the text stay right.
+//! Clauses that the parser does not know, as ones that it knows, token by token, so that places in the text
+//! stay right.
 //!
-//! Invariant: a rewrite keeps the spans of the tokens that it keeps, and gives those that it adds the span of the token
-//! that they stand for.
+//! Invariant: a rewrite keeps the spans of the tokens that it keeps, and gives those that it adds the span of
+//! the token that they stand for.
 
 mod asof;
 mod clauses;

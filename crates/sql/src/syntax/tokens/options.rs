@@ -49,6 +49,7 @@ pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     out
 }
 
+/// The keyword `options`.
 fn options_word(at: &TokenWithSpan) -> TokenWithSpan {
     let word = Word { value: "OPTIONS".to_string(), quote_style: None, keyword: Keyword::OPTIONS };
     TokenWithSpan { token: Token::Word(word), span: at.span }

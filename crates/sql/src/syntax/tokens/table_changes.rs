@@ -1,8 +1,10 @@
 //! Changes of tables that the parser does not know, as ones that it knows:
 //!
-//! - `copy t (a, b) from 'x.csv' (delimiter ';')` becomes `insert into t (a, b) select * from read_csv('x.csv', …)`;
+//! - `copy t (a, b) from 'x.csv' (delimiter ';')` becomes
+//!   `insert into t (a, b) select * from read_csv('x.csv', …)`;
 //! - `create table t (x, y) as query` becomes one of a query whose columns have these names;
-//! - `upsert into` becomes `insert or replace into`; `checkpoint`, `reindex` and a bare `analyze` become `vacuum`, which does nothing;
+//! - `upsert into` becomes `insert or replace into`; `checkpoint`, `reindex` and a bare `analyze` become
+//!   `vacuum`, which does nothing;
 //! - `insert into t by name select …` becomes an insert with a reserved column.
 
 use super::{are_names, is_word};
@@ -82,6 +84,7 @@ fn named_columns(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     )
 }
 
+/// Tokens with the span of another one.
 fn with_span(tokens: impl IntoIterator<Item = Token>, span: Span) -> Vec<TokenWithSpan> {
     tokens.into_iter().map(|token| TokenWithSpan { token, span }).collect()
 }

@@ -8,8 +8,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-/// Drops `table` before a name and `descriptor( )` around one. The columns that a table is partitioned by become the last
-/// arguments.
+/// Drops `table` before a name and `descriptor( )` around one. The columns that a table is partitioned by
+/// become the last arguments.
 pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let mut tokens = tokens.into_iter().peekable();
