@@ -152,7 +152,7 @@ impl AlterLifetime {
 
     fn backwards<T>(&self, from: Time, to: Time) -> Result<T> {
         exec_err!(
-            "alter_lifetime moved a row to {}, before {}, up to which rows have been handed out; the new start must not \
+            "alter_lifetime moved a row to {}, before {}, to which the stream has already advanced; the new start must not \
              decrease as the old one grows",
             self.instant(to),
             self.instant(from)

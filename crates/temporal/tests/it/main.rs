@@ -4,6 +4,8 @@
 //! messages; `formula` and `plan` are expressions and queries that exist twice, as the engine's and as a
 //! naive evaluator's; the evaluator is in `oracle`. The other modules are the tests.
 
+#![allow(clippy::unwrap_used)]
+
 mod formula;
 mod generate;
 mod model;

@@ -324,7 +324,10 @@ fn a_start_that_goes_backwards_is_refused() {
     let plan = Plan::of(Step::Alter(StartRule::By(back), DurationRule::Constant(1)));
     let failed = plan.graph(&[schema]).push(0, floats(&[1.0, 2.0]).1, &mut Vec::new());
     let error = failed.expect_err("1 is before 0 now").strip_backtrace();
-    assert!(error.contains("moved a row to -1, before 0, which has been told already"), "{error}");
+    assert!(
+        error.contains("moved a row to -1, before 0, to which the stream has already advanced"),
+        "{error}"
+    );
 }
 
 #[test]
