@@ -54,7 +54,7 @@ fn errors_speak_sql_and_show_their_place() {
     let said = wrong(&mut session, "select cout(a) from t");
     assert!(said.contains("did you mean \"count\"") && said.contains("^^^^"), "{said}");
     let said = wrong(&mut session, "select a from t where a = 'x'");
-    assert!(said.contains("'x' to value of int type") && said.ends_with("^^^"), "{said}");
+    assert!(said.contains("'x' cannot be read as int") && said.ends_with("^^^"), "{said}");
     let said = wrong(&mut session, "select *, count(*) from t");
     assert!(said.contains("add it to group by") && !said.contains("wildcard"), "{said}");
     let said = wrong(&mut session, "select a from t tablesample 10 percent");
