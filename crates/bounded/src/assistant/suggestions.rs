@@ -20,6 +20,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 
 /// The number that is suggested for a limit.
 const ROWS: u64 = 100;
+/// The number that is suggested where that is too much for one call.
+const FEWER_ROWS: u64 = 10;
 /// The number that is suggested for a page.
 const PAGE: u64 = 10;
 /// How many fixes are offered.
@@ -40,7 +42,7 @@ pub(crate) struct Suggestions<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Alteration {
     /// A limit of a table, on columns.
-    Limit { table: String, columns: String },
+    Limit { table: String, columns: String, rows: u64 },
     /// A column that is never null.
     NotNull { table: String, column: String },
 }
@@ -49,8 +51,8 @@ impl Alteration {
     /// The statement that makes the change.
     fn statement(&self) -> String {
         match self {
-            Alteration::Limit { table, columns } => {
-                format!("alter table {table} add cardinality limit {ROWS} ({columns})")
+            Alteration::Limit { table, columns, rows } => {
+                format!("alter table {table} add cardinality limit {rows} ({columns})")
             }
             Alteration::NotNull { table, column } => {
                 format!("alter table {table} alter column {column} set not null")
@@ -76,6 +78,20 @@ struct Suggestion {
     query: Option<String>,
 }
 
+impl Suggestion {
+    /// The same, with smaller limits.
+    fn with_fewer_rows(mut self) -> Suggestion {
+        for alteration in &mut self.alterations {
+            if let Alteration::Limit { rows, .. } = alteration {
+                *rows = FEWER_ROWS;
+            }
+        }
+        let rows = |rows: u64| format!("at most {rows} rows");
+        self.titles.iter_mut().for_each(|title| *title = title.replace(&rows(ROWS), &rows(FEWER_ROWS)));
+        self
+    }
+}
+
 impl Suggestions<'_> {
     /// The refusal of a query that has no bound.
     pub fn unbounded(&self, plan: &LogicalPlan, relation: &UnboundedRelation) -> Refusal {
@@ -84,7 +100,11 @@ impl Suggestions<'_> {
         keep_cheapest(&mut found);
         if found.is_empty() {
             // One change was not enough: where the plan got stuck next, another is put to it.
-            found = self.compiled_fixes(self.pairs_of_suggestions(relation));
+            let pairs = self.pairs_of_suggestions(relation);
+            found = self.compiled_fixes(pairs.clone());
+            if found.is_empty() {
+                found = self.compiled_fixes(pairs.into_iter().map(Suggestion::with_fewer_rows).collect());
+            }
         }
         Refusal {
             sql: self.sql.to_string(),
@@ -138,8 +158,8 @@ impl Suggestions<'_> {
     /// A change of the schema as it is pasted.
     fn statement_text(&self, alteration: &Alteration) -> String {
         match alteration {
-            Alteration::Limit { table, columns } if !self.dialect.is_whimbrel() => {
-                format!("-- cardinality limit {ROWS} on {table} ({columns})")
+            Alteration::Limit { table, columns, rows } if !self.dialect.is_whimbrel() => {
+                format!("-- cardinality limit {rows} on {table} ({columns})")
             }
             other => format!("{};", other.statement()),
         }
@@ -272,6 +292,7 @@ impl Suggestions<'_> {
                 alterations: vec![Alteration::Limit {
                     table: syntax::quote_name(&table.name).into_owned(),
                     columns: names,
+                    rows: ROWS,
                 }],
                 query: None,
             }

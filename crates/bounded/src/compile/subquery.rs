@@ -18,6 +18,7 @@ use super::block::{Around, Block, Matches, Relation, Rows};
 use super::compiler::{Compiler, is_joins};
 use super::error::CompileError;
 use super::expressions::{column, columns, equality, relations, substitute, substitute_order};
+use super::min_max::first_row_plan;
 use super::predicates::column_type;
 use crate::datum::Type;
 use crate::error::Error;
@@ -86,12 +87,14 @@ impl Compiler<'_> {
             Expr::InSubquery(InSubquery { expr, subquery, negated: false }) => (subquery, Some(expr)),
             _ => return self.rewrite_subqueries(expr, around, block).map(Some),
         };
+        let aliases = self.aliases.borrow().clone();
         let lookup =
             self.lookup(&subquery.subquery, around)?.filter(|l| equal.is_none() || l.limit.is_none());
         let alone = equal.filter(|_| subquery.outer_ref_columns.is_empty());
         block.can_put_subqueries_first |= alone.is_some();
         match (lookup, alone) {
             (lookup, Some(expr)) if block.subqueries_first || lookup.is_none() => {
+                self.aliases.replace(aliases);
                 let values = LogicalPlan::Distinct(Distinct::All(subquery.subquery.clone()));
                 let outputs = self.derived_relation(&values, block)?;
                 Ok(outputs.into_iter().next().map(|value| expr.as_ref().clone().eq(value)))
@@ -218,7 +221,13 @@ impl Compiler<'_> {
             }
             LogicalPlan::SubqueryAlias(alias) => self.aggregate_subquery(&alias.input, around, block),
             LogicalPlan::Aggregate(aggregate) if is_joins(&aggregate.input) => {
+                let aliases = self.aliases.borrow().clone();
                 let Some(lookup) = self.lookup(&aggregate.input, around)? else { return Ok(None) };
+                // A minimum or maximum over any number of rows is read by an index, as a derived relation.
+                if lookup.max_rows(block).is_none() && first_row_plan(aggregate)?.is_some() {
+                    self.aliases.replace(aliases);
+                    return Ok(None);
+                }
                 let schema = aggregate.input.schema();
                 let fold = |(at, expr)| {
                     let expr = resolve_outer_columns(substitute(expr, schema, &lookup.outputs)?, around)?;
@@ -327,6 +336,11 @@ struct Shape {
 impl Lookup {
     /// Whether its predicates name at most one row, for each row around it.
     fn finds_one(&self, block: &Block) -> bool {
+        self.max_rows(block) == Some(1)
+    }
+
+    /// How many rows it finds for each row around it, as far as the schema limits that.
+    fn max_rows(&self, block: &Block) -> Option<u64> {
         let here = |expr: &Expr| match expr {
             Expr::Column(column) => column
                 .relation
@@ -349,7 +363,7 @@ impl Lookup {
             }
         });
         let equal: Vec<usize> = equal.collect();
-        self.table.max_rows_with(&equal) == Some(1)
+        self.table.max_rows_with(&equal)
     }
 
     /// Whether a column of the subquery's table may be null.

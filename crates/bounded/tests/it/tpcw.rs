@@ -87,9 +87,33 @@ const ADMIN_CONFIRM: &str = "select ol_i_id, sum(ol_qty) as bought from orders j
     group by ol_i_id order by bought desc limit 5";
 
 #[test]
-fn admin_confirm_is_refused_and_says_where() {
+fn admin_confirm_is_refused_with_a_fix_that_can_be_executed() {
     let (db, _) = counted();
     script(&db, SCHEMA);
     let refused = refusal(&db, ADMIN_CONFIRM);
-    assert!(refused.drawing.contains("no limit here") && !refused.fixes.is_empty(), "{refused}");
+    assert_eq!(refused.reason, "nothing limits how many rows of order_line have the same ol_i_id");
+    // The table of the subquery, not the one around it.
+    let marked = refused.drawing.lines().position(|line| line.ends_with("order_line   <-- no limit here"));
+    let subquery = refused.drawing.lines().position(|line| line.trim() == "<subquery>");
+    assert!(marked > subquery && subquery.is_some(), "{refused}");
+    let fix = refused.fixes.first().unwrap_or_else(|| panic!("{refused}"));
+    assert!(fix.paste.contains("order_line add cardinality limit 10 (ol_i_id)"), "{refused}");
+    assert!(fix.paste.contains("orders add cardinality limit 10 (o_c_uname)"), "{refused}");
+    script(&db, &fix.paste);
+    // Its own indexes are made: the newest order is the last of one.
+    assert_eq!(db.prepare(ADMIN_CONFIRM).unwrap().plan().bound, fix.bound, "{refused}");
+    script(
+        &db,
+        "insert into country values (1, 'here'); insert into address (addr_id, addr_co_id) values (1, 1);
+         insert into author (a_id) values (1); insert into item (i_id, i_a_id) values (1, 1), (2, 1), (3, 1);
+         insert into customer (c_uname, c_addr_id) values ('ann', 1), ('bob', 1)",
+    );
+    let order = "insert into orders (o_id, o_c_uname, o_date_time, o_bill_addr_id, o_ship_addr_id)
+        values (?, ?, timestamp '2020-01-01', 1, 1)";
+    for (id, customer) in [(1, "ann"), (2, "ann"), (3, "bob")] {
+        db.execute(order, &[id.into(), customer.into()]).unwrap();
+    }
+    script(&db, "insert into order_line values (1, 1, 1, 1), (1, 2, 2, 4), (2, 1, 3, 9), (3, 1, 2, 50)");
+    assert_eq!(ask(&db, ADMIN_CONFIRM, &[1.into()]), ["3|9", "2|4"]);
+    assert_eq!(ask(&db, ADMIN_CONFIRM, &[2.into()]), ["3|9", "1|1"]);
 }
