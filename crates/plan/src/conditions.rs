@@ -1,9 +1,9 @@
 //! Conditions that DataFusion takes below other steps, where they say something else.
 //!
-//! - `random() < 0.5` gives another value each time it is asked. Below an `unnest` or an aggregate it would be asked
-//!   of other rows, and fewer of them; on one side of a join, of rows and not of pairs.
-//! - A condition without columns is asked of the one row that an aggregate without groups gives. Below that, it would
-//!   take away the rows that are summed up, and the one row would stay.
+//! - `random() < 0.5` gives another value each time it is asked. Below an `unnest` or an aggregate it would
+//!   be asked of other rows, and fewer of them; on one side of a join, of rows and not of pairs.
+//! - A condition without columns is asked of the one row that an aggregate without groups gives. Below that,
+//!   it would take away the rows that are summed up, and the one row would stay.
 
 use crate::depth::{chain, depth};
 use datafusion::common::Result;
@@ -85,8 +85,8 @@ fn stays(term: &Expr, rows: &LogicalPlan) -> bool {
     }
 }
 
-/// The same plan, in which long conditions are trees of few levels: rules take them apart, and put them together one
-/// term after the other, so that they are as deep as they have terms.
+/// The same plan, in which long conditions are trees of few levels: rules take them apart, and put them
+/// together one term after the other, so that they are as deep as they have terms.
 ///
 /// # Errors
 /// What DataFusion says of a plan that it has made itself.

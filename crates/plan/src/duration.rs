@@ -118,6 +118,10 @@ impl fmt::Display for Duration {
 
 impl Duration {
     /// This duration in ticks of `time`, of any sign. `what` names the argument in messages.
+    ///
+    /// # Errors
+    /// `Plan` if it has a unit and time is a number, or none and time has a unit, if it is no whole number of
+    /// ticks, or too long.
     pub fn ticks(&self, time: &DataType, what: &str) -> Result<i64> {
         match (self, time) {
             (Duration::Ticks(ticks), DataType::Int64) => return Ok(*ticks),
@@ -189,6 +193,9 @@ impl Duration {
     }
 
     /// This duration in ticks of `time`; zero and less are errors, and so is what reaches the end of time.
+    ///
+    /// # Errors
+    /// `Plan` as [`ticks`](Duration::ticks), and if it is not positive or reaches the end of time.
     pub fn positive_ticks(&self, time: &DataType, what: &str) -> Result<i64> {
         match self.ticks(time, what)? {
             0 => plan_err!("{what}: {self} is no duration; give a positive one"),

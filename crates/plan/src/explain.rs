@@ -33,6 +33,9 @@ struct Parts<'a> {
 }
 
 /// The plan as text.
+///
+/// # Errors
+/// `Plan` if the plan has a step that no stream has.
 pub fn explain(plan: &LogicalPlan) -> Result<String> {
     let mut parts = Parts { uses: HashMap::new(), shown: HashMap::new() };
     parts.count(plan);
@@ -158,6 +161,9 @@ fn describe_lifetimes(lifetimes: Lifetimes, time: &DataType) -> String {
 }
 
 /// One step in our words.
+///
+/// # Errors
+/// `Plan` if it is a step that no stream has.
 pub fn describe(plan: &LogicalPlan) -> Result<String> {
     if let Some(ours) = node(plan) {
         return describe_node(ours);

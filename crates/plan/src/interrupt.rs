@@ -1,5 +1,5 @@
-//! Planning that can be stopped. Whoever plans says how to find out that nobody wants the plan any more; what takes
-//! long while a plan is made asks now and then.
+//! Planning that can be stopped. Whoever plans says how to find out that nobody wants the plan any more; what
+//! takes long while a plan is made asks now and then.
 
 use datafusion::common::{Result, exec_err};
 use std::cell::RefCell;

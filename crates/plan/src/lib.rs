@@ -12,9 +12,8 @@
 //!    [`depth`]: how deep expressions and plans may be;
 //! 2. [`source`]: where rows come from, as far as a plan has to know; [`Series`]: numbers at equal distances;
 //! 3. [`nodes`]: the extension nodes, one file each;
-//! 4. [`Properties`] and [`properties()`]: what is known of a result before it runs, [`Placement`]: how it lies over its
-//!    shards;
-//!    [`estimate`]: what is expected of it, from what the sources know of themselves;
+//! 4. [`Properties`] and [`properties()`]: what is known of a result before it runs, [`Placement`]: how it
+//!    lies over its shards; [`estimate`]: what is expected of it, from what the sources know of themselves;
 //! 5. [`Agg`]: the aggregates of a stream; [`unmaintained`]: what can be kept up to date over a live source;
 //!    [`physical()`]: from logical to executable expressions, the one way it is done; [`optimizer_rules()`];
 //!    [`with_room()`]: deep trees; [`interrupted()`]: plans that nobody waits for any more;

@@ -1,8 +1,8 @@
 //! What can be kept up to date while the rows of a live source come.
 //!
-//! A relation over a live source changes as rows come. A step is *maintained* if an operator of ours tells how its
-//! result changes when its input does; its last snapshot is then what the step gives over all rows together. Every
-//! other step can be computed once, when the source has ended.
+//! A relation over a live source changes as rows come. A step is *maintained* if an operator of ours tells
+//! how its result changes when its input does; its last snapshot is then what the step gives over all rows
+//! together. Every other step can be computed once, when the source has ended.
 
 use crate::properties::properties;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};

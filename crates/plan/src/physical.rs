@@ -17,6 +17,9 @@ static STATE: LazyLock<SessionState> =
     LazyLock::new(|| SessionStateBuilder::new().with_default_features().build());
 
 /// A logical expression over a schema, type-coerced, simplified, and made executable.
+///
+/// # Errors
+/// `Plan` if the expression names a column that the schema has not, or its types do not fit together.
 pub fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
     let simplifier = simplifier(schema);
     let expr = simplifier.coerce(expr.clone(), schema)?;

@@ -15,12 +15,12 @@ use std::sync::Arc;
 pub enum Placement<C = String> {
     /// There is one shard, which holds all of them.
     OneShard,
-    /// By the hash of a key. Rows with equal keys are in the same shard, also those of another dataset with as many
-    /// shards whose key has the same types. For each column of the key, in order: the columns that are equal to it
-    /// in every row.
+    /// By the hash of a key. Rows with equal keys are in the same shard, also those of another dataset with
+    /// as many shards whose key has the same types. For each column of the key, in order: the columns that
+    /// are equal to it in every row.
     Hashed(Vec<Vec<C>>),
-    /// By ranges of a column: the columns that are equal to it in every row, and the first value of each shard but
-    /// the first. Datasets with the same bounds have equal values in the same shard.
+    /// By ranges of a column: the columns that are equal to it in every row, and the first value of each
+    /// shard but the first. Datasets with the same bounds have equal values in the same shard.
     Ranges(Vec<C>, Arc<[i64]>),
     /// Every shard holds all of them.
     Replicated,
@@ -57,7 +57,8 @@ impl<C> Placement<C> {
 }
 
 impl<C: PartialEq> Placement<C> {
-    /// Whether rows that are equal in these columns (all rows, if there are none) are in one shard, or in each.
+    /// Whether rows that are equal in these columns (all rows, if there are none) are in one shard, or in
+    /// each.
     pub fn keeps_together(&self, columns: &[C]) -> bool {
         match self {
             Placement::OneShard | Placement::Replicated => true,
@@ -92,8 +93,8 @@ pub(crate) type EqualColumns = [(usize, usize)];
 
 /// The placement of what a join of two sides, each by itself in every shard, gives.
 ///
-/// A result row is in the shard of the rows that it was made of. Where a join keeps the rows of one side, that side
-/// decides. `width` is the number of columns on the left.
+/// A result row is in the shard of the rows that it was made of. Where a join keeps the rows of one side,
+/// that side decides. `width` is the number of columns on the left.
 pub(crate) fn of_join(
     join: &Join,
     left: Placement<usize>,
@@ -140,7 +141,8 @@ fn with_equal(placement: Placement<usize>, equal: &EqualColumns, width: usize) -
     }
 }
 
-/// Refuses a join whose matching rows might be in different shards. The sides are described in their columns' names.
+/// Refuses a join whose matching rows might be in different shards. The sides are described in their columns'
+/// names.
 pub(crate) fn check_join(
     join: &Join,
     (left, right): (&Placement<usize>, &Placement<usize>),

@@ -49,6 +49,9 @@ struct Derived {
 }
 
 /// The properties of a plan's result.
+///
+/// # Errors
+/// `Plan` if the plan has a step that no stream has.
 pub fn properties(plan: &LogicalPlan) -> Result<Properties> {
     let derived = derive(plan)?;
     let fields = plan.schema().fields();
@@ -284,7 +287,8 @@ fn of_union(inputs: Vec<Derived>) -> Result<Derived> {
     })
 }
 
-/// What two inputs have in common, or why they cannot meet. Key, lifetimes and placement are left to the caller.
+/// What two inputs have in common, or why they cannot meet. Key, lifetimes and placement are left to the
+/// caller.
 fn meet(what: &str, left: &Derived, right: &Derived) -> Result<Derived> {
     let time = match (&left.time, &right.time) {
         (Some(l), Some(r)) if l != r => {

@@ -1,7 +1,7 @@
 //! Rows that lie in shards by the value of a column.
 //!
-//! What was written in order of a column can be read so. Two datasets that are cut at the same values lie together: a
-//! join on these columns, or an aggregate by one of them, moves nothing.
+//! What was written in order of a column can be read so. Two datasets that are cut at the same values lie
+//! together: a join on these columns, or an aggregate by one of them, moves nothing.
 
 use datafusion::common::{Result, plan_err};
 use std::fmt;
@@ -16,6 +16,9 @@ pub struct Ranges {
 
 impl Ranges {
     /// Each shard but the first begins at one of these bounds, which ascend, and ends before the next.
+    ///
+    /// # Errors
+    /// `Plan` if the bounds do not ascend.
     pub fn try_new(column: impl Into<String>, bounds: impl Into<Arc<[i64]>>) -> Result<Ranges> {
         let (column, bounds) = (column.into(), bounds.into());
         if !bounds.is_sorted_by(|a, b| a < b) {

@@ -1,4 +1,5 @@
-//! Numbers at equal distances as a source: nothing is kept of them but the first, the step and how many there are.
+//! Numbers at equal distances as a source: nothing is kept of them but the first, the step and how many there
+//! are.
 
 use crate::source::{Source, SourceInfo};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -18,8 +19,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// The numbers `first`, `first + step`, and so on, up to `last`; with `last` itself, if they meet it and it
-    /// belongs to them.
+    /// The numbers `first`, `first + step`, and so on, up to `last`; with `last` itself, if they meet it and
+    /// it belongs to them.
     ///
     /// # Errors
     /// `Plan` if the step is 0.

@@ -1,4 +1,5 @@
-//! `single_value`: the value of the only row there is. A query that stands for one value has it as its aggregate.
+//! `single_value`: the value of the only row there is. A query that stands for one value has it as its
+//! aggregate.
 //!
 //! Invariant: none of no rows is null, and a second row is an error, whatever its value.
 

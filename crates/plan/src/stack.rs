@@ -1,5 +1,5 @@
-//! Room for walks over deep trees. Parsers, planners, printers and the end of a value walk a tree by recursion: a
-//! stack as it is given to a thread ends after some thousand levels, and the process with it.
+//! Room for walks over deep trees. Parsers, planners, printers and the end of a value walk a tree by
+//! recursion: a stack as it is given to a thread ends after some thousand levels, and the process with it.
 
 /// What a walk over any tree needs that is let in: a condition of ten thousand terms is as deep as that where
 /// DataFusion puts it together. It is address space; memory is what a walk touches.

@@ -21,8 +21,8 @@ pub fn reword_value_error(message: &str) -> String {
 
 /// Numbers outside of the range of their type.
 fn too_large(text: &str) -> Option<String> {
-    if let Some((before, sum)) = text.split_once("Overflow happened on: ") {
-        return Some(format!("{before}{sum} {LARGER}"));
+    if let Some((before, call)) = text.split_once("Overflow happened on") {
+        return Some(format!("{before}{} {LARGER}", call.trim_start_matches([':', ' '])));
     }
     if let Some((array, call)) = text.split_once("Array overflow on ") {
         let before = array.rsplit_once(' ').map_or("", |(before, _)| before);
@@ -76,6 +76,7 @@ mod tests {
         let large = |of: &str| format!("{of} {}", super::LARGER);
         let cases = [
             ("Arithmetic overflow: Overflow happened on: 5 + -1", large("5 + -1")),
+            ("Overflow happened on FACTORIAL(30)", large("FACTORIAL(30)")),
             ("Compute error: Int64Array overflow on abs(-128)", large("abs(-128)")),
             ("Cast error: Can't cast value 300 to type Int8", "300 is not in the range of Int8".to_string()),
             (

@@ -1,5 +1,7 @@
 //! The command as others see it: what it prints, where, and with which exit code it ends.
 
+#![allow(clippy::unwrap_used)]
+
 mod bench;
 mod bounded;
 mod command;

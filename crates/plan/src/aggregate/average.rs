@@ -1,7 +1,8 @@
-//! `avg`: DataFusion's, but of decimals it is a float: the exact sum divided once. DataFusion's quotient is a decimal,
-//! cut off after four more digits.
+//! `avg`: DataFusion's, but of decimals it is a float: the exact sum divided once. DataFusion's quotient is a
+//! decimal, cut off after four more digits.
 //!
-//! Invariant: sums and counts are DataFusion's states of the same aggregate, in which no sum can be too large.
+//! Invariant: sums and counts are DataFusion's states of the same aggregate, in which no sum can be too
+//! large.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, make_array};
 use arrow::compute::cast;

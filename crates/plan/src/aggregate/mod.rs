@@ -51,8 +51,8 @@ fn udaf(function: &AggFunction) -> Arc<AggregateUDF> {
     }
 }
 
-/// The type that an argument of this type is cast to, where the two engines would give results of other types: both
-/// compute over a dictionary's values, and small decimals are summed as decimal128.
+/// The type that an argument of this type is cast to, where the two engines would give results of other
+/// types: both compute over a dictionary's values, and small decimals are summed as decimal128.
 fn computes_over(function: &AggFunction, argument: &DataType) -> Option<DataType> {
     match (function, argument) {
         (_, DataType::Dictionary(_, value)) => Some(value.as_ref().clone()),
@@ -139,6 +139,9 @@ impl Agg {
 
 /// The name and the aggregate that an expression in an `Aggregate` node stands for: the inverse of what
 /// [`Stream::aggregate`](crate::Stream::aggregate) puts there.
+///
+/// # Errors
+/// `Plan` if it is not an aggregate that a stream can have.
 pub fn aggregate_of(expr: &Expr) -> Result<(String, Agg)> {
     let name = expr.schema_name().to_string();
     let Expr::AggregateFunction(call) = expr.clone().unalias() else {

@@ -1,7 +1,7 @@
 //! A user's aggregate in a plan: the temporal engine's framework under DataFusion's name for it.
 //!
-//! Invariant: both engines run the same states. Over a relation rows never leave, so one state a group is added to and
-//! read once; where DataFusion computes in parts, the parts are saved states that are combined.
+//! Invariant: both engines run the same states. Over a relation rows never leave, so one state a group is
+//! added to and read once; where DataFusion computes in parts, the parts are saved states that are combined.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, FieldRef};

@@ -6,14 +6,14 @@ use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::logical_expr::Join;
 
-/// How many values of both sides meet that have so many different ones: those of one side are among those of the
-/// other.
+/// How many values of both sides meet that have so many different ones: those of one side are among those of
+/// the other.
 pub fn matches(left: f64, right: f64) -> f64 {
     left.max(right).max(1.0)
 }
 
-/// The same for a key of several columns. Several columns have no more values together than their table has rows,
-/// and the side with fewer is the one that they are a key of.
+/// The same for a key of several columns. Several columns have no more values together than their table has
+/// rows, and the side with fewer is the one that they are a key of.
 pub fn composite(pairs: &[(f64, f64)], left_rows: f64, right_rows: f64) -> f64 {
     match pairs {
         [] => 1.0,

@@ -1,12 +1,13 @@
-//! How many rows a plan gives, and what is in its columns: estimates, from what the sources know of themselves.
+//! How many rows a plan gives, and what is in its columns: estimates, from what the sources know of
+//! themselves.
 //!
 //! Planners choose by them; no answer depends on one. The model is the textbook's: values are spread evenly,
-//! columns do not depend on each other, and the values of a foreign key are among those of the key. What can be
-//! known better than that (a group is no more often there than its rows, a pair of keys has no more values than
-//! its table rows) is put right where it is met.
+//! columns do not depend on each other, and the values of a foreign key are among those of the key. What can
+//! be known better than that (a group is no more often there than its rows, a pair of keys has no more values
+//! than its table rows) is put right where it is met.
 //!
-//! Invariants: every number is finite; a column has at least one value and no more than there are rows, if there
-//! are rows; an estimate has as many columns as its plan.
+//! Invariants: every number is finite; a column has at least one value and no more than there are rows, if
+//! there are rows; an estimate has as many columns as its plan.
 
 mod column;
 mod joins;

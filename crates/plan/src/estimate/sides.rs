@@ -1,7 +1,7 @@
 //! Which side of a join is kept in memory: the one that is expected to have fewer rows.
 //!
-//! A hash join keeps its left side and looks the rows of the right one up. Invariant: the columns of the plan, and
-//! their order, stay.
+//! A hash join keeps its left side and looks the rows of the right one up. Invariant: the columns of the
+//! plan, and their order, stay.
 
 use super::{Estimate, Estimator};
 use datafusion::common::{JoinType, Result};
@@ -9,6 +9,9 @@ use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection};
 use std::sync::Arc;
 
 /// The plan with the smaller side of every join on the left.
+///
+/// # Errors
+/// `Plan` if a join cannot be built again with its sides exchanged.
 pub fn smaller_sides_first(plan: LogicalPlan, estimator: &Estimator<'_>) -> Result<LogicalPlan> {
     Ok(sided(plan, estimator)?.0)
 }

@@ -51,6 +51,9 @@ pub struct AlterLifetime {
 
 impl AlterLifetime {
     /// The rules are taken as they are: the builder has checked them.
+    ///
+    /// # Errors
+    /// `Plan` if the input has two columns of one name.
     pub fn try_new(
         input: LogicalPlan,
         start: StartRule<Expr>,

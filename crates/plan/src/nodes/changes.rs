@@ -1,8 +1,9 @@
 //! `Changes`: a relation that changes, as the stream of its changes.
 //!
-//! A row comes out for every row that comes into the relation or leaves it, with a first column `change`: 1 or -1.
-//! The sum of `change` over equal rows is how often the row is in the relation. What comes out stays: over a live
-//! source it can be handed out row by row, where the relation itself has no row that is final before the source ends.
+//! A row comes out for every row that comes into the relation or leaves it, with a first column `change`: 1
+//! or -1. The sum of `change` over equal rows is how often the row is in the relation. What comes out stays:
+//! over a live source it can be handed out row by row, where the relation itself has no row that is final
+//! before the source ends.
 
 use super::{only_input, shape::Shape, subtree::Subtree};
 use arrow::datatypes::{DataType, Field};
@@ -25,6 +26,9 @@ pub struct Changes {
 
 impl Changes {
     /// Over any relation without a column `change`.
+    ///
+    /// # Errors
+    /// `Plan` if there is a column `change` already.
     pub fn try_new(input: LogicalPlan) -> Result<Self> {
         if input.schema().index_of_column_by_name(None, CHANGE).is_some() {
             return plan_err!("changes: there is a column {CHANGE:?} already; give it another name first");

@@ -19,6 +19,9 @@ pub struct Chop {
 
 impl Chop {
     /// The beats are taken as they are: the builder has checked them.
+    ///
+    /// # Errors
+    /// `Plan` if the input has two columns of one name.
     pub fn try_new(input: LogicalPlan, beats: Grid) -> Result<Self> {
         let shape = Shape::like(&input)?;
         Ok(Chop { input: input.into(), beats, shape })

@@ -21,6 +21,9 @@ pub struct Clip {
 
 impl Clip {
     /// The pairs are taken as they are: the builder has checked them.
+    ///
+    /// # Errors
+    /// `Plan` if the input has two columns of one name.
     pub fn try_new(left: LogicalPlan, right: LogicalPlan, on: Vec<(Expr, Expr)>) -> Result<Self> {
         let shape = Shape::like(&left)?;
         Ok(Clip { left: left.into(), right: right.into(), on: on.into(), shape })

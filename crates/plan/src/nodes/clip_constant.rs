@@ -18,6 +18,9 @@ pub struct ClipConstant {
 
 impl ClipConstant {
     /// The limit is taken as it is: the builder has checked it.
+    ///
+    /// # Errors
+    /// `Plan` if the input has two columns of one name.
     pub fn try_new(input: LogicalPlan, limit: i64) -> Result<Self> {
         let shape = Shape::like(&input)?;
         Ok(ClipConstant { input: input.into(), limit, shape })

@@ -1,10 +1,10 @@
-//! `Colocated`: a requirement, not a step. What follows is computed shard by shard and is right only if rows that belong
-//! together lie together (quill.txt §3.3); this node says which rows those are, and a plan in which they might not is
-//! refused ([`crate::properties()`]).
+//! `Colocated`: a requirement, not a step. What follows is computed shard by shard and is right only if rows
+//! that belong together lie together (quill.txt §3.3); this node says which rows those are, and a plan in
+//! which they might not is refused ([`crate::properties()`]).
 //!
-//! Local aggregates and joins stay what they are without it: they are asked for, too. Whoever splits a query over shards
-//! puts it where one answer is meant, so that no edit of the plan can turn it into another. It vanishes when a plan is
-//! lowered.
+//! Local aggregates and joins stay what they are without it: they are asked for, too. Whoever splits a query
+//! over shards puts it where one answer is meant, so that no edit of the plan can turn it into another. It
+//! vanishes when a plan is lowered.
 
 use super::{Node, check_count, listed, node, only_input, shape::Shape, subtree::Subtree};
 use datafusion::common::{DFSchemaRef, Result};
@@ -33,11 +33,17 @@ pub struct Colocated {
 
 impl Colocated {
     /// Rows that are equal in these columns, or all rows, are required to be in one shard.
+    ///
+    /// # Errors
+    /// `Plan` if the input has two columns of one name.
     pub fn rows(input: LogicalPlan, key: Vec<Expr>) -> Result<Self> {
         Colocated::try_new(input, Colocation::Equal(key))
     }
 
     /// Rows that the join pairs are required to be in one shard.
+    ///
+    /// # Errors
+    /// `Plan` if the input has two columns of one name.
     pub fn matches(join: Join) -> Result<Self> {
         Colocated::try_new(LogicalPlan::Join(join), Colocation::Matches)
     }

@@ -1,8 +1,9 @@
-//! `Combine`: the first step of an aggregate, before its rows move to where their groups are (quill.txt Fig. 1 c).
+//! `Combine`: the first step of an aggregate, before its rows move to where their groups are (quill.txt Fig.
+//! 1 c).
 //!
-//! What comes out, aggregated once more, gives what the rows that came in would have given; a group may come out as
-//! one row or as several, so this is no aggregate that a query could ask for: planners put it there. Its expressions
-//! are those of an `Aggregate`; its columns are named and typed as that one's would be.
+//! What comes out, aggregated once more, gives what the rows that came in would have given; a group may come
+//! out as one row or as several, so this is no aggregate that a query could ask for: planners put it there.
+//! Its expressions are those of an `Aggregate`; its columns are named and typed as that one's would be.
 
 use super::{check_count, listed, only_input, shape::Shape, subtree::Subtree};
 use datafusion::common::{DFSchema, DFSchemaRef, Result};
@@ -25,6 +26,9 @@ pub struct Combine {
 
 impl Combine {
     /// The expressions are taken as they are: the planner has checked them.
+    ///
+    /// # Errors
+    /// `Plan` if the groups and calls make no aggregate of the input.
     pub fn try_new(input: LogicalPlan, group: Vec<Expr>, calls: Vec<Expr>) -> Result<Self> {
         let whole = Aggregate::try_new(Arc::new(input.clone()), group.clone(), calls.clone())?;
         let shape = Shape::like(&LogicalPlan::Aggregate(whole))?;

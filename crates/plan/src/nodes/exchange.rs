@@ -53,6 +53,9 @@ pub struct Exchange {
 
 impl Exchange {
     /// Key and targets are taken as they are: the builder has checked them.
+    ///
+    /// # Errors
+    /// `Plan` if the input has two columns of one name.
     pub fn try_new(
         input: LogicalPlan,
         movement: Movement,

@@ -55,6 +55,9 @@ pub struct Ingress {
 
 impl Ingress {
     /// Checks the columns: they exist, are different, and have types that can tell time.
+    ///
+    /// # Errors
+    /// `Plan` if a column is not there, is named twice, or has a type that cannot tell time.
     pub fn try_new(input: LogicalPlan, time: TimeSpec, options: IngressOptions) -> Result<Self> {
         let fields = check(&input, &time)?;
         let shape = Shape::plain(fields, &input)?;
@@ -62,12 +65,18 @@ impl Ingress {
     }
 
     /// The type of the time column.
+    ///
+    /// # Errors
+    /// `Plan` if the column is not in the input.
     pub fn time_type(&self) -> Result<DataType> {
         let schema = self.input.schema();
         Ok(schema.field(index_of(schema, &self.time.start)?).data_type().clone())
     }
 
     /// What is known of the lifetimes of the rows that come in.
+    ///
+    /// # Errors
+    /// `Plan` if the column of the ends is not in the input.
     pub fn lifetimes(&self) -> Result<Lifetimes> {
         Ok(match (&self.time.end, &self.time.kind) {
             (None, _) => Lifetimes::Points,

@@ -16,6 +16,9 @@ pub struct PointAtEnd {
 
 impl PointAtEnd {
     /// Over any stream.
+    ///
+    /// # Errors
+    /// `Plan` if the input has two columns of one name.
     pub fn try_new(input: LogicalPlan) -> Result<Self> {
         let shape = Shape::like(&input)?;
         Ok(PointAtEnd { input: input.into(), shape })

@@ -22,6 +22,9 @@ pub struct ReKey {
 
 impl ReKey {
     /// The key is taken as it is: the builder has checked it.
+    ///
+    /// # Errors
+    /// `Plan` if the input has two columns of one name.
     pub fn try_new(input: LogicalPlan, key: Vec<Expr>) -> Result<Self> {
         let shape = Shape::like(&input)?;
         Ok(ReKey { input: input.into(), key: key.into(), shape })

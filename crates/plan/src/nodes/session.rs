@@ -24,6 +24,9 @@ pub struct Session {
 
 impl Session {
     /// The durations are taken as they are: the builder has checked them.
+    ///
+    /// # Errors
+    /// `Plan` if the input has two columns of one name.
     pub fn try_new(
         input: LogicalPlan,
         key: Vec<Expr>,

@@ -1,15 +1,16 @@
 //! What a node holds of DataFusion's trees: its inputs and its expressions.
 //!
-//! DataFusion derives the comparison and the hash of plans and expressions, and derived code is compiled again in every
-//! unit that calls it, down to the syntax tree inside a plan. [`Subtree`] is the one caller: nodes derive theirs from it,
-//! and the code of the trees is compiled once.
+//! DataFusion derives the comparison and the hash of plans and expressions, and derived code is compiled
+//! again in every unit that calls it, down to the syntax tree inside a plan. [`Subtree`] is the one caller:
+//! nodes derive theirs from it, and the code of the trees is compiled once.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
-/// A plan or expressions, compared and hashed by functions that are compiled once. It is read like what it holds.
+/// A plan or expressions, compared and hashed by functions that are compiled once. It is read like what it
+/// holds.
 #[derive(Debug, Clone)]
 pub struct Subtree<T>(T);
 

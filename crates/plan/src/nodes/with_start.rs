@@ -20,6 +20,9 @@ pub struct WithStart {
 
 impl WithStart {
     /// `time` is the stream's time type, which the new column has.
+    ///
+    /// # Errors
+    /// `Plan` if there is a column of this name already.
     pub fn try_new(input: LogicalPlan, name: String, time: DataType) -> Result<Self> {
         let mut fields = input.schema().fields().to_vec();
         fields.push(Arc::new(Field::new(&name, time, false)));

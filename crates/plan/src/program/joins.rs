@@ -1,7 +1,8 @@
 //! Two streams at once.
 //!
-//! A join that the builder made is read back as the very call that made it. Any other is said in the builder's
-//! words: right joins as left joins of the sides exchanged, conditions of an inner join as a filter of its pairs.
+//! A join that the builder made is read back as the very call that made it. Any other is said in the
+//! builder's words: right joins as left joins of the sides exchanged, conditions of an inner join as a filter
+//! of its pairs.
 
 use super::doc::Doc;
 use super::expression::Rows;
@@ -176,8 +177,8 @@ impl Reader {
         if common.is_some() && common == wanted { (a, b) } else { (near, far) }
     }
 
-    /// Columns of the far side that the builder would leave out, because their equals of the same name stay, get
-    /// another name where they are not equal in every row that comes out.
+    /// Columns of the far side that the builder would leave out, because their equals of the same name stay,
+    /// get another name where they are not equal in every row that comes out.
     fn set_apart(&mut self, kind: JoinKind, on: &mut [(Expr, Expr)], sides: &mut Sides<'_>) -> Result<()> {
         if !matches!(kind, JoinKind::Inner | JoinKind::Left | JoinKind::Full) {
             return Ok(());

@@ -1,8 +1,8 @@
 //! From steps to statements.
 //!
-//! A step has a variable if it is a source, if it is used more than once, if another stream meets it in a query,
-//! or if it is the result. What lies between two variables is one chain of calls; steps inside of queries that
-//! follow each other are one query, with at most one of several streams.
+//! A step has a variable if it is a source, if it is used more than once, if another stream meets it in a
+//! query, or if it is the result. What lies between two variables is one chain of calls; steps inside of
+//! queries that follow each other are one query, with at most one of several streams.
 
 use super::Program;
 use super::doc::Doc;

@@ -1,7 +1,7 @@
 //! Values and types as Python writes them.
 //!
-//! A value is plain (`5`, `"a"`, `date(2013, 1, 1)`) if Python's value becomes the same value of the same type
-//! again, else it says its type: `wb.lit(5, "int32")`.
+//! A value is plain (`5`, `"a"`, `date(2013, 1, 1)`) if Python's value becomes the same value of the same
+//! type again, else it says its type: `wb.lit(5, "int32")`.
 
 use super::doc::Doc;
 use crate::names::unit_name;
@@ -208,7 +208,8 @@ fn date(days: i32) -> Option<String> {
     (1..=9999).contains(&year).then(|| format!("date({year}, {month}, {day})"))
 }
 
-/// Year, month and day of a number of days since 1970 (Hinnant, "chrono-compatible low-level date algorithms").
+/// Year, month and day of a number of days since 1970 (Hinnant, "chrono-compatible low-level date
+/// algorithms").
 fn civil(days: i64) -> (i64, i64, i64) {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);

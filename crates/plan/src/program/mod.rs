@@ -1,18 +1,18 @@
 //! A plan as a program: Python over the fluent API that a person reads, edits, and runs again.
 //!
-//! A plan is read bottom up ([`read`]). Every node becomes a step: a method call as text, and at the same time
-//! the call itself on the builder. So the program's own plan ([`Program::stream`]) is made of the very
+//! A plan is read bottom up ([`read`]). Every node becomes a step: a method call as text, and at the same
+//! time the call itself on the builder. So the program's own plan ([`Program::stream`]) is made of the very
 //! operations that the text names, and a step that the builder refuses is never printed.
 //!
-//! What the round trip promises: running the text gives a plan that is equal to [`Program::stream`] but for the
-//! scans' unique suffixes; where the plan was built step by step in the first place, that is the plan itself.
-//! A plan that an SQL optimizer has made has qualified names, projections that only leave columns out, and
-//! aggregates named after their texts. They have no place in a program: columns are followed by position, and
-//! what is left is the same query in the builder's words.
+//! What the round trip promises: running the text gives a plan that is equal to [`Program::stream`] but for
+//! the scans' unique suffixes; where the plan was built step by step in the first place, that is the plan
+//! itself. A plan that an SQL optimizer has made has qualified names, projections that only leave columns
+//! out, and aggregates named after their texts. They have no place in a program: columns are followed by
+//! position, and what is left is the same query in the builder's words.
 //!
-//! One file a family of nodes: `sources`, `rows`, `aggregates`, `over`, `joins`, `recursive`, `lifetimes`, `movement`.
-//! `words`, `expression`, `literal` write expressions, `layout` puts steps together to statements, `doc` to lines; `same`
-//! compares plans.
+//! One file a family of nodes: `sources`, `rows`, `aggregates`, `over`, `joins`, `recursive`, `lifetimes`,
+//! `movement`. `words`, `expression`, `literal` write expressions, `layout` puts steps together to
+//! statements, `doc` to lines; `same` compares plans.
 
 mod aggregates;
 mod doc;
@@ -75,6 +75,9 @@ impl Program {
     }
 
     /// Whether a stream is what the program builds: the same plan, but for the names that tell scans apart.
+    ///
+    /// # Errors
+    /// `Plan` if one of the plans cannot be brought into the form in which they are compared.
     pub fn builds(&self, stream: &Stream) -> Result<bool> {
         same::same(self.stream.plan(), stream.plan())
     }

@@ -90,8 +90,8 @@ impl Reader {
     }
 }
 
-/// The windows right below each other, none of which looks at what another gives, and what is below them: one step, which
-/// the builder takes apart by their orders.
+/// The windows right below each other, none of which looks at what another gives, and what is below them: one
+/// step, which the builder takes apart by their orders.
 fn together(window: &Window) -> (&LogicalPlan, Vec<&Expr>) {
     let own: Vec<&Expr> = window.window_expr.iter().collect();
     let LogicalPlan::Window(lower) = window.input.as_ref() else { return (&window.input, own) };

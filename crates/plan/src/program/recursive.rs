@@ -11,6 +11,10 @@ use datafusion::logical_expr::{RecursiveQuery, TableScan};
 
 impl Reader {
     /// `known.recursive(next)`, and before it `def next(rows): …`.
+    ///
+    /// # Errors
+    /// `Plan` if this is a stream or has several shards, or the columns of the step are others; those of the
+    /// step.
     pub fn recursive(&mut self, query: &RecursiveQuery) -> Result<Scope> {
         let first = self.read(&query.static_term, &Wants::default())?;
         let first = self.whole(first)?;

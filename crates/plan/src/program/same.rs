@@ -1,8 +1,9 @@
-//! Whether two plans are the same, whatever their scans are called and however chains of `and` and `or` are nested.
+//! Whether two plans are the same, whatever their scans are called and however chains of `and` and `or` are
+//! nested.
 //!
-//! A scan has a name that is unique in the process, so that a plan that reads a table twice is not mistaken for one that
-//! reads two. A program that is run again makes new scans; they are the same if they are in the same places and read
-//! what is described in the same words.
+//! A scan has a name that is unique in the process, so that a plan that reads a table twice is not mistaken
+//! for one that reads two. A program that is run again makes new scans; they are the same if they are in the
+//! same places and read what is described in the same words.
 
 use crate::depth::chain;
 use crate::source::{given_name, given_of, source_of};
@@ -15,7 +16,8 @@ use datafusion::logical_expr::{
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Whether the plans differ in nothing but the names of scans and the parentheses in chains of `and` and `or`.
+/// Whether the plans differ in nothing but the names of scans and the parentheses in chains of `and` and
+/// `or`.
 pub(super) fn same(one: &LogicalPlan, other: &LogicalPlan) -> Result<bool> {
     Ok(canonical(one)? == canonical(other)?)
 }

@@ -11,6 +11,9 @@ use std::sync::Arc;
 impl Stream {
     /// Aggregates over the rows alive together, per current key: the key's columns, then one column an
     /// aggregate.
+    ///
+    /// # Errors
+    /// `Plan` if none is named, two have one name, or the types of their arguments do not fit.
     pub fn aggregate(&self, aggregates: Vec<(String, Agg)>) -> Result<Stream> {
         let calls = aggregates.into_iter().map(|(name, agg)| (name, agg.into()));
         self.aggregate_by(Groups::Key, calls.collect())
@@ -19,6 +22,10 @@ impl Stream {
     /// Applies a query to each group by itself: inside, the key is the current key and `key`. Nestable.
     ///
     /// What `query` gives has to keep the columns of the outer key, by which the result is keyed.
+    ///
+    /// # Errors
+    /// `Plan` if there is no key, a column is not there, or the query drops the columns of the outer key;
+    /// those of the query.
     pub fn group_apply(
         &self,
         key: Vec<Expr>,

@@ -1,5 +1,6 @@
-//! What DataFusion computes over several rows, beyond the aggregates of every stream: its other aggregates, sets of groups,
-//! window functions. Relations only: they have no meaning that a changing relation could keep up with.
+//! What DataFusion computes over several rows, beyond the aggregates of every stream: its other aggregates,
+//! sets of groups, window functions. Relations only: they have no meaning that a changing relation could keep
+//! up with.
 
 use super::Stream;
 use crate::aggregate::Agg;
@@ -11,8 +12,8 @@ use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, Logica
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The column that tells by which set of columns a row was grouped: bit by bit, the last column first, whether it was
-/// left out.
+/// The column that tells by which set of columns a row was grouped: bit by bit, the last column first,
+/// whether it was left out.
 pub const GROUPING_ID: &str = "grouping_id";
 
 /// One aggregate.
@@ -35,7 +36,8 @@ impl From<Agg> for Call {
 pub enum Groups {
     /// By the current key.
     Key,
-    /// By several sets of columns, one after the other; relations only. The column [`GROUPING_ID`] follows theirs.
+    /// By several sets of columns, one after the other; relations only. The column [`GROUPING_ID`] follows
+    /// theirs.
     Sets(GroupingSet),
 }
 
@@ -51,7 +53,12 @@ impl Call {
 }
 
 impl Stream {
-    /// Aggregates over the rows alive together, per group: the columns of the groups, then one column an aggregate.
+    /// Aggregates over the rows alive together, per group: the columns of the groups, then one column an
+    /// aggregate.
+    ///
+    /// # Errors
+    /// `Plan` if none is named, two have one name, the types of their arguments do not fit, or it takes a
+    /// relation and this is a stream.
     pub fn aggregate_by(&self, groups: Groups, calls: Vec<(String, Call)>) -> Result<Stream> {
         if calls.is_empty() && groups == Groups::Key {
             return plan_err!("aggregate: name at least one, such as n=count()");
@@ -93,9 +100,12 @@ impl Stream {
         plan.project(output.collect())
     }
 
-    /// All columns and these, each a window function (an aggregate, or `row_number()` and its like, `over` something);
-    /// one with the name of an old column takes its place. Inside `group_apply` it looks at the rows of its group. Relations
-    /// only.
+    /// All columns and these, each a window function (an aggregate, or `row_number()` and its like, `over`
+    /// something); one with the name of an old column takes its place. Inside `group_apply` it looks at the
+    /// rows of its group. Relations only.
+    ///
+    /// # Errors
+    /// `Plan` if this is a stream, if one is no window function, or if the types of its arguments do not fit.
     pub fn with_windows(&self, calls: Vec<(String, Expr)>) -> Result<Stream> {
         self.untimed("over", "a window function looks at all rows, which a stream never has")?;
         let mut named = Vec::new();

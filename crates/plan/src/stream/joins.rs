@@ -46,11 +46,12 @@ pub struct JoinHow {
     /// For `Anti`: as SQL's `not in`, where one null on the right side leaves no row, and no left row with a
     /// null stays unless the right side is empty.
     pub null_aware: bool,
-    /// Whether the result has to be that of both sides as a whole, not shard by shard: refused unless rows that match
-    /// are known to be in one shard.
+    /// Whether the result has to be that of both sides as a whole, not shard by shard: refused unless rows
+    /// that match are known to be in one shard.
     ///
-    /// That is so if both sides are redistributed by what is equal, in the same order and into as many shards; if one
-    /// side is broadcast, as long as the join does not keep rows of that side for themselves; or if there is one shard.
+    /// That is so if both sides are redistributed by what is equal, in the same order and into as many
+    /// shards; if one side is broadcast, as long as the join does not keep rows of that side for themselves;
+    /// or if there is one shard.
     pub colocated: bool,
 }
 
@@ -68,6 +69,9 @@ impl JoinHow {
     }
 
     /// The columns that a filter speaks of: those of both streams, qualified by `left` and `right`.
+    ///
+    /// # Errors
+    /// `Plan` if a side has two columns of one name.
     pub fn both(left: &Stream, right: &Stream) -> Result<DFSchema> {
         let side = |side: &str, stream: &Stream| {
             DFSchema::try_from_qualified_schema(TableReference::bare(side), stream.schema())
@@ -124,6 +128,10 @@ impl Stream {
     /// Columns: the left ones, then the right ones without those that `on` makes equal to a left one of the
     /// same name. A right column with the name of another left one gets `suffix`. The left key stays. Nulls
     /// equal nothing.
+    ///
+    /// # Errors
+    /// `Plan` if columns are not there, their types do not compare, two columns of the result would have one
+    /// name, or both sides differ in their number of shards or in how they count time.
     pub fn join(
         &self,
         other: &Stream,
@@ -135,6 +143,9 @@ impl Stream {
     }
 
     /// The same, where the result has to be that of both sides as a whole ([`JoinHow::colocated`]).
+    ///
+    /// # Errors
+    /// Those of [`join`](Stream::join); `Plan` too if rows that it pairs may lie in different shards.
     pub fn join_colocated(
         &self,
         other: &Stream,
@@ -147,6 +158,9 @@ impl Stream {
     }
 
     /// The same, with all that can be said of a join.
+    ///
+    /// # Errors
+    /// Those of [`join`](Stream::join); `Plan` too if it asks of a stream what only relations can do.
     pub fn join_as(&self, other: &Stream, on: Vec<(Expr, Expr)>, how: &JoinHow) -> Result<Stream> {
         let kind = how.kind;
         if kind == JoinKind::Cross && !on.is_empty() {
@@ -181,12 +195,20 @@ impl Stream {
     }
 
     /// Rows while an equal `on` is alive on the other side.
+    ///
+    /// # Errors
+    /// `Plan` if columns are not there, their types do not compare, or both sides differ in their number of
+    /// shards or in how they count time.
     pub fn where_exists(&self, other: &Stream, on: Vec<(Expr, Expr)>) -> Result<Stream> {
         let pairs = self.pairs(other, on, "where_exists")?;
         self.joined(other, pairs, &JoinHow::of(JoinKind::Semi))
     }
 
     /// Rows while no equal `on` is alive on the other side.
+    ///
+    /// # Errors
+    /// `Plan` if columns are not there, their types do not compare, or both sides differ in their number of
+    /// shards or in how they count time.
     pub fn where_not_exists(&self, other: &Stream, on: Vec<(Expr, Expr)>) -> Result<Stream> {
         let pairs = self.pairs(other, on, "where_not_exists")?;
         self.joined(other, pairs, &JoinHow::of(JoinKind::Anti))

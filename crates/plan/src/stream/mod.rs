@@ -41,6 +41,9 @@ pub struct Stream {
 
 impl Stream {
     /// Takes over a plan that was made elsewhere. Its columns have to have unqualified, unique names.
+    ///
+    /// # Errors
+    /// `Plan` if columns are qualified, two have one name, or the plan has a step that no stream has.
     pub fn from_plan(plan: LogicalPlan) -> Result<Stream> {
         let mut seen = HashSet::new();
         for (qualifier, field) in plan.schema().iter() {
@@ -59,11 +62,18 @@ impl Stream {
     }
 
     /// All rows and columns of a source. `name` is for people; every scan is a table of its own.
+    ///
+    /// # Errors
+    /// `Plan` if two columns of the source have one name.
     pub fn scan(name: &str, source: Arc<dyn Source>) -> Result<Stream> {
         Stream::from_plan(scan(name, source)?)
     }
 
     /// Gives the rows lifetimes: the relation becomes a stream.
+    ///
+    /// # Errors
+    /// `Plan` if this is a stream already, the columns of the time do not fit, or the options contradict each
+    /// other.
     pub fn ingress(&self, time: TimeSpec, options: IngressOptions) -> Result<Stream> {
         if self.properties.time.is_some() {
             return plan_err!("this is a stream already; it gets its time once");
@@ -90,6 +100,9 @@ impl Stream {
     }
 
     /// The plan as indented text, a step a line, with the properties on the right.
+    ///
+    /// # Errors
+    /// `Plan` if a step of the plan cannot be put in words.
     pub fn explain(&self) -> Result<String> {
         explain(&self.plan)
     }

@@ -14,6 +14,9 @@ impl Stream {
     /// Sets the current key; no row moves. A computed key becomes a column. No expressions: no key.
     ///
     /// Inside `group_apply` the columns of the groups stay in front.
+    ///
+    /// # Errors
+    /// `Plan` if a column is not there, or a computed key has the name of another column.
     pub fn rekey(&self, key: Vec<Expr>) -> Result<Stream> {
         let mut columns: Vec<String> = self.groups.to_vec();
         let mut computed = Vec::new();
@@ -35,6 +38,9 @@ impl Stream {
     }
 
     /// Moves rows so that those with equal keys are in the same shard.
+    ///
+    /// # Errors
+    /// `Plan` if there is no key; as for [`reshard`](Stream::reshard).
     pub fn redistribute(&self, shards: Option<usize>, scope: Scope) -> Result<Stream> {
         if self.key().is_empty() {
             return plan_err!(
@@ -45,16 +51,27 @@ impl Stream {
     }
 
     /// Moves rows round robin, for shards of equal size.
+    ///
+    /// # Errors
+    /// `Plan` inside `group_apply`, if there are no shards to move to, or if they cannot be spread evenly
+    /// over the groups of a local scope.
     pub fn reshard(&self, shards: Option<usize>, scope: Scope) -> Result<Stream> {
         self.exchange(Movement::ReShard, shards, scope, "reshard")
     }
 
     /// Copies every row to every shard.
+    ///
+    /// # Errors
+    /// `Plan` inside `group_apply`, if there are no shards to move to, or if they cannot be spread evenly
+    /// over the groups of a local scope.
     pub fn broadcast(&self, shards: Option<usize>, scope: Scope) -> Result<Stream> {
         self.exchange(Movement::Broadcast, shards, scope, "broadcast")
     }
 
     /// Sends every row to the shards that it says: an integer, or a list of integers.
+    ///
+    /// # Errors
+    /// `Plan` if `to` is neither an integer nor a list of integers; as for [`reshard`](Stream::reshard).
     pub fn multicast(&self, to: Expr, shards: Option<usize>, scope: Scope) -> Result<Stream> {
         let to = resolve(to, self.df_schema(), "multicast")?.unalias();
         let list = DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)));
@@ -74,11 +91,14 @@ impl Stream {
         self.exchange(Movement::Multicast { to }, shards, scope, "multicast")
     }
 
-    /// The same rows, which are required to lie so that those that are equal in these columns, or all if none is given,
-    /// are in one shard (or that every shard holds a copy of all): what is computed from here on, shard by shard, is
-    /// one answer. Refused where that is not known to hold.
+    /// The same rows, which are required to lie so that those that are equal in these columns, or all if none
+    /// is given, are in one shard (or that every shard holds a copy of all): what is computed from here on,
+    /// shard by shard, is one answer. Refused where that is not known to hold.
     ///
     /// Inside `group_apply` it is about the rows of each group.
+    ///
+    /// # Errors
+    /// `Plan` if a column is not there, or rows that belong together may lie in different shards.
     pub fn colocated(&self, key: Vec<Expr>) -> Result<Stream> {
         let groups = self.groups.iter().map(column);
         let given = key.into_iter().map(|k| Ok(resolve(k, self.df_schema(), "colocated")?.unalias()));

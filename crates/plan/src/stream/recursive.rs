@@ -10,10 +10,14 @@ use datafusion::logical_expr::{LogicalPlanBuilder, TableScan};
 use std::sync::Arc;
 
 impl Stream {
-    /// These rows, what `step` makes of them, what it makes of that, and so on until nothing comes; with `distinct`,
-    /// every row once, and until nothing new comes. Relations in one shard only.
+    /// These rows, what `step` makes of them, what it makes of that, and so on until nothing comes; with
+    /// `distinct`, every row once, and until nothing new comes. Relations in one shard only.
     ///
     /// `step` gives as many columns, of the same types. `name` is for people.
+    ///
+    /// # Errors
+    /// `Plan` if this is a stream or has several shards, or the columns of the step are others; those of the
+    /// step.
     pub fn recursive(
         &self,
         name: &str,

@@ -30,6 +30,9 @@ impl Stream {
     }
 
     /// The rows for which the predicate is true.
+    ///
+    /// # Errors
+    /// `Plan` if a column is not there, or the predicate is not boolean.
     pub fn where_(&self, predicate: Expr) -> Result<Stream> {
         let predicate = resolve(predicate, self.df_schema(), "where")?;
         match predicate.get_type(self.df_schema())? {
@@ -48,6 +51,9 @@ impl Stream {
 
     /// These columns, computed anew. The columns of the current key stay: where they are not among them, they
     /// come first.
+    ///
+    /// # Errors
+    /// `Plan` if a column is not there, two have one name, or one of the current key is computed anew.
     pub fn select(&self, exprs: Vec<Expr>) -> Result<Stream> {
         let exprs = self.named(exprs, "select")?;
         let missing = self.key().iter().filter(|k| !exprs.iter().any(|(name, _)| name == *k));
@@ -57,12 +63,18 @@ impl Stream {
 
     /// All columns and these: one with the name of an old column takes its place, the others follow at the
     /// end.
+    ///
+    /// # Errors
+    /// `Plan` if a column is not there, two have one name, or one of the current key is computed anew.
     pub fn with_columns(&self, exprs: Vec<Expr>) -> Result<Stream> {
         let exprs = self.named(exprs, "with_columns")?;
         self.with_named(exprs)
     }
 
     /// All columns but these.
+    ///
+    /// # Errors
+    /// `Plan` if a column is not there, or is in the current key.
     pub fn drop(&self, unwanted: &[&str]) -> Result<Stream> {
         for name in unwanted {
             index_of(self.df_schema(), name)?;
@@ -76,11 +88,17 @@ impl Stream {
 
     /// One row for every element of a list, with the element in the column `name`. Null and empty lists give
     /// no row.
+    ///
+    /// # Errors
+    /// `Plan` if it is no list, or there is a column of this name already.
     pub fn select_many(&self, list: Expr, name: &str) -> Result<Stream> {
         self.unnested(list, name, false)
     }
 
     /// The same, with one row for a null list, whose element is null. Relations only.
+    ///
+    /// # Errors
+    /// Those of [`select_many`](Stream::select_many); `Plan` too if this is a stream.
     pub fn select_many_or_null(&self, list: Expr, name: &str) -> Result<Stream> {
         self.untimed("select_many", "a null list gives no row; replace it by a list with a null")?;
         self.unnested(list, name, true)
@@ -104,11 +122,18 @@ impl Stream {
     }
 
     /// Every row once: of equal rows that are alive together, one.
+    ///
+    /// # Errors
+    /// `Plan` if the properties of the result cannot be derived.
     pub fn distinct(&self) -> Result<Stream> {
         self.then(LogicalPlan::Distinct(Distinct::All(Arc::clone(&self.plan))))
     }
 
     /// The rows of both. Columns are matched by name; the current key stays if it is the same on both sides.
+    ///
+    /// # Errors
+    /// `Plan` if the columns have other names, or types without a common one, or both sides differ in their
+    /// number of shards or in how they count time.
     pub fn union(&self, other: &Stream) -> Result<Stream> {
         let (left, right) = (self.df_schema(), other.df_schema());
         same_columns(left, right)?;
@@ -132,6 +157,9 @@ impl Stream {
     }
 
     /// The rows in order, shard by shard. Relations only.
+    ///
+    /// # Errors
+    /// `Plan` if this is a stream, there is nothing to sort by, or a column is not there.
     pub fn sort(&self, by: Vec<SortExpr>) -> Result<Stream> {
         self.untimed("sort", "its rows are in the order of time, and there is no last one to sort up to")?;
         if by.is_empty() {
@@ -145,7 +173,11 @@ impl Stream {
         self.then(LogicalPlan::Sort(sort))
     }
 
-    /// The first `fetch` rows after the first `skip`, shard by shard; inside `group_apply`, of each group. Relations only.
+    /// The first `fetch` rows after the first `skip`, shard by shard; inside `group_apply`, of each group.
+    /// Relations only.
+    ///
+    /// # Errors
+    /// `Plan` if this is a stream.
     pub fn limit(&self, skip: usize, fetch: Option<usize>) -> Result<Stream> {
         self.untimed("limit", "which rows are the first ones changes as time moves")?;
         if !self.groups.is_empty() {

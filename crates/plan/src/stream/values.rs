@@ -8,9 +8,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Stream {
-    /// A relation of these rows, in one shard. The columns are those named, of these types, to which the values are cast.
+    /// A relation of these rows, in one shard. The columns are those named, of these types, to which the
+    /// values are cast.
     ///
     /// A row without columns is what `select 1` selects from.
+    ///
+    /// # Errors
+    /// `Plan` if a row has more or fewer values than there are columns, or a value cannot be cast.
     pub fn values(columns: &[(String, DataType)], rows: Vec<Vec<ScalarValue>>) -> Result<Stream> {
         let fields = columns.iter().map(|(name, of)| Field::new(name, of.clone(), true)).collect();
         let schema = Arc::new(DFSchema::from_unqualified_fields(fields, HashMap::new())?);

@@ -17,6 +17,9 @@ use whimbrel_temporal::{Closed, DurationRule, StartRule};
 
 impl Stream {
     /// The start of each row's lifetime as a new last column, of the type of the stream's time.
+    ///
+    /// # Errors
+    /// `Plan` if this is a relation, or there is a column of this name already.
     pub fn with_start(&self, name: &str) -> Result<Stream> {
         let time = self.time("with_start")?.clone();
         if self.df_schema().has_column_with_unqualified_name(name) {
@@ -26,6 +29,10 @@ impl Stream {
     }
 
     /// Moves and resizes lifetimes by rules over the columns `start` and `end`, in ticks (int64).
+    ///
+    /// # Errors
+    /// `Plan` if this is a relation, the hop of a grid is not positive, or a rule is no int64 over its
+    /// columns.
     pub fn alter_lifetime(&self, start: StartRule<Expr>, duration: DurationRule<Expr>) -> Result<Stream> {
         let verb = "alter_lifetime";
         self.time(verb)?;
@@ -54,6 +61,9 @@ impl Stream {
     }
 
     /// Every lifetime so much later (earlier if negative).
+    ///
+    /// # Errors
+    /// `Plan` if this is a relation, or the duration does not fit its time.
     pub fn shift(&self, by: impl Into<Duration>) -> Result<Stream> {
         let time = self.time("shift")?;
         let by = by.into().ticks(time, "shift")?;
@@ -62,6 +72,9 @@ impl Stream {
     }
 
     /// Every row lives exactly so long from its start; `None`: for ever.
+    ///
+    /// # Errors
+    /// `Plan` if this is a relation, or the duration is not positive or does not fit its time.
     pub fn alter_duration(&self, duration: Option<Duration>) -> Result<Stream> {
         let time = self.time("alter_duration")?;
         let (rule, label) = match duration {
@@ -167,6 +180,9 @@ impl Stream {
 
     /// Every row lives for `size` from its start: what is alive at `T` are the rows of `(T - size, T]`;
     /// closed left, of `[T - size, T)`.
+    ///
+    /// # Errors
+    /// `Plan` if this is a relation, or the size is not positive or does not fit its time.
     pub fn sliding(&self, size: impl Into<Duration>, closed: Closed) -> Result<Stream> {
         let time = self.time("sliding")?;
         let ticks = size.into().positive_ticks(time, "sliding: size")?;
@@ -182,6 +198,9 @@ impl Stream {
 
     /// Per current key: rows that follow each other within `timeout` are a session, which ends `timeout`
     /// after its last row, and after `max` in any case. Every row lives to the end of its session.
+    ///
+    /// # Errors
+    /// `Plan` if this is a relation, or a duration is not positive or does not fit its time.
     pub fn session(&self, timeout: impl Into<Duration>, max: Option<Duration>) -> Result<Stream> {
         let time = self.time("session")?;
         let timeout = timeout.into().positive_ticks(time, "session: timeout")?;
@@ -215,6 +234,9 @@ impl Stream {
     }
 
     /// No row lives longer than `limit`.
+    ///
+    /// # Errors
+    /// `Plan` if this is a relation, or the limit is not positive or does not fit its time.
     pub fn clip_constant(&self, limit: impl Into<Duration>) -> Result<Stream> {
         let limit = limit.into().positive_ticks(self.time("clip")?, "clip: limit")?;
         self.then(extension(ClipConstant::try_new(self.input(), limit)?))
@@ -222,6 +244,9 @@ impl Stream {
 
     /// A row ends when the next row of `other` with an equal key starts. Without `on` the current keys are
     /// compared.
+    ///
+    /// # Errors
+    /// `Plan` if one of both is a relation, columns are not there, or their types do not compare.
     pub fn clip(&self, other: &Stream, on: Vec<(Expr, Expr)>) -> Result<Stream> {
         self.time("clip")?;
         other.time("clip: the other stream")?;
@@ -232,6 +257,9 @@ impl Stream {
     }
 
     /// Every row becomes a point at the end of its lifetime.
+    ///
+    /// # Errors
+    /// `Plan` if this is a relation.
     pub fn point_at_end(&self) -> Result<Stream> {
         self.time("point_at_end")?;
         self.then(extension(PointAtEnd::try_new(self.input())?))

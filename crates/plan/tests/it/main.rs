@@ -1,6 +1,8 @@
 //! The plan, from outside: what every method of the builder makes, what it refuses and in which words, what
 //! is known of the result, and how it reads.
 
+#![allow(clippy::unwrap_used)]
+
 mod aggregates;
 mod calendar;
 mod colocated;

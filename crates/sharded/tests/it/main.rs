@@ -1,5 +1,7 @@
 //! Sharded queries from end to end: one binary, so that it is linked once.
 
+#![allow(clippy::unwrap_used)]
+
 mod actions;
 mod chains;
 mod checkpoints;

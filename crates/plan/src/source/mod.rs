@@ -40,9 +40,9 @@ pub trait Source: Any + Send + Sync + Debug {
     /// One line for people: a path, or what the source is.
     fn describe(&self) -> String;
 
-    /// What is known of all its rows before they are read: how many there are, and of each column its size, its
-    /// range, its nulls and about how many different values it has. Planners estimate from it; no answer depends
-    /// on it.
+    /// What is known of all its rows before they are read: how many there are, and of each column its size,
+    /// its range, its nulls and about how many different values it has. Planners estimate from it; no answer
+    /// depends on it.
     fn statistics(&self) -> Arc<Statistics> {
         Arc::new(Statistics::new_unknown(&self.info().schema))
     }
@@ -57,7 +57,8 @@ pub trait Source: Any + Send + Sync + Debug {
         None
     }
 
-    /// Ranges of a column that cut its rows into so many shards of about the same size, if its rows lie in order of it.
+    /// Ranges of a column that cut its rows into so many shards of about the same size, if its rows lie in
+    /// order of it.
     fn ranges_of(&self, _column: &str, _shards: usize) -> Option<Ranges> {
         None
     }
