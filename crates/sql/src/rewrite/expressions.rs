@@ -93,7 +93,7 @@ pub(super) fn hoist_expressions(
     let input =
         LogicalPlanBuilder::from((*input).clone()).project(columns.chain(values).collect::<Vec<_>>())?;
     let replacements: Vec<(Expr, Expr)> =
-        found.into_iter().zip(names.into_iter().map(|name| ident(name))).collect();
+        found.into_iter().zip(names.into_iter().map(ident)).collect();
     let rewritten = replace_expressions(plan, &replacements, finish(input.build()?)?)?;
     // A sort and a window hand the new columns on.
     let outputs: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
