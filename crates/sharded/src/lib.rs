@@ -8,7 +8,7 @@
 //! 1. [`error`]: errors, sorted by their remedy;
 //! 2. `options`: how a query is run: [`Options`];
 //! 3. [`relation`]: rows without time as messages;
-//! 4. `unary`: physical operators over one input;
+//! 4. `unary`, `substitute`: physical operators over one input, and in place of one of DataFusion's;
 //! 5. `metrics`: rows, bytes and time, measured;
 //! 6. [`dataset`]: where rows come from: memory, files, live senders;
 //! 7. [`stage`]: a plan, cut into stages;
@@ -39,6 +39,7 @@ pub mod stage;
 mod lower;
 mod metrics;
 mod options;
+mod substitute;
 mod unary;
 
 pub use options::{LateRows, Options, Output, RuntimeKind};

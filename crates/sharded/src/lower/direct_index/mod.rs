@@ -10,21 +10,17 @@
 mod index;
 mod table;
 
+use crate::substitute::{Substitute, SubstituteExec};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, PlanProperties,
-    ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode, ReplaceChildrenOptions};
 use futures::{TryStreamExt, stream};
-use std::fmt;
 use std::sync::Arc;
 use table::Table;
 
@@ -45,7 +41,8 @@ impl PhysicalOptimizerRule for DirectIndexAggregate {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|plan| match plan.downcast_ref::<AggregateExec>() {
             Some(aggregate) if supports(aggregate)? => {
-                let indexed: Arc<dyn ExecutionPlan> = Arc::new(DirectIndexExec(aggregate.clone()));
+                let indexed: Arc<dyn ExecutionPlan> =
+                    Arc::new(SubstituteExec(IndexedAggregate(aggregate.clone())));
                 Ok(Transformed::yes(indexed))
             }
             _ => Ok(Transformed::no(plan)),
@@ -70,52 +67,27 @@ fn supports(aggregate: &AggregateExec) -> Result<bool> {
 
 /// An aggregate with a direct index.
 #[derive(Debug)]
-struct DirectIndexExec(AggregateExec);
+struct IndexedAggregate(AggregateExec);
 
-impl DisplayAs for DirectIndexExec {
-    fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "direct index: ")?;
-        self.0.fmt_as(kind, f)
-    }
-}
+impl Substitute for IndexedAggregate {
+    const NAME: &'static str = "DirectIndexExec";
 
-impl ExecutionPlan for DirectIndexExec {
-    fn name(&self) -> &'static str {
-        "DirectIndexExec"
+    type Original = AggregateExec;
+
+    fn original(&self) -> &AggregateExec {
+        &self.0
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.0.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.0.children()
-    }
-
-    fn apply_expressions(
+    fn with_children(
         &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.0.apply_expressions(f)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
         options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    ) -> Result<IndexedAggregate> {
         let plan = Arc::new(self.0.clone()).replace_children(children, options)?;
         match plan.downcast_ref::<AggregateExec>() {
-            Some(aggregate) => Ok(Arc::new(DirectIndexExec(aggregate.clone()))),
+            Some(aggregate) => Ok(IndexedAggregate(aggregate.clone())),
             None => internal_err!("an aggregate with other inputs is no aggregate any more"),
         }
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -136,6 +108,6 @@ impl ExecutionPlan for DirectIndexExec {
             Ok::<_, DataFusionError>(stream::iter(batches))
         };
         let groups = stream::once(groups).try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), groups)))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.0.schema(), groups)))
     }
 }

@@ -9,24 +9,19 @@ use super::compact::compact;
 use super::partition::HashPartitions;
 use super::read_once::{InContext, ReadOnceExec, with_reservation};
 use crate::lower::session;
+use crate::substitute::Substitute;
 use crate::unary::UnaryExec;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::utils::memory::get_record_batch_memory_size;
 use datafusion::common::{NullEquality, Result, internal_err, resources_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 /// How often a partition is partitioned again. If it is too large even then, most of its rows have the same
@@ -38,14 +33,14 @@ const TABLE_ROW: usize = 24;
 
 /// A hash join that can spill.
 #[derive(Debug)]
-pub(super) struct SpillingJoinExec(HashJoinExec);
+pub(super) struct SpillingJoin(HashJoinExec);
 
-impl SpillingJoinExec {
+impl SpillingJoin {
     /// The same join, if it can be computed partition by partition.
     ///
     /// # Errors
     /// If the join cannot be rebuilt.
-    pub fn of(join: &HashJoinExec) -> Result<Option<SpillingJoinExec>> {
+    pub fn of(join: &HashJoinExec) -> Result<Option<SpillingJoin>> {
         let indivisible = join.null_aware
             || join.fetch().is_some()
             || *join.partition_mode() != PartitionMode::CollectLeft
@@ -53,55 +48,30 @@ impl SpillingJoinExec {
         if indivisible {
             return Ok(None);
         }
-        Ok(Some(SpillingJoinExec(join.builder().build()?)))
+        Ok(Some(SpillingJoin(join.builder().build()?)))
     }
 }
 
-impl DisplayAs for SpillingJoinExec {
-    fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        self.0.fmt_as(kind, f)
-    }
-}
+impl Substitute for SpillingJoin {
+    const NAME: &'static str = "SpillingJoinExec";
 
-impl ExecutionPlan for SpillingJoinExec {
-    fn name(&self) -> &'static str {
-        "SpillingJoinExec"
+    type Original = HashJoinExec;
+
+    fn original(&self) -> &HashJoinExec {
+        &self.0
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.0.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.0.children()
-    }
-
-    fn apply_expressions(
+    fn with_children(
         &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.0.apply_expressions(f)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    ) -> Result<SpillingJoin> {
         let join = self.0.builder().recompute_properties().with_new_children(children)?;
-        Ok(Arc::new(SpillingJoinExec(join.build()?)))
+        Ok(SpillingJoin(join.build()?))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    /// A recursive query runs it several times: it must not keep the rows of the time before.
-    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(SpillingJoinExec(self.0.builder().reset_state().build()?)))
+    fn reset(&self) -> Result<SpillingJoin> {
+        Ok(SpillingJoin(self.0.builder().reset_state().build()?))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -117,7 +87,7 @@ impl ExecutionPlan for SpillingJoinExec {
             context,
         });
         let rows = stream::once(join.run(left, right, 0)).try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.0.schema(), rows)))
     }
 }
 

@@ -10,6 +10,7 @@ mod partition;
 mod read_once;
 mod window;
 
+use crate::substitute::{Substitute, SubstituteExec};
 use crate::unary::UnaryExec;
 use compact::Compact;
 use datafusion::common::Result;
@@ -19,9 +20,9 @@ use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
-use join::SpillingJoinExec;
+use join::SpillingJoin;
 use std::sync::Arc;
-use window::PartitionedWindowExec;
+use window::PartitionedWindow;
 
 /// A sort with a limit of at most so many rows keeps them in memory.
 const HEAP_ROWS: usize = 1024;
@@ -43,12 +44,17 @@ pub(super) fn with_spilling(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
 /// The operator that replaces this one, if there is one.
 fn replacement(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-        return Ok(SpillingJoinExec::of(join)?.map(|join| Arc::new(join) as Arc<dyn ExecutionPlan>));
+        return Ok(SpillingJoin::of(join)?.map(node));
     }
     if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
-        return Ok(PartitionedWindowExec::of(window).map(|window| Arc::new(window) as Arc<dyn ExecutionPlan>));
+        return Ok(PartitionedWindow::of(window).map(node));
     }
     plan.downcast_ref::<SortExec>().map_or(Ok(None), spilling_sort)
+}
+
+/// A substitute as a node of the plan.
+fn node<S: Substitute>(substitute: S) -> Arc<dyn ExecutionPlan> {
+    Arc::new(SubstituteExec(substitute))
 }
 
 /// A sort that can spill. One with a small limit keeps few rows, and stays as it is.

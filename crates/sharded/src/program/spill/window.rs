@@ -4,9 +4,9 @@
 //! partition, so the partitions that are complete can be computed and handed on before the rest comes.
 
 use super::read_once::{ReadOnceExec, with_reservation};
+use crate::substitute::Substitute;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::compute::{concat, partition};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::utils::memory::get_record_batch_memory_size;
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -14,12 +14,8 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::WindowAggExec;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use futures::{TryStreamExt, stream};
-use std::fmt;
 use std::sync::Arc;
 
 /// How many rows of complete partitions are computed at once, at least.
@@ -27,70 +23,41 @@ const MIN_ROWS: usize = 32_768;
 
 /// A window operator that computes some partitions at a time.
 #[derive(Debug)]
-pub(super) struct PartitionedWindowExec {
+pub(super) struct PartitionedWindow {
     window: WindowAggExec,
     keys: Vec<Arc<dyn PhysicalExpr>>,
 }
 
-impl PartitionedWindowExec {
+impl PartitionedWindow {
     /// The same window operator, if all of its functions have the same partitions.
-    pub fn of(window: &WindowAggExec) -> Option<PartitionedWindowExec> {
+    pub fn of(window: &WindowAggExec) -> Option<PartitionedWindow> {
         let mut keys = window.window_expr().iter().map(|window| window.partition_by().to_vec());
         let first = keys.next().filter(|keys| !keys.is_empty())?;
         let alike = keys.all(|keys| keys == first);
-        alike.then(|| PartitionedWindowExec { window: window.clone(), keys: first })
+        alike.then(|| PartitionedWindow { window: window.clone(), keys: first })
     }
 }
 
-impl DisplayAs for PartitionedWindowExec {
-    fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        self.window.fmt_as(kind, f)
-    }
-}
+impl Substitute for PartitionedWindow {
+    const NAME: &'static str = "PartitionedWindowExec";
 
-impl ExecutionPlan for PartitionedWindowExec {
-    fn name(&self) -> &'static str {
-        "PartitionedWindowExec"
+    type Original = WindowAggExec;
+
+    fn original(&self) -> &WindowAggExec {
+        &self.window
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.window.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.window.children()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        self.window.maintains_input_order()
-    }
-
-    fn apply_expressions(
+    fn with_children(
         &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.window.apply_expressions(f)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    ) -> Result<PartitionedWindow> {
         match (children.pop(), children.is_empty()) {
             (Some(input), true) => {
-                let window = over(&self.window, input)?;
-                Ok(Arc::new(PartitionedWindowExec { window, keys: self.keys.clone() }))
+                Ok(PartitionedWindow { window: over(&self.window, input)?, keys: self.keys.clone() })
             }
             _ => internal_err!("a window is over one input"),
         }
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -113,7 +80,7 @@ impl ExecutionPlan for PartitionedWindowExec {
                 Ok::<_, DataFusionError>(Some((with_reservation(rows, memory), partitions)))
             }
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows.try_flatten())))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.window.schema(), rows.try_flatten())))
     }
 }
 
