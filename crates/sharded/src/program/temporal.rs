@@ -31,7 +31,7 @@ pub struct TemporalProgram {
 /// announced.
 type SavedInput = (Vec<u8>, Vec<bool>, Time, Time);
 
-/// What round_robin the messages of lanes into an ordered input of the graph.
+/// Turns the messages of lanes into an ordered input of the graph.
 pub(crate) enum InputAdapter {
     /// Merges the lanes of a stream, or of a relation that is always alive.
     Merge { gather: Gather, relation: bool },

@@ -31,8 +31,8 @@ impl<T: ArrowNumericType<Native: Carry>> GroupSums<T> {
         GroupSums { low: Vec::new(), carries: HashMap::new(), has_value: None, kind: kind.clone() }
     }
 
-    #[inline(always)]
     /// Adds a value to a group.
+    #[inline(always)]
     fn add(&mut self, group: usize, value: T::Native) {
         let (sum, carry) = self.low[group].add_carrying(value);
         self.low[group] = sum;
