@@ -2,7 +2,6 @@
 
 use super::accumulator::{Accumulator, Rows};
 use super::function::{AggregateFunction, Leaving};
-use super::output_batch::Results;
 use crate::batch::Batch;
 use crate::operator::Role;
 use crate::time::Time;
@@ -216,6 +215,12 @@ impl States {
         let mut states = self.0.iter_mut().zip(saved).filter_map(|(a, bytes)| Some((a.as_mut()?, bytes)));
         states.try_for_each(|(a, bytes)| a.restore(bytes))
     }
+}
+
+/// What the aggregates of some groups come to.
+pub(super) trait Results {
+    /// Appends it to the columns, one for each aggregate.
+    fn append(&self, columns: &mut [Column]);
 }
 
 /// The results of some states.

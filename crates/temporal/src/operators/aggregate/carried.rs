@@ -3,7 +3,7 @@
 //! Invariant: the sum is `low + carry · 2^bits`, in whatever order numbers came and went: one that was too
 //! large for a while is right again afterwards.
 
-use super::sums::Total;
+use super::total::Total;
 use crate::carry::Carry;
 use crate::values::Value;
 use arrow::buffer::BooleanBuffer;

@@ -1,6 +1,6 @@
 //! Sums of floats from which values can be taken out again.
 
-use super::sums::Total;
+use super::total::Total;
 use serde::{Deserialize, Serialize};
 
 /// Where a sum of floats is cut: what it is in units of this is counted apart, so that the rest cannot

@@ -3,7 +3,7 @@
 //! Invariant: between two pushes nothing waits here. A result is handed out as soon as it is final, and a
 //! checkpoint has no half-built batches; large inputs make large batches all the same.
 
-use super::calls::Plan;
+use super::calls::{Plan, Results};
 use crate::batch::{Batch, Message, Other};
 use crate::groups::{Groups, KeyColumns};
 use crate::rules::BATCH_ROWS;
@@ -22,12 +22,6 @@ pub(super) struct Snapshots<'a> {
     pub keys: &'a Groups,
     pub groups: &'a [u32],
     pub results: &'a dyn Results,
-}
-
-/// What the aggregates of some groups come to.
-pub(super) trait Results {
-    /// Appends it to the columns, one for each aggregate.
-    fn append(&self, columns: &mut [Column]);
 }
 
 /// The batch that is being built.

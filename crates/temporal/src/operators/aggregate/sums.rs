@@ -4,11 +4,12 @@ use super::accumulator::Rows;
 use super::carried::{Carried, TOO_LARGE, sum_of_halves, sum_of_upper_and_lower};
 use super::float_sum::FloatSum;
 use super::state_column::Aggregator;
+use super::total::Total;
 use crate::time::Time;
 use crate::values::{Column, Value};
 use arrow::buffer::BooleanBuffer;
 use datafusion::common::Result;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -45,36 +46,6 @@ impl Aggregator for Count {
     }
     fn results<'a>(&self, states: impl ExactSizeIterator<Item = &'a i64> + Clone, out: &mut Column) {
         out.extend(states.copied());
-    }
-}
-
-/// A sum to and from which values are added and taken.
-pub(super) trait Total:
-    Copy + Default + Debug + Send + Serialize + DeserializeOwned + 'static
-{
-    type Value: Value;
-    fn add(&mut self, value: &Self::Value);
-    fn remove(&mut self, value: &Self::Value);
-    fn merge(&mut self, other: Self);
-    fn unmerge(&mut self, other: Self);
-
-    /// Whether it is a number of its type.
-    fn fits(&self) -> bool {
-        true
-    }
-
-    /// Adds those of the rows whose bit is set in `selection`, which begins at the first of them; none: all.
-    fn add_run(
-        &mut self,
-        column: &<Self::Value as Value>::Column,
-        rows: Range<usize>,
-        selection: Option<&BooleanBuffer>,
-    ) {
-        let mut add = |row| self.add(&Self::Value::get(column, row));
-        match selection {
-            None => rows.for_each(add),
-            Some(bits) => bits.set_indices().for_each(|place| add(rows.start + place)),
-        }
     }
 }
 

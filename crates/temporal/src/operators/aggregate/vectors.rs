@@ -5,10 +5,9 @@
 //! is handed out has not: a sum of numbers of 64 bits is kept in two words, and refused where it needs them.
 
 use super::accumulator::Rows;
-use super::calls::{Argument, Plan};
+use super::calls::{Argument, Plan, Results};
 use super::carried::TOO_LARGE;
 use super::function::AggregateFunction;
-use super::output_batch::Results;
 use super::state_column::selection;
 use crate::key::words_of;
 use crate::values::{Column, Form, Value};

@@ -25,6 +25,7 @@ mod live;
 mod output_batch;
 mod state_column;
 mod sums;
+mod total;
 mod tumbling;
 mod vectors;
 mod windowed;
