@@ -46,8 +46,8 @@ impl Bound {
         self.tuples = self.tuples.saturating_add(tuples);
         self.rounds += rounds;
         self.bytes = match (&self.bytes, each) {
-            (Bytes::AtMost(known), Ok(each)) => {
-                Bytes::AtMost(known.saturating_add(tuples.saturating_mul(each)))
+            (Bytes::AtMost(bytes), Ok(each)) => {
+                Bytes::AtMost(bytes.saturating_add(tuples.saturating_mul(each)))
             }
             (Bytes::NoLength(column), _) => Bytes::NoLength(column.clone()),
             (_, Err(column)) => Bytes::NoLength(column),

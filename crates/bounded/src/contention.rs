@@ -60,7 +60,7 @@ impl Contention {
     pub fn is_abandoned(&mut self, key: &[u8], claim: &[u8]) -> bool {
         let now = Instant::now();
         match self.claims.get(key) {
-            Some((known, met)) if known == claim => {
+            Some((first, met)) if first == claim => {
                 now.duration_since(*met) >= LONGEST_CLAIM.min(self.timeout / 5)
             }
             _ => {

@@ -207,7 +207,7 @@ fn from_text(text: &str) -> Option<Vec<u8>> {
     for chunk in text.as_bytes().chunks(4) {
         let mut bits = 0_u32;
         for (at, letter) in chunk.iter().enumerate() {
-            let value = LETTERS.iter().position(|known| known == letter)? as u32;
+            let value = LETTERS.iter().position(|existing| existing == letter)? as u32;
             bits |= value << (18 - 6 * at);
         }
         let bytes = chunk.len().checked_sub(1).filter(|bytes| *bytes > 0)?;

@@ -181,7 +181,7 @@ impl Decoded {
 pub fn decode(of: Type, order: KeyOrder, bytes: &mut &[u8]) -> Result<Decoded> {
     match take::<1>(bytes)?[0] {
         NULL_FIRST | NULL_LAST => return Ok(Decoded::Null),
-        known if known == marker(of, order) => {}
+        found if found == marker(of, order) => {}
         _ => return Err(damaged()),
     }
     let flip = if order.descending { 0xFF } else { 0 };

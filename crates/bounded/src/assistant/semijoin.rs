@@ -85,7 +85,7 @@ impl Relations {
 
     /// Whether a relation is called this.
     fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(known, _)| known.value.eq_ignore_ascii_case(name))
+        self.0.iter().any(|(existing, _)| existing.value.eq_ignore_ascii_case(name))
     }
 
     /// Writes each column with the relation that it belongs to.
@@ -157,7 +157,7 @@ fn rename(inner: &mut Select, outer: &Relations, schema: &Schema) -> Option<()> 
         *name = Ident::new(names.find(|name| taken.insert(name.to_lowercase()))?);
     }
     let renamed = |name: &Ident| {
-        let at = old.iter().position(|known| known.value.eq_ignore_ascii_case(&name.value))?;
+        let at = old.iter().position(|existing| existing.value.eq_ignore_ascii_case(&name.value))?;
         Some(relations.0[at].0.clone())
     };
     change_expressions(inner, |expr| {
@@ -211,8 +211,8 @@ fn repeats(inner: &Select, value: &Expr, schema: &Schema) -> bool {
         Expr::BinaryOp { left, op: BinaryOperator::Eq, right } if is_given(left) => column(right),
         _ => None,
     });
-    let known: Vec<usize> = equal.chain(column(value)).collect();
-    !from.joins.is_empty() || table.max_rows_with(&known) != Some(1)
+    let existing: Vec<usize> = equal.chain(column(value)).collect();
+    !from.joins.is_empty() || table.max_rows_with(&existing) != Some(1)
 }
 
 /// The predicates that `and` joins.

@@ -183,7 +183,7 @@ impl Columns {
     /// The name of an expression, as a column; a new one if it is none yet.
     fn add(&mut self, expr: &Expr, alias: Option<String>) -> String {
         let written = expr.to_string();
-        if let Some((_, name)) = self.0.iter().find(|(known, _)| *known == written) {
+        if let Some((_, name)) = self.0.iter().find(|(existing, _)| *existing == written) {
             return name.clone();
         }
         let names = [
@@ -191,7 +191,7 @@ impl Columns {
             qualified_name(expr),
             format!("column{}", self.0.len() + 1),
         ];
-        let free = names.into_iter().find(|name| self.0.iter().all(|(_, known)| known != name));
+        let free = names.into_iter().find(|name| self.0.iter().all(|(_, existing)| existing != name));
         let name = free.unwrap_or_default();
         self.0.push((written, name.clone()));
         name

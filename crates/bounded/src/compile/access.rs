@@ -69,8 +69,8 @@ pub(super) fn candidates(
         found.extend(by_range(context, index, false, needed));
     }
     let is_joined = |index: &Index| {
-        let same = |known: &&Index| known.parts == index.parts && known.state == IndexState::Ready;
-        context.table.indexes.iter().any(|known| same(&known))
+        let same = |existing: &&Index| existing.parts == index.parts && existing.state == IndexState::Ready;
+        context.table.indexes.iter().any(|existing| same(&existing))
     };
     for index in new_indexes(context).iter().filter(|index| !is_joined(index)) {
         found.extend(by_range(context, index, true, needed));
@@ -257,7 +257,7 @@ fn direction(table: &Table, parts: &[KeyPart], order: &[(usize, KeyOrder)]) -> O
         } else {
             return None;
         };
-        if direction.is_some_and(|known| known != this) {
+        if direction.is_some_and(|existing| existing != this) {
             return None;
         }
         direction = Some(this);

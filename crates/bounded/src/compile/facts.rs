@@ -118,17 +118,19 @@ impl Search<'_> {
             let Some(at) = places(std::slice::from_ref(column), relation, table).map(|at| at[0]) else {
                 continue;
             };
-            let (known, from) = found.entry(at).or_default();
+            let (merged_interval, from) = found.entry(at).or_default();
             // What is compared with more than one value, or not always, stays by itself.
-            let alone = known.open != interval.open || !known.then.is_empty() || !interval.then.is_empty();
-            let clash = (known.lower.is_some() && interval.lower.is_some())
-                || (known.upper.is_some() && interval.upper.is_some())
+            let alone = merged_interval.open != interval.open
+                || !merged_interval.then.is_empty()
+                || !interval.then.is_empty();
+            let clash = (merged_interval.lower.is_some() && interval.lower.is_some())
+                || (merged_interval.upper.is_some() && interval.upper.is_some())
                 || (alone && !from.is_empty());
             if !clash {
-                known.open = interval.open;
-                known.then = interval.then.clone();
-                known.lower = known.lower.take().or_else(|| interval.lower.clone());
-                known.upper = known.upper.take().or_else(|| interval.upper.clone());
+                merged_interval.open = interval.open;
+                merged_interval.then = interval.then.clone();
+                merged_interval.lower = merged_interval.lower.take().or_else(|| interval.lower.clone());
+                merged_interval.upper = merged_interval.upper.take().or_else(|| interval.upper.clone());
                 from.push(place);
             }
         }
@@ -167,7 +169,7 @@ impl Search<'_> {
             let here = alike.iter().find_map(|c| places(std::slice::from_ref(*c), relation, table));
             match here.map(|at| at[0]) {
                 Some(at) if !equal.contains_key(&at) => {
-                    if !order.iter().any(|(known, _)| *known == at) {
+                    if !order.iter().any(|(existing, _)| *existing == at) {
                         order.push((at, KeyOrder { descending: !key.asc, nulls_first: key.nulls_first }));
                     }
                 }

@@ -43,7 +43,7 @@ impl Search<'_> {
     fn list_alias(&self, lists: &[List]) -> String {
         let taken = |name: &String| {
             let relations = self.block.relations.iter().map(|relation| &relation.alias);
-            relations.chain(lists.iter().map(|list| &list.alias)).any(|known| known == name)
+            relations.chain(lists.iter().map(|list| &list.alias)).any(|existing| existing == name)
         };
         let mut names = (1..).map(|n| format!("list{n}"));
         // There are more numbers than names.

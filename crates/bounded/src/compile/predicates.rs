@@ -163,9 +163,9 @@ fn row_comparison(expr: &Expr, block: &Block) -> Option<(Column, Interval)> {
         return None;
     };
     let Meaning::Between(next, rest) = meaning_of(rest, block) else { return None };
-    let known = same == column && !may_be_null(&column, block) && !may_be_null(&next, block);
+    let not_null = same == column && !may_be_null(&column, block) && !may_be_null(&next, block);
     let strict = first.then.is_empty() && !first.open && !rest.open;
-    if !known || !strict {
+    if !not_null || !strict {
         return None;
     }
     let then = |(next_value, _): &(Expr, bool)| {

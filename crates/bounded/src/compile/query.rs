@@ -368,7 +368,9 @@ fn new_indexes(chain: &Chain) -> Vec<(String, Index)> {
         if let Step::Fetch(fetch) = step
             && let Access::Range { index, .. } = &fetch.access
             && index.id == Index::UNNUMBERED
-            && !found.iter().any(|(table, known)| *table == fetch.table.name && known.parts == index.parts)
+            && !found
+                .iter()
+                .any(|(table, existing)| *table == fetch.table.name && existing.parts == index.parts)
         {
             found.push((fetch.table.name.clone(), Index::clone(index)));
         }

@@ -71,8 +71,10 @@ impl Search<'_> {
     /// or a filter has made that true.
     fn is_not_null(&self, state: &State, member: &Member) -> bool {
         let says = |predicate: &Predicate| match (&predicate.meaning, member) {
-            (Meaning::Between(column, interval), Member::Column(known)) => column == known && !interval.open,
-            (Meaning::In(column, _), Member::Column(known)) => column == known,
+            (Meaning::Between(column, interval), Member::Column(member)) => {
+                column == member && !interval.open
+            }
+            (Meaning::In(column, _), Member::Column(member)) => column == member,
             _ => false,
         };
         let done = self.predicates.iter().enumerate().filter(|(place, _)| state.applied.contains(place));
@@ -88,14 +90,14 @@ impl Search<'_> {
     ) -> Option<UnboundedRelation> {
         let (alias, referring, key) = self.references(state, relation, table).next()?;
         let column = *key.columns.iter().find(|at| referring.columns[**at].is_nullable())?;
-        let known =
+        let equals_joined =
             |at: &usize| self.facts.constant(&of_relation(alias, &referring.columns[*at].name)).is_some();
         let reference = Reference { alias: alias.to_string(), table: referring.clone(), column };
         Some(UnboundedRelation {
             alias: alias.to_string(),
             table: referring.clone(),
             joined: vec![],
-            equal: (0..referring.columns.len()).filter(known).collect(),
+            equal: (0..referring.columns.len()).filter(equals_joined).collect(),
             also: vec![],
             residual: vec![],
             stop: self.want.stop,

@@ -139,7 +139,8 @@ impl<'a> Search<'a> {
             state.chain.steps.len() as u64,
         ];
         let seen = self.visited.entry(place).or_default();
-        let dominated = seen.iter().any(|known| known.iter().zip(&cost).all(|(known, cost)| known <= cost));
+        let dominated =
+            seen.iter().any(|earlier| earlier.iter().zip(&cost).all(|(earlier, cost)| earlier <= cost));
         if !dominated {
             seen.push(cost);
         }
@@ -219,7 +220,7 @@ impl<'a> Search<'a> {
         let facts = self.facts_for(relation);
         let equal = self.equal_columns(state, relation, table, &facts);
         let intervals = self.intervals(relation, table);
-        let known = AccessContext {
+        let context = AccessContext {
             table,
             order: match &relation.kept {
                 Matches::First(order) => self.order(relation, table, &equal, order, Merged::No(state)),
@@ -242,23 +243,23 @@ impl<'a> Search<'a> {
             capabilities: self.compiler.capabilities,
         };
         let needed = |search: Option<usize>| self.needed_columns(state, relation, table, search);
-        let found_candidates = candidates(&known, &needed);
+        let all_candidates = candidates(&context, &needed);
         let mut any = false;
-        for candidate in &found_candidates {
+        for candidate in &all_candidates {
             any |= self.try_candidate(state, relation, table, candidate, &intervals);
         }
         if !any && self.compiler.allow && state.stop != Stop::Applied {
-            any = self.try_without_limit(state, relation, table, &found_candidates, &intervals);
+            any = self.try_without_limit(state, relation, table, &all_candidates, &intervals);
         }
         let endless = || {
             let joined = |candidate| self.pending_fetch(state, relation, table, candidate, &intervals);
             relation.keeps_row_count()
-                && found_candidates
+                && all_candidates
                     .iter()
                     .all(|candidate| limit(relation, candidate, &joined(candidate)).is_none())
         };
         if !any && (state.stop != Stop::Applied || endless()) {
-            self.note_unbounded(state, relation, table, &known);
+            self.note_unbounded(state, relation, table, &context);
         }
     }
 
@@ -313,7 +314,7 @@ impl<'a> Search<'a> {
         state: &State,
         relation: &Relation,
         table: &Arc<Table>,
-        found_candidates: &[Candidate],
+        all_candidates: &[Candidate],
         intervals: &Intervals,
     ) -> bool {
         let all = Candidate {
@@ -333,7 +334,7 @@ impl<'a> Search<'a> {
             schema: None,
             new: false,
         };
-        let there = found_candidates
+        let there = all_candidates
             .iter()
             .filter(|candidate| !candidate.new && !candidate.keys.is_empty())
             .max_by_key(|candidate| candidate.keys.len());
@@ -497,9 +498,9 @@ impl<'a> Search<'a> {
         state: &State,
         relation: &Relation,
         table: &Arc<Table>,
-        known: &AccessContext<'_>,
+        context: &AccessContext<'_>,
     ) {
-        let equal: Vec<usize> = known.equal.keys().copied().collect();
+        let equal: Vec<usize> = context.equal.keys().copied().collect();
         if let Some(unbounded) = &mut self.unbounded {
             match unbounded.joined.len().cmp(&state.joined.len()) {
                 Ordering::Greater => return,
@@ -525,7 +526,7 @@ impl<'a> Search<'a> {
             residual: residual.map(|predicate| predicate.expr.clone()).collect(),
             // What is asked for each row does not depend on how many rows are wanted.
             stop: self.want.stop.filter(|_| !relation.keeps_row_count()),
-            orderable: known.order.is_some(),
+            orderable: context.order.is_some(),
             nullable: None,
         });
     }
@@ -583,6 +584,6 @@ fn limit(relation: &Relation, candidate: &Candidate, joined: &PendingFetch) -> O
 }
 
 /// Whether a predicate is true by the equalities that hold already.
-fn implied(predicate: &Predicate, known: &Equalities) -> bool {
-    matches!(&predicate.meaning, Meaning::Equal(left, right) if known.same(left, right))
+fn implied(predicate: &Predicate, equalities: &Equalities) -> bool {
+    matches!(&predicate.meaning, Meaning::Equal(left, right) if equalities.same(left, right))
 }

@@ -55,22 +55,22 @@ impl Compiler<'_> {
     ) -> Result<Expr, CompileError> {
         let mut failed = None;
         let expr = expr.transform_down(|expr| {
-            let asked = match &expr {
+            let rewritten = match &expr {
                 Expr::Exists(exists) => self.exists(exists, around, block),
                 Expr::InSubquery(within) => self.in_subquery(within, around, block),
                 Expr::ScalarSubquery(subquery) => self.scalar_subquery(subquery, around, block),
                 _ => return Ok(Transformed::no(expr)),
             };
-            Ok(match asked {
-                Ok(asked) => Transformed::new(asked, true, TreeNodeRecursion::Jump),
-                Err(stuck) => {
-                    failed = Some(stuck);
+            Ok(match rewritten {
+                Ok(rewritten) => Transformed::new(rewritten, true, TreeNodeRecursion::Jump),
+                Err(error) => {
+                    failed = Some(error);
                     Transformed::new(expr, false, TreeNodeRecursion::Stop)
                 }
             })
         });
         match failed {
-            Some(stuck) => Err(stuck),
+            Some(error) => Err(error),
             None => Ok(expr.map_err(Error::from)?.data),
         }
     }
@@ -125,8 +125,8 @@ impl Compiler<'_> {
     ) -> Result<Expr, CompileError> {
         let lookup = self.lookup(right, around)?.filter(|lookup| lookup.limit.is_none());
         let mut lookup = lookup.ok_or_else(|| unsupported_subquery("intersect or except"))?;
-        let said = predicates(&lookup.outputs)?;
-        for (left, right) in said.iter().filter_map(equality) {
+        let equalities = predicates(&lookup.outputs)?;
+        for (left, right) in equalities.iter().filter_map(equality) {
             if self.may_be_null(left, block) && lookup.may_be_null(right) {
                 return Err(Error::invalid(
                     "intersect and except take nulls for equal, and no index does: leave out columns that may be null",
@@ -134,7 +134,7 @@ impl Compiler<'_> {
                 .into());
             }
         }
-        lookup.predicates.extend(said);
+        lookup.predicates.extend(equalities);
         Ok(lookup.join(block))
     }
 
@@ -349,7 +349,7 @@ impl Lookup {
                 .and_then(|_| self.table.column(&column.name).ok()),
             _ => None,
         };
-        let known = |at: usize, other: &Expr| match other {
+        let is_key_value = |at: usize, other: &Expr| match other {
             // A key of another type is no key.
             Expr::Column(column) => column_type(column, block)
                 .is_some_and(|of| Type::same_keys(&of, &self.table.columns[at].of.arrow())),
@@ -357,8 +357,8 @@ impl Lookup {
         };
         let equal = self.predicates.iter().filter_map(equality).filter_map(|(left, right)| {
             match (here(left), here(right)) {
-                (Some(at), None) if known(at, right) => Some(at),
-                (None, Some(at)) if known(at, left) => Some(at),
+                (Some(at), None) if is_key_value(at, right) => Some(at),
+                (None, Some(at)) if is_key_value(at, left) => Some(at),
                 _ => None,
             }
         });

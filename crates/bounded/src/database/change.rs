@@ -114,7 +114,7 @@ impl Engine {
                 )));
             }
             let there = self.schema();
-            match there.table(table)?.indexes.iter().any(|known| known.parts == index.parts) {
+            match there.table(table)?.indexes.iter().any(|existing| existing.parts == index.parts) {
                 // Somebody began to build it, and may not be there any more.
                 true => self.resume_build(table)?,
                 false => self.change(&Change::AddIndex { table: table.clone(), index: index.clone() })?,

@@ -102,7 +102,7 @@ enum From {
 pub(crate) struct Waiting {
     rows: Rows,
     /// What was asked.
-    asked: Vec<RequestedRange>,
+    ranges: Vec<RequestedRange>,
     /// The entries whose records are asked for now; `None` while it waits for what was asked itself.
     entries: Option<Entries>,
     /// Records that were found already.
@@ -125,7 +125,7 @@ struct Entry {
     key: Vec<u8>,
     version: u64,
     /// The place of the request that found it.
-    asked: usize,
+    range: usize,
 }
 
 /// The same, wherever it lies.
@@ -138,14 +138,14 @@ struct Seen<'a> {
 
 impl Entries {
     /// Of the answers to what was asked; their records are asked for.
-    fn of(asked: &[RequestedRange], answers: Vec<(Read, Found)>, reads: &mut Vec<Read>) -> Result<Entries> {
-        let mut entries = Vec::with_capacity(asked.len());
-        let mut requests = Vec::with_capacity(asked.len());
+    fn of(ranges: &[RequestedRange], answers: Vec<(Read, Found)>, reads: &mut Vec<Read>) -> Result<Entries> {
+        let mut entries = Vec::with_capacity(ranges.len());
+        let mut requests = Vec::with_capacity(ranges.len());
         for (at, (request, found)) in answers.into_iter().enumerate() {
             let mut entry = |key: &[u8], value: &[u8]| {
                 let (version, record) = read_entry(value)?;
                 reads.push(Read::Get(record.to_vec()));
-                entries.push(Entry { key: key.to_vec(), version, asked: at });
+                entries.push(Entry { key: key.to_vec(), version, range: at });
                 Ok::<_, Error>(())
             };
             match (&request, &found) {
@@ -247,17 +247,17 @@ impl Fetcher {
             Kind::Range { interval: Some(ends), .. } => Some(ends.values(call)?),
             _ => None,
         };
-        let mut asked = Vec::with_capacity(rows.len);
+        let mut ranges = Vec::with_capacity(rows.len);
         for row in 0..rows.len {
             let Some(key) = self.key(&rows, row, &constants)? else { continue };
             let prefix = key.len();
             let Some(request) = self.request(key, ends.as_ref(), call) else { continue };
             reads.push(request);
-            asked.push(RequestedRange { row, prefix });
+            ranges.push(RequestedRange { row, prefix });
         }
         let reverse = matches!(self.kind, Kind::Range { reverse: true, .. });
-        let merging = self.first.map(|first| Merging::new(&asked, reverse, first));
-        Ok(Waiting { rows, asked, entries: None, records: vec![], merging })
+        let merging = self.first.map(|first| Merging::new(&ranges, reverse, first));
+        Ok(Waiting { rows, ranges, entries: None, records: vec![], merging })
     }
 
     /// The values of the key's parts that are the same for all rows.
@@ -341,18 +341,18 @@ impl Fetcher {
         }
         if let Some(entries) = waiting.entries.take() {
             self.take_records(&mut waiting, entries, answers, reads)?;
-            return match waiting.asked.is_empty() {
+            return match waiting.ranges.is_empty() {
                 true => Ok(Given::Rows(self.records_of(waiting, call)?)),
                 false => Ok(Given::Waiting(Box::new(waiting))),
             };
         }
         if self.dereferences() {
-            waiting.entries = Some(Entries::of(&waiting.asked, answers, reads)?);
+            waiting.entries = Some(Entries::of(&waiting.ranges, answers, reads)?);
             return Ok(Given::Waiting(Box::new(waiting)));
         }
         let mut seen = Vec::with_capacity(answers.len());
-        for (asked, answer) in waiting.asked.iter().zip(&answers) {
-            let hit = |key, record| Seen { row: asked.row, prefix: asked.prefix, key, record: Some(record) };
+        for (range, answer) in waiting.ranges.iter().zip(&answers) {
+            let hit = |key, record| Seen { row: range.row, prefix: range.prefix, key, record: Some(record) };
             match answer {
                 (Read::Get(key), Found::Value(Some(record))) => seen.push(hit(key, record)),
                 (_, Found::Entries(entries)) => {
@@ -384,12 +384,12 @@ impl Fetcher {
             _ => Ok(None),
         });
         let records = records.collect::<Result<Vec<Option<Vec<u8>>>>>()?;
-        let asked = std::mem::take(&mut waiting.asked);
+        let ranges = std::mem::take(&mut waiting.ranges);
         let mut rest = records.iter();
-        for found in entries.chunk_by(|one, other| one.asked == other.asked) {
+        for found in entries.chunk_by(|one, other| one.range == other.range) {
             let passed = rest.by_ref().take(found.len()).filter(|record| record.is_none()).count();
             let Some(last) = found.last().filter(|_| passed > 0) else { continue };
-            if let Read::Range { from, to, limit, reverse } = &requests[last.asked]
+            if let Read::Range { from, to, limit, reverse } = &requests[last.range]
                 && found.len() == *limit
             {
                 let (from, to) = match reverse {
@@ -397,11 +397,11 @@ impl Fetcher {
                     false => (next_key(last.key.clone()), to.clone()),
                 };
                 reads.push(Read::Range { from, to, limit: passed, reverse: *reverse });
-                waiting.asked.push(asked[last.asked]);
+                waiting.ranges.push(ranges[last.range]);
             }
         }
         let hits = entries.into_iter().zip(records).filter_map(|(entry, record)| {
-            let RequestedRange { row, prefix } = asked[entry.asked];
+            let RequestedRange { row, prefix } = ranges[entry.range];
             Some(Hit { row, prefix, key: entry.key, record: record? })
         });
         waiting.records.extend(hits);
@@ -415,7 +415,7 @@ impl Fetcher {
         }
         let (Kind::Unique(index) | Kind::Range { index, .. }) = &self.kind else { return Ok(true) };
         let row = record::batch(&self.table, std::iter::once(record))?;
-        Ok(index.keys(&self.table, row.columns(), 0)?.iter().any(|known| known == key))
+        Ok(index.keys(&self.table, row.columns(), 0)?.iter().any(|entry| entry == key))
     }
 
     /// The records that belong to their entries; for the others, more entries are requested.

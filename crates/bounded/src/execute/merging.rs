@@ -20,7 +20,7 @@ pub(super) struct Merging {
     /// The keys, in the order of their rows.
     keys: Vec<Key>,
     /// The keys whose entries are asked for now.
-    asked: Vec<usize>,
+    pending_keys: Vec<usize>,
     /// Entries that are not followed yet.
     left: Vec<Entry>,
     /// Those whose records are asked for now.
@@ -32,7 +32,7 @@ pub(super) struct Merging {
 /// A key, and how far its entries were read.
 #[derive(Debug)]
 struct Key {
-    asked: RequestedRange,
+    range: RequestedRange,
     /// The range behind what was read; `None` if there is nothing.
     rest: Option<Read>,
 }
@@ -50,18 +50,18 @@ pub(super) struct Entry {
 impl Entry {
     /// What it was asked by, and where it stands behind that.
     fn split(&self, keys: &[Key]) -> (&[u8], &[u8]) {
-        self.key.split_at(keys[self.of].asked.prefix)
+        self.key.split_at(keys[self.of].range.prefix)
     }
 }
 
 impl Merging {
     /// A merge of the ranges of some keys.
-    pub fn new(asked: &[RequestedRange], reverse: bool, most: usize) -> Merging {
+    pub fn new(ranges: &[RequestedRange], reverse: bool, most: usize) -> Merging {
         Merging {
             reverse,
             most,
-            keys: asked.iter().map(|asked| Key { asked: *asked, rest: None }).collect(),
-            asked: (0..asked.len()).collect(),
+            keys: ranges.iter().map(|range| Key { range: *range, rest: None }).collect(),
+            pending_keys: (0..ranges.len()).collect(),
             left: vec![],
             requested: vec![],
             hits: vec![],
@@ -90,7 +90,7 @@ impl Merging {
 
     /// Puts entries to those that are left.
     fn entries(&mut self, answers: Vec<(Read, Found)>) -> Result<()> {
-        for (of, (request, found)) in std::mem::take(&mut self.asked).into_iter().zip(answers) {
+        for (of, (request, found)) in std::mem::take(&mut self.pending_keys).into_iter().zip(answers) {
             let (Read::Range { from, to, limit, reverse }, Found::Entries(found)) = (request, found) else {
                 return Err(Error::Internal(
                     "a range was asked for, and something else answered".to_string(),
@@ -123,7 +123,7 @@ impl Merging {
         for (entry, (_, found)) in std::mem::take(&mut self.requested).into_iter().zip(answers) {
             match found {
                 Found::Value(Some(record)) if belongs(&entry.key, entry.version, &record)? => {
-                    let RequestedRange { row, prefix } = self.keys[entry.of].asked;
+                    let RequestedRange { row, prefix } = self.keys[entry.of].range;
                     self.hits.push(Hit { row, prefix, key: entry.key, record });
                 }
                 _ => passed[entry.of] += 1,
@@ -132,7 +132,7 @@ impl Merging {
         for (of, passed) in passed.into_iter().enumerate().filter(|(_, passed)| *passed > 0) {
             if let Some(Read::Range { from, to, reverse, .. }) = self.keys[of].rest.take() {
                 reads.push(Read::Range { from, to, limit: passed, reverse });
-                self.asked.push(of);
+                self.pending_keys.push(of);
             }
         }
         Ok(())

@@ -78,7 +78,7 @@ fn parse_piecewise(text: &str) -> Option<CreateTable> {
         Ok(Sql::CreateTable(create)) => Some(create),
         _ => None,
     };
-    let known = elements.iter().filter_map(|element| {
+    let readable = elements.iter().filter_map(|element| {
         if table(element).is_some() {
             return Some((*element).to_string());
         }
@@ -87,7 +87,7 @@ fn parse_piecewise(text: &str) -> Option<CreateTable> {
             .contains(&first.as_str());
         is_column.then(|| longest_prefix(element, &|element| table(element).is_some())).flatten()
     });
-    table(&known.collect::<Vec<_>>().join(", "))
+    table(&readable.collect::<Vec<_>>().join(", "))
 }
 
 /// As much of a column from its beginning as can be read: its name, its type, some of its options.

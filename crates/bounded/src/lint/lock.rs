@@ -73,18 +73,18 @@ impl Lock {
                 query = Some(name);
                 continue;
             };
-            let held = query.as_ref().and_then(|query| lock.queries.get_mut(query)).ok_or_else(wrong)?;
+            let locked = query.as_ref().and_then(|query| lock.queries.get_mut(query)).ok_or_else(wrong)?;
             let (name, value) = measure.split_once(' ').ok_or_else(wrong)?;
             if name == "unbounded" {
-                if *held != Locked::Bounded(BTreeMap::new()) {
+                if *locked != Locked::Bounded(BTreeMap::new()) {
                     return Err(wrong());
                 }
-                *held = Locked::Unbounded(value.trim().to_string());
+                *locked = Locked::Unbounded(value.trim().to_string());
                 continue;
             }
-            let name = MEASURES.iter().find(|known| **known == name).ok_or_else(wrong)?;
+            let name = MEASURES.iter().find(|measured| **measured == name).ok_or_else(wrong)?;
             let value = value.trim().parse().map_err(|_| wrong())?;
-            let twice = match held {
+            let twice = match locked {
                 Locked::Bounded(measures) => measures.insert(name, value).is_some(),
                 Locked::Unbounded(_) => true,
             };
@@ -147,8 +147,8 @@ impl fmt::Display for Lock {
             match locked {
                 Locked::Unbounded(reason) => writeln!(f, "  unbounded {reason}")?,
                 Locked::Bounded(measures) => {
-                    let known = MEASURES.iter().filter_map(|name| Some((name, measures.get(name)?)));
-                    for (name, value) in known {
+                    let measured = MEASURES.iter().filter_map(|name| Some((name, measures.get(name)?)));
+                    for (name, value) in measured {
                         writeln!(f, "  {name} {value}")?;
                     }
                 }

@@ -83,21 +83,23 @@ impl Change {
         match self {
             Change::CreateTable { table, .. } if table.if_not_exists => {
                 let name = table_name(&table.name)?;
-                Ok(schema.tables().any(|known| known.name == name))
+                Ok(schema.tables().any(|existing| existing.name == name))
             }
             Change::CreateIndex(index) => {
                 let table = schema.table(&table_name(&index.table_name)?)?;
-                let begun = |known: &&Index| known.state == IndexState::Building;
+                let begun = |existing: &&Index| existing.state == IndexState::Building;
                 let Some(name) = &index.name else { return Ok(false) };
                 let name = table_name(name)?;
-                let Some(known) = table.indexes.iter().filter(begun).find(|known| known.name == name) else {
+                let Some(existing) =
+                    table.indexes.iter().filter(begun).find(|existing| existing.name == name)
+                else {
                     return Ok(false);
                 };
                 let parts = index.columns.iter().map(|column| key_part(table, &column.column));
-                Ok(known.parts == parts.collect::<Result<Vec<_>>>()?)
+                Ok(existing.parts == parts.collect::<Result<Vec<_>>>()?)
             }
             Change::AddIndex { table, index } => {
-                Ok(schema.table(table)?.indexes.iter().any(|known| known.parts == index.parts))
+                Ok(schema.table(table)?.indexes.iter().any(|existing| existing.parts == index.parts))
             }
             Change::SetNullable { table, column, nullable: false } => {
                 let table = base_table(schema, table)?;
@@ -240,7 +242,7 @@ fn create_table(schema: &Schema, create: &CreateTable, limits: &[DeclaredLimit])
 
 /// Refuses a second column of the same name.
 fn check_new_column(table: &Table, column: &Column) -> Result<()> {
-    match table.columns.iter().any(|known| known.name == column.name) {
+    match table.columns.iter().any(|existing| existing.name == column.name) {
         true => Err(Error::invalid(format!("{} has a column {:?} already", table.name, column.name))),
         false => Ok(()),
     }
@@ -410,7 +412,7 @@ fn add_limit(table: &mut Table, limit: &DeclaredLimit, state: IndexState) -> Res
         let name = fresh_name(table, &parts);
         table.indexes.push(Index { state, ..Index::new(name, IndexKind::Ordinary, parts) });
     }
-    table.limits.retain(|known| known.columns != columns);
+    table.limits.retain(|existing| existing.columns != columns);
     table.limits.push(CardinalityLimit { columns, rows: limit.rows, state });
     Ok(())
 }

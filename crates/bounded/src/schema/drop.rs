@@ -93,9 +93,9 @@ impl Removed {
     /// Removes an index that no limit is counted by.
     fn without_index(&mut self, name: &str) -> Result<()> {
         let table = owner(&self.schema, name).ok_or_else(|| {
-            let known =
+            let existing =
                 self.schema.tables().flat_map(|table| &table.indexes).map(|index| index.name.as_str());
-            let near = whimbrel_plan::names::nearest(name, &known.collect::<Vec<_>>());
+            let near = whimbrel_plan::names::nearest(name, &existing.collect::<Vec<_>>());
             let hint = near.first().map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
             Error::invalid(format!("there is no index {name:?}{hint}"))
         })?;
@@ -123,5 +123,8 @@ impl Removed {
 
 /// The table of an index.
 fn owner<'s>(schema: &'s Schema, index: &str) -> Option<&'s Table> {
-    schema.tables().map(AsRef::as_ref).find(|table| table.indexes.iter().any(|known| known.name == index))
+    schema
+        .tables()
+        .map(AsRef::as_ref)
+        .find(|table| table.indexes.iter().any(|existing| existing.name == index))
 }

@@ -39,7 +39,8 @@ impl Index {
         }
         if self.kind == IndexKind::Ordinary || (self.kind == IndexKind::Unique && null) {
             for part in &table.primary().parts {
-                if self.kind == IndexKind::Ordinary && self.parts.iter().any(|known| known.part == part.part)
+                if self.kind == IndexKind::Ordinary
+                    && self.parts.iter().any(|existing| existing.part == part.part)
                 {
                     continue;
                 }

@@ -91,8 +91,8 @@ impl Table {
     /// `Invalid` if there is none of this name.
     pub fn column(&self, name: &str) -> Result<usize> {
         self.columns.iter().position(|column| column.name == name).ok_or_else(|| {
-            let known: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
-            Error::from(whimbrel_plan::names::unknown_column(name, &known))
+            let existing: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
+            Error::from(whimbrel_plan::names::unknown_column(name, &existing))
         })
     }
 
@@ -143,7 +143,7 @@ impl Table {
         let mut parts = index.parts.clone();
         if index.kind == IndexKind::Ordinary {
             for part in &self.primary().parts {
-                if !parts.iter().any(|known| known.part == part.part) {
+                if !parts.iter().any(|existing| existing.part == part.part) {
                     parts.push(part.clone());
                 }
             }

@@ -58,12 +58,12 @@ impl Schema {
     /// `Invalid` if there is none.
     pub fn table(&self, name: &str) -> Result<&Arc<Table>> {
         self.shared.get(name).ok_or_else(|| {
-            let known: Vec<&str> = self.shared.keys().map(String::as_str).collect();
-            let near = whimbrel_plan::names::nearest(name, &known);
+            let names: Vec<&str> = self.shared.keys().map(String::as_str).collect();
+            let near = whimbrel_plan::names::nearest(name, &names);
             let hint = match near.first() {
                 Some(near) => format!("did you mean {near:?}?"),
-                None if known.is_empty() => "create table makes one".to_string(),
-                None => format!("there are {}", known.join(", ")),
+                None if names.is_empty() => "create table makes one".to_string(),
+                None => format!("there are {}", names.join(", ")),
             };
             Error::invalid(format!("there is no table {name:?}; {hint}"))
         })

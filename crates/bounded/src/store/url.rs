@@ -88,11 +88,11 @@ impl<'u> Settings<'u> {
     ///
     /// # Errors
     /// `Invalid` if a setting is left that does not exist.
-    pub fn end(&self, known: &str) -> Result<()> {
+    pub fn end(&self, settings: &str) -> Result<()> {
         match self.left.first() {
             None => Ok(()),
             Some((name, _)) => {
-                Err(Error::invalid(format!("there is no setting `{name}`: there are {known}")))
+                Err(Error::invalid(format!("there is no setting `{name}`: there are {settings}")))
             }
         }
     }

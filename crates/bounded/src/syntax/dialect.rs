@@ -46,29 +46,29 @@ impl Views {
 
     /// One less.
     pub fn remove(&mut self, name: &str) {
-        self.0.retain(|(known, _)| known != name);
+        self.0.retain(|(existing, _)| existing != name);
     }
 
     /// Puts the views that a query asks in front of it.
     fn prepend_to(&self, query: &mut Query) {
-        let mut asked = BTreeSet::new();
+        let mut used = BTreeSet::new();
         let own = query.with.iter().flat_map(|with| &with.cte_tables);
         let own: Vec<String> = own.map(|cte| cte.alias.name.value.clone()).collect();
         let mut names = |name: &ObjectName| {
-            asked.insert(last_part(name));
+            used.insert(last_part(name));
             ControlFlow::<()>::Continue(())
         };
         // The visitors never break off.
         let _ = walk_relations(&*query, &mut names);
         for (name, cte) in self.0.iter().rev() {
-            if asked.contains(name) {
+            if used.contains(name) {
                 let _ = walk_relations(cte, |name| {
-                    asked.insert(last_part(name));
+                    used.insert(last_part(name));
                     ControlFlow::<()>::Continue(())
                 });
             }
         }
-        let needed = self.0.iter().filter(|(name, _)| asked.contains(name) && !own.contains(name));
+        let needed = self.0.iter().filter(|(name, _)| used.contains(name) && !own.contains(name));
         let needed: Vec<Cte> = needed.map(|(_, cte)| cte.clone()).collect();
         if needed.is_empty() {
             return;
@@ -253,8 +253,8 @@ impl VisitorMut for PostgresRewriter<'_> {
 impl PostgresRewriter<'_> {
     /// A parameter: the one of this name, if there is one already.
     fn parameter(&mut self, name: Option<String>) -> Expr {
-        let known = self.parameters.iter().position(|known| name.is_some() && known.name == name);
-        let at = known.unwrap_or_else(|| {
+        let existing = self.parameters.iter().position(|existing| name.is_some() && existing.name == name);
+        let at = existing.unwrap_or_else(|| {
             self.parameters.push(Parameter { name, ..Parameter::default() });
             self.parameters.len() - 1
         });

@@ -166,11 +166,11 @@ fn use_table_name(delete: &mut Delete) {
         return;
     };
     let Some(own) = part.as_ident().cloned() else { return };
-    let asked = walk_relations(&delete.selection, |asked| match asked == name {
+    let mentioned = walk_relations(&delete.selection, |mentioned| match mentioned == name {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     });
-    if asked.is_break() {
+    if mentioned.is_break() {
         return;
     }
     if let TableFactor::Table { alias, .. } = &mut tables[0].relation {
@@ -567,7 +567,7 @@ fn place(found: &mut Vec<Parameter>, name: Option<String>) -> Result<usize> {
         (Some(0), _) => return Err(Error::invalid("parameters are counted from $1")),
         (Some(number), _) => number - 1,
         (None, Some(name)) => {
-            found.iter().position(|known| known.name.as_ref() == Some(name)).unwrap_or(found.len())
+            found.iter().position(|existing| existing.name.as_ref() == Some(name)).unwrap_or(found.len())
         }
         (None, None) => found.len(),
     };

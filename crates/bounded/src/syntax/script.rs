@@ -60,8 +60,9 @@ pub(crate) struct Statement<'s> {
 impl Statement<'_> {
     /// What follows a word like `name:` in the last comment that begins with it.
     pub fn annotation(&self, word: &str) -> Option<&str> {
-        let said = self.comments.iter().rev().filter_map(|(comment, _)| comment.trim().strip_prefix(word));
-        said.map(str::trim).next()
+        let annotations =
+            self.comments.iter().rev().filter_map(|(comment, _)| comment.trim().strip_prefix(word));
+        annotations.map(str::trim).next()
     }
 
     /// Its first words in small letters, to tell what it is.
@@ -302,9 +303,11 @@ mod tests {
         assert_eq!((place.line, place.column, place.end_line, place.end_column), (5, 3, 6, 3));
         let behind =
             "create table a (b int); -- one\n-- two\ncreate table c (d int); /* x */ e; -- three\n\n-- four";
-        let said = split(behind).into_iter().map(|s| s.comments.into_iter().map(|(said, _)| said).collect());
-        let said: Vec<Vec<&str>> = said.collect();
-        assert_eq!(said, [vec![" one"], vec![" two"], vec![" x ", " three"]]);
+        let annotations = split(behind)
+            .into_iter()
+            .map(|s| s.comments.into_iter().map(|(annotations, _)| annotations).collect());
+        let annotations: Vec<Vec<&str>> = annotations.collect();
+        assert_eq!(annotations, [vec![" one"], vec![" two"], vec![" x ", " three"]]);
         assert_eq!(comments_behind(behind), [(" four", behind.len() - 7)]);
         assert_eq!(comments_behind("-- five"), [(" five", 0)]);
         let within = text.find("-- inner").map(|at| source.place(at..at).column);

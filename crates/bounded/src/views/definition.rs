@@ -76,7 +76,7 @@ impl Definition {
 
     /// The column of a slot.
     pub fn column(&self, slot: Slot) -> Option<usize> {
-        self.slots.iter().position(|known| *known == slot)
+        self.slots.iter().position(|existing| *existing == slot)
     }
 }
 

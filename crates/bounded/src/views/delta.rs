@@ -235,9 +235,9 @@ impl DeltaCompiler<'_> {
                 let change = Change::of(&syntax::parse(&paste)?)?;
                 let Some(change) = change else { return Ok(None) };
                 let schema = change.apply(self.schema)?.0.ready();
-                let known = &self.definition.table;
-                let sql = known.view.as_ref().map_or("", |view| view.sql.as_str());
-                let definition = Arc::new(Definition::new(&schema, &known.name, sql)?);
+                let table_of_view = &self.definition.table;
+                let sql = table_of_view.view.as_ref().map_or("", |view| view.sql.as_str());
+                let definition = Arc::new(Definition::new(&schema, &table_of_view.name, sql)?);
                 again(&DeltaCompiler {
                     schema: &schema,
                     capabilities: self.capabilities,

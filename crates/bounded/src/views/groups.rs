@@ -255,10 +255,10 @@ impl Totals {
         let goes = more
             .removed
             .iter()
-            .any(|removed| total.extreme.as_ref().is_none_or(|held| !better(held, removed)));
+            .any(|removed| total.extreme.as_ref().is_none_or(|current| !better(current, removed)));
         if !goes {
             for value in &more.added {
-                if total.extreme.as_ref().is_none_or(|held| better(value, held)) {
+                if total.extreme.as_ref().is_none_or(|current| better(value, current)) {
                     total.extreme = Some(value.clone());
                 }
             }

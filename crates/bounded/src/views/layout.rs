@@ -47,7 +47,7 @@ impl<'a> Layout<'a> {
 
     /// Adds a column for a slot.
     fn add(&mut self, slot: Slot, name: String) -> Result<()> {
-        if self.columns.iter().any(|known| known.name == name) {
+        if self.columns.iter().any(|existing| existing.name == name) {
             return Err(Error::invalid(format!(
                 "two columns of the view are called {name:?}: write … as another name"
             )));

@@ -72,16 +72,16 @@ impl State {
     }
 
     /// The answer to a request, with the writes applied.
-    fn answer(&mut self, request: &Read, asked: Option<(Read, Found)>) -> Result<Found> {
-        match (request, asked) {
+    fn answer(&mut self, request: &Read, store_requests: Option<(Read, Found)>) -> Result<Found> {
+        match (request, store_requests) {
             (Read::Get(key), None) => Ok(Found::Value(self.written.get(key).cloned().flatten())),
             (Read::Get(key), Some((_, Found::Value(value)))) => {
                 self.seen.insert((key.clone(), value.clone()));
                 Ok(Found::Value(value))
             }
             (Read::Range { .. }, None) => Ok(Found::Entries(Entries::default())),
-            (Read::Range { from, to, limit, reverse }, Some((asked, Found::Entries(entries)))) => {
-                self.note_range(&asked, &entries);
+            (Read::Range { from, to, limit, reverse }, Some((store_requests, Found::Entries(entries)))) => {
+                self.note_range(&store_requests, &entries);
                 let mut all: BTreeMap<&[u8], &[u8]> = entries.iter().collect();
                 for (key, value) in self.written.range(from.clone()..to.clone()) {
                     match value {
@@ -102,8 +102,8 @@ impl State {
     }
 
     /// A range and all that was in it.
-    fn note_range(&mut self, asked: &Read, entries: &Entries) {
-        let Read::Range { from, to, limit, reverse } = asked else { return };
+    fn note_range(&mut self, store_requests: &Read, entries: &Entries) {
+        let Read::Range { from, to, limit, reverse } = store_requests else { return };
         let last = entries.iter().last().map(|(key, _)| key.to_vec()).filter(|_| entries.len() == *limit);
         // What is behind the last one was not looked at.
         let (from, to) = match (last, reverse) {
@@ -126,16 +126,17 @@ impl Store for Overlay<'_> {
             let state = self.state();
             requests.iter().map(|request| state.store_request(request)).collect()
         };
-        let asked: Vec<Read> = outer.iter().flatten().cloned().collect();
-        let mut found = match asked.is_empty() {
+        let store_requests: Vec<Read> = outer.iter().flatten().cloned().collect();
+        let mut found = match store_requests.is_empty() {
             true => vec![],
-            false => self.store.read(&asked)?,
+            false => self.store.read(&store_requests)?,
         }
         .into_iter();
         let mut state = self.state();
-        let answers = requests.iter().zip(outer).map(|(request, asked)| {
-            let asked = asked.and_then(|asked| Some((asked, found.next()?)));
-            state.answer(request, asked)
+        let answers = requests.iter().zip(outer).map(|(request, store_requests)| {
+            let store_requests =
+                store_requests.and_then(|store_requests| Some((store_requests, found.next()?)));
+            state.answer(request, store_requests)
         });
         answers.collect()
     }

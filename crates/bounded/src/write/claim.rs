@@ -56,13 +56,13 @@ pub(super) fn claim<'c>(
     if set(store, &entry.key, None, Some(value.clone()))? {
         return Ok(claimed(None));
     }
-    let Some(held) = values(store, std::slice::from_ref(&entry.key))?.swap_remove(0) else {
+    let Some(stored) = values(store, std::slice::from_ref(&entry.key))?.swap_remove(0) else {
         return Ok(None);
     };
-    if is_claim(&held) && !contention.is_abandoned(&entry.key, &held) {
+    if is_claim(&stored) && !contention.is_abandoned(&entry.key, &stored) {
         return Ok(None);
     }
-    let (_, owner) = read_entry(&held)?;
+    let (_, owner) = read_entry(&stored)?;
     let is_own = owner == change.key;
     if !is_own
         && let Some(record) = values(store, &[owner.to_vec()])?.swap_remove(0)
@@ -71,8 +71,8 @@ pub(super) fn claim<'c>(
         let values = entry.unique.as_deref().unwrap_or_default();
         return Err(Error::Data(format!("{} has a row with {values} already", change.table.name)));
     }
-    match set(store, &entry.key, Some(held.clone()), Some(value.clone()))? {
-        true => Ok(claimed(is_own.then_some(held))),
+    match set(store, &entry.key, Some(stored.clone()), Some(value.clone()))? {
+        true => Ok(claimed(is_own.then_some(stored))),
         false => Ok(None),
     }
 }
@@ -84,17 +84,17 @@ impl Claim<'_> {
     /// # Errors
     /// `Unavailable` if the store does not answer.
     pub fn settle(&mut self, store: &dyn Store) -> Result<bool> {
-        let mut held = Some(self.value.clone());
+        let mut stored = Some(self.value.clone());
         for _ in 0..TRIES {
-            if set(store, &self.entry.key, held, Some(self.entry.value.clone()))? {
+            if set(store, &self.entry.key, stored, Some(self.entry.value.clone()))? {
                 self.value = self.entry.value.clone();
                 return Ok(true);
             }
             // Another may have claimed it for the same row, and will not get to write that; or a repair took
             // the claim away.
-            held = values(store, std::slice::from_ref(&self.entry.key))?.swap_remove(0);
-            if let Some(held) = &held
-                && read_entry(held)?.1 != self.owner
+            stored = values(store, std::slice::from_ref(&self.entry.key))?.swap_remove(0);
+            if let Some(stored) = &stored
+                && read_entry(stored)?.1 != self.owner
             {
                 return Ok(false);
             }

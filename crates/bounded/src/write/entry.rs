@@ -10,7 +10,7 @@ use crate::store::{Condition, Found, Outcome, Read, Store, Write};
 pub(super) fn has_key(change: &RowChange, record: &[u8], key: &[u8]) -> Result<bool> {
     let row = record::batch(&change.table, std::iter::once(record))?;
     for index in change.table.indexes.iter().filter(|index| index.kind != IndexKind::Primary) {
-        if index.keys(&change.table, row.columns(), 0)?.iter().any(|known| known == key) {
+        if index.keys(&change.table, row.columns(), 0)?.iter().any(|existing| existing == key) {
             return Ok(true);
         }
     }

@@ -220,12 +220,13 @@ fn violation(store: &dyn Store, change: &RowChange) -> Result<Option<String>> {
 
 /// Makes an entry this row's own: one that another writer of the row has put is taken away if that takes its
 /// row back.
-fn own_entry(store: &dyn Store, added: &AddedEntry, mut held: Option<Vec<u8>>) -> Result<()> {
+fn own_entry(store: &dyn Store, added: &AddedEntry, mut stored: Option<Vec<u8>>) -> Result<()> {
     for _ in 0..TRIES {
-        if held.as_ref() == Some(&added.value) || set(store, &added.key, held, Some(added.value.clone()))? {
+        if stored.as_ref() == Some(&added.value) || set(store, &added.key, stored, Some(added.value.clone()))?
+        {
             break;
         }
-        held = values(store, std::slice::from_ref(&added.key))?.swap_remove(0);
+        stored = values(store, std::slice::from_ref(&added.key))?.swap_remove(0);
     }
     Ok(())
 }

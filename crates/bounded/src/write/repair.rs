@@ -47,7 +47,7 @@ struct FaultyEntry<'s> {
     /// The key of the record that it should be for.
     record: Vec<u8>,
     key: Vec<u8>,
-    held: Option<Vec<u8>>,
+    stored: Option<Vec<u8>>,
 }
 
 /// Repairs all tables.
@@ -78,8 +78,8 @@ fn find_faulty_entries<'s>(
     for index in table.indexes.iter().filter(|index| index.kind != IndexKind::Primary) {
         each_piece(store, &index.prefix(), |entries| {
             for (key, value) in entries.iter() {
-                let (record, held) = (read_entry(value)?.1.to_vec(), Some(value.to_vec()));
-                let entry = FaultyEntry { table, index, record, key: key.to_vec(), held };
+                let (record, stored) = (read_entry(value)?.1.to_vec(), Some(value.to_vec()));
+                let entry = FaultyEntry { table, index, record, key: key.to_vec(), stored };
                 if entry.fault(store)?.is_some() {
                     faulty.push(entry);
                 }
@@ -101,13 +101,13 @@ fn find_missing_entries<'s>(
             let row = record::batch(table, std::iter::once(record))?;
             for index in table.indexes.iter().filter(|index| index.kind != IndexKind::Primary) {
                 for key in index.keys(table, row.columns(), 0)? {
-                    let held = value(store, &key)?;
-                    let is_own = match &held {
-                        Some(held) => read_entry(held)?.1 == record_key,
+                    let stored = value(store, &key)?;
+                    let is_own = match &stored {
+                        Some(stored) => read_entry(stored)?.1 == record_key,
                         None => false,
                     };
                     if !is_own {
-                        faulty.push(FaultyEntry { table, index, record: record_key.to_vec(), key, held });
+                        faulty.push(FaultyEntry { table, index, record: record_key.to_vec(), key, stored });
                     }
                 }
             }
@@ -119,7 +119,7 @@ fn find_missing_entries<'s>(
 impl FaultyEntry<'_> {
     /// What is wrong with it now, if it still is as it was.
     fn fault(&self, store: &dyn Store) -> Result<Option<Fault>> {
-        if value(store, &self.key)? != self.held {
+        if value(store, &self.key)? != self.stored {
             return Ok(None);
         }
         let record = self.row(store, &self.record)?;
@@ -127,11 +127,11 @@ impl FaultyEntry<'_> {
             Some(row) => self.index.keys(self.table, row.columns(), 0)?.contains(&self.key),
             None => false,
         };
-        let Some(held) = &self.held else { return Ok(makes.then_some(Fault::Missing)) };
-        let (_, owner) = read_entry(held)?;
+        let Some(stored) = &self.stored else { return Ok(makes.then_some(Fault::Missing)) };
+        let (_, owner) = read_entry(stored)?;
         if owner == self.record {
             return Ok(match makes {
-                true => is_claim(held).then_some(Fault::Unsettled),
+                true => is_claim(stored).then_some(Fault::Unsettled),
                 false => Some(Fault::Stray),
             });
         }
@@ -169,13 +169,13 @@ impl FaultyEntry<'_> {
             |record: &[u8]| Ok::<_, crate::Error>(entry_value(record::version(record)?, &self.record));
         match fault {
             Fault::Stray => {
-                let gone = set(store, &self.key, self.held.clone(), None)?;
+                let gone = set(store, &self.key, self.stored.clone(), None)?;
                 repaired.removed += u64::from(gone);
             }
             Fault::Duplicate(says) => repaired.duplicates.push(says),
             Fault::Unsettled | Fault::Missing => {
                 let Some(record) = value(store, &self.record)? else { return Ok(()) };
-                let put = set(store, &self.key, self.held.clone(), Some(entry(&record)?))?;
+                let put = set(store, &self.key, self.stored.clone(), Some(entry(&record)?))?;
                 let count =
                     if matches!(fault, Fault::Missing) { &mut repaired.added } else { &mut repaired.settled };
                 *count += u64::from(put);

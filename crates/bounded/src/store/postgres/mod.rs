@@ -274,14 +274,14 @@ impl Session {
     /// One try, in one round trip; which condition was not true.
     async fn propose(&self, proposal: &Proposal<'_>) -> std::result::Result<Option<i32>, Failure> {
         let parameters = proposal.parameters();
-        let (begun, asked, ended) = tokio::join!(
+        let (begun, answered, ended) = tokio::join!(
             biased;
             self.client.batch_execute("begin isolation level serializable"),
             self.client.query_one(&self.statements.commit, &parameters),
             self.client.batch_execute("commit"),
         );
         begun?;
-        let failed = asked?.get(0);
+        let failed = answered?.get(0);
         ended?;
         Ok(failed)
     }

@@ -156,9 +156,9 @@ impl Cluster {
                 for Sent { at, asking } in sent {
                     match self.receive(&node, asking)? {
                         Ok(answer) => answers[at] = Some(answer),
-                        Err((reason, said)) => {
+                        Err((reason, message)) => {
                             refused.push((at, reason));
-                            why = said;
+                            why = message;
                         }
                     }
                 }
@@ -288,8 +288,8 @@ impl Cluster {
 
     /// Asks for the slots of all nodes: a node that it knows, or one of the seeds.
     fn learn(&mut self) -> Result<()> {
-        let known = self.owners.iter().map(|(_, _, node)| node.clone());
-        let mut nodes: Vec<Node> = known.chain(self.seeds.nodes.iter().cloned()).collect();
+        let owners = self.owners.iter().map(|(_, _, node)| node.clone());
+        let mut nodes: Vec<Node> = owners.chain(self.seeds.nodes.iter().cloned()).collect();
         nodes.sort();
         nodes.dedup();
         let mut failed = Vec::new();
@@ -330,7 +330,7 @@ impl Cluster {
 }
 
 /// A range of slots, and who has it. A node that does not know its own name is called as it was asked.
-fn owner(range: &Value, asked: &Node) -> Option<(u16, u16, Node)> {
+fn owner(range: &Value, from: &Node) -> Option<(u16, u16, Node)> {
     let Value::Array(range) = range else { return None };
     let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = range.as_slice() else {
         return None;
@@ -338,7 +338,7 @@ fn owner(range: &Value, asked: &Node) -> Option<(u16, u16, Node)> {
     let [host, Value::Int(port), ..] = master.as_slice() else { return None };
     let host = match host {
         Value::BulkString(host) if !host.is_empty() => String::from_utf8(host.clone()).ok()?,
-        _ => asked.host.clone(),
+        _ => from.host.clone(),
     };
     Some((
         u16::try_from(*first).ok()?,
@@ -348,10 +348,10 @@ fn owner(range: &Value, asked: &Node) -> Option<(u16, u16, Node)> {
 }
 
 /// Reads `3999 127.0.0.1:6381`.
-fn redirect(says: &str, asked: &Node) -> Option<Node> {
+fn redirect(says: &str, from: &Node) -> Option<Node> {
     let to = says.split_whitespace().nth(1)?;
     match to.strip_prefix(':') {
-        Some(port) => Some(Node { host: asked.host.clone(), port: port.parse().ok()? }),
+        Some(port) => Some(Node { host: from.host.clone(), port: port.parse().ok()? }),
         None => Node::parse(to),
     }
 }

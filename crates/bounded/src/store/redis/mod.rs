@@ -319,17 +319,17 @@ impl Store for RedisStore {
 
     fn read(&self, requests: &[Read]) -> Result<Vec<Found>> {
         let mut commands = Vec::with_capacity(requests.len());
-        let asked: Vec<Answer> = requests.iter().map(|request| self.ask(request, &mut commands)).collect();
+        let kinds: Vec<Answer> = requests.iter().map(|request| self.ask(request, &mut commands)).collect();
         let answers = self.pool.with_again(|| self.connect(), |cluster| cluster.run(&commands))?;
         let mut answers = answers.into_iter();
-        let together = asked.into_iter().zip(requests).map(|(asked, request)| {
-            let partitions = match asked {
+        let found_values = kinds.into_iter().zip(requests).map(|(kinds, request)| {
+            let partitions = match kinds {
                 Answer::One => 1,
                 Answer::Everywhere => self.partitions.len(),
             };
             found(request, answers.by_ref().take(partitions).collect())
         });
-        together.collect()
+        found_values.collect()
     }
 
     fn commit(&self, conditions: &[Condition], writes: &[Write]) -> Result<Outcome> {
