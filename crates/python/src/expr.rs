@@ -61,10 +61,24 @@ impl NativeExpr {
         if self.tree.data_type.is_some() {
             return self.tree.data_type.clone();
         }
-        let empty = DFSchema::empty();
-        let schema = schema.or(self.schema.as_ref()).map_or(&empty, |schema| schema.as_ref());
-        self.expr().get_type(schema).ok()
+        match (schema.or(self.schema.as_ref()), self.tree.as_leaf()) {
+            (Some(schema), _) => self.expr().get_type(schema.as_ref()).ok(),
+            (None, Some(call)) if is_call_of_column(call) => None,
+            (None, _) => self.expr().get_type(&DFSchema::empty()).ok(),
+        }
     }
+}
+
+/// Whether it is a call, or calls inside one another, of a column. Without a schema these have no type, which
+/// DataFusion finds out in quadratic time.
+fn is_call_of_column(expr: &Expr) -> bool {
+    let mut inner = expr;
+    while let Expr::ScalarFunction(call) = inner
+        && let Some(first) = call.args.first()
+    {
+        inner = first;
+    }
+    matches!(inner, Expr::Column(_))
 }
 
 /// The expressions of a list.
