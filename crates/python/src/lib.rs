@@ -2,8 +2,8 @@
 //! users call is `python/whimbrel`; start there.
 //!
 //! Layers, lowest first:
-//! 1. `shutdown`: calls into an interpreter that may end; `error`: exceptions; `functions`: functions by name;
-//!    `command`: the command `whimbrel`;
+//! 1. `shutdown`: calls into an interpreter that may end; `error`: exceptions; `functions`: functions by
+//!    name; `command`: the command `whimbrel`;
 //! 2. `types`: names of types; `tree`: expressions while they are built; `plan`: the class of plans;
 //! 3. `values`: objects to columns and back; `text`: expressions as Python text;
 //! 4. `arguments`: counts and durations; `rows`: rows as objects; `aggregate`: aggregates in Python;

@@ -1,7 +1,7 @@
 //! Physical operators that run in place of one of DataFusion's: what is the same as for that, written once.
 //!
-//! A [`Substitute`] holds the original operator and says how its rows are computed; [`SubstituteExec`] makes a node
-//! of a physical plan of it. Schema, inputs, expressions and properties are those of the original.
+//! A [`Substitute`] holds the original operator and says how its rows are computed; [`SubstituteExec`] makes
+//! a node of a physical plan of it. Schema, inputs, expressions and properties are those of the original.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;

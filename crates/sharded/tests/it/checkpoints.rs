@@ -1,5 +1,5 @@
-//! Checkpoints and tapes: a program that is restored from a checkpoint, or rebuilt from a tape, goes on as the
-//! original, message for message, whatever the order in which its lanes were fed.
+//! Checkpoints and tapes: a program that is restored from a checkpoint, or rebuilt from a tape, goes on as
+//! the original, message for message, whatever the order in which its lanes were fed.
 
 use crate::data::*;
 use datafusion::arrow::array::UInt32Array;
@@ -116,8 +116,8 @@ fn lanes(programs: &Programs, made: &Made, stage: usize, input: &Input, index: u
     reach.sources(index).map(lane).collect()
 }
 
-/// Runs every channel of a query; restores or rebuilds others at random positions. Returns the number of rows of
-/// the result, and of programs that were restored or rebuilt.
+/// Runs every channel of a query; restores or rebuilds others at random positions. Returns the number of rows
+/// of the result, and of programs that were restored or rebuilt.
 fn check(name: &str, stream: &Stream, random: &mut Random) -> (usize, usize) {
     let options = Options { batch_rows: 16, ..library() };
     let programs = Programs::new(stream, &options).unwrap();
@@ -222,8 +222,8 @@ fn assert_continues(what: &str, mut program: Box<dyn ChannelProgram>, tape: &[Ac
     }
 }
 
-/// A program that gets the tape up to a position before its first step repeats the messages of the original, and
-/// then goes on as that.
+/// A program that gets the tape up to a position before its first step repeats the messages of the original,
+/// and then goes on as that.
 fn assert_replays(
     what: &str,
     mut program: Box<dyn ChannelProgram>,

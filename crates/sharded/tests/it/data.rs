@@ -115,8 +115,8 @@ pub fn text(batch: &RecordBatch) -> Vec<String> {
     (0..batch.num_rows()).map(row).collect()
 }
 
-/// A changing relation in normal form: for every row the instants at which its multiplicity changes, and the new
-/// multiplicity.
+/// A changing relation in normal form: for every row the instants at which its multiplicity changes, and the
+/// new multiplicity.
 pub type Changes = BTreeMap<String, Vec<(i64, i64)>>;
 
 /// The changing relation that a stream's result describes.

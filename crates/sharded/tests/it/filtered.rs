@@ -1,5 +1,5 @@
-//! Predicate pushdown: Parquet files under a predicate give the rows that a filter over the same rows in memory
-//! gives.
+//! Predicate pushdown: Parquet files under a predicate give the rows that a filter over the same rows in
+//! memory gives.
 
 use crate::data::*;
 use crate::files::{Folder, scan, write_parquet};
@@ -16,8 +16,8 @@ use whimbrel_sharded::dataset::MemoryDataset;
 const ROWS: i64 = 5000;
 const ROW_GROUP: usize = 1000;
 
-/// `id` is sorted; `v` is not, and has nulls; `name` is long; `kind` has few values, and nulls; `price` and `sum`
-/// are decimals of 8 and 16 bytes, on both sides of zero, with nulls.
+/// `id` is sorted; `v` is not, and has nulls; `name` is long; `kind` has few values, and nulls; `price` and
+/// `sum` are decimals of 8 and 16 bytes, on both sides of zero, with nulls.
 fn table() -> RecordBatch {
     let id: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
     let v: ArrayRef =

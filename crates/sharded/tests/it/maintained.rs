@@ -1,5 +1,5 @@
-//! Relations over live sources without time: they are maintained while rows arrive, and equal those over tables at
-//! the end.
+//! Relations over live sources without time: they are maintained while rows arrive, and equal those over
+//! tables at the end.
 
 use crate::data::*;
 use datafusion::arrow::array::{AsArray, RecordBatch};
@@ -166,7 +166,7 @@ fn a_program_goes_on_from_its_checkpoint() {
     let mut restored: Option<Box<dyn ChannelProgram>> = None;
     for start in (0..200).step_by(10) {
         // The lanes are told apart by their columns.
-        let wanted = program.wanted();
+        let wanted = program.candidate_lanes();
         let rows =
             if start % 20 == 0 && start < 60 { users.slice(start / 2, 10) } else { clicks.slice(start, 10) };
         let lane = if rows.num_columns() == 2 { 0 } else { 1 };

@@ -1,4 +1,5 @@
-//! Random plans: on all cores with the shortest queues they end, with the answer that they have on one thread.
+//! Random plans: on all cores with the shortest queues they end, with the answer that they have on one
+//! thread.
 
 use crate::data::*;
 use datafusion::prelude::lit;

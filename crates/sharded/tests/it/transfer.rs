@@ -1,5 +1,5 @@
-//! Transferability: over rows that never end, the last snapshot of the result of a stream is the result over the
-//! table of these rows.
+//! Transferability: over rows that never end, the last snapshot of the result of a stream is the result over
+//! the table of these rows.
 
 use crate::data::*;
 use datafusion::arrow::array::{Int64Array, RecordBatch};
