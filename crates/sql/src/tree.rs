@@ -1,7 +1,8 @@
-//! Walks over plans and expressions.
+//! Walks over plans and expressions, and their equality.
 //!
-//! DataFusion's walks are generic: each closure compiles the walk over all types of nodes anew. Here all
-//! callers share one walk, which calls them through a pointer.
+//! DataFusion's walks are generic: each closure compiles the walk over all types of nodes anew. And its
+//! derived equality is inlined down to the syntax tree. Here all callers share one walk, which calls them
+//! through a pointer, and one comparison.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -112,4 +113,16 @@ pub(crate) fn any_plan(plan: &LogicalPlan, fits: &mut dyn FnMut(&LogicalPlan) ->
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
     found
+}
+
+/// Whether two plans are equal.
+#[inline(never)]
+pub(crate) fn is_same_plan(one: &LogicalPlan, other: &LogicalPlan) -> bool {
+    one == other
+}
+
+/// Whether two expressions are equal.
+#[inline(never)]
+pub(crate) fn is_same_expr(one: &Expr, other: &Expr) -> bool {
+    one == other
 }

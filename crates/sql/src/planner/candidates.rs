@@ -1,6 +1,7 @@
 //! All ways to run a query in shards, each with its expected cost.
 
 use super::{Policy, Shards, aggregate, join, optimize, shard};
+use crate::tree::is_same_plan;
 use datafusion::common::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -45,7 +46,7 @@ pub(crate) fn candidates(state: &SessionState, plan: LogicalPlan, shards: Shards
     let mut found = Vec::new();
     for (strategy, policy) in policies() {
         let placed = shard(plan.clone(), shards, policy)?;
-        if known.contains(&placed.plan) {
+        if known.iter().any(|plan| is_same_plan(plan, &placed.plan)) {
             continue;
         }
         known.push(placed.plan.clone());

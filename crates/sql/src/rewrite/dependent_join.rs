@@ -13,7 +13,7 @@
 use super::expressions::contains_subquery;
 use super::scalar_subquery::values_as_selects;
 use crate::columns::fresh_name;
-use crate::tree::{transform_expr_up, visit_expr, visit_plan};
+use crate::tree::{is_same_expr, transform_expr_up, visit_expr, visit_plan};
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{
     Column, DFSchema, JoinConstraint, JoinType, NullEquality, Result, not_impl_err, plan_err,
@@ -186,7 +186,7 @@ impl Bindings {
     fn bound_and_named(&self, expr: &Expr) -> Result<Expr> {
         let (relation, name) = expr.qualified_name();
         let inside = self.bound(expr.clone())?;
-        Ok(if inside == *expr { inside } else { inside.alias_qualified(relation, name) })
+        Ok(if is_same_expr(&inside, expr) { inside } else { inside.alias_qualified(relation, name) })
     }
 
     /// The keys, and behind them the columns with the names of a schema.

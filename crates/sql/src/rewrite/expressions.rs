@@ -1,7 +1,7 @@
 //! Rewrites of the expressions of one node. A rewritten expression keeps the name that its column has.
 
 use crate::columns::fresh_name;
-use crate::tree::{ExprRewrite, transform_expr_down, transform_expr_up, visit_expr};
+use crate::tree::{ExprRewrite, any_expr, is_same_expr, transform_expr_down, transform_expr_up, visit_expr};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -31,7 +31,7 @@ pub(super) fn find_expressions(plan: &LogicalPlan, wanted: &dyn Fn(&Expr) -> Pic
     for expr in plan.expressions() {
         visit_expr(&expr, &mut |e| {
             let pick = wanted(e);
-            if pick == Pick::Take && !found.contains(e) {
+            if pick == Pick::Take && !found.iter().any(|known| is_same_expr(known, e)) {
                 found.push(e.clone());
             }
             Ok(if pick == Pick::Descend { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Jump })
@@ -63,11 +63,13 @@ pub(super) fn replace_expressions(
     let names = NamePreserver::new(plan);
     let exprs = plan.expressions().into_iter().map(|expr| {
         let name = names.save(&expr);
-        let replaced =
-            transform_expr_down(expr, &mut |e| match replacements.iter().find(|(old, _)| *old == e) {
-                Some((_, new)) => Ok(Transformed::new(new.clone(), true, TreeNodeRecursion::Jump)),
-                None => Ok(Transformed::no(e)),
-            })?;
+        let replaced = transform_expr_down(expr, &mut |e| match replacements
+            .iter()
+            .find(|(old, _)| is_same_expr(old, &e))
+        {
+            Some((_, new)) => Ok(Transformed::new(new.clone(), true, TreeNodeRecursion::Jump)),
+            None => Ok(Transformed::no(e)),
+        })?;
         Ok(name.restore(replaced.data))
     });
     plan.with_new_exprs(exprs.collect::<Result<Vec<_>>>()?, vec![input])
@@ -92,8 +94,7 @@ pub(super) fn hoist_expressions(
     let values = found.iter().zip(&names).map(|(expr, name)| expr.clone().alias(name));
     let input =
         LogicalPlanBuilder::from((*input).clone()).project(columns.chain(values).collect::<Vec<_>>())?;
-    let replacements: Vec<(Expr, Expr)> =
-        found.into_iter().zip(names.into_iter().map(ident)).collect();
+    let replacements: Vec<(Expr, Expr)> = found.into_iter().zip(names.into_iter().map(ident)).collect();
     let rewritten = replace_expressions(plan, &replacements, finish(input.build()?)?)?;
     // A sort and a window hand the new columns on.
     let outputs: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
@@ -105,7 +106,7 @@ pub(super) fn hoist_expressions(
 
 /// Whether an expression contains a subquery.
 pub(super) fn contains_subquery(expr: &Expr) -> bool {
-    crate::tree::any_expr(expr, &mut is_subquery)
+    any_expr(expr, &mut is_subquery)
 }
 
 /// Whether an expression is a subquery.
@@ -115,5 +116,5 @@ pub(super) fn is_subquery(expr: &Expr) -> bool {
 
 /// Whether an expression contains `in (select …)` or `exists`.
 pub(super) fn contains_membership(expr: &Expr) -> bool {
-    crate::tree::any_expr(expr, &mut |e| matches!(e, Expr::InSubquery(_) | Expr::Exists(_)))
+    any_expr(expr, &mut |e| matches!(e, Expr::InSubquery(_) | Expr::Exists(_)))
 }

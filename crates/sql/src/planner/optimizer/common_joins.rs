@@ -6,7 +6,7 @@
 
 use super::semi_join::reducer;
 use crate::single_shard::is_single_shard;
-use crate::tree::{transform_down, visit_plan};
+use crate::tree::{is_same_expr, transform_down, visit_plan};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{
@@ -171,7 +171,7 @@ pub(super) fn unify(one: &LogicalPlan, other: &LogicalPlan) -> Result<Option<Log
                 .transpose()?
                 .map(P::SubqueryAlias)
         }
-        (P::Filter(one), P::Filter(other)) if one.predicate == other.predicate => {
+        (P::Filter(one), P::Filter(other)) if is_same_expr(&one.predicate, &other.predicate) => {
             of_inputs(&one.input, &other.input)?
                 .map(|input| Filter::try_new(one.predicate.clone(), input))
                 .transpose()?

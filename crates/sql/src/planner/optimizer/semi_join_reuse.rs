@@ -9,7 +9,7 @@
 use super::common_joins::{is_column_selection, unify};
 use super::semi_join::{pairs, reducer, semi_join};
 use super::semi_join_prefilter::is_scan;
-use crate::tree::{transform_down, visit_plan};
+use crate::tree::{is_same_plan, transform_down, visit_plan};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, NullEquality, Result};
 use datafusion::logical_expr::{Join, LogicalPlan};
@@ -65,7 +65,7 @@ impl ReducedTable {
     fn reuse_in(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let mut places = 0;
         let rewritten = transform_down(plan.clone(), &mut |plan| {
-            if plan == self.semi {
+            if is_same_plan(&plan, &self.semi) {
                 let rows = plan.inputs()[0].clone();
                 let rows = self.replaced(rows)?.data;
                 return Ok(Transformed::new(rows, true, TreeNodeRecursion::Jump));
@@ -87,7 +87,7 @@ impl ReducedTable {
             if let LogicalPlan::Join(join) = plan {
                 equal.extend(pairs(join).map(|(left, right)| (left.clone(), right.clone())));
             }
-            has_reducer |= *plan == self.reducer;
+            has_reducer |= is_same_plan(plan, &self.reducer);
         });
         Ok(has_reducer && are_equal(&self.reducer_column, &self.column, &equal))
     }
@@ -95,7 +95,7 @@ impl ReducedTable {
     /// The plan with the table in inner joins replaced by the rows that have a partner.
     fn replaced(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         transform_down(plan, &mut |plan| {
-            if plan == self.reducer {
+            if is_same_plan(&plan, &self.reducer) {
                 return Ok(Transformed::new(plan, false, TreeNodeRecursion::Jump));
             }
             if is_scan(&plan)

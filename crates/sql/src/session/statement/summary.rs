@@ -5,8 +5,9 @@ use crate::columns::with_unique_names;
 use crate::session::planned::Planned;
 use crate::session::state::Session;
 use crate::syntax::Emit;
+use crate::tree::transform_expr_down;
 use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result, ScalarValue, plan_err};
 use datafusion::functions::expr_fn::nullif;
 use datafusion::functions_aggregate::expr_fn::{approx_distinct, avg, count, max, min, stddev};
@@ -60,7 +61,7 @@ pub(super) fn of(session: &Session, statement: Statement) -> Result<Planned> {
     let calls = find_aggregate_exprs(&values);
     let aggregated = LogicalPlanBuilder::from(rows).aggregate(Vec::<Expr>::new(), calls.clone())?;
     let of_calls = |value: Expr| {
-        value.transform_down(|e| match calls.contains(&e) {
+        transform_expr_down(value, &mut |e| match calls.contains(&e) {
             true => Ok(Transformed::yes(Expr::Column(Column::new_unqualified(e.schema_name().to_string())))),
             false => Ok(Transformed::no(e)),
         })
