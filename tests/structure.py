@@ -136,9 +136,15 @@ class Crate:
             end = after_group(code, place + 2)
             self._scan((*name, child), module.file, code[place + 3 : end - 1])
             return end
-        below = self.folder / "src" / Path(*name)
-        file = below / f"{child}.rs"
-        self._read((*name, child), file if file.exists() else below / child / "mod.rs")
+        own = module.file
+        below = own.parent if own.name in ("lib.rs", "mod.rs") else own.with_suffix("")
+        candidates = [below / f"{child}.rs", below / child / "mod.rs"]
+        elsewhere = re.search(rf'#\[path = "([^"]+)"\]\s*(?:pub\S* )?mod {child};', own.read_text())
+        if elsewhere is not None:
+            candidates.insert(0, own.parent / elsewhere[1])
+        found = [file for file in candidates if file.exists()]
+        assert found, f"{own} declares {child}, which has no file"
+        self._read((*name, child), found[0])
         return place + 3
 
     @staticmethod
