@@ -6,6 +6,8 @@ import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -30,6 +32,21 @@ def test_division_and_remainder_of_integers(pairs: list[tuple[int, int]]) -> Non
     assert values(rows, lambda e: e.a % 7) == [a % 7 for a, _ in pairs]
     assert values(rows, lambda e: e.a % -7) == [a % -7 for a, _ in pairs]
     assert values(rows, lambda e: 100 % e.b) == [100 % b for _, b in pairs]
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64"])
+def test_remainders_at_the_ends_of_integers(kind: str) -> None:
+    ends = np.iinfo(kind)
+    numbers = [ends.min, ends.min + 1, -100, -1, 0, 1, 100, ends.max - 1, ends.max]
+    pairs = [(a, b) for a in numbers for b in numbers if b not in (0, -1)]
+    table = pa.table(
+        {name: pa.array(column, kind) for name, column in zip("ab", zip(*pairs, strict=True), strict=True)}
+    )
+    found = wb.from_arrow(table).query(
+        lambda q: q.select(rest=lambda e: e.a % e.b, quotient=lambda e: e.a // e.b)
+    )
+    assert found.collect()["rest"] == [a % b for a, b in pairs]
+    assert found.collect()["quotient"] == [a // b for a, b in pairs]
 
 
 @given(FLOATS, FLOATS)

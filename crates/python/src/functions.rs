@@ -5,9 +5,10 @@
 //! the sign of the divisor. `mod` and `div` are `%` and `/` of integers in SQL: the result is truncated
 //! towards zero.
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::compute::kernels::numeric;
-use arrow::compute::unary;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Scalar};
+use arrow::compute::kernels::zip::zip;
+use arrow::compute::kernels::{cmp, numeric};
+use arrow::compute::{and, cast, unary};
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::execution::SessionStateDefaults;
@@ -129,7 +130,7 @@ impl ScalarUDFImpl for FloorFunction {
     }
 }
 
-/// `((a % b) + b) % b`. For a column and a positive number, the common case, it takes one pass.
+/// The remainder with the sign of the divisor. For a column and a positive number, the common case, it takes one pass.
 fn floored_remainder(left: &ArrayRef, right: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
     if let (Some(left), ColumnarValue::Scalar(ScalarValue::Int64(Some(divisor @ 1..)))) =
         (left.as_primitive_opt::<Int64Type>(), right)
@@ -141,5 +142,17 @@ fn floored_remainder(left: &ArrayRef, right: &ColumnarValue, rows: usize) -> Res
     if left.data_type().is_unsigned_integer() {
         return Ok(remainder);
     }
-    Ok(numeric::rem(&numeric::add_wrapping(&remainder, &right)?, &right)?)
+    // Only where the signs differ: elsewhere the sum may be too large for its type.
+    let signs_differ = cmp::neq(&is_negative(&remainder)?, &is_negative(&right)?)?;
+    let adjusted = and(&signs_differ, &cmp::neq(&remainder, &zero(&remainder)?)?)?;
+    let sum = cast(&numeric::add_wrapping(&remainder, &right)?, remainder.data_type())?;
+    Ok(zip(&adjusted, &sum, &remainder)?)
+}
+
+fn is_negative(values: &ArrayRef) -> Result<BooleanArray> {
+    Ok(cmp::lt(values, &zero(values)?)?)
+}
+
+fn zero(like: &ArrayRef) -> Result<Scalar<ArrayRef>> {
+    ScalarValue::new_zero(like.data_type())?.to_scalar()
 }

@@ -3,7 +3,7 @@
 //! The kernels of the library check 128-bit operations at every step. If both operands fit into 64 bits,
 //! nothing can overflow, and in nearly all batches they do. So a batch is computed as if they did, while it
 //! is recorded whether they do. If not, the library computes the batch again, and reports the value that is
-//! too large.
+//! too large. The library does not look at the precision of a result, so that is checked here.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
 use datafusion::arrow::buffer::NullBuffer;
@@ -19,11 +19,8 @@ use std::sync::Arc;
 const MOST_DIGITS: u8 = 18;
 
 /// Whether operations on these types are computed here.
-pub(super) fn is_supported((left, right): &(DataType, DataType)) -> bool {
-    match (left, right) {
-        (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) => from.abs_diff(*to) <= MOST_DIGITS,
-        _ => false,
-    }
+pub(super) fn is_supported(operands: &(DataType, DataType)) -> bool {
+    matches!(operands, (DataType::Decimal128(..), DataType::Decimal128(..)))
 }
 
 /// The type of the result.
@@ -49,6 +46,7 @@ pub(super) fn compute(
     if let (Some(l), Some(r)) = (Values::of(left), Values::of(right))
         && let (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) = scales
         && let DataType::Decimal128(precision, scale) = result
+        && from.abs_diff(to) <= MOST_DIGITS
         && let Some(values) = compute_narrow(op, &l, &r, rows, (from, to))
     {
         let nulls = NullBuffer::union(l.nulls(), r.nulls());
@@ -56,11 +54,20 @@ pub(super) fn compute(
             Decimal128Array::new(values.into(), nulls).with_precision_and_scale(*precision, *scale)?;
         return Ok(ColumnarValue::Array(Arc::new(values) as ArrayRef));
     }
-    match op {
+    check_precision(match op {
         Operator::Plus => apply(left, right, add_wrapping),
         Operator::Minus => apply(left, right, sub_wrapping),
         _ => apply(left, right, mul_wrapping),
+    }?)
+}
+
+/// Refuses values with more digits than their type has.
+fn check_precision(value: ColumnarValue) -> Result<ColumnarValue> {
+    let values = value.to_array(1)?;
+    if let DataType::Decimal128(precision, _) = values.data_type() {
+        values.as_primitive::<Decimal128Type>().validate_decimal_precision(*precision)?;
     }
+    Ok(value)
 }
 
 /// The result if all values fit into 64 bits.
