@@ -1,11 +1,12 @@
-"""Measure the first run of a process, which is the one that a person waits for; Whimbrel beside its peers.
+"""Measure the first run of a query in a new process, on Whimbrel and its peers.
 
-    .venv/bin/python benches/first_run.py                       # windows over 20 million events, TPC-H at scale factor 10
-    .venv/bin/python benches/first_run.py --rows 200000 --scale 0.1 --rounds 1 --out /dev/null      # a smoke test
+    .venv/bin/python benches/first_run.py      # windows over 20 million events, TPC-H at scale factor 10
+    .venv/bin/python benches/first_run.py --rows 200000 --scale 0.1 --rounds 1 --out /dev/null  # a smoke test
 
-Every run is a process of its own that runs its query once: events are made, or files opened, before the clock starts.
-Files have been read before, so they are in the page cache. The engines take turns, and the median of the rounds counts.
-Peak memory is that of the whole process, with its events and its answer. An answer counts if all engines have it.
+Every run is a process of its own that runs its query once. Making events and opening files is not measured.
+Files have been read before, so they are in the page cache. The engines take turns; the median of the rounds
+counts. Peak memory is that of the process, with its events and its result. A measurement counts if all
+engines have the same result.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def tpch_commands(scale: str, queries: list[int], threads: int) -> dict[str, Com
 
 
 def first(command: list[str], threads: int) -> dict:
-    """Run a process; return the seconds of its first run, its answer, and its peak memory in MB."""
+    """Run a process; return the seconds of its first run, its folded result, and its peak memory in MB."""
     environment = {**os.environ, "POLARS_MAX_THREADS": str(threads)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
         assert process.stdout is not None
@@ -67,23 +68,27 @@ def first(command: list[str], threads: int) -> dict:
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    found = json.loads(printed.splitlines()[-1])
-    return {"seconds": found["first"], "answer": found["answer"], "peak_mb": usage.ru_maxrss / 1024}
+    measurement = json.loads(printed.splitlines()[-1])
+    return {
+        "seconds": measurement["first"],
+        "answer": measurement["answer"],
+        "peak_mb": usage.ru_maxrss / 1024,
+    }
 
 
 def measure(command: Command, rounds: int, threads: int) -> dict[str, list[dict]]:
     """Run a line on all engines in turns."""
     runs: dict[str, list[dict]] = {engine: [] for engine in (OURS, *PEERS)}
     for _ in range(rounds):
-        for engine, measured in runs.items():
-            measured.append(first(command(engine), threads))
+        for engine, of_engine in runs.items():
+            of_engine.append(first(command(engine), threads))
     return runs
 
 
 def differ(runs: dict[str, list[dict]]) -> bool:
-    """Tell whether two engines have different answers."""
-    ours = runs[OURS][0]["answer"]
-    return not all(tpch.same(each["answer"], ours) for measured in runs.values() for each in measured)
+    """Tell whether two runs have different results."""
+    expected = runs[OURS][0]["answer"]
+    return not all(tpch.same(run["answer"], expected) for of_engine in runs.values() for run in of_engine)
 
 
 def table_row(name: str, seconds: dict[str, float], peak: dict[str, float]) -> str:
@@ -115,11 +120,12 @@ def main() -> None:
     commands = window_commands(arguments.rows, threads)
     if arguments.queries:
         commands |= tpch_commands(arguments.scale, arguments.queries, threads)
-    engines = (OURS, *PEERS)
+    engines: tuple[str, ...] = (OURS, *PEERS)
     print(f"first run of a process, {threads} threads: seconds, ratio to the best peer; peak memory in MB")
     columns = " ".join(f"{engine:>9}" for engine in engines)
     print(f"{'line':25} {columns} {'ratio':>6}   {columns}", flush=True)
-    results, wrong, totals = [], [], dict.fromkeys(engines, 0.0)
+    results, wrong = [], []
+    totals: dict[str, float] = dict.fromkeys(engines, 0.0)
     for name, command in commands.items():
         runs = measure(command, rounds, threads)
         seconds = {engine: statistics.median(each["seconds"] for each in runs[engine]) for engine in engines}
@@ -129,8 +135,8 @@ def main() -> None:
         wrong += [name] * differ(runs)
         print(table_row(name, seconds, peak), flush=True)
     print(table_row("total", totals, dict.fromkeys(engines, float("nan"))))
-    written = {"machine": machine(), "threads": threads, "scale": arguments.scale, "results": results}
-    arguments.out.write_text(json.dumps(written, indent=1) + "\n")
+    document = {"machine": machine(), "threads": threads, "scale": arguments.scale, "results": results}
+    arguments.out.write_text(json.dumps(document, indent=1) + "\n")
     print(f"written to {arguments.out}")
     if wrong:
         raise SystemExit(f"answers differ: {', '.join(wrong)}")

@@ -1,4 +1,4 @@
-"""What a hopping window costs beside a tumbling one: the same events, both queries in turns, in one process.
+"""Compare hopping with tumbling windows: the same events, both queries in turns, in one process.
 
     python benches/hopping_cost.py                           # at 20 million events
     python benches/hopping_cost.py --rows 200000 --out /dev/null     # a smoke test
@@ -48,8 +48,8 @@ def main() -> None:
             ratio = median(hopping / tumbling for tumbling, hopping in turns)
             print(f"{keys:9,} {threads:7} {tumbling:9.1f} {hopping:9.1f} {ratio:6.2f}", flush=True)
             results.append({"keys": keys, "threads": threads, "ratio": ratio, "turns": turns})
-    told = {"machine": machine(), "rows": arguments.rows, "results": results}
-    arguments.out.write_text(json.dumps(told, indent=1) + "\n")
+    document = {"machine": machine(), "rows": arguments.rows, "results": results}
+    arguments.out.write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

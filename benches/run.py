@@ -4,7 +4,7 @@
     python benches/run.py --rows 200000 --out /dev/null      # a smoke test
 
 Every measurement is a process of its own, and the engines take turns on each line. What is measured of each
-engine is said in its module under `engines/`. A number counts if all engines gave the same answer.
+engine is documented in its module under `engines/`. A number counts if all engines gave the same answer.
 """
 
 from __future__ import annotations
@@ -35,23 +35,33 @@ def engines_of(line: Line) -> list[str]:
 
 def measure(engine: str, line: Line, threads: int, repeats: int) -> dict:
     """Measure in a process of its own; an engine that fails leaves its message."""
-    told = json.dumps({"query": line.query, "keys": line.keys, "rows": line.rows})
-    program = [sys.executable, HERE / "measure.py"]
+    workload = json.dumps({"query": line.query, "keys": line.keys, "rows": line.rows})
     options = [f"--threads={threads}", f"--repeats={repeats}"]
-    done = subprocess.run([*program, engine, told, *options], capture_output=True, text=True)
-    if done.returncode == 0:
-        return json.loads(done.stdout)
-    error = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-    return {"engine": engine, "line": line.as_json(), "threads": threads, "error": error[0]}
+    measurement = json_of_process([sys.executable, str(HERE / "measure.py"), engine, workload, *options])
+    return {"engine": engine, "line": line.as_json(), "threads": threads, **measurement}
+
+
+def json_of_process(
+    command: list[str], environment: dict[str, str] | None = None, timeout: float | None = None
+) -> dict:
+    """Read the object that a process prints last; of one that fails, its last message as ``error``."""
+    try:
+        process = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return {"error": f"no answer after {timeout} seconds"}
+    if process.returncode == 0:
+        return json.loads(process.stdout.splitlines()[-1])
+    messages = process.stderr.strip().splitlines()
+    return {"error": messages[-1] if messages else f"exit status {process.returncode}"}
 
 
 def differing(results: list[dict]) -> list[str]:
-    """Say where the engines' answers to one line are not the same."""
+    """Report the answers to one line, if they are not all the same."""
     answers = {tuple(result["answer"]) for result in results if "answer" in result}
     if len(answers) <= 1:
         return []
-    told = ", ".join(f"{result['engine']} {result['answer']}" for result in results if "answer" in result)
-    return [f"answers differ on {results[0]['line']['name']}: {told}"]
+    listed = ", ".join(f"{result['engine']} {result['answer']}" for result in results if "answer" in result)
+    return [f"answers differ on {results[0]['line']['name']}: {listed}"]
 
 
 def rate(result: dict | None) -> float | None:
@@ -60,14 +70,14 @@ def rate(result: dict | None) -> float | None:
 
 
 def ratio(results: list[dict], of: str) -> str:
-    """Format how many times faster we are than the best peer: in the best run, the median, or the first."""
+    """Format the speed-up over the best peer: in the best run, the median, or the first."""
     seconds = {result["engine"]: result[of] for result in results if of in result}
     peers = [value for engine, value in seconds.items() if engine != OURS]
     return f"{min(peers) / seconds[OURS]:6.2f}" if peers and OURS in seconds else f"{'-':>6}"
 
 
 def table_row(results: list[dict]) -> str:
-    """Format one line of the table: rates, ratios to the best peer, and how much was waited for a core."""
+    """Format one line of the table: rates, ratios to the best peer, seconds of waiting for a core."""
     rates = {result["engine"]: rate(result) for result in results}
     ratios = " ".join(ratio(results, of) for of in ("seconds", "median", "first"))
     cells = " ".join(f"{value:12.1f}" if value else f"{'-':>12}" for value in map(rates.get, (OURS, *PEERS)))
@@ -113,25 +123,28 @@ def arguments_of_command() -> argparse.Namespace:
 def main() -> None:
     """Measure, print the table as it grows, and write the results."""
     arguments = arguments_of_command()
-    print("million events a second in the best run; ratios to the best peer in the best run, the median and the")
+    print(
+        "million events a second in the best run; ratios to the best peer in the best run, the median and the"
+    )
     print("first; waited: seconds in which some task on this machine waited for a core")
     columns = " ".join(f"{engine:>12}" for engine in (OURS, *PEERS))
-    print(f"{'line':25} {'threads':>7} {'events':>11} {columns} {'best':>6} {'median':>6} {'first':>6} {'waited':>9}", flush=True)
-    everything, complaints = [], []
+    ratios = f"{'best':>6} {'median':>6} {'first':>6}"
+    print(f"{'line':25} {'threads':>7} {'events':>11} {columns} {ratios} {'waited':>9}", flush=True)
+    measurements, errors = [], []
     for threads in arguments.threads:
         for line in lines(arguments.rows):
             if line.query not in arguments.query:
                 continue
             results = [measure(engine, line, threads, arguments.repeats) for engine in engines_of(line)]
-            everything += results
-            complaints += differing(results)
-            failed = (each for each in results if "error" in each)
-            complaints += [f"{each['engine']}, {line.name}: {each['error']}" for each in failed]
+            measurements += results
+            errors += differing(results)
+            failures = (result for result in results if "error" in result)
+            errors += [f"{failure['engine']}, {line.name}: {failure['error']}" for failure in failures]
             print(table_row(results), flush=True)
-    arguments.out.write_text(json.dumps({"machine": machine(), "results": everything}, indent=1) + "\n")
+    arguments.out.write_text(json.dumps({"machine": machine(), "results": measurements}, indent=1) + "\n")
     print(f"written to {arguments.out}")
-    if complaints:
-        raise SystemExit("\n".join(complaints))
+    if errors:
+        raise SystemExit("\n".join(errors))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""Run TPC-H on Whimbrel and its peers, query by query, side by side; results as JSON and as a table.
+"""Run TPC-H on Whimbrel and its peers, query by query; results as JSON and as a table.
 
     .venv/bin/python benches/tpch.py                    # scale factor 1
     .venv/bin/python benches/tpch.py --scale 10 --queries 1 6 21
     .venv/bin/python benches/tpch.py --scale 0.1 --out /dev/null      # a smoke test
 
 All engines read the same Parquet files, with the same number of threads, and run the same SQL
-(`tests/tpch`). Every query is a process of its own on every engine: it opens the files and runs the query once
-and then some times more, and the best time counts, from the text to a table in memory; the results hold the
-first run and the median beside it. The engines take turns on each query. A number counts if all engines gave the same answer. An engine that is not installed is
-left out.
+(`tests/tpch`). Every query is a process of its own on every engine, which opens the files and runs the query
+several times. A run is measured from the text to a table in memory. The best run counts; the results have the
+first run and the median too. The engines take turns on each query. A number counts if all engines gave the
+same answer. An engine that is not installed is left out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from measure import cpu_pressure_seconds
-from run import machine
+from run import json_of_process, machine
 
 HERE = Path(__file__).resolve().parent
 TPCH = HERE.parent / "tests" / "tpch"
@@ -95,15 +95,21 @@ def answer(table: Any) -> list[float]:
     return [float(table.num_rows), *sums]
 
 
+def timed(program: Program, sql: str) -> tuple[Any, float]:
+    """Run a query; return its table and the seconds it took."""
+    start = time.perf_counter()
+    table = program(sql)
+    return table, time.perf_counter() - start
+
+
 def measure(engine: str, query: int, tables: Tables, threads: int, repeats: int) -> dict:
-    """Run once, and then some times more; the first run, the median and the best are kept."""
+    """Run once, and then `repeats` times more; return the best, the median and the first run."""
+    if repeats < 0:
+        raise ValueError(f"a number of repeats cannot be negative, as {repeats} is")
     program, sql = ENGINES[engine](tables, threads), text(query)
     before = cpu_pressure_seconds()
-    runs = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        table = program(sql)
-        runs.append(time.perf_counter() - start)
+    table, seconds = timed(program, sql)
+    runs = [seconds, *(timed(program, sql)[1] for _ in range(repeats))]
     after = cpu_pressure_seconds()
     pressure = None if before is None or after is None else after - before
     return {
@@ -120,18 +126,9 @@ def measured(engine: str, query: int, arguments: argparse.Namespace, folder: str
     """Measure in a process of its own; an engine that fails leaves its message."""
     command = [sys.executable, __file__, "--one", engine, "--queries", str(query), "--folder", folder]
     options = [f"--threads={arguments.threads}", f"--repeats={arguments.repeats}"]
-    told = {"engine": engine, "query": query, "scale": arguments.scale, "threads": arguments.threads}
+    case = {"engine": engine, "query": query, "scale": arguments.scale, "threads": arguments.threads}
     environment = {**os.environ, "POLARS_MAX_THREADS": str(arguments.threads)}
-    try:
-        done = subprocess.run(
-            [*command, *options], capture_output=True, text=True, env=environment, timeout=TIME_LIMIT_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        return {**told, "error": f"no answer after {TIME_LIMIT_SECONDS} seconds"}
-    if done.returncode == 0:
-        return {**told, **json.loads(done.stdout.splitlines()[-1])}
-    error = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-    return {**told, "error": error[0]}
+    return {**case, **json_of_process([*command, *options], environment, TIME_LIMIT_SECONDS)}
 
 
 def same(one: list[float], other: list[float]) -> bool:
@@ -141,24 +138,24 @@ def same(one: list[float], other: list[float]) -> bool:
     )
 
 
-def complaints(results: list[dict]) -> list[str]:
-    """Say which engines failed, or have another answer than ours."""
-    ours = next((result["answer"] for result in results if "answer" in result), None)
-    found = []
+def errors_of(results: list[dict]) -> list[str]:
+    """Report the engines that failed, or whose answer differs from that of the first engine."""
+    expected = next((result["answer"] for result in results if "answer" in result), None)
+    errors = []
     for result in results:
         where = f"{result['engine']}, query {result['query']}"
         if "error" in result:
-            found.append(f"{where}: {result['error']}")
-        elif not same(result["answer"], ours or []):
-            found.append(f"{where}: the answer is {result['answer']}, and ours {ours}")
-    return found
+            errors.append(f"{where}: {result['error']}")
+        elif not same(result["answer"], expected or []):
+            errors.append(f"{where}: the answer is {result['answer']}, and not {expected}")
+    return errors
 
 
 def table_row(name: str, seconds: dict[str, float | None], waited: float | None) -> str:
-    """Format one line: seconds, the ratio to the best peer, how much was waited for a core."""
+    """Format one line: seconds, the ratio to the best peer, seconds of waiting for a core."""
     peers = [value for engine, value in seconds.items() if engine != OURS and value is not None]
-    ours = seconds.get(OURS)
-    ratio = f"{ours / min(peers):7.2f}" if ours and peers else f"{'-':>7}"
+    whimbrel_seconds = seconds.get(OURS)
+    ratio = f"{whimbrel_seconds / min(peers):7.2f}" if whimbrel_seconds and peers else f"{'-':>7}"
     cells = " ".join(f"{value:11.3f}" if value is not None else f"{'-':>11}" for value in seconds.values())
     return f"{name:>6} {cells} {ratio} {waited or 0:8.1f}"
 
@@ -169,17 +166,17 @@ def summary(results: list[dict], engines: list[str]) -> dict:
     for result in results:
         if "seconds" in result:
             by_query.setdefault(result["query"], {})[result["engine"]] = result["seconds"]
-    whole = {query: times for query, times in by_query.items() if len(times) == len(engines)}
-    totals = {engine: sum(times[engine] for times in whole.values()) for engine in engines}
+    complete = {query: times for query, times in by_query.items() if len(times) == len(engines)}
+    totals = {engine: sum(times[engine] for times in complete.values()) for engine in engines}
     ratios = {
         query: times[OURS] / min(value for engine, value in times.items() if engine != OURS)
-        for query, times in whole.items()
+        for query, times in complete.items()
         if OURS in times and len(times) > 1
     }
     worst = max(ratios, key=ratios.__getitem__, default=None)
     middle = statistics.geometric_mean(ratios.values()) if ratios else None
     return {
-        "queries": sorted(whole),
+        "queries": sorted(complete),
         "total_seconds": totals,
         "ratio_to_best_peer": ratios,
         "worst_query": worst,
@@ -217,24 +214,24 @@ def main() -> None:
     print(
         f"TPC-H at scale factor {arguments.scale}, {arguments.threads} threads, best of {arguments.repeats}"
     )
-    print("seconds; ratio: ours to the best peer's; waited: seconds in which some task waited for a core")
+    print("seconds; ratio: whimbrel to the best peer; waited: seconds in which some task waited for a core")
     columns = " ".join(f"{engine:>11}" for engine in engines)
     print(f"{'query':>6} {columns} {'ratio':>7} {'waited':>8}", flush=True)
-    everything, wrong = [], []
+    measurements, errors = [], []
     for query in arguments.queries:
         results = [measured(engine, query, arguments, folder) for engine in engines]
-        everything += results
-        wrong += complaints(results)
+        measurements += results
+        errors += errors_of(results)
         waited = sum(result.get("cpu_pressure_seconds") or 0 for result in results)
         seconds = {result["engine"]: result.get("seconds") for result in results}
         print(table_row(str(query), seconds, waited), flush=True)
-    summed = summary(everything, engines)
-    print(table_row("total", summed["total_seconds"], None))
-    written = {"machine": machine(), "summary": summed, "results": everything}
-    arguments.out.write_text(json.dumps(written, indent=1) + "\n")
+    totals = summary(measurements, engines)
+    print(table_row("total", totals["total_seconds"], None))
+    document = {"machine": machine(), "summary": totals, "results": measurements}
+    arguments.out.write_text(json.dumps(document, indent=1) + "\n")
     print(f"written to {arguments.out}")
-    if wrong:
-        raise SystemExit("\n".join(wrong))
+    if errors:
+        raise SystemExit("\n".join(errors))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """One module an engine, each with `programs(line, events, threads)`.
 
 It prepares what is not measured, and returns by name one or more ways to compute the line's answer with that
-engine; the best of them counts. A program runs once a call and says how long it took.
+engine; the best of them counts. Each call of a program is one run, and returns the seconds that it took.
 """
 
 from __future__ import annotations

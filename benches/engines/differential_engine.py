@@ -32,7 +32,7 @@ def programs(line: Line, events: pa.Table, threads: int) -> Programs:
         # `folder` is named here so that it lives as long as the program.
         command = [os.environ[PROGRAM], str(columns), str(threads)]
         output = subprocess.run(command, cwd=folder.name, check=True, capture_output=True, text=True).stdout
-        told = json.loads(output)
-        return Run(told["seconds"], Answer(told["rows"], told["count"], told["sum"]))
+        measured = json.loads(output)
+        return Run(measured["seconds"], Answer(measured["rows"], measured["count"], measured["sum"]))
 
     return {"count_total": run}

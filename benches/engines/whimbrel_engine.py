@@ -1,6 +1,6 @@
 """Whimbrel through its Python API over Arrow columns in memory: from the table to the fold of the result.
 
-One thread is library mode: the thread that asks does all the work. Two threads are local mode with two
+One thread is library mode: the calling thread does all the work. Two threads are local mode with two
 shards; the events come in two shards too, by turns, so that both are read at the same time. All streams have
 a time and run on the temporal engine; the peers' scans do not know of time.
 """
@@ -24,14 +24,14 @@ Query = Callable[[wb.Stream], wb.Stream]
 COUNT_AND_SUM = {"n": wb.count(), "s": wb.sum(lambda e: e.value)}
 
 
-def everything(query: Query) -> Query:
-    """Count and sum all rows of a query: one window holds them."""
+def totals_of(query: Query) -> Query:
+    """Count and sum all rows of a query, in one window."""
     return lambda q: query(q).tumbling(1 << 40).aggregate(n=wb.count(), s=wb.sum(lambda e: e.value))
 
 
 SCANS: dict[str, Query] = {
-    "filter": everything(lambda q: q.where(lambda e: e.value < 500)),
-    "projection": everything(lambda q: q.select(value=lambda e: e.value * 2 + e.key)),
+    "filter": totals_of(lambda q: q.where(lambda e: e.value < 500)),
+    "projection": totals_of(lambda q: q.select(value=lambda e: e.value * 2 + e.key)),
 }
 WINDOWS: dict[str, Query] = {
     "tumbling": lambda q: q.tumbling(WINDOW).aggregate(**COUNT_AND_SUM),
@@ -57,7 +57,7 @@ def programs(line: Line, events: pa.Table, threads: int) -> Programs:
 
 
 def by_turns(events: pa.Table, shards: int) -> pa.Table:
-    """Put slices in such an order that each shard, a contiguous part of the table, gets every so-manyth."""
+    """Order slices so that each shard, a contiguous part of the table, gets every n-th of them."""
     rows = events.num_rows
     length = next(length for length in range(BATCH, 0, -1) if rows % (length * shards) == 0)
     starts = range(0, rows, length * shards)

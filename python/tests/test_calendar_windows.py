@@ -199,7 +199,10 @@ def test_days_begin_and_end_as_clocks_show_it() -> None:
         sql = f"select window_start from tumble(t, at, interval '1 day', '{zone}')"
         return [f"{row.window_start:%m-%d %H:%M}" for row in wb.sql(sql, t=stream).to_rows()]
 
-    utc = lambda *at: datetime(*at, tzinfo=UTC)
+    def utc(*at: int) -> datetime:
+        year, month, day, hour, *minutes = at
+        return datetime(year, month, day, hour, *minutes, tzinfo=UTC)
+
     # Midnight is skipped; it is shown twice; a day is left out.
     skipped = starts("America/Sao_Paulo", utc(2018, 11, 4, 2, 59), utc(2018, 11, 4, 12))
     assert skipped == ["11-03 03:00", "11-04 03:00"]
@@ -279,8 +282,11 @@ def test_a_window_is_handed_out_when_it_is_over() -> None:
     windows = "tumble(source, at, interval '1 month', zone => 'America/New_York')"
     sql = f"select window_start, sum(n) as n from {windows} group by window_start"
     february = (datetime(2024, 2, 1, 5, tzinfo=UTC), 2)
-    told = lambda row: seen.append((row.window_start.astimezone(UTC), row.n))
-    with wb.sql(sql, source=source).subscribe(told) as subscription:
+
+    def record(row: Any) -> None:
+        seen.append((row.window_start.astimezone(UTC), row.n))
+
+    with wb.sql(sql, source=source).subscribe(record) as subscription:
         source.push([(datetime(2024, 2, 1, 4, tzinfo=UTC), 1), (datetime(2024, 3, 1, 4, tzinfo=UTC), 2)])
         source.advance(datetime(2024, 3, 1, 5, 0, 1, tzinfo=UTC))
         deadline = monotonic() + 10

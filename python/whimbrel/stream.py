@@ -485,9 +485,7 @@ class Stream:
         >>> from datetime import datetime, timezone
         >>> utc = lambda day, hour: datetime(2024, 3, day, hour, tzinfo=timezone.utc)
         >>> visits = wb.from_rows([(utc(10, 4),), (utc(10, 5),), (utc(11, 3),)], schema=["at"], time="at")
-        >>> days = visits.query(
-        ...     lambda q: q.tumbling("1d", zone="America/New_York").aggregate(n=wb.count())
-        ... )
+        >>> days = visits.query(lambda q: q.tumbling("1d", zone="America/New_York").aggregate(n=wb.count()))
         >>> for row in days.to_rows():
         ...     print(f"{row.start:%d %H:%M} {row.n}")
         10 05:00 1
