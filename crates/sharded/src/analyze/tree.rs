@@ -220,9 +220,9 @@ impl Tree<'_> {
                     Some(exchange) => describe(&extension(exchange.as_ref().clone()))?,
                     None => "hand on".to_string(),
                 };
-                if let Some(moved) = self.programs.edge_metrics(stage, number).filter(|_| self.run) {
-                    own.actual_rows = Some(moved.rows());
-                    own.actual_bytes = exchange.as_ref().map(|_| moved.bytes());
+                if let Some(metrics) = self.programs.edge_metrics(stage, number).filter(|_| self.run) {
+                    own.actual_rows = Some(metrics.rows());
+                    own.actual_bytes = exchange.as_ref().map(|_| metrics.bytes());
                 }
                 self.lines.push(own);
                 self.stage(from, depth + 1)

@@ -94,17 +94,17 @@ pub(crate) struct Fragment {
 }
 
 impl Fragment {
-    /// Optimizes the plan of a stage over its inputs as leaves; `made` are the estimates of earlier stages.
+    /// Optimizes the plan of a stage over its inputs as leaves; `upstream` are the estimates of earlier stages.
     ///
     /// # Errors
     /// `Plan` if the plan cannot be optimized.
-    pub fn of(stages: &StageGraph, stage: usize, made: &[Option<Estimate>]) -> Result<Fragment> {
+    pub fn of(stages: &StageGraph, stage: usize, upstream: &[Option<Estimate>]) -> Result<Fragment> {
         let stage = &stages.stages[stage];
         let [output] = stage.outputs.as_slice() else {
             return internal_err!("a relational stage has one output, not {}", stage.outputs.len());
         };
         let inputs: Vec<Option<Estimate>> =
-            stage.inputs.iter().map(|input| expected(stages, stage, input, made)).collect();
+            stage.inputs.iter().map(|input| expected(stages, stage, input, upstream)).collect();
         let plan = session().optimize(&assemble(stage, output.operand, false)?).map_err(without_rules)?;
         let plan = flat_conditions(plan)?;
         let (plan, expected) = {
@@ -153,7 +153,7 @@ fn expected(
     stages: &StageGraph,
     stage: &Stage,
     input: &Input,
-    made: &[Option<Estimate>],
+    upstream: &[Option<Estimate>],
 ) -> Option<Estimate> {
     let (all, divided) = match &input.origin {
         Origin::Scan(scan) => {
@@ -161,7 +161,7 @@ fn expected(
             (Estimate::of_statistics(&statistics, input.schema.as_arrow()), true)
         }
         Origin::Edge { stage: from, exchange, .. } => {
-            let each = made.get(*from)?.clone()?;
+            let each = upstream.get(*from)?.clone()?;
             let rows = each.rows * stages.stages[*from].channels as f64;
             let copied = matches!(exchange.as_ref().map(|e| &*e.movement), Some(Movement::Broadcast));
             (Estimate { rows, ..each }, !copied)

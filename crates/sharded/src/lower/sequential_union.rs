@@ -85,10 +85,10 @@ impl UnaryOperator for Sequential {
         let streams =
             (0..partitions).map(|p| input.execute(p, Arc::clone(&context))).collect::<Result<Vec<_>>>()?;
         let rows = stream::iter(streams).flatten().scan(self.fetch.unwrap_or(usize::MAX), |left, rows| {
-            let taken = rows.map(|rows: RecordBatch| rows.slice(0, rows.num_rows().min(*left)));
+            let limited = rows.map(|rows: RecordBatch| rows.slice(0, rows.num_rows().min(*left)));
             let more = *left > 0;
-            *left -= taken.as_ref().map_or(0, |rows| rows.num_rows());
-            std::future::ready(more.then_some(taken))
+            *left -= limited.as_ref().map_or(0, |rows| rows.num_rows());
+            std::future::ready(more.then_some(limited))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(input.schema(), rows)))
     }

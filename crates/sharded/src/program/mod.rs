@@ -52,7 +52,7 @@ use whimbrel_temporal::Message;
 pub enum Step {
     /// A message, or the end, of this lane.
     Needs(usize),
-    /// A message, or the end, of one of the [`wanted`](ChannelProgram::wanted) lanes.
+    /// A message, or the end, of one of the [candidate lanes](ChannelProgram::candidate_lanes) lanes.
     NeedsAny,
     /// Nothing: another step hands out more.
     Ready,
@@ -78,7 +78,7 @@ pub trait ChannelProgram: Send {
     fn end(&mut self, lane: usize) -> Result<()>;
 
     /// After [`Step::NeedsAny`]: the lanes of which any will do, in the order in which they should be tried.
-    fn wanted(&self) -> Vec<usize> {
+    fn candidate_lanes(&self) -> Vec<usize> {
         Vec::new()
     }
 

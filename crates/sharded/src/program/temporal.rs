@@ -249,7 +249,7 @@ impl TemporalProgram {
         if let Some((_, _, lane)) = self.inputs.iter().enumerate().filter_map(behind).min() {
             return Step::Needs(lane);
         }
-        match self.wanted().as_slice() {
+        match self.candidate_lanes().as_slice() {
             [] => {}
             [lane] => return Step::Needs(*lane),
             _ => return Step::NeedsAny,
@@ -296,7 +296,7 @@ impl ChannelProgram for TemporalProgram {
         Ok(self.needs())
     }
 
-    fn wanted(&self) -> Vec<usize> {
+    fn candidate_lanes(&self) -> Vec<usize> {
         let arrivals = self.inputs.iter().filter(|input| input.adapter.is_arrival());
         let mut lanes: Vec<usize> =
             arrivals.filter_map(|input| Some(input.first_lane + input.open_lane()?)).collect();

@@ -112,19 +112,19 @@ impl Schedule {
     /// Steps this channel, or the producer that it waits for.
     fn advance(&mut self, mut channel: usize) -> Result<Advance> {
         loop {
-            let wanted = match self.steps[channel] {
+            let lanes = match self.steps[channel] {
                 Step::Needs(lane) => vec![lane],
-                Step::NeedsAny => self.channels[channel].program.wanted(),
+                Step::NeedsAny => self.channels[channel].program.candidate_lanes(),
                 Step::Ready => {
                     self.step(channel)?;
                     return Ok(Advance::Stepped);
                 }
                 Step::Ended => return internal_err!("a channel waits for one that has ended"),
             };
-            match self.fetch_any(channel, &wanted)? {
+            match self.fetch_any(channel, &lanes)? {
                 (lane, Fetched::Message(message)) => self.channels[channel].program.push(lane, message)?,
                 (lane, Fetched::End) => self.channels[channel].program.end(lane)?,
-                (_, Fetched::Nothing) => return Ok(Advance::Idle(channel, wanted)),
+                (_, Fetched::Nothing) => return Ok(Advance::Idle(channel, lanes)),
                 (_, Fetched::Producer(producer)) => {
                     channel = producer;
                     continue;

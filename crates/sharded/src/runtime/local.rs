@@ -155,12 +155,12 @@ impl Worker {
         }
     }
 
-    /// The first of the wanted lanes that has a message, or has ended.
+    /// The first of the lanes lanes that has a message, or has ended.
     fn first_ready_lane(&self) -> Result<usize, Halt> {
-        let wanted = self.channel.program.wanted();
+        let lanes = self.channel.program.candidate_lanes();
         let mut select = Select::new();
         let stopped = select.recv(self.control.stopped());
-        for lane in &wanted {
+        for lane in &lanes {
             match &self.channel.lanes[*lane] {
                 Lane::Live { queue, .. } => select.recv(queue),
                 // Only live lanes make a channel wait here.
@@ -169,7 +169,7 @@ impl Worker {
         }
         match select.ready() {
             ready if ready == stopped => Err(Halt::Stopped),
-            ready => Ok(wanted[ready - 1]),
+            ready => Ok(lanes[ready - 1]),
         }
     }
 

@@ -286,7 +286,7 @@ mod tests {
         Arc::new(Queues::new(&ends, channels, 1))
     }
 
-    fn taken(queues: &Queues, queue: QueueId, n: usize) -> usize {
+    fn received(queues: &Queues, queue: QueueId, n: usize) -> usize {
         (0..n).filter(|_| queues.receive(queue).is_ok()).count()
     }
 
@@ -301,11 +301,11 @@ mod tests {
             assert!(first.send(0, &mut [(1, some(1))]).is_ok());
         });
         let between = spawn(move || {
-            assert_eq!(taken(&second, 1, 1), 1);
+            assert_eq!(received(&second, 1, 1), 1);
             assert!(second.send(2, &mut [(2, some(3))]).is_ok());
         });
-        assert_eq!(taken(&queues, 2, 3), 3);
-        assert_eq!(taken(&queues, 0, 20), 20);
+        assert_eq!(received(&queues, 2, 3), 3);
+        assert_eq!(received(&queues, 0, 20), 20);
         source.join().unwrap();
         between.join().unwrap();
         let capacities: Vec<usize> = queues.lock().queues.iter().map(|q| q.capacity).collect();
@@ -319,10 +319,10 @@ mod tests {
         let queues = queues(&[(0, 2), (1, 2), (2, 3), (1, 3)], 4);
         let (first, second, last) = (queues.clone(), queues.clone(), queues.clone());
         let between = spawn(move || {
-            assert_eq!(taken(&first, 0, 1) + taken(&first, 1, 1), 2);
+            assert_eq!(received(&first, 0, 1) + received(&first, 1, 1), 2);
             assert!(first.send(2, &mut [(2, some(1))]).is_ok());
         });
-        let end = spawn(move || assert_eq!(taken(&last, 2, 1) + taken(&last, 3, 20), 21));
+        let end = spawn(move || assert_eq!(received(&last, 2, 1) + received(&last, 3, 20), 21));
         let source = spawn(move || {
             assert!(second.send(1, &mut [(3, some(20))]).is_ok());
             assert!(second.send(1, &mut [(1, some(1))]).is_ok());
@@ -350,7 +350,7 @@ mod tests {
         let queues = queues(&[(0, 2), (1, 2)], 3);
         let (fast, reader) = (queues.clone(), queues.clone());
         let source = spawn(move || assert!(fast.send(1, &mut [(1, some(20))]).is_ok()));
-        let turns = spawn(move || (0..20).all(|_| taken(&reader, 0, 1) + taken(&reader, 1, 1) == 2));
+        let turns = spawn(move || (0..20).all(|_| received(&reader, 0, 1) + received(&reader, 1, 1) == 2));
         for _ in 0..20 {
             assert!(queues.send(0, &mut [(0, some(1))]).is_ok());
             assert!(queues.lock().queues[1].items.len() <= 1);

@@ -53,7 +53,7 @@ impl Arrivals {
         match node(&plan) {
             Some(Node::Ingress(_)) => Ok(Transformed::new(plan, false, TreeNodeRecursion::Jump)),
             Some(Node::Exchange(exchange)) => Ok(match self.rewrite_exchange(exchange)? {
-                Some(moved) => Transformed::new(moved, true, TreeNodeRecursion::Jump),
+                Some(exchange) => Transformed::new(exchange, true, TreeNodeRecursion::Jump),
                 None => Transformed::no(plan),
             }),
             _ => Ok(Transformed::no(plan)),
@@ -65,14 +65,14 @@ impl Arrivals {
         let Some(scan) = scan_below(&exchange.input) else { return Ok(None) };
         let Some(arrival) = self.arrival(scan)? else { return Ok(None) };
         let shards = Some(exchange.shards.unwrap_or(arrival.shards));
-        let whole = with_columns_of(scan, arrival.rows)?;
+        let rows = with_columns_of(scan, arrival.rows)?;
         let input = exchange.input.clone().into_inner().transform_down(|plan| match plan {
-            LogicalPlan::TableScan(_) => Ok(Transformed::new(whole.clone(), true, TreeNodeRecursion::Jump)),
+            LogicalPlan::TableScan(_) => Ok(Transformed::new(rows.clone(), true, TreeNodeRecursion::Jump)),
             plan => Ok(Transformed::no(plan)),
         });
-        let moved =
+        let exchange =
             Exchange::try_new(input.data()?, exchange.movement.clone().into_inner(), shards, exchange.scope)?;
-        Ok(Some(extension(moved)))
+        Ok(Some(extension(exchange)))
     }
 
     /// The colocated rows of a scan, if it is of a live source with several shards.

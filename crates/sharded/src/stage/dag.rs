@@ -175,8 +175,8 @@ impl<'a> Builder<'a> {
     /// The events of a live source, projected to the columns of the plan.
     fn live_ingress(&mut self, plan: &LogicalPlan, ingress: &Ingress, scan: Scan) -> Result<usize> {
         let Scan { source, .. } = scan;
-        let whole = Stream::scan("live", source.clone())?;
-        let all = whole.ingress(ingress.time.clone(), ingress.options.clone())?;
+        let stream = Stream::scan("live", source.clone())?;
+        let all = stream.ingress(ingress.time.clone(), ingress.options.clone())?;
         let Some(nodes::Node::Ingress(events)) = nodes::node(all.plan()) else {
             return internal_err!("an ingress is one");
         };
@@ -205,23 +205,23 @@ impl<'a> Builder<'a> {
     fn live_scan(&mut self, plan: &LogicalPlan, scan: Scan) -> Result<usize> {
         let address = Arc::as_ptr(&scan.source).cast::<()>() as usize;
         let Scan { source, columns } = scan;
-        let whole = Stream::scan("live", source.clone())?;
+        let stream = Stream::scan("live", source.clone())?;
         let node = match self.live.get(&address) {
             Some(node) => *node,
             None => {
                 let all = Scan { source, columns: None };
-                let node = self.node(whole.plan(), Operation::Scan(all), vec![])?;
+                let node = self.node(stream.plan(), Operation::Scan(all), vec![])?;
                 self.live.insert(address, node);
                 node
             }
         };
         let relay = self.computed(node);
-        let schema = whole.plan().schema();
+        let schema = stream.plan().schema();
         let columns = columns.unwrap_or_else(|| (0..schema.fields().len()).collect());
         let named = columns.iter().zip(plan.schema().iter()).map(|(index, (qualifier, field))| {
             Expr::from(schema.qualified_field(*index)).alias_qualified(qualifier.cloned(), field.name())
         });
-        let projection = Projection::try_new(named.collect(), Arc::new(whole.plan().clone()))?;
+        let projection = Projection::try_new(named.collect(), Arc::new(stream.plan().clone()))?;
         self.node(plan, Operation::Plan(LogicalPlan::Projection(projection)), vec![relay])
     }
 

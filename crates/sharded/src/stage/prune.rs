@@ -272,8 +272,8 @@ mod tests {
     #[test]
     fn only_used_columns_are_read_and_moved() {
         let stream = source().ingress(TimeSpec::point("time"), Default::default()).unwrap();
-        let few = stream.where_(column("d").gt(column("time"))).unwrap();
-        let keyed = few.rekey(vec![column("b")]).unwrap().redistribute(Some(2), Scope::Global).unwrap();
+        let filtered = stream.where_(column("d").gt(column("time"))).unwrap();
+        let keyed = filtered.rekey(vec![column("b")]).unwrap().redistribute(Some(2), Scope::Global).unwrap();
         let stages = stages(&keyed.aggregate(sum("a")).unwrap());
         assert_eq!(read(&stages), [Some(vec![0, 1, 2, 4])]);
         let moved = stages.stages[0].outputs[0].schema.fields().iter().map(|f| f.name().as_str());

@@ -20,8 +20,8 @@ use whimbrel_temporal::{DurationRule, StartRule};
 /// # Errors
 /// `Plan` if the plan cannot be rebuilt.
 pub(crate) fn push_down_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let whole = plan.clone();
-    let rewrite = |plan: LogicalPlan| match in_two_steps(&plan, &whole)? {
+    let root = plan.clone();
+    let rewrite = |plan: LogicalPlan| match in_two_steps(&plan, &root)? {
         Some(steps) => Ok(Transformed::yes(steps)),
         None => Ok(Transformed::no(plan)),
     };
@@ -29,7 +29,7 @@ pub(crate) fn push_down_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// The two steps of an aggregate, if it can be pushed down.
-fn in_two_steps(plan: &LogicalPlan, whole: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+fn in_two_steps(plan: &LogicalPlan, root: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     let LogicalPlan::Aggregate(aggregate) = plan else { return Ok(None) };
     let Some(Node::AlterLifetime(window)) = node(&aggregate.input) else { return Ok(None) };
     let (StartRule::Snap { hop, .. }, DurationRule::Constant(size)) = (&*window.start, &*window.duration)
@@ -37,7 +37,7 @@ fn in_two_steps(plan: &LogicalPlan, whole: &LogicalPlan) -> Result<Option<Logica
         return Ok(None);
     };
     let Some(Node::Exchange(exchange)) = node(&window.input) else { return Ok(None) };
-    if !moves_by_group_key(exchange, aggregate)? || count_uses(whole, &window.input)? > 1 {
+    if !moves_by_group_key(exchange, aggregate)? || count_uses(root, &window.input)? > 1 {
         return Ok(None);
     }
     let Some(final_calls) = final_calls(aggregate)? else { return Ok(None) };
@@ -50,16 +50,16 @@ fn in_two_steps(plan: &LogicalPlan, whole: &LogicalPlan) -> Result<Option<Logica
     )?;
     let parts =
         Combine::try_new(extension(panes), aggregate.group_expr.clone(), aggregate.aggr_expr.clone())?;
-    let moved = Exchange::try_new(
+    let redistributed = Exchange::try_new(
         extension(parts),
         exchange.movement.clone().into_inner(),
         exchange.shards,
         exchange.scope,
     )?;
     let windows = match size == hop {
-        true => extension(moved),
+        true => extension(redistributed),
         false => extension(AlterLifetime::try_new(
-            extension(moved),
+            extension(redistributed),
             StartRule::Keep,
             window.duration.clone().into_inner(),
             window.label.clone(),
@@ -80,9 +80,9 @@ fn moves_by_group_key(exchange: &Exchange, aggregate: &Aggregate) -> Result<bool
 }
 
 /// How many times a part occurs in a plan.
-fn count_uses(whole: &LogicalPlan, part: &LogicalPlan) -> Result<usize> {
+fn count_uses(root: &LogicalPlan, part: &LogicalPlan) -> Result<usize> {
     let mut uses = 0;
-    whole.apply(|plan| {
+    root.apply(|plan| {
         uses += (plan == part) as usize;
         Ok(TreeNodeRecursion::Continue)
     })?;

@@ -55,8 +55,8 @@ impl<'a> SubplanTable<'a> {
 
     /// The number of a subplan that is equal to this one.
     pub fn get(&self, plan: &LogicalPlan) -> Option<usize> {
-        let alike = self.numbers.get(self.fingerprints.get(&(plan as *const LogicalPlan))?)?;
-        alike.iter().find(|(subplan, _)| *subplan == plan).map(|(_, number)| *number)
+        let candidates = self.numbers.get(self.fingerprints.get(&(plan as *const LogicalPlan))?)?;
+        candidates.iter().find(|(subplan, _)| *subplan == plan).map(|(_, number)| *number)
     }
 
     /// Sets the number of a subplan.

@@ -73,8 +73,8 @@ impl BlockReader {
 impl Reading {
     /// These bytes of the file, fewer if it ends before.
     fn read(&mut self, range: Range<u64>) -> Result<Bytes> {
-        let wanted = range.end.saturating_sub(range.start);
-        let mut buffer = PooledBuffer::new(wanted as usize);
+        let length = range.end.saturating_sub(range.start);
+        let mut buffer = PooledBuffer::new(length as usize);
         self.file.seek(SeekFrom::Start(range.start))?;
         let mut read = 0;
         while read < buffer.bytes().len() {
@@ -105,10 +105,10 @@ impl ChunkReader for BlockReader {
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         let found = self.read_from(start, length as u64)?;
         match found.len() {
-            enough if enough >= length => Ok(found.slice(..length)),
-            less => {
-                Err(ParquetError::EOF(format!("{length} bytes are expected at {start}, there are {less}")))
-            }
+            available if available >= length => Ok(found.slice(..length)),
+            available => Err(ParquetError::EOF(format!(
+                "{length} bytes are expected at {start}, there are {available}"
+            ))),
         }
     }
 }

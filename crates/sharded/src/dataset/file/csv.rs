@@ -42,8 +42,8 @@ pub(super) fn open(location: &Location, options: &ReadOptions) -> Result<Opened>
     let schema = match &options.schema {
         Some(schema) => Arc::clone(schema),
         None => {
-            let (input, whole) = text::peek(location, SAMPLE_BYTES)?;
-            let input: Text = if whole { Box::new(Quotes::new(input, delimiter)) } else { input };
+            let (input, is_complete) = text::peek(location, SAMPLE_BYTES)?;
+            let input: Text = if is_complete { Box::new(Quotes::new(input, delimiter)) } else { input };
             let (schema, _) =
                 format.infer_schema(input, Some(SAMPLE_ROWS)).map_err(|e| in_place(location, e))?;
             Arc::new(schema)

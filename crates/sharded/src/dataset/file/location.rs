@@ -142,8 +142,8 @@ impl Location {
             Location::Object(_) => {
                 let mut head = self.fetch(0..bytes)?;
                 // A line that was cut is left out.
-                let whole = head.iter().rposition(|b| *b == b'\n').map_or(head.len(), |at| at + 1);
-                head.truncate(whole);
+                let end = head.iter().rposition(|b| *b == b'\n').map_or(head.len(), |at| at + 1);
+                head.truncate(end);
                 Ok(Input::Bytes(Cursor::new(head)))
             }
         }
@@ -209,10 +209,10 @@ pub(super) fn objects_at(url: &str) -> Result<Vec<Location>> {
     let mut found = found.map_err(|error| in_place(&shown, error))?;
     if pattern {
         // The rest of the pattern is matched with the rest of each path.
-        let Ok(wanted) = glob::Pattern::new(&url[base.len()..]) else {
+        let Ok(glob) = glob::Pattern::new(&url[base.len()..]) else {
             return plan_err!("`{shown}` is not a pattern");
         };
-        found.retain(|meta| below(&meta.location, &path).is_some_and(|name| wanted.matches(&name)));
+        found.retain(|meta| below(&meta.location, &path).is_some_and(|name| glob.matches(&name)));
     }
     if found.is_empty() {
         return exec_err!("no file matches `{shown}`");

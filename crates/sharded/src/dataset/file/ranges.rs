@@ -63,11 +63,11 @@ impl RangeShards {
 
     /// The row groups that a shard reads.
     pub fn parts(&self, shard: usize, units: &[Unit], rows: &[usize]) -> Vec<FilePart> {
-        let part = |(unit, whole): (usize, bool)| FilePart {
+        let part = |(unit, is_within): (usize, bool)| FilePart {
             unit: units[unit].clone(),
             offset: 0,
             length: rows[unit],
-            required: if whole { vec![] } else { self.conditions(shard) },
+            required: if is_within { vec![] } else { self.conditions(shard) },
         };
         self.overlapping(shard).map(part).collect()
     }
@@ -79,8 +79,8 @@ impl RangeShards {
         let below = move |value: i64| to.is_none_or(|to| value < to);
         let row_groups = self.bounds.iter().enumerate();
         row_groups.filter(move |(_, (min, max))| above(*max) && below(*min)).map(move |(unit, (min, max))| {
-            let whole = above(*min) && below(*max);
-            (unit, whole)
+            let is_within = above(*min) && below(*max);
+            (unit, is_within)
         })
     }
 
@@ -133,6 +133,6 @@ fn of_unit(unit: &Unit, column: usize) -> Option<(i64, i64)> {
     let schema = file.metadata.parquet_schema();
     let leaf = (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == column)?;
     let chunk = file.metadata.metadata().row_group(*row_group).column(leaf);
-    let whole = file.is_local() && chunk.statistics()?.null_count_opt() == Some(0);
-    whole.then(|| range(chunk)).flatten()
+    let is_exact = file.is_local() && chunk.statistics()?.null_count_opt() == Some(0);
+    is_exact.then(|| range(chunk)).flatten()
 }

@@ -50,7 +50,7 @@ impl<T: ArrowNumericType<Native: Carry>> GroupSums<T> {
         groups_before: usize,
     ) {
         let passing = filter.map(|filter| NullBuffer::new(passing(filter)));
-        let taken = NullBuffer::union(values.nulls(), passing.as_ref());
+        let selected = NullBuffer::union(values.nulls(), passing.as_ref());
         let mut has_value = self.has_value.take().unwrap_or_else(|| {
             let mut has_value = BooleanBufferBuilder::new(self.low.len());
             has_value.append_n(groups_before, true);
@@ -58,7 +58,7 @@ impl<T: ArrowNumericType<Native: Carry>> GroupSums<T> {
         });
         has_value.append_n(self.low.len() - has_value.len(), false);
         for (row, (&group, &value)) in groups.iter().zip(values.values()).enumerate() {
-            if taken.as_ref().is_none_or(|taken| taken.is_valid(row)) {
+            if selected.as_ref().is_none_or(|selected| selected.is_valid(row)) {
                 has_value.set_bit(group, true);
                 self.add(group, value);
             }

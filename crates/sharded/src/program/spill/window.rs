@@ -33,8 +33,8 @@ impl PartitionedWindow {
     pub fn of(window: &WindowAggExec) -> Option<PartitionedWindow> {
         let mut keys = window.window_expr().iter().map(|window| window.partition_by().to_vec());
         let first = keys.next().filter(|keys| !keys.is_empty())?;
-        let alike = keys.all(|keys| keys == first);
-        alike.then(|| PartitionedWindow { window: window.clone(), keys: first })
+        let same_partitions = keys.all(|keys| keys == first);
+        same_partitions.then(|| PartitionedWindow { window: window.clone(), keys: first })
     }
 }
 

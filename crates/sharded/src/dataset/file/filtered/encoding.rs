@@ -58,14 +58,14 @@ pub(super) fn with_dictionaries(
 ///
 /// # Errors
 /// If the column cannot be cast.
-pub(super) fn decode(column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
-    match (column.data_type(), wanted) {
-        (same, wanted) if same == wanted => Ok(Arc::clone(column)),
+pub(super) fn decode(column: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
+    match (column.data_type(), target) {
+        (same, target) if same == target => Ok(Arc::clone(column)),
         (DataType::Decimal64(..), DataType::Decimal128(precision, scale)) => {
             let wide = column.as_primitive::<Decimal64Type>().unary::<_, Decimal128Type>(i128::from);
             Ok(Arc::new(wide.with_precision_and_scale(*precision, *scale)?))
         }
-        _ => Ok(cast(column, wanted)?),
+        _ => Ok(cast(column, target)?),
     }
 }
 

@@ -29,8 +29,8 @@ impl ValueRuns {
     /// If the values cannot be compared.
     pub fn of(column: &ArrayRef) -> Result<Option<ValueRuns>> {
         let rows = column.len();
-        let whole = matches!(column.data_type(), DataType::Int32 | DataType::Int64);
-        if !whole || rows == 0 || column.null_count() > 0 {
+        let is_integer = matches!(column.data_type(), DataType::Int32 | DataType::Int64);
+        if !is_integer || rows == 0 || column.null_count() > 0 {
             return Ok(None);
         }
         let changes = neq(&column.slice(1, rows - 1), &column.slice(0, rows - 1))?;
