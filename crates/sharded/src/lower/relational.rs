@@ -94,7 +94,8 @@ pub(crate) struct Fragment {
 }
 
 impl Fragment {
-    /// Optimizes the plan of a stage over its inputs as leaves; `upstream` are the estimates of earlier stages.
+    /// Optimizes the plan of a stage over its inputs as leaves; `upstream` are the estimates of earlier
+    /// stages.
     ///
     /// # Errors
     /// `Plan` if the plan cannot be optimized.
