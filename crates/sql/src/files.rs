@@ -1,4 +1,4 @@
-//! What a session asks of whoever can open files and keep rows.
+//! The interface of the caller of a session, who opens files and keeps rows.
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -9,14 +9,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 use whimbrel_plan::Source;
 
-/// Opens what a query names.
+/// Opens the files that queries name, and keeps the rows of tables in memory.
 pub trait Files: Send + Sync {
     /// A file, glob, directory or URL, in the given or guessed format. Several locations are joined by
     /// newlines.
     ///
     /// # Errors
-    /// `Plan` if the location or an option makes no sense, `Execution` if there is no such file or it is
-    /// broken; both name the location.
+    /// `Plan` if the location or an option makes no sense, `Execution` if the file does not exist or cannot
+    /// be read; both name the location.
     fn open(&self, location: &str, options: &FileOptions) -> Result<Arc<dyn Source>>;
 
     /// Whether this names a folder, whose files are read as one table.
@@ -27,24 +27,31 @@ pub trait Files: Send + Sync {
     /// A table in memory of these rows.
     ///
     /// # Errors
-    /// `Plan` if a batch has not the columns of the schema.
+    /// `Plan` if a batch has other columns than the schema.
     fn table(&self, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<Arc<dyn Source>>;
 }
 
 /// How a file is read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileOptions {
-    /// What kind of file it is, if its name does not tell.
+    /// The format; by default that of the suffix.
     pub format: Option<Format>,
-    /// In how many shards it is read; one, if nothing is said.
+    /// In how many shards it is read; one by default.
     pub shards: Option<usize>,
-    /// The columns, if they were declared: their names and types.
+    /// The names and types of columns, if they were declared.
     pub schema: Option<SchemaRef>,
-    /// What else was said of it: `delimiter`, `header`.
+    /// Other options: `delimiter`, `header`.
     pub options: BTreeMap<String, String>,
 }
 
-/// A kind of file.
+/// A file format.
+///
+/// ```
+/// use whimbrel_sql::Format;
+///
+/// assert_eq!(Format::of_path("logs/2024.jsonl.zst"), Some(Format::Json));
+/// assert_eq!("parquet".parse::<Format>().unwrap(), Format::Parquet);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Format {
     /// Apache Parquet.
@@ -61,7 +68,7 @@ impl Format {
     /// All of them.
     pub const ALL: [Format; 4] = [Format::Parquet, Format::Csv, Format::Json, Format::Arrow];
 
-    /// The name by which it is asked for.
+    /// Its name in SQL.
     pub fn name(self) -> &'static str {
         match self {
             Format::Parquet => "parquet",
@@ -71,7 +78,7 @@ impl Format {
         }
     }
 
-    /// What a file of this name is, by its suffix; files of lines may be packed: `x.csv.gz`, `x.jsonl.zst`.
+    /// The format of a file by the suffix of its name; files of lines may be compressed: `x.csv.gz`.
     pub fn of_path(path: &str) -> Option<Format> {
         let file = path.rsplit(['/', '\\']).next()?.to_ascii_lowercase();
         let unpacked =

@@ -1,22 +1,21 @@
 //! SQL: from text to plans, and nothing runs here.
 //!
-//! A [`Session`] knows names: tables, views, files by their paths, settings. It takes statements one by one
-//! and says what is to be done about each: a [`Planned`] query is a [`Stream`](whimbrel_plan::Stream), the
-//! same value that the fluent builder makes, and whoever holds it runs it on whatever runtime there is.
+//! A [`Session`] has tables, views, files by their paths, and settings. It plans statements one by one: a
+//! [`Planned`] query is a [`Stream`](whimbrel_plan::Stream), the value that the fluent builder makes too, and
+//! the caller runs it on any runtime.
 //!
-//! Layers, lowest first; a module uses only those above it in this list:
-//! - `files`: what a session asks of whoever can open a file;
+//! Layers, lowest first; a module uses only modules above it in this list:
+//! - `files`: the interface of a caller that opens files and keeps rows;
 //! - `functions`: scalar functions that DataFusion does not have, and the names of all functions;
-//! - `error`: an error with the place in the text that it is about;
-//! - `syntax`: from text to a checked tree; nothing here knows of plans;
+//! - `error`: an error with its place in the text;
 //! - `tree`, `columns`, `single_shard`: walks over plans, names of columns, and one exchange;
-//! - `planner`: shard planning and join order, from plan to plan;
+//! - `syntax`: from text to a checked tree; nothing here knows of plans;
+//! - `planner`: join order and shard planning, from plan to plan;
 //! - `stream`: what is special to streams with time: windows, `asof` and interval joins, `emit`;
-//! - `expr_planner`, `relation_planner`: what DataFusion's planner asks for, where types and columns are
-//!   known;
+//! - `expr_planner`, `relation_planner`: extensions of DataFusion's planner, which know types and columns;
 //! - `catalog`: what names stand for: tables, constraints, views, files;
 //! - `rewrite`: the rules from DataFusion's plan to one that can run, in order;
-//! - `session`: the front door: statements, one by one, to what is to be done.
+//! - `session`: the front door: from statements, one by one, to what the caller has to do.
 //!
 //! Start at [`Session::plan`].
 //!
@@ -32,7 +31,6 @@ mod planner;
 mod relation_planner;
 mod rewrite;
 mod session;
-mod shifts;
 mod single_shard;
 mod stream;
 mod syntax;

@@ -1,5 +1,6 @@
-//! Instants by the calendar: `age(a, b)`, their difference in years, months, days and the rest; `date_sub('month', a, b)`, how many
-//! whole units lie between; `date_trunc('month', a)` of instants that DataFusion's, which counts nanoseconds, does not reach.
+//! Instants by the calendar: `age(a, b)`, their difference in years, months, days and the rest;
+//! `date_sub('month', a, b)`, how many whole units lie between; `date_trunc('month', a)` of instants that
+//! DataFusion's, which counts nanoseconds, does not reach.
 
 use super::Mapped;
 use datafusion::arrow::array::{
@@ -40,8 +41,8 @@ struct Calendar {
 }
 
 impl Calendar {
-    /// Of microseconds since 1970, in the proleptic Gregorian calendar: years begin in March, so that a leap day is the last of its
-    /// year, and 400 of them have 146,097 days.
+    /// Of microseconds since 1970, in the proleptic Gregorian calendar: years begin in March, so that a leap
+    /// day is the last of its year, and 400 of them have 146,097 days.
     fn of(instant: i64) -> Calendar {
         let (days, time) = (instant.div_euclid(DAY) + 719_468, instant.rem_euclid(DAY));
         let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -71,7 +72,8 @@ impl Calendar {
     }
 }
 
-/// From the earlier to the later; what a part lacks is taken from the next larger one, a month as long as that of the earlier.
+/// From the earlier to the later; what a part lacks is taken from the next larger one, a month as long as
+/// that of the earlier.
 fn length(later: i64, earlier: i64) -> IntervalMonthDayNano {
     if later < earlier {
         let length = length(earlier, later);

@@ -1,5 +1,5 @@
-//! Floats at the limits of their types: casts to four bytes that fail where a value is too large, and `round` to any number
-//! of digits.
+//! Floats at the limits of their types: casts to four bytes that fail where a value is too large, and `round`
+//! to any number of digits.
 
 use super::Mapped;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float32Array};

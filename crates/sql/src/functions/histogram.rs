@@ -1,5 +1,5 @@
-//! `list_histogram(l)`: a map from each value to how often it is there, in the order of the values. `histogram(x)` is one of the
-//! values of a group (`words`).
+//! `list_histogram(l)`: a map from each value to how often it is there, in the order of the values.
+//! `histogram(x)` is one of the values of a group (`words`).
 
 use super::Mapped;
 use super::reductions::{element, lists};

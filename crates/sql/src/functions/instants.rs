@@ -1,4 +1,5 @@
-//! Instants from texts, and parts of instants and of lengths of time: `strptime`, `century`, `date_part('epoch', interval …)`.
+//! Instants from texts, and parts of instants and of lengths of time: `strptime`, `century`,
+//! `date_part('epoch', interval …)`.
 
 use super::Mapped;
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime};
@@ -84,7 +85,8 @@ fn instant(text: &str, format: &str) -> Option<i64> {
         return Some(instant.timestamp_micros());
     }
     let time = NaiveDateTime::parse_from_str(text, &format)
-        // What has no minutes is of the full hour, what has no day of the first one. A date would pass over the hour.
+        // What has no minutes is of the full hour, what has no day of the first one. A date would pass over
+        // the hour.
         .or_else(|_| NaiveDateTime::parse_from_str(&format!("{text}|0"), &format!("{format}|%M")))
         .or_else(|_| NaiveDate::parse_from_str(text, &format).map(|date| date.and_time(NaiveTime::MIN)))
         .or_else(|_| {
@@ -98,7 +100,8 @@ fn instant(text: &str, format: &str) -> Option<i64> {
     time.ok().map(|time| time.and_utc().timestamp_micros())
 }
 
-/// A format as the calendar's library takes it: `%f` are microseconds, `%g` milliseconds, `%n` nanoseconds; `.%f` is `point`.
+/// A format as the calendar's library takes it: `%f` are microseconds, `%g` milliseconds, `%n` nanoseconds;
+/// `.%f` is `point`.
 pub(crate) fn format_of_chrono(format: &str, point: &str) -> String {
     let mut said = String::new();
     let mut rest = format;
@@ -175,8 +178,8 @@ fn lengths(values: &ArrayRef) -> Result<Vec<Option<IntervalMonthDayNano>>> {
     Ok(values.as_primitive::<IntervalMonthDayNanoType>().iter().collect())
 }
 
-/// A part of a length of time, as `date_part` would give it of an instant: years and months of months, days of days, the rest
-/// of the time.
+/// A part of a length of time, as `date_part` would give it of an instant: years and months of months, days
+/// of days, the rest of the time.
 pub(crate) fn part_of_length() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let two = Signature::any(2, Volatility::Immutable);

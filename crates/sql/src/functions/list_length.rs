@@ -1,5 +1,6 @@
-//! `length(x)` of a list: how many values are in it. Of a text it is how many characters it has, and that is DataFusion's
-//! function. Which is meant is known when the query is planned, and no plan has the function of this file.
+//! `length(x)` of a list: how many values are in it. Of a text it is how many characters it has, and that is
+//! DataFusion's function. Which is meant is known when the query is planned, and no plan has the function of
+//! this file.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;

@@ -1,4 +1,5 @@
-//! Lists, structs and maps that are written as texts: `'[1, 2, null]'::int[]`, `'{a: 1}'::struct(a int)`, and JSON of them.
+//! Lists, structs and maps that are written as texts: `'[1, 2, null]'::int[]`, `'{a: 1}'::struct(a int)`, and
+//! JSON of them.
 //!
 //! Invariant: what `text` writes is read back here as it was. Values are cast from their texts as others are.
 

@@ -1,5 +1,5 @@
-//! A list to one value: `list_sum`, `list_mode`, … An aggregate that DataFusion does not have is one of these over the list
-//! of its values (`words`). Nulls do not count, and a list without values gives null.
+//! A list to one value: `list_sum`, `list_mode`, … An aggregate that DataFusion does not have is one of these
+//! over the list of its values (`words`). Nulls do not count, and a list without values gives null.
 
 use super::Mapped;
 use crate::functions::type_names;

@@ -1,5 +1,5 @@
-//! `nextval('s')` and `currval('s')`: numbers that a session counts. They are no part of a transaction: a number that was taken is
-//! gone.
+//! `nextval('s')` and `currval('s')`: numbers that a session counts. They are no part of a transaction: a
+//! number that was taken is gone.
 
 use datafusion::arrow::array::{Int64Array, StringArray};
 use datafusion::arrow::compute::cast;

@@ -1,6 +1,7 @@
 //! `format('{} {:.2f}', …)` and `printf('%d %5.2f', …)`: values in a text.
 //!
-//! Known are `d`, `i`, `u`, `s`, `f`, `e`, `x`, `X`, a width, a precision, and the flags `-`, `0`, `+`, and `,` between thousands.
+//! Known are `d`, `i`, `u`, `s`, `f`, `e`, `x`, `X`, a width, a precision, and the flags `-`, `0`, `+`, and
+//! `,` between thousands.
 
 use super::{Mapped, text};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray};

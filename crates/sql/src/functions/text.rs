@@ -1,5 +1,5 @@
-//! Values as texts, where DataFusion writes them otherwise than DuckDB and PostgreSQL: `2020-01-01 10:00:00`, `1 day 01:30:00`,
-//! `[1, NULL]`, `{a=1}`.
+//! Values as texts, where DataFusion writes them otherwise than DuckDB and PostgreSQL: `2020-01-01 10:00:00`,
+//! `1 day 01:30:00`, `[1, NULL]`, `{a=1}`.
 
 use super::Mapped;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray};

@@ -1,5 +1,5 @@
-//! `typeof(x)`: the name of the type that a value has, as DuckDB has it. It is known when the query is planned, and no plan
-//! has the function.
+//! `typeof(x)`: the name of the type that a value has, as DuckDB has it. It is known when the query is
+//! planned, and no plan has the function.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};

@@ -1,7 +1,8 @@
 //! Instants in time zones: `timezone('Asia/Tokyo', t)`, which is `t at time zone 'Asia/Tokyo'`.
 //!
-//! Of an instant it is what clocks show there, a timestamp; of a timestamp it is the instant at which clocks there show it,
-//! in the zone of the session. Where types are known (`texts`) it becomes casts, so that nothing calls it.
+//! Of an instant it is what clocks show there, a timestamp; of a timestamp it is the instant at which clocks
+//! there show it, in the zone of the session. Where types are known (`texts`) it becomes casts, so that
+//! nothing calls it.
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::config::ConfigOptions;

@@ -1,5 +1,5 @@
 //! What the answer of a plan relies on is part of the plan: which rows are in the same shard. A printed plan
-//! that somebody has changed so that they are not is refused.
+//! that was changed so that they are not is refused.
 
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan};

@@ -43,13 +43,13 @@ const BEFORE_OPTIMIZER: [Rule; 8] = [
     columns::with_unique_names,
 ];
 
-/// After DataFusion's optimizer: what SQL says of streams with time, as lifetimes.
+/// After DataFusion's optimizer: streams with time, in terms of lifetimes.
 const AFTER_OPTIMIZER: [Rule; 4] = [
     flat_conditions,
     // Queries that mean something else over a stream than over a table are refused.
     semantics::check,
-    // The columns of windows: read off the results.
-    windows::told_once,
+    // The columns of windows: computed of their results.
+    windows::lift_window_columns,
     // Joins over times: as joins of lifetimes.
     interval_join::lower_interval_joins,
 ];

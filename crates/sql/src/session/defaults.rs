@@ -2,11 +2,10 @@
 //! optimizer rules.
 
 use super::time_zone;
-use crate::expr_planner::{BooleanCoercion, Division, IntervalArithmetic, Subscript};
+use crate::expr_planner::{BooleanCoercion, Division, IntervalArithmetic, Shift, Subscript};
 use crate::functions::{self, Sequences, zones};
 use crate::relation_planner::{ColumnAliases, Pivot, SetOperations};
 use crate::rewrite::CastSemantics;
-use crate::shifts::Shifts;
 use crate::stream::asof::AsOf;
 use crate::stream::windows::Windows;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -54,7 +53,7 @@ fn common() -> SessionState {
         .with_expr_planners(vec![
             Arc::new(BooleanCoercion),
             Arc::new(IntervalArithmetic),
-            Arc::new(Shifts),
+            Arc::new(Shift),
             Arc::new(Division),
             Arc::new(Subscript),
         ])

@@ -7,7 +7,6 @@ mod star_expansion;
 mod state;
 mod statement;
 mod store;
-#[path = "../zone.rs"]
 mod time_zone;
 
 pub use planned::{Planned, Store, StoreMode, Stored};

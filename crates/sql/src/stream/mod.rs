@@ -6,5 +6,5 @@ pub(crate) mod durations;
 pub(crate) mod emit;
 pub(crate) mod interval_join;
 pub(crate) mod semantics;
-#[path = "../windows/mod.rs"]
+mod window_nodes;
 pub(crate) mod windows;

@@ -1,17 +1,17 @@
-//! Whether a query over streams with time says what it says over tables of their rows.
+//! Whether a query over streams with time means the same as over tables of their rows.
 //!
-//! An operator of a stream looks at what is alive at one instant. SQL speaks of all rows. The two agree where
-//! a query keeps instants apart itself: it groups by the end of a window, or pairs rows of equal windows.
-//! Here it is derived which columns of a plan tell the instants at which its rows are alive, and a step that
-//! SQL means over rows of several instants is refused. A stream that ends can answer it all the same, as the
-//! table of its rows.
+//! A temporal operator sees the rows that are alive at one instant; SQL sees all rows. The two agree where a
+//! query keeps instants apart itself: it groups by the end of a window, or joins rows of equal windows. Here
+//! it is derived which columns of a plan determine the instant from which a row is alive, and an operator
+//! that SQL means over rows of several instants is refused. A bounded stream can answer such a query all the
+//! same, as the table of its rows.
 //!
-//! Invariant: rows with equal values in a column that tells the instant live equally long from there, and
-//! rows with different ones never live together. Streams whose lifetimes are not made here, intervals and
-//! fluent windows, are taken as changing relations, and every step of them has its meaning there.
+//! Invariant: rows with equal values in a column that determines the instant are alive equally long from
+//! there, and rows with different values are never alive together. Streams whose lifetimes are not made here,
+//! intervals and fluent windows, are changing relations, for which every operator has its temporal meaning.
 
 use super::interval_join::{self, Times};
-use super::windows;
+use super::window_nodes::{END, is_cumulate, is_session};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, JoinType, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::utils::split_conjunction;
@@ -27,129 +27,136 @@ use whimbrel_temporal::{DurationRule, Lifetimes, StartRule};
 
 /// When rows are alive.
 #[derive(Debug, Clone)]
-pub(crate) enum Alive {
-    /// Those of a table: always.
+pub(crate) enum Liveness {
+    /// Always: rows of a table.
     Always,
-    /// From an instant on.
-    From(Moments),
-    /// As a stream says that was not made here.
+    /// From an instant on: rows of a stream of events or of windows.
+    From(Instants),
+    /// As the lifetimes of a stream say that were not made here.
     Unknown,
 }
 
-/// Instants from which rows are alive.
+/// The instants from which rows are alive.
 #[derive(Debug, Clone)]
-pub(crate) struct Moments {
-    /// The columns that tell the instant, and how far from it each of them is.
+pub(crate) struct Instants {
+    /// The columns that determine the instant, and the distance of each from it.
     columns: BTreeMap<usize, Distance>,
-    /// How long the rows live; none: as long as rows of no other plan.
-    length: Option<Length>,
-    rows: Rows,
+    /// How long the rows are alive; `None` if not as long as rows of any other plan.
+    lifetime: Option<Lifetime>,
+    rows: RowKind,
 }
 
-/// How far a value is from an instant.
+/// The distance of a value from an instant.
 #[derive(Debug, Clone, PartialEq)]
 enum Distance {
     /// So many ticks after it.
     After(i64),
-    /// At a beginning of windows of a calendar: so many steps from that of the window that holds what is so
-    /// many ticks after it.
+    /// The start of a calendar window: so many windows from the one that has the instant, shifted by so many
+    /// ticks.
     Boundary(Calendar, i64, i64),
 }
 
-/// How long rows live.
+/// How long rows are alive.
 #[derive(Debug, Clone, PartialEq)]
-enum Length {
+enum Lifetime {
     /// So many ticks.
     Ticks(i64),
-    /// From one beginning of windows of a calendar to the next.
+    /// From the start of a calendar window to the start of the next.
     Window(Calendar),
 }
 
-/// What rows are.
+/// The kind of the rows of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Rows {
-    /// Events as they came, or pairs of such; what their time is called.
+enum RowKind {
+    /// Events, or pairs of events, and the name of their time.
     Events(String),
-    /// Results: of a window from its end on, of an instant at it.
+    /// Results of a window, from its end on, or of an instant.
     Results,
-    /// Events that are told later than at their time, which no column says.
+    /// Events that are output later than at their time, without a column for that.
     Late,
 }
 
-impl Length {
-    /// From one beat to the next.
-    fn between(beats: &Grid) -> Length {
+impl Lifetime {
+    /// From one beat of a grid to the next.
+    fn between(beats: &Grid) -> Lifetime {
         match beats {
-            Grid::Ticks { hop, .. } => Length::Ticks(*hop),
-            Grid::Calendar(calendar) => Length::Window(calendar.clone()),
+            Grid::Ticks { hop, .. } => Lifetime::Ticks(*hop),
+            Grid::Calendar(calendar) => Lifetime::Window(calendar.clone()),
         }
     }
 }
 
-impl Moments {
-    /// Whether this column is the instant itself.
-    pub fn are(&self, column: usize) -> bool {
+impl Instants {
+    /// Whether a column is the instant itself.
+    pub fn contains(&self, column: usize) -> bool {
         self.columns.get(&column) == Some(&Distance::After(0))
     }
 
-    fn results(length: Length) -> Moments {
-        Moments { columns: BTreeMap::new(), length: Some(length), rows: Rows::Results }
+    /// Results that live so long, without a column for their instant.
+    fn results(length: Lifetime) -> Instants {
+        Instants { columns: BTreeMap::new(), lifetime: Some(length), rows: RowKind::Results }
     }
 
-    /// Events as they come, or pairs of them.
-    fn points(columns: impl IntoIterator<Item = usize>, rows: Rows) -> Moments {
+    /// The instants of events, or of pairs of them.
+    fn points(columns: impl IntoIterator<Item = usize>, rows: RowKind) -> Instants {
         let columns = columns.into_iter().map(|place| (place, Distance::After(0))).collect();
-        Moments { columns, length: Some(Length::Ticks(1)), rows }
+        Instants { columns, lifetime: Some(Lifetime::Ticks(1)), rows }
     }
 
-    /// Whether rows live as long as those.
-    fn as_long_as(&self, other: &Moments) -> bool {
-        self.length.is_some() && self.length == other.length
+    /// Whether the rows are alive as long as others.
+    fn lives_as_long_as(&self, other: &Instants) -> bool {
+        self.lifetime.is_some() && self.lifetime == other.lifetime
     }
 
-    /// The same instants of other rows.
-    fn told(self) -> Moments {
-        let rows = if self.rows == Rows::Late { Rows::Late } else { Rows::Results };
-        Moments { rows, ..self }
+    /// The same instants, of results.
+    fn of_results(self) -> Instants {
+        let rows = if self.rows == RowKind::Late { RowKind::Late } else { RowKind::Results };
+        Instants { rows, ..self }
     }
 
-    /// Those of another plan, whose columns are found in other places.
-    fn moved(&self, place: impl Fn(usize) -> Option<usize>) -> Moments {
+    /// The same instants, with the columns in other places.
+    fn moved(&self, place: impl Fn(usize) -> Option<usize>) -> Instants {
         let columns =
             self.columns.iter().filter_map(|(column, after)| Some((place(*column)?, after.clone())));
-        Moments { columns: columns.collect(), ..self.clone() }
+        Instants { columns: columns.collect(), ..self.clone() }
     }
 }
 
-/// Refuses a plan that asks for rows of several instants at once.
+/// Refuses a plan with an operator over rows of several instants.
+///
+/// # Errors
+/// `Plan`, with what to write instead.
 pub(crate) fn check(plan: LogicalPlan) -> Result<LogicalPlan> {
-    alive(&plan).map(|_| plan)
+    liveness(&plan).map(|_| plan)
 }
 
 /// When the rows of a plan are alive.
-pub(crate) fn alive(plan: &LogicalPlan) -> Result<Alive> {
+///
+/// # Errors
+/// `Plan` if an operator of the plan is over rows of several instants.
+pub(crate) fn liveness(plan: &LogicalPlan) -> Result<Liveness> {
     match plan {
         LogicalPlan::TableScan(_) | LogicalPlan::Values(_) | LogicalPlan::EmptyRelation(_) => {
-            Ok(Alive::Always)
+            Ok(Liveness::Always)
         }
-        LogicalPlan::Filter(filter) => alive(&filter.input),
-        LogicalPlan::SubqueryAlias(alias) => alive(&alias.input),
+        LogicalPlan::Filter(filter) => liveness(&filter.input),
+        LogicalPlan::SubqueryAlias(alias) => liveness(&alias.input),
         LogicalPlan::Projection(projection) => {
-            from(&projection.input, |moments| of_projection(projection, moments))
+            from(&projection.input, |instants| of_projection(projection, instants))
         }
         LogicalPlan::Aggregate(aggregate) => {
-            from(&aggregate.input, |moments| of_aggregate(aggregate, moments))
+            from(&aggregate.input, |instants| of_aggregate(aggregate, instants))
         }
         LogicalPlan::Distinct(Distinct::All(input)) => from(input, of_distinct),
         LogicalPlan::Union(union) => of_union(union),
         LogicalPlan::Join(join) => {
-            // Sides that cannot meet are refused for that.
+            // Inputs that cannot be joined are refused for that reason.
             properties(plan)?;
             of_join(join)
         }
-        LogicalPlan::Unnest(unnest) => from(&unnest.input, |moments| {
+        LogicalPlan::Unnest(unnest) => from(&unnest.input, |instants| {
             let name = |column| unnest.input.schema().field(column).name();
-            Ok(moments.moved(|column| unnest.schema.index_of_column_by_name(None, name(column))))
+            Ok(instants.moved(|column| unnest.schema.index_of_column_by_name(None, name(column))))
         }),
         LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => from(plan.inputs()[0], |_| {
             plan_err!(
@@ -162,48 +169,50 @@ pub(crate) fn alive(plan: &LogicalPlan) -> Result<Alive> {
     }
 }
 
-/// What is derived from the instants of a step's input.
-fn from(input: &LogicalPlan, derive: impl FnOnce(Moments) -> Result<Moments>) -> Result<Alive> {
-    match alive(input)? {
-        Alive::From(moments) => derive(moments).map(Alive::From),
+/// Derives the instants of a plan from those of its input.
+fn from(input: &LogicalPlan, derive: impl FnOnce(Instants) -> Result<Instants>) -> Result<Liveness> {
+    match liveness(input)? {
+        Liveness::From(instants) => derive(instants).map(Liveness::From),
         other => Ok(other),
     }
 }
 
-fn unknown(plan: &LogicalPlan) -> Result<Alive> {
-    plan.inputs().into_iter().try_for_each(|input| alive(input).map(|_| ()))?;
-    Ok(if properties(plan)?.time.is_none() { Alive::Always } else { Alive::Unknown })
+/// A plan without a rule: over tables, or of unknown lifetimes.
+fn unknown(plan: &LogicalPlan) -> Result<Liveness> {
+    plan.inputs().into_iter().try_for_each(|input| liveness(input).map(|_| ()))?;
+    Ok(if properties(plan)?.time.is_none() { Liveness::Always } else { Liveness::Unknown })
 }
 
-fn of_projection(projection: &Projection, moments: Moments) -> Result<Moments> {
+/// The columns of a projection that determine the instant.
+fn of_projection(projection: &Projection, instants: Instants) -> Result<Instants> {
     let input = projection.input.schema();
-    let told = projection.expr.iter().enumerate();
-    let columns = told.filter_map(|(place, expr)| Some((place, after(expr, input, &moments)?))).collect();
-    Ok(Moments { columns, ..moments })
+    let exprs = projection.expr.iter().enumerate();
+    let columns = exprs.filter_map(|(place, expr)| Some((place, after(expr, input, &instants)?))).collect();
+    Ok(Instants { columns, ..instants })
 }
 
-/// How far from the instant an expression is, if it tells the instant.
-fn after(expr: &Expr, input: &DFSchema, moments: &Moments) -> Option<Distance> {
+/// The distance of an expression from the instant, if it determines the instant.
+fn after(expr: &Expr, input: &DFSchema, instants: &Instants) -> Option<Distance> {
     if let Some((calendar, at, Expr::Literal(ScalarValue::Int64(Some(steps)), _))) =
         Calendar::of_boundary(expr)
     {
-        // The instants are such beginnings, so that no two of them share one.
-        let own = moments.length == Some(Length::Window(calendar.clone()));
-        return match after(at, input, moments)? {
+        // The instants are starts of such windows, so no two of them are in one.
+        let own = instants.lifetime == Some(Lifetime::Window(calendar.clone()));
+        return match after(at, input, instants)? {
             Distance::After(ticks @ (-1 | 0)) if own => Some(Distance::Boundary(calendar, ticks, *steps)),
             _ => None,
         };
     }
     match expr {
-        Expr::Alias(alias) => after(&alias.expr, input, moments),
+        Expr::Alias(alias) => after(&alias.expr, input, instants),
         Expr::Cast(cast) => {
             let kept = keeps_ticks(&cast.expr.get_type(input).ok()?, cast.field.data_type());
-            kept.then(|| after(&cast.expr, input, moments))?
+            kept.then(|| after(&cast.expr, input, instants))?
         }
-        Expr::Column(column) => moments.columns.get(&input.maybe_index_of_column(column)?).cloned(),
+        Expr::Column(column) => instants.columns.get(&input.maybe_index_of_column(column)?).cloned(),
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let ticks = ticks(right, left, input)?;
-            let Distance::After(after) = after(left, input, moments)? else { return None };
+            let Distance::After(after) = after(left, input, instants)? else { return None };
             Some(Distance::After(match op {
                 Operator::Plus => after.checked_add(ticks)?,
                 Operator::Minus => after.checked_sub(ticks)?,
@@ -223,29 +232,30 @@ fn keeps_ticks(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// The ticks of a length of time that stands beside an instant.
+/// The ticks of an interval that is added to an instant.
 fn ticks(length: &Expr, instant: &Expr, input: &DFSchema) -> Option<i64> {
     let Expr::Literal(value, _) = length else { return None };
     interval_join::literal_duration(value)?.ticks(&instant.get_type(input).ok()?, "window").ok()
 }
 
-fn of_aggregate(aggregate: &Aggregate, moments: Moments) -> Result<Moments> {
+/// The groups of an aggregate that determine the instant; without one it is refused.
+fn of_aggregate(aggregate: &Aggregate, instants: Instants) -> Result<Instants> {
     let input = aggregate.input.schema();
-    let told = groups_everywhere(&aggregate.group_expr).into_iter().filter_map(|group| {
+    let groups = groups_everywhere(&aggregate.group_expr).into_iter().filter_map(|group| {
         let place = aggregate.schema.maybe_index_of_column(group.try_as_col()?)?;
-        Some((place, after(group, input, &moments)?))
+        Some((place, after(group, input, &instants)?))
     });
-    let columns: BTreeMap<_, _> = told.collect();
-    match (columns.is_empty(), &moments.rows) {
-        (false, _) => Ok(Moments { columns, ..moments }.told()),
-        (true, Rows::Events(time)) => plan_err!(
+    let columns: BTreeMap<_, _> = groups.collect();
+    match (columns.is_empty(), &instants.rows) {
+        (false, _) => Ok(Instants { columns, ..instants }.of_results()),
+        (true, RowKind::Events(time)) => plan_err!(
             "an aggregate over a stream of events would speak of every instant by itself: aggregate windows of time, from \
              tumble(…, {time}, interval '5' minute); or add emit changes for what there is so far; or group by {time}"
         ),
         (true, _) => plan_err!(
             "an aggregate over windows of a stream speaks of one window at a time: group by {} too, or what else tells the \
              instant of its rows; or add emit changes, for what there is so far of all of them",
-            windows::END
+            END
         ),
     }
 }
@@ -264,63 +274,67 @@ fn groups_everywhere(groups: &[Expr]) -> Vec<&Expr> {
     }
 }
 
-fn of_distinct(moments: Moments) -> Result<Moments> {
-    match moments.columns.is_empty() {
-        false => Ok(moments.told()),
+/// The different rows of a stream, if a column determines the instant.
+fn of_distinct(instants: Instants) -> Result<Instants> {
+    match instants.columns.is_empty() {
+        false => Ok(instants.of_results()),
         true => plan_err!(
             "the different rows of a stream are those of one instant: select its time, or {} too; or add emit changes, for \
              those there are so far",
-            windows::END
+            END
         ),
     }
 }
 
-/// A column tells the instant if it does so in every part, and rows of every part live as long.
-fn of_union(union: &Union) -> Result<Alive> {
-    let mut all: Option<Alive> = None;
+/// A column determines the instant if it does so in every input, and the rows of all inputs are alive equally
+/// long.
+fn of_union(union: &Union) -> Result<Liveness> {
+    let mut all: Option<Liveness> = None;
     for input in &union.inputs {
-        let part = alive(input)?;
+        let part = liveness(input)?;
         all = Some(match all {
             None => part,
-            Some(before) => beside(before, part),
+            Some(before) => united(before, part),
         });
     }
-    Ok(all.unwrap_or(Alive::Always))
+    Ok(all.unwrap_or(Liveness::Always))
 }
 
-fn beside(a: Alive, b: Alive) -> Alive {
+/// The rows of two inputs of a union.
+fn united(a: Liveness, b: Liveness) -> Liveness {
     match (a, b) {
-        (Alive::Always, Alive::Always) => Alive::Always,
-        (Alive::From(a), Alive::From(b)) => {
+        (Liveness::Always, Liveness::Always) => Liveness::Always,
+        (Liveness::From(a), Liveness::From(b)) => {
             let mut columns = a.columns.clone();
-            columns.retain(|column, after| a.as_long_as(&b) && b.columns.get(column) == Some(after));
-            let rows = if b.rows == Rows::Late { Rows::Late } else { a.told().rows };
-            Alive::From(Moments { columns, length: b.length, rows })
+            columns.retain(|column, after| a.lives_as_long_as(&b) && b.columns.get(column) == Some(after));
+            let rows = if b.rows == RowKind::Late { RowKind::Late } else { a.of_results().rows };
+            Liveness::From(Instants { columns, lifetime: b.lifetime, rows })
         }
-        (Alive::From(some), Alive::Always) | (Alive::Always, Alive::From(some)) => {
-            Alive::From(Moments { columns: BTreeMap::new(), ..some.told() })
+        (Liveness::From(some), Liveness::Always) | (Liveness::Always, Liveness::From(some)) => {
+            Liveness::From(Instants { columns: BTreeMap::new(), ..some.of_results() })
         }
-        _ => Alive::Unknown,
+        _ => Liveness::Unknown,
     }
 }
 
-fn of_join(join: &Join) -> Result<Alive> {
-    if windows::is_session(join) {
-        return alive(&join.left);
+/// The pairs of a join.
+fn of_join(join: &Join) -> Result<Liveness> {
+    if is_session(join) {
+        return liveness(&join.left);
     }
-    match (alive(&join.left)?, alive(&join.right)?) {
-        (Alive::From(left), Alive::From(right)) => of_moments(join, &left, &right),
-        (Alive::From(left), Alive::Always) => with_table(join, &left, Side::Left),
-        (Alive::Always, Alive::From(right)) => with_table(join, &right, Side::Right),
-        // What is alive at the instant of an event is joined with it.
-        (Alive::From(left), Alive::Unknown)
-            if left.length == Some(Length::Ticks(1))
+    match (liveness(&join.left)?, liveness(&join.right)?) {
+        (Liveness::From(left), Liveness::From(right)) => join_streams(join, &left, &right),
+        (Liveness::From(left), Liveness::Always) => join_table(join, &left, Side::Left),
+        (Liveness::Always, Liveness::From(right)) => join_table(join, &right, Side::Right),
+        // An event is joined with the rows that are alive at its instant.
+        (Liveness::From(left), Liveness::Unknown)
+            if left.lifetime == Some(Lifetime::Ticks(1))
                 && matches!(join.join_type, JoinType::Inner | JoinType::Left) =>
         {
-            Ok(Alive::From(left.told()))
+            Ok(Liveness::From(left.of_results()))
         }
-        (Alive::Always, Alive::Always) => Ok(Alive::Always),
-        _ => Ok(Alive::Unknown),
+        (Liveness::Always, Liveness::Always) => Ok(Liveness::Always),
+        _ => Ok(Liveness::Unknown),
     }
 }
 
@@ -330,8 +344,8 @@ enum Side {
     Right,
 }
 
-/// Where the columns of a join's side come out.
-fn placed(join: &Join, moments: &Moments, side: Side) -> Moments {
+/// The instants of one side of a join, by the columns of its result.
+fn from_side(join: &Join, instants: &Instants, side: Side) -> Instants {
     let comes_out = match join.join_type {
         JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => side == Side::Left,
         JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => side == Side::Right,
@@ -339,13 +353,13 @@ fn placed(join: &Join, moments: &Moments, side: Side) -> Moments {
     };
     let one = matches!(join.join_type, JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark);
     let before = if side == Side::Right && !one { join.left.schema().fields().len() } else { 0 };
-    moments.moved(|column| comes_out.then_some(before + column))
+    instants.moved(|column| comes_out.then_some(before + column))
 }
 
-/// A stream with a table, whose rows are alive always: each row of the stream finds what it finds in the
-/// table. Rows of the table are asked at every instant.
-fn with_table(join: &Join, moments: &Moments, stream: Side) -> Result<Alive> {
-    let asks_the_stream = match join.join_type {
+/// A stream and a table: a row of the stream has the same partners at every instant, and a row of the table
+/// has not.
+fn join_table(join: &Join, instants: &Instants, stream: Side) -> Result<Liveness> {
+    let keeps_stream_rows = match join.join_type {
         JoinType::Inner => true,
         JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => stream == Side::Left,
         JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
@@ -353,8 +367,8 @@ fn with_table(join: &Join, moments: &Moments, stream: Side) -> Result<Alive> {
         }
         JoinType::Full => false,
     };
-    match asks_the_stream {
-        true => Ok(Alive::From(placed(join, moments, stream).told())),
+    match keeps_stream_rows {
+        true => Ok(Liveness::From(from_side(join, instants, stream).of_results())),
         false => plan_err!(
             "whether a row of a table has a partner in a stream would be answered anew at every instant: keep the rows of \
              the stream, and not those of the table; or add emit changes, for the partners there are so far"
@@ -362,64 +376,65 @@ fn with_table(join: &Join, moments: &Moments, stream: Side) -> Result<Alive> {
     }
 }
 
-/// Two streams: rows of equal instants, or events so far apart.
-fn of_moments(join: &Join, left: &Moments, right: &Moments) -> Result<Alive> {
+/// Two streams: rows of equal instants, or events with bounds on the difference of their times.
+fn join_streams(join: &Join, left: &Instants, right: &Instants) -> Result<Liveness> {
     let inner = join.join_type == JoinType::Inner;
-    if at_once(join, left, right) && (inner || left.as_long_as(right)) {
-        let mut both = placed(join, left, Side::Left).told();
-        both.columns.extend(placed(join, right, Side::Right).columns);
-        both.length = shorter(left, right);
-        // A side that may be null tells nothing.
+    if is_at_same_instant(join, left, right) && (inner || left.lives_as_long_as(right)) {
+        let mut both = from_side(join, left, Side::Left).of_results();
+        both.columns.extend(from_side(join, right, Side::Right).columns);
+        both.lifetime = shorter_lifetime(left, right);
+        // A side that may be null determines nothing.
         match join.join_type {
             JoinType::Left => both.columns.retain(|place, _| *place < join.left.schema().fields().len()),
             JoinType::Right => both.columns.retain(|place, _| *place >= join.left.schema().fields().len()),
             JoinType::Full => both.columns.clear(),
             _ => {}
         }
-        return Ok(Alive::From(both));
+        return Ok(Liveness::From(both));
     }
     match (&left.rows, &right.rows) {
-        (Rows::Events(_), Rows::Events(_)) => of_events(join, left, right),
+        (RowKind::Events(_), RowKind::Events(_)) => of_events(join, left, right),
         _ => plan_err!(
             "a join of streams pairs rows of one window, and this one looks at others: and a.{} = b.{}; or add emit \
              changes, for the pairs there are so far",
-            windows::END,
-            windows::END
+            END,
+            END
         ),
     }
 }
 
-/// How long pairs live whose rows start together.
-fn shorter(left: &Moments, right: &Moments) -> Option<Length> {
-    match (&left.length, &right.length) {
-        (Some(Length::Ticks(l)), Some(Length::Ticks(r))) => Some(Length::Ticks(*l.min(r))),
+/// How long pairs of rows are alive that start together.
+fn shorter_lifetime(left: &Instants, right: &Instants) -> Option<Lifetime> {
+    match (&left.lifetime, &right.lifetime) {
+        (Some(Lifetime::Ticks(l)), Some(Lifetime::Ticks(r))) => Some(Lifetime::Ticks(*l.min(r))),
         (l, r) if l == r => l.clone(),
         _ => None,
     }
 }
 
-/// Events whose times lie apart by so much; the join is said in lifetimes later.
-fn of_events(join: &Join, left: &Moments, right: &Moments) -> Result<Alive> {
-    let instant = |moments: &Moments| moments.columns.keys().copied().find(|column| moments.are(*column));
-    let (Some(l), Some(r)) = (instant(left), instant(right)) else { return Ok(Alive::Unknown) };
+/// Events with bounds on the difference of their times; the join is lowered later.
+fn of_events(join: &Join, left: &Instants, right: &Instants) -> Result<Liveness> {
+    let instant =
+        |instants: &Instants| instants.columns.keys().copied().find(|column| instants.contains(*column));
+    let (Some(l), Some(r)) = (instant(left), instant(right)) else { return Ok(Liveness::Unknown) };
     let (lo, hi) = Times { left: l, right: r }.bounds(join)?;
     let later = match (lo, hi) {
         (Some(lo), _) if lo >= 0 => Some(r + join.left.schema().fields().len()),
         (_, Some(hi)) if hi <= 0 => Some(l),
         _ => None,
     };
-    // Joins without bounds are refused where they are said in lifetimes.
-    Ok(Alive::From(match later {
+    // A join without bounds is refused when it is lowered.
+    Ok(Liveness::From(match later {
         Some(place) if join.join_type == JoinType::Inner => {
             let time = join.schema.field(place).name().clone();
-            Moments::points([place], Rows::Events(time))
+            Instants::points([place], RowKind::Events(time))
         }
-        _ => Moments::points([], Rows::Late),
+        _ => Instants::points([], RowKind::Late),
     }))
 }
 
-/// Whether an equality says that the instants of both sides are the same.
-fn at_once(join: &Join, left: &Moments, right: &Moments) -> bool {
+/// Whether an equality makes the instants of both sides the same.
+fn is_at_same_instant(join: &Join, left: &Instants, right: &Instants) -> bool {
     let (l, r) = (join.left.schema(), join.right.schema());
     let same = |a: &Expr, b: &Expr| {
         let instants = after(a, l, left).zip(after(b, r, right));
@@ -432,68 +447,69 @@ fn at_once(join: &Join, left: &Moments, right: &Moments) -> bool {
     join.on.iter().any(|(a, b)| same(a, b)) || join.filter.iter().flat_map(split_conjunction).any(in_filter)
 }
 
-fn of_node(plan: &LogicalPlan) -> Result<Alive> {
+/// A node of the temporal algebra.
+fn of_node(plan: &LogicalPlan) -> Result<Liveness> {
     match node(plan) {
         Some(Node::Ingress(ingress)) => Ok(match (&ingress.time.end, &ingress.time.kind) {
             (None, None) => {
                 let place = plan.schema().index_of_column_by_name(None, &ingress.time.start);
-                Alive::From(Moments::points(place, Rows::Events(ingress.time.start.clone())))
+                Liveness::From(Instants::points(place, RowKind::Events(ingress.time.start.clone())))
             }
-            _ => Alive::Unknown,
+            _ => Liveness::Unknown,
         }),
-        Some(Node::ReKey(rekey)) => alive(&rekey.input),
-        Some(Node::Exchange(exchange)) => alive(&exchange.input),
+        Some(Node::ReKey(rekey)) => liveness(&rekey.input),
+        Some(Node::Exchange(exchange)) => liveness(&exchange.input),
         Some(Node::AlterLifetime(alter)) => of_window(alter),
-        Some(Node::Chop(chop)) => match (alive(&chop.input)?, properties(plan)?.lifetimes) {
-            (Alive::From(moments), _) if moments.length == Some(Length::between(&chop.beats)) => {
-                Ok(Alive::From(moments))
+        Some(Node::Chop(chop)) => match (liveness(&chop.input)?, properties(plan)?.lifetimes) {
+            (Liveness::From(instants), _) if instants.lifetime == Some(Lifetime::between(&chop.beats)) => {
+                Ok(Liveness::From(instants))
             }
-            (Alive::From(_), Lifetimes::Hop { size, hop, .. }) if size == hop => {
-                Ok(Alive::From(Moments::results(Length::Ticks(hop))))
+            (Liveness::From(_), Lifetimes::Hop { size, hop, .. }) if size == hop => {
+                Ok(Liveness::From(Instants::results(Lifetime::Ticks(hop))))
             }
-            _ => Ok(Alive::Unknown),
+            _ => Ok(Liveness::Unknown),
         },
-        Some(Node::Session(session)) => from(&session.input, |moments| {
-            moments_of_time(&moments)?;
-            Ok(Moments::results(Length::Ticks(1)))
+        Some(Node::Session(session)) => from(&session.input, |instants| {
+            check_event_time(&instants)?;
+            Ok(Instants::results(Lifetime::Ticks(1)))
         }),
-        Some(Node::PointAtEnd(points)) => from(&points.input, |_| Ok(Moments::results(Length::Ticks(1)))),
-        Some(Node::WithStart(start)) => from(&start.input, |mut moments| {
-            moments.columns.insert(start.input.schema().fields().len(), Distance::After(0));
-            Ok(moments)
+        Some(Node::PointAtEnd(points)) => from(&points.input, |_| Ok(Instants::results(Lifetime::Ticks(1)))),
+        Some(Node::WithStart(start)) => from(&start.input, |mut instants| {
+            instants.columns.insert(start.input.schema().fields().len(), Distance::After(0));
+            Ok(instants)
         }),
         _ => unknown(plan),
     }
 }
 
 /// The windows of a stream of events: from the end of one to the end of the next.
-fn of_window(alter: &AlterLifetime) -> Result<Alive> {
-    let Alive::From(moments) = alive(&alter.input)? else { return Ok(Alive::Unknown) };
-    moments_of_time(&moments)?;
+fn of_window(alter: &AlterLifetime) -> Result<Liveness> {
+    let Liveness::From(instants) = liveness(&alter.input)? else { return Ok(Liveness::Unknown) };
+    check_event_time(&instants)?;
     Ok(match (&*alter.start, &*alter.duration) {
         (StartRule::Snap { hop, .. }, DurationRule::Constant(_)) => {
-            Alive::From(Moments::results(Length::Ticks(*hop)))
+            Liveness::From(Instants::results(Lifetime::Ticks(*hop)))
         }
-        (StartRule::Snap { hop, .. }, DurationRule::ByStart(_)) if windows::is_cumulate(alter) => {
-            Alive::From(Moments::results(Length::Ticks(*hop)))
+        (StartRule::Snap { hop, .. }, DurationRule::ByStart(_)) if is_cumulate(alter) => {
+            Liveness::From(Instants::results(Lifetime::Ticks(*hop)))
         }
-        (StartRule::By(next), DurationRule::ByStart(_)) if windows::is_cumulate(alter) => {
+        (StartRule::By(next), DurationRule::ByStart(_)) if is_cumulate(alter) => {
             match Calendar::of_boundary(next) {
-                Some((calendar, ..)) => Alive::From(Moments::results(Length::Window(calendar))),
-                None => Alive::Unknown,
+                Some((calendar, ..)) => Liveness::From(Instants::results(Lifetime::Window(calendar))),
+                None => Liveness::Unknown,
             }
         }
         (start, duration) => match CalendarWindows::of_rules(start, duration) {
-            Some(windows) => Alive::From(Moments::results(Length::Window(windows.calendar))),
-            None => Alive::Unknown,
+            Some(windows) => Liveness::From(Instants::results(Lifetime::Window(windows.calendar))),
+            None => Liveness::Unknown,
         },
     })
 }
 
-/// Refuses windows of rows that are told later than at the time that a window is to be of.
-fn moments_of_time(moments: &Moments) -> Result<()> {
-    match moments.rows {
-        Rows::Late => plan_err!(
+/// Refuses windows of rows that are output later than at their time.
+fn check_event_time(instants: &Instants) -> Result<()> {
+    match instants.rows {
+        RowKind::Late => plan_err!(
             "these rows of a join are told when it is certain which partners they have, later than at their time: make \
              windows of the streams first, and join these"
         ),

@@ -10,7 +10,6 @@
 //! [`normalize`] follows just before a query is planned: it gives output columns unique names.
 
 pub(crate) mod ast;
-#[path = "../depth.rs"]
 mod depth;
 pub(crate) mod desugar;
 mod emit;

@@ -27,7 +27,7 @@ pub(super) fn statement(tokens: Vec<TokenWithSpan>) -> Result<Statement> {
         (None, _) => return plan_err!("there is no statement"),
         (Some(_), false) => return plan_err!("there are several statements; give them one by one"),
     };
-    depth::flattened(&mut statement)?;
+    depth::flatten(&mut statement)?;
     Ok(statement)
 }
 

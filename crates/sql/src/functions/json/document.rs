@@ -1,4 +1,5 @@
-//! A JSON document as a tree. Fields keep their order, and of several of one name the first counts, as in DuckDB.
+//! A JSON document as a tree. Fields keep their order, and of several of one name the first counts, as in
+//! DuckDB.
 //!
 //! Whole numbers beyond 64 bits are read as floats.
 
@@ -79,7 +80,8 @@ impl Display for Json {
     }
 }
 
-/// A float as JavaScript writes it, but a whole one with `.0`. JSON has no number for infinity and what is none.
+/// A float as JavaScript writes it, but a whole one with `.0`. JSON has no number for infinity and what is
+/// none.
 pub(super) fn float(number: f64) -> String {
     let size = number.abs();
     if !number.is_finite() {

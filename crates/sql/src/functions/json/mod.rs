@@ -1,5 +1,5 @@
-//! JSON, which is a text here: what is in it, and how values are written as it. The words of the language (`->`, casts, which
-//! arguments are JSON already) are in `words::json`.
+//! JSON, which is a text here: what is in it, and how values are written as it. The words of the language
+//! (`->`, casts, which arguments are JSON already) are in `words::json`.
 //!
 //! Null gives null, and so does a place that is not there; a text that is not JSON is an error.
 

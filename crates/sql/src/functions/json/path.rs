@@ -1,5 +1,5 @@
-//! Places in a document: `$.a."b c"[0][#-1]`, `$.*`, `$[*]`; JSON pointers (RFC 6901), `/a/0`; and the name of a field, which is
-//! what begins with neither `$` nor `/`.
+//! Places in a document: `$.a."b c"[0][#-1]`, `$.*`, `$[*]`; JSON pointers (RFC 6901), `/a/0`; and the name
+//! of a field, which is what begins with neither `$` nor `/`.
 
 use super::document::Json;
 use datafusion::common::{Result, plan_err};

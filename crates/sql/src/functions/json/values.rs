@@ -1,5 +1,5 @@
-//! Values as JSON. Numbers and conditions are what they are, lists are lists, structs and maps are objects; everything else is its
-//! text between quotes.
+//! Values as JSON. Numbers and conditions are what they are, lists are lists, structs and maps are objects;
+//! everything else is its text between quotes.
 
 use super::document::{float, quoted};
 use crate::functions::text;

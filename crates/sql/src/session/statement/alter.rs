@@ -1,6 +1,6 @@
-//! `alter table`: the rows are written anew with other columns, one operation after the other.
+//! `alter table`: the rows are written again with other columns, operation by operation.
 //!
-//! Invariant: a column that a key or a check speaks of stays as it is.
+//! Invariant: a column that a constraint reads stays as it is.
 
 use super::target::writable;
 use crate::catalog::{Memory, find};
@@ -94,7 +94,7 @@ impl Rows {
         })
     }
 
-    /// The position of a column that no constraint speaks of.
+    /// The position of a column that no constraint reads.
     fn free(&self, column: &Ident) -> Result<usize> {
         let at = self.position(column)?;
         let name = self.schema.field(at).name();
@@ -108,7 +108,7 @@ impl Rows {
         }
     }
 
-    /// These columns, and rows that were made for them.
+    /// The table with these columns, and rows for them.
     fn replaced(
         self,
         fields: Vec<FieldRef>,

@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::sync::Arc;
 use whimbrel_plan::names::unknown_column;
 
-/// Takes from an insert what it says of rows whose keys are there.
+/// Takes the conflict clause from an insert.
 ///
 /// # Errors
 /// `Plan` if a column is unknown, or the clauses contradict each other.

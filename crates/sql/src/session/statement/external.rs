@@ -57,7 +57,7 @@ pub(super) fn create(session: &mut Session, table: CreateExternalTable) -> Resul
     Ok(Planned::Done(format!("table {name} created")))
 }
 
-/// What was said of the time of a table.
+/// The time of a table.
 struct Time {
     start: String,
     end: Option<String>,
@@ -66,7 +66,7 @@ struct Time {
 }
 
 impl Time {
-    /// Takes what is said of time out of the options.
+    /// Takes the options of time out of the options.
     fn take(options: &mut BTreeMap<String, String>) -> Result<Option<Time>> {
         let start = options.remove("time");
         let end = options.remove("end");

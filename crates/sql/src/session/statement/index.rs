@@ -1,5 +1,4 @@
-//! `create index`, `drop index`. No query here is faster by an index; a unique one says what rows a table may
-//! have.
+//! `create index`, `drop index`. An index makes no query faster here; a unique one is a constraint.
 
 use super::target::writable;
 use crate::catalog::{Constraints, Key, Memory, TableKind};
@@ -51,7 +50,7 @@ pub(super) fn create(session: &mut Session, index: &CreateIndex) -> Result<Plann
     Ok(Planned::Done(format!("index {name} created")))
 }
 
-/// The column that is indexed, if it is nothing else.
+/// The name of an indexed column; expressions are refused.
 fn column_name(column: &IndexColumn) -> Result<String> {
     match &column.column.expr {
         Expr::Identifier(name) => Ok(names::ident(name)),

@@ -1,4 +1,4 @@
-//! `prepare`, `execute`, `deallocate`: statements with places for values, kept as they were parsed.
+//! `prepare`, `execute`, `deallocate`: statements with parameters, kept as they were parsed.
 
 use crate::session::planned::Planned;
 use crate::session::state::{Prepared, Session};
@@ -65,7 +65,7 @@ pub(super) fn execute(
     Ok(statement)
 }
 
-/// Values of the types that were said when the statement was prepared.
+/// Values cast to the types that `prepare` declares.
 fn typed(values: Vec<Expr>, types: &[DataType]) -> Vec<Expr> {
     let cast = |(at, value): (usize, Expr)| match types.get(at) {
         Some(data_type) => Expr::Cast {
@@ -87,7 +87,7 @@ fn unknown(session: &Session, name: &str) -> datafusion::error::DataFusionError 
     datafusion::common::plan_datafusion_err!("no statement {name:?} was prepared; there are: {there}")
 }
 
-/// The values, by their places: `$1` and `$2` say which one, and each `?` has been numbered.
+/// The values by position: `$1` and `$2` name it, and each `?` has been numbered.
 struct Places {
     values: Vec<Expr>,
     read: Vec<usize>,

@@ -18,7 +18,7 @@ const SHARD_ROWS: &str = "shard_rows";
 /// DuckDB's name of `datafusion.sql_parser.default_null_ordering`.
 const TIME_ZONE: &str = "timezone";
 const NULL_ORDER: &str = "default_null_order";
-/// Where nulls are in an order: what others say, and what DataFusion does.
+/// Values of the null order: those of other engines, and DataFusion's.
 const NULL_ORDERS: &[(&str, &str)] = &[
     ("nulls_last", "nulls_last"),
     ("nulls last", "nulls_last"),
@@ -92,7 +92,7 @@ fn assigned(session: &mut Session, name: &str, value: &str) -> Result<()> {
         TIME_ZONE | "time_zone" | "datafusion.execution.time_zone" => {
             time_zone::set(&mut session.state, value)
         }
-        // Said where the session runs, not here.
+        // The caller of the session applies it.
         "threads" | "worker_threads" | "memory_limit" | "max_memory" | "temp_directory" => Ok(()),
         name if name.starts_with("datafusion.") => session.state.config_mut().options_mut().set(name, value),
         name => Err(unknown(session, name)),

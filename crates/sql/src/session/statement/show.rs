@@ -1,4 +1,4 @@
-//! `show tables`, `show columns`, `show functions`, `describe`: answers that are known already.
+//! `show tables`, `show columns`, `show functions`, `describe`: answers from the session's state.
 
 use super::query::query_stream;
 use crate::catalog::TableKind;
@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::sync::Arc;
 use whimbrel_plan::names::type_name;
 
-/// A table of texts.
+/// A table of strings.
 ///
 /// # Errors
 /// `ArrowError` if the columns differ in length.

@@ -1,4 +1,4 @@
-//! `summarize`: what the columns of a table or a query hold, a row a column. The rows are read once.
+//! `summarize`: a row of measures for each column of a table or a query. The rows are read once.
 
 use super::query::query_plan;
 use crate::columns::with_unique_names;
@@ -19,10 +19,10 @@ use datafusion::sql::sqlparser::ast::Statement as Sql;
 use whimbrel_plan::column;
 use whimbrel_plan::names::type_name;
 
-/// What is said of a column.
+/// A measure of a column: its name and its expression.
 type Measure = (&'static str, fn(&Field) -> Expr);
 
-/// All of it, but for its name and type.
+/// All measures, besides name and type.
 const MEASURES: [Measure; 7] = [
     ("min", |field| of_values(field, comparable, |c| cast(min(c), DataType::Utf8), DataType::Utf8)),
     ("max", |field| of_values(field, comparable, |c| cast(max(c), DataType::Utf8), DataType::Utf8)),
@@ -57,7 +57,7 @@ pub(super) fn of(session: &Session, statement: Statement) -> Result<Planned> {
         .enumerate()
         .flat_map(|(at, field)| MEASURES.iter().map(move |(measure, of)| (name(measure, at), of(field))));
     let (names, values): (Vec<_>, Vec<Expr>) = measured.unzip();
-    // Columns share aggregates, such as how many rows there are.
+    // Columns share aggregates, such as the number of rows.
     let calls = find_aggregate_exprs(&values);
     let aggregated = LogicalPlanBuilder::from(rows).aggregate(Vec::<Expr>::new(), calls.clone())?;
     let of_calls = |value: Expr| {

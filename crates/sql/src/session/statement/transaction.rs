@@ -1,5 +1,5 @@
-//! `begin`, `commit`, `rollback`: a session is alone with its tables, so a transaction is the tables as they
-//! were when it began. Files that were written in it stay.
+//! `begin`, `commit`, `rollback`: no other session has the tables, so a transaction is a snapshot of them.
+//! Files that it has written stay.
 
 use crate::session::planned::Planned;
 use crate::session::state::Session;

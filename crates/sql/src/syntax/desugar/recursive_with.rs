@@ -1,7 +1,7 @@
 //! `with recursive t as (with u as (…) select … union all select …)`: DataFusion's planner reads the sides of
 //! the union only, so each gets the inner `with`.
 
-use crate::syntax::depth::taken;
+use crate::syntax::depth::take_body;
 use datafusion::sql::sqlparser::ast::{Cte, Query, SetExpr, SetOperator, With};
 
 /// Copies the inner `with` of recursive queries into the sides of their unions.
@@ -13,7 +13,7 @@ pub(super) fn desugar(query: &mut Query) {
         };
         if let Some(with) = query.with.take() {
             for side in [left, right] {
-                let body = taken(side);
+                let body = take_body(side);
                 **side = SetExpr::Query(Box::new(with_clause(with.clone(), body)));
             }
         }

@@ -229,7 +229,7 @@ fn delete(delete: &Delete) -> Checked {
 
 /// `merge`.
 fn merge(merge: &Merge) -> Checked {
-    // What becomes of an output is said where a merge is planned.
+    // `output` is refused when the merge is planned.
     let Merge { merge_token: _, optimizer_hints: _, into: _, table: _, source: _, on: _, clauses, output: _ } =
         merge;
     clauses.iter().try_for_each(|clause| {

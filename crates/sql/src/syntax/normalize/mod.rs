@@ -1,5 +1,5 @@
 //! The last rewrite of a query's tree, just before it is planned: output columns get unique names, and what
-//! the planner would confuse is told apart.
+//! the planner would confuse gets different names.
 
 mod asof_nesting;
 mod boolean_coercion;

@@ -1,7 +1,8 @@
-//! Windows over a table: ordinary expressions. Instants are counted in ticks of their type, so that clocks
-//! and timestamps of any unit are one case.
+//! Windows over a table, as expressions. Instants are in ticks of their type, so that logical clocks and
+//! timestamps of any unit are one case.
 
-use super::{Asked, END, START, Window, grid};
+use super::{Request, Window, grid};
+use crate::stream::window_nodes::{END, START};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{Column, Result, ScalarValue, plan_err};
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
@@ -24,7 +25,11 @@ const TICKS: &str = "__window_ticks";
 /// How many windows before the last one that a row is in.
 const BACK: &str = "__window_back";
 
-pub(super) fn windowed(input: LogicalPlan, time: &str, asked: &Asked) -> Result<LogicalPlan> {
+/// The rows of a table with the columns of their windows.
+///
+/// # Errors
+/// `Plan` if the column is no time, or the sizes do not fit.
+pub(super) fn with_windows(input: LogicalPlan, time: &str, request: &Request) -> Result<LogicalPlan> {
     let field = input.schema().field_with_unqualified_name(time)?;
     let clock = match field.data_type() {
         DataType::Int64 | DataType::Timestamp(..) => field.data_type().clone(),
@@ -43,9 +48,9 @@ pub(super) fn windowed(input: LogicalPlan, time: &str, asked: &Asked) -> Result<
         // A row without a time is in no window.
         .filter(column(time).is_not_null())?
         .project(names.iter().map(column).chain([ticks]).collect::<Vec<_>>())?;
-    let zone = asked.zone.as_deref();
+    let zone = request.zone.as_deref();
     let grid = |hop: &Duration, what: &str| Grid::new(hop, 0, &clock, zone, what);
-    let (plan, start, end) = match &asked.window {
+    let (plan, start, end) = match &request.window {
         Window::Tumble { size } => {
             let size = grid(size, "tumble: size")?;
             (timed, size.boundary(column(TICKS), lit(0_i64)), size.boundary(column(TICKS), lit(1_i64)))
@@ -67,22 +72,24 @@ pub(super) fn windowed(input: LogicalPlan, time: &str, asked: &Asked) -> Result<
     plan.project(names.iter().map(column).chain(new).collect::<Vec<_>>())?.build()
 }
 
-/// Every row as often as there are windows, numbered from 0.
+/// Every row repeated for each of its windows, numbered from 0.
 fn repeated(input: LogicalPlanBuilder, names: &[String], times: i64) -> Result<LogicalPlanBuilder> {
     let numbers = make_array((0..times).map(lit).collect()).alias(BACK);
     let all = names.iter().map(column).chain([column(TICKS), numbers]).collect::<Vec<_>>();
     input.project(all)?.unnest_column(Column::from_name(BACK))
 }
 
-/// What the rows are, and where their windows start and end, in ticks.
+/// The rows, and the start and the end of their windows in ticks.
 type Placed = (LogicalPlanBuilder, Expr, Expr);
 
+/// Windows of `hop`.
 fn hop(timed: LogicalPlanBuilder, names: &[String], slide: &Grid, times: i64) -> Result<Placed> {
     let start = slide.boundary(column(TICKS), lit(0_i64) - column(BACK));
     let end = slide.boundary(column(TICKS), lit(times) - column(BACK));
     Ok((repeated(timed, names, times)?, start, end))
 }
 
+/// Windows of `cumulate`.
 fn cumulate(
     timed: LogicalPlanBuilder,
     names: &[String],
@@ -96,8 +103,8 @@ fn cumulate(
     Ok((plan, size.boundary(column(TICKS), lit(0_i64)), end))
 }
 
-/// A row that comes `gap` or more after the one before it starts a session; a session is known by how many
-/// have started before.
+/// A row that comes `gap` or more after the one before it starts a session; a session has the number of
+/// sessions that started before.
 fn session(timed: LogicalPlanBuilder, gap: &Duration, key: &[String], clock: &DataType) -> Result<Placed> {
     const BEFORE: &str = "__window_before";
     const NUMBER: &str = "__window_number";

@@ -7,9 +7,9 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 /// Plans shifts.
 #[derive(Debug)]
-pub(crate) struct Shifts;
+pub(crate) struct Shift;
 
-impl ExprPlanner for Shifts {
+impl ExprPlanner for Shift {
     fn plan_binary_op(&self, expr: RawBinaryExpr, _: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let shift = match expr.op {
             BinaryOperator::PGBitwiseShiftLeft => shift_left(),

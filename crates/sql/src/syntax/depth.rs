@@ -1,9 +1,10 @@
-//! How deep a statement is. The parser makes a tree of `a + b + c + …` that is as deep as the chain is long, without recursion;
-//! whatever walks the tree recurs. So chains are looked at before anything else walks it:
+//! The depth of a statement. The parser builds a tree for `a + b + c + …` that is as deep as the chain is
+//! long, without recursion; all walks over the tree recur. So this walk comes first:
 //!
-//! - long chains of `and`, and of `or`, become trees that are as flat as can be; what they say stays. There are [`MOST_TERMS`] in
-//!   one at most: DataFusion's rules take a condition apart, and put it together term by term;
-//! - what is deeper than [`MOST_LEVELS`] is refused, and taken apart level by level; so are more than [`MOST_STEPS`] set operations.
+//! - long chains of `and`, and of `or`, become balanced trees of at most [`MOST_TERMS`] terms: DataFusion's
+//!   rules split and join conditions term by term;
+//! - trees deeper than [`MOST_LEVELS`] are refused, and dropped level by level; so are more than
+//!   [`MOST_STEPS`] set operations.
 
 use crate::syntax::walk::walk_mut;
 use datafusion::common::{Result, plan_err};
@@ -24,11 +25,11 @@ const MOST_TERMS: usize = 10_000;
 ///
 /// # Errors
 /// `Plan` if it is too deep.
-pub(crate) fn flattened(statement: &mut Statement) -> Result<()> {
+pub(super) fn flatten(statement: &mut Statement) -> Result<()> {
     let mut depth = Depth { levels: 0, next: (std::ptr::null(), 0) };
     let visited = match statement {
         Statement::Statement(statement) => walk_mut(statement.as_mut(), &mut depth),
-        Statement::Explain(explain) => return flattened(&mut explain.statement),
+        Statement::Explain(explain) => return flatten(&mut explain.statement),
         Statement::CopyTo(copy) => match &mut copy.source {
             CopyToSource::Query(query) => walk_mut(query.as_mut(), &mut depth),
             CopyToSource::Relation(_) => return Ok(()),
@@ -74,9 +75,9 @@ impl VisitorMut for Depth {
         if operations <= MOST_STEPS {
             return ControlFlow::Continue(());
         }
-        let mut body = taken(&mut query.body);
+        let mut body = take_body(&mut query.body);
         while let SetExpr::SetOperation { left, .. } = &mut body {
-            body = taken(left);
+            body = take_body(left);
         }
         too_many("set operations in one query", MOST_STEPS)
     }
@@ -131,7 +132,7 @@ fn nothing() -> Expr {
 }
 
 /// The body, and no values in its place.
-pub(crate) fn taken(body: &mut SetExpr) -> SetExpr {
+pub(super) fn take_body(body: &mut SetExpr) -> SetExpr {
     let nothing = Values { explicit_row: false, value_keyword: false, rows: vec![] };
     std::mem::replace(body, SetExpr::Values(nothing))
 }

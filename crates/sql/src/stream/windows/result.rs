@@ -5,8 +5,9 @@
 //! fluent program asks for, `tumbling("5m").aggregate(…)` or `hopping("10m", "5m").aggregate(…).chop("5m")`,
 //! under a projection that names the columns.
 
-use super::stream::is_cumulate;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use crate::stream::window_nodes::is_cumulate;
+use crate::tree::{transform_expr_up, transform_up};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result, TableReference};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection};
 use std::sync::Arc;
@@ -15,28 +16,30 @@ use whimbrel_plan::nodes::{AlterLifetime, Chop, Node, WithStart, extension, node
 use whimbrel_plan::properties;
 use whimbrel_temporal::Lifetimes;
 
-/// The same plan, with the columns of windows above their aggregates.
-pub(crate) fn told_once(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up(|plan| match &plan {
+/// Computes the columns of windows above their aggregates, not in each row.
+///
+/// # Errors
+/// `Plan` if an aggregate cannot be built without them.
+pub(crate) fn lift_window_columns(plan: LogicalPlan) -> Result<LogicalPlan> {
+    transform_up(plan, &mut |plan| match &plan {
         LogicalPlan::Aggregate(aggregate) => match Windowed::of(aggregate)? {
-            Some(windowed) => Ok(Transformed::yes(windowed.told_once()?)),
+            Some(windowed) => Ok(Transformed::yes(windowed.lifted()?)),
             None => Ok(Transformed::no(plan)),
         },
         LogicalPlan::Projection(outer) => match outer.input.as_ref() {
             LogicalPlan::Projection(inner) if matches!(node(&inner.input), Some(Node::WithStart(_))) => {
-                Ok(Transformed::yes(one(outer, inner)?))
+                Ok(Transformed::yes(merged(outer, inner)?))
             }
             _ => Ok(Transformed::no(plan)),
         },
         _ => Ok(Transformed::no(plan)),
     })
-    .data()
 }
 
 /// Two projections as one.
-fn one(outer: &Projection, inner: &Projection) -> Result<LogicalPlan> {
+fn merged(outer: &Projection, inner: &Projection) -> Result<LogicalPlan> {
     let named = outer.expr.iter().zip(outer.schema.iter()).map(|(expr, (qualifier, field))| {
-        let value = expr.clone().transform_up(|e| match &e {
+        let value = transform_expr_up(expr.clone(), &mut |e| match &e {
             Expr::Column(column) => match inner.schema.maybe_index_of_column(column) {
                 Some(place) => Ok(Transformed::yes(inner.expr[place].clone().unalias())),
                 None => Ok(Transformed::no(e)),
@@ -141,7 +144,8 @@ impl<'a> Windowed<'a> {
         !refs.is_empty() && refs.iter().all(|c| c.name == self.end.name)
     }
 
-    fn told_once(&self) -> Result<LogicalPlan> {
+    /// The aggregate without the window among its groups, under a projection that adds the window's columns.
+    fn lifted(&self) -> Result<LogicalPlan> {
         let groups = self.aggregate.group_expr.iter().filter(|group| !self.is_window(group)).cloned();
         let calls = self.aggregate.aggr_expr.clone();
         let inner = Aggregate::try_new(Arc::new(self.rows()?), groups.collect(), calls)?;

@@ -1,4 +1,5 @@
-//! The time zone of a session: that in which instants are written and in which their days begin, unless a column has its own.
+//! The time zone of a session: that in which instants are written and in which their days begin, unless a
+//! column has its own.
 
 use crate::functions::zones;
 use datafusion::common::Result;

@@ -5,9 +5,8 @@
 //! groups by them aggregates windows. Flink's names of arguments are known, `tumble(data => table clicks,
 //! timecol => descriptor(time), size => …)`, and its `session(table clicks partition by item, …)`.
 //!
-//! Over a table that is what a relation can say, row by row (`table`). Over a stream with time it is said by
-//! the nodes that the fluent builder uses (`stream`): a row lives from the end of its window on, when what is
-//! said of the window is final.
+//! Over a table they are expressions of each row (`table`). Over a stream with time they are the nodes of the
+//! fluent builder (`stream`): a row lives from the end of its window, when the result of the window is final.
 //!
 //! Days and months are those of the column's zone, or of the argument `zone`.
 
@@ -16,9 +15,9 @@ mod result;
 mod stream;
 mod table;
 
-pub(crate) use result::told_once;
-pub(crate) use stream::{is_cumulate, is_session};
+pub(crate) use result::lift_window_columns;
 
+use super::durations;
 use crate::columns::with_unique_names;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::planner::{
@@ -31,21 +30,17 @@ use datafusion::sql::sqlparser::ast::{
 use whimbrel_plan::calendar::check_zone;
 use whimbrel_plan::{Duration, properties};
 
-use crate::syntax::WINDOW_FUNCTIONS as NAMES;
+use super::window_nodes::{END, START};
+use crate::syntax::WINDOW_FUNCTIONS;
 
-/// The first instant of a row's window.
-const START: &str = "window_start";
-
-/// The first instant after it.
-pub(crate) const END: &str = "window_end";
-
-/// A window as it was asked for, and the zone of its days, if one was named.
+/// The arguments of a window function: the window, and the zone of its days, if one is named.
 #[derive(Debug)]
-struct Asked {
+struct Request {
     window: Window,
     zone: Option<String>,
 }
 
+/// A kind of window.
 #[derive(Debug)]
 enum Window {
     Tumble { size: Duration },
@@ -54,7 +49,7 @@ enum Window {
     Session { gap: Duration, key: Vec<String> },
 }
 
-/// Plans the window functions; all other relations are DataFusion's.
+/// Plans window functions, and leaves all other relations to others.
 #[derive(Debug)]
 pub(crate) struct Windows;
 
@@ -67,12 +62,12 @@ impl RelationPlanner for Windows {
         let Some((name, args, alias)) = call(&relation) else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
-        let plan = windowed(name, args, context)?;
+        let plan = plan_windows(name, args, context)?;
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
     }
 }
 
-/// The function that is called, its arguments, and what the result is called, if this is a window function.
+/// The window function that a relation calls, its arguments, and its alias.
 fn call(relation: &TableFactor) -> Option<(&'static str, Vec<FunctionArg>, Option<TableAlias>)> {
     let (name, args, alias) = match relation {
         TableFactor::Table { name, args: Some(args), alias, .. } => (name, args.args.clone(), alias),
@@ -84,11 +79,12 @@ fn call(relation: &TableFactor) -> Option<(&'static str, Vec<FunctionArg>, Optio
         },
         _ => return None,
     };
-    let known = NAMES.into_iter().find(|known| name.to_string().eq_ignore_ascii_case(known))?;
+    let known = WINDOW_FUNCTIONS.into_iter().find(|known| name.to_string().eq_ignore_ascii_case(known))?;
     Some((known, args, alias.clone()))
 }
 
-fn windowed(
+/// The rows of a table or a stream with the columns of their windows.
+fn plan_windows(
     name: &'static str,
     args: Vec<FunctionArg>,
     context: &mut dyn RelationPlannerContext,
@@ -99,7 +95,7 @@ fn windowed(
         "cumulate" => ("cumulate(table, time, step, size)", &["data", "timecol", "step", "size", "zone"]),
         _ => ("session(table, time, gap, key…)", &["data", "timecol", "gap"]),
     };
-    let given = in_places(name, args, names, usage)?;
+    let given = by_position(name, args, names, usage)?;
     let [relation, time, rest @ ..] = given.as_slice() else {
         return plan_err!("{name}: an argument is missing; write {usage}");
     };
@@ -125,21 +121,26 @@ fn windowed(
         [zone] => Some(zone_name(zone, context.sql_to_expr(zone.clone(), &DFSchema::empty())?, name)?),
         _ => return plan_err!("{name}: these are not its arguments; write {usage}"),
     };
-    let asked = Asked { window, zone };
+    let request = Request { window, zone };
     for new in [START, END] {
         if input.schema().index_of_column_by_name(None, new).is_some() {
             return plan_err!("{name}: there is a column {new:?} already; give it another name first");
         }
     }
     match properties(&input)?.time {
-        Some(_) => stream::windowed(input, &time, &asked),
-        None => table::windowed(input, &time, &asked),
+        Some(_) => stream::with_windows(input, &time, &request),
+        None => table::with_windows(input, &time, &request),
     }
 }
 
 /// The arguments in the places that their names say, Flink's; those without a name follow what is before
 /// them.
-fn in_places(function: &str, args: Vec<FunctionArg>, names: &[&str], usage: &str) -> Result<Vec<ast::Expr>> {
+fn by_position(
+    function: &str,
+    args: Vec<FunctionArg>,
+    names: &[&str],
+    usage: &str,
+) -> Result<Vec<ast::Expr>> {
     let mut places: Vec<Option<ast::Expr>> = Vec::new();
     for arg in args {
         let (place, expr) = match arg {
@@ -247,7 +248,7 @@ fn length(arg: &ast::Expr, expr: Expr, name: &str) -> Result<Duration> {
         }),
         ScalarValue::IntervalYearMonth(Some(months)) => Ok(Duration::Interval { months, days: 0, nanos: 0 }),
         ScalarValue::Int64(Some(ticks)) => Ok(Duration::Ticks(ticks)),
-        ScalarValue::Utf8(Some(text)) => Ok(crate::stream::durations::duration(&text)),
+        ScalarValue::Utf8(Some(text)) => Ok(durations::duration(&text)),
         _ => no(),
     }
 }

@@ -64,8 +64,8 @@ pub(crate) fn unknown(error: &DataFusionError) -> Option<Location> {
     }
 }
 
-/// A column of structs (`table.column`) whose fields a subquery reads from outside, if that is what was not understood.
-/// The planner says it in words only.
+/// A column of structs (`table.column`) whose fields a subquery reads from outside, if that is what was not
+/// understood. The planner says it in words only.
 pub(crate) fn outer_struct(error: &DataFusionError) -> Option<String> {
     let DataFusionError::NotImplemented(text) = root(error) else { return None };
     Some(text.strip_prefix("Nested identifiers are not yet supported for OuterReferenceColumn ")?.to_string())
@@ -167,7 +167,8 @@ pub fn place(error: &DataFusionError, sql: &str) -> Option<Range<usize>> {
     Some(start..word_end(sql, start))
 }
 
-/// Where the text stands that could not be read as a value, if there is one such literal. Else it came from a row.
+/// Where the text stands that could not be read as a value, if there is one such literal. Else it came from a
+/// row.
 fn literal(error: &DataFusionError, sql: &str) -> Option<Range<usize>> {
     let DataFusionError::ArrowError(error, _) = root(error) else { return None };
     let (ArrowError::CastError(text) | ArrowError::ParseError(text)) = error.as_ref() else { return None };
