@@ -65,7 +65,7 @@ pub use nodes::{Colocated, Colocation, Exchange, Movement, Node, Scope, Subtree,
 pub use null_safe::{optimizer_rules, takes_nulls, without_rules};
 pub use physical::physical;
 pub use placement::Placement;
-pub use program::{Program, compared, fitted};
+pub use program::{Program, literal_for_comparison, literal_for_operand};
 pub use properties::{Properties, properties};
 pub use ranges::Ranges;
 pub use series::Series;

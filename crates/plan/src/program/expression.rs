@@ -1,43 +1,48 @@
-//! Expressions as Python writes them. What is written here is built again by the operators and methods of
-//! `Expr` in the Python package, word by word: no operator is written that would mean another thing there.
+//! Prints expressions as Python: operators, methods of `Expr`, and functions `wb.fn.…`.
+//!
+//! Invariant: the Python package builds the same expression from the text. An operator that has another meaning
+//! in Python is printed as a function, or is an error.
 
-use super::doc::Doc;
-use super::functions::Functions;
-use super::literal::{Fit, compared, exact, fitted, natural, quoted, type_name};
-use super::naming::is_name;
+use super::document::Doc;
+use super::literal::{
+    CastLiteral, literal_for_comparison, literal_for_operand, python_string, python_value, type_name,
+    typed_literal,
+};
+use super::scalar_functions::Functions;
+use super::variable_names::is_name;
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{Cast, InList, ScalarFunction};
 use datafusion::logical_expr::utils::split_binary;
 use datafusion::logical_expr::{Between, BinaryExpr, Case, Expr, ExprSchemable, Like, Operator};
 
-/// How tightly Python binds what is not written with an operator.
+/// Precedences of Python: a larger number binds tighter.
 const CALL: u8 = 10;
 const UNARY: u8 = 8;
 
-/// Writes expressions over these columns.
-pub(super) struct Rows<'a> {
-    /// The columns of the row, or of both rows with their sides.
+/// Prints expressions over a schema.
+pub(super) struct ExprWriter<'a> {
+    /// The columns of the row; those of a join condition are qualified by their sides.
     pub schema: &'a DFSchema,
-    /// The rows' names in the lambda, by the qualifiers of their columns.
+    /// The parameter of the lambda that a column belongs to.
     pub row: &'a dyn Fn(&Column) -> String,
-    /// What is called that Python does not know.
+    /// Functions that are parameters of the program.
     pub functions: &'a mut Functions,
 }
 
-/// Whether Python takes it for the name of an attribute of a row, and `trace` does too.
+/// Whether a column can be written as an attribute, `e.price`; otherwise `e["price"]`.
 pub(super) fn is_attribute(name: &str) -> bool {
-    // Code that mentions these asks what a value is, and is not traced.
-    const ASKS: [&str; 4] = ["id", "type", "isinstance", "issubclass"];
-    is_name(name) && !name.starts_with('_') && !ASKS.contains(&name)
+    // The tracer of the Python package does not trace code that uses these names.
+    const TYPE_CHECKS: [&str; 4] = ["id", "type", "isinstance", "issubclass"];
+    is_name(name) && !name.starts_with('_') && !TYPE_CHECKS.contains(&name)
 }
 
-fn refuse<T>(expr: &Expr) -> Result<T> {
+fn unsupported<T>(expr: &Expr) -> Result<T> {
     plan_err!("the program has no word for {}", crate::names::show(expr))
 }
 
-/// The symbol of an operator and how tightly it binds, where Python has it.
-fn symbol(op: Operator) -> Option<(&'static str, u8)> {
+/// The symbol and precedence of an operator, if Python has it with the same meaning.
+fn operator_symbol(op: Operator) -> Option<(&'static str, u8)> {
     Some(match op {
         Operator::Eq => ("==", 1),
         Operator::NotEq => ("!=", 1),
@@ -58,13 +63,13 @@ fn symbol(op: Operator) -> Option<(&'static str, u8)> {
     })
 }
 
-impl Rows<'_> {
-    /// The expression, in brackets if it binds less tightly than `outer`.
+impl ExprWriter<'_> {
+    /// Prints an expression, in parentheses if its precedence is less than `outer`.
     pub fn write(&mut self, expr: &Expr, outer: u8) -> Result<Doc> {
         match expr {
             Expr::Alias(alias) => self.write(&alias.expr, outer),
             Expr::Column(column) => Ok(self.column(column)),
-            Expr::Literal(value, _) => constant(value, None, fitted),
+            Expr::Literal(value, _) => constant(value, None, literal_for_operand),
             Expr::BinaryExpr(binary) => self.binary(binary, outer),
             Expr::Not(inner) => self.unary("~", inner, outer),
             Expr::Negative(inner) => self.unary("-", inner, outer),
@@ -80,14 +85,14 @@ impl Rows<'_> {
             Expr::Like(like) => self.like(like, expr),
             Expr::Case(case) => self.case(case),
             Expr::ScalarFunction(call) => self.call(call, outer),
-            other => refuse(other),
+            other => unsupported(other),
         }
     }
 
-    /// `lambda e: e.price * 2`; an expression without columns needs no row.
+    /// `lambda e: e.price * 2`, or the expression alone if it has no columns.
     pub fn lambda(&mut self, head: &str, expr: &Expr) -> Result<Doc> {
         if let Expr::Literal(value, _) = expr {
-            return exact(value);
+            return typed_literal(value);
         }
         let body = self.write(expr, 0)?;
         Ok(match expr.any_column_refs() {
@@ -101,22 +106,22 @@ impl Rows<'_> {
         Doc::Text(match is_attribute(&column.name) {
             _ if row.is_empty() => column.name.clone(),
             true => format!("{row}.{}", column.name),
-            false => format!("{row}[{}]", quoted(&column.name)),
+            false => format!("{row}[{}]", python_string(&column.name)),
         })
     }
 
-    fn kind(&self, expr: &Expr) -> Option<DataType> {
+    fn data_type(&self, expr: &Expr) -> Option<DataType> {
         expr.get_type(self.schema).ok()
     }
 
     fn type_of(&self, data_type: &DataType, expr: &Expr) -> Result<Doc> {
-        type_name(data_type).map_or_else(|| refuse(expr), |name| Ok(Doc::Text(quoted(&name))))
+        type_name(data_type).map_or_else(|| unsupported(expr), |name| Ok(Doc::Text(python_string(&name))))
     }
 
-    /// What a method can be called on.
+    /// The receiver of a method: a literal has to be wrapped in `wb.lit(…)`.
     fn receiver(&mut self, expr: &Expr) -> Result<Doc> {
         match expr {
-            Expr::Literal(value, _) => exact(value),
+            Expr::Literal(value, _) => typed_literal(value),
             other => self.write(other, CALL),
         }
     }
@@ -128,97 +133,99 @@ impl Rows<'_> {
 
     fn unary(&mut self, symbol: &str, inner: &Expr, outer: u8) -> Result<Doc> {
         let inner = match inner {
-            Expr::Literal(value, _) => exact(value)?,
+            Expr::Literal(value, _) => typed_literal(value)?,
             other => self.write(other, UNARY)?,
         };
-        Ok(bracketed(vec![Doc::text(symbol), inner], UNARY < outer))
+        Ok(parenthesized(vec![Doc::text(symbol), inner], UNARY < outer))
     }
 
     fn binary(&mut self, binary: &BinaryExpr, outer: u8) -> Result<Doc> {
         let BinaryExpr { left, op, right } = binary;
-        let whole = Expr::BinaryExpr(binary.clone());
-        let kinds = (self.kind(left), self.kind(right));
+        let expr = Expr::BinaryExpr(binary.clone());
+        let types = (self.data_type(left), self.data_type(right));
         let is = |test: fn(&DataType) -> bool| {
-            kinds.0.as_ref().is_some_and(test) || kinds.1.as_ref().is_some_and(test)
+            types.0.as_ref().is_some_and(test) || types.1.as_ref().is_some_and(test)
         };
         match op {
-            Operator::IsDistinctFrom => return self.missing("ne_missing", left, right),
-            Operator::IsNotDistinctFrom => return self.missing("eq_missing", left, right),
+            Operator::IsDistinctFrom => return self.null_safe_comparison("ne_missing", left, right),
+            Operator::IsNotDistinctFrom => return self.null_safe_comparison("eq_missing", left, right),
             Operator::Modulo => return self.function("mod", &[left, right]),
-            Operator::Divide if is(DataType::is_integer) && !is(DataType::is_floating) && !is(exactly) => {
+            Operator::Divide
+                if is(DataType::is_integer) && !is(DataType::is_floating) && !is(divides_exactly) =>
+            {
                 return self.function("div", &[left, right]);
             }
             Operator::Divide if let Some((l, r)) = self.true_division(left, right) => {
                 return self.infix("/", &l, &r, 7, outer);
             }
-            Operator::StringConcat if !is(DataType::is_string) => return refuse(&whole),
+            Operator::StringConcat if !is(DataType::is_string) => return unsupported(&expr),
             Operator::BitwiseAnd | Operator::BitwiseOr | Operator::BitwiseXor
                 if !is(DataType::is_integer) =>
             {
-                return refuse(&whole);
+                return unsupported(&expr);
             }
-            Operator::And | Operator::Or if is(DataType::is_integer) => return refuse(&whole),
+            Operator::And | Operator::Or if is(DataType::is_integer) => return unsupported(&expr),
             _ => {}
         }
-        let Some((symbol, strength)) = symbol(*op) else { return refuse(&whole) };
+        let Some((symbol, precedence)) = operator_symbol(*op) else { return unsupported(&expr) };
         if matches!(op, Operator::And | Operator::Or) {
-            return self.chain(*op, symbol, &whole, strength, outer);
+            return self.chain(*op, symbol, &expr, precedence, outer);
         }
-        self.infix(symbol, left, right, strength, outer)
+        self.infix(symbol, left, right, precedence, outer)
     }
 
-    /// `a & b & c`, one under the other where a line does not hold them, however the plan nests them.
-    fn chain(&mut self, op: Operator, symbol: &str, whole: &Expr, strength: u8, outer: u8) -> Result<Doc> {
+    /// `a & b & c`, however the plan nests the operands; one operand per line if they do not fit.
+    fn chain(&mut self, op: Operator, symbol: &str, expr: &Expr, precedence: u8, outer: u8) -> Result<Doc> {
         let mut docs = Vec::new();
-        for term in split_binary(whole, op) {
+        for term in split_binary(expr, op) {
             if docs.is_empty() {
-                // Two constants would be put together by Python, not by the plan.
+                // Python itself would evaluate an operator between two Python values.
                 docs.push(match term {
-                    Expr::Literal(value, _) => exact(value)?,
-                    other => self.write(other, strength)?,
+                    Expr::Literal(value, _) => typed_literal(value)?,
+                    other => self.write(other, precedence)?,
                 });
                 continue;
             }
             docs.push(Doc::Break(" "));
             docs.push(Doc::Text(format!("{symbol} ")));
-            docs.push(self.write(term, strength + 1)?);
+            docs.push(self.write(term, precedence + 1)?);
         }
-        Ok(bracketed(docs, strength < outer))
+        Ok(parenthesized(docs, precedence < outer))
     }
 
-    fn infix(&mut self, symbol: &str, left: &Expr, right: &Expr, strength: u8, outer: u8) -> Result<Doc> {
-        let fit = if strength == 1 { compared } else { fitted };
-        // Comparisons side by side are a chain in Python.
-        let inner = if strength == 1 { 2 } else { strength };
+    fn infix(&mut self, symbol: &str, left: &Expr, right: &Expr, precedence: u8, outer: u8) -> Result<Doc> {
+        let cast_literal = if precedence == 1 { literal_for_comparison } else { literal_for_operand };
+        // `a < b < c` is a chained comparison in Python: a nested comparison needs parentheses.
+        let inner = if precedence == 1 { 2 } else { precedence };
         let l = match (left, right) {
-            (Expr::Literal(value, _), Expr::Literal(..)) => exact(value)?,
-            (Expr::Literal(value, _), _) => constant(value, self.kind(right), fit)?,
+            (Expr::Literal(value, _), Expr::Literal(..)) => typed_literal(value)?,
+            (Expr::Literal(value, _), _) => constant(value, self.data_type(right), cast_literal)?,
             _ => self.write(left, inner)?,
         };
         let r = match right {
-            Expr::Literal(value, _) => constant(value, self.kind(left), fit)?,
-            _ => self.write(right, strength + 1)?,
+            Expr::Literal(value, _) => constant(value, self.data_type(left), cast_literal)?,
+            _ => self.write(right, precedence + 1)?,
         };
         let docs = vec![l, Doc::Break(" "), Doc::Text(format!("{symbol} ")), r];
-        Ok(bracketed(docs, strength < outer))
+        Ok(parenthesized(docs, precedence < outer))
     }
 
-    /// Both sides of a division of whole numbers that Python makes floats by itself.
+    /// The operands of a float division of integers, which Python's `/` casts to floats.
     fn true_division(&self, left: &Expr, right: &Expr) -> Option<(Expr, Expr)> {
         let side = |expr: &Expr| match expr {
             Expr::Cast(cast) if *cast.field.data_type() == DataType::Float64 => {
-                self.kind(&cast.expr).filter(|t| t.is_integer()).map(|_| cast.expr.as_ref().clone())
+                self.data_type(&cast.expr).filter(|t| t.is_integer()).map(|_| cast.expr.as_ref().clone())
             }
             Expr::Literal(ScalarValue::Float64(Some(v)), None) if v.fract() == 0.0 && v.abs() < 9e15 => {
                 Some(Expr::Literal(ScalarValue::Int64(Some(*v as i64)), None))
             }
             _ => None,
         };
-        let both = (side(left)?, side(right)?);
-        (both.0.as_literal().is_none() || both.1.as_literal().is_none()).then_some(both)
+        let sides = (side(left)?, side(right)?);
+        (sides.0.as_literal().is_none() || sides.1.as_literal().is_none()).then_some(sides)
     }
 
-    fn missing(&mut self, name: &str, left: &Expr, right: &Expr) -> Result<Doc> {
+    fn null_safe_comparison(&mut self, name: &str, left: &Expr, right: &Expr) -> Result<Doc> {
         let argument = self.write(right, 0)?;
         self.method(left, name, vec![argument])
     }
@@ -227,7 +234,7 @@ impl Rows<'_> {
         if let (Expr::ScalarFunction(call), DataType::Int64) = (cast.expr.as_ref(), cast.field.data_type())
             && let Some((part, of)) = date_part(call)
             && of.as_literal().is_none()
-            && !matches!(self.kind(of), Some(DataType::Struct(_)))
+            && !matches!(self.data_type(of), Some(DataType::Struct(_)))
         {
             let of = self.receiver(of)?;
             return Ok(Doc::Group(vec![of, Doc::Text(format!(".{part}"))]));
@@ -237,33 +244,34 @@ impl Rows<'_> {
     }
 
     fn between(&mut self, between: &Between) -> Result<Doc> {
-        let met = self.kind(&between.expr);
-        let low = self.beside(&between.low, met.clone())?;
-        let high = self.beside(&between.high, met)?;
+        let operand_type = self.data_type(&between.expr);
+        let low = self.operand(&between.low, operand_type.clone())?;
+        let high = self.operand(&between.high, operand_type)?;
         self.method(&between.expr, "between", vec![low, high])
     }
 
     fn in_list(&mut self, list: &InList) -> Result<Doc> {
-        let met = self.kind(&list.expr);
-        let items = list.list.iter().map(|e| self.beside(e, met.clone())).collect::<Result<Vec<_>>>()?;
+        let operand_type = self.data_type(&list.expr);
+        let items =
+            list.list.iter().map(|e| self.operand(e, operand_type.clone())).collect::<Result<Vec<_>>>()?;
         self.method(&list.expr, "isin", vec![Doc::list(items)])
     }
 
-    /// An operand that meets a value of a type.
-    fn beside(&mut self, expr: &Expr, met: Option<DataType>) -> Result<Doc> {
+    /// An argument that is compared with a value of type `operand_type`.
+    fn operand(&mut self, expr: &Expr, operand_type: Option<DataType>) -> Result<Doc> {
         match expr {
-            Expr::Literal(value, _) => constant(value, met, compared),
+            Expr::Literal(value, _) => constant(value, operand_type, literal_for_comparison),
             other => self.write(other, 0),
         }
     }
 
-    fn like(&mut self, like: &Like, whole: &Expr) -> Result<Doc> {
+    fn like(&mut self, like: &Like, expr: &Expr) -> Result<Doc> {
         if like.negated {
-            return refuse(whole);
+            return unsupported(expr);
         }
         let mut arguments = vec![self.write(&like.pattern, 0)?];
         if let Some(escape) = like.escape_char {
-            arguments.push(Doc::named("escape", Doc::Text(quoted(&escape.to_string()))));
+            arguments.push(Doc::keyword("escape", Doc::Text(python_string(&escape.to_string()))));
         }
         self.method(&like.expr, if like.case_insensitive { "ilike" } else { "like" }, arguments)
     }
@@ -295,11 +303,11 @@ impl Rows<'_> {
                 if of.as_literal().is_none() =>
             {
                 let of = self.receiver(of)?;
-                return Ok(Doc::Group(vec![of, Doc::Text(format!("[{}]", quoted(field)))]));
+                return Ok(Doc::Group(vec![of, Doc::Text(format!("[{}]", python_string(field)))]));
             }
             _ => {}
         }
-        if !Functions::knows(&call.func) {
+        if !Functions::is_default(&call.func) {
             let name = self.functions.name(&call.func);
             let arguments = arguments.iter().map(|e| self.receiver(e)).collect::<Result<Vec<_>>>()?;
             return Ok(Doc::call(name, arguments));
@@ -319,7 +327,7 @@ impl Rows<'_> {
     }
 }
 
-/// The method of an expression that is this very function.
+/// The method of `Expr` in Python that calls this function.
 fn method_for(call: &ScalarFunction) -> Option<&'static str> {
     Some(match (call.name(), call.args.len()) {
         ("upper", 1) => "upper",
@@ -331,7 +339,7 @@ fn method_for(call: &ScalarFunction) -> Option<&'static str> {
     })
 }
 
-/// `year` and its like, of what.
+/// The part of a `date_part` call and its argument, if Python has an attribute for it: `e.time.year`.
 fn date_part(call: &ScalarFunction) -> Option<(&str, &Expr)> {
     const PARTS: [&str; 6] = ["year", "month", "day", "hour", "minute", "second"];
     match (call.name(), call.args.as_slice()) {
@@ -344,25 +352,29 @@ fn date_part(call: &ScalarFunction) -> Option<(&str, &Expr)> {
     }
 }
 
-/// Numbers that `/` divides as they are.
-fn exactly(t: &DataType) -> bool {
+/// Whether `/` divides values of this type without a cast to floats.
+fn divides_exactly(t: &DataType) -> bool {
     matches!(t, DataType::Decimal128(..) | DataType::Duration(_))
 }
 
-/// A constant that meets a value of a type: plainly, if Python's value becomes this one there.
-fn constant(value: &ScalarValue, met: Option<DataType>, fit: Fit) -> Result<Doc> {
-    match natural(value) {
-        Some((plain, text))
-            if plain == *value || met.and_then(|met| fit(&plain, &met)).as_ref() == Some(value) =>
+/// A literal opposite an operand: a Python value if coercion restores the literal, else with its type.
+fn constant(value: &ScalarValue, operand_type: Option<DataType>, cast_literal: CastLiteral) -> Result<Doc> {
+    match python_value(value) {
+        Some((value_in_python, text))
+            if value_in_python == *value
+                || operand_type
+                    .and_then(|operand_type| cast_literal(&value_in_python, &operand_type))
+                    .as_ref()
+                    == Some(value) =>
         {
             Ok(Doc::Text(text))
         }
-        _ => exact(value),
+        _ => typed_literal(value),
     }
 }
 
-fn bracketed(docs: Vec<Doc>, brackets: bool) -> Doc {
-    match brackets {
+fn parenthesized(docs: Vec<Doc>, needed: bool) -> Doc {
+    match needed {
         true => Doc::Group([vec![Doc::text("(")], docs, vec![Doc::text(")")]].concat()),
         false => Doc::Group(docs),
     }

@@ -4,14 +4,14 @@
 //! builder's words: right joins as left joins of the sides exchanged, conditions of an inner join as a filter
 //! of its pairs.
 
-use super::doc::Doc;
-use super::expression::Rows;
-use super::literal::quoted;
-use super::naming::name_of;
-use super::read::{Reader, Scope, Wants, aliased, free, position};
+use super::document::Doc;
+use super::expression::ExprWriter;
+use super::literal::python_string;
+use super::python_expressions::rewrite_for_python;
+use super::reader::{Reader, Required, Scope, aliased, position, unique_name};
 use super::rows::{arguments, dictionary, positions, reads_as_added};
-use super::steps::{Place, Step, Steps};
-use super::words::in_words;
+use super::steps::{Step, StepKind, Steps};
+use super::variable_names::name_of;
 use crate::names::{column, column_name, names};
 use crate::nodes::{Node, node};
 use crate::resolve::common_type;
@@ -43,7 +43,7 @@ impl Reader {
         };
         let paired = |name: &str| join.on.iter().any(|(_, r)| r.try_as_col().is_some_and(|c| c.name == name));
         let Some((right, right_added)) = without_added(right, paired) else { return Ok(None) };
-        let (l, r) = (self.read(left, &Wants::default())?, self.read(right, &Wants::default())?);
+        let (l, r) = (self.read(left, &Required::default())?, self.read(right, &Required::default())?);
         let mut on = Vec::new();
         for (a, b) in &join.on {
             let (Some(a), Some(b)) = (a.try_as_col(), b.try_as_col()) else { return Ok(None) };
@@ -57,7 +57,7 @@ impl Reader {
         let how = JoinHow {
             kind,
             suffix,
-            filter: join.filter.as_ref().map(|f| in_words(f, &both)).transpose()?,
+            filter: join.filter.as_ref().map(|f| rewrite_for_python(f, &both)).transpose()?,
             nulls_equal: join.null_equality == NullEquality::NullEqualsNull,
             null_aware: join.null_aware,
             colocated,
@@ -85,11 +85,11 @@ impl Reader {
         match expr {
             // A cast that pairing columns of different types has added.
             Expr::Cast(cast) if column_name(&cast.expr) == Some(bare) => Ok(column(bare)),
-            other => Ok(self.over(other, plan.schema(), scope)?.alias(name)),
+            other => Ok(self.rewrite_expr(other, plan.schema(), scope)?.alias(name)),
         }
     }
 
-    pub fn join(&mut self, join: &Join, colocated: bool, wants: &Wants) -> Result<Scope> {
+    pub fn join(&mut self, join: &Join, colocated: bool, required: &Required) -> Result<Scope> {
         use JoinType::{
             Full, Inner, Left, LeftAnti, LeftMark, LeftSemi, Right, RightAnti, RightMark, RightSemi,
         };
@@ -105,11 +105,12 @@ impl Reader {
             LeftMark => (JoinKind::Mark, false),
             RightMark => (JoinKind::Mark, true),
         };
-        let used = used_of(join, wants)?;
+        let used = used_of(join, required)?;
         let (left, right) = ((&*join.left, used.0), (&*join.right, used.1));
         let ((near, near_used), (far, far_used)) = if turned { (right, left) } else { (left, right) };
-        let near_scope = self.read(near, &Wants { used: Some(near_used.clone()), ..Wants::default() })?;
-        let far_scope = self.read(far, &Wants { used: Some(far_used.clone()), ..Wants::default() })?;
+        let near_scope =
+            self.read(near, &Required { used: Some(near_used.clone()), ..Required::default() })?;
+        let far_scope = self.read(far, &Required { used: Some(far_used.clone()), ..Required::default() })?;
         let sides = Sides { near: (near, near_scope, near_used), far: (far, far_scope, far_used), turned };
         self.join_how(join, colocated, kind, sides)
     }
@@ -124,8 +125,8 @@ impl Reader {
         let mut on = Vec::new();
         for (l, r) in &join.on {
             let (near, far) = if sides.turned { (r, l) } else { (l, r) };
-            let near = self.over(near, sides.near.0.schema(), &sides.near.1)?;
-            let far = self.over(far, sides.far.0.schema(), &sides.far.1)?;
+            let near = self.rewrite_expr(near, sides.near.0.schema(), &sides.near.1)?;
+            let far = self.rewrite_expr(far, sides.far.0.schema(), &sides.far.1)?;
             on.push(self.without_casts(near, far, &sides));
         }
         self.set_apart(kind, &mut on, &mut sides)?;
@@ -154,7 +155,7 @@ impl Reader {
             let (near, far) = &columns;
             let predicate = one_sided(&filter, &sides, near, far)?;
             let schema = self.steps.stream(scope.step).plan().schema().clone();
-            scope = self.where_(scope, in_words(&predicate, &schema)?)?;
+            scope = self.where_(scope, rewrite_for_python(&predicate, &schema)?)?;
         }
         let (near, far) = columns;
         let columns = if sides.turned { [far, near].concat() } else { [near, far].concat() };
@@ -204,7 +205,7 @@ impl Reader {
             }
             let taken =
                 |n: &str| names(near.plan().schema()).contains(&n) || names(far.plan().schema()).contains(&n);
-            let new = free(&format!("{name}_right"), taken);
+            let new = unique_name(&format!("{name}_right"), taken);
             renamed.push((name.to_string(), new.clone()));
             *r = column(new);
         }
@@ -219,7 +220,7 @@ impl Reader {
             names(stream.plan().schema()).into_iter().map(|n| (new(n), column(n))).collect();
         let doc = Doc::call(".select", arguments(self, scope.step, &pairs)?);
         scope.columns = scope.columns.iter().map(|n| new(n)).collect();
-        sides.far.1 = self.next(scope, Place::Query, doc, stream.select(aliased(&pairs))?);
+        sides.far.1 = self.add_step(scope, StepKind::QueryMethod, doc, stream.select(aliased(&pairs))?);
         Ok(())
     }
 
@@ -229,7 +230,7 @@ impl Reader {
         let taken = |n: &str| [near, far].iter().any(|s| names(s.plan().schema()).contains(&n));
         for (number, (l, r)) in on.iter_mut().enumerate() {
             let base = if number == 0 { "key".to_string() } else { format!("key_{}", number + 1) };
-            let name = free(&base, taken);
+            let name = unique_name(&base, taken);
             for side in [l, r] {
                 if column_name(side).is_none() {
                     *side = side.clone().alias(&name);
@@ -243,7 +244,9 @@ impl Reader {
         let near = names(self.steps.stream(sides.near.1.step).plan().schema());
         match kind {
             JoinKind::Semi | JoinKind::Anti => "_right".to_string(),
-            JoinKind::Mark => free("_right", |suffix| near.contains(&format!("mark{suffix}").as_str())),
+            JoinKind::Mark => {
+                unique_name("_right", |suffix| near.contains(&format!("mark{suffix}").as_str()))
+            }
             _ => self.free_suffix(on, sides),
         }
     }
@@ -254,7 +257,7 @@ impl Reader {
         let far = names(self.steps.stream(sides.far.1.step).plan().schema());
         let shared = |n: &str| on.iter().any(|(l, r)| column_name(l) == Some(n) && column_name(r) == Some(n));
         let clashing: Vec<&&str> = far.iter().filter(|n| !shared(n) && near.contains(n)).collect();
-        let free = |suffix: &str| {
+        let is_unique = |suffix: &str| {
             clashing.iter().all(|n| {
                 let name = format!("{n}{suffix}");
                 !near.contains(&name.as_str()) && !far.contains(&name.as_str())
@@ -262,7 +265,7 @@ impl Reader {
         };
         let mut suffix = "_right".to_string();
         let mut number = 2;
-        while !free(&suffix) {
+        while !is_unique(&suffix) {
             suffix = format!("_{number}");
             number += 1;
         }
@@ -303,7 +306,7 @@ impl Reader {
         });
         let schema =
             JoinHow::both(self.steps.stream(sides.near.1.step), self.steps.stream(sides.far.1.step))?;
-        in_words(&both.data()?, &schema).map_err(|e| e.context(join.join_type.to_string()))
+        rewrite_for_python(&both.data()?, &schema).map_err(|e| e.context(join.join_type.to_string()))
     }
 
     /// The step of a join.
@@ -324,15 +327,15 @@ impl Reader {
         };
         if verb == ".join" {
             if how.kind != JoinKind::Inner {
-                arguments.push(Doc::Text(format!("how={}", quoted(how.kind.name()))));
+                arguments.push(Doc::Text(format!("how={}", python_string(how.kind.name()))));
             }
             let pairs = !matches!(how.kind, JoinKind::Semi | JoinKind::Anti);
             let clash = names(l.plan().schema()).iter().any(|n| names(r.plan().schema()).contains(n));
             if how.suffix != "_right" && pairs && (clash || how.kind == JoinKind::Mark) {
-                arguments.push(Doc::Text(format!("suffix={}", quoted(&how.suffix))));
+                arguments.push(Doc::Text(format!("suffix={}", python_string(&how.suffix))));
             }
             if let Some(filter) = &how.filter {
-                arguments.push(Doc::named("where", self.pair_lambda(&l, &r, filter)?));
+                arguments.push(Doc::keyword("where", self.pair_lambda(&l, &r, filter)?));
             }
             if how.nulls_equal {
                 arguments.push(Doc::text("nulls_equal=True"));
@@ -348,7 +351,7 @@ impl Reader {
         let name = paired(self.steps.name(left.step), word, self.steps.name(right.step));
         let step = Step {
             inputs: vec![left.step, right.step],
-            place: Place::Query,
+            kind: StepKind::QueryMethod,
             doc: Doc::call(verb, arguments),
             stream,
             name,
@@ -367,7 +370,7 @@ impl Reader {
             true => "r".to_string(),
             false => "l".to_string(),
         };
-        let condition = Rows { schema: &schema, row: &row, functions }.write(filter, 0)?;
+        let condition = ExprWriter { schema: &schema, row: &row, functions }.write(filter, 0)?;
         Ok(Doc::Group(vec![Doc::text("lambda l, r: "), condition]))
     }
 }
@@ -455,11 +458,12 @@ fn suffix_of(projection: &Projection) -> Option<String> {
 }
 
 /// Which columns of both sides a join needs.
-fn used_of(join: &Join, wants: &Wants) -> Result<(BTreeSet<usize>, BTreeSet<usize>)> {
+fn used_of(join: &Join, required: &Required) -> Result<(BTreeSet<usize>, BTreeSet<usize>)> {
     let (left, right) = (join.left.schema(), join.right.schema());
     let width = left.fields().len();
     let all = 0..join.schema.fields().len();
-    let used: Vec<usize> = all.filter(|i| wants.used.as_ref().is_none_or(|used| used.contains(i))).collect();
+    let used: Vec<usize> =
+        all.filter(|i| required.used.as_ref().is_none_or(|used| used.contains(i))).collect();
     let mut sides = (BTreeSet::new(), BTreeSet::new());
     match join.join_type {
         JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
@@ -519,7 +523,10 @@ pub(super) fn on_arguments(
             return Ok(vec![]);
         }
         if l == r {
-            return Ok(vec![Doc::named("on", listed(l.iter().map(|n| Doc::Text(quoted(n))).collect()))]);
+            return Ok(vec![Doc::keyword(
+                "on",
+                listed(l.iter().map(|n| Doc::Text(python_string(n))).collect()),
+            )]);
         }
     }
     let mut sides = (Vec::new(), Vec::new());
@@ -527,14 +534,14 @@ pub(super) fn on_arguments(
         sides.0.push(key_doc(reader, left, l)?);
         sides.1.push(key_doc(reader, right, r)?);
     }
-    Ok(vec![Doc::named("left_on", listed(sides.0)), Doc::named("right_on", listed(sides.1))])
+    Ok(vec![Doc::keyword("left_on", listed(sides.0)), Doc::keyword("right_on", listed(sides.1))])
 }
 
 fn key_doc(reader: &mut Reader, step: usize, expr: &Expr) -> Result<Doc> {
     match expr {
         Expr::Alias(alias) => dictionary(reader, step, &[(alias.name.clone(), alias.expr.as_ref().clone())]),
         other => match column_name(other) {
-            Some(name) => Ok(Doc::Text(quoted(name))),
+            Some(name) => Ok(Doc::Text(python_string(name))),
             None => reader.lambda(step, other),
         },
     }

@@ -1,20 +1,20 @@
 //! From steps to statements.
 //!
-//! A step has a variable if it is a source, if it is used more than once, if another stream meets it in a
+//! A step has a variable if it is a source, if it is used more than once, if another stream is_binary it in a
 //! query, or if it is the result. What lies between two variables is one chain of calls; steps inside of
-//! queries that follow each other are one query, with at most one of several streams.
+//! queries that follow each other are one query, with at most one of has_binary streams.
 
 use super::Program;
-use super::doc::Doc;
-use super::naming::Taken;
-use super::steps::{Body, Place, Step, Steps};
+use super::document::Doc;
+use super::steps::{Body, Step, StepKind, Steps};
+use super::variable_names::UsedNames;
 use datafusion::common::Result;
 use std::collections::{BTreeSet, HashMap};
 
-/// The length of a line.
+/// The maximal length of a line.
 const WIDTH: usize = 100;
 
-/// What a text may use of Python's library, by what it is called and where it is.
+/// Names of Python's standard library that a program may use, with their modules.
 const IMPORTS: [(&str, &str); 5] = [
     ("date", "datetime"),
     ("datetime", "datetime"),
@@ -23,29 +23,29 @@ const IMPORTS: [(&str, &str); 5] = [
     ("Decimal", "decimal"),
 ];
 
-/// The program whose result is this step.
+/// The program that returns a step.
 pub(super) fn program(steps: Steps, result: usize) -> Result<Program> {
     let used = reachable(&steps.all, result);
     let variables = Variables::of(&steps.all, &used, result);
-    let given: Vec<(String, usize)> = used
+    let parameters: Vec<(String, usize)> = used
         .iter()
-        .filter(|s| steps.all[**s].place == Place::Given)
+        .filter(|s| steps.all[**s].kind == StepKind::Parameter)
         .map(|s| (variables.names[s].clone(), *s))
         .collect();
     let stream = steps.stream(result).clone();
-    let sources = given.iter().map(|(name, s)| (name.clone(), steps.stream(*s).clone())).collect();
+    let sources = parameters.iter().map(|(name, s)| (name.clone(), steps.stream(*s).clone())).collect();
     let all = &steps.all;
     let result = variables.names[&result].clone();
-    let mut taken: Vec<String> = given.into_iter().map(|(name, _)| name).collect();
-    let streams = taken.len();
+    let mut names: Vec<String> = parameters.into_iter().map(|(name, _)| name).collect();
+    let streams = names.len();
     let depth = |n: usize| usize::from(n > 0);
-    let functions = steps.functions.into_named();
-    taken.extend(functions.iter().map(|(name, _)| name.clone()));
-    let depth = depth(taken.len());
+    let functions = steps.functions.into_parameters();
+    names.extend(functions.iter().map(|(name, _)| name.clone()));
+    let depth = depth(names.len());
     let body = statements(all, &used, &variables, depth);
     let text = match depth {
         0 => script(&body, &result),
-        _ => function(&taken, streams, &body, &result),
+        _ => function(&names, streams, &body, &result),
     };
     Ok(Program { text: format!("{}{text}", imports(&body)), result, sources, functions, stream })
 }
@@ -53,19 +53,20 @@ pub(super) fn program(steps: Steps, result: usize) -> Result<Program> {
 /// The steps that a result needs, inputs first.
 fn reachable(all: &[Step], result: usize) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
-    let mut open = vec![result];
-    while let Some(step) = open.pop() {
+    let mut pending = vec![result];
+    while let Some(step) = pending.pop() {
         if found.insert(step) {
-            open.extend(&all[step].inputs);
+            pending.extend(&all[step].inputs);
         }
     }
     found
 }
 
-/// Which steps have variables, and their names.
+/// The names of variables and nested functions.
 struct Variables {
+    /// The steps that have a variable.
     names: HashMap<usize, String>,
-    /// The names of the functions that steps are called with.
+    /// The steps that take a nested function as an argument.
     functions: HashMap<usize, String>,
 }
 
@@ -80,52 +81,56 @@ impl Variables {
                     named.insert(*input);
                 }
             }
-            if all[*step].inputs.is_empty() && all[*step].place != Place::Written {
+            if all[*step].inputs.is_empty() && all[*step].kind != StepKind::Values {
                 named.insert(*step);
             }
         }
         named.extend(uses.into_iter().filter(|(_, n)| *n > 1).map(|(step, _)| step));
-        let mut taken = Taken::default();
-        // Sources keep their names where others could have had them.
+        let mut used_names = UsedNames::default();
+        // Sources choose their names first.
         let (sources, others): (Vec<usize>, Vec<usize>) =
             named.into_iter().partition(|step| all[*step].inputs.is_empty());
         let names: HashMap<usize, String> = sources
             .into_iter()
             .chain(others)
-            .map(|s| (s, taken.free(&name_for(all, used, s, result))))
+            .map(|s| (s, used_names.unique(&name_for(all, used, s, result))))
             .collect();
         let called = used.iter().filter_map(|s| Some((*s, &names[&all[*s].body?.parameter])));
-        let functions = called.map(|(s, parameter)| (s, taken.free(&format!("next_{parameter}")))).collect();
+        let functions =
+            called.map(|(s, parameter)| (s, used_names.unique(&format!("next_{parameter}")))).collect();
         Variables { names, functions }
     }
 }
 
-/// The result is called so where its own name is that of a source.
+/// The name of a step; `result` for a result with the name of a source.
 fn name_for(all: &[Step], used: &BTreeSet<usize>, step: usize, result: usize) -> String {
-    let opened = |s: &&usize| all[**s].inputs.is_empty() && all[**s].name == all[step].name;
-    match step == result && !all[step].inputs.is_empty() && used.iter().any(|s| opened(&s)) {
+    let is_source = |s: &&usize| all[**s].inputs.is_empty() && all[**s].name == all[step].name;
+    match step == result && !all[step].inputs.is_empty() && used.iter().any(|s| is_source(&s)) {
         true => "result".to_string(),
         false => all[step].name.clone(),
     }
 }
 
-/// One a variable, those of functions inside of the program in these.
+/// One statement per variable; the statements of nested functions are inside these.
 fn statements(all: &[Step], used: &BTreeSet<usize>, variables: &Variables, depth: usize) -> Vec<String> {
     let inside: BTreeSet<usize> = used
         .iter()
         .filter_map(|s| all[*s].body)
         .flat_map(|body| dependents(all, used, body.parameter))
         .collect();
-    let own: Vec<(usize, &String)> = used
+    let assigned: Vec<(usize, &String)> = used
         .iter()
-        .filter(|s| !inside.contains(s) && !matches!(all[**s].place, Place::Given | Place::Parameter))
+        .filter(|s| {
+            !inside.contains(s) && !matches!(all[**s].kind, StepKind::Parameter | StepKind::FunctionParameter)
+        })
         .filter_map(|s| Some((*s, variables.names.get(s)?)))
         .collect();
-    let (opened, made): (Vec<_>, Vec<_>) = own.into_iter().partition(|(s, _)| all[*s].inputs.is_empty());
-    let sources = opened.len();
+    let (sources, derived): (Vec<_>, Vec<_>) =
+        assigned.into_iter().partition(|(s, _)| all[*s].inputs.is_empty());
+    let source_count = sources.len();
     let mut lines = Vec::new();
-    for (step, name) in opened.into_iter().chain(made) {
-        if lines.len() == sources && sources > 0 && depth == 0 {
+    for (step, name) in sources.into_iter().chain(derived) {
+        if lines.len() == source_count && source_count > 0 && depth == 0 {
             lines.push(String::new());
         }
         for called in path(all, variables, step) {
@@ -140,10 +145,10 @@ fn statements(all: &[Step], used: &BTreeSet<usize>, variables: &Variables, depth
     lines
 }
 
-/// The steps that need this one.
+/// The steps that depend on the parameter of a nested function, and the parameter.
 fn dependents(all: &[Step], used: &BTreeSet<usize>, parameter: usize) -> BTreeSet<usize> {
     let mut found = BTreeSet::from([parameter]);
-    // Inputs come before what needs them. The call itself is outside.
+    // Steps are in topological order. The step that takes the function is outside of it.
     for step in used {
         let (own, body) = (&all[*step], all[*step].body);
         if body.is_none_or(|b| b.parameter != parameter) && own.inputs.iter().any(|i| found.contains(i)) {
@@ -153,7 +158,7 @@ fn dependents(all: &[Step], used: &BTreeSet<usize>, parameter: usize) -> BTreeSe
     found
 }
 
-/// `def next_rows(rows: wb.ShardedStream) -> wb.ShardedStream: …`.
+/// A nested function: `def next_rows(rows: wb.ShardedStream) -> wb.ShardedStream: …`.
 fn inner_function(
     all: &[Step],
     used: &BTreeSet<usize>,
@@ -183,7 +188,7 @@ fn inner_function(
     lines
 }
 
-/// The steps that lead from the variable before to a step, without the one that opens a source.
+/// The steps from the closest variable to a step, without sources.
 fn path(all: &[Step], variables: &Variables, step: usize) -> Vec<usize> {
     let mut path = Vec::new();
     let mut next = step;
@@ -195,7 +200,7 @@ fn path(all: &[Step], variables: &Variables, step: usize) -> Vec<usize> {
     path
 }
 
-/// The calls that lead from the variable before to a step.
+/// The method calls from the closest variable to a step.
 fn chain(all: &[Step], variables: &Variables, step: usize) -> Doc {
     if all[step].inputs.is_empty() {
         return all[step].doc.clone();
@@ -205,7 +210,7 @@ fn chain(all: &[Step], variables: &Variables, step: usize) -> Doc {
     let mut calls: Vec<Doc> = Vec::new();
     let mut rest = path.as_slice();
     while let Some((first, more)) = rest.split_first() {
-        if all[*first].place == Place::Query {
+        if all[*first].kind == StepKind::QueryMethod {
             let length = query_length(all, rest);
             calls.push(query(all, variables, &rest[..length]));
             rest = &rest[length..];
@@ -219,7 +224,7 @@ fn chain(all: &[Step], variables: &Variables, step: usize) -> Doc {
         Some(name) => Doc::Text(name.clone()),
         None => all[base].doc.clone(),
     };
-    // A single call is broken between its own brackets.
+    // A single call is broken inside its own parentheses.
     if let [call] = calls.as_slice() {
         return Doc::Group(vec![base, call.clone()]);
     }
@@ -233,20 +238,20 @@ fn chain(all: &[Step], variables: &Variables, step: usize) -> Doc {
     Doc::Group(vec![Doc::IfBroken("("), Doc::Nest(docs), Doc::Break(""), Doc::IfBroken(")")])
 }
 
-/// How many of these steps are one query.
+/// The number of leading steps that share one query.
 fn query_length(all: &[Step], steps: &[usize]) -> usize {
-    let mut several = false;
+    let mut has_binary = false;
     for (i, step) in steps.iter().enumerate() {
-        let meets = all[*step].inputs.len() > 1;
-        if all[*step].place != Place::Query || (meets && several) {
+        let is_binary = all[*step].inputs.len() > 1;
+        if all[*step].kind != StepKind::QueryMethod || (is_binary && has_binary) {
             return i;
         }
-        several |= meets;
+        has_binary |= is_binary;
     }
     steps.len()
 }
 
-/// `.query(other, lambda l, r: l.join(r).select("item"))`.
+/// Steps in one query: `.query(other, lambda l, r: l.join(r).select("item"))`.
 fn query(all: &[Step], variables: &Variables, steps: &[usize]) -> Doc {
     let others: Vec<usize> = steps.iter().flat_map(|s| all[*s].inputs.iter().skip(1).copied()).collect();
     let names: Vec<String> = match others.len() {
@@ -266,7 +271,7 @@ fn query(all: &[Step], variables: &Variables, steps: &[usize]) -> Doc {
     Doc::call(".query", arguments)
 }
 
-/// The lines that import what the others use.
+/// The import statements for the names that the body uses.
 fn imports(body: &[String]) -> String {
     let uses = |word: &str| {
         body.iter().any(|line| {
@@ -296,19 +301,19 @@ fn imports(body: &[String]) -> String {
     text
 }
 
-/// A program that opens its sources itself, and shows its result where it is run as a file.
+/// A program without parameters: a script that shows its result if it is the main module.
 fn script(body: &[String], result: &str) -> String {
     format!("{}\n\nif __name__ == \"__main__\":\n    {result}.show()\n", body.join("\n"))
 }
 
-/// A program that is given what it cannot open.
-fn function(given: &[String], streams: usize, body: &[String], result: &str) -> String {
-    let given = given.iter().enumerate().map(|(i, name)| match i < streams {
+/// A program that is parameters what it cannot open.
+fn function(parameters: &[String], streams: usize, body: &[String], result: &str) -> String {
+    let parameters = parameters.iter().enumerate().map(|(i, name)| match i < streams {
         true => format!("{name}: wb.ShardedStream"),
         false => name.clone(),
     });
     let head = Doc::Group(vec![
-        Doc::call("def program", given.map(Doc::Text).collect()),
+        Doc::call("def program", parameters.map(Doc::Text).collect()),
         Doc::text(" -> wb.ShardedStream:"),
     ]);
     let mut lines = vec![format!("\n{}", head.lines(0, 0, WIDTH))];

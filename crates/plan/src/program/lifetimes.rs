@@ -1,13 +1,13 @@
-//! What is done to lifetimes: windows, sessions, clips.
+//! Nodes that change lifetimes: windows, sessions, chops and clips.
 
-use super::doc::Doc;
-use super::expression::Rows;
+use super::document::Doc;
+use super::expression::ExprWriter;
 use super::joins::on_arguments;
-use super::literal::quoted;
-use super::read::{Reader, Scope};
-use super::sources::length;
-use super::steps::{Place, Step};
-use super::words::in_words;
+use super::literal::python_string;
+use super::python_expressions::rewrite_for_python;
+use super::reader::{Reader, Scope};
+use super::sources::duration_text;
+use super::steps::{Step, StepKind};
 use crate::Stream;
 use crate::calendar::{CalendarWindows, Grid, zone_of};
 use crate::duration::Duration;
@@ -21,7 +21,7 @@ use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use whimbrel_temporal::{Closed, DurationRule, StartRule};
 
-/// So many ticks of a stream's time.
+/// A number of ticks as a duration in the unit of the stream's time.
 fn duration(ticks: i64, unit: &DataType) -> Duration {
     let nanos = |size: i128| Duration::Nanos(i128::from(ticks) * size);
     match unit {
@@ -33,33 +33,33 @@ fn duration(ticks: i64, unit: &DataType) -> Duration {
     }
 }
 
-/// A length that is not read as days of the calendar: those of a zone differ, and weeks begin on Mondays.
-fn in_hours(ticks: i64, unit: &DataType) -> String {
+/// A window size in hours where the API would read days or weeks as calendar windows.
+fn duration_in_hours(ticks: i64, unit: &DataType) -> String {
     match Duration::from("1h").ticks(unit, "window") {
         Ok(hour) if ticks % (168 * hour) == 0 || (zone_of(unit).is_some() && ticks % (24 * hour) == 0) => {
-            quoted(&format!("{}h", ticks / hour))
+            python_string(&format!("{}h", ticks / hour))
         }
-        _ => length(ticks, unit),
+        _ => duration_text(ticks, unit),
     }
 }
 
-/// Windows of the calendar under their words.
+/// The method for calendar windows: `.tumbling("1mo")` or `.hopping("1mo", hop="1d")`.
 fn calendar_windows(windows: &CalendarWindows, stream: &Stream, unit: &DataType) -> Result<(Doc, Stream)> {
     let CalendarWindows { calendar, hops, closed } = windows;
     let (hop, zone) = (calendar.every().to_string(), calendar.zone_beside(unit));
     let size = calendar.every().times(*hops).to_string();
-    let mut arguments = vec![Doc::Text(quoted(&size))];
+    let mut arguments = vec![Doc::Text(python_string(&size))];
     if !windows.tumble() {
-        arguments.push(Doc::named("hop", Doc::Text(quoted(&hop))));
+        arguments.push(Doc::keyword("hop", Doc::Text(python_string(&hop))));
     }
     if calendar.offset() != 0 {
-        arguments.push(Doc::named("offset", Doc::text(length(calendar.offset(), unit))));
+        arguments.push(Doc::keyword("offset", Doc::text(duration_text(calendar.offset(), unit))));
     }
     if *closed == Closed::Right {
         arguments.push(Doc::text("closed=\"right\""));
     }
     if let Some(zone) = zone {
-        arguments.push(Doc::named("zone", Doc::Text(quoted(zone))));
+        arguments.push(Doc::keyword("zone", Doc::Text(python_string(zone))));
     }
     let offset = duration(calendar.offset(), unit);
     Ok(match windows.tumble() {
@@ -69,8 +69,8 @@ fn calendar_windows(windows: &CalendarWindows, stream: &Stream, unit: &DataType)
 }
 
 impl Reader {
-    /// A step with one input, whose columns it keeps.
-    fn same(
+    /// A step with one input and the columns of that input.
+    fn unary_step(
         &mut self,
         plan: &LogicalPlan,
         make: impl FnOnce(&mut Self, &Stream) -> Result<(Doc, Stream)>,
@@ -78,14 +78,14 @@ impl Reader {
         let scope = self.read(plan, &Default::default())?;
         let stream = self.steps.stream(scope.step).clone();
         let (doc, stream) = make(self, &stream)?;
-        Ok(self.next(scope, Place::Query, doc, stream))
+        Ok(self.add_step(scope, StepKind::QueryMethod, doc, stream))
     }
 
     pub fn alter_lifetime(&mut self, node: &AlterLifetime) -> Result<Scope> {
-        self.same(&node.input, |reader, stream| reader.window(node, stream))
+        self.unary_step(&node.input, |reader, stream| reader.window(node, stream))
     }
 
-    /// The word that the user took, else the rules themselves.
+    /// The method for a window: the one that the user called if it is known, else `.alter_lifetime`.
     fn window(&mut self, node: &AlterLifetime, stream: &Stream) -> Result<(Doc, Stream)> {
         let Some(unit) = stream.properties().time.clone() else {
             return plan_err!("a window over a relation without a time: {}", node.label);
@@ -93,30 +93,30 @@ impl Reader {
         if let Some(windows) = CalendarWindows::of_rules(&node.start, &node.duration) {
             return calendar_windows(&windows, stream, &unit);
         }
-        let text = |ticks: i64| Doc::text(length(ticks, &unit));
+        let text = |ticks: i64| Doc::text(duration_text(ticks, &unit));
         let ticks = |ticks: i64| duration(ticks, &unit);
-        let word = node.label.split(' ').next().unwrap_or_default();
-        match (word, &*node.start, &*node.duration) {
+        let method = node.label.split(' ').next().unwrap_or_default();
+        match (method, &*node.start, &*node.duration) {
             (_, StartRule::Snap { hop, offset, closed }, DurationRule::Constant(size)) => {
-                let text = |ticks: i64| Doc::text(in_hours(ticks, &unit));
+                let text = |ticks: i64| Doc::text(duration_in_hours(ticks, &unit));
                 let mut arguments = vec![text(*size)];
-                let tumbling = hop == size && word != "hopping";
+                let tumbling = hop == size && method != "hopping";
                 if !tumbling {
-                    arguments.push(Doc::named("hop", text(*hop)));
+                    arguments.push(Doc::keyword("hop", text(*hop)));
                 }
                 if *offset != 0 {
-                    arguments.push(Doc::named("offset", text(*offset)));
+                    arguments.push(Doc::keyword("offset", text(*offset)));
                 }
                 if *closed == Closed::Right {
                     arguments.push(Doc::text("closed=\"right\""));
                 }
-                let (verb, made) = match tumbling {
+                let (verb, result) = match tumbling {
                     true => (".tumbling", stream.tumbling(ticks(*size), ticks(*offset), *closed)?),
                     false => {
                         (".hopping", stream.hopping(ticks(*size), ticks(*hop), ticks(*offset), *closed)?)
                     }
                 };
-                Ok((Doc::call(verb, arguments), made))
+                Ok((Doc::call(verb, arguments), result))
             }
             ("sliding", StartRule::Shift(1), DurationRule::Constant(size)) => {
                 Ok((Doc::call(".sliding", vec![text(*size)]), stream.sliding(ticks(*size), Closed::Left)?))
@@ -136,21 +136,27 @@ impl Reader {
                 Doc::call(".alter_duration", vec![Doc::text("float(\"inf\")")]),
                 stream.alter_duration(None)?,
             )),
-            _ => self.rules(node, stream, &unit),
+            _ => self.alter_lifetime_rules(node, stream, &unit),
         }
     }
 
-    fn rules(&mut self, node: &AlterLifetime, stream: &Stream, unit: &DataType) -> Result<(Doc, Stream)> {
-        let start = node.start.clone().into_inner().try_map(|e| in_words(e, start_schema()))?;
+    /// `.alter_lifetime(start=…, duration=…)`.
+    fn alter_lifetime_rules(
+        &mut self,
+        node: &AlterLifetime,
+        stream: &Stream,
+        unit: &DataType,
+    ) -> Result<(Doc, Stream)> {
+        let start = node.start.clone().into_inner().try_map(|e| rewrite_for_python(e, start_schema()))?;
         let rule = node.duration.clone().into_inner();
         let rule = match &*node.duration {
-            DurationRule::ByLifetime(_) => rule.try_map(|e| in_words(e, lifetime_schema()))?,
-            _ => rule.try_map(|e| in_words(e, start_schema()))?,
+            DurationRule::ByLifetime(_) => rule.try_map(|e| rewrite_for_python(e, lifetime_schema()))?,
+            _ => rule.try_map(|e| rewrite_for_python(e, start_schema()))?,
         };
         let mut arguments = match &start {
             StartRule::Keep => vec![],
-            StartRule::Shift(by) => vec![Doc::named("start", Doc::text(length(*by, unit)))],
-            StartRule::By(e) => vec![Doc::named("start", self.of_times("s", e, start_schema())?)],
+            StartRule::Shift(by) => vec![Doc::keyword("start", Doc::text(duration_text(*by, unit)))],
+            StartRule::By(e) => vec![Doc::keyword("start", self.lifetime_lambda("s", e, start_schema())?)],
             StartRule::Snap { .. } => {
                 return plan_err!("the program has no word for a grid with another duration: {}", node.label);
             }
@@ -158,25 +164,25 @@ impl Reader {
         match &rule {
             DurationRule::Keep => {}
             DurationRule::Constant(n) => {
-                arguments.push(Doc::named("duration", Doc::text(length(*n, unit))));
+                arguments.push(Doc::keyword("duration", Doc::text(duration_text(*n, unit))));
             }
-            DurationRule::Infinite => arguments.push(Doc::named("duration", Doc::text("float(\"inf\")"))),
+            DurationRule::Infinite => arguments.push(Doc::keyword("duration", Doc::text("float(\"inf\")"))),
             DurationRule::ByStart(e) => {
-                arguments.push(Doc::named("duration", self.of_times("s", e, start_schema())?));
+                arguments.push(Doc::keyword("duration", self.lifetime_lambda("s", e, start_schema())?));
             }
             DurationRule::ByLifetime(e) => {
-                arguments.push(Doc::named("duration", self.of_times("s, t", e, lifetime_schema())?));
+                arguments.push(Doc::keyword("duration", self.lifetime_lambda("s, t", e, lifetime_schema())?));
             }
         }
         Ok((Doc::call(".alter_lifetime", arguments), stream.alter_lifetime(start, rule)?))
     }
 
-    /// A lambda of the start `s` and the end `t`.
-    fn of_times(&mut self, head: &str, expr: &Expr, schema: &DFSchema) -> Result<Doc> {
-        let expr = renamed_times(expr)?;
-        let schema = renamed_schema(schema)?;
+    /// A lambda over the start `s` and the end `t` of a lifetime.
+    fn lifetime_lambda(&mut self, head: &str, expr: &Expr, schema: &DFSchema) -> Result<Doc> {
+        let expr = with_short_names(expr)?;
+        let schema = schema_with_short_names(schema)?;
         let mut rows =
-            Rows { schema: &schema, row: &|_| String::new(), functions: &mut self.steps.functions };
+            ExprWriter { schema: &schema, row: &|_| String::new(), functions: &mut self.steps.functions };
         let body = rows.write(&expr, 0)?;
         Ok(Doc::Group(vec![Doc::Text(format!("lambda {head}: ")), body]))
     }
@@ -185,62 +191,64 @@ impl Reader {
         let mut scope = self.read(&node.input, &Default::default())?;
         let stream = self.steps.stream(scope.step).with_start(&node.name)?;
         scope.columns.push(node.name.clone());
-        let doc = Doc::call(".with_start", vec![Doc::Text(quoted(&node.name))]);
-        Ok(self.next(scope, Place::Query, doc, stream))
+        let doc = Doc::call(".with_start", vec![Doc::Text(python_string(&node.name))]);
+        Ok(self.add_step(scope, StepKind::QueryMethod, doc, stream))
     }
 
     pub fn session(&mut self, node: &Session) -> Result<Scope> {
         let scope = self.read(&node.input, &Default::default())?;
-        let key = self.all_over(&*node.key, node.input.schema(), &scope)?;
+        let key = self.rewrite_exprs(&*node.key, node.input.schema(), &scope)?;
         let key: Vec<String> = key.iter().filter_map(column_name).map(String::from).collect();
         let scope = self.keyed(scope, &key)?;
         let stream = self.steps.stream(scope.step).clone();
         let Some(unit) = stream.properties().time.clone() else {
             return plan_err!("a session over a relation without a time");
         };
-        let mut arguments = vec![Doc::text(length(node.timeout, &unit))];
+        let mut arguments = vec![Doc::text(duration_text(node.timeout, &unit))];
         if let Some(max) = node.max_duration {
-            arguments.push(Doc::named("max_duration", Doc::text(length(max, &unit))));
+            arguments.push(Doc::keyword("max_duration", Doc::text(duration_text(max, &unit))));
         }
         let max = node.max_duration.map(|max| duration(max, &unit));
-        let made = stream.session(duration(node.timeout, &unit), max)?;
-        Ok(self.next(scope, Place::Query, Doc::call(".session", arguments), made))
+        let result = stream.session(duration(node.timeout, &unit), max)?;
+        Ok(self.add_step(scope, StepKind::QueryMethod, Doc::call(".session", arguments), result))
     }
 
     pub fn chop(&mut self, node: &Chop) -> Result<Scope> {
-        self.same(&node.input, |_, stream| {
+        self.unary_step(&node.input, |_, stream| {
             let Some(unit) = stream.properties().time.clone() else {
                 return plan_err!("a chop of a relation without a time");
             };
             let (period, offset, zone) = match &node.beats {
-                Grid::Ticks { hop, offset } => (in_hours(*hop, &unit), *offset, None),
-                Grid::Calendar(calendar) => {
-                    (quoted(&calendar.every().to_string()), calendar.offset(), calendar.zone_beside(&unit))
-                }
+                Grid::Ticks { hop, offset } => (duration_in_hours(*hop, &unit), *offset, None),
+                Grid::Calendar(calendar) => (
+                    python_string(&calendar.every().to_string()),
+                    calendar.offset(),
+                    calendar.zone_beside(&unit),
+                ),
             };
             let mut arguments = vec![Doc::text(period)];
             if offset != 0 {
-                arguments.push(Doc::named("offset", Doc::text(length(offset, &unit))));
+                arguments.push(Doc::keyword("offset", Doc::text(duration_text(offset, &unit))));
             }
             if let Some(zone) = zone {
-                arguments.push(Doc::named("zone", Doc::Text(quoted(zone))));
+                arguments.push(Doc::keyword("zone", Doc::Text(python_string(zone))));
             }
             let offset = duration(offset, &unit);
-            let made = match &node.beats {
+            let result = match &node.beats {
                 Grid::Ticks { hop, .. } => stream.chop(duration(*hop, &unit), offset)?,
                 Grid::Calendar(calendar) => stream.chop_in(calendar.every().to_string(), offset, zone)?,
             };
-            Ok((Doc::call(".chop", arguments), made))
+            Ok((Doc::call(".chop", arguments), result))
         })
     }
 
     pub fn clip_constant(&mut self, node: &ClipConstant) -> Result<Scope> {
-        self.same(&node.input, |_, stream| {
+        self.unary_step(&node.input, |_, stream| {
             let Some(unit) = stream.properties().time.clone() else {
                 return plan_err!("a clip of a relation without a time");
             };
-            let made = stream.clip_constant(duration(node.limit, &unit))?;
-            Ok((Doc::call(".clip", vec![Doc::text(length(node.limit, &unit))]), made))
+            let result = stream.clip_constant(duration(node.limit, &unit))?;
+            Ok((Doc::call(".clip", vec![Doc::text(duration_text(node.limit, &unit))]), result))
         })
     }
 
@@ -249,16 +257,20 @@ impl Reader {
         let right = self.read(&node.right, &Default::default())?;
         let mut on = Vec::new();
         for (l, r) in node.on.iter() {
-            on.push((self.over(l, node.left.schema(), &left)?, self.over(r, node.right.schema(), &right)?));
+            on.push((
+                self.rewrite_expr(l, node.left.schema(), &left)?,
+                self.rewrite_expr(r, node.right.schema(), &right)?,
+            ));
         }
-        let (ours, theirs) = (self.steps.stream(left.step).clone(), self.steps.stream(right.step).clone());
+        let (left_stream, right_stream) =
+            (self.steps.stream(left.step).clone(), self.steps.stream(right.step).clone());
         let mut arguments = vec![Doc::Input(1)];
         arguments.extend(on_arguments(self, (left.step, right.step), &on, true)?);
-        let stream = ours.clip(&theirs, on)?;
+        let stream = left_stream.clip(&right_stream, on)?;
         let name = self.steps.name(left.step).to_string();
         let step = Step {
             inputs: vec![left.step, right.step],
-            place: Place::Query,
+            kind: StepKind::QueryMethod,
             doc: Doc::call(".clip", arguments),
             stream,
             name,
@@ -268,21 +280,22 @@ impl Reader {
     }
 
     pub fn point_at_end(&mut self, node: &PointAtEnd) -> Result<Scope> {
-        self.same(&node.input, |_, stream| Ok((Doc::text(".point_at_end()"), stream.point_at_end()?)))
+        self.unary_step(&node.input, |_, stream| Ok((Doc::text(".point_at_end()"), stream.point_at_end()?)))
     }
 
     pub fn changes(&mut self, node: &Changes) -> Result<Scope> {
         let read = self.read(&node.input, &Default::default())?;
         let columns: Vec<String> = names(node.input.schema()).iter().map(ToString::to_string).collect();
-        let input = self.exactly(read, &columns)?;
+        let input = self.project_to(read, &columns)?;
         let stream = self.steps.stream(input.step).changes()?;
-        let mut scope = self.next(input, Place::Shards, Doc::text(".changes()"), stream);
+        let mut scope = self.add_step(input, StepKind::StreamMethod, Doc::text(".changes()"), stream);
         scope.columns.insert(0, CHANGE.to_string());
         Ok(scope)
     }
 }
 
-fn renamed_times(expr: &Expr) -> Result<Expr> {
+/// The expression over `s` and `t`, the parameters of the lambda, instead of `start` and `end`.
+fn with_short_names(expr: &Expr) -> Result<Expr> {
     use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
     let short = |e: Expr| match column_name(&e) {
         Some("start") => Ok(Transformed::yes(column("s"))),
@@ -292,7 +305,8 @@ fn renamed_times(expr: &Expr) -> Result<Expr> {
     expr.clone().transform_up(short).data()
 }
 
-fn renamed_schema(schema: &DFSchema) -> Result<DFSchema> {
+/// The schema of [`with_short_names`].
+fn schema_with_short_names(schema: &DFSchema) -> Result<DFSchema> {
     let fields = schema.fields().iter().zip(["s", "t"]);
     let fields = fields.map(|(f, name)| f.as_ref().clone().with_name(name)).collect();
     DFSchema::from_unqualified_fields(fields, Default::default())

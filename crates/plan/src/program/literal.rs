@@ -1,16 +1,16 @@
-//! Values and types as Python writes them.
+//! Literals and type names in Python.
 //!
-//! A value is plain (`5`, `"a"`, `date(2013, 1, 1)`) if Python's value becomes the same value of the same
-//! type again, else it says its type: `wb.lit(5, "int32")`.
+//! A literal is written as a Python value (`5`, `"a"`, `date(2013, 1, 1)`) if the Python API converts it to the
+//! same value of the same type. Otherwise it is written with its type: `wb.lit(5, "int32")`.
 
-use super::doc::Doc;
+use super::document::Doc;
 use crate::names::unit_name;
 use arrow::array::Array;
 use arrow::datatypes::TimeUnit::Microsecond;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{Result, ScalarValue, plan_err};
 
-/// The name of a type as `cast` and `lit` take it, if it has one.
+/// The name of a type for `cast` and `lit`; `None` if Python has no name for it.
 pub(super) fn type_name(data_type: &DataType) -> Option<String> {
     Some(match data_type {
         DataType::Utf8 => "string".into(),
@@ -38,8 +38,8 @@ pub(super) fn type_name(data_type: &DataType) -> Option<String> {
     })
 }
 
-/// A Python string.
-pub(super) fn quoted(text: &str) -> String {
+/// A Python string literal.
+pub(super) fn python_string(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {
         match c {
@@ -57,73 +57,100 @@ pub(super) fn quoted(text: &str) -> String {
     out
 }
 
-/// What a plain value becomes where it meets a column of this type: a length of time, an instant or a decimal
-/// takes the unit (zone, digits) of the column, so that no column is cast for it.
+/// A Python value as a literal of the type of the other operand, so that no column has to be cast.
 ///
-/// Only values that have the type that Python gives them; a type that was asked for stays.
-pub fn fitted(value: &ScalarValue, other: &DataType) -> Option<ScalarValue> {
-    let wanted = match (&value.data_type(), other) {
+/// Durations, timestamps and decimals take the unit, zone or scale of the operand if nothing is lost. `None` if
+/// the value keeps its type: other types, and literals whose type the user gave.
+///
+/// ```
+/// use datafusion::arrow::datatypes::{DataType, TimeUnit};
+/// use datafusion::common::ScalarValue;
+/// use whimbrel_plan::literal_for_operand;
+///
+/// let five_seconds = ScalarValue::DurationMicrosecond(Some(5_000_000));
+/// let seconds = DataType::Timestamp(TimeUnit::Second, None);
+/// assert_eq!(literal_for_operand(&five_seconds, &seconds), Some(ScalarValue::DurationSecond(Some(5))));
+/// let half_a_second = ScalarValue::DurationMicrosecond(Some(500_000));
+/// assert_eq!(literal_for_operand(&half_a_second, &seconds), None);
+/// ```
+pub fn literal_for_operand(value: &ScalarValue, other: &DataType) -> Option<ScalarValue> {
+    let target = match (&value.data_type(), other) {
         (DataType::Duration(Microsecond), DataType::Duration(unit) | DataType::Timestamp(unit, _)) => {
             DataType::Duration(*unit)
         }
-        (DataType::Timestamp(Microsecond, zone), DataType::Timestamp(_, theirs))
-            if zone.is_some() == theirs.is_some() =>
+        (DataType::Timestamp(Microsecond, zone), DataType::Timestamp(_, other_type))
+            if zone.is_some() == other_type.is_some() =>
         {
             other.clone()
         }
-        (DataType::Decimal128(38, scale), DataType::Decimal128(_, theirs)) if scale <= theirs => {
+        (DataType::Decimal128(38, scale), DataType::Decimal128(_, other_type)) if scale <= other_type => {
             other.clone()
         }
         _ => return None,
     };
-    let fitted = value.cast_to(&wanted).ok()?;
-    // Nothing may be lost: no digit, no part of a second.
-    (!fitted.is_null() && fitted.cast_to(&value.data_type()).is_ok_and(|back| back == *value))
-        .then_some(fitted)
+    let cast = value.cast_to(&target).ok()?;
+    // The cast has to be lossless.
+    (!cast.is_null() && cast.cast_to(&value.data_type()).is_ok_and(|back| back == *value)).then_some(cast)
 }
 
-/// How a plain value takes the type of what it meets.
-pub(super) type Fit = fn(&ScalarValue, &DataType) -> Option<ScalarValue>;
+/// A rule by which a Python value takes the type of the other operand.
+pub(super) type CastLiteral = fn(&ScalarValue, &DataType) -> Option<ScalarValue>;
 
-/// The same where it is compared: a whole number takes the type of the others, if that holds it.
-pub fn compared(value: &ScalarValue, other: &DataType) -> Option<ScalarValue> {
+/// [`literal_for_operand`] for comparisons: an integer also takes the integer type of the other operand, if it
+/// is in its range.
+///
+/// ```
+/// use datafusion::arrow::datatypes::DataType;
+/// use datafusion::common::ScalarValue;
+/// use whimbrel_plan::literal_for_comparison;
+///
+/// let one = ScalarValue::Int64(Some(1));
+/// assert_eq!(literal_for_comparison(&one, &DataType::Int8), Some(ScalarValue::Int8(Some(1))));
+/// assert_eq!(literal_for_comparison(&ScalarValue::Int64(Some(300)), &DataType::Int8), None);
+/// ```
+pub fn literal_for_comparison(value: &ScalarValue, other: &DataType) -> Option<ScalarValue> {
     match value {
         ScalarValue::Int64(Some(_)) if other.is_integer() => {
             value.cast_to(other).ok().filter(|v| !v.is_null())
         }
-        _ => fitted(value, other),
+        _ => literal_for_operand(value, other),
     }
 }
 
-/// The value that Python would give for it, and how it is written; none if Python has no such value.
-pub(super) fn natural(value: &ScalarValue) -> Option<(ScalarValue, String)> {
+/// The value that the Python API makes of the Python literal, and the text of that literal.
+///
+/// `None` if Python has no literal for the value.
+pub(super) fn python_value(value: &ScalarValue) -> Option<(ScalarValue, String)> {
     Some(match value {
         ScalarValue::Boolean(Some(b)) => (value.clone(), if *b { "True" } else { "False" }.to_string()),
         ScalarValue::Utf8(Some(s)) | ScalarValue::LargeUtf8(Some(s)) | ScalarValue::Utf8View(Some(s)) => {
-            (ScalarValue::Utf8(Some(s.clone())), quoted(s))
+            (ScalarValue::Utf8(Some(s.clone())), python_string(s))
         }
-        ScalarValue::Dictionary(_, inner) => return natural(inner),
+        ScalarValue::Dictionary(_, inner) => return python_value(inner),
         ScalarValue::Float64(Some(v)) => (value.clone(), float(*v)),
         ScalarValue::Float32(Some(v)) => (ScalarValue::Float64(Some(f64::from(*v))), float(f64::from(*v))),
         ScalarValue::Binary(Some(bytes)) => (value.clone(), bytes_text(bytes)),
         ScalarValue::Date32(Some(days)) => (value.clone(), date(*days)?),
-        // What a whole number becomes where it meets a decimal.
+        // Coercion casts an integer to this type opposite a decimal.
         ScalarValue::Decimal128(Some(v), 20, 0) => {
             let v = i64::try_from(*v).ok()?;
             (ScalarValue::Int64(Some(v)), v.to_string())
         }
         ScalarValue::Decimal128(Some(_), _, scale) => decimal(value, *scale)?,
-        v if v.data_type().is_integer() && !v.is_null() => whole(v)?,
-        v if matches!(v.data_type(), DataType::Timestamp(..)) && !v.is_null() => instant(v)?,
-        v if matches!(v.data_type(), DataType::Duration(_)) && !v.is_null() => length(v)?,
+        v if v.data_type().is_integer() && !v.is_null() => integer(v)?,
+        v if matches!(v.data_type(), DataType::Timestamp(..)) && !v.is_null() => datetime(v)?,
+        v if matches!(v.data_type(), DataType::Duration(_)) && !v.is_null() => timedelta(v)?,
         _ => return None,
     })
 }
 
-/// Always as exactly this value of exactly this type.
-pub(super) fn exact(value: &ScalarValue) -> Result<Doc> {
-    if let Some((plain, text)) = natural(value)
-        && plain == *value
+/// A literal of exactly this value and type: `wb.lit(5, "int32")`.
+///
+/// # Errors
+/// `Plan` if Python has no name for the type or no object for the value.
+pub(super) fn typed_literal(value: &ScalarValue) -> Result<Doc> {
+    if let Some((value_in_python, text)) = python_value(value)
+        && value_in_python == *value
     {
         return Ok(Doc::Text(format!("wb.lit({text})")));
     }
@@ -133,40 +160,43 @@ pub(super) fn exact(value: &ScalarValue) -> Result<Doc> {
             crate::names::type_name(&value.data_type())
         );
     };
-    match object(value) {
+    match python_object(value) {
         Some(_) if value.data_type().is_null() => Ok(Doc::text("wb.lit(None)")),
-        Some(text) => Ok(Doc::Text(format!("wb.lit({text}, {})", quoted(&name)))),
+        Some(text) => Ok(Doc::Text(format!("wb.lit({text}, {})", python_string(&name)))),
         None => plan_err!("there is no way to write the constant {value}"),
     }
 }
 
-/// A constant among the names of columns.
+/// A literal among column names: strings are wrapped in `wb.lit(…)`, because a bare string is a column.
 pub(super) fn argument_text(value: &ScalarValue) -> Result<Doc> {
-    match natural(value) {
-        Some((plain, text)) if plain == *value && !matches!(value, ScalarValue::Utf8(_)) => {
+    match python_value(value) {
+        Some((value_in_python, text))
+            if value_in_python == *value && !matches!(value, ScalarValue::Utf8(_)) =>
+        {
             Ok(Doc::Text(text))
         }
-        _ => exact(value),
+        _ => typed_literal(value),
     }
 }
 
-/// A Python object from which a value of the type can be made, if the type is said.
-pub(super) fn object(value: &ScalarValue) -> Option<String> {
+/// A Python object from which `wb.lit(object, type)` makes the value.
+pub(super) fn python_object(value: &ScalarValue) -> Option<String> {
     if value.is_null() {
         return Some("None".to_string());
     }
-    if let Some((_, text)) = natural(value) {
+    if let Some((_, text)) = python_value(value) {
         return Some(text);
     }
     match value {
         ScalarValue::List(list) => {
             let items = list.value(0);
-            let items = (0..items.len()).map(|i| object(&ScalarValue::try_from_array(&items, i).ok()?));
+            let items =
+                (0..items.len()).map(|i| python_object(&ScalarValue::try_from_array(&items, i).ok()?));
             Some(format!("[{}]", items.collect::<Option<Vec<_>>>()?.join(", ")))
         }
         v if matches!(v.data_type(), DataType::Interval(_) | DataType::Time64(_) | DataType::Time32(_)) => {
             let text = v.cast_to(&DataType::Utf8).ok()?;
-            Some(quoted(text.try_as_str()??))
+            Some(python_string(text.try_as_str()??))
         }
         v if matches!(v.data_type(), DataType::Timestamp(..) | DataType::Duration(_)) => {
             v.cast_to(&DataType::Int64).ok().map(|ticks| ticks.to_string())
@@ -175,7 +205,7 @@ pub(super) fn object(value: &ScalarValue) -> Option<String> {
     }
 }
 
-/// `b"\x00a"`.
+/// A Python bytes literal: `b"\x00a"`.
 fn bytes_text(bytes: &[u8]) -> String {
     let byte = |b: &u8| match b {
         b'"' | b'\\' => format!("\\{}", char::from(*b)),
@@ -185,13 +215,13 @@ fn bytes_text(bytes: &[u8]) -> String {
     format!("b\"{}\"", bytes.iter().map(byte).collect::<String>())
 }
 
-fn whole(value: &ScalarValue) -> Option<(ScalarValue, String)> {
+fn integer(value: &ScalarValue) -> Option<(ScalarValue, String)> {
     let text = value.to_string();
-    let plain = match value {
+    let value_in_python = match value {
         ScalarValue::UInt64(Some(v)) if i64::try_from(*v).is_err() => value.clone(),
         v => v.cast_to(&DataType::Int64).ok()?,
     };
-    Some((plain, text))
+    Some((value_in_python, text))
 }
 
 fn float(value: f64) -> String {
@@ -202,7 +232,7 @@ fn float(value: f64) -> String {
     }
 }
 
-/// `date(1998, 9, 2)`.
+/// A Python date: `date(1998, 9, 2)`. `None` outside the years 1 to 9999.
 fn date(days: i32) -> Option<String> {
     let (year, month, day) = civil(i64::from(days));
     (1..=9999).contains(&year).then(|| format!("date({year}, {month}, {day})"))
@@ -224,11 +254,11 @@ fn civil(days: i64) -> (i64, i64, i64) {
 fn decimal(value: &ScalarValue, scale: i8) -> Option<(ScalarValue, String)> {
     let text = value.cast_to(&DataType::Utf8).ok()?;
     let text = text.try_as_str()??.to_string();
-    let plain = value.cast_to(&DataType::Decimal128(38, scale.max(0))).ok()?;
-    Some((plain, format!("Decimal(\"{text}\")")))
+    let value_in_python = value.cast_to(&DataType::Decimal128(38, scale.max(0))).ok()?;
+    Some((value_in_python, format!("Decimal(\"{text}\")")))
 }
 
-/// Microseconds, if that many there are.
+/// The value in microseconds; `None` if it is not an integer number of them.
 fn micros(value: &ScalarValue, unit: TimeUnit) -> Option<i64> {
     let ticks = match value.cast_to(&DataType::Int64).ok()? {
         ScalarValue::Int64(Some(ticks)) => ticks,
@@ -242,8 +272,8 @@ fn micros(value: &ScalarValue, unit: TimeUnit) -> Option<i64> {
     }
 }
 
-/// `datetime(2013, 1, 1, 12, 30)`.
-fn instant(value: &ScalarValue) -> Option<(ScalarValue, String)> {
+/// A Python datetime: `datetime(2013, 1, 1, 12, 30)`. Zones are written as UTC.
+fn datetime(value: &ScalarValue) -> Option<(ScalarValue, String)> {
     let DataType::Timestamp(unit, zone) = value.data_type() else { return None };
     let micros = micros(value, unit)?;
     let (year, month, day) = civil(micros.div_euclid(86_400_000_000));
@@ -264,8 +294,8 @@ fn instant(value: &ScalarValue) -> Option<(ScalarValue, String)> {
     Some((ScalarValue::TimestampMicrosecond(Some(micros), zone), format!("datetime({})", text.join(", "))))
 }
 
-/// `timedelta(minutes=5)`.
-fn length(value: &ScalarValue) -> Option<(ScalarValue, String)> {
+/// A Python timedelta in its largest unit: `timedelta(minutes=5)`.
+fn timedelta(value: &ScalarValue) -> Option<(ScalarValue, String)> {
     let DataType::Duration(unit) = value.data_type() else { return None };
     let micros = micros(value, unit)?;
     const UNITS: [(&str, i64); 6] = [

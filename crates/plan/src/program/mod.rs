@@ -15,30 +15,30 @@
 //! statements, `doc` to lines; `same` compares plans.
 
 mod aggregates;
-mod doc;
+mod document;
+mod equal_plans;
+mod exchanges;
 mod expression;
-mod functions;
 mod joins;
 mod layout;
 mod lifetimes;
 mod literal;
-mod movement;
-mod naming;
-mod over;
-mod read;
+mod python_expressions;
+mod reader;
 mod recursive;
 mod rows;
-mod same;
+mod scalar_functions;
 mod sources;
 mod steps;
-mod words;
+mod variable_names;
+mod window_functions;
 
-pub use literal::{compared, fitted};
+pub use literal::{literal_for_comparison, literal_for_operand};
 
 use crate::Stream;
 use datafusion::common::Result;
 use datafusion::logical_expr::ScalarUDF;
-use read::{Reader, Wants};
+use reader::{Reader, Required};
 use std::fmt;
 use std::sync::Arc;
 
@@ -77,9 +77,9 @@ impl Program {
     /// Whether a stream is what the program builds: the same plan, but for the names that tell scans apart.
     ///
     /// # Errors
-    /// `Plan` if one of the plans cannot be brought into the form in which they are compared.
+    /// `Plan` if one of the plans cannot be brought into the form in which they are literal_for_comparison.
     pub fn builds(&self, stream: &Stream) -> Result<bool> {
-        same::same(self.stream.plan(), stream.plan())
+        equal_plans::equal_plans(self.stream.plan(), stream.plan())
     }
 }
 
@@ -98,9 +98,10 @@ impl Stream {
         let mut reader = Reader::default();
         let names = self.schema().fields().iter().map(|f| f.name().clone());
         let names: Vec<String> = names.collect();
-        let wants = Wants { names: names.iter().cloned().enumerate().collect(), exact: true, used: None };
-        let scope = reader.read(self.plan(), &wants)?;
-        let step = reader.exactly(scope, &names)?.step;
+        let required =
+            Required { names: names.iter().cloned().enumerate().collect(), keep_names: true, used: None };
+        let scope = reader.read(self.plan(), &required)?;
+        let step = reader.project_to(scope, &names)?.step;
         layout::program(reader.steps, step)
     }
 }

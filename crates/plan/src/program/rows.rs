@@ -1,10 +1,10 @@
 //! What is done to rows one by one, and to relations as a whole.
 
-use super::doc::Doc;
-use super::literal::quoted;
-use super::naming::{is_name, name_of};
-use super::read::{Reader, Scope, Wants, aliased, free, position, qualified};
-use super::steps::{Place, Step};
+use super::document::Doc;
+use super::literal::python_string;
+use super::reader::{Reader, Required, Scope, aliased, has_qualifiers, position, unique_name};
+use super::steps::{Step, StepKind};
+use super::variable_names::{is_name, name_of};
 use crate::names::{column, column_name, names};
 use crate::nodes::join_of;
 use crate::source::bare_scan;
@@ -18,13 +18,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Reader {
-    pub fn filter(&mut self, filter: &Filter, wants: &Wants) -> Result<Scope> {
-        let mut below = wants.clone();
+    pub fn filter(&mut self, filter: &Filter, required: &Required) -> Result<Scope> {
+        let mut below = required.clone();
         if let Some(used) = &mut below.used {
             used.extend(positions(&filter.predicate, filter.input.schema())?);
         }
         let scope = self.read(&filter.input, &below)?;
-        let predicate = self.over(&filter.predicate, filter.input.schema(), &scope)?;
+        let predicate = self.rewrite_expr(&filter.predicate, filter.input.schema(), &scope)?;
         self.where_(scope, predicate)
     }
 
@@ -33,17 +33,17 @@ impl Reader {
         let stream = self.steps.stream(scope.step).where_(predicate.clone())?;
         let doc = Doc::call(".where", vec![self.lambda(scope.step, &predicate)?]);
         let name = chosen(&predicate, self.steps.name(scope.step));
-        Ok(self.named(scope, Place::Query, doc, stream, name))
+        Ok(self.add_named_step(scope, StepKind::QueryMethod, doc, stream, name))
     }
 
     pub fn projection(
         &mut self,
         plan: &LogicalPlan,
         projection: &Projection,
-        wants: &Wants,
+        required: &Required,
     ) -> Result<Scope> {
         if let Some(scan) = bare_scan(plan) {
-            return self.read(scan, wants);
+            return self.read(scan, required);
         }
         if let Some((join, colocated)) = join_of(&projection.input)
             && let Some(scope) = self.built_join(projection, join, colocated)?
@@ -54,7 +54,7 @@ impl Reader {
             return Ok(scope);
         }
         let schema = projection.input.schema();
-        let loose = qualified(schema);
+        let loose = has_qualifiers(schema);
         let names_below = matches!(
             projection.input.as_ref(),
             LogicalPlan::Aggregate(_)
@@ -65,8 +65,8 @@ impl Reader {
                 | LogicalPlan::Values(_)
         );
         let below = match loose || names_below {
-            true => below(projection, wants)?,
-            false => Wants::default(),
+            true => below(projection, required)?,
+            false => Required::default(),
         };
         let input = self.read(&projection.input, &below)?;
         if let Some(columns) = picked(projection, &input)? {
@@ -77,7 +77,7 @@ impl Reader {
                 return Ok(Scope { step: input.step, columns });
             }
         }
-        let pairs = self.outputs(projection, &input, wants, loose)?;
+        let pairs = self.outputs(projection, &input, required, loose)?;
         self.select(input, pairs, loose)
     }
 
@@ -86,19 +86,19 @@ impl Reader {
         &self,
         projection: &Projection,
         input: &Scope,
-        wants: &Wants,
+        required: &Required,
         loose: bool,
     ) -> Result<Vec<(String, Expr)>> {
         let mut pairs: Vec<(String, Expr)> = Vec::new();
         for (i, (expr, field)) in projection.expr.iter().zip(projection.schema.fields()).enumerate() {
-            let over = self.over(expr, projection.input.schema(), input)?;
+            let over = self.rewrite_expr(expr, projection.input.schema(), input)?;
             let name = match loose {
                 false => field.name().clone(),
                 true => {
-                    wants.name(i, |n| readable(n, &over)).unwrap_or_else(|| readable(field.name(), &over))
+                    required.name(i, |n| readable(n, &over)).unwrap_or_else(|| readable(field.name(), &over))
                 }
             };
-            pairs.push((free(&name, |n| pairs.iter().any(|(taken, _)| taken == n)), over));
+            pairs.push((unique_name(&name, |n| pairs.iter().any(|(taken, _)| taken == n)), over));
         }
         Ok(pairs)
     }
@@ -130,13 +130,13 @@ impl Reader {
             let doc = Doc::call(".with_columns", arguments(self, input.step, &changed)?);
             (doc, stream.with_columns(aliased(&changed))?)
         } else if let Some(dropped) = all_but(&all, &pairs, &key) {
-            let doc = Doc::call(".drop", dropped.iter().map(|n| Doc::Text(quoted(n))).collect());
+            let doc = Doc::call(".drop", dropped.iter().map(|n| Doc::Text(python_string(n))).collect());
             (doc, stream.drop(&dropped)?)
         } else {
             let doc = Doc::call(".select", arguments(self, input.step, &pairs)?);
             (doc, stream.select(aliased(&pairs))?)
         };
-        Ok(Scope { columns: wanted, ..self.next(input, Place::Query, doc, made) })
+        Ok(Scope { columns: wanted, ..self.add_step(input, StepKind::QueryMethod, doc, made) })
     }
 
     /// The current key's columns stay, and stand in front: the program says so.
@@ -148,25 +148,25 @@ impl Reader {
     }
 
     pub fn distinct(&mut self, input: &LogicalPlan) -> Result<Scope> {
-        let scope = self.read(input, &Wants::default())?;
-        let scope = self.whole(scope)?;
+        let scope = self.read(input, &Required::default())?;
+        let scope = self.with_unique_names(scope)?;
         let stream = self.steps.stream(scope.step).distinct()?;
-        Ok(self.next(scope, Place::Query, Doc::text(".distinct()"), stream))
+        Ok(self.add_step(scope, StepKind::QueryMethod, Doc::text(".distinct()"), stream))
     }
 
     pub fn union(&mut self, union: &Union) -> Result<Scope> {
         let mut scopes = Vec::new();
         for input in branches(union) {
-            let scope = self.read(input, &Wants::default())?;
+            let scope = self.read(input, &Required::default())?;
             scopes.push(match scopes.first() {
-                None => self.whole(scope)?,
+                None => self.with_unique_names(scope)?,
                 Some(Scope { columns, .. }) => {
                     let columns = columns.clone();
                     // Columns are matched by name; their order does not matter.
                     let own = names(self.steps.stream(scope.step).plan().schema()).len();
                     match scope.columns == columns && own == columns.len() {
                         true => scope,
-                        false => self.exactly(scope, &columns)?,
+                        false => self.project_to(scope, &columns)?,
                     }
                 }
             });
@@ -183,7 +183,7 @@ impl Reader {
         let others = (1..scopes.len()).map(Doc::Input).collect();
         let step = Step {
             inputs: scopes.iter().map(|s| s.step).collect(),
-            place: Place::Query,
+            kind: StepKind::QueryMethod,
             doc: Doc::call(".union", others),
             stream,
             name: name_of(&names.join("_and_")),
@@ -192,9 +192,9 @@ impl Reader {
         Ok(Scope { step: self.steps.add(step), columns: scopes.swap_remove(0).columns })
     }
 
-    pub fn sort(&mut self, sort: &Sort, wants: &Wants) -> Result<Scope> {
+    pub fn sort(&mut self, sort: &Sort, required: &Required) -> Result<Scope> {
         let schema = sort.input.schema();
-        let mut below = wants.clone();
+        let mut below = required.clone();
         for by in &sort.expr {
             if let Some(used) = &mut below.used {
                 used.extend(positions(&by.expr, schema)?);
@@ -204,27 +204,27 @@ impl Reader {
         let mut arguments = Vec::new();
         let mut by: Vec<SortExpr> = Vec::new();
         for order in &sort.expr {
-            let expr = self.over(&order.expr, schema, &scope)?;
-            // Rows that agree in a column are in no order by it.
+            let expr = self.rewrite_expr(&order.expr, schema, &scope)?;
+            // ExprWriter that agree in a column are in no order by it.
             if by.iter().any(|before| before.expr == expr) {
                 continue;
             }
             arguments.push(match column_name(&expr) {
-                Some(name) => Doc::Text(quoted(name)),
+                Some(name) => Doc::Text(python_string(name)),
                 None => self.lambda(scope.step, &expr)?,
             });
             by.push(order.with_expr(expr));
         }
         arguments.extend(directions(&by));
         let stream = self.steps.stream(scope.step).sort(by)?;
-        let scope = self.next(scope, Place::Query, Doc::call(".sort", arguments), stream);
+        let scope = self.add_step(scope, StepKind::QueryMethod, Doc::call(".sort", arguments), stream);
         match sort.fetch {
             Some(fetch) => self.first(scope, 0, Some(fetch)),
             None => Ok(scope),
         }
     }
 
-    pub fn limit(&mut self, limit: &Limit, wants: &Wants) -> Result<Scope> {
+    pub fn limit(&mut self, limit: &Limit, required: &Required) -> Result<Scope> {
         let (SkipType::Literal(skip), FetchType::Literal(fetch)) =
             (limit.get_skip_type()?, limit.get_fetch_type()?)
         else {
@@ -234,10 +234,10 @@ impl Reader {
         if let LogicalPlan::Sort(sort) = limit.input.as_ref()
             && sort.fetch.is_some()
         {
-            let scope = self.sort(&Sort { fetch: None, ..sort.clone() }, wants)?;
+            let scope = self.sort(&Sort { fetch: None, ..sort.clone() }, required)?;
             return self.first(scope, skip, fetch);
         }
-        let scope = self.read(&limit.input, wants)?;
+        let scope = self.read(&limit.input, required)?;
         self.first(scope, skip, fetch)
     }
 
@@ -249,7 +249,13 @@ impl Reader {
         }
         let sorted = self.steps.all[scope.step].doc.flat().starts_with(".sort");
         let name = format!("{}_{}", if sorted { "top" } else { "first" }, self.steps.name(scope.step));
-        Ok(self.named(scope, Place::Query, Doc::call(".limit", arguments), stream, name_of(&name)))
+        Ok(self.add_named_step(
+            scope,
+            StepKind::QueryMethod,
+            Doc::call(".limit", arguments),
+            stream,
+            name_of(&name),
+        ))
     }
 
     pub fn unnest(&mut self, unnest: &Unnest) -> Result<Scope> {
@@ -266,18 +272,18 @@ impl Reader {
         let nulls = unnest.options.preserve_nulls();
         let place = position(unnest.input.schema(), list)?;
         let computed = match unnest.input.as_ref() {
-            LogicalPlan::Projection(projection) if !qualified(projection.input.schema()) => {
+            LogicalPlan::Projection(projection) if !has_qualifiers(projection.input.schema()) => {
                 list_of(projection, place).map(|expr| (projection, expr))
             }
             _ => None,
         };
         let Some((projection, expr)) = computed else {
-            let scope = self.read(&unnest.input, &Wants::default())?;
+            let scope = self.read(&unnest.input, &Required::default())?;
             let name = scope.columns[place].clone();
             return self.select_many(scope, column(&name), &name, false, nulls);
         };
-        let mut scope = self.read(&projection.input, &Wants::default())?;
-        let expr = self.over(expr, projection.input.schema(), &scope)?;
+        let mut scope = self.read(&projection.input, &Required::default())?;
+        let expr = self.rewrite_expr(expr, projection.input.schema(), &scope)?;
         if place == scope.columns.len() {
             scope.columns.push(list.name.clone());
         }
@@ -303,10 +309,12 @@ impl Reader {
             return Ok(None);
         };
         let place = position(unnest.input.schema(), list)?;
-        if list_of(listed, place).and_then(column_name) != Some(dropped) || qualified(listed.input.schema()) {
+        if list_of(listed, place).and_then(column_name) != Some(dropped)
+            || has_qualifiers(listed.input.schema())
+        {
             return Ok(None);
         }
-        let mut scope = self.read(&listed.input, &Wants::default())?;
+        let mut scope = self.read(&listed.input, &Required::default())?;
         scope.columns.push(list.name.clone());
         let nulls = unnest.options.preserve_nulls();
         let scope = self.select_many(scope, column(*dropped), &list.name, true, nulls)?;
@@ -328,26 +336,26 @@ impl Reader {
             false => stream.select_many(list.clone(), name)?,
         };
         let mut arguments = match column_name(&list) {
-            Some(own) if own == name => vec![Doc::Text(quoted(name))],
+            Some(own) if own == name => vec![Doc::Text(python_string(name))],
             Some(own) if replaces => {
                 stream = stream.drop(&[own])?;
                 scope.columns.retain(|c| c != own);
-                vec![Doc::Text(quoted(own)), Doc::Text(quoted(name))]
+                vec![Doc::Text(python_string(own)), Doc::Text(python_string(name))]
             }
             // Python would leave a list out that has a name of its own.
             Some(_) => {
                 let lambda = self.lambda(scope.step, &list)?;
                 vec![
-                    Doc::Group(vec![lambda, Doc::Text(format!(".alias({})", quoted(name)))]),
-                    Doc::Text(quoted(name)),
+                    Doc::Group(vec![lambda, Doc::Text(format!(".alias({})", python_string(name)))]),
+                    Doc::Text(python_string(name)),
                 ]
             }
-            None => vec![self.lambda(scope.step, &list)?, Doc::Text(quoted(name))],
+            None => vec![self.lambda(scope.step, &list)?, Doc::Text(python_string(name))],
         };
         if nulls {
             arguments.push(Doc::text("nulls=True"));
         }
-        Ok(self.next(scope, Place::Query, Doc::call(".select_many", arguments), stream))
+        Ok(self.add_step(scope, StepKind::QueryMethod, Doc::call(".select_many", arguments), stream))
     }
 }
 
@@ -397,19 +405,22 @@ pub(super) fn positions(expr: &Expr, schema: &DFSchema) -> Result<BTreeSet<usize
 }
 
 /// What a projection would like of its input.
-fn below(projection: &Projection, wants: &Wants) -> Result<Wants> {
+fn below(projection: &Projection, required: &Required) -> Result<Required> {
     let schema = projection.input.schema();
-    let mut below =
-        Wants { exact: wants.exact || !qualified(schema), used: Some(BTreeSet::new()), ..Wants::default() };
+    let mut below = Required {
+        keep_names: required.keep_names || !has_qualifiers(schema),
+        used: Some(BTreeSet::new()),
+        ..Required::default()
+    };
     for (i, expr) in projection.expr.iter().enumerate() {
-        if wants.used.as_ref().is_some_and(|used| !used.contains(&i)) {
+        if required.used.as_ref().is_some_and(|used| !used.contains(&i)) {
             continue;
         }
         let name = if let Expr::Alias(alias) = expr { Some(&alias.name) } else { None };
         let inner = without_aliases(expr);
         // A builder's own names are meant.
-        let wanted = wants.names.get(&i);
-        let wanted = if qualified(schema) { wanted.or(name) } else { name.or(wanted) };
+        let wanted = required.names.get(&i);
+        let wanted = if has_qualifiers(schema) { wanted.or(name) } else { name.or(wanted) };
         if let (Expr::Column(c), Some(name)) = (inner, wanted) {
             below.names.insert(position(schema, c)?, name.clone());
         }
@@ -468,7 +479,7 @@ pub(super) fn readable(name: &str, expr: &Expr) -> String {
 /// A plan that adds columns to another, and which.
 pub(super) fn reads_as_added(plan: &LogicalPlan) -> Option<(&LogicalPlan, Vec<(String, Expr)>)> {
     let LogicalPlan::Projection(projection) = plan else { return None };
-    if qualified(projection.input.schema()) || bare_scan(plan).is_some() {
+    if has_qualifiers(projection.input.schema()) || bare_scan(plan).is_some() {
         return None;
     }
     let all = names(projection.input.schema());
@@ -492,7 +503,7 @@ pub(super) fn dictionary(reader: &mut Reader, step: usize, pairs: &[(String, Exp
     for (name, expr) in pairs {
         let value = reader.lambda(step, expr)?;
         if !expr.any_column_refs() && pairs.len() == 1 {
-            return Ok(Doc::Group(vec![value, Doc::Text(format!(".alias({})", quoted(name)))]));
+            return Ok(Doc::Group(vec![value, Doc::Text(format!(".alias({})", python_string(name)))]));
         }
         let value = match value {
             Doc::Group(mut docs) if expr.any_column_refs() => Doc::Group(docs.split_off(1)),
@@ -501,7 +512,7 @@ pub(super) fn dictionary(reader: &mut Reader, step: usize, pairs: &[(String, Exp
         if !parts.is_empty() {
             parts.extend([Doc::text(","), Doc::Break(" ")]);
         }
-        parts.push(Doc::Group(vec![Doc::Text(format!("{}: ", quoted(name))), value]));
+        parts.push(Doc::Group(vec![Doc::Text(format!("{}: ", python_string(name))), value]));
     }
     Ok(Doc::Group([vec![Doc::text("lambda e: {")], parts, vec![Doc::text("}")]].concat()))
 }
@@ -517,10 +528,11 @@ pub(super) fn arguments(reader: &mut Reader, step: usize, pairs: &[(String, Expr
     }
     let plain = |(name, expr): &(String, Expr)| column_name(expr) == Some(name);
     let first = pairs.iter().take_while(|pair| plain(pair)).count();
-    let mut arguments: Vec<Doc> = pairs[..first].iter().map(|(name, _)| Doc::Text(quoted(name))).collect();
+    let mut arguments: Vec<Doc> =
+        pairs[..first].iter().map(|(name, _)| Doc::Text(python_string(name))).collect();
     for (name, expr) in &pairs[first..] {
         let value = match column_name(expr) {
-            Some(column) => Doc::Text(quoted(column)),
+            Some(column) => Doc::Text(python_string(column)),
             None => reader.lambda(step, expr)?,
         };
         arguments.push(named(name, value));
@@ -531,8 +543,8 @@ pub(super) fn arguments(reader: &mut Reader, step: usize, pairs: &[(String, Expr
 /// An argument by name, whatever its name is.
 pub(super) fn named(name: &str, value: Doc) -> Doc {
     match is_name(name) {
-        true => Doc::named(name, value),
-        false => Doc::Group(vec![Doc::Text(format!("**{{{}: ", quoted(name))), value, Doc::text("}")]),
+        true => Doc::keyword(name, value),
+        false => Doc::Group(vec![Doc::Text(format!("**{{{}: ", python_string(name))), value, Doc::text("}")]),
     }
 }
 

@@ -1,10 +1,10 @@
-//! Where a program's rows come from: files that it opens, and streams that it is given.
+//! Sources of a program: files that it opens, values in its text, and streams that are its parameters.
 
-use super::doc::Doc;
-use super::literal::{natural, object, quoted, type_name};
-use super::naming::name_of;
-use super::read::{Reader, Scope, Wants, free};
-use super::steps::{Place, Step};
+use super::document::Doc;
+use super::literal::{python_object, python_string, python_value, type_name};
+use super::reader::{Reader, Required, Scope, unique_name};
+use super::steps::{Step, StepKind};
+use super::variable_names::name_of;
 use crate::Stream;
 use crate::duration::show_ticks;
 use crate::names::names;
@@ -17,7 +17,7 @@ use datafusion::logical_expr::{EmptyRelation, TableScan, Values};
 use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 
 impl Reader {
-    /// A source, with all of its columns: which of them are needed is seen again when the program runs.
+    /// The step of a source, with all columns: the optimizer prunes columns again when the program runs.
     pub fn scan(&mut self, scan: &TableScan) -> Result<Scope> {
         if is_work_table(scan) {
             return self.work_table(scan);
@@ -31,26 +31,27 @@ impl Reader {
         let stream = Stream::from_plan(rescan(scan)?)?;
         let location = source.location();
         let name = match (&location, given_name(scan)) {
-            (Some(location), name) => name_of(location.paths.first().map_or(name, |path| stem(path))),
+            (Some(location), name) => name_of(location.paths.first().map_or(name, |path| file_stem(path))),
             (None, "memory") => "table".to_string(),
             (None, "live") => "events".to_string(),
             (None, name) => name_of(name),
         };
-        let place = location.map_or(Place::Given, |location| Place::Source(opened(&location)));
+        let kind =
+            location.map_or(StepKind::Parameter, |location| StepKind::Source(read_arguments(&location)));
         let columns = names(&scan.projected_schema).into_iter().map(String::from).collect();
-        Ok(Scope { step: self.source(place, stream, name), columns })
+        Ok(Scope { step: self.source(kind, stream, name), columns })
     }
 
-    fn source(&mut self, place: Place, stream: Stream, name: String) -> usize {
-        let doc = match &place {
-            Place::Source(arguments) => Doc::call("wb.read", arguments.iter().map(Doc::text).collect()),
+    fn source(&mut self, kind: StepKind, stream: Stream, name: String) -> usize {
+        let doc = match &kind {
+            StepKind::Source(arguments) => Doc::call("wb.read", arguments.iter().map(Doc::text).collect()),
             _ => Doc::text(""),
         };
-        self.steps.add(Step { inputs: vec![], place, doc, stream, name, body: None })
+        self.steps.add(Step { inputs: vec![], kind, doc, stream, name, body: None })
     }
 
-    /// `wb.values([(1, "a"), (2, None)], schema=["n", "s"])`.
-    pub fn values(&mut self, values: &Values, wants: &Wants) -> Result<Scope> {
+    /// The step of a `VALUES` node: `wb.values([(1, "a"), (2, None)], schema=["n", "s"])`.
+    pub fn values(&mut self, values: &Values, required: &Required) -> Result<Scope> {
         let simplifier = crate::physical::simplifier(&values.schema);
         let types: Vec<DataType> = values.schema.fields().iter().map(|f| f.data_type().clone()).collect();
         let mut rows: Vec<Vec<ScalarValue>> = Vec::new();
@@ -67,37 +68,37 @@ impl Reader {
             }
             rows.push(constants);
         }
-        self.literal_rows(&values.schema, rows, wants)
+        self.values_step(&values.schema, rows, required)
     }
 
-    /// One row without columns, or none with some.
-    pub fn empty(&mut self, empty: &EmptyRelation, wants: &Wants) -> Result<Scope> {
+    /// The step of an empty relation, which has one row without columns, or no row.
+    pub fn empty(&mut self, empty: &EmptyRelation, required: &Required) -> Result<Scope> {
         let rows = if empty.produce_one_row { vec![vec![]] } else { vec![] };
-        self.literal_rows(&empty.schema, rows, wants)
+        self.values_step(&empty.schema, rows, required)
     }
 
-    fn literal_rows(
+    fn values_step(
         &mut self,
         schema: &DFSchema,
         rows: Vec<Vec<ScalarValue>>,
-        wants: &Wants,
+        required: &Required,
     ) -> Result<Scope> {
-        // SQL has no names for them.
-        let nameless =
+        // SQL names them `column1`, `column2`, …; the node above may know better names.
+        let has_default_names =
             schema.fields().iter().enumerate().all(|(i, field)| *field.name() == format!("column{}", i + 1));
         let mut columns: Vec<(String, DataType)> = Vec::new();
         for (i, field) in schema.fields().iter().enumerate() {
-            let name = wants.names.get(&i).filter(|_| nameless).unwrap_or(field.name());
-            let name = free(name, |n| columns.iter().any(|(taken, _)| taken == n));
+            let name = required.names.get(&i).filter(|_| has_default_names).unwrap_or(field.name());
+            let name = unique_name(name, |n| columns.iter().any(|(taken, _)| taken == n));
             columns.push((name, field.data_type().clone()));
         }
-        let mut arguments = vec![Doc::list(rows.iter().map(|row| tuple(row)).collect::<Result<_>>()?)];
+        let mut arguments = vec![Doc::list(rows.iter().map(|row| row_tuple(row)).collect::<Result<_>>()?)];
         if let Some(schema) = schema_argument(&columns, &rows)? {
-            arguments.push(Doc::named("schema", schema));
+            arguments.push(Doc::keyword("schema", schema));
         }
         let step = Step {
             inputs: vec![],
-            place: Place::Written,
+            kind: StepKind::Values,
             doc: Doc::call("wb.values", arguments),
             stream: Stream::values(&columns, rows)?,
             name: "values".to_string(),
@@ -106,42 +107,42 @@ impl Reader {
         Ok(Scope { step: self.steps.add(step), columns: columns.into_iter().map(|(name, _)| name).collect() })
     }
 
-    /// Right on a source, the time is said where it is opened.
+    /// The step of an ingress node. Directly above a source it becomes arguments of `wb.read`, else `.with_time`.
     pub fn ingress(&mut self, ingress: &Ingress) -> Result<Scope> {
         let input = self.read(&ingress.input, &Default::default())?;
         let schema = ingress.input.schema();
-        let named = |name: &String| match schema.index_of_column_by_name(None, name) {
+        let column_of = |name: &String| match schema.index_of_column_by_name(None, name) {
             Some(i) => input.columns[i].clone(),
             None => name.clone(),
         };
         let time = TimeSpec {
-            start: named(&ingress.time.start),
-            end: ingress.time.end.as_ref().map(named),
-            kind: ingress.time.kind.as_ref().map(named),
+            start: column_of(&ingress.time.start),
+            end: ingress.time.end.as_ref().map(column_of),
+            kind: ingress.time.kind.as_ref().map(column_of),
         };
         let stream = self.steps.stream(input.step).ingress(time.clone(), ingress.options.clone())?;
         let settings = settings(&time, &ingress.options, &ingress.time_type()?);
         let dropped = |name: &String| !stream.schema().fields().iter().any(|f| f.name() == name);
         let columns: Vec<String> = input.columns.iter().filter(|n| !dropped(n)).cloned().collect();
-        let Step { place, name, .. } = self.steps.all[input.step].clone();
-        let step = match place {
-            Place::Source(mut arguments) => {
+        let Step { kind, name, .. } = self.steps.all[input.step].clone();
+        let step = match kind {
+            StepKind::Source(mut arguments) => {
                 arguments.splice(1..1, settings);
-                self.source(Place::Source(arguments), stream, name)
+                self.source(StepKind::Source(arguments), stream, name)
             }
-            Place::Given => self.source(Place::Given, stream, name),
+            StepKind::Parameter => self.source(StepKind::Parameter, stream, name),
             _ => {
                 let doc = Doc::call(".with_time", settings.into_iter().map(positional_time).collect());
-                self.next(input, Place::Shards, doc, stream).step
+                self.add_step(input, StepKind::StreamMethod, doc, stream).step
             }
         };
         Ok(Scope { step, columns })
     }
 }
 
-/// A row: `(1, "a")`.
-fn tuple(row: &[ScalarValue]) -> Result<Doc> {
-    let values = row.iter().map(|value| match object(value) {
+/// A row as a Python tuple: `(1, "a")`.
+fn row_tuple(row: &[ScalarValue]) -> Result<Doc> {
+    let values = row.iter().map(|value| match python_object(value) {
         Some(text) => Ok(text),
         None => plan_err!("there is no way to write the value {value}"),
     });
@@ -153,41 +154,41 @@ fn tuple(row: &[ScalarValue]) -> Result<Doc> {
     }))
 }
 
-/// The names of columns; with their types, where those are not what Python's values say.
+/// The `schema` argument: column names, with their types unless Python infers these from the values.
 fn schema_argument(columns: &[(String, DataType)], rows: &[Vec<ScalarValue>]) -> Result<Option<Doc>> {
     if columns.is_empty() {
         return Ok(rows.is_empty().then(|| Doc::text("[]")));
     }
-    let says = |i: usize, of: &DataType| {
+    let infers = |i: usize, of: &DataType| {
         let mut values = rows.iter().map(|row| &row[i]).filter(|v| !v.is_null()).peekable();
         values.peek().is_some()
-            && values.all(|v| natural(v).is_some_and(|(plain, _)| plain.data_type() == *of))
+            && values.all(|v| python_value(v).is_some_and(|(value, _)| value.data_type() == *of))
     };
-    if columns.iter().enumerate().all(|(i, (_, of))| says(i, of)) {
-        return Ok(Some(Doc::list(columns.iter().map(|(name, _)| Doc::Text(quoted(name))).collect())));
+    if columns.iter().enumerate().all(|(i, (_, of))| infers(i, of)) {
+        return Ok(Some(Doc::list(columns.iter().map(|(name, _)| Doc::Text(python_string(name))).collect())));
     }
     let typed = columns.iter().map(|(name, of)| match type_name(of) {
-        Some(of) => Ok(format!("{}: {}", quoted(name), quoted(&of))),
+        Some(of) => Ok(format!("{}: {}", python_string(name), python_string(&of))),
         None => plan_err!("there is no way to write the type of column {name:?}"),
     });
     Ok(Some(Doc::Text(format!("{{{}}}", typed.collect::<Result<Vec<_>>>()?.join(", ")))))
 }
 
-/// `with_time` takes the time first.
+/// The time column is the first positional argument of `with_time`.
 fn positional_time(setting: String) -> Doc {
     Doc::text(setting.strip_prefix("time=").unwrap_or(&setting))
 }
 
-/// `clicks`, of `logs/clicks.parquet` and of `logs/clicks/*.parquet`.
-fn stem(path: &str) -> &str {
+/// The name of a file or folder: `clicks` for `logs/clicks.parquet` and for `logs/clicks/*.parquet`.
+fn file_stem(path: &str) -> &str {
     let parts = path.rsplit('/').map(|part| part.split('.').next().unwrap_or(part));
     let mut named = parts.filter(|part| !part.is_empty() && !part.contains(['*', '?', '[']));
     named.next().unwrap_or("rows")
 }
 
-/// The arguments that open it.
-fn opened(location: &Location) -> Vec<String> {
-    let paths: Vec<String> = location.paths.iter().map(|p| quoted(p)).collect();
+/// The arguments of `wb.read` for a location.
+fn read_arguments(location: &Location) -> Vec<String> {
+    let paths: Vec<String> = location.paths.iter().map(|p| python_string(p)).collect();
     let mut arguments = vec![match paths.as_slice() {
         [path] => path.clone(),
         paths => format!("[{}]", paths.join(", ")),
@@ -199,45 +200,45 @@ fn opened(location: &Location) -> Vec<String> {
     arguments
 }
 
-/// What is not the default in Python.
+/// The time settings that differ from the defaults in Python, as keyword arguments.
 fn settings(time: &TimeSpec, options: &IngressOptions, unit: &DataType) -> Vec<String> {
-    let duration = |ticks: i64| length(ticks, unit);
-    let mut settings = vec![format!("time={}", quoted(&time.start))];
-    let mut say = |name: &str, value: String| settings.push(format!("{name}={value}"));
+    let duration = |ticks: i64| duration_text(ticks, unit);
+    let mut settings = vec![format!("time={}", python_string(&time.start))];
+    let mut add = |name: &str, value: String| settings.push(format!("{name}={value}"));
     if let Some(end) = &time.end {
-        say("end", quoted(end));
+        add("end", python_string(end));
     }
     if let Some(kind) = &time.kind {
-        say("kind", quoted(kind));
+        add("kind", python_string(kind));
     }
     match options.disorder {
         Disorder::Raise => {}
-        Disorder::Adjust => say("disorder", quoted("adjust")),
-        Disorder::Drop => say("disorder", quoted("drop")),
+        Disorder::Adjust => add("disorder", python_string("adjust")),
+        Disorder::Drop => add("disorder", python_string("drop")),
     }
     if options.reorder_latency != 0 {
-        say("reorder_latency", duration(options.reorder_latency));
+        add("reorder_latency", duration(options.reorder_latency));
     }
     match options.punctuate {
         Punctuate::Never => {}
-        Punctuate::Every(ticks) => say("punctuate", duration(ticks)),
-        Punctuate::Rows(rows) => say("punctuate_rows", rows.to_string()),
+        Punctuate::Every(ticks) => add("punctuate", duration(ticks)),
+        Punctuate::Rows(rows) => add("punctuate_rows", rows.to_string()),
     }
     match options.on_completed {
         OnCompleted::EndOfStream => {}
-        OnCompleted::Flush => say("on_completed", quoted("flush")),
-        OnCompleted::Nothing => say("on_completed", quoted("nothing")),
+        OnCompleted::Flush => add("on_completed", python_string("flush")),
+        OnCompleted::Nothing => add("on_completed", python_string("nothing")),
     }
     if options.batch_rows != IngressOptions::default().batch_rows {
-        say("batch_rows", options.batch_rows.to_string());
+        add("batch_rows", options.batch_rows.to_string());
     }
     settings
 }
 
-/// A length of time as Python writes it: `"5m"`, or ticks of a logical clock.
-pub(super) fn length(ticks: i64, unit: &DataType) -> String {
+/// A duration in Python: `"5m"`, or the number of ticks of a logical clock.
+pub(super) fn duration_text(ticks: i64, unit: &DataType) -> String {
     match unit {
         DataType::Int64 => ticks.to_string(),
-        _ => quoted(&show_ticks(ticks, unit)),
+        _ => python_string(&show_ticks(ticks, unit)),
     }
 }

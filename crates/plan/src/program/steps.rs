@@ -1,85 +1,87 @@
 //! The steps of a program: a graph of method calls, each with the stream that it gives.
 //!
-//! Invariant: equal calls on equal inputs are one step, so what a plan uses twice is named once.
+//! Invariant: equal calls on equal inputs are one step. A part that a plan uses twice gets one variable.
 
-use super::doc::Doc;
-use super::functions::Functions;
+use super::document::Doc;
+use super::scalar_functions::Functions;
 use crate::Stream;
 use std::collections::HashMap;
 
-/// What a call is made on.
+/// What kind of call a step is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Nothing: it opens something. The arguments of the call.
+pub(super) enum StepKind {
+    /// `wb.read(…)`, with its arguments.
     Source(Vec<String>),
-    /// Nothing: its rows stand in the text.
-    Written,
-    /// Nothing: the program is given it.
-    Given,
-    /// Nothing: it is what a function inside of the program is called with.
+    /// `wb.values(…)`: the rows are part of the text.
+    Values,
+    /// A parameter of the program.
     Parameter,
-    /// A sharded stream.
-    Shards,
-    /// A stream inside of a query.
-    Query,
+    /// The parameter of a nested function.
+    FunctionParameter,
+    /// A method of a sharded stream.
+    StreamMethod,
+    /// A method of a stream inside `.query(…)`.
+    QueryMethod,
 }
 
-/// A call.
+/// A call, and the stream that it returns.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
-    /// The steps that it takes, the one whose method it is first.
+    /// Its input steps; the receiver of the method is the first.
     pub inputs: Vec<usize>,
-    /// Where it stands.
-    pub place: Place,
-    /// As text.
+    /// What kind of call it is.
+    pub kind: StepKind,
+    /// The call as text.
     pub doc: Doc,
-    /// What it gives.
+    /// The stream that it returns.
     pub stream: Stream,
-    /// What a variable that holds it could be called.
+    /// A name for a variable of this stream.
     pub name: String,
-    /// The function that it is called with, if it is.
+    /// The nested function that it takes as an argument, if any.
     pub body: Option<Body>,
 }
 
-/// A function of a stream: the last input of the step that is called with it is what it returns.
+/// A nested function. Its result is the last input of the step that takes it as an argument.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Body {
-    /// What it is called with.
+    /// The step of its parameter.
     pub parameter: usize,
-    /// What it returns.
+    /// The step that it returns.
     pub result: usize,
 }
 
-/// All steps, inputs first.
+/// All steps of a program, in topological order.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     pub all: Vec<Step>,
     pub functions: Functions,
-    known: HashMap<(Vec<usize>, String), usize>,
+    numbers: HashMap<(Vec<usize>, String), usize>,
 }
 
 impl Steps {
-    /// The number of this step.
+    /// Adds a step, unless there is an equal one, and returns its number.
     pub fn add(&mut self, step: Step) -> usize {
-        let call = match &step.place {
-            // Two tables in memory look alike.
-            Place::Given | Place::Parameter => step.stream.plan().display_indent().to_string(),
+        let call = match &step.kind {
+            // Two tables in memory have the same text; their plans differ.
+            StepKind::Parameter | StepKind::FunctionParameter => {
+                step.stream.plan().display_indent().to_string()
+            }
             _ => step.doc.flat(),
         };
         let next = self.all.len();
-        let number = *self.known.entry((step.inputs.clone(), call)).or_insert(next);
+        let number = *self.numbers.entry((step.inputs.clone(), call)).or_insert(next);
         if number == next {
             self.all.push(step);
         }
         number
     }
 
-    /// What a step gives.
+    /// The stream that a step returns.
     pub fn stream(&self, step: usize) -> &Stream {
         &self.all[step].stream
     }
 
-    /// What a variable that holds it could be called.
+    /// A name for a variable of a step.
     pub fn name(&self, step: usize) -> &str {
         &self.all[step].name
     }

@@ -1,17 +1,18 @@
-//! Keys and movement between shards.
+//! Keys and exchanges: nodes that change the current key or move rows between shards.
 
-use super::doc::Doc;
-use super::literal::quoted;
-use super::naming::name_of;
-use super::read::{Reader, Scope, Wants};
+use super::document::Doc;
+use super::literal::python_string;
+use super::reader::{Reader, Required, Scope};
 use super::rows::{dictionary, reads_as_added};
-use super::steps::Place;
+use super::steps::StepKind;
+use super::variable_names::name_of;
 use crate::names::{column, column_name};
-use crate::nodes::{Colocated, Colocation, Exchange, Movement, ReKey, Scope as Among};
+use crate::nodes::{Colocated, Colocation, Exchange, Movement, ReKey, Scope as ExchangeScope};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
 impl Reader {
+    /// The step of a `ReKey` node.
     pub fn rekey(&mut self, rekey: &ReKey) -> Result<Scope> {
         if let Some(scope) = self.computed_key(rekey)? {
             return Ok(scope);
@@ -22,7 +23,7 @@ impl Reader {
         self.keyed(input, &key)
     }
 
-    /// A key that was computed for this: `rekey(lambda e: {"bucket": e.user % 10})`.
+    /// A key whose columns are computed right below: `.rekey(lambda e: {"bucket": e.user % 10})`.
     fn computed_key(&mut self, rekey: &ReKey) -> Result<Option<Scope>> {
         let Some((below, added)) = reads_as_added(&rekey.input) else { return Ok(None) };
         let names: Vec<&str> = rekey.key.iter().filter_map(column_name).collect();
@@ -35,7 +36,7 @@ impl Reader {
         let mut key = Vec::new();
         for name in names {
             key.push(match added.iter().find(|(n, _)| n == name) {
-                Some((_, expr)) => (name.to_string(), self.over(expr, below.schema(), &input)?),
+                Some((_, expr)) => (name.to_string(), self.rewrite_expr(expr, below.schema(), &input)?),
                 None => (name.to_string(), column(name)),
             });
         }
@@ -45,24 +46,24 @@ impl Reader {
     }
 
     fn key_column(&self, expr: &Expr, plan: &LogicalPlan, scope: &Scope) -> Result<String> {
-        match self.over(expr, plan.schema(), scope)? {
+        match self.rewrite_expr(expr, plan.schema(), scope)? {
             Expr::Column(c) => Ok(c.name),
             other => plan_err!("a key has to be columns, not {other}; project it first"),
         }
     }
 
-    /// The stream by these of its columns.
+    /// Adds a `.rekey(…)` by columns, unless they are the key already.
     pub fn keyed(&mut self, scope: Scope, key: &[String]) -> Result<Scope> {
         let pairs: Vec<(String, Expr)> = key.iter().map(|k| (k.clone(), column(k))).collect();
         self.keyed_by(scope, &pairs)
     }
 
-    /// The stream by these expressions, under these names.
+    /// Adds a `.rekey(…)` by named expressions, unless they are the key already.
     pub fn keyed_by(&mut self, scope: Scope, key: &[(String, Expr)]) -> Result<Scope> {
         let stream = self.steps.stream(scope.step).clone();
-        let plain = |(name, expr): &(String, Expr)| column_name(expr) == Some(name);
+        let is_column = |(name, expr): &(String, Expr)| column_name(expr) == Some(name);
         let names: Vec<&String> = key.iter().map(|(name, _)| name).collect();
-        if key.iter().all(plain) && stream.properties().key.iter().collect::<Vec<_>>() == names {
+        if key.iter().all(is_column) && stream.properties().key.iter().collect::<Vec<_>>() == names {
             return Ok(scope);
         }
         if stream.schema().fields().is_empty() {
@@ -70,40 +71,42 @@ impl Reader {
             let names: Vec<String> = key.iter().map(|(name, _)| name.clone()).collect();
             return self.keyed(made, &names);
         }
-        let exprs = super::read::aliased(key);
+        let exprs = super::reader::aliased(key);
         let mut arguments = Vec::new();
         for pair in key {
-            arguments.push(match plain(pair) {
-                true => Doc::Text(quoted(&pair.0)),
+            arguments.push(match is_column(pair) {
+                true => Doc::Text(python_string(&pair.0)),
                 false => dictionary(self, scope.step, std::slice::from_ref(pair))?,
             });
         }
-        Ok(self.next(scope, Place::Shards, Doc::call(".rekey", arguments), stream.rekey(exprs)?))
+        Ok(self.add_step(scope, StepKind::StreamMethod, Doc::call(".rekey", arguments), stream.rekey(exprs)?))
     }
 
-    pub fn colocated(&mut self, colocated: &Colocated, wants: &Wants) -> Result<Scope> {
+    /// The step of a `Colocated` node: `.colocated(…)`, or `.join(…, colocated=True)`.
+    pub fn colocated(&mut self, colocated: &Colocated, required: &Required) -> Result<Scope> {
         let key = match (&*colocated.colocation, &*colocated.input) {
-            (Colocation::Matches, LogicalPlan::Join(join)) => return self.join(join, true, wants),
+            (Colocation::Matches, LogicalPlan::Join(join)) => return self.join(join, true, required),
             (Colocation::Matches, other) => return plan_err!("no join is co-located: {}", other.display()),
             (Colocation::Equal(key), _) => key,
         };
         let scope = self.read(&colocated.input, &Default::default())?;
-        let key = self.all_over(key, colocated.input.schema(), &scope)?;
+        let key = self.rewrite_exprs(key, colocated.input.schema(), &scope)?;
         let mut arguments = Vec::new();
         for expr in &key {
             arguments.push(match column_name(expr) {
-                Some(name) => Doc::Text(quoted(name)),
+                Some(name) => Doc::Text(python_string(name)),
                 None => self.lambda(scope.step, expr)?,
             });
         }
         let stream = self.steps.stream(scope.step).colocated(key)?;
-        Ok(self.next(scope, Place::Query, Doc::call(".colocated", arguments), stream))
+        Ok(self.add_step(scope, StepKind::QueryMethod, Doc::call(".colocated", arguments), stream))
     }
 
+    /// The step of an `Exchange` node: `.redistribute()`, `.reshard()`, `.broadcast()` or `.multicast(…)`.
     pub fn exchange(&mut self, exchange: &Exchange) -> Result<Scope> {
         let mut scope = self.read(&exchange.input, &Default::default())?;
         let mut arguments = Vec::new();
-        let verb = match &*exchange.movement {
+        let method = match &*exchange.movement {
             Movement::ReDistribute { key } => {
                 let key = key
                     .iter()
@@ -115,9 +118,9 @@ impl Reader {
             Movement::ReShard => "reshard",
             Movement::Broadcast => "broadcast",
             Movement::Multicast { to } => {
-                let to = self.over(to, exchange.input.schema(), &scope)?;
+                let to = self.rewrite_expr(to, exchange.input.schema(), &scope)?;
                 arguments.push(match column_name(&to) {
-                    Some(name) => Doc::Text(quoted(name)),
+                    Some(name) => Doc::Text(python_string(name)),
                     None => self.lambda(scope.step, &to)?,
                 });
                 "multicast"
@@ -126,14 +129,14 @@ impl Reader {
         let stream = self.steps.stream(scope.step).clone();
         let before = stream.properties().shards;
         let shards = exchange.shards.unwrap_or(before);
-        // From one shard, Python would take as many as there are cores.
+        // In Python the default from one shard is the number of cores.
         if shards != before || before == 1 {
-            arguments.push(match verb {
+            arguments.push(match method {
                 "multicast" => Doc::Text(format!("shards={shards}")),
                 _ => Doc::Text(shards.to_string()),
             });
         }
-        if exchange.scope == Among::Local {
+        if exchange.scope == ExchangeScope::Local {
             arguments.push(Doc::text("scope=\"local\""));
         }
         let moved = match &*exchange.movement {
@@ -141,16 +144,22 @@ impl Reader {
             Movement::ReShard => stream.reshard(Some(shards), exchange.scope)?,
             Movement::Broadcast => stream.broadcast(Some(shards), exchange.scope)?,
             Movement::Multicast { to } => {
-                let to = self.over(to, exchange.input.schema(), &scope)?;
+                let to = self.rewrite_expr(to, exchange.input.schema(), &scope)?;
                 stream.multicast(to, Some(shards), exchange.scope)?
             }
         };
         let name = moved_name(self.steps.name(scope.step), exchange, moved.properties().key.first());
-        Ok(self.named(scope, Place::Shards, Doc::call(format!(".{verb}"), arguments), moved, name))
+        Ok(self.add_named_step(
+            scope,
+            StepKind::StreamMethod,
+            Doc::call(format!(".{method}"), arguments),
+            moved,
+            name,
+        ))
     }
 }
 
-/// `orders_by_o_custkey`, `copied_nation`: where the rows are now.
+/// The name of an exchanged stream: `orders_by_o_custkey`, `copied_nation`.
 fn moved_name(name: &str, exchange: &Exchange, key: Option<&String>) -> String {
     match (&*exchange.movement, key) {
         (Movement::ReDistribute { .. }, Some(key)) if !name.starts_with("per_") && !name.contains("_by_") => {

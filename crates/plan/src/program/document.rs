@@ -1,37 +1,37 @@
-//! Text that knows where it may be broken into lines (Wadler, "A prettier printer").
+//! Documents for pretty printing (Wadler, "A prettier printer").
 //!
-//! A group is written in one line if what is left of the line holds it, else each of its own breaks is a new
-//! line; groups inside of it decide anew.
+//! A group is printed on one line if it fits into the rest of the line. Otherwise each of its own breaks is a
+//! line break; nested groups are laid out independently.
 
-/// A text with places where it may be broken.
+/// A document: text with optional line breaks.
 #[derive(Debug, Clone)]
 pub(super) enum Doc {
-    /// These characters, without a line break.
+    /// Text without a line break.
     Text(String),
-    /// A new line, or what is given.
+    /// A line break in a broken group, else this text.
     Break(&'static str),
-    /// This if the group around it is broken, else nothing.
+    /// This text in a broken group, else nothing.
     IfBroken(&'static str),
-    /// One after the other, broken together.
+    /// Documents in sequence that are broken together.
     Group(Vec<Doc>),
-    /// One after the other, in new lines four spaces further in.
+    /// Documents in sequence, indented by one more level.
     Nest(Vec<Doc>),
-    /// The stream that is so manieth input of an operation: its name is known when all are.
+    /// The input of a step with this index. Variables are named last: [`Doc::with_inputs`].
     Input(usize),
 }
 
 const INDENT: usize = 4;
 
-/// What is still to be written: at which depth, and whether its group is broken.
-type Rest<'a> = Vec<(usize, bool, &'a Doc)>;
+/// The documents that are not yet printed: indentation, whether the group is broken, document.
+type Pending<'a> = Vec<(usize, bool, &'a Doc)>;
 
 impl Doc {
-    /// Characters.
+    /// Text without a line break.
     pub fn text(text: impl Into<String>) -> Doc {
         Doc::Text(text.into())
     }
 
-    /// `head(first, second)`, or an argument a line.
+    /// A call, `head(first, second)`; if it does not fit, one argument per line.
     pub fn call(head: impl Into<String>, arguments: Vec<Doc>) -> Doc {
         let head = head.into();
         if arguments.is_empty() {
@@ -39,53 +39,53 @@ impl Doc {
         }
         Doc::Group(vec![
             Doc::Text(format!("{head}(")),
-            Doc::Nest(listed(arguments)),
+            Doc::Nest(separated(arguments)),
             Doc::Break(""),
             Doc::text(")"),
         ])
     }
 
-    /// `[first, second]`, or one a line.
+    /// A list, `[first, second]`; if it does not fit, one item per line.
     pub fn list(items: Vec<Doc>) -> Doc {
         if items.is_empty() {
             return Doc::text("[]");
         }
-        Doc::Group(vec![Doc::text("["), Doc::Nest(listed(items)), Doc::Break(""), Doc::text("]")])
+        Doc::Group(vec![Doc::text("["), Doc::Nest(separated(items)), Doc::Break(""), Doc::text("]")])
     }
 
-    /// Name and value of an argument.
-    pub fn named(name: &str, value: Doc) -> Doc {
+    /// A keyword argument, `name=value`.
+    pub fn keyword(name: &str, value: Doc) -> Doc {
         Doc::Group(vec![Doc::Text(format!("{name}=")), value])
     }
 
-    /// As text in lines of at most so many characters where possible, the first of which begins at `column`.
+    /// Prints in lines of at most `width` characters where possible; the first line begins at `column`.
     pub fn lines(&self, depth: usize, column: usize, width: usize) -> String {
         let mut out = String::new();
         let mut left = width.saturating_sub(column);
-        let mut rest: Rest<'_> = vec![(depth, true, self)];
-        while let Some((depth, broken, doc)) = rest.pop() {
+        let mut pending: Pending<'_> = vec![(depth, true, self)];
+        while let Some((depth, broken, doc)) = pending.pop() {
             match doc {
-                Doc::Text(text) => put(&mut out, &mut left, text),
+                Doc::Text(text) => write(&mut out, &mut left, text),
                 Doc::Input(_) => {}
                 Doc::Break(_) if broken => {
                     out.push('\n');
                     out.push_str(&" ".repeat(depth * INDENT));
                     left = width.saturating_sub(depth * INDENT);
                 }
-                Doc::Break(flat) => put(&mut out, &mut left, flat),
-                Doc::IfBroken(text) if broken => put(&mut out, &mut left, text),
+                Doc::Break(flat) => write(&mut out, &mut left, flat),
+                Doc::IfBroken(text) if broken => write(&mut out, &mut left, text),
                 Doc::IfBroken(_) => {}
-                Doc::Nest(docs) => rest.extend(docs.iter().rev().map(|d| (depth + 1, broken, d))),
+                Doc::Nest(docs) => pending.extend(docs.iter().rev().map(|d| (depth + 1, broken, d))),
                 Doc::Group(docs) => {
-                    let broken = !fits(docs, &rest, left);
-                    rest.extend(docs.iter().rev().map(|d| (depth, broken, d)));
+                    let broken = !fits(docs, &pending, left);
+                    pending.extend(docs.iter().rev().map(|d| (depth, broken, d)));
                 }
             }
         }
         out
     }
 
-    /// With these names in the places of the inputs.
+    /// The document with its inputs replaced by the names of their variables.
     pub fn with_inputs(self, names: &[String]) -> Doc {
         let all = |docs: Vec<Doc>| docs.into_iter().map(|d| d.with_inputs(names)).collect();
         match self {
@@ -96,7 +96,7 @@ impl Doc {
         }
     }
 
-    /// In one line; the same operations have the same text.
+    /// The document on one line. Equal calls have equal text.
     pub fn flat(&self) -> String {
         match self {
             Doc::Text(text) => text.clone(),
@@ -108,8 +108,8 @@ impl Doc {
     }
 }
 
-/// Each in a line of its own, with commas.
-fn listed(arguments: Vec<Doc>) -> Vec<Doc> {
+/// Each in a line of its outer, with commas.
+fn separated(arguments: Vec<Doc>) -> Vec<Doc> {
     let last = arguments.len() - 1;
     let mut docs = Vec::new();
     for (i, argument) in arguments.into_iter().enumerate() {
@@ -120,20 +120,20 @@ fn listed(arguments: Vec<Doc>) -> Vec<Doc> {
     docs
 }
 
-fn put(out: &mut String, left: &mut usize, text: &str) {
+fn write(out: &mut String, left: &mut usize, text: &str) {
     out.push_str(text);
     *left = left.saturating_sub(text.chars().count());
 }
 
-/// Whether these, in one line, and what follows them up to the next line break, are not longer than that.
-fn fits(docs: &[Doc], after: &Rest<'_>, left: usize) -> bool {
+/// Whether these documents on one line, and the text up to the next line break, fit into `left` characters.
+fn fits(docs: &[Doc], after: &Pending<'_>, left: usize) -> bool {
     let mut left = left as isize;
     let mut stack: Vec<(bool, &Doc)> = after.iter().map(|(_, broken, doc)| (*broken, *doc)).collect();
-    let own = stack.len();
+    let outer = stack.len();
     stack.extend(docs.iter().rev().map(|d| (false, d)));
     while let Some((broken, doc)) = stack.pop() {
-        // A group that comes after decides for itself; it may break as early as it can.
-        let after = stack.len() < own;
+        // A later group may be broken: then the line ends at its first break.
+        let after = stack.len() < outer;
         match doc {
             Doc::Text(text) => left -= text.chars().count() as isize,
             Doc::Input(_) => {}

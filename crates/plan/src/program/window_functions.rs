@@ -1,11 +1,13 @@
-//! Window functions: aggregates and `row_number` and its like, over the rows around each row.
+//! Window functions: aggregates and ranking functions over the frame of each row.
+//!
+//! Window nodes on top of each other that do not use each other's results become one step.
 
-use super::doc::Doc;
-use super::literal::quoted;
-use super::naming::name_of;
-use super::read::{Reader, Scope, Wants, free, over_whole};
+use super::document::Doc;
+use super::literal::python_string;
+use super::reader::{Reader, Required, Scope, unique_name, without_coercion_casts};
 use super::rows::{named, positions, readable};
-use super::steps::Place;
+use super::steps::StepKind;
+use super::variable_names::name_of;
 use crate::aggregate::aggregate_of;
 use crate::names::names;
 use arrow::datatypes::DataType;
@@ -19,42 +21,46 @@ use datafusion::logical_expr::{
 use std::collections::BTreeSet;
 
 impl Reader {
-    pub fn over_windows(&mut self, window: &Window, wants: &Wants) -> Result<Scope> {
-        let (below, exprs) = together(window);
+    /// The step of a window node: `.with_columns(n=wb.agg.row_number().over("item"))`.
+    pub fn window_functions(&mut self, window: &Window, required: &Required) -> Result<Scope> {
+        let (below, exprs) = merged_windows(window);
         let schema = below.schema();
         let width = schema.fields().len();
-        let mut wanted = Wants { exact: wants.exact, ..Wants::default() };
-        wanted.names.extend(wants.names.iter().filter(|(i, _)| **i < width).map(|(i, n)| (*i, n.clone())));
-        if let Some(used) = &wants.used {
+        let mut from_input = Required { keep_names: required.keep_names, ..Required::default() };
+        from_input
+            .names
+            .extend(required.names.iter().filter(|(i, _)| **i < width).map(|(i, n)| (*i, n.clone())));
+        if let Some(used) = &required.used {
             let mut used: BTreeSet<usize> = used.iter().copied().filter(|i| *i < width).collect();
             for expr in &exprs {
                 used.extend(positions(expr, schema)?);
             }
-            wanted.used = Some(used);
+            from_input.used = Some(used);
         }
-        let mut input = self.read(below, &wanted)?;
+        let mut input = self.read(below, &from_input)?;
         let stream = self.steps.stream(input.step).clone();
-        let all = names(stream.plan().schema());
+        let input_names = names(stream.plan().schema());
         let mut calls: Vec<(String, Expr)> = Vec::new();
         let mut arguments = Vec::new();
         for (i, expr) in exprs.into_iter().enumerate() {
-            let call = over_whole(self.over(expr, schema, &input)?, stream.plan().schema())?;
+            let call =
+                without_coercion_casts(self.rewrite_expr(expr, schema, &input)?, stream.plan().schema())?;
             let Expr::WindowFunction(function) = &call else {
                 return plan_err!("{call} is no window function");
             };
-            let own = || name_of(function.fun.name());
-            let name = wants.name(width + i, |name| readable(name, &call)).unwrap_or_else(own);
-            let name = free(&name, |n| all.contains(&n) || calls.iter().any(|(c, _)| c == n));
-            arguments.push(named(&name, self.over_doc(input.step, function)?));
+            let function_name = || name_of(function.fun.name());
+            let name = required.name(width + i, |name| readable(name, &call)).unwrap_or_else(function_name);
+            let name = unique_name(&name, |n| input_names.contains(&n) || calls.iter().any(|(c, _)| c == n));
+            arguments.push(named(&name, self.window_function_doc(input.step, function)?));
             calls.push((name, call));
         }
         input.columns.extend(calls.iter().map(|(name, _)| name.clone()));
         let stream = stream.with_windows(calls)?;
-        Ok(self.next(input, Place::Query, Doc::call(".with_columns", arguments), stream))
+        Ok(self.add_step(input, StepKind::QueryMethod, Doc::call(".with_columns", arguments), stream))
     }
 
     /// `wb.agg.row_number().over("item", order_by="price", rows=(None, 0))`.
-    fn over_doc(&mut self, step: usize, function: &WindowFunction) -> Result<Doc> {
+    fn window_function_doc(&mut self, step: usize, function: &WindowFunction) -> Result<Doc> {
         let params = &function.params;
         let call = match &function.fun {
             WindowFunctionDefinition::AggregateUDF(func) => {
@@ -85,36 +91,39 @@ impl Reader {
         let mut over =
             params.partition_by.iter().map(|e| self.argument(step, e)).collect::<Result<Vec<_>>>()?;
         over.extend(self.ordering(step, &params.order_by)?);
-        over.extend(frame(&params.window_frame, params.order_by.is_empty())?);
+        over.extend(frame_argument(&params.window_frame, params.order_by.is_empty())?);
         Ok(Doc::Group(vec![call, Doc::call(".over", over)]))
     }
 }
 
-/// The windows right below each other, none of which looks at what another gives, and what is below them: one
-/// step, which the builder takes apart by their orders.
-fn together(window: &Window) -> (&LogicalPlan, Vec<&Expr>) {
-    let own: Vec<&Expr> = window.window_expr.iter().collect();
-    let LogicalPlan::Window(lower) = window.input.as_ref() else { return (&window.input, own) };
-    let (below, mut exprs) = together(lower);
-    let independent =
-        own.iter().all(|e| e.column_refs().iter().all(|c| below.schema().maybe_index_of_column(c).is_some()));
+/// The functions of this window node and of those directly below it, and the input of the lowest one.
+///
+/// A node is merged only if it does not use the results of the nodes below. The builder splits the functions
+/// by their orderings again.
+fn merged_windows(window: &Window) -> (&LogicalPlan, Vec<&Expr>) {
+    let exprs: Vec<&Expr> = window.window_expr.iter().collect();
+    let LogicalPlan::Window(lower) = window.input.as_ref() else { return (&window.input, exprs) };
+    let (below, mut merged) = merged_windows(lower);
+    let independent = exprs
+        .iter()
+        .all(|e| e.column_refs().iter().all(|c| below.schema().maybe_index_of_column(c).is_some()));
     if !independent {
-        return (&window.input, own);
+        return (&window.input, exprs);
     }
-    exprs.extend(own);
-    (below, exprs)
+    merged.extend(exprs);
+    (below, merged)
 }
 
-/// `rows=(-1, 1)`; nothing, if it is what holds without.
-fn frame(frame: &WindowFrame, unordered: bool) -> Result<Option<Doc>> {
+/// The frame as an argument, `rows=(-1, 1)`; `None` for the default frame.
+fn frame_argument(frame: &WindowFrame, unordered: bool) -> Result<Option<Doc>> {
     let bound = |bound: &WindowFrameBound| -> Result<String> {
         Ok(match bound {
             WindowFrameBound::CurrentRow => "0".to_string(),
             WindowFrameBound::Preceding(v) | WindowFrameBound::Following(v) if v.is_null() => {
                 "None".to_string()
             }
-            WindowFrameBound::Preceding(v) => distance("-", v)?,
-            WindowFrameBound::Following(v) => distance("", v)?,
+            WindowFrameBound::Preceding(v) => frame_offset("-", v)?,
+            WindowFrameBound::Following(v) => frame_offset("", v)?,
         })
     };
     let (start, end) = (bound(&frame.start_bound)?, bound(&frame.end_bound)?);
@@ -127,16 +136,17 @@ fn frame(frame: &WindowFrame, unordered: bool) -> Result<Option<Doc>> {
         true => ("rows", "None", "None"),
         false => ("range", "None", "0"),
     };
-    let whole = unordered && (start.as_str(), end.as_str()) == ("None", "None");
-    Ok(((units, start.as_str(), end.as_str()) != default && !whole)
+    let all_rows = unordered && (start.as_str(), end.as_str()) == ("None", "None");
+    Ok(((units, start.as_str(), end.as_str()) != default && !all_rows)
         .then(|| Doc::Text(format!("{units}=({start}, {end})"))))
 }
 
-fn distance(sign: &str, value: &ScalarValue) -> Result<String> {
+/// The offset of a frame bound as Python writes it: `-1`, `"-1h"`.
+fn frame_offset(sign: &str, value: &ScalarValue) -> Result<String> {
     let text = value.cast_to(&DataType::Utf8)?;
     let Some(Some(text)) = text.try_as_str() else { return plan_err!("no distance between rows: {value}") };
     Ok(match value.data_type().is_numeric() {
         true => format!("{sign}{text}"),
-        false => quoted(&format!("{sign}{text}")),
+        false => python_string(&format!("{sign}{text}")),
     })
 }

@@ -1,31 +1,31 @@
-//! Names of variables that say what they hold.
+//! Names of variables in a program: valid in Python, short and unique.
 
 use std::collections::HashSet;
 
-/// Longer ones are cut between words.
-const LONGEST: usize = 32;
+/// Longer names are cut between words.
+const MAX_LENGTH: usize = 32;
 
-/// What a program may not name otherwise.
+/// Names that the program imports or defines.
 const RESERVED: [&str; 7] = ["wb", "date", "datetime", "timedelta", "timezone", "Decimal", "program"];
 
-/// Names that are in use.
+/// The names of a program that are in use.
 #[derive(Debug, Default)]
-pub(super) struct Taken(HashSet<String>);
+pub(super) struct UsedNames(HashSet<String>);
 
-impl Taken {
-    /// This name, or the first of `name_2`, `name_3`, … that nothing else has.
-    pub fn free(&mut self, name: &str) -> String {
-        let mut free = name.to_string();
+impl UsedNames {
+    /// This name, or the first of `name_2`, `name_3`, … that is not in use; it is in use from then on.
+    pub fn unique(&mut self, name: &str) -> String {
+        let mut unique = name.to_string();
         let mut number = 2;
-        while RESERVED.contains(&free.as_str()) || !self.0.insert(free.clone()) {
-            free = format!("{name}_{number}");
+        while RESERVED.contains(&unique.as_str()) || !self.0.insert(unique.clone()) {
+            unique = format!("{name}_{number}");
             number += 1;
         }
-        free
+        unique
     }
 }
 
-/// A text as a name: small letters, words joined by underscores.
+/// A text as a snake-case name.
 pub(super) fn name_of(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars() {
@@ -38,23 +38,23 @@ pub(super) fn name_of(text: &str) -> String {
     let name = name.trim_end_matches('_');
     match name {
         "" => "rows".to_string(),
-        name if is_name(name) => short(name),
-        name => short(&format!("the_{name}")),
+        name if is_name(name) => shortened(name),
+        name => shortened(&format!("the_{name}")),
     }
 }
 
-/// The whole words that fit.
-fn short(name: &str) -> String {
-    if name.len() <= LONGEST {
+/// The longest prefix of complete words that fits into [`MAX_LENGTH`].
+fn shortened(name: &str) -> String {
+    if name.len() <= MAX_LENGTH {
         return name.to_string();
     }
-    match name[..LONGEST].rsplit_once('_') {
+    match name[..MAX_LENGTH].rsplit_once('_') {
         Some((words, _)) => words.to_string(),
-        None => name[..LONGEST].to_string(),
+        None => name[..MAX_LENGTH].to_string(),
     }
 }
 
-/// Whether it is a name in Python.
+/// Whether a name is an identifier in Python and no keyword.
 pub(super) fn is_name(name: &str) -> bool {
     const KEYWORDS: &str = " False None True and as assert async await break class continue def del elif else except \
         finally for from global if import in is lambda nonlocal not or pass raise return try while with yield ";

@@ -1,9 +1,8 @@
-//! Whether two plans are the same, whatever their scans are called and however chains of `and` and `or` are
-//! nested.
+//! Equality of plans up to the names of their scans and the nesting of `and` and `or`.
 //!
-//! A scan has a name that is unique in the process, so that a plan that reads a table twice is not mistaken
-//! for one that reads two. A program that is run again makes new scans; they are the same if they are in the
-//! same places and read what is described in the same words.
+//! The name of a scan is unique in the process: a plan that reads one table twice differs from a plan that
+//! reads two tables. A program that runs again creates new scans. Two scans are equal if they have the same
+//! position in the plan and their sources have the same description.
 
 use crate::depth::chain;
 use crate::source::{given_name, given_of, source_of};
@@ -16,26 +15,28 @@ use datafusion::logical_expr::{
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Whether the plans differ in nothing but the names of scans and the parentheses in chains of `and` and
-/// `or`.
-pub(super) fn same(one: &LogicalPlan, other: &LogicalPlan) -> Result<bool> {
-    Ok(canonical(one)? == canonical(other)?)
+/// Whether two plans are equal, up to the names of scans and the nesting of `and` and `or`.
+///
+/// # Errors
+/// `Internal` if a plan cannot be normalized.
+pub(super) fn equal_plans(left: &LogicalPlan, right: &LogicalPlan) -> Result<bool> {
+    Ok(normalized(left)? == normalized(right)?)
 }
 
-/// The plan with scans that are numbered in their order, and chains as the fluent program nests them.
-fn canonical(plan: &LogicalPlan) -> Result<LogicalPlan> {
+/// The plan with scans numbered in order, and chains nested as the fluent builder nests them.
+fn normalized(plan: &LogicalPlan) -> Result<LogicalPlan> {
     let mut numbers: HashMap<String, usize> = HashMap::new();
     plan.clone()
         .transform_up(|plan| {
-            let plan = plan.map_expressions(|expr| expr.transform_down(chained))?.data;
+            let plan = plan.map_expressions(|expr| expr.transform_down(normalized_chain))?.data;
             Ok(match plan {
                 LogicalPlan::TableScan(scan) => {
-                    Transformed::yes(LogicalPlan::TableScan(numbered(scan, &mut numbers)?))
+                    Transformed::yes(LogicalPlan::TableScan(numbered_scan(scan, &mut numbers)?))
                 }
                 LogicalPlan::Projection(projection) => match projection.input.as_ref() {
                     LogicalPlan::TableScan(scan) => {
                         let scan = scan.table_name.clone();
-                        Transformed::yes(LogicalPlan::Projection(over(projection, &scan)?))
+                        Transformed::yes(LogicalPlan::Projection(requalified(projection, &scan)?))
                     }
                     _ => Transformed::no(LogicalPlan::Projection(projection)),
                 },
@@ -49,8 +50,8 @@ fn canonical(plan: &LogicalPlan) -> Result<LogicalPlan> {
         .data()
 }
 
-/// A chain of `and` or of `or`, nested by its operands alone.
-fn chained(expr: Expr) -> Result<Transformed<Expr>> {
+/// A chain of `and` or `or`, nested in a way that depends on its operands only.
+fn normalized_chain(expr: Expr) -> Result<Transformed<Expr>> {
     let Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) = expr else {
         return Ok(Transformed::no(expr));
     };
@@ -60,20 +61,20 @@ fn chained(expr: Expr) -> Result<Transformed<Expr>> {
     }
 }
 
-/// `clicks 2: path/of/clicks.parquet`.
-fn numbered(mut scan: TableScan, numbers: &mut HashMap<String, usize>) -> Result<TableScan> {
+/// The scan under its name, number and description: `clicks 2: path/of/clicks.parquet`.
+fn numbered_scan(mut scan: TableScan, numbers: &mut HashMap<String, usize>) -> Result<TableScan> {
     let next = numbers.len();
     let number = *numbers.entry(scan.table_name.to_string()).or_insert(next);
-    let what = source_of(&scan).map(|source| source.describe()).unwrap_or_default();
-    let name = TableReference::bare(format!("{} {number}: {what}", given_name(&scan)));
+    let description = source_of(&scan).map(|source| source.describe()).unwrap_or_default();
+    let name = TableReference::bare(format!("{} {number}: {description}", given_name(&scan)));
     scan.projected_schema =
         Arc::new(DFSchema::try_from_qualified_schema(name.clone(), scan.projected_schema.as_arrow())?);
     scan.table_name = name;
     Ok(scan)
 }
 
-/// The projection right over a scan, which takes its qualifiers off.
-fn over(projection: Projection, scan: &TableReference) -> Result<Projection> {
+/// The projection directly above a scan, with its columns qualified by the new name of the scan.
+fn requalified(projection: Projection, scan: &TableReference) -> Result<Projection> {
     let renamed = |e: Expr| match e {
         Expr::Column(c) if c.relation.is_some() => {
             Ok(Transformed::yes(Expr::Column(Column::new(Some(scan.clone()), c.name))))
