@@ -18,48 +18,49 @@ use crate::store::{Atomicity, Capabilities};
 use datafusion::logical_expr::Expr;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of a table when it is its turn.
+/// What the search knows of a table when it looks for access paths.
 pub(super) struct AccessContext<'a> {
     /// The table.
     pub table: &'a Table,
-    /// Columns that equal something, and what; of a column that is null, that it is.
+    /// Columns that equal an expression, with the expression; `is null` for a column that is null.
     pub equal: BTreeMap<usize, Expr>,
-    /// Words that are searched for, and in which columns.
+    /// Columns in which a word is searched for, with the word.
     pub words: Vec<(Vec<usize>, Expr)>,
-    /// Columns between two values.
+    /// Columns that are limited to an interval.
     pub intervals: BTreeMap<usize, Interval>,
-    /// The order that would be of use; `None` if none can be.
+    /// The order that the query needs, as columns of this table; `None` if the table cannot give it.
     pub order: Option<Vec<(usize, KeyOrder)>>,
-    /// Whether rows of different keys come in that order too, by where they stand in an index that gives it.
+    /// Whether rows of different keys can be merged into that order by their positions in the index.
     pub merges: bool,
     /// What the store can do.
     pub capabilities: Capabilities,
 }
 
-/// One way.
+/// An access path.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     /// The key or range.
     pub access: Access,
     /// The values of the first parts of the key.
     pub keys: Vec<Expr>,
-    /// Columns whose equality the key makes true.
+    /// Columns whose equalities the key implies.
     pub equal: Vec<usize>,
-    /// The search that the key makes true.
+    /// The word search that the key implies.
     pub words: Option<usize>,
-    /// The column whose interval the key makes true.
+    /// The column whose interval the range implies.
     pub interval: Option<usize>,
-    /// The rows of one key come in the order that was asked for.
+    /// The rows of one key are in the required order.
     pub ordered: bool,
-    /// And rows of different keys can be merged by where they stand in the index.
+    /// The rows of different keys can be merged by their positions in the index.
     pub merges: bool,
-    /// At most so many rows for each key, as the schema says.
+    /// The most rows for each key, if the schema limits them.
     pub schema: Option<u64>,
     /// The index does not exist yet.
     pub new: bool,
 }
 
-/// All ways; `needed` says which columns the rest of the query needs if the search of this place is done.
+/// All access paths. `needed` returns the columns that the rest of the query needs, given the word search
+/// that the path implies.
 pub(super) fn candidates(
     context: &AccessContext<'_>,
     needed: &dyn Fn(Option<usize>) -> BTreeSet<usize>,
@@ -81,11 +82,11 @@ pub(super) fn candidates(
     found
 }
 
-/// The most references that are put behind an index.
+/// The most reference columns that a covering index has.
 const MOST_REFERENCES: usize = 4;
 
-/// An index that is made anyway, with the references behind it by which the query goes on: the rows are not
-/// needed then. Columns that are more than a reference would make every change of them a change of the index.
+/// A new index with the references that later joins follow added at its end, so that records need not be
+/// read. Other columns are not added, since then every change of them would be a change of the index.
 fn covering(
     context: &AccessContext<'_>,
     index: &Index,
@@ -119,7 +120,7 @@ fn by_unique_key(context: &AccessContext<'_>) -> Vec<Candidate> {
     });
     let found = unique.filter_map(|index| {
         let columns = index.columns();
-        // Rows with a null in a unique key are not told apart by it.
+        // A unique key is not unique for rows with a null in it.
         let key = |at: &usize| context.equal.get(at).filter(|key| !matches!(key, Expr::IsNull(_))).cloned();
         let keys = columns.iter().map(key).collect::<Option<Vec<_>>>()?;
         let access = match index.kind {
@@ -170,18 +171,18 @@ fn by_range(
         }
     }
     let rest = &parts[keys.len()..];
-    // Whoever reads from the middle of an index of words would see a row several times.
+    // A scan over several words would find a row several times.
     if rest.iter().any(|part| part.column().is_none()) {
         return None;
     }
     let interval = rest.first().and_then(KeyPart::column).filter(|at| context.intervals.contains_key(at));
     let interval = interval.filter(|at| continues_interval(table, rest, &context.intervals[at]));
-    // Rows with a null in a unique key are not told apart by its parts.
+    // A unique key is not unique for rows with a null in it.
     let nulls =
         index.kind == IndexKind::Unique && index.columns().iter().any(|at| table.columns[*at].is_nullable());
     let order = context.order.as_ref().filter(|order| !nulls || order.len() <= rest.len());
     let direction = order.and_then(|order| direction(table, rest, order));
-    // Limits do not count nulls.
+    // Cardinality limits do not count nulls.
     let not_null = |at: &usize| !matches!(context.equal.get(at), Some(Expr::IsNull(_)));
     let schema = table.max_rows_with(&equal.iter().copied().filter(not_null).collect::<Vec<_>>());
     let useful = !keys.is_empty() || interval.is_some() || direction.is_some() || schema.is_some();
@@ -209,7 +210,7 @@ fn by_range(
     })
 }
 
-/// Whether the next parts are what an interval goes on with, in one direction.
+/// Whether the parts of an index continue with the further columns of an interval, all in one direction.
 fn continues_interval(table: &Table, parts: &[KeyPart], interval: &Interval) -> bool {
     let Some((first, next)) = parts.split_first() else { return false };
     next.len() >= interval.then.len()
@@ -219,12 +220,12 @@ fn continues_interval(table: &Table, parts: &[KeyPart], interval: &Interval) -> 
         })
 }
 
-/// Whether an index has all these columns, exactly.
+/// Whether an index has the exact values of all these columns.
 fn covers(table: &Table, index: &Index, needed: &BTreeSet<usize>) -> bool {
     // A unique index has the primary key behind its entries only for rows with nulls.
     let parts = table.entry_parts(index);
     needed.iter().all(|at| {
-        // A key does not tell a negative zero from a positive one.
+        // Keys have one zero: negative zero is lost.
         table.columns[*at].of != crate::datum::Type::Float64
             && parts.iter().any(|part| part.column() == Some(*at))
     })
@@ -237,11 +238,11 @@ enum Direction {
     Backward,
 }
 
-/// From which end the parts of a key give this order, if they do.
+/// The direction in which the parts of a key give this order; `None` if they do not.
 fn direction(table: &Table, parts: &[KeyPart], order: &[(usize, KeyOrder)]) -> Option<Direction> {
     let mut direction = None;
     for (at, (column, wanted)) in order.iter().enumerate() {
-        // All parts together are one row: nothing is left to be ordered.
+        // The whole key is one row: there is nothing left to order.
         let Some(part) = parts.get(at) else { break };
         if part.column() != Some(*column) {
             return None;
@@ -265,7 +266,7 @@ fn direction(table: &Table, parts: &[KeyPart], order: &[(usize, KeyOrder)]) -> O
     Some(direction.unwrap_or(Direction::Forward))
 }
 
-/// Indexes that would fit: with the order, and with each interval.
+/// New indexes for this table: for the order, for each interval, and for the equalities alone.
 fn new_indexes(context: &AccessContext<'_>) -> Vec<Index> {
     let mut prefixes = vec![vec![]];
     if let Some((columns, _)) = context.words.first() {
@@ -292,7 +293,7 @@ fn new_indexes(context: &AccessContext<'_>) -> Vec<Index> {
     shapes.into_iter().map(index).collect()
 }
 
-/// The prefix and then the order; one that is all backwards is read from the end of one that is not.
+/// The prefix and then the order. A descending order is an ascending index read from its end.
 fn with_order(prefix: &[KeyPart], order: &[(usize, KeyOrder)]) -> Vec<KeyPart> {
     let backward = order.first().is_some_and(|(_, first)| first.descending);
     let mut parts = prefix.to_vec();

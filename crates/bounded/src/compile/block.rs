@@ -17,25 +17,25 @@ use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, SortExpr};
 use std::sync::Arc;
 
-/// What is around a subquery: the columns that it may speak of, and what they stand for in the block.
+/// The query around a subquery: its columns, and the expressions of the block that they stand for.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
-    /// The schema of the plan around.
+    /// The schema of the outer plan.
     pub schema: &'a DFSchema,
-    /// What its columns stand for.
+    /// The expressions that its columns stand for.
     pub outputs: &'a [Expr],
 }
 
-/// Relations and what has to be true of their rows.
+/// Relations and predicates.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Block {
     /// The relations, in the order of the query.
     pub relations: Vec<Relation>,
     /// The predicates that every row has to meet.
     pub conjuncts: Vec<Expr>,
-    /// `x in (select …)` is joined before what `x` is of, where it can be.
+    /// `x in (select …)` is joined before the relation of `x`, where that is possible.
     pub subqueries_first: bool,
-    /// There is one that can be.
+    /// The block has a subquery for which that is possible.
     pub can_put_subqueries_first: bool,
 }
 
@@ -46,26 +46,26 @@ pub(super) struct Relation {
     pub alias: String,
     /// Where its rows come from.
     pub rows: Rows,
-    /// Predicates of a left join that this is the right side of.
+    /// The condition of a left join, if this is its right side.
     pub outer: Option<Vec<Expr>>,
-    /// What is wanted of the rows that a left join finds.
+    /// Which of its matches a left join keeps.
     pub kept: Matches,
-    /// Relations that have to be there before it.
+    /// Relations that have to be joined before it.
     pub after: Vec<String>,
 }
 
-/// What is wanted of the rows that a left join finds for one.
+/// Which matches a left join keeps for each row.
 #[derive(Debug, Clone)]
 pub(super) enum Matches {
     All,
-    /// The first by this order.
+    /// The first in this order.
     First(Vec<SortExpr>),
-    /// Aggregates of them, and their names.
+    /// Aggregates over them, with their names.
     Fold(Vec<(Expr, String)>),
 }
 
 impl Relation {
-    /// Whether there are as many rows with it as without it.
+    /// Whether joining it keeps the number of rows.
     pub fn keeps_row_count(&self) -> bool {
         !matches!(self.kept, Matches::All)
     }
@@ -76,12 +76,12 @@ impl Relation {
 pub(super) enum Rows {
     /// A table of the store.
     Stored(Arc<Table>),
-    /// A part of the query that was compiled by itself.
+    /// A part of the query that was compiled separately.
     Derived(Chain),
 }
 
 impl Compiler<'_> {
-    /// Flattens joins, filters and projections; what comes out of the plan, column by column.
+    /// Flattens joins, filters and projections. Returns the output columns as expressions of the block.
     pub(super) fn flatten(&self, plan: &LogicalPlan, block: &mut Block) -> Result<Vec<Expr>, CompileError> {
         match plan {
             LogicalPlan::TableScan(scan) => {
@@ -168,7 +168,7 @@ impl Compiler<'_> {
         let after = block.relations[..relations].iter().map(|relation| relation.alias.clone()).collect();
         match &mut block.relations[relations..] {
             [relation] if relation.outer.is_none() && matches!(relation.rows, Rows::Stored(_)) => {
-                // What was said of the right side alone is said of what can be found there.
+                // Predicates on the right side alone are part of the join's condition.
                 predicates.extend(block.conjuncts.drain(conjuncts..));
                 relation.outer = Some(predicates);
                 relation.after = after;
@@ -179,7 +179,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// What `intersect` and `except` are.
+    /// Flattens a semi join or an anti join, which `intersect` and `except` are.
     fn flatten_semi_join(&self, join: &Join, block: &mut Block) -> Result<Vec<Expr>, CompileError> {
         let left = self.flatten(&join.left, block)?;
         let predicates = |right: &[Expr]| {
@@ -198,7 +198,7 @@ impl Compiler<'_> {
         Ok(left)
     }
 
-    /// Anything else is compiled by itself and stands here as a relation.
+    /// Compiles any other operator separately, as a derived relation.
     pub(super) fn derived_relation(
         &self,
         plan: &LogicalPlan,

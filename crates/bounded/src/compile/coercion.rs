@@ -24,7 +24,7 @@ use datafusion::logical_expr::{
 /// A result with DataFusion's error.
 type Planned<T> = std::result::Result<T, DataFusionError>;
 
-/// The plan, with constants computed and comparisons between types that fit.
+/// The plan with constants folded and both sides of comparisons of compatible types.
 pub(super) fn coerce_plan(plan: LogicalPlan) -> Result<LogicalPlan> {
     let typed = plan.transform_up_with_subqueries(|node| {
         let schema = merge_schema(&node.inputs());
@@ -84,7 +84,7 @@ fn comparable(left: Expr, right: Expr, schema: &DFSchema) -> Planned<(Expr, Expr
     let (Ok(of_left), Ok(of_right)) = (left.get_type(schema), right.get_type(schema)) else {
         return Ok((left, right));
     };
-    // DataFusion compares both as decimals of fifteen digits behind the point.
+    // DataFusion would compare them as decimals with fifteen digits behind the point.
     if is_double(&of_left) && of_right.is_decimal() {
         return Ok((left, double(right)));
     }
@@ -114,7 +114,7 @@ fn double(expr: Expr) -> Expr {
     }
 }
 
-/// A text that is compared with something that is none: a literal is read as what it is compared with.
+/// A text compared with another type. A literal is converted to that type.
 fn text_as(text: Expr, other: &Expr, of: &DataType) -> Planned<Expr> {
     let (shown, value) = match &text {
         Expr::Literal(ScalarValue::Utf8(None), _) => return Ok(text),
@@ -140,7 +140,7 @@ fn text_as(text: Expr, other: &Expr, of: &DataType) -> Planned<Expr> {
     }
 }
 
-/// A type as SQL calls it.
+/// The SQL name of a type.
 fn sql_type_name(of: &DataType) -> String {
     Type::holding(of).map_or_else(|| of.to_string(), |of| of.to_string())
 }
@@ -155,7 +155,7 @@ fn round_cast(cast: Cast, schema: &DFSchema) -> Expr {
     }
 }
 
-/// The value of an operation on literals. One that fails is computed, and fails, when the statement runs.
+/// The value of an operation on literals. One that fails is left, and fails when the statement runs.
 fn fold_constant(expr: &Expr) -> Option<ScalarValue> {
     let operation = match expr {
         Expr::Cast(_) | Expr::BinaryExpr(_) | Expr::Negative(_) => true,

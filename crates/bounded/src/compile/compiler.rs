@@ -18,7 +18,7 @@ pub(crate) struct Compiler<'a> {
     pub schema: &'a Schema,
     /// What the store can do.
     pub capabilities: Capabilities,
-    /// A query without a bound is taken too.
+    /// Queries without a bound are accepted.
     pub allow: bool,
     /// The parameters of the statement.
     pub parameters: &'a [Parameter],
@@ -37,15 +37,15 @@ impl<'a> Compiler<'a> {
         Compiler { schema, capabilities, allow, parameters, aliases: RefCell::default() }
     }
 
-    /// A name that nothing has in this query.
+    /// An alias that the query does not use yet.
     pub(super) fn alias(&self, wanted: &str) -> String {
         let mut aliases = self.aliases.borrow_mut();
         let mut names = (1..).map(|n| if n == 1 { wanted.to_string() } else { format!("{wanted}_{n}") });
-        // There are more numbers than names.
+        // The numbers never end, so a name is always found.
         names.find(|name| aliases.insert(name.clone())).unwrap_or_default()
     }
 
-    /// Whether a list is one parameter.
+    /// Whether a list is given as one parameter.
     pub(super) fn is_list_parameter(&self, values: &[Expr]) -> bool {
         let [Expr::Placeholder(Placeholder { id, .. })] = values else { return false };
         parameter_number(id)
@@ -64,7 +64,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The parameter that says how many rows are wanted, and the most that it can be.
+    /// The position of the parameter of `limit ? at most n`, and `n`.
     pub(super) fn row_count_parameter(&self) -> Option<(usize, u64)> {
         self.parameters.iter().enumerate().find_map(|(at, parameter)| Some((at, parameter.most_rows?)))
     }
@@ -75,7 +75,7 @@ pub(super) fn cast(expr: Expr, of: &DataType) -> Expr {
     Expr::Cast(Cast::new(Box::new(expr), of.clone()))
 }
 
-/// Whether a plan is joins, filters and projections over tables and other parts.
+/// Whether a plan consists of joins, filters and projections.
 pub(super) fn is_joins(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => is_joins(&projection.input),
@@ -91,7 +91,7 @@ pub(super) fn unsupported(what: &str) -> CompileError {
     Error::invalid(format!("{what} is not supported in a bounded query")).into()
 }
 
-/// Refuses what cannot be computed when the query is called.
+/// Refuses subqueries, and functions that are not deterministic.
 pub(crate) fn check(expr: &Expr) -> Result<()> {
     let mut wrong = None;
     expr.apply(|expr| {

@@ -32,7 +32,7 @@ impl Compiler<'_> {
         let selected = selected.collect::<Result<Vec<_>, CompileError>>()?;
         let columns = group.len()..group.len() + selected.len();
         let part = self.grouped(part.chain, group, selected);
-        // Of what rows are ordered by, groups have what they are made by.
+        // Groups have only the columns that they are grouped by.
         let of_group = |key: &SortExpr| {
             let at = on.on_expr.iter().position(|expr| *expr == key.expr)?;
             Some(SortExpr { expr: part.outputs[at].clone(), ..key.clone() })

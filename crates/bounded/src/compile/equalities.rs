@@ -62,7 +62,7 @@ impl Equalities {
             }
     }
 
-    /// Everything that is equal to this, itself not.
+    /// The other members of its class.
     pub fn equals<'a>(&'a self, member: &Member) -> impl Iterator<Item = &'a Member> {
         let place = self.places.get(member).copied();
         let class = place.map(|place| self.class[place]);
@@ -73,7 +73,7 @@ impl Equalities {
             .map(|(_, member)| member)
     }
 
-    /// The constant that this is equal to.
+    /// The constant in the class of a column.
     pub fn constant(&self, column: &Column) -> Option<&Expr> {
         self.equals(&Member::Column(column.clone())).find_map(|member| match member {
             Member::Constant(expr) => Some(expr),

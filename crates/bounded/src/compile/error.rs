@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Why there is no plan.
 #[derive(Debug)]
 pub(crate) enum CompileError {
-    /// The statement is wrong, or says what is not there.
+    /// The statement is wrong, or does not fit the schema.
     Other(Error),
     /// There is no bound.
     Unbounded(Box<UnboundedRelation>),
@@ -29,26 +29,27 @@ impl From<DataFusionError> for CompileError {
     }
 }
 
-/// Where nothing says how many rows there are.
+/// A relation whose rows nothing limits.
 #[derive(Debug, Clone)]
 pub(crate) struct UnboundedRelation {
     /// The relation, as the query calls it.
     pub alias: String,
     /// Its table.
     pub table: Arc<Table>,
-    /// What had been joined before.
+    /// The relations that were joined before it.
     pub joined: Vec<String>,
-    /// Its columns that equal something known.
+    /// Its columns that equal a constant or a joined column.
     pub equal: Vec<usize>,
-    /// Other relations that could have been next, and their columns that equal something known.
+    /// Other relations that could be next in the join order, with their columns that equal a constant or a
+    /// joined column.
     pub also: Vec<(Arc<Table>, Vec<usize>)>,
-    /// Predicates on it that no key makes true.
+    /// Predicates on it that no key implies.
     pub residual: Vec<Expr>,
-    /// The query's own stop, which could not be used here.
+    /// The query's stop, which could not be used here.
     pub stop: Option<u64>,
     /// Whether the query's order could come from an index of this table.
     pub orderable: bool,
-    /// A reference of its rows that a join follows, and that can be null.
+    /// A reference that a join follows, and that can be null.
     pub nullable: Option<Reference>,
 }
 
@@ -64,7 +65,7 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// As the query writes it.
+    /// The column as SQL.
     pub fn sql(&self) -> String {
         format!(
             "{}.{}",
@@ -75,7 +76,7 @@ impl Reference {
 }
 
 impl UnboundedRelation {
-    /// Why there is no bound, in one sentence.
+    /// The reason in one sentence.
     pub(crate) fn reason(&self) -> String {
         let what = match occurrence(&self.alias, &self.table.name) {
             Some(_) => self.table.name.clone(),

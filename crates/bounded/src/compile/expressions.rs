@@ -7,7 +7,7 @@ use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, SortExpr};
 use std::collections::BTreeSet;
 
-/// The column of a relation. Its name is not parsed: `Post` and `a.b` are what they are.
+/// The column of a relation. Its name is not parsed, so `Post` and `a.b` are valid names.
 pub(super) fn of_relation(alias: &str, name: &str) -> Column {
     Column::new(Some(TableReference::bare(alias)), name)
 }
@@ -30,7 +30,7 @@ pub(super) fn requalify(expr: Expr, old: &str, new: &str) -> Result<Expr, Compil
     Ok(renamed.map_err(Error::from)?.data)
 }
 
-/// The expression, with what the columns of the schema stand for in their place.
+/// The expression with the columns of a schema replaced by expressions.
 pub(super) fn substitute(expr: &Expr, schema: &DFSchema, columns: &[Expr]) -> Result<Expr, CompileError> {
     let replaced = expr.clone().transform(|expr| {
         Ok(match &expr {
@@ -50,7 +50,7 @@ pub(super) fn equality(expr: &Expr) -> Option<(&Expr, &Expr)> {
     }
 }
 
-/// An order over the columns of a plan, in terms of what these are.
+/// The order with the columns of a plan replaced by expressions.
 pub(super) fn substitute_order(
     order: &[SortExpr],
     plan: &LogicalPlan,
@@ -62,7 +62,7 @@ pub(super) fn substitute_order(
     keys.collect()
 }
 
-/// The relations whose columns are in an expression.
+/// The relations of the columns in an expression.
 pub(super) fn relations(expr: &Expr) -> BTreeSet<String> {
     columns(expr).into_iter().filter_map(|column| column.relation.map(|r| r.table().to_string())).collect()
 }

@@ -17,11 +17,11 @@ use datafusion::logical_expr::{Expr, SortExpr};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Intervals of columns, with the predicates that they were put together from.
+/// Intervals by column, each with the predicates that it is made of.
 pub(super) type Intervals = BTreeMap<usize, (Interval, Vec<usize>)>;
 
-/// Whether rows of different keys are merged by where they stand in the index alone: what differs from key to
-/// key cannot be in their order then. Else they are sorted, by what is there too.
+/// How the rows of different keys get into one order: merged by their positions in the index, which works
+/// only if no column of the order differs from key to key; or sorted.
 #[derive(Clone, Copy)]
 pub(super) enum Merged<'s> {
     Yes,
@@ -29,7 +29,8 @@ pub(super) enum Merged<'s> {
 }
 
 impl Search<'_> {
-    /// What is equal within the rows of a relation: of a left join's right side also what its predicates say.
+    /// Equalities within the rows of a relation. The right side of a left join has those of its condition
+    /// too.
     pub(super) fn facts_for(&self, relation: &Relation) -> Equalities {
         let mut facts = self.facts.clone();
         for expr in relation.outer.iter().flatten() {
@@ -40,7 +41,7 @@ impl Search<'_> {
         facts
     }
 
-    /// The columns of a table that equal a constant or a column that is there, or are null.
+    /// The columns of a table that equal a constant or a joined column, or are null.
     pub(super) fn equal_columns(
         &self,
         state: &State,
@@ -76,7 +77,7 @@ impl Search<'_> {
             .is_some_and(|relation| state.joined.iter().any(|alias| alias == relation.table()))
     }
 
-    /// Searches for words in columns of this relation: the predicate, the columns, the word.
+    /// Word searches in this relation: the predicate, the columns, the word.
     pub(super) fn word_searches(&self, relation: &Relation, table: &Table) -> Vec<(usize, Vec<usize>, Expr)> {
         if relation.outer.is_some() {
             return vec![];
@@ -91,7 +92,8 @@ impl Search<'_> {
         found.collect()
     }
 
-    /// What is said of the rows of a relation: by the query, or by the left join whose right side it is.
+    /// The predicates on a relation: those of the query, or the condition of the left join whose right side
+    /// it is.
     fn predicates_of(&self, relation: &Relation) -> Cow<'_, [Predicate]> {
         match &relation.outer {
             Some(on) => on.iter().map(|expr| Predicate::of(expr, self.block)).collect(),
@@ -99,7 +101,7 @@ impl Search<'_> {
         }
     }
 
-    /// Columns of this relation that have to be null, and the predicates that say so.
+    /// Columns that have to be null, with the predicates that require it.
     pub(super) fn null_columns(&self, relation: &Relation, table: &Table) -> BTreeMap<usize, usize> {
         let predicates = self.predicates_of(relation);
         let found = predicates.iter().enumerate().filter_map(|(place, predicate)| match &predicate.meaning {
@@ -109,8 +111,7 @@ impl Search<'_> {
         found.collect()
     }
 
-    /// Intervals of columns of this relation, with the predicates that they were put together from: of the
-    /// query, or of the left join whose right side it is.
+    /// Intervals by column, from the predicates on the relation.
     pub(super) fn intervals(&self, relation: &Relation, table: &Table) -> Intervals {
         let mut found: Intervals = BTreeMap::new();
         for (place, predicate) in self.predicates_of(relation).iter().enumerate() {
@@ -119,7 +120,7 @@ impl Search<'_> {
                 continue;
             };
             let (merged_interval, from) = found.entry(at).or_default();
-            // What is compared with more than one value, or not always, stays by itself.
+            // A row comparison, or an end that can be missing, is not combined with another predicate.
             let alone = merged_interval.open != interval.open
                 || !merged_interval.then.is_empty()
                 || !interval.then.is_empty();
@@ -137,8 +138,8 @@ impl Search<'_> {
         found
     }
 
-    /// The order in which rows of one key would have to come: the one that is wanted, without what is the
-    /// same in all of them.
+    /// The required order as columns of this relation, without columns that are the same in all rows of a
+    /// key.
     pub(super) fn order(
         &self,
         relation: &Relation,
@@ -181,7 +182,8 @@ impl Search<'_> {
         Some(order)
     }
 
-    /// The columns of a relation that anything else needs; the search of this place will have been done.
+    /// The columns of a relation that the rest of the query needs, given that one word search is implied by
+    /// its key.
     pub(super) fn needed_columns(
         &self,
         state: &State,
@@ -213,7 +215,7 @@ impl Search<'_> {
     }
 }
 
-/// The places of columns in the table of a relation, if they are all of it.
+/// The positions of columns in a table; `None` if one is not of this relation.
 fn places(columns: &[Column], relation: &Relation, table: &Table) -> Option<Vec<usize>> {
     let places = columns.iter().map(|column| {
         let of = column.relation.as_ref()?.table();

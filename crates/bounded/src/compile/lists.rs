@@ -9,10 +9,10 @@ use crate::plan::List;
 use datafusion::common::Column;
 use datafusion::logical_expr::Expr;
 
-/// Lists that can be where a chain begins: more are checked row by row.
+/// How many lists a chain can begin with. Further lists are filters.
 pub(super) const MOST_LISTS: usize = 3;
 
-/// The column of a list that a chain can begin with.
+/// The column and values of `in (…)`, if a chain can begin with them.
 pub(super) fn list_column<'p>(predicate: &'p Predicate, block: &Block) -> Option<(&'p Column, &'p [Expr])> {
     let Meaning::In(column, values) = &predicate.meaning else { return None };
     let alias = column.relation.as_ref()?.table();
@@ -21,7 +21,7 @@ pub(super) fn list_column<'p>(predicate: &'p Predicate, block: &Block) -> Option
 }
 
 impl Search<'_> {
-    /// Puts the lists in place of their predicates.
+    /// Turns `in (…)` predicates into relations, and equalities with their values.
     pub(super) fn lists(&mut self, chosen: Vec<usize>) -> Vec<List> {
         let mut lists = Vec::new();
         for at in chosen {
@@ -39,14 +39,14 @@ impl Search<'_> {
         lists
     }
 
-    /// `list1`, or the next that no relation has.
+    /// `list1`, or the next name that is free.
     fn list_alias(&self, lists: &[List]) -> String {
         let taken = |name: &String| {
             let relations = self.block.relations.iter().map(|relation| &relation.alias);
             relations.chain(lists.iter().map(|list| &list.alias)).any(|existing| existing == name)
         };
         let mut names = (1..).map(|n| format!("list{n}"));
-        // There are more numbers than names.
+        // The numbers never end, so a name is always found.
         names.find(|name| !taken(name)).unwrap_or_default()
     }
 }

@@ -5,7 +5,7 @@ use crate::expression::is_double;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 
-/// The first row by the value whose `max` or `min` is wanted, and nothing else.
+/// The plan of the first row in the order of a `max` or `min`; `None` for any other aggregate.
 pub(super) fn first_row_plan(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let ([], [call]) = (aggregate.group_expr.as_slice(), aggregate.aggr_expr.as_slice()) else {
         return Ok(None);
@@ -19,7 +19,7 @@ pub(super) fn first_row_plan(aggregate: &Aggregate) -> Result<Option<LogicalPlan
         _ => return Ok(None),
     };
     let [value @ Expr::Column(_)] = params.args.as_slice() else { return Ok(None) };
-    // Keys and `max` do not agree about what is not a number.
+    // NaN is the largest key, but `max` ignores it.
     if params.filter.is_some() || is_double(&value.get_type(aggregate.input.schema())?) {
         return Ok(None);
     }

@@ -4,7 +4,7 @@ use super::expressions::column;
 use crate::plan::{Chain, Step};
 use datafusion::logical_expr::{Expr, SortExpr};
 
-/// What is wanted of a part of a plan.
+/// What is required of a part of a plan.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Required {
     /// The order of the rows.
@@ -15,23 +15,23 @@ pub(super) struct Required {
     pub page: bool,
 }
 
-/// A part of a plan that was compiled.
+/// A compiled part of a plan.
 pub(super) struct Part {
     /// The chain.
     pub chain: Chain,
-    /// The columns of the plan, in terms of those of the chain.
+    /// The output columns, as expressions over the chain's columns.
     pub outputs: Vec<Expr>,
-    /// In the order that was wanted.
+    /// The rows are in the required order.
     pub ordered: bool,
-    /// No more rows than were wanted.
+    /// There are no more rows than required.
     pub stopped: bool,
-    /// What tells the rows apart.
+    /// Columns that identify a row.
     pub identity: Vec<Expr>,
     /// The order of the pages.
     pub order: Vec<SortExpr>,
 }
 
-/// The outputs as columns of this qualifier.
+/// Ends the chain with a projection, its outputs as columns of this qualifier.
 pub(super) fn project_outputs(mut part: Part, qualifier: &str) -> Part {
     let names: Vec<String> = (0..part.outputs.len()).map(|at| format!("column{}", at + 1)).collect();
     let columns = part.outputs.into_iter().zip(names.iter().cloned()).collect();

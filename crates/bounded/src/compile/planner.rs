@@ -34,7 +34,7 @@ impl<'a> Planner<'a> {
         Planner { schema }
     }
 
-    /// The plan of a statement, as it was written but for what its types say: nothing is optimized.
+    /// The logical plan of a statement. It is coerced, and not optimized.
     ///
     /// # Errors
     /// `Invalid` if the statement does not fit the schema, or a subquery or function is not supported.
@@ -110,15 +110,15 @@ impl ContextProvider for Planner<'_> {
     }
 }
 
-/// The types of parameters, by their places, from all expressions of a query.
+/// The types of the parameters, by position, from all expressions of a query.
 pub(super) fn placeholders(plan: &LogicalPlan, chain: &Chain) -> Result<BTreeMap<usize, DataType>> {
     let mut types = BTreeMap::new();
-    // Keys of a chain know best: their parameters have the types of the columns.
+    // Parameters in keys have the types of the columns.
     exprs_of_chain(chain, &mut |expr| collect_placeholder_types(expr, &mut types))?;
     plan.apply_with_subqueries(|node| {
         let schema = datafusion::logical_expr::utils::merge_schema(&node.inputs());
         node.apply_expressions(|expr| {
-            // Where the planner did not say, the operation that a parameter stands in does.
+            // Other parameters get the type of the operation that they stand in.
             let typed = expr.clone().infer_placeholder_types(&schema).map(|(expr, _)| expr);
             collect_placeholder_types(&typed.unwrap_or_else(|_| expr.clone()), &mut types)?;
             Ok(TreeNodeRecursion::Continue)
@@ -127,7 +127,7 @@ pub(super) fn placeholders(plan: &LogicalPlan, chain: &Chain) -> Result<BTreeMap
     Ok(types)
 }
 
-/// Parameters that are values of columns as they are: nothing is computed with them, and nothing compared.
+/// Parameters that are stored as they are: no expression or comparison uses them.
 pub(crate) fn unmodified_parameters(plan: &LogicalPlan) -> Result<BTreeSet<usize>> {
     let (mut stored, mut other) = (BTreeSet::new(), BTreeSet::new());
     plan.apply_with_subqueries(|node| {

@@ -19,11 +19,11 @@ use datafusion::logical_expr::expr::{InList, Placeholder};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Like, Literal, Operator};
 use std::collections::BTreeSet;
 
-/// A predicate, and what it says.
+/// A predicate, and what an index can use of it.
 #[derive(Debug, Clone)]
 pub(super) struct Predicate {
     pub expr: Expr,
-    /// The relations that it speaks of.
+    /// The relations of its columns.
     pub relations: BTreeSet<String>,
     pub meaning: Meaning,
 }
@@ -31,7 +31,7 @@ pub(super) struct Predicate {
 /// What an index can use of a predicate.
 #[derive(Debug, Clone)]
 pub(super) enum Meaning {
-    /// These are equal.
+    /// Two members are equal.
     Equal(Member, Member),
     /// The column is one of these.
     In(Column, Vec<Expr>),
@@ -41,7 +41,7 @@ pub(super) enum Meaning {
     Between(Column, Interval),
     /// The column is null.
     Null(Column),
-    /// Something that no index knows.
+    /// Nothing that an index can use.
     Other,
 }
 
@@ -67,7 +67,7 @@ fn meaning_of(expr: &Expr, block: &Block) -> Meaning {
             Expr::Column(column) if may_be_null(column, block) => Meaning::Null(column.clone()),
             _ => Meaning::Other,
         },
-        // All that are not null are an interval.
+        // The values that are not null are an interval without ends.
         Expr::IsNotNull(inner) => match inner.as_ref() {
             Expr::Column(column) if may_be_null(column, block) => {
                 Meaning::Between(column.clone(), Interval::default())
@@ -122,7 +122,7 @@ fn meaning_of(expr: &Expr, block: &Block) -> Meaning {
     }
 }
 
-/// What equals nothing is not looked for.
+/// `in (…)` without values that no value of the column equals.
 fn in_list(column: &Column, mut list: Vec<Expr>, of: &DataType) -> Meaning {
     list.retain(|value| !is_null(value));
     match list.is_empty() {
@@ -143,7 +143,7 @@ fn alternatives(expr: &Expr, block: &Block) -> Option<(Column, Vec<Expr>)> {
     }
     match meaning_of(expr, block) {
         Meaning::Equal(Member::Column(column), Member::Constant(value)) => Some((column, vec![value])),
-        // One that is given with the call cannot be put together with others.
+        // A list parameter cannot be combined with other values.
         Meaning::In(column, values) if values.iter().all(|value| matches!(value, Expr::Literal(..))) => {
             Some((column, values))
         }
@@ -184,7 +184,7 @@ fn row_comparison(expr: &Expr, block: &Block) -> Option<(Column, Interval)> {
     }
 }
 
-/// `$1 is null or at > $1`: an interval that has this end if it is given.
+/// `$1 is null or at > $1`: an interval whose end is missing if the parameter is null.
 fn optional_end(expr: &Expr, block: &Block) -> Option<(Column, Interval)> {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) = expr else { return None };
     let (is_null, compared) = match (left.as_ref(), right.as_ref()) {
@@ -203,7 +203,7 @@ fn optional_end(expr: &Expr, block: &Block) -> Option<(Column, Interval)> {
     }
 }
 
-/// The number of the parameter that an expression is, cast or not.
+/// The parameter that an expression is, cast or not.
 fn placeholder(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Placeholder(Placeholder { id, .. }) => Some(id),
@@ -212,7 +212,7 @@ fn placeholder(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// The texts that begin with a prefix are an interval.
+/// The interval of the texts with a prefix.
 fn prefix_interval(column: &Column, prefix: &Expr, block: &Block) -> Meaning {
     match column_type(column, block).and_then(|of| constant(prefix, &of).filter(|_| of == DataType::Utf8)) {
         Some(prefix) => {
@@ -225,7 +225,7 @@ fn prefix_interval(column: &Column, prefix: &Expr, block: &Block) -> Meaning {
     }
 }
 
-/// `wh` of `like 'wh%'`; none if the pattern says more.
+/// `wh` of `like 'wh%'`; `None` if the pattern is more than a prefix.
 fn prefix_of(like: &Like) -> Option<Expr> {
     let Expr::Literal(ScalarValue::Utf8(Some(pattern)), _) = like.pattern.as_ref() else { return None };
     let prefix = pattern.strip_suffix('%')?;
@@ -249,7 +249,7 @@ fn equal(left: &Expr, right: &Expr, block: &Block) -> Meaning {
     match (left, right) {
         (Expr::Column(left), Expr::Column(right)) => {
             match (column_type(left, block), column_type(right, block)) {
-                // `a = a` says that it is not null.
+                // `a = a` means that `a` is not null, which is no equality of two members.
                 (Some(a), Some(b)) if left != right && Type::same_keys(&a, &b) => {
                     Meaning::Equal(Member::Column(left.clone()), Member::Column(right.clone()))
                 }
@@ -298,8 +298,8 @@ fn comparison(column: &Expr, op: Operator, value: &Expr, block: &Block) -> Optio
     Some((column.clone(), Interval { lower, upper, ..Interval::default() }))
 }
 
-/// The end of an interval, and whether it is in it, among the values of the column's type. A null has nothing
-/// in it.
+/// An end of an interval as a value of the column's type, and whether the interval includes it. A null end
+/// makes the interval empty.
 fn end(value: &ScalarValue, of: &DataType, lower: bool, with: bool) -> Option<(Expr, bool)> {
     let literal = |value| Expr::Literal(value, None);
     Some(match position(value, of)? {
@@ -311,7 +311,7 @@ fn end(value: &ScalarValue, of: &DataType, lower: bool, with: bool) -> Option<(E
     })
 }
 
-/// Where a value lies among those of a type.
+/// The position of a value among those of a type.
 fn position(value: &ScalarValue, of: &DataType) -> Option<NumberPosition> {
     if value.is_null() {
         return Some(NumberPosition::Exact(ScalarValue::try_from(of).ok()?));
@@ -324,7 +324,7 @@ fn position(value: &ScalarValue, of: &DataType) -> Option<NumberPosition> {
     }
     let cast = value.cast_to(of).ok().filter(|cast| !cast.is_null())?;
     let back = cast.cast_to(&value.data_type()).ok()?;
-    // An instant is written in more than one way.
+    // A timestamp can be written in several ways.
     let instant = matches!((value, of), (ScalarValue::Utf8(_), DataType::Timestamp(..)));
     match instant || back == *value {
         true => Some(NumberPosition::Exact(cast)),
@@ -332,7 +332,7 @@ fn position(value: &ScalarValue, of: &DataType) -> Option<NumberPosition> {
     }
 }
 
-/// What equals nothing.
+/// The null of a type. Nothing equals it.
 fn null_of(of: &DataType) -> Option<Expr> {
     Some(Expr::Literal(ScalarValue::try_from(of).ok()?, None))
 }
@@ -342,7 +342,7 @@ fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(value, _) if value.is_null())
 }
 
-/// What a column of this type is looked for by; null if no value of the type is equal to it.
+/// The value that a lookup uses; null if no value of the type equals it.
 fn lookup_value(expr: &Expr, of: &DataType) -> Option<Expr> {
     match expr {
         Expr::Literal(value, _) => match position(value, of)? {
@@ -355,7 +355,7 @@ fn lookup_value(expr: &Expr, of: &DataType) -> Option<Expr> {
     }
 }
 
-/// Whether a column of a table can be null there.
+/// Whether a column can be null.
 fn may_be_null(column: &Column, block: &Block) -> bool {
     let Some(alias) = column.relation.as_ref() else { return false };
     let relation = block.relations.iter().find(|relation| relation.alias == alias.table());
@@ -375,8 +375,7 @@ pub(super) fn column_type(column: &Column, block: &Block) -> Option<DataType> {
     }
 }
 
-/// The expression as a value of this type that is the same in all rows, without loss; `None` if it is not
-/// one.
+/// The expression as a constant of this type, converted without loss; `None` if that is not possible.
 fn constant(expr: &Expr, of: &DataType) -> Option<Expr> {
     match expr {
         Expr::Literal(value, _) => match position(value, of)? {
@@ -392,7 +391,7 @@ fn constant(expr: &Expr, of: &DataType) -> Option<Expr> {
         }
         other if columns(other).is_empty() => match (crate::expression::typed_constant(other)?, of) {
             ((typed, given), of) if Type::same_keys(&given, of) => Some(typed),
-            // A written instant has nanoseconds, a stored one microseconds.
+            // Timestamp literals have nanoseconds, columns have microseconds.
             ((typed, DataType::Timestamp(_, None)), DataType::Timestamp(..)) => {
                 Some(Expr::Cast(datafusion::logical_expr::Cast::new(Box::new(typed), of.clone())))
             }

@@ -95,7 +95,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Joins; of the two places of `x in (select …)`, before `x` and after it, the cheaper one.
+    /// Compiles joins. If subqueries can be joined first, both ways are compiled, and the cheaper one is
+    /// used.
     fn joins(&self, plan: &LogicalPlan, want: &Required) -> std::result::Result<Part, CompileError> {
         let names = self.aliases.borrow().clone();
         let mut block = Block::default();
@@ -112,7 +113,7 @@ impl Compiler<'_> {
         match (after, before) {
             (Ok(after), Ok(before)) if cost(&before) < cost(&after) => Ok(before),
             (Err(_), Ok(before)) => Ok(before),
-            // Where something is known of the rows there is more to say than where nothing is.
+            // The refusal is more useful if some columns of the relation equal something.
             (Err(CompileError::Unbounded(after)), Err(CompileError::Unbounded(before)))
                 if after.equal.is_empty() && !before.equal.is_empty() =>
             {
@@ -230,7 +231,7 @@ impl Compiler<'_> {
         Ok(part)
     }
 
-    /// Aggregates; a greatest or least value alone is that of the first row by it, where that is cheaper.
+    /// Compiles a grouping. A lone minimum or maximum is the first row of an order, where that is cheaper.
     fn aggregate(&self, aggregate: &Aggregate) -> std::result::Result<Part, CompileError> {
         let Some(first) = min_max::first_row_plan(aggregate)? else {
             return self.aggregate_input(aggregate, &aggregate.input);
@@ -341,7 +342,7 @@ impl Compiler<'_> {
         Ok(project_outputs(part, &qualifier))
     }
 
-    /// The types of the parameters, from where they stand.
+    /// The types of the parameters, from the expressions that they stand in.
     fn parameter_types(&self, plan: &LogicalPlan, chain: &Chain) -> Result<Vec<ParameterType>> {
         let types = planner::placeholders(plan, chain)?;
         let all = self.parameters.iter().enumerate();
@@ -358,7 +359,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The indexes of a chain that no schema has.
+/// The new indexes that a chain needs.
 fn new_indexes(chain: &Chain) -> Vec<(String, Index)> {
     let mut found: Vec<(String, Index)> = Vec::new();
     if let Source::Union { branches, .. } = &chain.source {

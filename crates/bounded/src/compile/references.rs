@@ -14,7 +14,7 @@ use crate::schema::{ForeignKey, Table};
 use std::sync::Arc;
 
 impl Search<'_> {
-    /// Whether a row is found for every key, and only one.
+    /// Whether the join finds exactly one row for each row.
     pub(super) fn finds_exactly_one(
         &self,
         state: &State,
@@ -35,7 +35,7 @@ impl Search<'_> {
             })
     }
 
-    /// References to a relation that the query follows, from what is there.
+    /// References from joined relations to this one that the query's equalities follow.
     fn references<'s>(
         &'s self,
         state: &'s State,
@@ -67,8 +67,8 @@ impl Search<'_> {
         })
     }
 
-    /// Whether rows in which this is null are gone: it equals something, or is between two values, and a key
-    /// or a filter has made that true.
+    /// Whether rows with a null here are gone already: a key or a filter implies that the column equals a
+    /// value or is in an interval.
     fn is_not_null(&self, state: &State, member: &Member) -> bool {
         let says = |predicate: &Predicate| match (&predicate.meaning, member) {
             (Meaning::Between(column, interval), Member::Column(member)) => {
@@ -81,7 +81,7 @@ impl Search<'_> {
         state.equalities.equals(member).next().is_some() || done.map(|(_, predicate)| predicate).any(says)
     }
 
-    /// A dead end behind a stop: the row that a reference points at is wanted, and the reference can be null.
+    /// The refusal for a join behind the stop that follows a reference which can be null.
     pub(super) fn nullable_reference(
         &self,
         state: &State,

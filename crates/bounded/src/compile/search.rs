@@ -32,7 +32,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A chain, and what is known of its rows.
+/// A complete chain.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     /// The chain.
@@ -55,7 +55,7 @@ pub(super) fn search(
         (0..inner.len()).filter(|at| list_column(&inner[*at], block).is_some()).take(MOST_LISTS).collect();
     let mut best = None;
     let mut unbounded: Option<UnboundedRelation> = None;
-    // A list that is given with the call has no expression: it can only be where the chain begins.
+    // A list parameter has no expression for its values, so it can only be at the beginning of a chain.
     let given = |at: &usize| matches!(&inner[*at].meaning, Meaning::In(_, values) if compiler.is_list_parameter(values));
     let given: usize = lists.iter().enumerate().filter(|(_, at)| given(at)).map(|(bit, _)| 1 << bit).sum();
     for chosen in (0..(1_usize << lists.len())).filter(|chosen| chosen & given == given) {
@@ -77,8 +77,8 @@ pub(super) fn search(
             Ok(Found { chain: best.chain, ordered: best.ordered, stopped: best.stop == Stop::Applied })
         }
         (None, Some(unbounded)) => Err(CompileError::Unbounded(Box::new(unbounded))),
-        // A stop in the middle was all there was, and rows are dropped behind it: without it the reason is
-        // seen.
+        // Only a stop in the middle made a limit, and rows are dropped behind it. A search without the stop
+        // finds the reason.
         (None, None) if want.stop.is_some() => {
             let endless = Required { stop: None, page: false, ..want.clone() };
             match search(compiler, block, &endless, outputs) {
@@ -124,8 +124,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether another order of the same relations has come here at no more cost: there are more orders than
-    /// sets.
+    /// Whether the same relations were joined before, in another order, at no more cost.
     fn is_dominated(&mut self, state: &State) -> bool {
         let place =
             (state.joined.iter().cloned().collect(), state.applied.clone(), state.stop, state.ordered);
@@ -147,7 +146,7 @@ impl<'a> Search<'a> {
         dominated
     }
 
-    /// What the chain begins with: these lists, or the derived relation, or the call.
+    /// The state at the beginning: these lists, a derived relation, or the one row of the call.
     fn start(&mut self, lists: Vec<usize>) -> Result<Option<State>, CompileError> {
         let derived: Vec<&Relation> =
             self.block.relations.iter().filter(|r| matches!(r.rows, Rows::Derived(_))).collect();
@@ -188,7 +187,7 @@ impl<'a> Search<'a> {
         };
         self.filter(&mut state);
         if !state.joined.is_empty() && self.block.relations.len() > 1 && !self.want.page {
-            // The stop right here, if all that follows finds exactly one row.
+            // The stop can stand here if all later joins find exactly one row.
             if let Some(stopped) = self.with_stop(&state) {
                 self.descend(&stopped);
             }
@@ -215,7 +214,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// All ways to this relation.
+    /// Tries all access paths to a relation.
     fn join(&mut self, state: &State, relation: &Relation, table: &Arc<Table>) {
         let facts = self.facts_for(relation);
         let equal = self.equal_columns(state, relation, table, &facts);
@@ -226,7 +225,7 @@ impl<'a> Search<'a> {
                 Matches::First(order) => self.order(relation, table, &equal, order, Merged::No(state)),
                 Matches::Fold(_) => None,
                 Matches::All => {
-                    // A page is merged by positions in the index alone.
+                    // Pages are merged by positions in the index.
                     let merged = self.want.page && state.bound.rows > 1;
                     let merged = if merged { Merged::Yes } else { Merged::No(state) };
                     self.order(relation, table, &equal, &self.want.order, merged)
@@ -263,7 +262,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Goes on by this way, in every mode that has a limit. Says whether there was one.
+    /// Tries an access path, with each limit that it can have. Returns whether it had one.
     fn try_candidate(
         &mut self,
         state: &State,
@@ -296,7 +295,7 @@ impl<'a> Search<'a> {
         }
         if let Some((most, hint)) = limit(relation, candidate, &joined) {
             let mut next = joined.with_limit(most, hint);
-            // Of a subquery whose first row is kept, the way has the subquery's order.
+            // The order of a subquery's first row is not the order of the query.
             let of_query = matches!(relation.kept, Matches::All);
             next.ordered |= of_query && state.bound.rows == 1 && candidate.ordered;
             if let Some(stopped) = self.with_stop(&next) {
@@ -308,7 +307,7 @@ impl<'a> Search<'a> {
         any
     }
 
-    /// The whole range, because it was allowed.
+    /// Reads the whole range, since the query may run without a bound.
     fn try_without_limit(
         &mut self,
         state: &State,
@@ -379,7 +378,7 @@ impl<'a> Search<'a> {
         Some(next)
     }
 
-    /// Sorted and stopped where it is, if all that it is ordered by is there.
+    /// The state sorted and stopped here, if all columns of the order are joined.
     fn with_stop(&self, state: &State) -> Option<State> {
         let Stop::Pending(rows) = state.stop else { return None };
         let there = |key: &SortExpr| columns(&key.expr).iter().all(|column| self.is_joined(state, column));
@@ -396,7 +395,7 @@ impl<'a> Search<'a> {
         Some(next)
     }
 
-    /// The state behind this fetch, but for its limit.
+    /// The fetch of an access path, and the state behind it, without its limit.
     fn pending_fetch(
         &self,
         state: &State,
@@ -422,7 +421,7 @@ impl<'a> Search<'a> {
             };
             local.add(&member(*at), &source);
         }
-        // Of a left join these are places in what it says, else in the predicates of the query.
+        // Positions in the condition of a left join, or in the predicates of the query.
         let in_interval = candidate.interval.map_or(&[][..], |column| intervals[&column].1.as_slice());
         let on = relation.outer.iter().flatten().enumerate().filter(|(at, expr)| {
             !in_interval.contains(at)
@@ -464,7 +463,8 @@ impl<'a> Search<'a> {
         PendingFetch { state: next, fetch, residual }
     }
 
-    /// Predicates whose relations are all there and that are not known to be true; they are from now on.
+    /// Predicates whose relations are all joined, and which no key implies. They count as applied from here
+    /// on.
     fn residual(&self, state: &mut State) -> Vec<Expr> {
         let mut residual = Vec::new();
         for (place, predicate) in self.predicates.iter().enumerate() {
@@ -504,7 +504,7 @@ impl<'a> Search<'a> {
         if let Some(unbounded) = &mut self.unbounded {
             match unbounded.joined.len().cmp(&state.joined.len()) {
                 Ordering::Greater => return,
-                // Where something is known of the rows there is more to say than where nothing is.
+                // The refusal is more useful if some columns of the relation equal something.
                 Ordering::Equal if equal.is_empty() || !unbounded.equal.is_empty() => {
                     if !equal.is_empty() && unbounded.alias != relation.alias {
                         unbounded.also.push((table.clone(), equal));
@@ -524,7 +524,7 @@ impl<'a> Search<'a> {
             equal,
             also: vec![],
             residual: residual.map(|predicate| predicate.expr.clone()).collect(),
-            // What is asked for each row does not depend on how many rows are wanted.
+            // What is read for each row does not depend on how many rows the query needs.
             stop: self.want.stop.filter(|_| !relation.keeps_row_count()),
             orderable: context.order.is_some(),
             nullable: None,
@@ -548,7 +548,7 @@ impl Candidate {
     }
 }
 
-/// A fetch, and the state behind it, before it is said how many rows a key has.
+/// A fetch without its limit, and the state behind it.
 #[derive(Debug, Clone)]
 struct PendingFetch {
     /// The state behind the fetch.
@@ -571,9 +571,8 @@ impl PendingFetch {
     }
 }
 
-/// How many rows are read for each key, and what says so. Where only the first is wanted, it is the first
-/// that is read if the key makes all true that is said of it; else it is looked for among all that the schema
-/// allows.
+/// The limit of a fetch for each key, and its reason. If only the first match is kept, one row is enough if
+/// the key implies the whole condition; else the match is searched for among all rows that the schema allows.
 fn limit(relation: &Relation, candidate: &Candidate, joined: &PendingFetch) -> Option<(u64, Hint)> {
     match (&relation.kept, candidate.schema) {
         (_, Some(1)) => Some((1, Hint::Key)),

@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The query's stop, during the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stop {
-    /// There is none.
+    /// The query has none.
     No,
-    /// It is still to be made.
+    /// It is still to be applied.
     Pending(u64),
-    /// There are no more rows than it says, and none may be dropped.
+    /// It was applied: later steps must not drop rows.
     Applied,
 }
 
@@ -75,15 +75,15 @@ pub(super) struct Search<'a> {
     pub best: Option<State>,
     /// The relation that had no bound, where the search came farthest.
     pub unbounded: Option<UnboundedRelation>,
-    /// One behind a stop, for a reference that can be null.
+    /// The same for a join behind the stop that follows a nullable reference.
     pub unbounded_by_null: Option<UnboundedRelation>,
-    /// What it cost to come to where all that follows is the same.
+    /// The costs at which each place was visited.
     pub visited: BTreeMap<Place, Vec<Cost>>,
 }
 
-/// What decides about all that follows: the relations that are there, the predicates that are done, the stop,
-/// the order.
+/// What the rest of the search depends on: the joined relations, the applied predicates, the stop and the
+/// order.
 pub(super) type Place = (BTreeSet<String>, BTreeSet<usize>, Stop, bool);
 
-/// What a state has cost, and what decides how much more it will.
+/// The cost of a state so far, and what its further cost depends on.
 pub(super) type Cost = [u64; 6];

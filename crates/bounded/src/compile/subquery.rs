@@ -29,24 +29,24 @@ use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::{Distinct, Expr, FetchType, LogicalPlan, SkipType, SortExpr, Subquery};
 use std::sync::Arc;
 
-/// One row of a table, if there is one.
+/// A subquery that searches for a row of one table.
 struct Lookup {
     /// The relation, as the block calls it.
     alias: String,
     /// The table.
     table: Arc<Table>,
-    /// What is true of it.
+    /// The predicates on it.
     predicates: Vec<Expr>,
-    /// What the subquery selects of it.
+    /// The columns that the subquery selects.
     outputs: Vec<Expr>,
-    /// Which one is the first.
+    /// The order in which the first row is the result.
     order: Vec<SortExpr>,
-    /// How many it has at most: nothing can be put to its predicates, for they came before that.
+    /// Its `limit`. No predicate can be added to a subquery with a limit.
     limit: Option<u64>,
 }
 
 impl Compiler<'_> {
-    /// The expression, its subqueries as relations of the block.
+    /// The expression with its subqueries turned into relations of the block.
     pub(super) fn rewrite_subqueries(
         &self,
         expr: Expr,
@@ -75,7 +75,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A predicate that has to be true, its subqueries as relations of the block; none if a join says it.
+    /// The same for a conjunct; `None` if a join implies it.
     pub(super) fn rewrite_conjunct(
         &self,
         expr: Expr,
@@ -114,8 +114,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The rows of a semi or an anti join: those of the left side for which the right side has one, or has
-    /// none.
+    /// A semi join: true for the rows of the left side that have a match in the right side.
     pub(super) fn semi_join(
         &self,
         right: &LogicalPlan,
@@ -155,7 +154,7 @@ impl Compiler<'_> {
         let lookup = self.lookup(&within.subquery.subquery, around)?.filter(|lookup| lookup.limit.is_none());
         let mut lookup = lookup.ok_or_else(|| unsupported_subquery("in (select …)"))?;
         let (expr, value) = (within.expr.as_ref().clone(), lookup.outputs[0].clone());
-        // With a null on either side the answer is neither true nor false, which no lookup tells.
+        // With a null on either side the result is null, which a lookup cannot return.
         if self.may_be_null(&expr, block) || lookup.may_be_null(&value) {
             return Err(Error::invalid(format!(
                 "{} or {} may be null, and `in` is then neither true nor false: write exists (select … where … = …)",
@@ -200,7 +199,8 @@ impl Compiler<'_> {
         Ok(value)
     }
 
-    /// Aggregates over all rows of a subquery, folded as they are found; none if it is more than that.
+    /// Aggregates over the rows of a search in one table, computed for each outer row; `None` if the subquery
+    /// is more than that.
     fn aggregate_subquery(
         &self,
         plan: &LogicalPlan,
@@ -248,12 +248,12 @@ impl Compiler<'_> {
         }
     }
 
-    /// A subquery as the search for any row of one table; none if it is more than that.
+    /// A subquery as a search for any row of one table; `None` if it is more than that.
     fn lookup(&self, plan: &LogicalPlan, around: Around<'_>) -> Result<Option<Lookup>, CompileError> {
         Ok(self.lookup_first(plan, around)?.map(|lookup| Lookup { order: vec![], ..lookup }))
     }
 
-    /// The same for the first row by the order that the subquery has.
+    /// The same for the first row in the order of the subquery.
     fn lookup_first(&self, plan: &LogicalPlan, around: Around<'_>) -> Result<Option<Lookup>, CompileError> {
         let mut block = Block::default();
         let mut shape = Shape::default();
@@ -276,7 +276,7 @@ impl Compiler<'_> {
         }))
     }
 
-    /// Takes off order, limit and distinct, which say only which row is the first.
+    /// Removes order, limit and distinct, which only decide which row is the first.
     fn lookup_shape(
         &self,
         plan: &LogicalPlan,
@@ -326,7 +326,7 @@ impl Compiler<'_> {
     }
 }
 
-/// What stands above the table of a subquery.
+/// The order and limit of a subquery.
 #[derive(Default)]
 struct Shape {
     order: Vec<SortExpr>,
@@ -334,12 +334,12 @@ struct Shape {
 }
 
 impl Lookup {
-    /// Whether its predicates name at most one row, for each row around it.
+    /// Whether its predicates find at most one row, for each outer row.
     fn finds_one(&self, block: &Block) -> bool {
         self.max_rows(block) == Some(1)
     }
 
-    /// How many rows it finds for each row around it, as far as the schema limits that.
+    /// The most rows that it finds for each outer row, if the schema limits them.
     fn max_rows(&self, block: &Block) -> Option<u64> {
         let here = |expr: &Expr| match expr {
             Expr::Column(column) => column
@@ -350,7 +350,7 @@ impl Lookup {
             _ => None,
         };
         let is_key_value = |at: usize, other: &Expr| match other {
-            // A key of another type is no key.
+            // A value of another type cannot be a key.
             Expr::Column(column) => column_type(column, block)
                 .is_some_and(|of| Type::same_keys(&of, &self.table.columns[at].of.arrow())),
             other => columns(other).is_empty(),
@@ -374,7 +374,7 @@ impl Lookup {
         }
     }
 
-    /// Puts the relation to the block; what is true if a row was found.
+    /// Joins the relation, and returns the test whether a row was found.
     fn join(mut self, block: &mut Block) -> Expr {
         let key = self.table.key_columns()[0];
         let found = column(&self.alias, &self.table.columns[key].name).is_not_null();
@@ -402,7 +402,7 @@ fn nullable(table: &Table, column: &str) -> bool {
     table.column(column).map_or(true, |at| table.columns[at].is_nullable())
 }
 
-/// Without a `not`, so that what it says is seen.
+/// The opposite test, without a `not` that would hide its meaning.
 fn negate(found: Expr) -> Expr {
     match found {
         Expr::IsNotNull(key) => Expr::IsNull(key),
@@ -410,7 +410,7 @@ fn negate(found: Expr) -> Expr {
     }
 }
 
-/// The columns around a subquery, as what they stand for.
+/// Outer columns replaced by the expressions that they stand for.
 fn resolve_outer_columns(expr: Expr, around: Around<'_>) -> Result<Expr, CompileError> {
     let replaced = expr.transform(|expr| {
         Ok(match &expr {

@@ -16,7 +16,7 @@ use crate::write;
 use std::sync::PoisonError;
 
 impl Engine {
-    /// Changes the schema, and builds what is new on rows that are there.
+    /// Changes the schema, and builds what the change adds.
     ///
     /// # Errors
     /// `Invalid` if it does not fit the schema, `Data` if rows violate it, `Unavailable` if the store is
@@ -37,7 +37,7 @@ impl Engine {
         })
     }
 
-    /// Tries a change of the schema again, over the schema of then, as long as others change it first.
+    /// Repeats a change of the schema, each time over the current one, while others change it first.
     ///
     /// # Errors
     /// Those of the change; `Conflict` only after the timeout.
@@ -54,7 +54,7 @@ impl Engine {
         }
     }
 
-    /// Changes the schema to one without some tables or indexes, and takes their keys away.
+    /// Drops tables or indexes, and erases their keys.
     ///
     /// # Errors
     /// `Invalid` if something depends on what is dropped, `Unavailable` if the store is away.
@@ -68,7 +68,7 @@ impl Engine {
         })
     }
 
-    /// Builds what was left unready on a table.
+    /// Builds what another server, or a crash, left unready on a table.
     pub(super) fn resume_build(&self, table: &str) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.without_conflict(|| self.build(table))
@@ -115,7 +115,7 @@ impl Engine {
             }
             let there = self.schema();
             match there.table(table)?.indexes.iter().any(|existing| existing.parts == index.parts) {
-                // Somebody began to build it, and may not be there any more.
+                // Another server began to build it, and may have crashed.
                 true => self.resume_build(table)?,
                 false => self.change(&Change::AddIndex { table: table.clone(), index: index.clone() })?,
             }

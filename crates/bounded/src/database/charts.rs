@@ -55,7 +55,7 @@ impl Database {
 }
 
 impl Engine {
-    /// A prediction for a query as it would be with these limits.
+    /// The prediction for a query with these limits.
     fn predict_with(&self, sql: &str, model: &Model, slo: Slo, knobs: &[(&Knob, u64)]) -> Result<Prediction> {
         let mut parsed = syntax::parse(sql)?;
         let mut schema = Schema::clone(&self.schema());

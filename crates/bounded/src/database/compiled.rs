@@ -15,7 +15,7 @@ pub struct Compiled {
     pub(crate) write: Option<Target>,
     /// What a write returns: columns of the rows that it wrote.
     pub(crate) returning: Option<Chain>,
-    /// Parameters whose values are stored and not looked at: numbers are rounded to what their columns hold.
+    /// Parameters that are stored as they are: numbers are rounded to the types of their columns.
     pub(crate) stored: BTreeSet<usize>,
     /// The version of the schema that it was compiled over.
     pub(crate) version: u64,

@@ -37,7 +37,7 @@ pub(crate) struct Engine {
     pub dialect: Dialect,
     /// The current schema.
     pub schema: RwLock<Arc<Schema>>,
-    /// Held while the schema changes.
+    /// Locked while the schema changes.
     pub changing: Mutex<()>,
 }
 
@@ -63,7 +63,7 @@ impl Engine {
         *self.schema.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(schema);
     }
 
-    /// Makes this the schema, if nobody else has changed it.
+    /// Publishes a schema, if nobody else has changed it.
     ///
     /// # Errors
     /// `Conflict` if the store has another schema, `Unavailable` if it does not answer.
@@ -78,7 +78,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Compiles a statement over the schema of now.
+    /// Compiles a statement over the current schema.
     ///
     /// # Errors
     /// As [`Database::compile`](super::Database::compile).
@@ -86,7 +86,7 @@ impl Engine {
         self.compile_with(sql, &[])
     }
 
-    /// The same, with numbers in place of some parameters.
+    /// The same with literals in place of some parameters.
     ///
     /// # Errors
     /// As [`Database::compile`](super::Database::compile).
@@ -94,7 +94,7 @@ impl Engine {
         self.compile_over(sql, &self.schema(), &self.dialect.parse(sql)?.with_numbers(numbers))
     }
 
-    /// Compiles what was parsed, over any schema.
+    /// Compiles a parsed statement over any schema.
     ///
     /// # Errors
     /// As [`Database::compile`](super::Database::compile).
@@ -172,7 +172,7 @@ impl Engine {
         Suggestions { sql, schema, capabilities, most_requests, dialect: &self.dialect }
     }
 
-    /// The views that a statement has to keep.
+    /// The views that a write has to maintain.
     fn maintained_views(&self, schema: &Schema, target: &Target) -> Result<Vec<Maintained>> {
         let Target { kind, table, changed, .. } = target;
         let mut kept = views::views_of(schema, self.store.capabilities(), table)?;

@@ -11,21 +11,21 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::sync::Arc;
 
-/// A statement that is to be explained.
+/// An `explain` statement.
 #[derive(Debug)]
 pub(crate) struct Explain {
     slo: Option<Slo>,
-    /// Blanks, and then the statement where it was, so that errors show their place.
+    /// The statement, with blanks before it, so that errors show its position in the text.
     statement: String,
 }
 
 impl Explain {
-    /// Of a text that begins with `explain`.
+    /// The `explain` statement that a text is, if it is one.
     ///
     /// # Errors
     /// `Invalid` if the objective is none, or no statement follows.
     pub fn of(sql: &str) -> Result<Option<Explain>> {
-        // What is no SQL is refused where it is parsed.
+        // Text that is not SQL is refused by the parser later.
         let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location() else {
             return Ok(None);
         };
@@ -56,7 +56,7 @@ fn is(token: &TokenWithSpan, word: &str) -> bool {
     matches!(&token.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
 }
 
-/// The text, with blanks in place of what is before a place in it.
+/// The text with everything before a position replaced by blanks.
 fn blank_before(sql: &str, from: Location) -> String {
     let (mut line, mut column) = (1, 1);
     let blank = |letter: char| {
@@ -68,7 +68,7 @@ fn blank_before(sql: &str, from: Location) -> String {
 }
 
 impl Engine {
-    /// The plan of a statement and what was promised of it, one line a row.
+    /// The plan of a statement, and its prediction, one line a row.
     pub(crate) fn explain(&self, explain: &Explain) -> Result<Page> {
         let compiled = self.compile(&explain.statement)?;
         let mut text = compiled.to_string();

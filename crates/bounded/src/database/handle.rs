@@ -80,7 +80,7 @@ impl Database {
         Ok(Database { engine: Arc::new(engine) })
     }
 
-    /// A database over a schema that no store has: to compile statements of a dialect, not to run them.
+    /// A database over a schema that is in no store. It compiles statements, and does not run them.
     pub(crate) fn with_schema(
         store: impl Store + 'static,
         schema: Schema,
@@ -135,7 +135,7 @@ impl Database {
             return Err(Error::invalid("there is no statement"));
         };
         before.iter().try_for_each(|statement| self.execute_one(statement.text, &[]).map(drop))?;
-        // Alone it is as it was written, so that an error names its place in the text.
+        // A single statement is not cut out, so that an error names its position in the text.
         self.execute_one(if before.is_empty() { sql } else { last.text }, arguments)
     }
 
@@ -166,7 +166,7 @@ impl Database {
         Ok(Explain::of(sql)?.is_none() && !changes_schema(&syntax::parse(sql)?)?)
     }
 
-    /// Compiles a statement; nothing is made and nothing is asked of the store.
+    /// Compiles a statement, without any request to the store.
     ///
     /// # Errors
     /// `Invalid` if it is wrong, `Unbounded` if it has no bound or one that is too large.
@@ -193,15 +193,15 @@ impl Database {
         Prepared::new(self.engine.clone(), sql)
     }
 
-    /// Closes the store: it is free for others, and every later call of a statement is refused. What is being
-    /// asked of it now is answered before.
+    /// Closes the store. It is free for others, and later calls of statements are refused; calls under way
+    /// are answered first.
     pub fn close(&self) {
         self.engine.store.close();
     }
 
-    /// Builds what a crash left half built, takes away what it left in the indexes, and looks for rows that
-    /// have the same unique key. `writes_take` is longer than any write that is at work takes: what looks
-    /// broken is looked at again after that time.
+    /// Finishes what a crash left unbuilt, removes stale entries, and finds rows with the same unique key.
+    /// `writes_take` has to be longer than any write under way: faulty entries are checked again after that
+    /// time.
     ///
     /// # Errors
     /// `Unavailable` if the store does not answer; then some was repaired, and the rest can be later.

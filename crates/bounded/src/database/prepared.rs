@@ -19,7 +19,7 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch
 use datafusion::arrow::datatypes::Int64Type;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A statement that is ready to be called.
+/// A prepared statement.
 pub struct Prepared {
     /// The database that it runs on.
     pub(crate) database: Arc<Engine>,
@@ -193,7 +193,7 @@ impl Prepared {
         }
     }
 
-    /// The rows of the query, or of the query for the rows that a write changes.
+    /// Runs the query, or the query for the rows of a write.
     fn read(
         &self,
         ready: &State,
@@ -234,8 +234,8 @@ impl Prepared {
         self.ready.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ready for these values. A number that no row can have is not rounded where it is compared: the
-    /// statement is compiled with it, as if it had been written there.
+    /// The compiled statement for these arguments. An argument that is compared and that no value of its
+    /// column equals is not rounded: the statement is compiled with it as a literal.
     fn state_for(&self, arguments: &[Argument]) -> Result<Arc<State>> {
         let ready = self.current_state()?;
         let Compiled { plan, stored, .. } = &ready.compiled;
@@ -252,7 +252,7 @@ impl Prepared {
         }
     }
 
-    /// As it is over the schema of now.
+    /// The statement compiled over the current schema.
     fn current_state(&self) -> Result<Arc<State>> {
         let state = self.state();
         if state.compiled.version == self.database.schema().version {
@@ -277,7 +277,7 @@ fn compile_state(database: &Engine, sql: &str, numbers: &[(usize, Number)]) -> R
             return Ok(State { compiled, program, returning });
         }
         match database.make_indexes(&compiled) {
-            // Somebody else changed the schema: it was read again, and the plan is looked for in it.
+            // Another server changed the schema: it was read again, and the statement is compiled over it.
             Err(Error::Conflict(says)) if database.schema().version != compiled.version => {
                 contention.pause(|| says)?;
             }
@@ -286,7 +286,7 @@ fn compile_state(database: &Engine, sql: &str, numbers: &[(usize, Number)]) -> R
     }
 }
 
-/// How many rows are wanted, as it was given.
+/// The argument of `limit ? at most n`.
 fn row_count_argument(value: &ArrayRef, most: u64) -> Result<usize> {
     let given = value.as_primitive_opt::<Int64Type>().filter(|value| value.is_valid(0));
     let given = given.and_then(|value| u64::try_from(value.value(0)).ok()).filter(|rows| *rows <= most);
@@ -296,13 +296,13 @@ fn row_count_argument(value: &ArrayRef, most: u64) -> Result<usize> {
     }
 }
 
-/// How many rows were written, as a table.
+/// The number of written rows as a batch.
 fn row_count(rows: u64) -> Result<RecordBatch> {
     let rows: ArrayRef = Arc::new(Int64Array::from(vec![rows as i64]));
     Ok(RecordBatch::try_from_iter([("rows", rows)])?)
 }
 
-/// The rows as they are after a write; those that are gone, as they were.
+/// The new values of the written rows; for a delete, the old ones.
 fn written_columns<'b>(target: &Target, batch: &'b RecordBatch) -> &'b [ArrayRef] {
     match target.kind {
         WriteKind::Update => &batch.columns()[target.table.columns.len()..],

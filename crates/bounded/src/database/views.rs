@@ -12,7 +12,7 @@ use crate::views::{Command, clear, fill, filled, propose};
 use std::sync::PoisonError;
 
 impl Engine {
-    /// Does what a statement says about a view.
+    /// Executes a statement about a view.
     ///
     /// # Errors
     /// `Invalid` if a view cannot be defined so, `Unbounded` if a delta has no bound, `Data` if a sum
@@ -32,7 +32,7 @@ impl Engine {
         view.is_some_and(|view| view.state == IndexState::Ready)
     }
 
-    /// Makes a view, and puts the rows from before into it; or goes on with one that somebody began.
+    /// Creates and fills a view, or resumes the filling of one.
     fn create_view(&self, name: &str, sql: &str) -> Result<()> {
         let begun = self.schema().table(name).ok().and_then(|table| table.view.clone());
         if begun.is_none_or(|view| view.sql != sql || view.state != IndexState::Building) {
@@ -41,7 +41,7 @@ impl Engine {
                 let proposed = propose(&schema, self.store.capabilities(), name, sql)?;
                 self.add_indexes(&proposed.new_indexes)?;
                 let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-                // Whoever changed the schema meanwhile may have taken away what the view is kept by.
+                // Another change of the schema may have dropped an index that the view needs.
                 if self.schema().version == schema.version {
                     self.publish(schema.with_table(proposed.table))?;
                     break;
@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Takes a view away, and then its rows.
+    /// Drops a view, then deletes its rows.
     fn drop_view(&self, name: &str, if_exists: bool) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let schema = self.schema();

@@ -16,7 +16,7 @@ use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFuncti
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Groups and what is computed of them.
+/// A grouping: keys, and aggregates over each group.
 #[derive(Debug, Clone)]
 pub(crate) struct Grouping {
     keys: Vec<Local>,
@@ -42,7 +42,7 @@ impl Grouping {
         Ok(Grouping { keys, aggregates })
     }
 
-    /// The aggregates of groups of rows that are known already; a group can be empty.
+    /// The aggregates of given groups of rows; a group may be empty.
     ///
     /// # Errors
     /// `Data` if an aggregate overflows.
@@ -63,7 +63,7 @@ impl Grouping {
     }
 }
 
-/// The rows of each group, groups in the order in which they first came; without keys there is one group.
+/// The rows of each group, in the order of first occurrence. Without keys there is one group.
 fn groups(keys: &[ArrayRef], len: usize) -> Result<Vec<Vec<u32>>> {
     if keys.is_empty() {
         return Ok(vec![(0..len as u32).collect()]);
@@ -94,7 +94,7 @@ impl One {
             && let [arg] = params.args.as_mut_slice()
             && arg.get_type(&scope.schema)? == DataType::Int64
         {
-            // A sum of whole numbers wraps around, one of decimals has room.
+            // DataFusion's sums of integers wrap around, so they are computed as decimals.
             *arg = Expr::Cast(Cast::new(Box::new(arg.clone()), DataType::Decimal128(19, 0)));
             narrowed = Some(DataType::Int64);
         }

@@ -15,7 +15,7 @@ pub(crate) struct Call<'a> {
     pub store: &'a dyn Store,
     /// How requests are sent.
     pub executor: Executor,
-    /// The parameters as columns of one row; those that are lists are there as null.
+    /// The parameters as columns of one row; list parameters are null there.
     pub values: Vec<ArrayRef>,
     /// The values of the parameters that are lists.
     pub lists: Vec<Option<ArrayRef>>,
@@ -24,7 +24,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Checks what was given against the parameters.
+    /// Checks arguments against parameters.
     ///
     /// # Errors
     /// `Invalid` if there are too few or too many arguments, or one does not fit its parameter.

@@ -6,8 +6,7 @@ use crate::store::{Found, Read, Store};
 /// How the requests of a call are handed to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Executor {
-    /// One row after the other, and no more of them than the result needs: the fewest requests, the most
-    /// rounds.
+    /// Row by row, only as many as the result needs: the fewest requests, the most rounds.
     Lazy,
     /// One request after the other, each with its whole limit.
     Simple,
@@ -16,7 +15,7 @@ pub enum Executor {
     Parallel,
 }
 
-/// Asks the store as the executor does.
+/// Sends requests as the executor does.
 pub(super) fn ask(store: &dyn Store, executor: Executor, requests: &[Read]) -> Result<Vec<Found>> {
     match executor {
         _ if requests.is_empty() => Ok(vec![]),

@@ -25,7 +25,7 @@ use datafusion::arrow::array::{ArrayRef, BinaryArray, UInt32Array};
 use datafusion::logical_expr::Expr;
 use std::sync::Arc;
 
-/// A fetch, ready to run.
+/// A lowered fetch.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     /// The table.
@@ -49,11 +49,11 @@ pub(crate) struct Fetcher {
     on: Vec<Local>,
     /// The rows have their positions, for a cursor.
     resumable: bool,
-    /// Over all keys no more rows are wanted than these, the first by their entries.
+    /// The most rows over all keys, if only the first are needed.
     first: Option<usize>,
 }
 
-/// What is kept of the rows that are found for one.
+/// Which matches are kept for each row.
 #[derive(Debug)]
 enum Kept {
     All,
@@ -93,7 +93,7 @@ enum From {
     Column(usize),
     /// The same for all rows.
     Constant(Local),
-    /// It is null that is looked for.
+    /// The part has to be null.
     Null,
 }
 
@@ -101,17 +101,17 @@ enum From {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     rows: Rows,
-    /// What was asked.
+    /// The requests that were sent.
     ranges: Vec<RequestedRange>,
-    /// The entries whose records are asked for now; `None` while it waits for what was asked itself.
+    /// The entries whose records are requested now; `None` before the first answers.
     entries: Option<Entries>,
-    /// Records that were found already.
+    /// Records that were found so far.
     records: Vec<Hit>,
-    /// What is done instead if only the first rows over all keys are wanted.
+    /// The merge, if only the first rows over all keys are needed.
     merging: Option<Merging>,
 }
 
-/// Entries of an index, those of one request next to each other.
+/// Entries of an index, grouped by request.
 #[derive(Debug)]
 struct Entries {
     /// The requests that found them.
@@ -124,11 +124,11 @@ struct Entries {
 struct Entry {
     key: Vec<u8>,
     version: u64,
-    /// The place of the request that found it.
+    /// The position of the request that found it.
     range: usize,
 }
 
-/// The same, wherever it lies.
+/// A hit by reference; without a record if nothing was found.
 struct Seen<'a> {
     row: usize,
     prefix: usize,
@@ -137,7 +137,7 @@ struct Seen<'a> {
 }
 
 impl Entries {
-    /// Of the answers to what was asked; their records are asked for.
+    /// Decodes the entries in the answers, and requests their records.
     fn of(ranges: &[RequestedRange], answers: Vec<(Read, Found)>, reads: &mut Vec<Read>) -> Result<Entries> {
         let mut entries = Vec::with_capacity(ranges.len());
         let mut requests = Vec::with_capacity(ranges.len());
@@ -227,17 +227,17 @@ impl Fetcher {
         })
     }
 
-    /// The rows that a page has, if it ends here.
+    /// The rows of a page, if pages end in this fetch.
     pub fn page(&self) -> Option<usize> {
         self.resumable.then_some(self.most)
     }
 
-    /// Whether it has to see all rows at once.
+    /// Whether it needs all rows at once.
     pub fn merges(&self) -> bool {
         self.first.is_some()
     }
 
-    /// What has to be asked for these rows.
+    /// The requests for these rows.
     ///
     /// # Errors
     /// `Data` if a key cannot be computed.
@@ -260,7 +260,7 @@ impl Fetcher {
         Ok(Waiting { rows, ranges, entries: None, records: vec![], merging })
     }
 
-    /// The values of the key's parts that are the same for all rows.
+    /// The parts of the key that are the same for all rows.
     fn constants(&self, call: &Call<'_>) -> Result<Vec<Option<ArrayRef>>> {
         let unit = Rows::unit();
         let constants = self.keys.iter().map(|key| match &key.from {
@@ -270,7 +270,7 @@ impl Fetcher {
         constants.collect()
     }
 
-    /// The key of a row; `None` if a part of it is null, for null equals nothing.
+    /// The key for a row; `None` if a part is null, since null equals nothing.
     fn key(&self, rows: &Rows, row: usize, constants: &[Option<ArrayRef>]) -> Result<Option<Vec<u8>>> {
         let mut out = Vec::with_capacity(48);
         out.extend_from_slice(&self.prefix);
@@ -299,11 +299,11 @@ impl Fetcher {
     /// The request for one row; `None` if nothing can be found for it, as for a null.
     fn request(&self, key: Vec<u8>, ends: Option<&Option<EndValues>>, call: &Call<'_>) -> Option<Read> {
         let Kind::Range { reverse, .. } = &self.kind else { return Some(Read::Get(key)) };
-        // Positions are equal for two keys at most by the prefix, and the smaller prefix was first.
+        // Two keys can have the same position; the smaller prefix comes first.
         let place = call.place.as_ref().filter(|_| self.resumable);
         let resumed = place.map(|place| (key > place.prefix, [&key, place.position.as_slice()].concat()));
         let (mut from, mut to) = match ends {
-            // An end that is null: no value is in the interval.
+            // A null end makes the interval empty.
             Some(None) => return None,
             Some(Some(ends)) => ends.range(&key),
             None => {
@@ -320,7 +320,7 @@ impl Fetcher {
         Some(Read::Range { from, to, limit: self.most, reverse: *reverse })
     }
 
-    /// Takes the answers; the rows, or what else has to be asked.
+    /// Accepts answers. Returns the rows, or what is still missing.
     ///
     /// # Errors
     /// `Internal` if a record or an entry is damaged, `Data` if an expression fails.
@@ -369,7 +369,7 @@ impl Fetcher {
         matches!(self.kind, Kind::Unique(_) | Kind::Range { dereference: true, .. })
     }
 
-    /// Keeps the records that belong to their entries; where some do not, asks for as many more.
+    /// Keeps the records that belong to their entries, and requests as many more entries as were skipped.
     fn take_records(
         &self,
         waiting: &mut Waiting,
@@ -408,7 +408,7 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Whether a record makes an entry, which was written for this version of it.
+    /// Whether a record makes an entry that was written for a version of it.
     fn belongs(&self, key: &[u8], version: u64, record: &[u8]) -> Result<bool> {
         if record::version(record)? == version {
             return Ok(true);
@@ -420,7 +420,7 @@ impl Fetcher {
 
     /// The records that belong to their entries; for the others, more entries are requested.
     fn records_of(&self, mut waiting: Waiting, call: &Call<'_>) -> Result<Rows> {
-        // What was asked for later belongs behind what its row had before.
+        // Records of later requests come behind the earlier ones of their row.
         waiting.records.sort_by_key(|hit| hit.row);
         let seen = waiting.records.iter().map(|hit| Seen {
             row: hit.row,
@@ -431,7 +431,7 @@ impl Fetcher {
         self.assemble(&waiting.rows, seen.collect(), call)
     }
 
-    /// Rows and what was found for them, side by side.
+    /// Rows joined with their matches.
     fn assemble(&self, rows: &Rows, seen: Vec<Seen<'_>>, call: &Call<'_>) -> Result<Rows> {
         if !self.outer {
             return self.build(rows, &seen);
@@ -469,7 +469,7 @@ impl Fetcher {
         self.build(rows, &all)
     }
 
-    /// The columns of the rows that go on.
+    /// The columns of the rows that later steps need.
     fn kept_of(&self, rows: &Rows) -> Rows {
         Rows { columns: self.kept.iter().map(|at| rows.columns[*at].clone()).collect(), len: rows.len }
     }
@@ -511,7 +511,7 @@ impl Fetcher {
         Ok(Rows { columns, len: seen.len() })
     }
 
-    /// The columns that are wanted, from the key of an entry.
+    /// The required columns, decoded from the key of an entry.
     fn values_of(&self, parts: &[KeyPart], key: &[u8]) -> Result<Vec<Decoded>> {
         let mut rest = key.get(self.prefix.len()..).unwrap_or_default();
         let mut values = Vec::with_capacity(parts.len());
@@ -534,7 +534,7 @@ impl Fetcher {
     }
 }
 
-/// What became of answers.
+/// The state after answers were accepted.
 #[derive(Debug)]
 pub(crate) enum Given {
     Rows(Rows),

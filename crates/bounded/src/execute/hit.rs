@@ -1,6 +1,6 @@
 //! Requests of a fetch, and the records that they found.
 
-/// What a request was for: a row, and how long what its keys begin with is.
+/// The row that a request is for, and the length of its key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestedRange {
     /// The row that the request is for.
@@ -9,7 +9,7 @@ pub(super) struct RequestedRange {
     pub prefix: usize,
 }
 
-/// A record, the row it was found for, and the key by which it was.
+/// A record, with the row and the key that found it.
 #[derive(Debug)]
 pub(super) struct Hit {
     /// The row that the record is for.
@@ -22,7 +22,7 @@ pub(super) struct Hit {
     pub record: Vec<u8>,
 }
 
-/// The first key behind this one.
+/// The next possible key.
 pub(super) fn next_key(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key

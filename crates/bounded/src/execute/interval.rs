@@ -10,7 +10,7 @@ use crate::plan::Interval;
 use datafusion::logical_expr::Expr;
 use std::sync::Arc;
 
-/// The ends of an interval, ready to be computed.
+/// The lowered ends of an interval.
 #[derive(Debug)]
 pub(super) struct Ends {
     lower: Option<End>,
@@ -19,7 +19,7 @@ pub(super) struct Ends {
     open: bool,
 }
 
-/// The values of an end: of a column and of those behind it; and whether they are in the interval themselves.
+/// The values of an end, of its column and the further ones, and whether the interval includes it.
 #[derive(Debug)]
 struct End {
     values: Vec<Local>,
@@ -31,12 +31,12 @@ pub(super) struct EndValues {
     lower: Option<(Vec<u8>, bool)>,
     upper: Option<(Vec<u8>, bool)>,
     descending: bool,
-    /// No end was given, so nulls are in it too.
+    /// The parameter of the end is null, so nulls belong to the interval.
     whole: bool,
 }
 
 impl Ends {
-    /// Of an interval of the part of a key that is ordered so; the parts behind it are in the same direction.
+    /// Lowers an interval of a part with this order; further parts have the same direction.
     ///
     /// # Errors
     /// `Internal` if an end cannot be lowered.
@@ -50,7 +50,7 @@ impl Ends {
         Ok(Ends { lower: end(&interval.lower)?, upper: end(&interval.upper)?, order, open: interval.open })
     }
 
-    /// `None` if an end is null: no value is in the interval; unless it has no end then.
+    /// `None` if an end is null and the interval is empty.
     ///
     /// # Errors
     /// `Data` if an end cannot be computed.
@@ -70,8 +70,8 @@ impl Ends {
 }
 
 impl End {
-    /// As a part of a key; `None` if it is null. Where a later value is null, the columns before it decide
-    /// alone.
+    /// The end as bytes of a key; `None` if it is null. A null among the further values ends the comparison
+    /// there.
     fn key(&self, order: KeyOrder, call: &Call<'_>) -> Result<Option<(Vec<u8>, bool)>> {
         let mut key = Vec::new();
         for (at, value) in self.values.iter().enumerate() {
@@ -87,7 +87,7 @@ impl End {
 }
 
 impl EndValues {
-    /// From the first key of the interval to the one behind the last; nulls are outside.
+    /// The range from the first key to behind the last; nulls are outside.
     pub fn range(&self, prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
         if self.whole {
             return (prefix.to_vec(), keys::prefix_end(prefix));

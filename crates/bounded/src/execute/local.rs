@@ -28,7 +28,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The columns that expressions can be over: those of the rows, then the parameters.
+/// The columns of expressions: those of the rows, then the parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
     pub schema: DFSchema,
@@ -42,7 +42,7 @@ impl Scope {
     /// `Internal` if a column is not in the scope.
     pub fn new(columns: &Columns, parameters: &[ParameterType]) -> Result<Scope> {
         let mut all = Columns(columns.0.clone());
-        // What is never null in the store is so in a row that a left join made up.
+        // A left join makes nulls of columns that are not null in the store.
         all.0.iter_mut().for_each(|(_, field)| field.set_nullable(true));
         let width = all.0.len();
         for (at, parameter) in parameters.iter().enumerate() {
@@ -54,7 +54,7 @@ impl Scope {
         Ok(Scope { schema, arrow, columns: width, lists })
     }
 
-    /// The place of a column of the rows.
+    /// The position of a column in the rows.
     ///
     /// # Errors
     /// `Internal` if the column is not in the scope.
@@ -62,7 +62,7 @@ impl Scope {
         Ok(self.schema.index_of_column(column)?)
     }
 
-    /// The expression with its parameters as columns.
+    /// The expression with parameters as columns.
     ///
     /// # Errors
     /// `Internal` if a parameter is unknown.
@@ -86,11 +86,11 @@ impl Scope {
     }
 }
 
-/// An expression, ready to be computed.
+/// A lowered expression.
 #[derive(Debug, Clone)]
 pub(crate) struct Local {
     expr: Arc<dyn PhysicalExpr>,
-    /// It is this column and nothing else.
+    /// The column, if the expression is nothing else.
     column: Option<usize>,
     scope: Arc<Scope>,
 }
@@ -122,7 +122,7 @@ impl Local {
     }
 }
 
-/// The rows with the parameters behind them.
+/// The rows followed by the parameters.
 pub(crate) fn with_parameters(scope: &Scope, rows: &Rows, call: &Call<'_>) -> Result<RecordBatch> {
     let mut columns = rows.columns[..scope.columns].to_vec();
     for value in &call.values {
@@ -154,7 +154,7 @@ pub(crate) fn values(exprs: &[Local], rows: &Rows, call: &Call<'_>) -> Result<Ve
     Ok(out)
 }
 
-/// For each row whether all are true.
+/// A mask of the rows for which all expressions are true.
 pub(crate) fn all_true(exprs: &[Local], rows: &Rows, call: &Call<'_>) -> Result<BooleanArray> {
     let mut keep: Option<BooleanArray> = None;
     for value in values(exprs, rows, call)? {
@@ -170,7 +170,7 @@ pub(crate) fn all_true(exprs: &[Local], rows: &Rows, call: &Call<'_>) -> Result<
     Ok(keep.unwrap_or_else(|| BooleanArray::from(vec![true; rows.len])))
 }
 
-/// What rows are sorted by.
+/// A key of an order.
 #[derive(Debug, Clone)]
 pub(crate) struct SortKey {
     expr: Local,
@@ -186,7 +186,7 @@ impl SortKey {
     }
 }
 
-/// The rows in order; the first of them if not all are wanted.
+/// The rows in order, or the first of them.
 pub(crate) fn sort(keys: &[SortKey], rows: &Rows, call: &Call<'_>, first: Option<usize>) -> Result<Rows> {
     if rows.len < 2 {
         return Ok(rows.clone());
@@ -198,7 +198,7 @@ pub(crate) fn sort(keys: &[SortKey], rows: &Rows, call: &Call<'_>, first: Option
     rows.take(&order)
 }
 
-/// One of equal rows, the first.
+/// Rows without duplicates; the first of equal rows stays.
 pub(crate) fn distinct(rows: &Rows) -> Result<Rows> {
     if rows.columns.is_empty() {
         return Ok(rows.first(1));
@@ -216,7 +216,7 @@ pub(crate) fn distinct(rows: &Rows) -> Result<Rows> {
     rows.take(&UInt32Array::from(keep))
 }
 
-/// The places of the first rows by position and then by prefix.
+/// The positions of the first rows, ordered by position in the index, then by prefix.
 pub(crate) fn merge(
     rows: &Rows,
     position: usize,
@@ -237,7 +237,7 @@ pub(crate) fn merge(
     rows.take(&UInt32Array::from(order))
 }
 
-/// The first rows behind a position in a total order, with their positions as one more column.
+/// The first rows behind a position in a total order, with their positions as another column.
 pub(crate) fn page(keys: &[SortKey], rows: &Rows, call: &Call<'_>, first: usize) -> Result<Rows> {
     let columns = keys.iter().map(|key| key.expr.value(rows, call)).collect::<Result<Vec<_>>>()?;
     let mut positions = Vec::with_capacity(rows.len);

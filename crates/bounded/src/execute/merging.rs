@@ -15,25 +15,25 @@ use crate::store::{Found, Read};
 pub(super) struct Merging {
     /// From the last entry to the first.
     reverse: bool,
-    /// How many rows are wanted.
+    /// How many rows are needed.
     most: usize,
     /// The keys, in the order of their rows.
     keys: Vec<Key>,
-    /// The keys whose entries are asked for now.
+    /// The keys whose entries are requested now.
     pending_keys: Vec<usize>,
-    /// Entries that are not followed yet.
+    /// Entries whose records were not requested yet.
     left: Vec<Entry>,
-    /// Those whose records are asked for now.
+    /// Entries whose records are requested now.
     requested: Vec<Entry>,
     /// Records that are results.
     hits: Vec<Hit>,
 }
 
-/// A key, and how far its entries were read.
+/// A key, and the part of its range that was not read.
 #[derive(Debug)]
 struct Key {
     range: RequestedRange,
-    /// The range behind what was read; `None` if there is nothing.
+    /// The rest of the range; `None` if it was read to its end.
     rest: Option<Read>,
 }
 
@@ -43,12 +43,12 @@ pub(super) struct Entry {
     pub key: Vec<u8>,
     pub version: u64,
     record: Vec<u8>,
-    /// The place of its key.
+    /// The position of its key.
     of: usize,
 }
 
 impl Entry {
-    /// What it was asked by, and where it stands behind that.
+    /// The prefix that its key was requested by, and its position behind that.
     fn split(&self, keys: &[Key]) -> (&[u8], &[u8]) {
         self.key.split_at(keys[self.of].range.prefix)
     }
@@ -68,7 +68,7 @@ impl Merging {
         }
     }
 
-    /// Takes answers, and says what is asked next; `None` if there is nothing, then these are the rows.
+    /// Accepts answers. Returns the rows, or `None` after further requests.
     ///
     /// # Errors
     /// `Internal` if an answer is not of its request's kind, or an entry is damaged.
@@ -88,7 +88,7 @@ impl Merging {
         Ok(reads.is_empty().then(|| std::mem::take(&mut self.hits)))
     }
 
-    /// Puts entries to those that are left.
+    /// Adds the entries of answers to the remaining ones.
     fn entries(&mut self, answers: Vec<(Read, Found)>) -> Result<()> {
         for (of, (request, found)) in std::mem::take(&mut self.pending_keys).into_iter().zip(answers) {
             let (Read::Range { from, to, limit, reverse }, Found::Entries(found)) = (request, found) else {
@@ -111,8 +111,7 @@ impl Merging {
         Ok(())
     }
 
-    /// Keeps the records that belong to their entries; of keys with others, as many more entries are asked
-    /// for.
+    /// Keeps the records that belong to their entries, and requests as many more entries as were skipped.
     fn records(
         &mut self,
         answers: Vec<(Read, Found)>,
@@ -138,14 +137,14 @@ impl Merging {
         Ok(())
     }
 
-    /// Asks for the records of the first entries, as many as are wanted.
+    /// Requests the records of the next entries, as many as rows are needed.
     fn read_records(&mut self, reads: &mut Vec<Read>) {
         let wanted = self.most.saturating_sub(self.hits.len()).min(self.left.len());
         if wanted == 0 {
             return;
         }
         let (keys, reverse) = (&self.keys, self.reverse);
-        // As a merge orders them: by where they stand in the index behind their keys, then by these.
+        // The order of a merge: by position in the index, then by prefix.
         self.left.sort_unstable_by(|one, other| {
             let ((one_prefix, one), (other_prefix, other)) = (one.split(keys), other.split(keys));
             let by_position = if reverse { other.cmp(one) } else { one.cmp(other) };

@@ -8,7 +8,7 @@ use datafusion::common::{Column, TableReference};
 use datafusion::logical_expr::Expr;
 use std::collections::HashSet;
 
-/// The columns that are needed behind a step.
+/// The columns that later steps need.
 #[derive(Debug, Clone)]
 pub(crate) enum Needed {
     All,
@@ -16,7 +16,7 @@ pub(crate) enum Needed {
 }
 
 impl Needed {
-    /// What is needed behind each of these steps, of which the last one's columns are all needed.
+    /// The columns needed after each of these steps; all columns of the last one are needed.
     pub fn after_each(steps: &[Step]) -> Vec<Needed> {
         let mut needed = Needed::All;
         let mut all: Vec<Needed> = steps
@@ -32,7 +32,7 @@ impl Needed {
         all
     }
 
-    /// What is needed before a step, from what is needed behind it.
+    /// The columns needed before a step, given those needed after it.
     fn before(self, step: &Step) -> Needed {
         match step {
             Step::Fetch(fetch) => self.and(fetch.keys.iter()).and(of_found(fetch)),
@@ -45,7 +45,7 @@ impl Needed {
         }
     }
 
-    /// The places of the columns that go on beside what a fetch finds, from what is needed behind it.
+    /// The positions of columns before a fetch that are needed after it.
     pub fn places(&self, columns: &Columns, fetch: &Fetch) -> Vec<usize> {
         let needed = self.clone().and(of_found(fetch));
         let named = columns.0.iter().map(|(qualifier, field)| (qualifier.as_ref(), field.name()));
@@ -77,7 +77,7 @@ impl Needed {
     }
 }
 
-/// What is computed of a row and what is found for it.
+/// The expressions over a row and its matches.
 fn of_found(fetch: &Fetch) -> impl Iterator<Item = &Expr> {
     let folds = match &fetch.keep {
         Keep::Fold(folds) => folds.as_slice(),

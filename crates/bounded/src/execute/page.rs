@@ -11,6 +11,6 @@ pub struct Page {
     pub batch: RecordBatch,
     /// Where the next page begins, if the query has pages and this one was full.
     pub cursor: Option<Cursor>,
-    /// What was asked of the store for it.
+    /// The operations of the store for it.
     pub spent: Operations,
 }

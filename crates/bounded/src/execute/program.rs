@@ -17,7 +17,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Placeholder;
 use std::sync::Arc;
 
-/// A chain, ready to run.
+/// A lowered chain.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub source: Start,
@@ -46,7 +46,7 @@ pub(crate) enum Values {
 /// A step.
 #[derive(Debug)]
 pub(crate) enum Op {
-    /// Asks the store.
+    /// A fetch.
     Fetch(Box<Fetcher>),
     Filter(Vec<Local>),
     Project {
@@ -107,7 +107,7 @@ impl Program {
         Ok(Program { source, steps, output: Arc::new(Schema::new(fields)) })
     }
 
-    /// The rows as Arrow has them, without what only a cursor needs.
+    /// The rows as a record batch, without the columns of a cursor.
     ///
     /// # Errors
     /// `Internal` if the columns do not fit the program.

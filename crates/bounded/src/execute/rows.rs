@@ -4,7 +4,7 @@ use crate::error::Result;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, UInt32Array};
 use datafusion::arrow::compute::{concat, filter, take};
 
-/// Columns of one length; there may be none.
+/// Columns of one length, perhaps none.
 #[derive(Debug, Clone)]
 pub(crate) struct Rows {
     pub columns: Vec<ArrayRef>,

@@ -27,7 +27,7 @@ pub(crate) fn run(program: &Program, call: &Call<'_>) -> Result<Answer> {
     Ok(Answer { batch: program.output(rows)?, next })
 }
 
-/// Runs the steps of a program that ask nothing over rows that are there.
+/// Runs the local steps of a program over given rows.
 pub(crate) fn run_local_steps(
     program: &Program,
     columns: &[ArrayRef],
@@ -38,12 +38,12 @@ pub(crate) fn run_local_steps(
     program.output(program.steps.iter().try_fold(rows, |rows, op| step(op, rows, call))?)
 }
 
-/// A program that runs.
+/// A running program.
 struct Run<'p> {
     program: &'p Program,
     at: usize,
     state: State<'p>,
-    /// Where the next page begins, once that is known.
+    /// Where the next page begins, if a step has ended this one.
     next: Option<Place>,
 }
 
@@ -51,14 +51,14 @@ struct Run<'p> {
 enum State<'p> {
     Union(Vec<Run<'p>>),
     Rows(Rows),
-    /// So many answers belong to it.
+    /// A fetch that waits for this many answers.
     Waiting(Box<Waiting>, usize),
 }
 
-/// Requests and what was found for them.
+/// Requests with their answers.
 type Answers = std::iter::Zip<std::vec::IntoIter<Read>, std::vec::IntoIter<Found>>;
 
-/// Round by round.
+/// Runs a program round by round.
 fn run_in_rounds(program: &Program, call: &Call<'_>) -> Result<(Rows, Option<Place>)> {
     let mut run = Run::new(program, call)?;
     let mut reads = Vec::new();
@@ -90,7 +90,7 @@ impl<'p> Run<'p> {
         matches!(self.state, State::Rows(_)) && self.at == self.program.steps.len()
     }
 
-    /// Goes on until an answer is needed, and says what has to be asked.
+    /// Runs steps until answers are missing, and adds their requests.
     fn advance(&mut self, call: &Call<'_>, reads: &mut Vec<Read>) -> Result<()> {
         if let State::Union(branches) = &mut self.state {
             branches.iter_mut().try_for_each(|branch| branch.advance(call, reads))?;
@@ -127,7 +127,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Takes the answers to what was asked, and says what else has to be.
+    /// Accepts answers, and adds further requests.
     fn accept(&mut self, answers: &mut Answers, call: &Call<'_>, reads: &mut Vec<Read>) -> Result<()> {
         match &mut self.state {
             State::Union(branches) => {
@@ -157,7 +157,7 @@ impl<'p> Run<'p> {
     }
 }
 
-/// Where the next page begins, if this is the step where pages end.
+/// Where the next page begins, if this step ends a page.
 fn page_end(op: &Op, rows: &Rows) -> Option<Place> {
     match op {
         Op::Merge { rows: page, .. } => last_position(rows, *page),
@@ -182,7 +182,7 @@ fn last_position(rows: &Rows, page: usize) -> Option<Place> {
     })
 }
 
-/// One local step.
+/// Runs one local step.
 fn step(op: &Op, rows: Rows, call: &Call<'_>) -> Result<Rows> {
     match op {
         Op::Fetch(_) => Err(Error::Internal("a remote step was run as a local one".to_string())),
@@ -238,7 +238,7 @@ fn concat_values(values: &[ArrayRef], of: &datafusion::arrow::datatypes::DataTyp
     }
 }
 
-/// The different values of a list that are not null.
+/// The distinct values of a list, without nulls.
 fn distinct_list_values(list: &Values, call: &Call<'_>) -> Result<ArrayRef> {
     let values = match list {
         Values::Given(at) => call.lists[*at]
@@ -257,7 +257,7 @@ fn distinct_list_values(list: &Values, call: &Call<'_>) -> Result<ArrayRef> {
     Ok(take(values, &there, None)?)
 }
 
-/// Every row with every value.
+/// The cross join of rows and values.
 fn cross_join(rows: &Rows, values: ArrayRef) -> Result<Rows> {
     let (outer, inner) = (rows.len as u32, values.len() as u32);
     let places: UInt32Array = (0..outer).flat_map(|at| std::iter::repeat_n(at, inner as usize)).collect();
@@ -267,7 +267,7 @@ fn cross_join(rows: &Rows, values: ArrayRef) -> Result<Rows> {
     Ok(product)
 }
 
-/// Row by row: a step's rows go through the steps behind it one at a time, until a stop has enough of them.
+/// Runs a program row by row, until a stop has enough rows.
 fn run_lazily(program: &Program, call: &Call<'_>) -> Result<(Rows, Option<Place>)> {
     let rows = match &program.source {
         Start::Union(branches) => {

@@ -10,12 +10,12 @@ use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable};
 use std::sync::Arc;
 
-/// The columns of the rows, after each step; qualified.
+/// The qualified columns of a chain's rows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Columns(pub Vec<(Option<TableReference>, Field)>);
 
 impl Columns {
-    /// Of what a chain begins with.
+    /// The columns of a source.
     pub fn of_source(source: &Source) -> Columns {
         match source {
             Source::Call => Columns::default(),
@@ -34,7 +34,7 @@ impl Columns {
         }
     }
 
-    /// Of a chain's rows at its end.
+    /// The columns at the end of a chain.
     ///
     /// # Errors
     /// `Plan` if an expression has no type.
@@ -46,7 +46,7 @@ impl Columns {
         Ok(columns)
     }
 
-    /// Goes over a step.
+    /// Applies a step.
     ///
     /// # Errors
     /// `Plan` if an expression has no type.
@@ -67,7 +67,7 @@ impl Columns {
                 let qualifier = qualifier.as_ref().map(|alias| TableReference::bare(alias.as_str()));
                 let fields = columns.iter().map(|(expr, name)| named(expr, name, &schema, &qualifier));
                 let mut fields = fields.collect::<datafusion::common::Result<Vec<_>>>()?;
-                // What a cursor needs stays beside what the query asked for.
+                // A projection keeps the columns of a cursor.
                 let kept =
                     self.0.drain(..).filter(|(_, field)| field.name() == POSITION || field.name() == PREFIX);
                 fields.extend(kept);
@@ -86,12 +86,12 @@ impl Columns {
         Ok(())
     }
 
-    /// The columns at these places.
+    /// The columns at these positions.
     pub fn select(&self, places: &[usize]) -> Columns {
         Columns(places.iter().map(|at| self.0[*at].clone()).collect())
     }
 
-    /// The columns, and those that a fetch finds behind them.
+    /// The columns, followed by those that a fetch adds.
     pub fn with_found(&self, fetch: &Fetch) -> Columns {
         let mut columns = self.clone();
         let alias = Some(TableReference::bare(fetch.alias.as_str()));
@@ -107,7 +107,7 @@ impl Columns {
         columns
     }
 
-    /// As DataFusion has it.
+    /// DataFusion's schema of the columns.
     ///
     /// # Errors
     /// `Schema` if two columns have the same name.
@@ -117,7 +117,7 @@ impl Columns {
     }
 }
 
-/// Where a row stood within its key's range, and that range: for cursors.
+/// The column of a row's position within its range, for cursors.
 pub(crate) const POSITION: &str = "#position";
 /// The column of the range that a row was found in.
 pub(crate) const PREFIX: &str = "#prefix";
@@ -129,7 +129,7 @@ fn named(
     schema: &DFSchema,
     qualifier: &Option<TableReference>,
 ) -> datafusion::common::Result<(Option<TableReference>, Field)> {
-    // As it will run: casts decide about the digits of a decimal.
+    // Casts decide about the scale of a decimal, so the coerced expression is used.
     let field = match coerced(expr.clone(), schema) {
         Ok(coerced) => coerced.to_field(schema)?.1,
         Err(_) => expr.to_field(schema)?.1,
@@ -143,7 +143,7 @@ pub(crate) fn column_type(chain: &Chain, name: &str) -> Option<DataType> {
     columns.0.iter().find(|(_, field)| field.name() == name).map(|(_, field)| field.data_type().clone())
 }
 
-/// An expression without columns, with its type. A parameter of which nothing is known is a text.
+/// A constant expression with its type. A parameter without a type is a text.
 pub(crate) fn typed_constant(expr: &Expr) -> Option<(Expr, DataType)> {
     let typed = expr.clone().transform_down(|expr| {
         Ok(match &expr {
@@ -166,7 +166,7 @@ pub(crate) fn typed_constant(expr: &Expr) -> Option<(Expr, DataType)> {
     Some((typed, of))
 }
 
-/// A parameter of which nothing is known.
+/// The number of a parameter without a type.
 fn untyped(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Placeholder(Placeholder { id, field })

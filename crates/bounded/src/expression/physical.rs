@@ -17,8 +17,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions;
 use std::sync::Arc;
 
-/// The expression with casts where its types do not fit, and functions that cannot run in terms of those that
-/// can.
+/// The expression with casts where types differ, and with only functions that can run.
 pub(crate) fn coerced(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     let coerced = expr.rewrite(&mut TypeCoercionRewriter::new(schema))?.data;
     let context = SimplifyContext::builder().with_schema(Arc::new(schema.clone())).build();
@@ -32,7 +31,7 @@ fn runnable(
     context: &SimplifyContext,
 ) -> std::result::Result<Transformed<Expr>, DataFusionError> {
     Ok(match expr {
-        // Types depend on literals (`round(price, 1)`): a cast one is seen as one.
+        // Result types depend on literals (`round(price, 1)`), so casts of literals are folded.
         Expr::Cast(cast) => match cast.expr.as_ref() {
             Expr::Literal(value, _) => match value.cast_to(cast.field.data_type()) {
                 Ok(value) => Transformed::yes(Expr::Literal(value, None)),
@@ -40,14 +39,14 @@ fn runnable(
             },
             _ => Transformed::no(Expr::Cast(cast)),
         },
-        // `coalesce` is a case, and there is no other.
+        // `coalesce` only runs as a `case`.
         Expr::ScalarFunction(ScalarFunction { func, args }) => match func.simplify(args, context)? {
             ExprSimplifyResult::Simplified(simpler) => Transformed::yes(simpler),
             ExprSimplifyResult::Original(args) => {
                 Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args }))
             }
         },
-        // A negation wraps around, a difference is looked at.
+        // A negation would wrap around; a subtraction is checked.
         Expr::Negative(inner) => match inner.get_type(schema)? {
             of if of.is_integer() => {
                 let zero = ScalarValue::new_zero(&of)?.lit();
@@ -60,8 +59,7 @@ fn runnable(
     })
 }
 
-/// The expression, ready to run over columns of this schema. A result that is too large for its type is an
-/// error.
+/// The physical expression over columns of this schema. Overflow is an error.
 pub(crate) fn physical(expr: Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
     let physical = session().create_physical_expr(coerced(expr, schema)?, schema)?;
     let checked = physical.transform_up(|expr| {
@@ -81,7 +79,7 @@ pub(crate) fn evaluate(expr: &Expr) -> Result<ScalarValue> {
     Ok(ScalarValue::try_from_array(&value, 0)?)
 }
 
-/// A decimal as the floating-point number that is written so.
+/// A decimal as the float with the same digits.
 pub(crate) fn as_double(value: &ScalarValue) -> Option<ScalarValue> {
     let text = crate::number::Number::of(value)?.text()?;
     Some(ScalarValue::Float64(Some(text.parse().ok()?)))

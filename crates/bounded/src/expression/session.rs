@@ -5,7 +5,7 @@ use datafusion::execution::{SessionState, SessionStateBuilder, SessionStateDefau
 use datafusion::prelude::SessionConfig;
 use std::sync::LazyLock;
 
-/// DataFusion's functions and settings; made once, for it takes milliseconds.
+/// The session, made once, since that takes milliseconds.
 static STATE: LazyLock<SessionState> = LazyLock::new(|| {
     let mut config = SessionConfig::new().with_target_partitions(1);
     let options = config.options_mut();

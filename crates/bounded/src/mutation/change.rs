@@ -20,17 +20,17 @@ pub(crate) struct RowChange {
     pub before: Option<Vec<u8>>,
     /// The record as it will be; `None` if it is deleted.
     pub after: Option<Vec<u8>>,
-    /// Entries that it needs and that the row before did not have.
+    /// Entries that only the new row has.
     pub added: Vec<AddedEntry>,
-    /// Unique keys that it has as before.
+    /// Entries of unique keys that both rows have.
     pub kept: Vec<AddedEntry>,
-    /// Entries that only the row before had.
+    /// Entries that only the old row has.
     pub removed: Vec<RemovedEntry>,
-    /// Ranges that this row is new in, and how many rows they may have.
+    /// Ranges that the row is added to, with their cardinality limits.
     pub limits: Vec<CountedRange>,
-    /// Records that have to be there.
+    /// Keys of records that have to exist, with the error if they do not.
     pub references: Vec<(Vec<u8>, String)>,
-    /// Ranges in which no row may be.
+    /// Ranges that have to be empty, with the error if they are not.
     pub referring: Vec<(Vec<u8>, Vec<u8>, String)>,
 }
 
@@ -41,13 +41,13 @@ pub(crate) struct AddedEntry {
     pub key: Vec<u8>,
     /// The value of the entry.
     pub value: Vec<u8>,
-    /// The row's values, if it is of a unique index that holds them against others.
+    /// The key's values for messages, if the key has to be unique.
     pub unique: Option<String>,
     /// Whether its index is of words: a row has any number of these.
     pub is_of_words: bool,
 }
 
-/// An entry that goes.
+/// An entry that is removed.
 #[derive(Debug)]
 pub(crate) struct RemovedEntry {
     /// The key of the entry.
@@ -122,7 +122,7 @@ impl RowChange {
         Ok(change)
     }
 
-    /// The entries that come, stay and go.
+    /// Collects the entries that are added, kept and removed.
     fn entries(
         &mut self,
         old: Option<&[ArrayRef]>,
@@ -160,7 +160,7 @@ impl RowChange {
         Ok(())
     }
 
-    /// The ranges whose rows the new row is counted in.
+    /// Collects the cardinality limits that the new row is counted in.
     fn limits(&mut self, old: Option<&[ArrayRef]>, new: &[ArrayRef], row: usize) -> Result<()> {
         let table = self.table.clone();
         for limit in &table.limits {
@@ -169,7 +169,7 @@ impl RowChange {
             {
                 continue;
             }
-            // A null is the same as nothing: such rows are not counted together.
+            // Nulls are not equal, so rows with a null are not counted together.
             if values_text(&table, &limit.columns, new, row)?.is_none() {
                 continue;
             }
@@ -194,7 +194,7 @@ impl RowChange {
         Ok(())
     }
 
-    /// The rows that the new row refers to.
+    /// Collects the records that the new row refers to.
     fn references(
         &mut self,
         schema: &Schema,
@@ -226,7 +226,7 @@ impl RowChange {
         Ok(())
     }
 
-    /// What may still refer to a row that goes.
+    /// Collects the ranges of rows that may refer to a deleted row.
     fn referring(&mut self, schema: &Schema, old: &[ArrayRef]) -> Result<()> {
         let table = self.table.clone();
         for (from, reference) in schema.references_to(&table.name) {
@@ -278,7 +278,7 @@ fn differ(columns: &[usize], old: &[ArrayRef], new: &[ArrayRef], row: usize) -> 
     Ok(false)
 }
 
-/// The values of some columns as people read them; `None` if one is null.
+/// The values of some columns for messages; `None` if one is null.
 pub(crate) fn values_text(
     table: &Table,
     columns: &[usize],
@@ -300,7 +300,7 @@ pub(crate) fn values_text(
     Ok(Some(out.join(", ")))
 }
 
-/// A key that is there already.
+/// The error for a key that exists already.
 pub(crate) fn duplicate_key(table: &Table, columns: &[ArrayRef], row: usize) -> Error {
     let values = values_text(table, &table.key_columns(), columns, row).ok().flatten().unwrap_or_default();
     Error::Data(format!("{} has a row with {values} already: update it, or write upsert", table.name))
@@ -313,7 +313,7 @@ pub(crate) fn has_values(table: &Table, record: &[u8], columns: &[ArrayRef], row
     Ok(!differ(&all, found.columns(), columns, row)?)
 }
 
-/// A statement changes a row once, and gives a unique key to one row.
+/// Refuses a statement that writes a row twice, or one unique key to two rows.
 pub(crate) fn check_distinct_keys(table: &Table, changes: &[RowChange]) -> Result<()> {
     let mut seen = BTreeSet::new();
     for change in changes {

@@ -11,7 +11,7 @@ use crate::schema::Schema;
 use crate::store::{Condition, Outcome, Store, Write};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What it means that a condition was not true.
+/// What a failed condition means.
 enum Failed {
     /// The schema was changed.
     OtherSchema,
@@ -21,8 +21,8 @@ enum Failed {
     Data(String),
 }
 
-/// Makes changes under their own conditions and more, together with more writes; whoever finds one of the
-/// other conditions not true looks again.
+/// Commits changes and further writes, under the conditions of the changes and further ones. If one of the
+/// further conditions fails, the caller reads again.
 pub(crate) fn commit(
     store: &dyn Store,
     schema: &Schema,
@@ -64,7 +64,7 @@ pub(crate) fn commit(
         });
     }
     for (limit, more) in limits.into_values() {
-        // So many rows may be there before these come.
+        // The limit, less the rows that are added.
         let Some(room) = limit.rows.checked_sub(more) else { return Err(Error::Data(limit.message.clone())) };
         let (from, to) = (limit.from.clone(), limit.to.clone());
         conditions.push(Condition::AtMost { from, to, keys: room as usize });

@@ -3,23 +3,23 @@
 /// What a statement does with its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteKind {
-    /// Puts them in; a row of the same key is an error.
+    /// Inserts them; a row with the same key is an error.
     Insert,
-    /// Puts them in, in place of a row of the same key.
+    /// Inserts them, or overwrites the rows with the same keys.
     Upsert,
-    /// The rows are as they were, and then as they will be.
+    /// Changes them: a batch has old values, then new values.
     Update,
-    /// Takes them out.
+    /// Deletes them.
     Delete,
 }
 
-/// What became of a statement.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteOutcome {
     /// So many rows were written.
     Rows(u64),
-    /// A row was changed by somebody else meanwhile: read again.
+    /// Another writer changed a row: read again.
     Again,
-    /// The schema was changed by somebody else meanwhile.
+    /// Another writer changed the schema.
     OtherSchema,
 }

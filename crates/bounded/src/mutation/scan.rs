@@ -4,10 +4,10 @@ use crate::error::Result;
 use crate::keys;
 use crate::store::{Entries, Found, Read, Store};
 
-/// Rows that are looked at at once.
+/// How many keys are read at once.
 const PIECE: usize = 256;
 
-/// Goes over all keys with a prefix, in order.
+/// Calls a function with all keys that have a prefix, piece by piece, in order.
 pub(crate) fn each_piece(
     store: &dyn Store,
     prefix: &[u8],

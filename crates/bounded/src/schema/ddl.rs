@@ -21,15 +21,15 @@ pub(crate) enum Change {
     CreateTable { table: Box<CreateTable>, limits: Vec<DeclaredLimit> },
     /// A new index on a table.
     CreateIndex(Box<CreateIndex>),
-    /// A new index that a query asked for.
+    /// A new index that a query needs.
     AddIndex { table: String, index: Index },
     /// Another limit on a table.
     AddLimit { table: String, limits: Vec<DeclaredLimit> },
-    /// Another reference of a table without rows.
+    /// Another reference, of a table without rows.
     AddReference { table: String, columns: Vec<Ident>, target: ObjectName, referred: Vec<Ident> },
     /// Another column at the end of a table.
     AddColumn { table: String, column: Box<ColumnDef> },
-    /// A column that is never null from now on, or can be.
+    /// `set not null` or `drop not null` of a column.
     SetNullable { table: String, column: Ident, nullable: bool },
 }
 
@@ -74,8 +74,8 @@ impl Change {
         Ok(Some(change))
     }
 
-    /// Whether there is nothing to do but to finish it: `create table if not exists`, and it does; an index
-    /// or a check for nulls that somebody began, and maybe crashed.
+    /// Whether the schema has the change already, and it only has to be finished: `create table if not
+    /// exists` of an existing table, or an index or a check for nulls that was begun.
     ///
     /// # Errors
     /// `Invalid` if its table or one of its columns does not exist.
@@ -180,7 +180,7 @@ impl Change {
     }
 }
 
-/// A table whose rows are its own.
+/// The table of this name, unless it is a view.
 fn base_table(schema: &Schema, name: &str) -> Result<Table> {
     let table = schema.table(name)?;
     match &table.view {
@@ -266,7 +266,7 @@ fn column_of(column: &ColumnDef) -> Result<Column> {
     Ok(Column { of: type_of(&column.data_type, &name)?, name, nullability: nullable.into() })
 }
 
-/// Whether there is such a type.
+/// Whether columns can have a type.
 pub(crate) fn is_known_type(declared: &DataType) -> bool {
     type_of(declared, "").is_ok()
 }
@@ -403,7 +403,7 @@ fn add_reference(
     Ok(())
 }
 
-/// A limit, and an index to count by where there is none.
+/// Adds a cardinality limit, and an index to count its rows by if there is none.
 fn add_limit(table: &mut Table, limit: &DeclaredLimit, state: IndexState) -> Result<()> {
     let mut columns = columns(table, &limit.columns)?;
     columns.sort_unstable();
@@ -417,7 +417,7 @@ fn add_limit(table: &mut Table, limit: &DeclaredLimit, state: IndexState) -> Res
     Ok(())
 }
 
-/// A name for an index that nobody named.
+/// A free name for an index.
 pub(crate) fn fresh_name(table: &Table, parts: &[KeyPart]) -> String {
     let mut name = table.name.clone();
     for part in parts {
@@ -431,7 +431,7 @@ pub(crate) fn fresh_name(table: &Table, parts: &[KeyPart]) -> String {
     }
     let taken = |name: &str| table.indexes.iter().any(|index| index.name == name);
     let mut names = (1..).map(|n| if n == 1 { name.clone() } else { format!("{name}_{n}") });
-    // There are more numbers than names.
+    // The numbers never end, so a name is always found.
     names.find(|name| !taken(name)).unwrap_or_default()
 }
 
@@ -510,7 +510,7 @@ fn ident(name: &Ident) -> String {
     }
 }
 
-/// The one name that an object has here.
+/// The name of an object, which has one part.
 pub(crate) fn table_name(name: &ObjectName) -> Result<String> {
     match name.0.as_slice() {
         [part] => part.as_ident().map(ident).ok_or_else(|| Error::invalid(format!("{name} is not a name"))),

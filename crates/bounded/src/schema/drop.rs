@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement};
 use std::sync::Arc;
 
-/// Tables or indexes that go.
+/// Tables or indexes to be dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct Removal {
     tables: bool,
@@ -17,7 +17,7 @@ pub(crate) struct Removal {
     if_exists: bool,
 }
 
-/// The schema without them, and the indexes whose keys nobody reads any more.
+/// The result of a removal.
 pub(crate) struct Removed {
     /// The schema without them.
     pub schema: Schema,
@@ -48,7 +48,7 @@ impl Removal {
         Ok(Some(Removal { tables, names, if_exists: *if_exists }))
     }
 
-    /// The next schema; none if there is nothing to do.
+    /// The next schema; `None` if nothing changes.
     ///
     /// # Errors
     /// `Invalid` if a table or index does not exist, or something depends on it.

@@ -13,8 +13,7 @@ use crate::keys::{self, KeyOrder};
 use datafusion::arrow::array::ArrayRef;
 
 impl Index {
-    /// The keys under which a row stands in this index; the primary key has one, a unique or ordinary index
-    /// one or, if it is of words, as many as there are words.
+    /// The keys of a row in this index: one, or one for each word in an index of words.
     ///
     /// # Errors
     /// `Internal` if the columns are not those of the table.
@@ -74,7 +73,7 @@ fn with_word(key: &[u8], word: &str, order: KeyOrder) -> Vec<u8> {
 /// The bit of a version that says that an entry is a claim: its record may not be there yet.
 const CLAIM: u64 = 1 << 63;
 
-/// Versions have the bits that are left.
+/// The bits of a version.
 pub(crate) const VERSIONS: u64 = CLAIM - 1;
 
 /// The value of an entry: the version that it was written for, and the key of its record.
@@ -90,7 +89,7 @@ pub(crate) fn claim_value(entry: &[u8]) -> Result<Vec<u8>> {
     Ok([(version | CLAIM).to_le_bytes().as_slice(), record].concat())
 }
 
-/// Whether an entry is a claim: a writer has said that it wants this unique key, and not yet that it has it.
+/// Whether an entry is a claim: its writer wants this unique key, and has not settled it.
 pub(crate) fn is_claim(value: &[u8]) -> bool {
     value.get(7).is_some_and(|last| last & 0x80 != 0)
 }

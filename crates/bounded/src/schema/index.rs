@@ -9,33 +9,33 @@ use serde::{Deserialize, Serialize};
 /// An index, or the primary key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Index {
-    /// What its keys begin with.
+    /// The number that its keys begin with.
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its kind.
     pub kind: IndexKind,
-    /// What it is ordered by.
+    /// The parts of its keys.
     pub parts: Vec<KeyPart>,
-    /// Whether every row is in it.
+    /// Whether queries may use it.
     pub state: IndexState,
 }
 
-/// What an index is for.
+/// The kind of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexKind {
     /// The records themselves.
     Primary,
     /// At most one row for each key.
     Unique,
-    /// To find rows, in order.
+    /// To find rows in an order.
     Ordinary,
 }
 
 /// Whether every row is in an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexState {
-    /// Writes keep it; the rows from before are being put into it.
+    /// Writes maintain it; older rows are being added.
     Building,
     /// Queries may use it.
     Ready,
@@ -44,13 +44,13 @@ pub enum IndexState {
 /// A part of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyPart {
-    /// What it is of a row.
+    /// The value that it has for a row.
     pub part: Part,
     /// How it is ordered.
     pub order: KeyOrder,
 }
 
-/// What a part of a key is of a row.
+/// The value of a part of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Part {
     /// A column.
@@ -60,7 +60,7 @@ pub enum Part {
 }
 
 impl KeyPart {
-    /// A column in the usual order.
+    /// A column in ascending order.
     pub fn ascending(column: usize) -> KeyPart {
         KeyPart { part: Part::Column(column), order: KeyOrder::ASCENDING }
     }
@@ -75,10 +75,10 @@ impl KeyPart {
 }
 
 impl Index {
-    /// An index that the schema has not given a number yet.
+    /// The number of an index that is in no schema yet.
     pub(crate) const UNNUMBERED: u32 = 0;
 
-    /// An index that no schema has yet.
+    /// An index that is in no schema yet.
     pub(crate) fn new(name: String, kind: IndexKind, parts: Vec<KeyPart>) -> Index {
         Index { id: Index::UNNUMBERED, name, kind, parts, state: IndexState::Ready }
     }

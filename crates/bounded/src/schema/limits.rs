@@ -3,15 +3,15 @@
 use super::index::IndexState;
 use serde::{Deserialize, Serialize};
 
-/// `cardinality limit n (columns)`: at most so many rows have the same values in these columns, nulls aside;
-/// without columns, at most so many rows are in the table (piql.txt §4.2).
+/// `cardinality limit n (columns)`: the most rows with the same values in these columns, rows with a null not
+/// counted. Without columns, the most rows of the table (piql.txt §4.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardinalityLimit {
     /// The columns, in the order of the table.
     pub columns: Vec<usize>,
     /// How many rows.
     pub rows: u64,
-    /// Writes keep it from the beginning; plans rely on it once the rows from before were counted.
+    /// Writes enforce it at once. Plans use it when older rows have been counted.
     pub state: IndexState,
 }
 

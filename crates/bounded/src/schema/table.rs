@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A column. One whose name begins with `#` is hidden: kept with the row, and no part of what queries see.
+/// A column. One whose name begins with `#` is hidden: it is stored with the row, and queries do not see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     /// Its name.
@@ -66,11 +66,11 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Its indexes; the first is the primary key, which holds the records themselves.
     pub indexes: Vec<Index>,
-    /// What its rows refer to.
+    /// Its references.
     pub foreign_keys: Vec<ForeignKey>,
-    /// How many of its rows may have the same values.
+    /// Its cardinality limits.
     pub limits: Vec<CardinalityLimit>,
-    /// What its rows follow from, if it is a view.
+    /// The definition, if it is a view.
     pub view: Option<View>,
 }
 
@@ -85,7 +85,7 @@ impl Table {
         self.primary().columns()
     }
 
-    /// The place of a column.
+    /// The position of a column.
     ///
     /// # Errors
     /// `Invalid` if there is none of this name.
@@ -103,13 +103,13 @@ impl Table {
         names.join(", ")
     }
 
-    /// Its rows, as Arrow sees them.
+    /// The Arrow schema of its rows.
     pub fn arrow_schema(&self) -> SchemaRef {
         let fields = self.columns.iter().map(|c| Field::new(&c.name, c.of.arrow(), c.is_nullable()));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
-    /// What its rows refer to: by declaration, or because it is a view of rows that do.
+    /// Its references, declared or inherited by a view.
     pub(crate) fn references(&self) -> impl Iterator<Item = &ForeignKey> {
         self.foreign_keys.iter().chain(self.view.iter().flat_map(|view| &view.references))
     }
@@ -125,20 +125,19 @@ impl Table {
         }
     }
 
-    /// The columns that queries see.
+    /// The columns that are not hidden.
     pub(crate) fn visible(&self) -> &[Column] {
         let hidden = self.columns.iter().position(Column::is_hidden);
         &self.columns[..hidden.unwrap_or(self.columns.len())]
     }
 
-    /// Its rows, as queries see them.
+    /// The Arrow schema of the columns that are not hidden.
     pub(crate) fn visible_schema(&self) -> SchemaRef {
         let fields = self.visible().iter().map(|c| Field::new(&c.name, c.of.arrow(), c.is_nullable()));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
-    /// What the entries of an index are ordered by, to the last: its parts, then what is missing of the
-    /// primary key.
+    /// The parts that order the entries of an index completely: its own, then the rest of the primary key.
     pub fn entry_parts(&self, index: &Index) -> Vec<KeyPart> {
         let mut parts = index.parts.clone();
         if index.kind == IndexKind::Ordinary {
@@ -151,7 +150,7 @@ impl Table {
         parts
     }
 
-    /// How many rows there can be, at most, that have the same values in all these columns; and what says so.
+    /// The most rows that can have the same values in these columns, if a unique key or a limit says so.
     pub(crate) fn max_rows_with(&self, columns: &[usize]) -> Option<u64> {
         let unique = self.indexes.iter();
         let unique =
@@ -162,14 +161,12 @@ impl Table {
         one.chain(limits.map(|limit| limit.rows)).min()
     }
 
-    /// The index by which all rows of a reference are found: its first parts are these columns, and it is
-    /// built.
+    /// A built index whose first parts are these columns.
     pub(crate) fn index_on(&self, columns: &[usize]) -> Option<&Index> {
         self.indexes_on(columns).find(|index| index.state == IndexState::Ready)
     }
 
-    /// The index by which the rows of a limit are counted; while both are being built, it does not have all
-    /// of them yet.
+    /// The index that counts the rows of a limit. It may still be being built, together with the limit.
     pub(crate) fn counting_index(&self, columns: &[usize]) -> Option<&Index> {
         self.index_on(columns).or_else(|| self.indexes_on(columns).next())
     }
@@ -185,7 +182,7 @@ impl Table {
         })
     }
 
-    /// What was being built is ready.
+    /// Marks everything that was being built as ready.
     pub(crate) fn make_ready(&mut self) {
         self.indexes.iter_mut().for_each(|index| index.state = IndexState::Ready);
         self.limits.iter_mut().for_each(|limit| limit.state = IndexState::Ready);
@@ -212,7 +209,7 @@ impl Table {
             || self.columns.iter().any(|column| column.nullability == Nullability::Checking)
     }
 
-    /// The most bytes that a record and its key take; the first column without a length if there is one.
+    /// The most bytes of a record with its key; or the first column without a length.
     pub(crate) fn record_bytes(&self) -> std::result::Result<u64, String> {
         let mut total = 16 + self.columns.len() as u64;
         for column in &self.columns {

@@ -7,9 +7,9 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectType, Statement};
 /// A statement about a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// A new one, of this query.
+    /// Create a view of this query.
     Create { name: String, sql: String, if_not_exists: bool },
-    /// It goes, and its rows.
+    /// Drop a view and its rows.
     Drop { name: String, if_exists: bool },
 }
 

@@ -22,17 +22,17 @@ use datafusion::sql::sqlparser::ast::{JoinConstraint, JoinOperator, SelectItem, 
 /// What a view is.
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
-    /// The joins and what has to be true of their rows.
+    /// The joins and their predicates.
     pub input: LogicalPlan,
     /// The tables in it, in the order of the query.
     pub relations: Vec<Relation>,
-    /// What rows are put together by, over the input.
+    /// The expressions of `group by`, over the input.
     pub group: Vec<Expr>,
     /// What is computed of each group.
     pub aggregates: Vec<Aggregate>,
-    /// What stands in each column of the view.
+    /// The content of each column.
     pub slots: Vec<Slot>,
-    /// The view as a table that no schema has yet.
+    /// The table of the view.
     pub table: Table,
 }
 
@@ -68,8 +68,7 @@ impl Definition {
         Ok(Definition { input: input.clone(), relations, group, aggregates, slots, table })
     }
 
-    /// The relation that the view is filled by: it is the first of its table, and its rows have a bounded
-    /// delta.
+    /// The driving relation: the view is filled by its rows, and each of them has a bounded delta.
     pub fn driver(&self) -> Option<&Relation> {
         self.relations.iter().find(|relation| !relation.parent)
     }
@@ -90,7 +89,7 @@ struct Shape<'p> {
 }
 
 impl Shape<'_> {
-    /// Takes the plan of a query apart.
+    /// Splits the plan of a query into its parts.
     fn of(plan: &LogicalPlan) -> Result<Shape<'_>> {
         let LogicalPlan::Projection(projection) = plan else { return Err(unkeepable(plan)) };
         let names = projection.schema.fields().iter().map(|field| field.name().clone());
@@ -123,7 +122,7 @@ fn unaliased(expr: &Expr) -> Expr {
     expr.clone().unalias_nested().data
 }
 
-/// Refuses what another column of a table would make another view.
+/// Refuses `*` and natural joins, which would change with the columns of a table.
 fn check_named_columns(statement: &Statement) -> Result<()> {
     let Statement::Query(query) = statement else { return Ok(()) };
     let SetExpr::Select(select) = query.body.as_ref() else { return Ok(()) };
@@ -170,7 +169,7 @@ fn unkeepable(plan: &LogicalPlan) -> Error {
     ))
 }
 
-/// The tables of joins, and what has to be true of their rows.
+/// Collects the tables of the joins, and the predicates.
 fn read(
     schema: &Schema,
     plan: &LogicalPlan,
@@ -205,7 +204,7 @@ fn read(
     }
 }
 
-/// The keys of all tables, where they are not in it already.
+/// Adds the primary keys of all tables to the groups.
 fn add_keys(relations: &[Relation], group: &mut Vec<Expr>) {
     for relation in relations {
         for at in relation.table.key_columns() {
@@ -239,7 +238,7 @@ fn aggregates(calls: Vec<AggregateFunction>, input: &DFSchema) -> Result<Vec<Agg
     calls.into_iter().map(one).collect()
 }
 
-/// Refuses what depends on other rows than those that are joined: no delta follows these.
+/// Refuses subqueries: no delta follows their rows.
 fn check_no_subquery(expr: &Expr) -> Result<()> {
     let asks = expr.exists(|expr| {
         Ok(matches!(
@@ -255,7 +254,7 @@ fn check_no_subquery(expr: &Expr) -> Result<()> {
     }
 }
 
-/// The columns of each relation that expressions are over.
+/// Collects the columns of each relation that expressions use.
 fn collect_used_columns<'e>(relations: &mut [Relation], exprs: impl Iterator<Item = &'e Expr>) -> Result<()> {
     for expr in exprs {
         expr.apply(|expr| {
@@ -274,7 +273,7 @@ fn collect_used_columns<'e>(relations: &mut [Relation], exprs: impl Iterator<Ite
     Ok(())
 }
 
-/// Finds the relations that others refer to. A table that is there twice is looked at row by row instead.
+/// Marks the relations that others refer to. A table that occurs twice is not marked.
 fn mark_parents(relations: &mut [Relation], conjuncts: &[Expr]) {
     let all = relations.to_vec();
     for relation in relations.iter_mut() {

@@ -29,7 +29,7 @@ use datafusion::common::{Column, ScalarValue, TableReference};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use std::sync::Arc;
 
-/// A query that is ready to run.
+/// A compiled query.
 #[derive(Debug, Clone)]
 pub(crate) struct Query {
     /// The plan.
@@ -56,20 +56,20 @@ impl Query {
     }
 }
 
-/// A view, and how it follows the rows of one table.
+/// How a view is maintained when the rows of one table change.
 #[derive(Debug, Clone)]
 pub(crate) struct Maintained {
     /// The view's table.
     pub view: Arc<Table>,
     /// What the view is.
     pub definition: Arc<Definition>,
-    /// The table is one that others refer to: rows that come and go are in no row of the view.
+    /// Other relations refer to the table, so rows that are inserted or deleted are in no row of the view.
     pub parent: bool,
     /// The columns that the view uses, but for the primary key.
     pub used: Vec<usize>,
-    /// One for each place of the table; none if the columns that are used are frozen.
+    /// One delta for each occurrence of the table; none if the used columns are frozen.
     pub deltas: Vec<Query>,
-    /// For each aggregate that is an extreme: the next one of a group.
+    /// For each minimum or maximum, the query for the next one in a group.
     pub extremes: Vec<Option<Query>>,
 }
 
@@ -109,8 +109,7 @@ impl DeltaCompiler<'_> {
         Ok(Maintained { view: view.clone(), definition, parent, used, deltas, extremes })
     }
 
-    /// What of the view depends on a row in this place: groups, arguments of aggregates, and the key of the
-    /// driving row.
+    /// The delta of a row in this place: groups, arguments of aggregates, and the key of the driving row.
     ///
     /// # Errors
     /// [`CompileError::Unbounded`] if the delta has no bound.
@@ -133,7 +132,7 @@ impl DeltaCompiler<'_> {
         self.compile(&plan, here.table.key_columns().len())
     }
 
-    /// The least or greatest value of a group.
+    /// The query for the minimum or maximum of a group.
     fn extreme(&self, view: &Table, aggregate: &Aggregate) -> Result<Option<Query>> {
         let Some(argument) = aggregate.argument.as_ref().filter(|_| aggregate.function.is_extreme()) else {
             return Ok(None);
@@ -217,7 +216,7 @@ impl DeltaCompiler<'_> {
         }))
     }
 
-    /// Limits that would give a query its bound; each was tried.
+    /// Cardinality limits that give the query a bound. Each was compiled.
     fn fixes(
         &self,
         dead_end: &UnboundedRelation,
@@ -264,7 +263,7 @@ fn key_of(relation: &Relation) -> Vec<Expr> {
         .collect()
 }
 
-/// Whether the row of a relation has the key that is given.
+/// The predicate that a relation's key equals the parameters.
 fn key_equals(relation: &Relation) -> Expr {
     let types = relation.table.key_columns().into_iter().map(|at| relation.table.columns[at].of.arrow());
     let parts = key_of(relation).into_iter().zip(types).enumerate();
@@ -278,7 +277,7 @@ impl Maintained {
         self.view.view.as_ref().is_some_and(|view| view.state == IndexState::Building)
     }
 
-    /// Whether a change of a row is one of the view: the row as it was and as it will be.
+    /// Whether the change of a row, from old to new values, changes the view.
     ///
     /// # Errors
     /// `Data` if the change needs a delta that has no bound.
@@ -300,7 +299,7 @@ impl Maintained {
         Ok(false)
     }
 
-    /// Why a column does not change.
+    /// The error for a change of a frozen column.
     pub fn frozen_message(&self, table: &Table, column: usize) -> String {
         format!(
             "{}.{} does not change while the view {} is there: nothing limits how many of its rows would have to. \
@@ -319,8 +318,8 @@ impl Maintained {
         }
     }
 
-    /// What keeping the view can cost at most for so many changed rows; `entries` says how many an index has
-    /// of a row.
+    /// The bound of maintaining the view for some changed rows. `entries` returns how many entries a row has
+    /// in all indexes.
     pub fn bound(
         &self,
         kind: WriteKind,
@@ -338,7 +337,7 @@ impl Maintained {
             bound.then(&read_cost(&delta.plan, rows).times(runs));
             groups = groups.saturating_add(delta.plan.bound.rows.saturating_mul(runs));
         }
-        // The version of the schema is looked at before; a view that is being filled is looked up too.
+        // The version of the schema is read before, and the watermark of a view that is being filled.
         bound.then(&WriteBound { requests: 1, rounds: 1, conditions: 1, ..WriteBound::default() });
         for extreme in self.extremes.iter().flatten() {
             bound.then(&read_cost(&extreme.plan, rows).times(groups));
@@ -355,8 +354,8 @@ impl Maintained {
     }
 }
 
-/// What a query reads, and that it is still there when the statement is committed. A range can be longer by
-/// the rows that the statement takes out of it.
+/// The cost of a query and of its conditions in the commit. Rows that the statement deletes make its ranges
+/// longer.
 fn read_cost(plan: &Plan, rows: u64) -> WriteBound {
     let bound = &plan.bound;
     WriteBound {

@@ -29,7 +29,7 @@ pub(super) fn fill(store: &dyn Store, schema: &Schema, versions: &Versions, view
         match piece(store, schema, versions, view, limit)? {
             Piece::More => (limit, tries) = (PIECE, 0),
             Piece::Last => return Ok(()),
-            // The fewer rows, the fewer others write to them meanwhile.
+            // A smaller piece collides with fewer writers.
             Piece::Again => (limit, tries) = (1, tries + 1),
         }
     }
@@ -97,7 +97,7 @@ fn piece(
     }
 }
 
-/// Takes away what is kept of a view that is in no schema any more, and the watermark.
+/// Deletes the rows and the watermark of a dropped view.
 pub(crate) fn clear(store: &dyn Store, view: &Table) -> Result<()> {
     forget_watermark(store, view)?;
     erase(store, &view.indexes)

@@ -18,27 +18,27 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::ScalarValue;
 use std::collections::BTreeMap;
 
-/// What is added to the groups of a view, by their keys.
+/// Changes of the groups of a view, by their keys.
 pub(super) struct GroupChanges {
     groups: BTreeMap<Vec<u8>, Group>,
-    /// While the view is being filled, only rows whose driving row is not behind this are counted.
+    /// The watermark while the view is being filled: joined rows with a larger driving key are not counted.
     until: Option<Option<Vec<u8>>>,
 }
 
 /// The changes of one group.
 struct Group {
-    /// What its rows have in common.
+    /// The values that it is grouped by.
     values: Vec<ArrayRef>,
     rows: i64,
     aggregates: Vec<AggregateChange>,
 }
 
-/// What is added to an aggregate.
+/// The change of an aggregate.
 #[derive(Clone, Default)]
 struct AggregateChange {
     count: i64,
     sum: i128,
-    /// Values that come and go, in an order of bytes, for extremes.
+    /// Values that are added and removed, as ordered bytes, for minimum and maximum.
     added: Vec<Vec<u8>>,
     removed: Vec<Vec<u8>>,
 }
@@ -49,18 +49,18 @@ impl GroupChanges {
         GroupChanges { groups: BTreeMap::new(), until: None }
     }
 
-    /// Of a view that is filled as far as this driving row.
+    /// No changes yet, of a view that is filled up to this driving row.
     pub fn up_to(driver: Option<Vec<u8>>) -> GroupChanges {
         GroupChanges { groups: BTreeMap::new(), until: Some(driver) }
     }
 
-    /// A group, whatever comes or goes in it.
+    /// Adds a group without changes.
     pub fn add_group(&mut self, view: &Maintained, values: Vec<ArrayRef>, key: Vec<u8>) {
         let aggregates = vec![AggregateChange::default(); view.definition.aggregates.len()];
         self.groups.entry(key).or_insert_with(|| Group { values, rows: 0, aggregates });
     }
 
-    /// Rows of a delta query, added or taken away.
+    /// Adds the rows of a delta, or subtracts them.
     ///
     /// # Errors
     /// `Data` if a sum overflows, `Internal` if a column has another type than its view.
@@ -92,7 +92,7 @@ impl GroupChanges {
         Ok(())
     }
 
-    /// Whether a row is among those that are in the view by now.
+    /// Whether the driving row of a joined row is up to the watermark.
     fn counts(&self, view: &Maintained, columns: &[ArrayRef], at: usize) -> Result<bool> {
         let Some(until) = &self.until else { return Ok(true) };
         let Some(until) = until else { return Ok(false) };
@@ -105,7 +105,7 @@ impl GroupChanges {
         Ok(key <= *until)
     }
 
-    /// The changes of the view's rows; `None` if what is there does not fit, for somebody wrote in between.
+    /// The changes of the view's rows; `None` if another writer changed them meanwhile.
     ///
     /// # Errors
     /// `Data` if a sum overflows, `Unavailable` if the store does not answer.
@@ -172,7 +172,7 @@ fn too_large() -> Error {
     Error::Data("a sum of a view is larger than its type: cast what is summed to a wider one".to_string())
 }
 
-/// The row of a group.
+/// The content of a group's row.
 struct Totals {
     rows: i64,
     aggregates: Vec<Total>,
@@ -220,8 +220,8 @@ impl Totals {
         Ok(totals)
     }
 
-    /// Adds what comes and goes. Says whether the group stays: one without rows does not, unless it is the
-    /// only one there can be. `None` if there would be less than nothing.
+    /// Applies the changes. Returns whether the group has rows, or is the only group there can be; `None` for
+    /// a negative count, which only a concurrent write can cause.
     fn add(&mut self, overlay: &Overlay<'_>, view: &Maintained, group: &Group) -> Result<Option<bool>> {
         self.rows += group.rows;
         if self.rows < 0 {
@@ -319,7 +319,7 @@ fn number(of: Type, value: i128) -> Result<Datum<'static>> {
     }
 }
 
-/// As DataFusion has it: whole numbers as floating-point ones, decimals with up to four more digits, cut off.
+/// Averages as DataFusion computes them: integers as floats, decimals with up to four more digits, truncated.
 fn average(from: Type, to: Type, total: &Total) -> Result<Datum<'static>> {
     match (from, to) {
         (Type::Decimal(_, from), Type::Decimal(_, to)) => {

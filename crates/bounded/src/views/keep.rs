@@ -16,16 +16,16 @@ use crate::store::{Condition, Store, Write};
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::ScalarValue;
 
-/// What a statement does to views.
+/// The effect of a statement on views.
 #[derive(Default)]
 pub(crate) struct ViewChanges {
     /// Changes of their rows.
     pub changes: Vec<RowChange>,
-    /// What has to be true for these to be right.
+    /// The conditions under which these are right.
     pub conditions: Vec<Condition>,
 }
 
-/// What changes of tables do to views; `None` if others wrote in between, so that nothing fits.
+/// The effect of changes on views; `None` if another writer changed a view's row meanwhile.
 pub(crate) fn view_changes(
     store: &dyn Store,
     schema: &Schema,
@@ -58,7 +58,8 @@ pub(crate) fn view_changes(
     Ok(Some(kept))
 }
 
-/// Goes over a changed row: what depends on it goes, it changes, what depends on it then comes.
+/// Subtracts the deltas of the old row, applies the change to the overlay, and adds the deltas of the new
+/// row.
 fn apply_change(
     overlay: &Overlay<'_>,
     views: &[Maintained],
@@ -100,7 +101,7 @@ pub(super) fn key_values(table: &Table, columns: &[ArrayRef]) -> Result<Vec<Scal
     values.collect()
 }
 
-/// The writes of a change, as the store gets them.
+/// The writes of a change.
 impl RowChange {
     /// The writes of the change: entries first, then the record.
     fn writes(&self) -> impl Iterator<Item = Write> {

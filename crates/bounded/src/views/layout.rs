@@ -8,7 +8,7 @@ use crate::schema::{Column, ForeignKey, Index, IndexKind, IndexState, KeyPart, T
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::{Expr, ExprSchemable};
 
-/// Columns, and what stands in them, as they are put together.
+/// The columns of a view, under construction.
 pub(super) struct Layout<'a> {
     relations: &'a [Relation],
     input: &'a DFSchema,
@@ -16,12 +16,12 @@ pub(super) struct Layout<'a> {
     aggregates: &'a [Aggregate],
     /// The columns so far.
     columns: Vec<Column>,
-    /// What stands in each of them.
+    /// The content of each of them.
     slots: Vec<Slot>,
 }
 
 impl<'a> Layout<'a> {
-    /// The columns of a query that returns these.
+    /// The layout for these outputs.
     ///
     /// # Errors
     /// `Invalid` if a column has no name of its own, or no type that can be stored.
@@ -58,7 +58,7 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// What is needed to keep the rows and not asked for.
+    /// Adds the hidden columns.
     fn add_hidden(&mut self) -> Result<()> {
         for at in 0..self.group.len() {
             if !self.slots.contains(&Slot::Group(at)) {
@@ -76,7 +76,7 @@ impl<'a> Layout<'a> {
         self.add(Slot::Rows, "#rows".to_string())
     }
 
-    /// The table, and what stands in its columns.
+    /// The table, and the content of its columns.
     pub fn table(self, name: &str, sql: &str) -> (Table, Vec<Slot>) {
         let key = (0..self.group.len()).filter_map(|at| self.place(at));
         let key =
@@ -97,13 +97,13 @@ impl<'a> Layout<'a> {
         (table, self.slots)
     }
 
-    /// The column of what it is grouped by.
+    /// The column of a group.
     fn place(&self, group: usize) -> Option<usize> {
         self.slots.iter().position(|slot| *slot == Slot::Group(group))
     }
 
-    /// A group that has the whole key of a relation, or of what that refers to, refers to it too: its rows
-    /// are there.
+    /// The references of the view. A group with the whole key of a relation, or of a row that the relation
+    /// refers to, refers to an existing row.
     fn references(&self) -> Vec<ForeignKey> {
         let place = |relation: &Relation, at: usize| {
             let name = &relation.table.columns[at].name;
@@ -143,7 +143,7 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// The column of a table that an expression is: its type has a length.
+    /// The table column that an expression is. Its type has a length.
     fn column_of_table(&self, expr: &Expr) -> Option<&Column> {
         let Expr::Column(column) = expr else { return None };
         let alias = column.relation.as_ref()?.table();

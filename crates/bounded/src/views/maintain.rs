@@ -11,14 +11,14 @@ use crate::schema::{Index, Schema, Table, View};
 use crate::store::{Atomicity, Capabilities, Store};
 use std::sync::Arc;
 
-/// A view that can be made: its table, and what its deltas need.
+/// A view that can be created.
 pub(crate) struct Proposed {
     pub table: Table,
     /// Indexes of its tables, with their names.
     pub new_indexes: Vec<(String, Index)>,
 }
 
-/// Looks whether a view can be kept.
+/// Checks whether a view can be maintained.
 ///
 /// # Errors
 /// `Unbounded` with the reason and fixes if a change of one of its tables has no bounded delta.
@@ -74,7 +74,7 @@ fn maintained(
     DeltaCompiler { schema, capabilities, definition: &definition }.maintained(view, table)
 }
 
-/// Refuses a schema that lacks what a view of it is kept by.
+/// Refuses a schema without the indexes that its views are maintained by.
 pub(crate) fn check_views(schema: &Schema, capabilities: Capabilities) -> Result<()> {
     let views = schema.tables().filter_map(|view| Some((view, view.view.as_ref()?)));
     for (view, of) in views {
@@ -95,7 +95,7 @@ pub(crate) fn check_views(schema: &Schema, capabilities: Capabilities) -> Result
     Ok(())
 }
 
-/// Puts the rows from before into a view that is in the schema.
+/// Fills a view that is in the schema.
 pub(crate) fn fill(store: &dyn Store, schema: &Schema, versions: &Versions, view: &Arc<Table>) -> Result<()> {
     let Some(of) = &view.view else { return Ok(()) };
     let capabilities = store.capabilities();
@@ -108,7 +108,7 @@ pub(crate) fn fill(store: &dyn Store, schema: &Schema, versions: &Versions, view
     filling::fill(store, schema, versions, &maintained)
 }
 
-/// Behind the last step of filling a view.
+/// Deletes the watermark of a filled view.
 pub(crate) fn filled(store: &dyn Store, view: &Table) -> Result<()> {
     forget_watermark(store, view)
 }

@@ -17,11 +17,11 @@ pub(super) struct Overlay<'s> {
 /// The writes, and what was read.
 #[derive(Default)]
 struct State {
-    /// Keys that the statement writes or deletes.
+    /// Keys that the statement writes, with their values; `None` for deleted keys.
     written: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    /// Values that were seen.
+    /// Keys and values that were read.
     seen: BTreeSet<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Ranges that were seen to the end, and how many keys were there.
+    /// Ranges that were read to the end, with the number of their keys.
     ranges: BTreeSet<(Vec<u8>, Vec<u8>, usize)>,
 }
 
@@ -31,7 +31,7 @@ impl<'s> Overlay<'s> {
         Overlay { store, state: Mutex::default() }
     }
 
-    /// Puts writes over the store.
+    /// Applies writes to the overlay.
     pub fn write(&self, writes: impl Iterator<Item = Write>) {
         let mut state = self.state();
         for write in writes {
@@ -42,7 +42,7 @@ impl<'s> Overlay<'s> {
         }
     }
 
-    /// What has to be true for all answers to be true.
+    /// The conditions under which all answers are still right.
     pub fn conditions(self) -> Vec<Condition> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let seen = state.seen.into_iter().map(|(key, value)| Condition::Same { key, value });
@@ -57,11 +57,11 @@ impl<'s> Overlay<'s> {
 }
 
 impl State {
-    /// What of a request the store has to be asked; `None` if the answer is here.
+    /// The request to the store behind a request; `None` if the overlay has the answer.
     fn store_request(&self, request: &Read) -> Option<Read> {
         match request {
             Read::Get(key) => (!self.written.contains_key(key)).then(|| request.clone()),
-            // As many more as are hidden here, so that enough are left.
+            // Overwritten keys may be missing in the result, so as many more are read.
             Read::Range { from, to, limit, reverse } if from < to => {
                 let hidden = self.written.range(from.clone()..to.clone()).count();
                 let limit = limit.saturating_add(hidden);
@@ -101,11 +101,11 @@ impl State {
         }
     }
 
-    /// A range and all that was in it.
+    /// Notes a range that was read.
     fn note_range(&mut self, store_requests: &Read, entries: &Entries) {
         let Read::Range { from, to, limit, reverse } = store_requests else { return };
         let last = entries.iter().last().map(|(key, _)| key.to_vec()).filter(|_| entries.len() == *limit);
-        // What is behind the last one was not looked at.
+        // The range behind the last key was not read.
         let (from, to) = match (last, reverse) {
             (None, _) => (from.clone(), to.clone()),
             (Some(last), false) => (from.clone(), [last.as_slice(), &[0]].concat()),

@@ -17,7 +17,7 @@ pub(crate) struct Relation {
     pub table: Arc<Table>,
     /// The columns that the view depends on, but for the primary key.
     pub used: Vec<usize>,
-    /// A row of another relation refers to its row: while there is none, its row is in no row of the view.
+    /// Other relations refer to its rows, so a row without such references is in no row of the view.
     pub parent: bool,
 }
 
@@ -26,13 +26,13 @@ pub(crate) struct Relation {
 pub(crate) struct Aggregate {
     /// What is computed.
     pub function: Function,
-    /// What is aggregated, over the input.
+    /// The argument, over the input.
     pub argument: Option<Expr>,
-    /// The type of that.
+    /// The type of the argument.
     pub of: Type,
 }
 
-/// Functions that can be kept.
+/// Aggregate functions that can be maintained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Function {
     /// `count(*)`
@@ -49,16 +49,16 @@ pub(crate) enum Function {
     Max,
 }
 
-/// What stands in a column of a view.
+/// The content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slot {
-    /// What it is grouped by.
+    /// A group.
     Group(usize),
-    /// How many rows of the input are in the group.
+    /// The number of input rows in the group.
     Rows,
-    /// The aggregate itself.
+    /// The result of an aggregate.
     Value(usize),
-    /// How many values of it were not null.
+    /// The number of values that are not null.
     Count(usize),
     /// The sum behind an average.
     Sum(usize),
@@ -87,7 +87,7 @@ impl Function {
         }
     }
 
-    /// Whether a value that goes can mean that others have to be looked at.
+    /// Whether removing a value may need a search for the next one.
     pub fn is_extreme(self) -> bool {
         matches!(self, Function::Min | Function::Max)
     }

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::schema::Table;
 use crate::store::{Condition, Found, Read, Store, Write};
 
-/// Where the watermark of a view stands.
+/// The key of a view's watermark.
 pub(super) fn watermark_key(view: &Table) -> Vec<u8> {
     [b"\0\0\0\0view ".as_slice(), &view.primary().prefix()].concat()
 }
@@ -17,7 +17,7 @@ pub(super) fn watermark(store: &dyn Store, view: &Table) -> Result<Option<Vec<u8
     }
 }
 
-/// The watermark is for a view that is being filled.
+/// Deletes the watermark.
 pub(super) fn forget_watermark(store: &dyn Store, view: &Table) -> Result<()> {
     let none: [Condition; 0] = [];
     store.commit(&none, &[Write::Delete(watermark_key(view))]).map(|_| ())

@@ -10,19 +10,19 @@ use crate::mutation::WriteKind;
 use crate::schema::{Index, IndexKind, Part, Schema, Table};
 use crate::store::{Atomicity, Capabilities};
 
-/// What the change of one row touches, at most.
+/// The most that the change of one row touches.
 struct Touched {
-    /// Entries that come.
+    /// Entries that are added.
     added: u64,
-    /// Those of unique indexes among them.
+    /// Entries of unique indexes among them.
     unique: u64,
-    /// Those of columns that are not of unique indexes among them.
+    /// Entries of other indexes that are not of words among them.
     of_columns: u64,
-    /// Unique keys that stay.
+    /// Unique keys that do not change.
     kept: u64,
-    /// Entries that go.
+    /// Entries that are removed.
     removed: u64,
-    /// Rows that are looked for because this one refers to them.
+    /// Rows that this one refers to, and that are looked up.
     references: u64,
     /// References that may point at this row.
     referring: u64,
@@ -35,13 +35,12 @@ struct Limit {
     rows: u64,
     /// In how many partitions they are counted.
     partitions: u64,
-    /// Whether the rows themselves are counted, not entries that stand for them.
+    /// Whether records are counted, not entries.
     by_rows: bool,
 }
 
 impl Limit {
-    /// Requests that count its rows: keys first, and if these are too many, and entries, the rows that they
-    /// stand for.
+    /// Requests that count its rows: keys first, and if these are too many entries, their records.
     fn requests(&self) -> u64 {
         match self.by_rows {
             true => self.partitions,
@@ -49,7 +48,7 @@ impl Limit {
         }
     }
 
-    /// Rounds behind that in which keys were counted.
+    /// Further rounds, after the one in which keys are counted.
     fn rounds(&self) -> u64 {
         if self.by_rows { 0 } else { 2 }
     }
@@ -70,7 +69,7 @@ pub(crate) fn bound(schema: &Schema, target: &Target, rows: u64, capabilities: C
         };
         bound.then(&view.bound(target.kind, &target.changed, rows, &entries));
     }
-    // The rows and the version of the schema are looked at together.
+    // The rows and the version of the schema are read in one round.
     bound.requests = bound.requests.saturating_add(rows).saturating_add(1);
     bound.rounds = bound.rounds.saturating_add(1);
     if capabilities.atomicity == Atomicity::Batch {
@@ -119,7 +118,7 @@ impl Touched {
         }
     }
 
-    /// In one commit with all its conditions.
+    /// The bound of one conditional commit.
     fn atomic_bound(&self) -> WriteBound {
         WriteBound {
             rows: 1,
@@ -130,17 +129,17 @@ impl Touched {
         }
     }
 
-    /// Step by step. A unique key can be one that has to be taken over, a limit one that has to be counted
-    /// again by rows, and the row one that is taken back.
+    /// The bound of a write key by key, at its worst: a unique key is taken over, a limit is counted by
+    /// records, and the row is undone.
     fn ordered_bound(&self) -> WriteBound {
         let counted = self.limits.iter().map(Limit::requests).fold(0, u64::saturating_add);
-        // References are looked at before the row is written and behind that.
+        // References are checked before and after the row is written.
         let referred = 2 * (self.references + self.referring);
         let stays = self.limits.is_empty() && self.unique + self.kept + referred == 0;
         let behind = if stays { 0 } else { self.of_columns };
         let back = if stays { 0 } else { 1_u64.saturating_add(self.added) };
         let cleared = self.removed.max(back);
-        // A unique key is claimed, perhaps from another that is gone, and settled.
+        // A unique key is claimed, perhaps from an abandoned claim, and settled.
         let set = (1 + 3 * self.unique).saturating_add(cleared);
         WriteBound {
             rows: 1,
@@ -166,7 +165,7 @@ fn index_columns(index: &Index) -> Vec<usize> {
 /// How many entries a row has in an index, at most.
 fn entries(table: &Table, index: &Index) -> u64 {
     let words = |at: &usize| match table.columns[*at].of {
-        // Between two words stands at least one character.
+        // Two words have at least one character between them.
         Type::Text(Some(length)) => u64::from(length).div_ceil(2),
         _ => u64::MAX,
     };

@@ -70,8 +70,7 @@ fn fill_one(store: &dyn Store, table: &Table, index: &Index, key: &[u8], record:
         if put(store, index, key, &record, &entries, &value)? {
             return Ok(());
         }
-        // The record is another by now, and its writer has put its entries; unless a unique key is in the
-        // way.
+        // The record has changed, and its writer has written the entries; unless a unique key is taken.
         let Some(Found::Value(now)) = store.read(&[Read::Get(key.to_vec())])?.pop() else { return Ok(()) };
         match now {
             Some(now) if now == record => return Err(duplicate_rows(table, index)),
@@ -114,7 +113,7 @@ fn put(
     }
     let conditions = match store.capabilities().atomicity {
         Atomicity::Batch => vec![Condition::Same { key: key.to_vec(), value: Some(record.to_vec()) }],
-        // An entry that is too much is passed over.
+        // Readers skip an entry without its record.
         Atomicity::Key => vec![],
     };
     Ok(puts.is_empty() || store.commit(&conditions, &puts)? == Outcome::Done)

@@ -21,7 +21,7 @@ use crate::mutation::{AddedEntry, RowChange};
 use crate::schema::{claim_value, is_claim, read_entry};
 use crate::store::Store;
 
-/// How often a claim is settled against others that claim the same for the same row.
+/// How often settling is tried while others claim the same key for the same row.
 const TRIES: usize = 16;
 
 /// A unique key that is claimed for a row.
@@ -29,9 +29,9 @@ pub(super) struct Claim<'c> {
     entry: &'c AddedEntry,
     /// The key of the row's record.
     owner: &'c [u8],
-    /// What stands there now.
+    /// The value of the entry now.
     value: Vec<u8>,
-    /// What stood there before, if it was for the same row.
+    /// The value before the claim, if it was for the same row.
     before: Option<Vec<u8>>,
 }
 
@@ -40,8 +40,7 @@ pub(super) fn is_settled(value: &[u8], record: &[u8]) -> Result<bool> {
     Ok(!is_claim(value) && read_entry(value)?.1 == record)
 }
 
-/// Claims a unique key for a row; `None` if another writer is at work on it, and will get the key or give it
-/// back.
+/// Claims a unique key for a row; `None` if another writer has claimed it, and will settle or release it.
 ///
 /// # Errors
 /// `Data` if another row has it.
@@ -78,8 +77,8 @@ pub(super) fn claim<'c>(
 }
 
 impl Claim<'_> {
-    /// Makes the claim an entry, now that the record is there; `false` if the key was taken over for another
-    /// row.
+    /// Turns the claim into an entry, now that the record is written; `false` if another row took the key
+    /// over.
     ///
     /// # Errors
     /// `Unavailable` if the store does not answer.
@@ -90,8 +89,8 @@ impl Claim<'_> {
                 self.value = self.entry.value.clone();
                 return Ok(true);
             }
-            // Another may have claimed it for the same row, and will not get to write that; or a repair took
-            // the claim away.
+            // Another writer may have claimed it for the same row, and will fail. Or a repair removed the
+            // claim.
             stored = values(store, std::slice::from_ref(&self.entry.key))?.swap_remove(0);
             if let Some(stored) = &stored
                 && read_entry(stored)?.1 != self.owner
@@ -102,7 +101,7 @@ impl Claim<'_> {
         Ok(false)
     }
 
-    /// Gives the key back, as it was.
+    /// Restores what was there before the claim.
     ///
     /// # Errors
     /// `Unavailable` if the store does not answer.

@@ -13,16 +13,16 @@ use crate::mutation::{AddedEntry, CountedRange, RowChange, WriteOutcome};
 use crate::schema::{IndexKind, read_entry};
 use crate::store::{Found, Read, Store, Write};
 
-/// How often an entry is put against other writers of the same row.
+/// How often an entry is written against other writers of the same row.
 const TRIES: usize = 16;
 
-/// What became of a change.
+/// The outcome of a change.
 enum Step {
     /// The change was made.
     Written,
-    /// Another writer is at work on a unique key of the row: nothing was written.
+    /// Another writer has claimed a unique key of the row. Nothing was written.
     Busy,
-    /// The row is another by now: nothing was written.
+    /// The row was changed by another writer. Nothing was written.
     Changed,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn apply(
     contention: &mut Contention,
 ) -> Result<WriteOutcome> {
     for (written, change) in changes.iter().enumerate() {
-        // What was written stays: without transactions a statement of several rows is several statements.
+        // Rows already written stay: without transactions a statement of several rows is several statements.
         let meanwhile = || {
             let table = &change.table.name;
             format!("others wrote to {table} meanwhile; {written} of {} rows were written", changes.len())
@@ -90,12 +90,12 @@ fn write_change(store: &dyn Store, change: &RowChange, contention: &mut Contenti
     Ok(Step::Written)
 }
 
-/// Entries that are not held against other rows.
+/// Entries of indexes that are not unique.
 fn non_unique_entries(change: &RowChange) -> impl Iterator<Item = &AddedEntry> {
     change.added.iter().filter(|added| added.unique.is_none())
 }
 
-/// How many keys a range has, up to a number; by reading it where the store cannot count.
+/// The request that counts the keys of a range; a read of the range if the store cannot count.
 fn count(store: &dyn Store, from: &[u8], to: &[u8], up_to: usize) -> Read {
     let (from, to) = (from.to_vec(), to.to_vec());
     match store.capabilities().counts {
@@ -113,13 +113,13 @@ fn counted(found: Option<Found>) -> Result<usize> {
     }
 }
 
-/// What is asked to know whether references hold: rows that this one refers to, and rows that refer to it.
+/// Requests that check references: from this row, and to this row.
 fn references(store: &dyn Store, change: &RowChange) -> Vec<Read> {
     let parents = change.references.iter().map(|(key, _)| Read::Get(key.clone()));
     parents.chain(change.referring.iter().map(|(from, to, _)| count(store, from, to, 1))).collect()
 }
 
-/// The reference that points at nothing, by the answers to that.
+/// The first violated reference, from the answers to these requests.
 fn dangling_reference(
     change: &RowChange,
     answers: &mut impl Iterator<Item = Found>,
@@ -139,16 +139,16 @@ fn dangling_reference(
     Ok(first)
 }
 
-/// What is there before a change, looked at in one round.
+/// What was read before a change, in one round.
 struct Before<'c> {
-    /// The values of the entries that go.
+    /// The values of entries that will be removed.
     stale: Vec<Option<Vec<u8>>>,
-    /// Unique keys that have to be claimed: new ones, and those that the row has without having settled them.
+    /// Unique keys to be claimed: new ones, and old ones that are not settled.
     wanted: Vec<&'c AddedEntry>,
 }
 
 impl Before<'_> {
-    /// `None` if the row is one whose writer is still at work.
+    /// `None` if another writer of the row has not settled its unique keys yet.
     fn read<'c>(
         store: &dyn Store,
         change: &'c RowChange,
@@ -184,8 +184,8 @@ impl Before<'_> {
     }
 }
 
-/// What the row violates, now that it is there, or is gone. Of two writers of which one takes away what the
-/// other refers to, each looks behind its write: one of them at least sees the other.
+/// The constraint that the row violates, now that it is written or deleted. If one writer deletes a row while
+/// another writes a reference to it, both check after their writes, so at least one of them sees the other.
 fn violation(store: &dyn Store, change: &RowChange) -> Result<Option<String>> {
     if !can_be_undone(change) {
         return Ok(None);
@@ -218,8 +218,8 @@ fn violation(store: &dyn Store, change: &RowChange) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Makes an entry this row's own: one that another writer of the row has put is taken away if that takes its
-/// row back.
+/// Overwrites an entry with the value of this change. Another writer of the row may have written it, and
+/// would remove it if its change is undone.
 fn own_entry(store: &dyn Store, added: &AddedEntry, mut stored: Option<Vec<u8>>) -> Result<()> {
     for _ in 0..TRIES {
         if stored.as_ref() == Some(&added.value) || set(store, &added.key, stored, Some(added.value.clone()))?
@@ -231,14 +231,14 @@ fn own_entry(store: &dyn Store, added: &AddedEntry, mut stored: Option<Vec<u8>>)
     Ok(())
 }
 
-/// Whether a row of this table can be refused behind its write.
+/// Whether a change of this table can be undone after it was written.
 fn can_be_undone(change: &RowChange) -> bool {
     let table = &change.table;
     let has_unique = table.indexes.iter().any(|index| index.kind == IndexKind::Unique);
     has_unique || !table.limits.is_empty() || !table.foreign_keys.is_empty() || !change.referring.is_empty()
 }
 
-/// How many rows a range has, without entries whose rows are not there.
+/// How many rows a range has, without entries that have no record.
 fn count_live_rows(store: &dyn Store, change: &RowChange, limit: &CountedRange) -> Result<usize> {
     let most = limit.rows as usize;
     if limit.index.kind == IndexKind::Primary {
@@ -267,8 +267,8 @@ fn count_live_rows(store: &dyn Store, change: &RowChange, limit: &CountedRange) 
     }
 }
 
-/// The record as it was, then the entries away that were put for it. If another has changed the row meanwhile
-/// it stays, and needs them.
+/// Restores the record, then removes the entries that were added. If the row was changed by another writer,
+/// it needs them, and they stay.
 fn undo(store: &dyn Store, change: &RowChange, claims: &[Claim<'_>]) -> Result<()> {
     if set(store, &change.key, change.after.clone(), change.before.clone())? {
         for added in non_unique_entries(change) {
@@ -279,7 +279,7 @@ fn undo(store: &dyn Store, change: &RowChange, claims: &[Claim<'_>]) -> Result<(
     Ok(())
 }
 
-/// Gives claims back.
+/// Releases claims.
 fn release(store: &dyn Store, claims: &[Claim<'_>]) -> Result<()> {
     claims.iter().try_for_each(|claim| claim.release(store))
 }

@@ -14,33 +14,33 @@ use crate::store::Store;
 use datafusion::arrow::array::RecordBatch;
 use std::time::Duration;
 
-/// What was repaired, and what has to be mended by whoever knows the rows.
+/// What was repaired, and what only the owner of the data can repair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Repaired {
     /// Entries that had no record.
     pub removed: u64,
     /// Entries that were missing.
     pub added: u64,
-    /// Claims of unique keys whose writers were gone behind their records: they are entries now.
+    /// Claims whose writers crashed after their records: they are entries now.
     pub settled: u64,
-    /// Rows that have the same unique key as another: each with the values that they share, and both primary
-    /// keys. Delete one of them, or give it another key.
+    /// Rows with the same unique key: each with the shared values and both primary keys. Delete one of them,
+    /// or change its key.
     pub duplicates: Vec<String>,
 }
 
-/// What is wrong with an entry.
+/// A fault of an entry.
 enum Fault {
-    /// No record makes it.
+    /// Its record does not exist or does not make it.
     Stray,
-    /// It is a claim, and its record is there.
+    /// It is a claim, and its record is written.
     Unsettled,
-    /// It belongs to another record than this one, which needs it: to one that has the key too.
+    /// It belongs to another record with the same unique key.
     Duplicate(String),
-    /// It is not there, or for a record that does not make it.
+    /// It is missing, or belongs to a record that does not make it.
     Missing,
 }
 
-/// An entry that is wrong.
+/// An entry with a fault.
 struct FaultyEntry<'s> {
     table: &'s Table,
     index: &'s Index,
@@ -90,7 +90,7 @@ fn find_faulty_entries<'s>(
     Ok(())
 }
 
-/// The entries that records need, and that are not there or for others.
+/// Finds entries that records need, and that are missing or belong to others.
 fn find_missing_entries<'s>(
     store: &dyn Store,
     table: &'s Table,
@@ -117,7 +117,7 @@ fn find_missing_entries<'s>(
 }
 
 impl FaultyEntry<'_> {
-    /// What is wrong with it now, if it still is as it was.
+    /// Its fault now, if the entry has not changed.
     fn fault(&self, store: &dyn Store) -> Result<Option<Fault>> {
         if value(store, &self.key)? != self.stored {
             return Ok(None);

@@ -38,7 +38,7 @@ pub(crate) fn write(
     let (version_key, version) = version_entry(schema.version);
     let requests: Vec<Read> = keys.iter().chain([&version_key]).cloned().map(Read::Get).collect();
     let mut found = store.read(&requests)?;
-    // Where a commit is not conditional on it, this is as near to the writes as it can be looked at.
+    // Without conditional commits, this is the latest time at which the version can be checked.
     if found.pop() != Some(Found::Value(Some(version))) {
         return Ok(WriteOutcome::OtherSchema);
     }

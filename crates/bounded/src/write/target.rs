@@ -20,13 +20,13 @@ pub(crate) struct Target {
     pub kind: WriteKind,
     /// The table.
     pub table: Arc<Table>,
-    /// The columns that can be others afterwards: all of them, unless it is an update.
+    /// The columns that can change: all of them, unless it is an update.
     pub changed: Vec<usize>,
     /// The views that are kept.
     pub views: Arc<Vec<Maintained>>,
 }
 
-/// The query for the rows that a statement changes, and what it does with them.
+/// The query for the rows of a write, and the write's target.
 pub(crate) fn plan_target(
     schema: &Schema,
     parsed: &Parsed,
@@ -62,7 +62,7 @@ pub(crate) fn plan_target(
     Ok((query, Some(Target { kind, table, changed, views: Arc::default() })))
 }
 
-/// From all columns of a table to those that a write returns.
+/// The projection from the columns of a table to those that a write returns.
 pub(crate) fn returning_chain(schema: &Schema, table: &Table, returning: &Returning) -> Result<Chain> {
     let items: Vec<String> = returning.items.iter().map(ToString::to_string).collect();
     let alias = returning.alias.as_ref().map_or_else(String::new, |alias| format!(" as {alias}"));
@@ -110,7 +110,7 @@ fn unqualified(expr: Expr) -> Result<Expr> {
     Ok(expr?.data)
 }
 
-/// The rows of an update as they are, and next to that as they will be; and the columns that are set.
+/// The query for an update: the old values of all columns, then the new ones; and the columns that are set.
 fn before_and_after(table: &Table, input: &LogicalPlan) -> Result<(LogicalPlan, Vec<usize>)> {
     let LogicalPlan::Projection(after) = input else {
         return Err(Error::invalid("update sets columns of one table: update t set a = ? where key = ?"));
@@ -128,7 +128,7 @@ fn before_and_after(table: &Table, input: &LogicalPlan) -> Result<(LogicalPlan, 
     Ok((LogicalPlanBuilder::from(after.input.as_ref().clone()).project(exprs)?.build()?, changed))
 }
 
-/// Indexes that find what refers to a table.
+/// Missing indexes on references to a table.
 pub(crate) fn reference_indexes(schema: &Schema, table: &Table) -> Vec<(String, Index)> {
     let missing =
         schema.references_to(&table.name).filter(|(from, key)| from.index_on(&key.columns).is_none());
