@@ -130,7 +130,8 @@ impl ScalarUDFImpl for FloorFunction {
     }
 }
 
-/// The remainder with the sign of the divisor. For a column and a positive number, the common case, it takes one pass.
+/// The remainder with the sign of the divisor. For a column and a positive number, the common case, it takes
+/// one pass.
 fn floored_remainder(left: &ArrayRef, right: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
     if let (Some(left), ColumnarValue::Scalar(ScalarValue::Int64(Some(divisor @ 1..)))) =
         (left.as_primitive_opt::<Int64Type>(), right)
