@@ -3,14 +3,10 @@
 //! Invariants: a node's inputs are nodes that were added before it, so the nodes are in topological order; a
 //! message reaches all consumers of a node before the next message of that node is worked on.
 
-use crate::batch::{Batch, Message};
+use crate::batch::Message;
 use crate::checkpoint::{decode, encode, open, seal};
-use crate::operator::{Operator, Role};
+use crate::operator::Operator;
 use datafusion::common::Result;
-
-/// How many rows a chain of operators works on at once: what one of them writes is in the near caches when
-/// the next one reads it.
-const SLICE_ROWS: usize = 16_384;
 
 /// A node of a [`Graph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,52 +111,20 @@ impl Graph {
     /// Hands a message of `node` to all that it feeds, and what these make of it to all that they feed.
     fn deliver(&mut self, node: usize, message: Message, out: &mut Vec<(usize, Message)>) -> Result<()> {
         for i in 0..self.nodes[node].targets.len() {
-            match (self.nodes[node].targets[i], &message) {
-                (Target::Output(output), _) => out.push((output, message.clone())),
-                (Target::Node(target, input), Message::Batch(batch)) if self.works_on_slices(target) => {
-                    for slice in slices(batch) {
-                        self.feed(target, input, Message::Batch(slice), out)?;
+            match self.nodes[node].targets[i] {
+                Target::Output(output) => out.push((output, message.clone())),
+                Target::Node(target, input) => {
+                    let mut produced = Vec::new();
+                    if let Some(operator) = &mut self.nodes[target].operator {
+                        operator.push(input, message.clone(), &mut produced)?;
+                    }
+                    for message in produced {
+                        self.deliver(target, message, out)?;
                     }
                 }
-                (Target::Node(target, input), _) => self.feed(target, input, message.clone(), out)?,
             }
         }
         Ok(())
-    }
-
-    /// Pushes a message into a node's operator, and delivers what it makes of it.
-    fn feed(
-        &mut self,
-        node: usize,
-        input: usize,
-        message: Message,
-        out: &mut Vec<(usize, Message)>,
-    ) -> Result<()> {
-        let mut produced = Vec::new();
-        if let Some(operator) = &mut self.nodes[node].operator {
-            operator.push(input, message, &mut produced)?;
-        }
-        produced.into_iter().try_for_each(|message| self.deliver(node, message, out))
-    }
-
-    /// Whether a node computes what only aggregates read. Rows that leave the graph, or that an operator
-    /// keeps, stay in large batches.
-    fn works_on_slices(&self, node: usize) -> bool {
-        matches!(self.role(node), Role::Map | Role::MapReduce) && self.is_reduced(node)
-    }
-
-    /// Whether all that comes of a node's rows goes into aggregates.
-    fn is_reduced(&self, node: usize) -> bool {
-        let reduced = |target: &Target| matches!(target, Target::Node(node, _) if self.is_reduced(*node));
-        match self.role(node) {
-            Role::Reduce | Role::MapReduce => true,
-            Role::Map | Role::Forward => self.nodes[node].targets.iter().all(reduced),
-            Role::Other => false,
-        }
-    }
-
-    fn role(&self, node: usize) -> Role {
-        self.nodes[node].operator.as_ref().map_or(Role::Other, |operator| operator.role())
     }
 
     /// The state of all operators, [sealed](crate::checkpoint).
@@ -198,76 +162,5 @@ impl Graph {
             }
         }
         lines
-    }
-}
-
-/// The rows of a batch, so many at a time; no copy.
-fn slices(batch: &Batch) -> impl Iterator<Item = Batch> + '_ {
-    let slice = |first: usize| batch.slice(first, SLICE_ROWS.min(batch.len() - first));
-    (0..batch.len()).step_by(SLICE_ROWS).map(slice)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::batch::Other;
-    use arrow::array::{RecordBatch, RecordBatchOptions};
-    use arrow::datatypes::Schema;
-    use std::sync::{Arc, Mutex};
-
-    /// Hands rows on, and notes how many came at once.
-    struct Noting(Role, Arc<Mutex<Vec<usize>>>);
-
-    impl Operator for Noting {
-        fn role(&self) -> Role {
-            self.0
-        }
-        fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
-            if let Message::Batch(batch) = &message {
-                self.1.lock().unwrap().push(batch.len());
-            }
-            out.push(message);
-            Ok(())
-        }
-        fn save(&self) -> Result<Vec<u8>> {
-            Ok(Vec::new())
-        }
-        fn restore(&mut self, _state: &[u8]) -> Result<()> {
-            Ok(())
-        }
-    }
-
-    /// How many rows each operator of a chain is given at once; `output`: what the first one makes leaves the
-    /// graph, too.
-    fn rows_at_once<const N: usize>(roles: [Role; N], output: bool) -> [Vec<usize>; N] {
-        let mut graph = Graph::new();
-        let mut node = graph.input();
-        let notes = roles.map(|role| (role, Arc::new(Mutex::new(Vec::new()))));
-        for (place, (role, lengths)) in notes.iter().enumerate() {
-            node = graph.add(Box::new(Noting(*role, Arc::clone(lengths))), &[node]);
-            if place == 0 && output {
-                graph.output(node);
-            }
-        }
-        graph.output(node);
-        let rows = SLICE_ROWS + 1;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap();
-        let batch = Batch::new(vec![0; rows].into(), Other::After(1), batch);
-        graph.push(0, Message::Batch(batch), &mut Vec::new()).unwrap();
-        notes.map(|(_, lengths)| lengths.lock().unwrap().clone())
-    }
-
-    #[test]
-    fn what_only_aggregates_read_is_computed_in_slices() {
-        use Role::*;
-        let (whole, slices) = (vec![SLICE_ROWS + 1], vec![SLICE_ROWS, 1]);
-        let [forward, map, last] = rows_at_once([Forward, Map, Reduce], false);
-        assert_eq!((forward, map, last), (whole.clone(), slices.clone(), slices.clone()));
-        assert_eq!(rows_at_once([Forward, MapReduce], false), [whole.clone(), slices.clone()]);
-        assert_eq!(rows_at_once([Map, Forward, Reduce], false), [slices.clone(), slices.clone(), slices]);
-        assert_eq!(rows_at_once([Forward, Reduce], false), [whole.clone(), whole.clone()]);
-        assert_eq!(rows_at_once([Map, Other], false), [whole.clone(), whole.clone()]);
-        assert_eq!(rows_at_once([Map, Reduce], true), [whole.clone(), whole]);
     }
 }

@@ -41,7 +41,7 @@ pub use graph::{Graph, NodeId};
 pub use ingress::{Ingress, Sortedness, TimeColumns};
 pub use key::Key;
 pub use merge::TimeMerge;
-pub use operator::{Operator, Role};
+pub use operator::Operator;
 pub use operators::runs::leading;
 pub use rules::{
     BATCH_ROWS, Closed, Disorder, DurationRule, IngressOptions, Lifetimes, OnCompleted, Punctuate, StartRule,

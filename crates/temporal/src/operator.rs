@@ -5,21 +5,6 @@ pub(crate) use crate::checkpoint::{decode, encode};
 use crate::batch::Message;
 use datafusion::common::Result;
 
-/// What an operator makes of rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Computes a condition or columns of each row by itself.
-    Map,
-    /// Hands on the columns of each row, perhaps under other names or with another lifetime.
-    Forward,
-    /// Puts many rows together into few, and keeps none of them.
-    Reduce,
-    /// Both: what it puts together is computed of the rows first.
-    MapReduce,
-    /// Anything else.
-    Other,
-}
-
 /// A push-based operator without I/O, threads or clock.
 ///
 /// The messages pushed to each input are in order: sync times never decrease, and none is before the last
@@ -35,11 +20,6 @@ pub trait Operator: Send {
     fn name(&self) -> &'static str {
         let path = std::any::type_name::<Self>();
         path.rsplit("::").next().unwrap_or(path)
-    }
-
-    /// What it makes of rows.
-    fn role(&self) -> Role {
-        Role::Other
     }
 
     /// Takes the next message of an input and appends to `out` what follows from it.

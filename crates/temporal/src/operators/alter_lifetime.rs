@@ -11,7 +11,7 @@
 //! whether rows came as edges.
 
 use crate::batch::{Batch, Message, Other};
-use crate::operator::{Operator, Role, decode, encode};
+use crate::operator::{Operator, decode, encode};
 use crate::operators::coalesce::{Coalesce, CoalesceOrder};
 use crate::operators::runs::leading;
 use crate::rules::{Closed, DurationRule, StartRule, shift};
@@ -313,10 +313,6 @@ fn carry_forward(sync: &mut [Time], keep: &[bool]) {
 }
 
 impl Operator for AlterLifetime {
-    fn role(&self) -> Role {
-        Role::Forward
-    }
-
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         let Some(whole) = &mut self.whole else { return self.message(message, out) };
         let mut lifetimes = Vec::new();

@@ -2,7 +2,7 @@
 //! moves (trill.txt §4.1.2); and the key goes along if its columns do.
 
 use crate::batch::{Batch, Message};
-use crate::operator::{Operator, Role};
+use crate::operator::Operator;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
 use arrow::datatypes::SchemaRef;
@@ -52,10 +52,6 @@ impl Select {
 }
 
 impl Operator for Select {
-    fn role(&self) -> Role {
-        if self.computes() { Role::Map } else { Role::Forward }
-    }
-
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         out.push(match message {
             Message::Batch(batch) => Message::Batch(self.project(batch)?),
@@ -87,10 +83,6 @@ impl WithStart {
 }
 
 impl Operator for WithStart {
-    fn role(&self) -> Role {
-        Role::Map
-    }
-
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         let Message::Batch(batch) = message else {
             out.push(message);

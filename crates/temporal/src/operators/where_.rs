@@ -2,7 +2,7 @@
 //! §4.1.1).
 
 use crate::batch::Message;
-use crate::operator::{Operator, Role};
+use crate::operator::Operator;
 use arrow::array::AsArray;
 use datafusion::common::{Result, exec_err};
 use datafusion::physical_expr::PhysicalExpr;
@@ -21,10 +21,6 @@ impl Where {
 }
 
 impl Operator for Where {
-    fn role(&self) -> Role {
-        Role::Map
-    }
-
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         let Message::Batch(batch) = message else {
             out.push(message);

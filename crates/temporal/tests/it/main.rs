@@ -21,6 +21,6 @@ mod groups;
 mod ingress;
 mod ingress_edges;
 mod join;
+mod large_batches;
 mod merge;
 mod regressions;
-mod slices;

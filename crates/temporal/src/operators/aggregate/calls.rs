@@ -3,7 +3,6 @@
 use super::accumulator::{Accumulator, Rows};
 use super::function::{AggregateFunction, Leaving};
 use crate::batch::Batch;
-use crate::operator::Role;
 use crate::time::Time;
 use crate::values::Column;
 use arrow::array::{ArrayRef, AsArray};
@@ -116,11 +115,6 @@ impl Plan {
     pub fn only_columns(&self) -> bool {
         let read = self.calls.iter().flat_map(|c| c.argument.iter().chain(&c.filter));
         read.into_iter().all(|e| e.downcast_ref::<ColumnExpr>().is_some())
-    }
-
-    /// What an operator with this plan makes of rows.
-    pub fn role(&self) -> Role {
-        if self.only_columns() { Role::Reduce } else { Role::MapReduce }
     }
 
     /// What each call reads of a batch.

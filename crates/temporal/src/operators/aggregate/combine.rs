@@ -13,7 +13,7 @@ use super::calls::{AggregateCall, Plan};
 use super::function::AggregateFunction;
 use super::tumbling::Tumbling;
 use crate::batch::{Batch, Message};
-use crate::operator::{Operator, Role, decode, encode};
+use crate::operator::{Operator, decode, encode};
 use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::{cast, is_not_null, not, nullif, prep_null_mask_filter};
 use arrow::datatypes::SchemaRef;
@@ -137,10 +137,6 @@ fn rows_of(message: &Message) -> usize {
 }
 
 impl Operator for Combine {
-    fn role(&self) -> Role {
-        self.plan.role()
-    }
-
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch, out),

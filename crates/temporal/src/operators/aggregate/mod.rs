@@ -37,7 +37,7 @@ pub use emitter::Emission;
 pub use function::{AggregateFunction, UserAggregate};
 
 use crate::batch::Message;
-use crate::operator::{Operator, Role};
+use crate::operator::Operator;
 use crate::rules::Lifetimes;
 use arrow::datatypes::SchemaRef;
 use calls::Plan;
@@ -54,7 +54,6 @@ use windowed::Windowed;
 pub struct Aggregate {
     variant: Box<dyn Operator>,
     schema: SchemaRef,
-    role: Role,
 }
 
 impl Aggregate {
@@ -85,7 +84,7 @@ impl Aggregate {
         lifetimes: Lifetimes,
     ) -> Result<Aggregate> {
         let plan = Plan::new(input, key, calls)?;
-        let (schema, role, emitter) = (plan.schema.clone(), plan.role(), Emitter::new(emission, &plan));
+        let (schema, emitter) = (plan.schema.clone(), Emitter::new(emission, &plan));
         let variant: Box<dyn Operator> = match lifetimes {
             Lifetimes::Points => Box::new(Tumbling::new(plan, Some(1))?),
             Lifetimes::Hop { size, hop, .. } if size == hop => Box::new(Tumbling::new(plan, Some(size))?),
@@ -96,7 +95,7 @@ impl Aggregate {
                 Box::new(General::new(plan, Leaving::AnyOrder, emitter)?)
             }
         };
-        Ok(Aggregate { variant, schema, role })
+        Ok(Aggregate { variant, schema })
     }
 
     /// The rows of each snapshot, once each: a stream with these lifetimes grouped by all its columns.
@@ -128,10 +127,6 @@ fn windowed(plan: Plan, size: i64, emitter: Emitter) -> Result<Box<dyn Operator>
 }
 
 impl Operator for Aggregate {
-    fn role(&self) -> Role {
-        self.role
-    }
-
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         self.variant.push(input, message, out)
     }
