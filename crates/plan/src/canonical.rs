@@ -33,7 +33,7 @@ pub fn canonical_not_null(expr: Expr) -> Expr {
 fn in_canonical_form(expr: Expr, function: &ScalarUDF) -> Expr {
     match expr {
         Expr::Literal(ScalarValue::Float64(Some(number)), _) => lit(canonical_f64(number)),
-        Expr::Literal(ScalarValue::Float32(Some(number)), _) => lit(of_four_bytes(number)),
+        Expr::Literal(ScalarValue::Float32(Some(number)), _) => lit(canonical_f32(number)),
         Expr::ScalarFunction(call) if call.name() == NAME => Expr::ScalarFunction(call),
         other => function.call(vec![other]),
     }
@@ -44,7 +44,7 @@ pub fn canonical_f64(number: f64) -> f64 {
     if number.is_nan() { f64::NAN } else { number + 0.0 }
 }
 
-fn of_four_bytes(number: f32) -> f32 {
+fn canonical_f32(number: f32) -> f32 {
     if number.is_nan() { f32::NAN } else { number + 0.0 }
 }
 
@@ -111,7 +111,7 @@ pub fn canonical_values(values: &ArrayRef) -> ArrayRef {
             Arc::new(values.as_primitive::<Float64Type>().unary::<_, Float64Type>(canonical_f64))
         }
         DataType::Float32 => {
-            Arc::new(values.as_primitive::<Float32Type>().unary::<_, Float32Type>(of_four_bytes))
+            Arc::new(values.as_primitive::<Float32Type>().unary::<_, Float32Type>(canonical_f32))
         }
         _ => Arc::clone(values),
     }

@@ -41,8 +41,8 @@ impl OptimizerRule for PushDown {
             plan => return self.0.rewrite(plan, config),
         };
         let terms = split_conjunction_owned(filter.predicate.clone());
-        let (staying, going): (Vec<Expr>, Vec<Expr>) =
-            terms.into_iter().partition(|term| stays(term, &filter.input));
+        let (staying, pushed): (Vec<Expr>, Vec<Expr>) =
+            terms.into_iter().partition(|term| must_stay(term, &filter.input));
         let unchanged =
             |filter| Transformed::new(LogicalPlan::Filter(filter), merged, TreeNodeRecursion::Continue);
         let Some(staying) = conjunction(staying) else {
@@ -50,8 +50,8 @@ impl OptimizerRule for PushDown {
             rewritten.transformed |= merged;
             return Ok(rewritten);
         };
-        let Some(going) = conjunction(going) else { return Ok(unchanged(filter)) };
-        let below = LogicalPlan::Filter(Filter::try_new(going, Arc::clone(&filter.input))?);
+        let Some(pushed) = conjunction(pushed) else { return Ok(unchanged(filter)) };
+        let below = LogicalPlan::Filter(Filter::try_new(pushed, Arc::clone(&filter.input))?);
         let below = self.0.rewrite(below, config)?;
         if !below.transformed {
             return Ok(unchanged(filter));
@@ -64,15 +64,15 @@ impl OptimizerRule for PushDown {
 fn merged(mut filter: Filter) -> Result<(Filter, bool)> {
     let mut merged = false;
     while let LogicalPlan::Filter(below) = filter.input.as_ref() {
-        let both = below.predicate.clone().and(filter.predicate);
-        filter = Filter::try_new(both, Arc::clone(&below.input))?;
+        let predicate = below.predicate.clone().and(filter.predicate);
+        filter = Filter::try_new(predicate, Arc::clone(&below.input))?;
         merged = true;
     }
     Ok((filter, merged))
 }
 
 /// Whether a condition has to be asked of just these rows.
-fn stays(term: &Expr, rows: &LogicalPlan) -> bool {
+fn must_stay(term: &Expr, rows: &LogicalPlan) -> bool {
     match rows {
         // What a source is asked, the rule knows.
         LogicalPlan::TableScan(_) => false,

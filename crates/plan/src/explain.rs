@@ -1,4 +1,4 @@
-//! `explain`: a plan as indented text, a step a line, with what is known of its result on the right.
+//! `explain`: a plan as indented text, a step a line, with what is properties of its result on the right.
 //!
 //! The same plan gives the same text: nothing that differs from run to run is shown. A part that is used more
 //! than once is shown once, numbered, and named by its number after that: it is also computed once.
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use whimbrel_temporal::{Disorder, IngressOptions, Lifetimes, OnCompleted, Punctuate};
 
 /// Beyond this width the properties are no longer lined up.
-const LINED_UP: usize = 72;
+const MAX_ALIGNED_WIDTH: usize = 72;
 
 struct Line {
     text: String,
@@ -41,7 +41,8 @@ pub fn explain(plan: &LogicalPlan) -> Result<String> {
     parts.count(plan);
     let mut lines = Vec::new();
     parts.lines(plan, 0, &mut lines)?;
-    let width = lines.iter().map(|l| l.text.chars().count()).filter(|w| *w <= LINED_UP).max().unwrap_or(0);
+    let width =
+        lines.iter().map(|l| l.text.chars().count()).filter(|w| *w <= MAX_ALIGNED_WIDTH).max().unwrap_or(0);
     let mut out = String::new();
     for line in lines {
         let pad = width.saturating_sub(line.text.chars().count());
@@ -58,7 +59,7 @@ pub fn explain(plan: &LogicalPlan) -> Result<String> {
 fn visible(plan: &LogicalPlan) -> &LogicalPlan {
     match plan {
         LogicalPlan::SubqueryAlias(alias) => visible(&alias.input),
-        LogicalPlan::Projection(p) if is_join(&p.input) && renames(p) => &p.input,
+        LogicalPlan::Projection(p) if is_join(&p.input) && is_join_projection(p) => &p.input,
         _ => bare_scan(plan).map_or(plan, |scan| scan),
     }
 }
@@ -81,7 +82,7 @@ fn inputs(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
 }
 
 /// Whether a projection above a join is the one that belongs to it.
-fn renames(projection: &Projection) -> bool {
+fn is_join_projection(projection: &Projection) -> bool {
     projection.expr.iter().all(|e| match e {
         Expr::Alias(alias) => match alias.expr.as_ref() {
             Expr::Column(c) => c.relation.is_some(),
@@ -111,36 +112,36 @@ impl<'a> Parts<'a> {
             out.push(Line { text: format!("{indent}[{number}] again"), properties: String::new() });
             return Ok(());
         }
-        let known = properties(plan)?;
+        let properties = properties(plan)?;
         let mut text = format!("{indent}{}", describe(plan)?);
         if self.uses.get(plan).is_some_and(|n| *n > 1) {
             let number = self.shown.len() + 1;
             self.shown.insert(plan, number);
             text.push_str(&format!(" [{number}]"));
         }
-        out.push(Line { text, properties: describe_properties(&known) });
+        out.push(Line { text, properties: describe_properties(&properties) });
         inputs(plan).into_iter().try_for_each(|input| self.lines(input, depth + 1, out))
     }
 }
 
 /// `timestamp(us), every 1m for 5m, by item, 2 shards, live`
-fn describe_properties(known: &Properties) -> String {
+fn describe_properties(properties: &Properties) -> String {
     let mut words = Vec::new();
-    match &known.time {
+    match &properties.time {
         None => words.push("untimed".to_string()),
         Some(time) => {
             words.push(type_name(time));
-            words.push(describe_lifetimes(known.lifetimes, time));
+            words.push(describe_lifetimes(properties.lifetimes, time));
         }
     }
-    if !known.key.is_empty() {
-        words.push(format!("by {}", known.key.join(", ")));
+    if !properties.key.is_empty() {
+        words.push(format!("by {}", properties.key.join(", ")));
     }
-    words.push(count(known.shards, "shard"));
-    if known.groups > 1 {
-        words.push(format!("in {} groups", known.groups));
+    words.push(count(properties.shards, "shard"));
+    if properties.groups > 1 {
+        words.push(format!("in {} groups", properties.groups));
     }
-    if !known.bounded {
+    if !properties.bounded {
         words.push("live".to_string());
     }
     words.join(", ")
@@ -165,8 +166,8 @@ fn describe_lifetimes(lifetimes: Lifetimes, time: &DataType) -> String {
 /// # Errors
 /// `Plan` if it is a step that no stream has.
 pub fn describe(plan: &LogicalPlan) -> Result<String> {
-    if let Some(ours) = node(plan) {
-        return describe_node(ours);
+    if let Some(extension) = node(plan) {
+        return describe_node(extension);
     }
     Ok(match plan {
         LogicalPlan::TableScan(scan) => describe_scan(scan),
@@ -209,15 +210,15 @@ fn describe_projection(projection: &Projection) -> String {
         let new: Vec<String> = pairs
             .enumerate()
             .filter(|(i, (e, _))| changed(*i, e))
-            .map(|(_, (e, name))| shown(e, name))
+            .map(|(_, (e, name))| named_expr(e, name))
             .collect();
         return format!("with {}", new.join(", "));
     }
-    format!("select {}", pairs.map(|(e, name)| shown(e, name)).collect::<Vec<_>>().join(", "))
+    format!("select {}", pairs.map(|(e, name)| named_expr(e, name)).collect::<Vec<_>>().join(", "))
 }
 
 /// `name = what is computed`; a column by itself under its own name.
-fn shown(expr: &Expr, name: &str) -> String {
+fn named_expr(expr: &Expr, name: &str) -> String {
     match expr {
         Expr::Alias(alias) => format!("{name} = {}", show(&alias.expr)),
         other => show(other),
@@ -228,7 +229,7 @@ fn describe_aggregate(aggregate: &Aggregate) -> String {
     let mut calls = Vec::new();
     for expr in &aggregate.aggr_expr {
         let Ok((name, agg)) = aggregate_of(expr) else {
-            calls.push(shown(expr, &expr.schema_name().to_string()));
+            calls.push(named_expr(expr, &expr.schema_name().to_string()));
             continue;
         };
         let argument = agg.argument.as_ref().map_or("*".to_string(), show);
@@ -253,12 +254,12 @@ fn describe_join(join: &Join) -> String {
         JoinType::LeftAnti | JoinType::RightAnti => "where not exists",
         JoinType::LeftMark | JoinType::RightMark => "mark whether there is one",
     };
-    format!("{verb}{}", on(&join.on))
+    format!("{verb}{}", join_condition(&join.on))
 }
 
 /// ` on item` where the names agree, else ` on a = b`.
-fn on(pairs: &[(Expr, Expr)]) -> String {
-    let pair = |(l, r): &(Expr, Expr)| match (bare(l), bare(r)) {
+fn join_condition(pairs: &[(Expr, Expr)]) -> String {
+    let pair = |(l, r): &(Expr, Expr)| match (unqualified(l), unqualified(r)) {
         (l, r) if l == r => l,
         (l, r) => format!("{l} = {r}"),
     };
@@ -268,7 +269,7 @@ fn on(pairs: &[(Expr, Expr)]) -> String {
     }
 }
 
-fn bare(expr: &Expr) -> String {
+fn unqualified(expr: &Expr) -> String {
     expr.try_as_col().map_or_else(|| show(expr), |c| c.name.clone())
 }
 
@@ -298,8 +299,8 @@ fn describe_limit(limit: &Limit) -> Result<String> {
     })
 }
 
-fn describe_node(ours: Node<'_>) -> Result<String> {
-    Ok(match ours {
+fn describe_node(extension: Node<'_>) -> Result<String> {
+    Ok(match extension {
         Node::Ingress(n) => describe_ingress(n)?,
         Node::AlterLifetime(n) => n.label.clone(),
         Node::WithStart(n) => format!("with start as {}", n.name),
@@ -312,7 +313,7 @@ fn describe_node(ours: Node<'_>) -> Result<String> {
             Grid::Calendar(calendar) => format!("chop every {calendar}"),
         },
         Node::ClipConstant(n) => format!("clip to {}", ticks(n.limit, &n.input)?),
-        Node::Clip(n) => format!("clip by the next{}", on(&n.on)),
+        Node::Clip(n) => format!("clip by the next{}", join_condition(&n.on)),
         Node::PointAtEnd(_) => "point at end".to_string(),
         Node::Changes(_) => "changes".to_string(),
         Node::ReKey(n) if n.key.is_empty() => "rekey by nothing".to_string(),

@@ -6,22 +6,27 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 /// How long planning goes on at most before it asks again.
-const PATIENCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Who knows whether a plan is still wanted, and what is known of that.
 struct Listener {
-    ask: Box<dyn Fn() -> bool>,
-    next: Instant,
-    stopped: bool,
+    is_cancelled: Box<dyn Fn() -> bool>,
+    next_poll: Instant,
+    cancelled: bool,
 }
 
 thread_local! {
     static LISTENER: RefCell<Option<Listener>> = const { RefCell::new(None) };
 }
 
-/// Plans, and stops when `ask` says so: from then on [`interrupted`] is an error, and so is what is planned.
-pub fn interruptible<T>(ask: impl Fn() -> bool + 'static, plan: impl FnOnce() -> T) -> T {
-    let listener = Listener { ask: Box::new(ask), next: Instant::now() + PATIENCE, stopped: false };
+/// Plans, and stops when `is_cancelled` says so: from then on [`interrupted`] is an error, and so is what is
+/// planned.
+pub fn interruptible<T>(is_cancelled: impl Fn() -> bool + 'static, plan: impl FnOnce() -> T) -> T {
+    let listener = Listener {
+        is_cancelled: Box::new(is_cancelled),
+        next_poll: Instant::now() + POLL_INTERVAL,
+        cancelled: false,
+    };
     let _guard = Guard(LISTENER.replace(Some(listener)));
     plan()
 }
@@ -42,13 +47,13 @@ impl Drop for Guard {
 pub fn interrupted() -> Result<()> {
     // It is taken out while it is asked: what it does, a signal handler above all, may plan too.
     let Some(mut listener) = LISTENER.take() else { return Ok(()) };
-    if !listener.stopped && Instant::now() >= listener.next {
-        listener.stopped = (listener.ask)();
-        listener.next = Instant::now() + PATIENCE;
+    if !listener.cancelled && Instant::now() >= listener.next_poll {
+        listener.cancelled = (listener.is_cancelled)();
+        listener.next_poll = Instant::now() + POLL_INTERVAL;
     }
-    let stopped = listener.stopped;
+    let cancelled = listener.cancelled;
     LISTENER.set(Some(listener));
-    match stopped {
+    match cancelled {
         true => exec_err!("interrupted"),
         false => Ok(()),
     }
@@ -70,7 +75,7 @@ mod tests {
                 }
             },
         );
-        assert!(stopped.to_string().contains("interrupted") && begun.elapsed() >= PATIENCE);
+        assert!(stopped.to_string().contains("interrupted") && begun.elapsed() >= POLL_INTERVAL);
         assert!(interrupted().is_ok());
     }
 
@@ -78,7 +83,7 @@ mod tests {
     fn who_is_asked_may_plan_too() {
         let plans = || interruptible(|| true, interrupted).is_err();
         interruptible(plans, || {
-            std::thread::sleep(PATIENCE);
+            std::thread::sleep(POLL_INTERVAL);
             assert!(interrupted().is_ok(), "the inner plan was asked too soon to be stopped");
         });
     }

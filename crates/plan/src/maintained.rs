@@ -61,6 +61,6 @@ fn ordered(plan: &LogicalPlan) -> Option<&LogicalPlan> {
 }
 
 fn live(plan: &LogicalPlan) -> Result<bool> {
-    let known = properties(plan)?;
-    Ok(known.time.is_none() && !known.bounded)
+    let properties = properties(plan)?;
+    Ok(properties.time.is_none() && !properties.bounded)
 }

@@ -9,10 +9,10 @@ use datafusion::common::{Column, DFSchema, DataFusionError, Result, ScalarValue,
 use datafusion::logical_expr::Expr;
 
 /// How many column names a message lists before it says how many more there are.
-const LISTED: usize = 24;
+const MAX_LISTED: usize = 24;
 
 /// How alike two names have to be (0 to 1) for one to be suggested for the other.
-const ALIKE: f64 = 0.72;
+const MIN_SIMILARITY: f64 = 0.72;
 
 /// The column of this very name: the name is not parsed, so `a.b` and `Item` mean what they say.
 pub fn column(name: impl Into<String>) -> Expr {
@@ -38,12 +38,12 @@ pub(crate) fn index_of(schema: &DFSchema, name: &str) -> Result<usize> {
 }
 
 /// `column "itme" not found; did you mean "item"? columns: item, user, …`
-pub fn unknown_column(name: &str, known: &[&str]) -> DataFusionError {
-    let hint = match nearest(name, known).as_slice() {
+pub fn unknown_column(name: &str, columns: &[&str]) -> DataFusionError {
+    let hint = match nearest(name, columns).as_slice() {
         [] => String::new(),
         near => format!("; did you mean {}?", join(near, " or ")),
     };
-    plan_datafusion_err!("column {name:?} not found{hint}{} columns: {}", separator(&hint), listed(known))
+    plan_datafusion_err!("column {name:?} not found{hint}{} columns: {}", separator(&hint), listed(columns))
 }
 
 fn separator(hint: &str) -> &'static str {
@@ -57,18 +57,18 @@ fn join(names: &[&str], glue: &str) -> String {
 fn listed(names: &[&str]) -> String {
     match names.len() {
         0 => "(none)".to_string(),
-        n if n <= LISTED => names.join(", "),
-        n => format!("{}, … and {} more", names[..LISTED].join(", "), n - LISTED),
+        n if n <= MAX_LISTED => names.join(", "),
+        n => format!("{}, … and {} more", names[..MAX_LISTED].join(", "), n - MAX_LISTED),
     }
 }
 
-/// The known names that are most like this one, at most three, best first; ties in the order given.
-pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Vec<&'a str> {
+/// The columns names that are most like this one, at most three, best first; ties in the order given.
+pub fn nearest<'a>(name: &str, columns: &[&'a str]) -> Vec<&'a str> {
     let wanted = name.to_lowercase();
-    let mut scored: Vec<(f64, &str)> = known
+    let mut scored: Vec<(f64, &str)> = columns
         .iter()
-        .map(|k| (likeness(&wanted, &k.to_lowercase()), *k))
-        .filter(|(score, _)| *score >= ALIKE)
+        .map(|k| (similarity(&wanted, &k.to_lowercase()), *k))
+        .filter(|(score, _)| *score >= MIN_SIMILARITY)
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     // A near-perfect match needs no company.
@@ -78,17 +78,17 @@ pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Vec<&'a str> {
 
 /// Typing errors are transpositions and slips (Damerau-Levenshtein); forgotten parts are prefixes and
 /// contained words.
-fn likeness(wanted: &str, known: &str) -> f64 {
-    let slips = strsim::normalized_damerau_levenshtein(wanted, known);
+fn similarity(wanted: &str, columns: &str) -> f64 {
+    let slips = strsim::normalized_damerau_levenshtein(wanted, columns);
     let contained =
-        wanted.len() >= 3 && (known.contains(wanted) || wanted.contains(known) && known.len() >= 3);
-    if contained { slips.max(0.8) } else { slips.max(strsim::jaro_winkler(wanted, known) - 0.12) }
+        wanted.len() >= 3 && (columns.contains(wanted) || wanted.contains(columns) && columns.len() >= 3);
+    if contained { slips.max(0.8) } else { slips.max(strsim::jaro_winkler(wanted, columns) - 0.12) }
 }
 
 /// An expression as a message or `explain` shows it: columns and values plainly, parentheses where they
 /// matter.
 pub fn show(expr: &Expr) -> String {
-    let plain = expr.clone().transform_up(|e| {
+    let readable = expr.clone().transform_up(|e| {
         Ok(match e {
             Expr::Literal(value, _) => Transformed::yes(column(show_value(&value))),
             Expr::Cast(cast) => {
@@ -99,7 +99,7 @@ pub fn show(expr: &Expr) -> String {
         })
     });
     // The closure never fails; should the traversal, the expression's own display is nearly as good.
-    plain.data().map_or_else(|_| expr.to_string(), |e| e.to_string())
+    readable.data().map_or_else(|_| expr.to_string(), |e| e.to_string())
 }
 
 fn show_value(value: &ScalarValue) -> String {

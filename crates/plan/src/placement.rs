@@ -30,19 +30,23 @@ pub enum Placement<C = String> {
 
 impl<C> Placement<C> {
     /// The same placement in the columns of a result; unknown if one of the key's columns is not among them.
-    pub(crate) fn carried<D>(self, to: impl Fn(C) -> Vec<D>) -> Placement<D> {
-        let carried = |same: Vec<C>| -> Vec<D> { same.into_iter().flat_map(&to).collect() };
+    pub(crate) fn map_columns<D>(self, to: impl Fn(C) -> Vec<D>) -> Placement<D> {
+        let mapped = |columns: Vec<C>| -> Vec<D> { columns.into_iter().flat_map(&to).collect() };
         match self {
             Placement::OneShard => Placement::OneShard,
             Placement::Replicated => Placement::Replicated,
             Placement::Unknown => Placement::Unknown,
             Placement::Hashed(key) => {
-                let key: Vec<Vec<D>> = key.into_iter().map(carried).collect();
+                let key: Vec<Vec<D>> = key.into_iter().map(mapped).collect();
                 if key.iter().any(Vec::is_empty) { Placement::Unknown } else { Placement::Hashed(key) }
             }
-            Placement::Ranges(same, bounds) => {
-                let same = carried(same);
-                if same.is_empty() { Placement::Unknown } else { Placement::Ranges(same, bounds) }
+            Placement::Ranges(equal_columns, bounds) => {
+                let equal_columns = mapped(equal_columns);
+                if equal_columns.is_empty() {
+                    Placement::Unknown
+                } else {
+                    Placement::Ranges(equal_columns, bounds)
+                }
             }
         }
     }
@@ -62,8 +66,10 @@ impl<C: PartialEq> Placement<C> {
     pub fn keeps_together(&self, columns: &[C]) -> bool {
         match self {
             Placement::OneShard | Placement::Replicated => true,
-            Placement::Hashed(key) => key.iter().all(|same| same.iter().any(|c| columns.contains(c))),
-            Placement::Ranges(same, _) => same.iter().any(|c| columns.contains(c)),
+            Placement::Hashed(key) => {
+                key.iter().all(|equal_columns| equal_columns.iter().any(|c| columns.contains(c)))
+            }
+            Placement::Ranges(equal_columns, _) => equal_columns.iter().any(|c| columns.contains(c)),
             Placement::Unknown => false,
         }
     }
@@ -75,12 +81,15 @@ impl fmt::Display for Placement {
             Placement::OneShard => f.write_str("in one shard"),
             // Equal columns are as good as each other; the first is the one that was asked for.
             Placement::Hashed(key) => {
-                let names: Vec<&str> =
-                    key.iter().filter_map(|same| same.first()).map(String::as_str).collect();
+                let names: Vec<&str> = key
+                    .iter()
+                    .filter_map(|equal_columns| equal_columns.first())
+                    .map(String::as_str)
+                    .collect();
                 write!(f, "by {}", names.join(", "))
             }
-            Placement::Ranges(same, _) => {
-                write!(f, "by ranges of {}", same.first().map_or("", String::as_str))
+            Placement::Ranges(equal_columns, _) => {
+                write!(f, "by ranges of {}", equal_columns.first().map_or("", String::as_str))
             }
             Placement::Replicated => f.write_str("copied to every shard"),
             Placement::Unknown => f.write_str("in no known way"),
@@ -109,7 +118,7 @@ pub(crate) fn of_join(
         Placement::Hashed(_) | Placement::Ranges(..) => Some(placement),
         _ => None,
     };
-    let on_the_right = |placement: Placement<usize>| placement.carried(|i| vec![i + width]);
+    let on_the_right = |placement: Placement<usize>| placement.map_columns(|i| vec![i + width]);
     let placement = match join.join_type {
         JoinType::Inner => partitioned(left)
             .or_else(|| partitioned(on_the_right(right)))
@@ -124,19 +133,19 @@ pub(crate) fn of_join(
 
 /// Where an inner join makes two columns equal, both stand for the key's.
 fn with_equal(placement: Placement<usize>, equal: &EqualColumns, width: usize) -> Placement<usize> {
-    let with_equal = |mut same: Vec<usize>| {
+    let with_equal = |mut equal_columns: Vec<usize>| {
         for (l, r) in equal.iter().map(|(l, r)| (*l, r + width)) {
-            match (same.contains(&l), same.contains(&r)) {
-                (true, false) => same.push(r),
-                (false, true) => same.push(l),
+            match (equal_columns.contains(&l), equal_columns.contains(&r)) {
+                (true, false) => equal_columns.push(r),
+                (false, true) => equal_columns.push(l),
                 _ => {}
             }
         }
-        same
+        equal_columns
     };
     match placement {
         Placement::Hashed(key) => Placement::Hashed(key.into_iter().map(with_equal).collect()),
-        Placement::Ranges(same, bounds) => Placement::Ranges(with_equal(same), bounds),
+        Placement::Ranges(equal_columns, bounds) => Placement::Ranges(with_equal(equal_columns), bounds),
         other => other,
     }
 }
@@ -183,7 +192,7 @@ fn not_colocated(
 ) -> String {
     let name = |schema: &DFSchema, i: usize| schema.field(i).name().clone();
     let named = |placement: &Placement<usize>, schema: &DFSchema| {
-        placement.clone().carried(|i| vec![name(schema, i)]).to_string()
+        placement.clone().map_columns(|i| vec![name(schema, i)]).to_string()
     };
     let on: Vec<String> = equal
         .iter()

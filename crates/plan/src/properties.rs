@@ -62,7 +62,7 @@ pub fn properties(plan: &LogicalPlan) -> Result<Properties> {
         bounded: derived.bounded,
         shards: derived.shards,
         groups: derived.groups,
-        placement: derived.placement.carried(|i| vec![fields[i].name().clone()]),
+        placement: derived.placement.map_columns(|i| vec![fields[i].name().clone()]),
     })
 }
 
@@ -101,7 +101,10 @@ fn of_plan(plan: &LogicalPlan) -> Result<Derived> {
             let (first, next) = (derive(&query.static_term)?, derive(&query.recursive_term)?);
             untimed(plan, &first)?;
             untimed(plan, &next)?;
-            Ok(Derived { lifetimes: Lifetimes::StartEdges, ..meet("recursive query", &first, &next)? })
+            Ok(Derived {
+                lifetimes: Lifetimes::StartEdges,
+                ..common_properties("recursive query", &first, &next)?
+            })
         }
         LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
         LogicalPlan::Join(join) => of_join(join, false),
@@ -110,7 +113,7 @@ fn of_plan(plan: &LogicalPlan) -> Result<Derived> {
             of_union(inputs)
         }
         LogicalPlan::Extension(_) => match node(plan) {
-            Some(ours) => of_node(ours),
+            Some(node) => of_node(node),
             None => plan_err!("a plan cannot hold this node of another system: {}", plan.display()),
         },
         other => plan_err!("a stream has no such step: {}", other.display()),
@@ -169,11 +172,11 @@ fn within(scan: &TableScan, ranges: &Ranges) -> Option<Placement<usize>> {
 fn of_projection(projection: &Projection) -> Result<Derived> {
     let mut derived = derive(&projection.input)?;
     let input = projection.input.schema();
-    let passed: Vec<Option<usize>> = projection.expr.iter().map(|e| passed(e, input)).collect();
+    let columns: Vec<Option<usize>> = projection.expr.iter().map(|e| passed_column(e, input)).collect();
     let key: Option<Vec<usize>> =
-        derived.key.iter().map(|k| passed.iter().position(|p| *p == Some(*k))).collect();
+        derived.key.iter().map(|k| columns.iter().position(|p| *p == Some(*k))).collect();
     derived.key = key.unwrap_or_default();
-    derived.placement = derived.placement.carried(|i| places(&passed, i));
+    derived.placement = derived.placement.map_columns(|i| places(&columns, i));
     Ok(derived)
 }
 
@@ -183,9 +186,9 @@ fn places(passed: &[Option<usize>], column: usize) -> Vec<usize> {
 }
 
 /// The input column that this expression passes through unchanged.
-fn passed(expr: &Expr, input: &DFSchema) -> Option<usize> {
+fn passed_column(expr: &Expr, input: &DFSchema) -> Option<usize> {
     match expr {
-        Expr::Alias(alias) => passed(&alias.expr, input),
+        Expr::Alias(alias) => passed_column(&alias.expr, input),
         Expr::Column(column) => input.maybe_index_of_column(column),
         _ => None,
     }
@@ -196,7 +199,7 @@ fn by_name(mut derived: Derived, input: &DFSchema, output: &DFSchema) -> Result<
     let place = |i: usize| output.index_of_column_by_name(None, input.field(i).name());
     let key: Option<Vec<usize>> = derived.key.iter().map(|k| place(*k)).collect();
     derived.key = key.unwrap_or_default();
-    derived.placement = derived.placement.carried(|i| Vec::from_iter(place(i)));
+    derived.placement = derived.placement.map_columns(|i| Vec::from_iter(place(i)));
     Ok(derived)
 }
 
@@ -224,11 +227,11 @@ fn changing(derived: Derived) -> Derived {
 fn of_aggregate(aggregate: &Aggregate) -> Result<Derived> {
     let mut derived = snapshots(derive(&aggregate.input)?);
     let input = aggregate.input.schema();
-    let groups: Vec<Option<usize>> = aggregate.group_expr.iter().map(|e| passed(e, input)).collect();
+    let groups: Vec<Option<usize>> = aggregate.group_expr.iter().map(|e| passed_column(e, input)).collect();
     let key: Option<Vec<usize>> =
         derived.key.iter().map(|k| groups.iter().position(|g| *g == Some(*k))).collect();
     derived.key = key.unwrap_or_default();
-    derived.placement = derived.placement.carried(|i| places(&groups, i));
+    derived.placement = derived.placement.map_columns(|i| places(&groups, i));
     Ok(derived)
 }
 
@@ -236,10 +239,10 @@ fn of_aggregate(aggregate: &Aggregate) -> Result<Derived> {
 /// is left of them.
 fn of_join(join: &Join, colocated: bool) -> Result<Derived> {
     let (left, right) = (derive(&join.left)?, derive(&join.right)?);
-    let both = meet("join", &left, &right)?;
+    let common = common_properties("join", &left, &right)?;
     let equal = equal_columns(join);
     if colocated {
-        placement::check_join(join, (&left.placement, &right.placement), &equal, both.shards)?;
+        placement::check_join(join, (&left.placement, &right.placement), &equal, common.shards)?;
     }
     let width = join.left.schema().fields().len();
     let placement = placement::of_join(join, left.placement, right.placement, &equal, width);
@@ -249,22 +252,22 @@ fn of_join(join: &Join, colocated: bool) -> Result<Derived> {
     };
     let lifetimes = match join.join_type {
         JoinType::Inner if left.lifetimes.edge_free() && right.lifetimes.edge_free() => Lifetimes::Intervals,
-        _ if both.time.is_none() && both.bounded => Lifetimes::StartEdges,
+        _ if common.time.is_none() && common.bounded => Lifetimes::StartEdges,
         // Rows that stay find partners that stay.
         JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi
-            if both.time.is_none() && left.lifetimes == right.lifetimes =>
+            if common.time.is_none() && left.lifetimes == right.lifetimes =>
         {
             left.lifetimes
         }
         _ => Lifetimes::Any,
     };
-    Ok(Derived { key, lifetimes, placement, ..both })
+    Ok(Derived { key, lifetimes, placement, ..common })
 }
 
 /// Columns of equal types that a join makes equal, as positions on either side.
 fn equal_columns(join: &Join) -> Vec<(usize, usize)> {
     let (left, right) = (join.left.schema(), join.right.schema());
-    let place = |(l, r): &(Expr, Expr)| Some((passed(l, left)?, passed(r, right)?));
+    let place = |(l, r): &(Expr, Expr)| Some((passed_column(l, left)?, passed_column(r, right)?));
     let same_type = |(l, r): &(usize, usize)| left.field(*l).data_type() == right.field(*r).data_type();
     join.on.iter().filter_map(place).filter(same_type).collect()
 }
@@ -273,7 +276,7 @@ fn of_union(inputs: Vec<Derived>) -> Result<Derived> {
     let mut inputs = inputs.into_iter();
     let Some(first) = inputs.next() else { return plan_err!("a union needs inputs") };
     inputs.try_fold(first, |left, right| {
-        let both = meet("union", &left, &right)?;
+        let common = common_properties("union", &left, &right)?;
         let lifetimes = match (left.lifetimes, right.lifetimes) {
             // Windows of two calendars.
             (Lifetimes::Tiled, Lifetimes::Tiled) => Lifetimes::Intervals,
@@ -283,13 +286,13 @@ fn of_union(inputs: Vec<Derived>) -> Result<Derived> {
         };
         let key = if left.key == right.key { left.key } else { vec![] };
         let placement = if left.placement == right.placement { left.placement } else { Placement::Unknown };
-        Ok(Derived { key, lifetimes, placement, ..both })
+        Ok(Derived { key, lifetimes, placement, ..common })
     })
 }
 
 /// What two inputs have in common, or why they cannot meet. Key, lifetimes and placement are left to the
 /// caller.
-fn meet(what: &str, left: &Derived, right: &Derived) -> Result<Derived> {
+fn common_properties(what: &str, left: &Derived, right: &Derived) -> Result<Derived> {
     let time = match (&left.time, &right.time) {
         (Some(l), Some(r)) if l != r => {
             return plan_err!(
@@ -331,8 +334,8 @@ fn without_time(side: &str) -> String {
     )
 }
 
-fn of_node(ours: Node<'_>) -> Result<Derived> {
-    match ours {
+fn of_node(node: Node<'_>) -> Result<Derived> {
+    match node {
         Node::Ingress(n) => {
             let derived = derive(&n.input)?;
             let derived = Derived { time: Some(n.time_type()?), lifetimes: n.lifetimes()?, ..derived };
@@ -356,12 +359,12 @@ fn of_node(ours: Node<'_>) -> Result<Derived> {
         Node::Clip(n) => {
             let left = derive(&n.left)?;
             let right = derive(&n.right)?;
-            let both = meet("clip", &left, &right)?;
+            let common = common_properties("clip", &left, &right)?;
             let placement = match right.placement {
                 Placement::Replicated => left.placement,
                 _ => left.placement.after_local_choice(),
             };
-            Ok(Derived { key: left.key, lifetimes: Lifetimes::Any, placement, ..both })
+            Ok(Derived { key: left.key, lifetimes: Lifetimes::Any, placement, ..common })
         }
         Node::Changes(n) => {
             let derived = derive(&n.input)?;
@@ -431,7 +434,7 @@ fn of_exchange(exchange: &Exchange) -> Result<Derived> {
 }
 
 fn by_key(key: &[Expr], input: &DFSchema) -> Placement<usize> {
-    let key: Option<Vec<Vec<usize>>> = key.iter().map(|k| Some(vec![passed(k, input)?])).collect();
+    let key: Option<Vec<Vec<usize>>> = key.iter().map(|k| Some(vec![passed_column(k, input)?])).collect();
     key.map_or(Placement::Unknown, Placement::Hashed)
 }
 
@@ -451,7 +454,7 @@ fn of_colocated(colocated: &Colocated) -> Result<Derived> {
 }
 
 fn check_together(key: &[Expr], schema: &DFSchema, derived: &Derived) -> Result<()> {
-    let columns: Vec<usize> = key.iter().filter_map(|k| passed(k, schema)).collect();
+    let columns: Vec<usize> = key.iter().filter_map(|k| passed_column(k, schema)).collect();
     if derived.placement.keeps_together(&columns) {
         return Ok(());
     }
@@ -466,9 +469,9 @@ fn check_together(key: &[Expr], schema: &DFSchema, derived: &Derived) -> Result<
             )
         }
     };
-    let lie = derived.placement.clone().carried(|i| vec![schema.field(i).name().clone()]);
+    let placement = derived.placement.clone().map_columns(|i| vec![schema.field(i).name().clone()]);
     plan_err!(
-        "colocated: {what} have to be in one shard, but they lie {lie} over {}; add {cure} before",
+        "colocated: {what} have to be in one shard, but they lie {placement} over {}; add {cure} before",
         count(derived.shards, "shard")
     )
 }

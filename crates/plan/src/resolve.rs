@@ -17,8 +17,8 @@ use datafusion::logical_expr::{Expr, ExprSchemable, Volatility, lit};
 pub(crate) fn resolve(expr: Expr, schema: &DFSchema, verb: &str) -> Result<Expr> {
     check_depth(&expr, verb)?;
     scalar(&expr, verb)?;
-    let expr = known_columns(expr, schema)?;
-    let expr = same_every_time(expr, schema, verb)?;
+    let expr = check_columns(expr, schema)?;
+    let expr = without_volatile_functions(expr, schema, verb)?;
     let name = expr.schema_name().to_string();
     let coerced = match coerced(expr.clone(), schema) {
         Ok(coerced) => coerced,
@@ -30,7 +30,7 @@ pub(crate) fn resolve(expr: Expr, schema: &DFSchema, verb: &str) -> Result<Expr>
 /// Checks a call of a function of several rows, whose arguments are functions of one each.
 pub(crate) fn resolve_call(expr: Expr, schema: &DFSchema, verb: &str) -> Result<Expr> {
     check_depth(&expr, verb)?;
-    let expr = same_every_time(known_columns(expr, schema)?, schema, verb)?;
+    let expr = without_volatile_functions(check_columns(expr, schema)?, schema, verb)?;
     coerced(expr.clone(), schema)
         .map_err(|cause| plan_datafusion_err!("{verb}: {}: {}", show(&expr), cause.find_root().message()))
 }
@@ -44,7 +44,7 @@ pub(crate) fn resolve_sides(expr: Expr, schema: &DFSchema, verb: &str) -> Result
             return plan_err!("{verb}: neither side has a column {column}");
         }
     }
-    let expr = same_every_time(expr, schema, verb)?;
+    let expr = without_volatile_functions(expr, schema, verb)?;
     let coerced = coerced(expr.clone(), schema);
     let coerced = coerced
         .map_err(|cause| plan_datafusion_err!("{verb}: {}: {}", show(&expr), cause.find_root().message()))?;
@@ -142,7 +142,7 @@ fn scalar(expr: &Expr, verb: &str) -> Result<()> {
 
 /// Every column is one of the schema's. A qualified column is taken for an unqualified one with a dot in its
 /// name: that is what became of it if someone parsed it.
-fn known_columns(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+fn check_columns(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     expr.transform_up(|e| match e {
         Expr::Column(column) => {
             let name = column.flat_name();
@@ -150,8 +150,8 @@ fn known_columns(expr: Expr, schema: &DFSchema) -> Result<Expr> {
                 return Err(unknown_column(&name, &names(schema)));
             }
             let qualified = column.relation.is_some();
-            let plain = Expr::Column(Column::from_name(name));
-            Ok(if qualified { Transformed::yes(plain) } else { Transformed::no(plain) })
+            let column = Expr::Column(Column::from_name(name));
+            Ok(if qualified { Transformed::yes(column) } else { Transformed::no(column) })
         }
         other => Ok(Transformed::no(other)),
     })
@@ -159,7 +159,7 @@ fn known_columns(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 }
 
 /// No volatile functions; `now()` and its like are set to the present, once.
-fn same_every_time(expr: Expr, schema: &DFSchema, verb: &str) -> Result<Expr> {
+fn without_volatile_functions(expr: Expr, schema: &DFSchema, verb: &str) -> Result<Expr> {
     let simplifier = simplifier(schema);
     expr.transform_up(|e| match e {
         Expr::ScalarFunction(ref f) if f.func.signature().volatility == Volatility::Volatile => plan_err!(

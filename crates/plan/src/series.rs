@@ -82,12 +82,12 @@ impl Source for Series {
             .with_max_value(end(i64::max))
             .with_distinct_count(Precision::Exact(count));
         let size = Precision::Exact(count.saturating_mul(8));
-        let known = Statistics {
+        let statistics = Statistics {
             num_rows: Precision::Exact(count),
             total_byte_size: size,
             column_statistics: vec![],
         };
-        Arc::new(known.add_column_statistics(column))
+        Arc::new(statistics.add_column_statistics(column))
     }
 
     fn with_shards(&self, shards: usize) -> Option<Arc<dyn Source>> {

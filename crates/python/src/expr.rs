@@ -114,7 +114,7 @@ impl NativeExpr {
     /// A column of the left or the right side of a join.
     #[staticmethod]
     fn column_of(side: &str, name: &str, left: &NativePlan, right: &NativePlan) -> PyResult<NativeExpr> {
-        let schema = JoinHow::both(&left.stream, &right.stream).or_raise()?;
+        let schema = JoinHow::sides_schema(&left.stream, &right.stream).or_raise()?;
         let expr = Expr::Column(Column::new(Some(side), name));
         NativeExpr::new(expr, Some(schema.into()))
     }

@@ -28,7 +28,7 @@ struct Average(Arc<AggregateUDF>);
 
 impl Average {
     /// What DataFusion's average of decimals returns.
-    fn decimal(&self, fields: &[FieldRef]) -> Result<Option<FieldRef>> {
+    fn decimal_return_field(&self, fields: &[FieldRef]) -> Result<Option<FieldRef>> {
         match fields {
             [of] if of.data_type().is_decimal() => {
                 let kind = self.0.return_type(&[of.data_type().clone()])?;
@@ -60,25 +60,25 @@ impl AggregateUDFImpl for Average {
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        match self.decimal(args.input_fields)? {
+        match self.decimal_return_field(args.input_fields)? {
             Some(return_field) => self.0.state_fields(StateFieldsArgs { return_field, ..args }),
             None => self.0.state_fields(args),
         }
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        match self.decimal(args.expr_fields)? {
+        match self.decimal_return_field(args.expr_fields)? {
             Some(return_field) => {
-                let (units, distinct) = (units(args.expr_fields)?, args.is_distinct);
+                let (scale_factor, distinct) = (scale_factor(args.expr_fields)?, args.is_distinct);
                 let states = self.0.accumulator(AccumulatorArgs { return_field, ..args })?;
-                Ok(Box::new(OfDecimals { states, units, distinct }))
+                Ok(Box::new(DecimalAverage { states, scale_factor, distinct }))
             }
             None => self.0.accumulator(args),
         }
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        match self.decimal(args.expr_fields)? {
+        match self.decimal_return_field(args.expr_fields)? {
             Some(_) => self.accumulator(args),
             None => self.0.create_sliding_accumulator(args),
         }
@@ -89,11 +89,11 @@ impl AggregateUDFImpl for Average {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        match self.decimal(args.expr_fields)? {
+        match self.decimal_return_field(args.expr_fields)? {
             Some(return_field) => {
-                let units = units(args.expr_fields)?;
+                let scale_factor = scale_factor(args.expr_fields)?;
                 let states = self.0.create_groups_accumulator(AccumulatorArgs { return_field, ..args })?;
-                Ok(Box::new(GroupsOfDecimals { states, units }))
+                Ok(Box::new(DecimalAverageGroups { states, scale_factor }))
             }
             None => self.0.create_groups_accumulator(args),
         }
@@ -108,8 +108,8 @@ impl AggregateUDFImpl for Average {
     }
 }
 
-/// How many units of the last digit of these decimals make 1.
-fn units(fields: &[FieldRef]) -> Result<f64> {
+/// How many scale_factor of the last digit of these decimals make 1.
+fn scale_factor(fields: &[FieldRef]) -> Result<f64> {
     match fields.first().map(|field| field.data_type()) {
         Some(
             DataType::Decimal32(_, scale)
@@ -122,7 +122,7 @@ fn units(fields: &[FieldRef]) -> Result<f64> {
 }
 
 /// The whole numbers that decimals are stored as, without their point, as floats.
-fn whole(decimals: &ArrayRef) -> Result<ArrayRef> {
+fn unscaled_values(decimals: &ArrayRef) -> Result<ArrayRef> {
     let data = decimals.to_data().into_builder();
     let data = match decimals.data_type() {
         DataType::Decimal32(precision, _) => data.data_type(DataType::Decimal32(*precision, 0)),
@@ -135,11 +135,11 @@ fn whole(decimals: &ArrayRef) -> Result<ArrayRef> {
 }
 
 /// The quotients of sums and counts; null where nothing was counted.
-fn quotients(counts: &ArrayRef, sums: &ArrayRef, units: f64) -> Result<Float64Array> {
-    let sums = whole(sums)?;
+fn quotients(counts: &ArrayRef, sums: &ArrayRef, scale_factor: f64) -> Result<Float64Array> {
+    let sums = unscaled_values(sums)?;
     let quotient = |(count, sum): (Option<u64>, Option<f64>)| match count {
         None | Some(0) => None,
-        Some(count) => sum.map(|sum| sum / (count as f64 * units)),
+        Some(count) => sum.map(|sum| sum / (count as f64 * scale_factor)),
     };
     let counts = counts.as_primitive::<UInt64Type>().iter();
     Ok(counts.zip(sums.as_primitive::<Float64Type>()).map(quotient).collect())
@@ -147,26 +147,26 @@ fn quotients(counts: &ArrayRef, sums: &ArrayRef, units: f64) -> Result<Float64Ar
 
 /// The average of decimals, by the states of DataFusion's.
 #[derive(Debug)]
-struct OfDecimals {
+struct DecimalAverage {
     states: Box<dyn Accumulator>,
-    units: f64,
+    scale_factor: f64,
     distinct: bool,
 }
 
-impl OfDecimals {
+impl DecimalAverage {
     /// The average of a list of different values.
-    fn of_values(&self, values: &ArrayRef) -> Result<Option<f64>> {
+    fn of_distinct_values(&self, values: &ArrayRef) -> Result<Option<f64>> {
         if values.is_empty() {
             return Ok(None);
         }
         // They are in no order: the sum is not to depend on it.
-        let mut values: Vec<f64> = whole(values)?.as_primitive::<Float64Type>().values().to_vec();
+        let mut values: Vec<f64> = unscaled_values(values)?.as_primitive::<Float64Type>().values().to_vec();
         values.sort_by(f64::total_cmp);
-        Ok(Some(values.iter().sum::<f64>() / (values.len() as f64 * self.units)))
+        Ok(Some(values.iter().sum::<f64>() / (values.len() as f64 * self.scale_factor)))
     }
 }
 
-impl Accumulator for OfDecimals {
+impl Accumulator for DecimalAverage {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.states.update_batch(values)
     }
@@ -174,9 +174,9 @@ impl Accumulator for OfDecimals {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let state = self.states.state()?;
         let average = match state.as_slice() {
-            [ScalarValue::List(values)] if self.distinct => self.of_values(&values.value(0))?,
+            [ScalarValue::List(values)] if self.distinct => self.of_distinct_values(&values.value(0))?,
             [count, sum] => {
-                let quotients = quotients(&count.to_array()?, &sum.to_array()?, self.units)?;
+                let quotients = quotients(&count.to_array()?, &sum.to_array()?, self.scale_factor)?;
                 quotients.is_valid(0).then(|| quotients.value(0))
             }
             _ => return exec_err!("avg: its state is not a count and a sum"),
@@ -206,12 +206,12 @@ impl Accumulator for OfDecimals {
 }
 
 /// The same of many groups.
-struct GroupsOfDecimals {
+struct DecimalAverageGroups {
     states: Box<dyn GroupsAccumulator>,
-    units: f64,
+    scale_factor: f64,
 }
 
-impl GroupsAccumulator for GroupsOfDecimals {
+impl GroupsAccumulator for DecimalAverageGroups {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -224,7 +224,7 @@ impl GroupsAccumulator for GroupsOfDecimals {
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         match self.states.state(emit_to)?.as_slice() {
-            [counts, sums] => Ok(Arc::new(quotients(counts, sums, self.units)?)),
+            [counts, sums] => Ok(Arc::new(quotients(counts, sums, self.scale_factor)?)),
             _ => internal_err!("avg: its state is a count and a sum"),
         }
     }

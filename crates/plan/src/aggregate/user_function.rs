@@ -35,7 +35,7 @@ impl UserFunction {
 
     pub(super) fn udaf(&self) -> Arc<AggregateUDF> {
         let signature = Signature::any(1, Volatility::Immutable);
-        Arc::new(AggregateUDF::from(Named { user: self.clone(), signature }))
+        Arc::new(AggregateUDF::from(UserUdaf { user: self.clone(), signature }))
     }
 
     fn address(&self) -> usize {
@@ -65,17 +65,17 @@ impl Hash for UserFunction {
 
 /// The user's aggregate behind one of DataFusion's, if it is one.
 pub(super) fn user_function(func: &AggregateUDF) -> Option<UserFunction> {
-    let named = (func.inner().as_ref() as &dyn Any).downcast_ref::<Named>()?;
-    Some(named.user.clone())
+    let udaf = (func.inner().as_ref() as &dyn Any).downcast_ref::<UserUdaf>()?;
+    Some(udaf.user.clone())
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Named {
+struct UserUdaf {
     user: UserFunction,
     signature: Signature,
 }
 
-impl AggregateUDFImpl for Named {
+impl AggregateUDFImpl for UserUdaf {
     fn name(&self) -> &str {
         self.user.name()
     }
@@ -95,13 +95,13 @@ impl AggregateUDFImpl for Named {
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn datafusion::logical_expr::Accumulator>> {
         let argument = args.expr_fields.first().map(|f| f.data_type().clone());
         let returns = args.return_type().clone();
-        Ok(Box::new(OneState::new(self.user.clone(), argument, returns)))
+        Ok(Box::new(UserAccumulator::new(self.user.clone(), argument, returns)))
     }
 }
 
 /// The state of one group of a relation.
 #[derive(Debug)]
-struct OneState {
+struct UserAccumulator {
     user: UserFunction,
     argument: Option<DataType>,
     returns: DataType,
@@ -109,11 +109,11 @@ struct OneState {
     states: Mutex<Box<dyn Accumulator>>,
 }
 
-impl OneState {
-    fn new(user: UserFunction, argument: Option<DataType>, returns: DataType) -> OneState {
+impl UserAccumulator {
+    fn new(user: UserFunction, argument: Option<DataType>, returns: DataType) -> UserAccumulator {
         let mut states = user.0.accumulator(argument.as_ref(), false);
         states.grow(1);
-        OneState { user, argument, returns, states: Mutex::new(states) }
+        UserAccumulator { user, argument, returns, states: Mutex::new(states) }
     }
 
     fn states(&mut self) -> &mut dyn Accumulator {
@@ -121,7 +121,7 @@ impl OneState {
     }
 }
 
-impl datafusion::logical_expr::Accumulator for OneState {
+impl datafusion::logical_expr::Accumulator for UserAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let rows = values.first().map_or(0, |v| v.len());
         let states = self.states();

@@ -2,7 +2,7 @@
 //! beginning of the window so many `steps` after that of an instant, 0 for its own. The zone is that of the
 //! instant's type. `every` and `offset` (in ticks) are the same for all rows.
 
-use super::beginnings::Beginnings;
+use super::window_starts::WindowStarts;
 use crate::duration::Every;
 use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, PrimitiveArray, make_array};
@@ -46,7 +46,7 @@ impl ScalarUDFImpl for Boundary {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
-        let kind = args.args[0].data_type();
+        let time_type = args.args[0].data_type();
         let [instant, every, offset, steps] = args.args.as_slice() else {
             return exec_err!("calendar_boundary takes 4 arguments, not {}", args.args.len());
         };
@@ -56,7 +56,7 @@ impl ScalarUDFImpl for Boundary {
         let instants = cast(&instant.to_array(rows)?, &DataType::Int64)?;
         let steps = steps.to_array(rows)?;
         let (instants, steps) = (instants.as_primitive::<Int64Type>(), steps.as_primitive::<Int64Type>());
-        let boundaries = boundaries(&kind, every, offset, instants, steps)?;
+        let boundaries = boundaries(&time_type, every, offset, instants, steps)?;
         Ok(match single {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&boundaries, 0)?),
             false => ColumnarValue::Array(boundaries),
@@ -83,58 +83,59 @@ fn offset_of(offset: &ColumnarValue) -> Result<i64> {
     }
 }
 
-/// Row by row. Rows that follow each other are in one window mostly, which is then known.
+/// Row by row. Rows that follow each other are in one window mostly, which is cached.
 fn boundaries(
-    kind: &DataType,
+    time_type: &DataType,
     every: Every,
     offset: i64,
     instants: &Int64Array,
     steps: &PrimitiveArray<Int64Type>,
 ) -> Result<ArrayRef> {
-    let DataType::Timestamp(unit, zone) = kind else {
-        return exec_err!("a window of the calendar is of timestamps, not of {kind}");
+    let DataType::Timestamp(unit, zone) = time_type else {
+        return exec_err!("a window of the calendar is of timestamps, not of {time_type}");
     };
     let zone = zone.as_ref().map(|zone| zone.parse::<Tz>()).transpose()?;
-    let Some(beginnings) = Beginnings::new(every, offset, zone, *unit) else {
+    let Some(window_starts) = WindowStarts::new(every, offset, zone, *unit) else {
         return exec_err!("the offset of windows is {offset} ticks; give a shorter one");
     };
-    let mut last: Option<Known> = None;
+    let mut cache: Option<CachedBoundary> = None;
     let boundary = |(instant, steps): (Option<i64>, Option<i64>)| {
         let (Some(instant), Some(steps)) = (instant, steps) else { return Ok(None) };
-        if let Some(known) = last.as_ref().filter(|known| known.tells(instant, steps)) {
-            return Ok(Some(known.boundary));
+        if let Some(cached) = cache.as_ref().filter(|cached| cached.covers(instant, steps)) {
+            return Ok(Some(cached.boundary));
         }
-        let known = Known::of(&beginnings, instant, steps).ok_or_else(|| beyond(kind, *unit, instant))?;
-        Ok(Some(last.insert(known).boundary))
+        let cached = CachedBoundary::of(&window_starts, instant, steps)
+            .ok_or_else(|| out_of_range(time_type, *unit, instant))?;
+        Ok(Some(cache.insert(cached).boundary))
     };
     let ticks = instants.iter().zip(steps).map(boundary).collect::<Result<Int64Array>>()?;
-    Ok(make_array(ticks.into_data().into_builder().data_type(kind.clone()).build()?))
+    Ok(make_array(ticks.into_data().into_builder().data_type(time_type.clone()).build()?))
 }
 
 /// A boundary that was computed.
-struct Known {
+struct CachedBoundary {
     window: Range<i64>,
     steps: i64,
     boundary: i64,
 }
 
-impl Known {
-    fn of(beginnings: &Beginnings, instant: i64, steps: i64) -> Option<Known> {
-        let window = beginnings.window(instant)?;
+impl CachedBoundary {
+    fn of(window_starts: &WindowStarts, instant: i64, steps: i64) -> Option<CachedBoundary> {
+        let window = window_starts.window(instant)?;
         // The window after it is asked for most of the time.
-        let boundary = if steps == 1 { window.end } else { beginnings.step(window.clone(), steps)? };
-        Some(Known { window, steps, boundary })
+        let boundary = if steps == 1 { window.end } else { window_starts.step(window.clone(), steps)? };
+        Some(CachedBoundary { window, steps, boundary })
     }
 
-    fn tells(&self, instant: i64, steps: i64) -> bool {
+    fn covers(&self, instant: i64, steps: i64) -> bool {
         self.steps == steps && self.window.contains(&instant)
     }
 }
 
-fn beyond(kind: &DataType, unit: TimeUnit, instant: i64) -> datafusion::common::DataFusionError {
+fn out_of_range(time_type: &DataType, unit: TimeUnit, instant: i64) -> datafusion::common::DataFusionError {
     let shown = whimbrel_temporal::Instant { time: instant, unit: Some(unit) };
     exec_datafusion_err!(
         "the window of the calendar that {shown} is in begins or ends where {} cannot tell time; leave such rows out",
-        crate::names::type_name(kind)
+        crate::names::type_name(time_type)
     )
 }

@@ -7,8 +7,8 @@
 //!
 //! Invariant: windows of hours and shorter, and days where all days have 24 hours, are a [`Grid::Ticks`].
 
-mod beginnings;
 mod function;
+mod window_starts;
 
 use crate::duration::{Duration, Every, show_ticks};
 use crate::names::{column, type_name};

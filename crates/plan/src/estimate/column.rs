@@ -27,16 +27,16 @@ impl ColumnEstimate {
     }
 
     /// Of one with such statistics.
-    pub fn of_statistics(known: &ColumnStatistics, data_type: &DataType, rows: f64) -> ColumnEstimate {
+    pub fn of_statistics(statistics: &ColumnStatistics, data_type: &DataType, rows: f64) -> ColumnEstimate {
         let number = |value: &Precision<ScalarValue>| value.get_value().and_then(number);
-        let range = number(&known.min_value).zip(number(&known.max_value));
-        let whole = data_type.is_integer() || data_type.is_temporal();
-        let counted = known.distinct_count.get_value().map(|n| *n as f64);
+        let range = number(&statistics.min_value).zip(number(&statistics.max_value));
+        let is_discrete = data_type.is_integer() || data_type.is_temporal();
+        let counted = statistics.distinct_count.get_value().map(|n| *n as f64);
         // Whole numbers of a range can only be so many.
-        let ranged = range.filter(|_| whole).map(|(min, max)| max - min + 1.0);
+        let ranged = range.filter(|_| is_discrete).map(|(min, max)| max - min + 1.0);
         let distinct = counted.or(ranged).unwrap_or(rows).min(rows).max(1.0);
-        let nulls = known.null_count.get_value().map_or(0.0, |n| *n as f64 / rows.max(1.0));
-        let bytes = known.byte_size.get_value().map(|bytes| *bytes as f64 / rows.max(1.0));
+        let nulls = statistics.null_count.get_value().map_or(0.0, |n| *n as f64 / rows.max(1.0));
+        let bytes = statistics.byte_size.get_value().map(|bytes| *bytes as f64 / rows.max(1.0));
         let width = match data_type.primitive_width() {
             Some(width) => width as f64,
             // What a file holds is packed: a text is longer than its share of it.

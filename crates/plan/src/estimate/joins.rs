@@ -35,20 +35,20 @@ pub(super) fn of_join(join: &Join, left: Estimate, right: Estimate) -> Estimate 
     };
     let pairs: Vec<(f64, f64)> = join.on.iter().map(key).collect();
     let inner = left.rows * right.rows / composite(&pairs, left.rows, right.rows);
-    let (with_match, with_match_right) = (found(&pairs, false), found(&pairs, true));
+    let (with_match, with_match_right) = (match_fraction(&pairs, false), match_fraction(&pairs, true));
     let part = if join.filter.is_some() { 0.5 } else { 1.0 };
-    let both = |rows: f64| {
+    let pairs_of_rows = |rows: f64| {
         let columns = left.columns.iter().chain(&right.columns).cloned().collect();
         Estimate { rows: left.rows.max(right.rows).max(rows), columns }.with_rows(rows)
     };
     match join.join_type {
         JoinType::Inner => match &join.filter {
-            Some(filter) => filtered(both(inner), filter, &join.schema),
-            None => both(inner),
+            Some(filter) => filtered(pairs_of_rows(inner), filter, &join.schema),
+            None => pairs_of_rows(inner),
         },
-        JoinType::Left => both((inner * part).max(left.rows)),
-        JoinType::Right => both((inner * part).max(right.rows)),
-        JoinType::Full => both((inner * part).max(left.rows + right.rows)),
+        JoinType::Left => pairs_of_rows((inner * part).max(left.rows)),
+        JoinType::Right => pairs_of_rows((inner * part).max(right.rows)),
+        JoinType::Full => pairs_of_rows((inner * part).max(left.rows + right.rows)),
         JoinType::LeftSemi => kept(left, with_match * part),
         JoinType::LeftAnti => kept(left, 1.0 - with_match * part),
         JoinType::RightSemi => kept(right, with_match_right * part),
@@ -59,7 +59,7 @@ pub(super) fn of_join(join: &Join, left: Estimate, right: Estimate) -> Estimate 
 }
 
 /// Which part of one side's rows finds any of the other.
-fn found(pairs: &[(f64, f64)], right: bool) -> f64 {
+fn match_fraction(pairs: &[(f64, f64)], right: bool) -> f64 {
     let part = |(l, r): &(f64, f64)| if right { (l / r).min(1.0) } else { (r / l).min(1.0) };
     pairs.iter().map(part).fold(1.0, f64::min)
 }

@@ -46,9 +46,9 @@ impl Estimate {
     }
 
     /// What is expected of rows with such statistics.
-    pub fn of_statistics(known: &Statistics, schema: &datafusion::arrow::datatypes::Schema) -> Estimate {
-        let rows = known.num_rows.get_value().map_or(UNKNOWN_ROWS, |rows| *rows as f64);
-        let column = |(place, field): (usize, &datafusion::arrow::datatypes::FieldRef)| match known
+    pub fn of_statistics(statistics: &Statistics, schema: &datafusion::arrow::datatypes::Schema) -> Estimate {
+        let rows = statistics.num_rows.get_value().map_or(UNKNOWN_ROWS, |rows| *rows as f64);
+        let column = |(place, field): (usize, &datafusion::arrow::datatypes::FieldRef)| match statistics
             .column_statistics
             .get(place)
         {

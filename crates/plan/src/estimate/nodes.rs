@@ -26,8 +26,8 @@ pub(super) fn estimate(plan: &LogicalPlan, mut inputs: Vec<Estimate>, leaf: Opti
             first.clone().with_rows(rows)
         }
         (LogicalPlan::Extension(extension), inputs) => {
-            let known = leaf.filter(|_| inputs.is_empty()).and_then(|leaf| leaf(extension.node.as_ref()));
-            known.unwrap_or_else(|| match inputs.first() {
+            let estimate = leaf.filter(|_| inputs.is_empty()).and_then(|leaf| leaf(extension.node.as_ref()));
+            estimate.unwrap_or_else(|| match inputs.first() {
                 Some(input) => input.clone(),
                 None => unknown(plan.schema(), UNKNOWN_ROWS),
             })
@@ -35,7 +35,7 @@ pub(super) fn estimate(plan: &LogicalPlan, mut inputs: Vec<Estimate>, leaf: Opti
         (plan, [input]) => of_one(plan, input.clone()),
         (plan, inputs) => unknown(plan.schema(), inputs.first().map_or(UNKNOWN_ROWS, |i| i.rows)),
     };
-    fitting(found, plan.schema())
+    with_schema_columns(found, plan.schema())
 }
 
 fn of_one(plan: &LogicalPlan, input: Estimate) -> Estimate {
@@ -106,8 +106,8 @@ fn of_scan(scan: &TableScan) -> Estimate {
     let Some(source) = source_of(scan) else {
         return unknown(&scan.projected_schema, UNKNOWN_ROWS);
     };
-    let known = source.statistics();
-    let all = Estimate::of_statistics(&known, &source.info().schema);
+    let statistics = source.statistics();
+    let all = Estimate::of_statistics(&statistics, &source.info().schema);
     let columns = match &scan.projection {
         Some(projection) => projection.iter().map(|c| all.columns[*c].clone()).collect(),
         None => all.columns,
@@ -181,7 +181,7 @@ fn unknown(schema: &DFSchema, rows: f64) -> Estimate {
 }
 
 /// The estimate with as many columns as the schema has.
-fn fitting(mut found: Estimate, schema: &DFSchema) -> Estimate {
+fn with_schema_columns(mut found: Estimate, schema: &DFSchema) -> Estimate {
     if found.columns.len() != schema.fields().len() {
         found.columns = unknown(schema, found.rows).columns;
     }

@@ -13,11 +13,11 @@ use std::sync::Arc;
 /// # Errors
 /// `Plan` if a join cannot be built again with its sides exchanged.
 pub fn smaller_sides_first(plan: LogicalPlan, estimator: &Estimator<'_>) -> Result<LogicalPlan> {
-    Ok(sided(plan, estimator)?.0)
+    Ok(with_smaller_build_sides(plan, estimator)?.0)
 }
 
-fn sided(plan: LogicalPlan, estimator: &Estimator<'_>) -> Result<(LogicalPlan, Estimate)> {
-    let inputs = plan.inputs().into_iter().map(|input| sided(input.clone(), estimator));
+fn with_smaller_build_sides(plan: LogicalPlan, estimator: &Estimator<'_>) -> Result<(LogicalPlan, Estimate)> {
+    let inputs = plan.inputs().into_iter().map(|input| with_smaller_build_sides(input.clone(), estimator));
     let (inputs, estimates): (Vec<_>, Vec<_>) = inputs.collect::<Result<Vec<_>>>()?.into_iter().unzip();
     let estimate = estimator.of_inputs(&plan, estimates.clone());
     let plan = match inputs.is_empty() {
@@ -39,20 +39,21 @@ fn swapped(join: &Join) -> Result<LogicalPlan> {
         Arc::clone(&join.left),
         on,
         join.filter.clone(),
-        of_the_other_side(join.join_type),
+        swapped_join_type(join.join_type),
         join.join_constraint,
         join.null_equality,
         join.null_aware,
     )?;
-    let both = matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full);
-    if !both {
+    let has_both_sides =
+        matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full);
+    if !has_both_sides {
         return Ok(LogicalPlan::Join(other));
     }
     let columns = join.schema.columns().into_iter().map(Expr::Column).collect();
     Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(LogicalPlan::Join(other)))?))
 }
 
-fn of_the_other_side(kind: JoinType) -> JoinType {
+fn swapped_join_type(kind: JoinType) -> JoinType {
     match kind {
         JoinType::Inner => JoinType::Inner,
         JoinType::Full => JoinType::Full,

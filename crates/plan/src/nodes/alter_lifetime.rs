@@ -60,7 +60,7 @@ impl AlterLifetime {
         duration: DurationRule<Expr>,
         label: String,
     ) -> Result<Self> {
-        let shape = Shape::like(&input)?;
+        let shape = Shape::of_input(&input)?;
         Ok(AlterLifetime {
             input: input.into(),
             start: start.into(),

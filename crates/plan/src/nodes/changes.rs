@@ -35,7 +35,7 @@ impl Changes {
         }
         let change = Arc::new(Field::new(CHANGE, DataType::Int64, false));
         let fields = [change].into_iter().chain(input.schema().fields().iter().cloned()).collect();
-        let shape = Shape::plain(fields, &input)?;
+        let shape = Shape::unqualified(fields, &input)?;
         Ok(Changes { input: input.into(), shape })
     }
 }

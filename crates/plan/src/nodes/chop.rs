@@ -23,7 +23,7 @@ impl Chop {
     /// # Errors
     /// `Plan` if the input has two columns of one name.
     pub fn try_new(input: LogicalPlan, beats: Grid) -> Result<Self> {
-        let shape = Shape::like(&input)?;
+        let shape = Shape::of_input(&input)?;
         Ok(Chop { input: input.into(), beats, shape })
     }
 }

@@ -25,7 +25,7 @@ impl Clip {
     /// # Errors
     /// `Plan` if the input has two columns of one name.
     pub fn try_new(left: LogicalPlan, right: LogicalPlan, on: Vec<(Expr, Expr)>) -> Result<Self> {
-        let shape = Shape::like(&left)?;
+        let shape = Shape::of_input(&left)?;
         Ok(Clip { left: left.into(), right: right.into(), on: on.into(), shape })
     }
 }

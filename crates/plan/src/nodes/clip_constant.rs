@@ -22,7 +22,7 @@ impl ClipConstant {
     /// # Errors
     /// `Plan` if the input has two columns of one name.
     pub fn try_new(input: LogicalPlan, limit: i64) -> Result<Self> {
-        let shape = Shape::like(&input)?;
+        let shape = Shape::of_input(&input)?;
         Ok(ClipConstant { input: input.into(), limit, shape })
     }
 }

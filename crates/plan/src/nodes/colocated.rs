@@ -49,7 +49,7 @@ impl Colocated {
     }
 
     fn try_new(input: LogicalPlan, colocation: Colocation) -> Result<Self> {
-        let shape = Shape::like(&input)?;
+        let shape = Shape::of_input(&input)?;
         Ok(Colocated { input: input.into(), colocation: colocation.into(), shape })
     }
 }

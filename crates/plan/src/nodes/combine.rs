@@ -30,8 +30,8 @@ impl Combine {
     /// # Errors
     /// `Plan` if the groups and calls make no aggregate of the input.
     pub fn try_new(input: LogicalPlan, group: Vec<Expr>, calls: Vec<Expr>) -> Result<Self> {
-        let whole = Aggregate::try_new(Arc::new(input.clone()), group.clone(), calls.clone())?;
-        let shape = Shape::like(&LogicalPlan::Aggregate(whole))?;
+        let aggregate = Aggregate::try_new(Arc::new(input.clone()), group.clone(), calls.clone())?;
+        let shape = Shape::of_input(&LogicalPlan::Aggregate(aggregate))?;
         Ok(Combine { input: input.into(), group: group.into(), calls: calls.into(), shape })
     }
 

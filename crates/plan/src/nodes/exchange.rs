@@ -62,7 +62,7 @@ impl Exchange {
         shards: Option<usize>,
         scope: Scope,
     ) -> Result<Self> {
-        let shape = Shape::like(&input)?;
+        let shape = Shape::of_input(&input)?;
         Ok(Exchange { input: input.into(), movement: movement.into(), shards, scope, shape })
     }
 }

@@ -60,7 +60,7 @@ impl Ingress {
     /// `Plan` if a column is not there, is named twice, or has a type that cannot tell time.
     pub fn try_new(input: LogicalPlan, time: TimeSpec, options: IngressOptions) -> Result<Self> {
         let fields = check(&input, &time)?;
-        let shape = Shape::plain(fields, &input)?;
+        let shape = Shape::unqualified(fields, &input)?;
         Ok(Ingress { input: input.into(), time, options, shape })
     }
 

@@ -20,7 +20,7 @@ impl PointAtEnd {
     /// # Errors
     /// `Plan` if the input has two columns of one name.
     pub fn try_new(input: LogicalPlan) -> Result<Self> {
-        let shape = Shape::like(&input)?;
+        let shape = Shape::of_input(&input)?;
         Ok(PointAtEnd { input: input.into(), shape })
     }
 }

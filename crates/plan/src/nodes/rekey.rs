@@ -26,7 +26,7 @@ impl ReKey {
     /// # Errors
     /// `Plan` if the input has two columns of one name.
     pub fn try_new(input: LogicalPlan, key: Vec<Expr>) -> Result<Self> {
-        let shape = Shape::like(&input)?;
+        let shape = Shape::of_input(&input)?;
         Ok(ReKey { input: input.into(), key: key.into(), shape })
     }
 }

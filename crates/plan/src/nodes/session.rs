@@ -33,7 +33,7 @@ impl Session {
         timeout: i64,
         max_duration: Option<i64>,
     ) -> Result<Self> {
-        let shape = Shape::like(&input)?;
+        let shape = Shape::of_input(&input)?;
         Ok(Session { input: input.into(), key: key.into(), timeout, max_duration, shape })
     }
 }

@@ -18,7 +18,7 @@ impl PartialOrd for Shape {
 
 impl Shape {
     /// The input's columns, qualifiers and all.
-    pub fn like(input: &LogicalPlan) -> Result<Shape> {
+    pub fn of_input(input: &LogicalPlan) -> Result<Shape> {
         let schema = input.schema();
         if schema.functional_dependencies().is_empty() {
             return Ok(Shape(Arc::clone(schema)));
@@ -28,7 +28,7 @@ impl Shape {
     }
 
     /// These columns, unqualified, with the input's metadata.
-    pub fn plain(fields: Vec<FieldRef>, input: &LogicalPlan) -> Result<Shape> {
+    pub fn unqualified(fields: Vec<FieldRef>, input: &LogicalPlan) -> Result<Shape> {
         let fields = fields.into_iter().map(|f| (None, f)).collect();
         Ok(Shape(Arc::new(DFSchema::new_with_metadata(fields, input.schema().metadata().clone())?)))
     }

@@ -26,7 +26,7 @@ impl WithStart {
     pub fn try_new(input: LogicalPlan, name: String, time: DataType) -> Result<Self> {
         let mut fields = input.schema().fields().to_vec();
         fields.push(Arc::new(Field::new(&name, time, false)));
-        let shape = Shape::plain(fields, &input)?;
+        let shape = Shape::unqualified(fields, &input)?;
         Ok(WithStart { input: input.into(), name, shape })
     }
 

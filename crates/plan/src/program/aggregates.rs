@@ -1,9 +1,10 @@
 //! Aggregate nodes: by the current key, or by grouping sets.
 
+use super::arguments::keyword_argument;
 use super::document::Doc;
 use super::literal::{argument_text, python_string};
 use super::reader::{Reader, Required, Scope, has_qualifiers, unique_name, without_coercion_casts};
-use super::rows::{named, positions, readable};
+use super::rows::{positions, readable};
 use super::steps::StepKind;
 use super::variable_names::name_of;
 use crate::aggregate::{Agg, AggFunction, aggregate_of};
@@ -135,7 +136,7 @@ impl Reader {
         if computed.is_empty() {
             return Ok((input, computed));
         }
-        let arguments = super::rows::arguments(self, input.step, &computed)?;
+        let arguments = super::arguments::arguments(self, input.step, &computed)?;
         let stream = self.steps.stream(input.step).with_columns(super::reader::aliased(&computed))?;
         Ok((
             self.add_step(input, StepKind::QueryMethod, Doc::call(".with_columns", arguments), stream),
@@ -175,7 +176,7 @@ impl Reader {
                     Call::Agg(agg) => self.agg(step, agg)?,
                     Call::Relational(call) => self.relational(step, call)?,
                 };
-                Ok(named(name, doc))
+                Ok(keyword_argument(name, doc))
             })
             .collect()
     }
@@ -327,7 +328,7 @@ impl Reader {
         let mut by = orders.iter().map(|o| self.argument(step, &o.expr)).collect::<Result<Vec<_>>>()?;
         let by = if by.len() == 1 { by.swap_remove(0) } else { Doc::list(by) };
         let mut arguments = vec![Doc::keyword("order_by", by)];
-        arguments.extend(super::rows::directions(orders));
+        arguments.extend(super::orderings::directions(orders));
         Ok(arguments)
     }
 }

@@ -1,9 +1,10 @@
 //! Keys and exchanges: nodes that change the current key or move rows between shards.
 
+use super::arguments::dictionary;
 use super::document::Doc;
 use super::literal::python_string;
 use super::reader::{Reader, Required, Scope};
-use super::rows::{dictionary, reads_as_added};
+use super::rows::added_columns;
 use super::steps::StepKind;
 use super::variable_names::name_of;
 use crate::names::{column, column_name};
@@ -25,7 +26,7 @@ impl Reader {
 
     /// A key whose columns are computed right below: `.rekey(lambda e: {"bucket": e.user % 10})`.
     fn computed_key(&mut self, rekey: &ReKey) -> Result<Option<Scope>> {
-        let Some((below, added)) = reads_as_added(&rekey.input) else { return Ok(None) };
+        let Some((below, added)) = added_columns(&rekey.input) else { return Ok(None) };
         let names: Vec<&str> = rekey.key.iter().filter_map(column_name).collect();
         let is_added = |name: &&&str| added.iter().any(|(a, _)| a == **name);
         let in_order = names.iter().filter(is_added).eq(added.iter().map(|(name, _)| name));

@@ -1,7 +1,7 @@
 //! Prints expressions as Python: operators, methods of `Expr`, and functions `wb.fn.…`.
 //!
-//! Invariant: the Python package builds the same expression from the text. An operator that has another meaning
-//! in Python is printed as a function, or is an error.
+//! Invariant: the Python package builds the same expression from the text. An operator that has another
+//! meaning in Python is printed as a function, or is an error.
 
 use super::document::Doc;
 use super::literal::{

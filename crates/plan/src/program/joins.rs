@@ -1,99 +1,31 @@
-//! Two streams at once.
+//! Joins of any plan, in terms of the builder.
 //!
-//! A join that the builder made is read back as the very call that made it. Any other is said in the
-//! builder's words: right joins as left joins of the sides exchanged, conditions of an inner join as a filter
-//! of its pairs.
+//! A right join becomes a left join with its sides exchanged. The condition of an inner join becomes a filter
+//! of its pairs. The near side is the left one in the program, the far side the right one.
 
+use super::arguments::arguments;
 use super::document::Doc;
-use super::expression::ExprWriter;
-use super::literal::python_string;
+use super::join_steps::{LEFT, RIGHT};
 use super::python_expressions::rewrite_for_python;
 use super::reader::{Reader, Required, Scope, aliased, position, unique_name};
-use super::rows::{arguments, dictionary, positions, reads_as_added};
-use super::steps::{Step, StepKind, Steps};
-use super::variable_names::name_of;
+use super::rows::positions;
+use super::steps::StepKind;
 use crate::names::{column, column_name, names};
-use crate::nodes::{Node, node};
 use crate::resolve::common_type;
 use crate::stream::{JoinHow, JoinKind};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result, plan_err};
-use datafusion::logical_expr::{Expr, ExprSchemable, Join, LogicalPlan, Projection, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, Join, LogicalPlan, lit};
 use std::collections::BTreeSet;
 
-const LEFT: &str = "left";
-const RIGHT: &str = "right";
-
 impl Reader {
-    /// The join that the builder made of this projection over a join, if it did.
-    pub fn built_join(
-        &mut self,
-        projection: &Projection,
-        join: &Join,
-        colocated: bool,
-    ) -> Result<Option<Scope>> {
-        let (Some(left), Some(right)) = (sided(&join.left, LEFT), sided(&join.right, RIGHT)) else {
-            return Ok(None);
-        };
-        let Some(kind) = kind_of(join) else { return Ok(None) };
-        let output = names(&projection.schema);
-        let Some((left, left_added)) = without_added(left, |name| !output.contains(&name)) else {
-            return Ok(None);
-        };
-        let paired = |name: &str| join.on.iter().any(|(_, r)| r.try_as_col().is_some_and(|c| c.name == name));
-        let Some((right, right_added)) = without_added(right, paired) else { return Ok(None) };
-        let (l, r) = (self.read(left, &Required::default())?, self.read(right, &Required::default())?);
-        let mut on = Vec::new();
-        for (a, b) in &join.on {
-            let (Some(a), Some(b)) = (a.try_as_col(), b.try_as_col()) else { return Ok(None) };
-            on.push((
-                self.key_part(&a.name, &left_added, left, &l)?,
-                self.key_part(&b.name, &right_added, right, &r)?,
-            ));
-        }
-        let suffix = suffix_of(projection).unwrap_or_else(|| "_right".to_string());
-        let both = JoinHow::both(self.steps.stream(l.step), self.steps.stream(r.step))?;
-        let how = JoinHow {
-            kind,
-            suffix,
-            filter: join.filter.as_ref().map(|f| rewrite_for_python(f, &both)).transpose()?,
-            nulls_equal: join.null_equality == NullEquality::NullEqualsNull,
-            null_aware: join.null_aware,
-            colocated,
-        };
-        let Ok(stream) = self.steps.stream(l.step).join_as(self.steps.stream(r.step), on.clone(), &how)
-        else {
-            return Ok(None);
-        };
-        match joined_columns(stream.plan()) == Some(&projection.expr) {
-            true => self.joined(l, r, on, &how).map(Some),
-            false => Ok(None),
-        }
-    }
-
-    /// What a column is paired by: the column, or what was computed for it.
-    fn key_part(
-        &self,
-        name: &str,
-        added: &[(String, Expr)],
-        plan: &LogicalPlan,
-        scope: &Scope,
-    ) -> Result<Expr> {
-        let Some((_, expr)) = added.iter().find(|(n, _)| n == name) else { return Ok(column(name)) };
-        let bare = name.trim_end_matches('\'');
-        match expr {
-            // A cast that pairing columns of different types has added.
-            Expr::Cast(cast) if column_name(&cast.expr) == Some(bare) => Ok(column(bare)),
-            other => Ok(self.rewrite_expr(other, plan.schema(), scope)?.alias(name)),
-        }
-    }
-
+    /// The step of a join node.
     pub fn join(&mut self, join: &Join, colocated: bool, required: &Required) -> Result<Scope> {
         use JoinType::{
             Full, Inner, Left, LeftAnti, LeftMark, LeftSemi, Right, RightAnti, RightMark, RightSemi,
         };
-        let (kind, turned) = match join.join_type {
+        let (kind, swapped) = match join.join_type {
             Inner => (JoinKind::Inner, false),
             Left => (JoinKind::Left, false),
             Right => (JoinKind::Left, true),
@@ -105,13 +37,13 @@ impl Reader {
             LeftMark => (JoinKind::Mark, false),
             RightMark => (JoinKind::Mark, true),
         };
-        let used = used_of(join, required)?;
+        let used = required_columns(join, required)?;
         let (left, right) = ((&*join.left, used.0), (&*join.right, used.1));
-        let ((near, near_used), (far, far_used)) = if turned { (right, left) } else { (left, right) };
+        let ((near, near_used), (far, far_used)) = if swapped { (right, left) } else { (left, right) };
         let near_scope =
             self.read(near, &Required { used: Some(near_used.clone()), ..Required::default() })?;
         let far_scope = self.read(far, &Required { used: Some(far_used.clone()), ..Required::default() })?;
-        let sides = Sides { near: (near, near_scope, near_used), far: (far, far_scope, far_used), turned };
+        let sides = Sides { near: (near, near_scope, near_used), far: (far, far_scope, far_used), swapped };
         self.join_how(join, colocated, kind, sides)
     }
 
@@ -124,22 +56,22 @@ impl Reader {
     ) -> Result<Scope> {
         let mut on = Vec::new();
         for (l, r) in &join.on {
-            let (near, far) = if sides.turned { (r, l) } else { (l, r) };
+            let (near, far) = if sides.swapped { (r, l) } else { (l, r) };
             let near = self.rewrite_expr(near, sides.near.0.schema(), &sides.near.1)?;
             let far = self.rewrite_expr(far, sides.far.0.schema(), &sides.far.1)?;
-            on.push(self.without_casts(near, far, &sides));
+            on.push(self.without_coercion(near, far, &sides));
         }
-        self.set_apart(kind, &mut on, &mut sides)?;
+        self.rename_shared_columns(kind, &mut on, &mut sides)?;
         self.name_computed(&mut on, &sides);
         let filter = match &join.filter {
-            Some(filter) => Some(self.two_sided(filter, join, &sides)?),
+            Some(filter) => Some(self.over_sides(filter, join, &sides)?),
             None => None,
         };
         let inner = kind == JoinKind::Inner;
         let how = JoinHow {
             suffix: self.suffix(kind, &on, &sides),
             filter: match &filter {
-                // Without a condition, all rows are partners.
+                // An outer join without a condition matches all rows.
                 None if on.is_empty() && matches!(kind, JoinKind::Left | JoinKind::Full) => Some(lit(true)),
                 filter => filter.clone().filter(|_| !inner),
             },
@@ -150,27 +82,27 @@ impl Reader {
         };
         let (near, far) = (sides.near.1.clone(), sides.far.1.clone());
         let columns = self.joined_names(&on, &how, &sides);
-        let mut scope = self.joined(near, far, on, &how)?;
+        let mut scope = self.join_step(near, far, on, &how)?;
         if let Some(filter) = filter.filter(|_| inner) {
             let (near, far) = &columns;
-            let predicate = one_sided(&filter, &sides, near, far)?;
+            let predicate = over_pairs(&filter, &sides, near, far)?;
             let schema = self.steps.stream(scope.step).plan().schema().clone();
             scope = self.where_(scope, rewrite_for_python(&predicate, &schema)?)?;
         }
         let (near, far) = columns;
-        let columns = if sides.turned { [far, near].concat() } else { [near, far].concat() };
+        let columns = if sides.swapped { [far, near].concat() } else { [near, far].concat() };
         Ok(Scope { step: scope.step, columns })
     }
 
-    /// Casts that pairing would add by itself are left out.
-    fn without_casts(&self, near: Expr, far: Expr, sides: &Sides<'_>) -> (Expr, Expr) {
-        let bare = |e: &Expr| match e {
+    /// A pair of keys without the casts that the builder adds itself.
+    fn without_coercion(&self, near: Expr, far: Expr, sides: &Sides<'_>) -> (Expr, Expr) {
+        let without_cast = |e: &Expr| match e {
             Expr::Cast(cast) if column_name(&cast.expr).is_some() => cast.expr.as_ref().clone(),
             other => other.clone(),
         };
         let kind = |e: &Expr, scope: &Scope| e.get_type(self.steps.stream(scope.step).plan().schema()).ok();
         let wanted = kind(&near, &sides.near.1);
-        let (a, b) = (bare(&near), bare(&far));
+        let (a, b) = (without_cast(&near), without_cast(&far));
         let common = match (kind(&a, &sides.near.1), kind(&b, &sides.far.1)) {
             (Some(a), Some(b)) => common_type(&a, &b),
             _ => None,
@@ -178,9 +110,15 @@ impl Reader {
         if common.is_some() && common == wanted { (a, b) } else { (near, far) }
     }
 
-    /// Columns of the far side that the builder would leave out, because their equals of the same name stay,
-    /// get another name where they are not equal in every row that comes out.
-    fn set_apart(&mut self, kind: JoinKind, on: &mut [(Expr, Expr)], sides: &mut Sides<'_>) -> Result<()> {
+    /// Renames far key columns that the builder would drop in favor of the near key column of the same name.
+    ///
+    /// Only where the values differ in some row: in outer joins, for floats, and for keys of different types.
+    fn rename_shared_columns(
+        &mut self,
+        kind: JoinKind,
+        on: &mut [(Expr, Expr)],
+        sides: &mut Sides<'_>,
+    ) -> Result<()> {
         if !matches!(kind, JoinKind::Inner | JoinKind::Left | JoinKind::Full) {
             return Ok(());
         }
@@ -190,7 +128,7 @@ impl Reader {
         for (l, r) in on.iter_mut() {
             let (Some(name), Some(other)) = (column_name(l), column_name(r)) else { continue };
             let place = sides.far.1.columns.iter().position(|c| c == name);
-            // A full join's near column is either side's.
+            // The key column of a full join is the coalesced one.
             let used = kind == JoinKind::Full || place.is_some_and(|place| sides.far.2.contains(&place));
             if name != other || !used {
                 continue;
@@ -224,7 +162,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What is computed to be paired gets a name.
+    /// Computed keys get names.
     fn name_computed(&self, on: &mut [(Expr, Expr)], sides: &Sides<'_>) {
         let (near, far) = (self.steps.stream(sides.near.1.step), self.steps.stream(sides.far.1.step));
         let taken = |n: &str| [near, far].iter().any(|s| names(s.plan().schema()).contains(&n));
@@ -239,7 +177,7 @@ impl Reader {
         }
     }
 
-    /// The suffix that tells the far side's columns, or the mark, from others of their names.
+    /// The suffix for far columns, or for the mark column, that makes names unique.
     fn suffix(&self, kind: JoinKind, on: &[(Expr, Expr)], sides: &Sides<'_>) -> String {
         let near = names(self.steps.stream(sides.near.1.step).plan().schema());
         match kind {
@@ -251,7 +189,7 @@ impl Reader {
         }
     }
 
-    /// A suffix with which no two columns get one name.
+    /// A suffix for far columns that makes all names unique.
     fn free_suffix(&self, on: &[(Expr, Expr)], sides: &Sides<'_>) -> String {
         let near = names(self.steps.stream(sides.near.1.step).plan().schema());
         let far = names(self.steps.stream(sides.far.1.step).plan().schema());
@@ -272,7 +210,7 @@ impl Reader {
         suffix
     }
 
-    /// The names of a join's columns: the near side's, the far side's.
+    /// The names of the columns of a join: those of the near side, those of the far side.
     fn joined_names(
         &self,
         on: &[(Expr, Expr)],
@@ -293,10 +231,10 @@ impl Reader {
         (sides.near.1.columns.clone(), far)
     }
 
-    /// A condition over the columns of both streams, `left.…` and `right.…`.
-    fn two_sided(&self, filter: &Expr, join: &Join, sides: &Sides<'_>) -> Result<Expr> {
+    /// A join condition over the columns of both streams, `left.…` and `right.…`.
+    fn over_sides(&self, filter: &Expr, join: &Join, sides: &Sides<'_>) -> Result<Expr> {
         let (near, far) = (sides.near.0.schema(), sides.far.0.schema());
-        let both = filter.clone().transform_up(|e| {
+        let conjunction = filter.clone().transform_up(|e| {
             let Expr::Column(c) = &e else { return Ok(Transformed::no(e)) };
             let side = |side: &str, name: &str| Expr::Column(Column::new(Some(side), name));
             Ok(Transformed::yes(match near.maybe_index_of_column(c) {
@@ -305,160 +243,21 @@ impl Reader {
             }))
         });
         let schema =
-            JoinHow::both(self.steps.stream(sides.near.1.step), self.steps.stream(sides.far.1.step))?;
-        rewrite_for_python(&both.data()?, &schema).map_err(|e| e.context(join.join_type.to_string()))
-    }
-
-    /// The step of a join.
-    fn joined(&mut self, left: Scope, right: Scope, on: Vec<(Expr, Expr)>, how: &JoinHow) -> Result<Scope> {
-        let (l, r) = (self.steps.stream(left.step).clone(), self.steps.stream(right.step).clone());
-        let mut arguments = vec![Doc::Input(1)];
-        if how.kind != JoinKind::Cross {
-            // A key that is changed above does not change what a co-located join is about.
-            let on_keys = !how.colocated;
-            arguments.extend(on_arguments(self, (left.step, right.step), &on, on_keys)?);
-        }
-        let stream = l.join_as(&r, on, how)?;
-        let plain = how.filter.is_none() && !how.nulls_equal && !how.null_aware && !how.colocated;
-        let verb = match how.kind {
-            JoinKind::Semi if plain => ".where_exists",
-            JoinKind::Anti if plain => ".where_not_exists",
-            _ => ".join",
-        };
-        if verb == ".join" {
-            if how.kind != JoinKind::Inner {
-                arguments.push(Doc::Text(format!("how={}", python_string(how.kind.name()))));
-            }
-            let pairs = !matches!(how.kind, JoinKind::Semi | JoinKind::Anti);
-            let clash = names(l.plan().schema()).iter().any(|n| names(r.plan().schema()).contains(n));
-            if how.suffix != "_right" && pairs && (clash || how.kind == JoinKind::Mark) {
-                arguments.push(Doc::Text(format!("suffix={}", python_string(&how.suffix))));
-            }
-            if let Some(filter) = &how.filter {
-                arguments.push(Doc::keyword("where", self.pair_lambda(&l, &r, filter)?));
-            }
-            if how.nulls_equal {
-                arguments.push(Doc::text("nulls_equal=True"));
-            }
-            if how.null_aware {
-                arguments.push(Doc::text("null_aware=True"));
-            }
-            if how.colocated {
-                arguments.push(Doc::text("colocated=True"));
-            }
-        }
-        let word = if how.kind == JoinKind::Anti { "without" } else { "with" };
-        let name = paired(self.steps.name(left.step), word, self.steps.name(right.step));
-        let step = Step {
-            inputs: vec![left.step, right.step],
-            kind: StepKind::QueryMethod,
-            doc: Doc::call(verb, arguments),
-            stream,
-            name,
-            body: None,
-        };
-        let step = self.steps.add(step);
-        let columns = names(self.steps.stream(step).plan().schema()).into_iter().map(String::from).collect();
-        Ok(Scope { step, columns })
-    }
-
-    /// `lambda l, r: l.price > r.price`.
-    fn pair_lambda(&mut self, left: &crate::Stream, right: &crate::Stream, filter: &Expr) -> Result<Doc> {
-        let schema = JoinHow::both(left, right)?;
-        let Steps { functions, .. } = &mut self.steps;
-        let row = |c: &Column| match c.relation.as_ref().is_some_and(|side| side.table() == RIGHT) {
-            true => "r".to_string(),
-            false => "l".to_string(),
-        };
-        let condition = ExprWriter { schema: &schema, row: &row, functions }.write(filter, 0)?;
-        Ok(Doc::Group(vec![Doc::text("lambda l, r: "), condition]))
+            JoinHow::sides_schema(self.steps.stream(sides.near.1.step), self.steps.stream(sides.far.1.step))?;
+        rewrite_for_python(&conjunction.data()?, &schema).map_err(|e| e.context(join.join_type.to_string()))
     }
 }
 
-/// `orders_with_customer`: the name of a join is that of the first two that met, wherever they lay.
-fn paired(left: &str, word: &str, right: &str) -> String {
-    let plain = |name: &str| {
-        let name = name.strip_prefix("copied_").unwrap_or(name);
-        name.split("_by_").next().and_then(|name| name.split("_with").next()).unwrap_or(name).to_string()
-    };
-    match left.contains("_with_") || left.contains("_without_") {
-        true => left.to_string(),
-        false => name_of(&format!("{}_{word}_{}", plain(left), plain(right))),
-    }
-}
-
-/// The two sides of a join, as the program has them.
+/// The sides of a join in the program: node, scope, and the columns that are used.
 struct Sides<'a> {
     near: (&'a LogicalPlan, Scope, BTreeSet<usize>),
     far: (&'a LogicalPlan, Scope, BTreeSet<usize>),
-    /// Whether the near side is the right one of the plan.
-    turned: bool,
+    /// Whether the near side is the right one in the plan.
+    swapped: bool,
 }
 
-/// The columns above a join that the builder has made.
-fn joined_columns(plan: &LogicalPlan) -> Option<&Vec<Expr>> {
-    match (plan, node(plan)) {
-        (_, Some(Node::ReKey(rekey))) => joined_columns(&rekey.input),
-        (LogicalPlan::Projection(projection), _) => Some(&projection.expr),
-        _ => None,
-    }
-}
-
-/// What the builder's name for a side stands for.
-fn sided<'a>(plan: &'a LogicalPlan, side: &str) -> Option<&'a LogicalPlan> {
-    match plan {
-        LogicalPlan::SubqueryAlias(alias) if alias.alias.table() == side => Some(&alias.input),
-        _ => None,
-    }
-}
-
-fn kind_of(join: &Join) -> Option<JoinKind> {
-    Some(match join.join_type {
-        JoinType::Inner if join.on.is_empty() => JoinKind::Cross,
-        JoinType::Inner => JoinKind::Inner,
-        JoinType::Left => JoinKind::Left,
-        JoinType::Full => JoinKind::Full,
-        JoinType::LeftSemi => JoinKind::Semi,
-        JoinType::LeftAnti => JoinKind::Anti,
-        JoinType::LeftMark => JoinKind::Mark,
-        _ => return None,
-    })
-}
-
-/// A side without the columns that pairing has added to it, which are these.
-fn without_added(
-    plan: &LogicalPlan,
-    is: impl Fn(&str) -> bool,
-) -> Option<(&LogicalPlan, Vec<(String, Expr)>)> {
-    let mut plan = plan;
-    let mut added = Vec::new();
-    while let Some((below, more)) = reads_as_added(plan)
-        && more.len() == 1
-        && is(&more[0].0)
-    {
-        added.extend(more);
-        plan = below;
-    }
-    Some((plan, added))
-}
-
-/// The suffix that a projection over a join gives to right columns.
-fn suffix_of(projection: &Projection) -> Option<String> {
-    projection.expr.iter().find_map(|e| match e {
-        Expr::Alias(alias) => match alias.expr.as_ref() {
-            Expr::Column(c)
-                if c.relation.as_ref().is_some_and(|r| r.table() == RIGHT) && c.name != alias.name =>
-            {
-                alias.name.strip_prefix(&c.name).map(String::from)
-            }
-            _ => None,
-        },
-        _ => None,
-    })
-}
-
-/// Which columns of both sides a join needs.
-fn used_of(join: &Join, required: &Required) -> Result<(BTreeSet<usize>, BTreeSet<usize>)> {
+/// The columns that a join requires of its sides.
+fn required_columns(join: &Join, required: &Required) -> Result<(BTreeSet<usize>, BTreeSet<usize>)> {
     let (left, right) = (join.left.schema(), join.right.schema());
     let width = left.fields().len();
     let all = 0..join.schema.fields().len();
@@ -491,8 +290,8 @@ fn used_of(join: &Join, required: &Required) -> Result<(BTreeSet<usize>, BTreeSe
     Ok(sides)
 }
 
-/// A condition over both sides as one over the pairs.
-fn one_sided(filter: &Expr, sides: &Sides<'_>, near: &[String], far: &[String]) -> Result<Expr> {
+/// A condition over the sides as one over the columns of the pairs.
+fn over_pairs(filter: &Expr, sides: &Sides<'_>, near: &[String], far: &[String]) -> Result<Expr> {
     let renamed = |e: Expr| {
         let Expr::Column(c) = &e else { return Ok(Transformed::no(e)) };
         let (from, to) = match c.relation.as_ref().is_some_and(|side| side.table() == RIGHT) {
@@ -505,49 +304,4 @@ fn one_sided(filter: &Expr, sides: &Sides<'_>, near: &[String], far: &[String]) 
         }
     };
     filter.clone().transform_up(renamed).data()
-}
-
-/// `on="item"`, or both sides by themselves; nothing, if the current keys say it and may (`on_keys`).
-pub(super) fn on_arguments(
-    reader: &mut Reader,
-    (left, right): (usize, usize),
-    on: &[(Expr, Expr)],
-    on_keys: bool,
-) -> Result<Vec<Doc>> {
-    let keys = (&reader.steps.stream(left).properties().key, &reader.steps.stream(right).properties().key);
-    let columns: Option<Vec<(&str, &str)>> =
-        on.iter().map(|(l, r)| Some((column_name(l)?, column_name(r)?))).collect();
-    if let Some(columns) = &columns {
-        let (l, r): (Vec<&str>, Vec<&str>) = columns.iter().copied().unzip();
-        if on_keys && keys.0.iter().eq(l.iter()) && keys.1.iter().eq(r.iter()) {
-            return Ok(vec![]);
-        }
-        if l == r {
-            return Ok(vec![Doc::keyword(
-                "on",
-                listed(l.iter().map(|n| Doc::Text(python_string(n))).collect()),
-            )]);
-        }
-    }
-    let mut sides = (Vec::new(), Vec::new());
-    for (l, r) in on {
-        sides.0.push(key_doc(reader, left, l)?);
-        sides.1.push(key_doc(reader, right, r)?);
-    }
-    Ok(vec![Doc::keyword("left_on", listed(sides.0)), Doc::keyword("right_on", listed(sides.1))])
-}
-
-fn key_doc(reader: &mut Reader, step: usize, expr: &Expr) -> Result<Doc> {
-    match expr {
-        Expr::Alias(alias) => dictionary(reader, step, &[(alias.name.clone(), alias.expr.as_ref().clone())]),
-        other => match column_name(other) {
-            Some(name) => Ok(Doc::Text(python_string(name))),
-            None => reader.lambda(step, other),
-        },
-    }
-}
-
-/// One by itself, several in brackets.
-fn listed(mut docs: Vec<Doc>) -> Doc {
-    if docs.len() == 1 { docs.swap_remove(0) } else { Doc::list(docs) }
 }

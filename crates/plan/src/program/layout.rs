@@ -1,8 +1,8 @@
-//! From steps to statements.
+//! Lays out steps as statements.
 //!
-//! A step has a variable if it is a source, if it is used more than once, if another stream is_binary it in a
-//! query, or if it is the result. What lies between two variables is one chain of calls; steps inside of
-//! queries that follow each other are one query, with at most one of has_binary streams.
+//! A step gets a variable if it is a source, is used more than once, is the second input of another step, or
+//! is the result. The steps between two variables are one chain of method calls. Consecutive steps inside
+//! `.query(…)` share one query, which has at most one step with several inputs.
 
 use super::Program;
 use super::document::Doc;
@@ -306,7 +306,7 @@ fn script(body: &[String], result: &str) -> String {
     format!("{}\n\nif __name__ == \"__main__\":\n    {result}.show()\n", body.join("\n"))
 }
 
-/// A program that is parameters what it cannot open.
+/// A program with parameters: `def program(clicks: wb.ShardedStream) -> wb.ShardedStream: …`.
 fn function(parameters: &[String], streams: usize, body: &[String], result: &str) -> String {
     let parameters = parameters.iter().enumerate().map(|(i, name)| match i < streams {
         true => format!("{name}: wb.ShardedStream"),

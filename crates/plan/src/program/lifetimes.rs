@@ -2,7 +2,7 @@
 
 use super::document::Doc;
 use super::expression::ExprWriter;
-use super::joins::on_arguments;
+use super::join_steps::on_arguments;
 use super::literal::python_string;
 use super::python_expressions::rewrite_for_python;
 use super::reader::{Reader, Scope};

@@ -1,7 +1,7 @@
 //! Literals and type names in Python.
 //!
-//! A literal is written as a Python value (`5`, `"a"`, `date(2013, 1, 1)`) if the Python API converts it to the
-//! same value of the same type. Otherwise it is written with its type: `wb.lit(5, "int32")`.
+//! A literal is written as a Python value (`5`, `"a"`, `date(2013, 1, 1)`) if the Python API converts it to
+//! the same value of the same type. Otherwise it is written with its type: `wb.lit(5, "int32")`.
 
 use super::document::Doc;
 use crate::names::unit_name;
@@ -59,8 +59,8 @@ pub(super) fn python_string(text: &str) -> String {
 
 /// A Python value as a literal of the type of the other operand, so that no column has to be cast.
 ///
-/// Durations, timestamps and decimals take the unit, zone or scale of the operand if nothing is lost. `None` if
-/// the value keeps its type: other types, and literals whose type the user gave.
+/// Durations, timestamps and decimals take the unit, zone or scale of the operand if nothing is lost. `None`
+/// if the value keeps its type: other types, and literals whose type the user gave.
 ///
 /// ```
 /// use datafusion::arrow::datatypes::{DataType, TimeUnit};
@@ -96,8 +96,8 @@ pub fn literal_for_operand(value: &ScalarValue, other: &DataType) -> Option<Scal
 /// A rule by which a Python value takes the type of the other operand.
 pub(super) type CastLiteral = fn(&ScalarValue, &DataType) -> Option<ScalarValue>;
 
-/// [`literal_for_operand`] for comparisons: an integer also takes the integer type of the other operand, if it
-/// is in its range.
+/// [`literal_for_operand`] for comparisons: an integer also takes the integer type of the other operand, if
+/// it is in its range.
 ///
 /// ```
 /// use datafusion::arrow::datatypes::DataType;

@@ -1,35 +1,41 @@
-//! A plan as a program: Python over the fluent API that a person reads, edits, and runs again.
+//! A plan as a program: Python over the fluent API, to be read, edited and run again.
 //!
-//! A plan is read bottom up ([`read`]). Every node becomes a step: a method call as text, and at the same
-//! time the call itself on the builder. So the program's own plan ([`Program::stream`]) is made of the very
-//! operations that the text names, and a step that the builder refuses is never printed.
+//! A plan is read bottom up ([`reader`]). Every node becomes a step: the text of a method call, and the call
+//! itself on the builder. So the plan of the program ([`Program::stream`]) is built by the operations in the
+//! text, and a step that the builder rejects is never printed.
 //!
-//! What the round trip promises: running the text gives a plan that is equal to [`Program::stream`] but for
-//! the scans' unique suffixes; where the plan was built step by step in the first place, that is the plan
-//! itself. A plan that an SQL optimizer has made has qualified names, projections that only leave columns
-//! out, and aggregates named after their texts. They have no place in a program: columns are followed by
-//! position, and what is left is the same query in the builder's words.
+//! Round trip: running the text gives a plan that is equal to [`Program::stream`], up to the unique suffixes
+//! of scans. For a plan of the fluent builder that is the plan itself. An optimized SQL plan has qualified
+//! names, projections that only prune columns, and aggregates named after their text. These are not printed:
+//! columns are tracked by position, and the program is an equivalent query of the builder.
 //!
-//! One file a family of nodes: `sources`, `rows`, `aggregates`, `over`, `joins`, `recursive`, `lifetimes`,
-//! `movement`. `words`, `expression`, `literal` write expressions, `layout` puts steps together to
-//! statements, `doc` to lines; `same` compares plans.
+//! Nodes: `sources`, `rows`, `set_operations`, `orderings`, `unnest`, `aggregates`, `window_functions`,
+//! `joins` (`built_joins`, `join_steps`), `recursive`, `lifetimes`, `exchanges`. Expressions:
+//! `python_expressions` rewrites them, `expression` and `literal` print them. Text: `layout` makes statements
+//! of steps, `document` breaks lines. `equal_plans` compares plans.
 
 mod aggregates;
+mod arguments;
+mod built_joins;
 mod document;
 mod equal_plans;
 mod exchanges;
 mod expression;
+mod join_steps;
 mod joins;
 mod layout;
 mod lifetimes;
 mod literal;
+mod orderings;
 mod python_expressions;
 mod reader;
 mod recursive;
 mod rows;
 mod scalar_functions;
+mod set_operations;
 mod sources;
 mod steps;
+mod unnest;
 mod variable_names;
 mod window_functions;
 
@@ -43,6 +49,21 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A plan as the text of a Python program.
+///
+/// ```
+/// use datafusion::arrow::datatypes::DataType;
+/// use datafusion::common::ScalarValue;
+/// use datafusion::logical_expr::lit;
+/// use whimbrel_plan::{Stream, column};
+///
+/// # fn main() -> datafusion::common::Result<()> {
+/// let rows = vec![vec![ScalarValue::Int64(Some(1))], vec![ScalarValue::Int64(Some(2))]];
+/// let numbers = Stream::values(&[("n".to_string(), DataType::Int64)], rows)?;
+/// let program = numbers.where_(column("n").gt(lit(1_i64)))?.to_python()?;
+/// assert!(program.to_string().contains(".where(lambda e: e.n > 1)"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Program {
     text: String,
@@ -53,31 +74,30 @@ pub struct Program {
 }
 
 impl Program {
-    /// The variable that holds the result, if the program is a script; else its function returns it.
+    /// The variable with the result. A program with parameters returns it.
     pub fn result(&self) -> &str {
         &self.result
     }
 
-    /// What the program's function is called with, first: streams that no program can open again, such as
-    /// tables in memory and live sources.
+    /// The first parameters: streams that a program cannot open, such as tables in memory and live sources.
     pub fn sources(&self) -> &[(String, Stream)] {
         &self.sources
     }
 
-    /// What the program's function is called with, after its sources: functions written in Python.
+    /// The parameters after the sources: functions written in Python.
     pub fn functions(&self) -> &[(String, Arc<ScalarUDF>)] {
         &self.functions
     }
 
-    /// What the program builds.
+    /// The stream that the program builds.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Whether a stream is what the program builds: the same plan, but for the names that tell scans apart.
+    /// Whether the program builds this stream: its plan, up to the unique suffixes of scans.
     ///
     /// # Errors
-    /// `Plan` if one of the plans cannot be brought into the form in which they are literal_for_comparison.
+    /// `Internal` if one of the plans cannot be normalized for the comparison.
     pub fn builds(&self, stream: &Stream) -> Result<bool> {
         equal_plans::equal_plans(self.stream.plan(), stream.plan())
     }
@@ -93,7 +113,7 @@ impl Stream {
     /// The plan as a Python program that builds it.
     ///
     /// # Errors
-    /// `Plan` if the plan holds something that the fluent API has no word for; the message names it.
+    /// `Plan` if the fluent API cannot express a part of the plan; the message names it.
     pub fn to_python(&self) -> Result<Program> {
         let mut reader = Reader::default();
         let names = self.schema().fields().iter().map(|f| f.name().clone());

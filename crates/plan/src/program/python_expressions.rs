@@ -1,8 +1,9 @@
 //! Expressions are rewritten to what the Python API can express, before [`expression`](super::expression)
 //! prints them.
 //!
-//! Two passes. The first replaces SQL operators that Python does not have: `NOT IN`, `IS TRUE`, `CASE x WHEN`.
-//! The second removes what type coercion will add again when the program runs: casts, and types of constants.
+//! Two passes. The first replaces SQL operators that Python does not have: `NOT IN`, `IS TRUE`, `CASE x
+//! WHEN`. The second removes what type coercion will add again when the program runs: casts, and types of
+//! constants.
 //!
 //! Invariant: the rewritten expression, resolved against the same schema, computes the same values. Over
 //! unqualified columns (a plan of the fluent builder) it resolves to the very same expression.

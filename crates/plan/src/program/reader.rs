@@ -1,8 +1,8 @@
 //! Translates plan nodes to steps, bottom up.
 //!
-//! Columns are tracked by position: a [`Scope`] maps each column of a node to a column of the step's stream. So
-//! a projection that only selects, reorders or renames columns needs no step if SQL made the names. In a plan
-//! of the fluent builder every projection is a step.
+//! Columns are tracked by position: a [`Scope`] maps each column of a node to a column of the step's stream.
+//! So a projection that only selects, reorders or renames columns needs no step if SQL made the names. In a
+//! plan of the fluent builder every projection is a step.
 
 use super::document::Doc;
 use super::expression::ExprWriter;
@@ -33,7 +33,7 @@ pub(super) struct Required {
     pub names: HashMap<usize, String>,
     /// Whether the preferred names are those of the result; otherwise readable variants may be used.
     pub keep_names: bool,
-    /// The columns that are used at all; all, if it is not scopes.
+    /// The columns that are used; `None`: all of them.
     pub used: Option<BTreeSet<usize>>,
 }
 

@@ -107,7 +107,8 @@ impl Reader {
         Ok(Scope { step: self.steps.add(step), columns: columns.into_iter().map(|(name, _)| name).collect() })
     }
 
-    /// The step of an ingress node. Directly above a source it becomes arguments of `wb.read`, else `.with_time`.
+    /// The step of an ingress node. Directly above a source it becomes arguments of `wb.read`, else
+    /// `.with_time`.
     pub fn ingress(&mut self, ingress: &Ingress) -> Result<Scope> {
         let input = self.read(&ingress.input, &Default::default())?;
         let schema = ingress.input.schema();

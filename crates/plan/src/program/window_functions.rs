@@ -2,10 +2,11 @@
 //!
 //! Window nodes on top of each other that do not use each other's results become one step.
 
+use super::arguments::keyword_argument;
 use super::document::Doc;
 use super::literal::python_string;
 use super::reader::{Reader, Required, Scope, unique_name, without_coercion_casts};
-use super::rows::{named, positions, readable};
+use super::rows::{positions, readable};
 use super::steps::StepKind;
 use super::variable_names::name_of;
 use crate::aggregate::aggregate_of;
@@ -51,7 +52,7 @@ impl Reader {
             let function_name = || name_of(function.fun.name());
             let name = required.name(width + i, |name| readable(name, &call)).unwrap_or_else(function_name);
             let name = unique_name(&name, |n| input_names.contains(&n) || calls.iter().any(|(c, _)| c == n));
-            arguments.push(named(&name, self.window_function_doc(input.step, function)?));
+            arguments.push(keyword_argument(&name, self.window_function_doc(input.step, function)?));
             calls.push((name, call));
         }
         input.columns.extend(calls.iter().map(|(name, _)| name.clone()));

@@ -119,7 +119,7 @@ static SCANS: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn scan(name: &str, source: Arc<dyn Source>) -> Result<LogicalPlan> {
     check(name, &source.info())?;
     let unique = format!("{name}{SUFFIX}{}", SCANS.fetch_add(1, Ordering::Relaxed));
-    plain(TableScanBuilder::new(TableReference::bare(unique), Arc::new(PlanSource(source))).build()?)
+    unqualified(TableScanBuilder::new(TableReference::bare(unique), Arc::new(PlanSource(source))).build()?)
 }
 
 /// A scan of a source that is made for it, under a name that is its own.
@@ -129,18 +129,18 @@ pub(crate) fn scan_again(
 ) -> Result<(String, LogicalPlan)> {
     let unique = format!("{name}{SUFFIX}{}", SCANS.fetch_add(1, Ordering::Relaxed));
     let source = source(&unique);
-    let scan = plain(TableScanBuilder::new(TableReference::bare(unique.clone()), source).build()?)?;
+    let scan = unqualified(TableScanBuilder::new(TableReference::bare(unique.clone()), source).build()?)?;
     Ok((unique, scan))
 }
 
 /// All columns of the table that this scan reads some of.
 pub(crate) fn rescan(scan: &TableScan) -> Result<LogicalPlan> {
-    plain(TableScanBuilder::new(scan.table_name.clone(), Arc::clone(&scan.source)).build()?)
+    unqualified(TableScanBuilder::new(scan.table_name.clone(), Arc::clone(&scan.source)).build()?)
 }
 
-fn plain(scan: TableScan) -> Result<LogicalPlan> {
+fn unqualified(scan: TableScan) -> Result<LogicalPlan> {
     let scan = LogicalPlan::TableScan(scan);
-    let plain = scan
+    let columns = scan
         .schema()
         .columns()
         .into_iter()
@@ -149,7 +149,7 @@ fn plain(scan: TableScan) -> Result<LogicalPlan> {
             datafusion::logical_expr::Expr::Column(c).alias(name)
         })
         .collect();
-    Ok(LogicalPlan::Projection(Projection::try_new(plain, Arc::new(scan))?))
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(scan))?))
 }
 
 fn check(name: &str, info: &SourceInfo) -> Result<()> {
@@ -171,7 +171,7 @@ fn check(name: &str, info: &SourceInfo) -> Result<()> {
 /// The table scan under a projection that does nothing but take qualifiers off.
 pub(crate) fn bare_scan(plan: &LogicalPlan) -> Option<&Arc<LogicalPlan>> {
     let LogicalPlan::Projection(projection) = plan else { return None };
-    let whole = matches!(*projection.input, LogicalPlan::TableScan(_))
+    let is_unqualifying = matches!(*projection.input, LogicalPlan::TableScan(_))
         && projection.expr.len() == projection.input.schema().fields().len()
         && projection.input.schema().columns().iter().zip(&projection.expr).all(
             |(column, expr)| match expr {
@@ -181,5 +181,5 @@ pub(crate) fn bare_scan(plan: &LogicalPlan) -> Option<&Arc<LogicalPlan>> {
                 other => column_name(other) == Some(&column.name),
             },
         );
-    whole.then_some(&projection.input)
+    is_unqualifying.then_some(&projection.input)
 }

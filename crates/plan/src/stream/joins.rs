@@ -38,8 +38,8 @@ pub struct JoinHow {
     pub kind: JoinKind,
     /// What right columns get that have the name of a left one.
     pub suffix: String,
-    /// What partners have to satisfy besides, over the columns of `left` and `right` ([`JoinHow::both`]).
-    /// Relations only.
+    /// What partners have to satisfy besides, over the columns of `left` and `right`
+    /// ([`JoinHow::sides_schema`]). Relations only.
     pub filter: Option<Expr>,
     /// Whether a null equals a null.
     pub nulls_equal: bool,
@@ -72,7 +72,7 @@ impl JoinHow {
     ///
     /// # Errors
     /// `Plan` if a side has two columns of one name.
-    pub fn both(left: &Stream, right: &Stream) -> Result<DFSchema> {
+    pub fn sides_schema(left: &Stream, right: &Stream) -> Result<DFSchema> {
         let side = |side: &str, stream: &Stream| {
             DFSchema::try_from_qualified_schema(TableReference::bare(side), stream.schema())
         };
@@ -216,7 +216,7 @@ impl Stream {
 
     fn joined(&self, other: &Stream, pairs: Pairs, how: &JoinHow) -> Result<Stream> {
         let columns = self.join_columns(other, &pairs, how)?;
-        let schema = JoinHow::both(&pairs.left, &pairs.right)?;
+        let schema = JoinHow::sides_schema(&pairs.left, &pairs.right)?;
         let filter = how.filter.clone().map(|f| resolve_sides(f, &schema, "join: where")).transpose()?;
         let on = pairs.on.iter().map(|(l, r)| (side(LEFT, l), side(RIGHT, r))).collect();
         let left = LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(pairs.left.plan, LEFT)?);

@@ -139,15 +139,15 @@ impl Stream {
         same_columns(left, right)?;
         let mut types = Vec::new();
         for field in left.fields() {
-            let theirs = right.field(index_of(right, field.name())?).data_type();
-            match common_type(field.data_type(), theirs) {
+            let right_type = right.field(index_of(right, field.name())?).data_type();
+            match common_type(field.data_type(), right_type) {
                 Some(common) => types.push((field.name().clone(), common)),
                 None => {
                     return plan_err!(
                         "union: {:?} is {} on the left and {} on the right; cast one of them",
                         field.name(),
                         type_name(field.data_type()),
-                        type_name(theirs)
+                        type_name(right_type)
                     );
                 }
             }
@@ -290,12 +290,12 @@ fn aliased(exprs: Vec<(String, Expr)>) -> Vec<Expr> {
 }
 
 fn same_columns(left: &DFSchema, right: &DFSchema) -> Result<()> {
-    let (ours, theirs) = (names(left), names(right));
-    if let Some(missing) = ours.iter().find(|n| !theirs.contains(n)) {
-        return plan_err!("union: the right side: {}", unknown_column(missing, &theirs).message());
+    let (left, right) = (names(left), names(right));
+    if let Some(missing) = left.iter().find(|n| !right.contains(n)) {
+        return plan_err!("union: the right side: {}", unknown_column(missing, &right).message());
     }
-    match theirs.iter().find(|n| !ours.contains(n)) {
-        Some(extra) => plan_err!("union: the left side: {}", unknown_column(extra, &ours).message()),
+    match right.iter().find(|n| !left.contains(n)) {
+        Some(extra) => plan_err!("union: the left side: {}", unknown_column(extra, &left).message()),
         None => Ok(()),
     }
 }

@@ -1,11 +1,11 @@
 //! Where windows of the calendar begin: every so many days or months, when the clocks of a zone show it.
 //!
-//! Days are counted from 1970-01-01, whole weeks from the Monday before, months from January 1970.
+//! Days are counted from 1970-01-01, local_seconds weeks from the Monday before, months from January 1970.
 //!
 //! The beginning that clocks show as `b` is the first instant at which they show `b` or later. So a midnight
 //! that they skip is the instant after the gap, one that they show twice is the first of the two, and
-//! beginnings are in order. Two that are one instant, as where a zone leaves out a whole day, are one: no
-//! window is empty.
+//! beginnings are in order. Two that are one instant, as where a zone leaves out a local_seconds day, are
+//! one: no window is empty.
 
 use crate::duration::Every;
 use arrow::array::timezone::Tz;
@@ -55,7 +55,7 @@ impl Every {
 
 /// The beginnings of windows by the clocks of one zone, in ticks of one unit.
 #[derive(Debug)]
-pub(super) struct Beginnings {
+pub(super) struct WindowStarts {
     every: Every,
     /// How long after midnight, as clocks show it.
     offset: TimeDelta,
@@ -64,27 +64,27 @@ pub(super) struct Beginnings {
     unit: TimeUnit,
 }
 
-impl Beginnings {
+impl WindowStarts {
     /// None, if the offset is longer than what can be counted.
-    pub fn new(every: Every, offset: i64, zone: Option<Tz>, unit: TimeUnit) -> Option<Beginnings> {
+    pub fn new(every: Every, offset: i64, zone: Option<Tz>, unit: TimeUnit) -> Option<WindowStarts> {
         let offset = match unit {
             TimeUnit::Second => TimeDelta::try_seconds(offset)?,
             TimeUnit::Millisecond => TimeDelta::try_milliseconds(offset)?,
             TimeUnit::Microsecond => TimeDelta::microseconds(offset),
             TimeUnit::Nanosecond => TimeDelta::nanoseconds(offset),
         };
-        Some(Beginnings { every, offset, zone, unit })
+        Some(WindowStarts { every, offset, zone, unit })
     }
 
     /// The first tick of the window that a tick is in, and the first tick after it. None: one of them cannot
     /// be told.
     pub fn window(&self, tick: i64) -> Option<Range<i64>> {
         let at = self.instant(tick)?;
-        let date = self.shown(at)?.checked_sub_signed(self.offset)?.date();
+        let date = self.local_time(at)?.checked_sub_signed(self.offset)?.date();
         let mut number = self.every.number(date);
-        let mut start = self.beginning(number)?;
+        let mut start = self.start_of(number)?;
         loop {
-            let end = self.beginning(number + 1)?;
+            let end = self.start_of(number + 1)?;
             if at < end {
                 return Some(self.tick(start)?..self.tick(end)?);
             }
@@ -106,26 +106,27 @@ impl Beginnings {
     }
 
     /// The instant at which a window begins.
-    fn beginning(&self, number: i64) -> Option<NaiveDateTime> {
-        let shown = self.every.first(number)?.and_time(Default::default()).checked_add_signed(self.offset)?;
-        let Some(zone) = &self.zone else { return Some(shown) };
-        let instants = zone.offset_from_local_datetime(&shown);
-        let instants = instants.map(|offset| shown.checked_sub_offset(offset.fix()));
+    fn start_of(&self, number: i64) -> Option<NaiveDateTime> {
+        let local = self.every.first(number)?.and_time(Default::default()).checked_add_signed(self.offset)?;
+        let Some(zone) = &self.zone else { return Some(local) };
+        let instants = zone.offset_from_local_datetime(&local);
+        let instants = instants.map(|offset| local.checked_sub_offset(offset.fix()));
         match (instants.earliest(), instants.latest()) {
             (Some(one), Some(other)) => Some(one?.min(other?)),
-            _ => self.after_gap(shown),
+            _ => self.after_gap(local),
         }
     }
 
-    /// The first instant after a gap in which clocks would have shown this.
-    fn after_gap(&self, shown: NaiveDateTime) -> Option<NaiveDateTime> {
-        // No gap is as long as two days, and no clock is two days from UTC. Clocks are set at whole seconds.
+    /// The first instant after a gap in which clocks would have local this.
+    fn after_gap(&self, local: NaiveDateTime) -> Option<NaiveDateTime> {
+        // No gap is as long as two days, and no clock is two days from UTC. Clocks are set at local_seconds
+        // seconds.
         let (mut before, mut after) = (-172_800, 172_800);
-        let whole = shown.with_nanosecond(0)?;
-        let instant = |seconds| whole.checked_add_signed(TimeDelta::seconds(seconds));
+        let local_seconds = local.with_nanosecond(0)?;
+        let instant = |seconds| local_seconds.checked_add_signed(TimeDelta::seconds(seconds));
         while after - before > 1 {
             let middle = (before + after) / 2;
-            match self.shown(instant(middle)?)? < shown {
+            match self.local_time(instant(middle)?)? < local {
                 true => before = middle,
                 false => after = middle,
             }
@@ -134,7 +135,7 @@ impl Beginnings {
     }
 
     /// What clocks show at an instant.
-    fn shown(&self, at: NaiveDateTime) -> Option<NaiveDateTime> {
+    fn local_time(&self, at: NaiveDateTime) -> Option<NaiveDateTime> {
         match &self.zone {
             Some(zone) => at.checked_add_offset(zone.offset_from_utc_datetime(&at).fix()),
             None => Some(at),
