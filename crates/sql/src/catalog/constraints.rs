@@ -15,8 +15,11 @@ use datafusion::logical_expr::Expr;
 /// The constraints of a table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Constraints {
+    /// Primary key and unique constraints.
     pub keys: Vec<Key>,
+    /// Check constraints.
     pub checks: Vec<Check>,
+    /// Foreign keys.
     pub foreign_keys: Vec<ForeignKey>,
     /// The names of indexes that are not unique.
     pub indexes: Vec<String>,
@@ -27,23 +30,29 @@ pub(crate) struct Constraints {
 pub(crate) struct Key {
     /// The name of the index that it was made by.
     pub index: Option<String>,
+    /// The positions of the columns.
     pub columns: Vec<usize>,
+    /// Whether it is the primary key, which has no nulls.
     pub primary: bool,
 }
 
 /// A condition that is false for no row.
 #[derive(Debug, Clone)]
 pub(crate) struct Check {
+    /// The condition as it was written.
     pub text: String,
+    /// The condition over the columns of the table.
     pub condition: Expr,
 }
 
 /// Columns whose values are those of a key of another table.
 #[derive(Debug, Clone)]
 pub(crate) struct ForeignKey {
+    /// The positions of the columns.
     pub columns: Vec<usize>,
     /// The other table, and its columns.
     pub table: String,
+    /// The positions of the columns of the other table.
     pub key: Vec<usize>,
 }
 

@@ -135,10 +135,15 @@ fn sqlite_master(all_tables: &Tables) -> Result<RecordBatch> {
 
 /// A column of a table.
 struct Column {
+    /// The name of its table.
     table: String,
+    /// Its position, from one.
     place: usize,
+    /// Its name.
     name: String,
+    /// Its type in SQL.
     type_name: String,
+    /// Whether it may be null.
     nullable: bool,
 }
 

@@ -11,8 +11,11 @@ use std::sync::Arc;
 
 /// A relation that is a plan.
 pub(crate) struct Inlined {
+    /// The plan.
     plan: LogicalPlan,
+    /// Its columns.
     schema: SchemaRef,
+    /// The defaults of its columns.
     defaults: HashMap<String, Expr>,
 }
 

@@ -34,11 +34,17 @@ fn is_path(name: &str) -> bool {
 
 /// The tables, files and functions that a statement may name while it is planned.
 pub(crate) struct Catalog<'a> {
+    /// Functions and settings.
     pub state: &'a SessionState,
+    /// The tables of the session.
     pub tables: &'a Tables,
+    /// Opens files.
     pub files: &'a dyn Files,
+    /// In how many shards files are read.
     pub shards: Option<usize>,
+    /// When rows are output.
     pub emit: Emit,
+    /// The files that the statement has opened.
     pub opened: Mutex<HashMap<String, Stream>>,
 }
 

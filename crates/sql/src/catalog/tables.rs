@@ -41,9 +41,11 @@ pub(crate) enum TableKind {
 /// A table in memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
+    /// The rows, in order.
     pub rows: Vec<RecordBatch>,
     /// The values of columns that an insert leaves out.
     pub defaults: HashMap<String, Expr>,
+    /// The constraints, which hold for the rows.
     pub constraints: Constraints,
 }
 

@@ -4,11 +4,14 @@ use datafusion::sql::sqlparser::tokenizer::Location;
 
 /// The bytes at which the lines of a text begin.
 pub(crate) struct Lines<'a> {
+    /// The text.
     text: &'a str,
+    /// The byte at which each line begins.
     starts: Vec<usize>,
 }
 
 impl<'a> Lines<'a> {
+    /// The lines of a text.
     pub fn of(text: &'a str) -> Lines<'a> {
         let breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         Lines { text, starts: std::iter::once(0).chain(breaks).collect() }

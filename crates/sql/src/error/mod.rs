@@ -103,10 +103,12 @@ fn message(error: &DataFusionError) -> String {
     }
 }
 
+/// A message of DataFusion without a backtrace, in the words of SQL.
 fn plain(text: &str) -> String {
     wording::plain(text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text).trim_end())
 }
 
+/// The message of a syntax error.
 fn parser_message(error: &ParserError) -> String {
     match error {
         ParserError::TokenizerError(text) | ParserError::ParserError(text) => {
@@ -119,11 +121,13 @@ fn parser_message(error: &ParserError) -> String {
     }
 }
 
+/// The text with a small first letter.
 fn lower_first(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
+/// The message of an error about a column.
 fn schema_message(error: &SchemaError) -> String {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => unknown_field(field, valid_fields),
@@ -182,6 +186,7 @@ fn literal(error: &DataFusionError, sql: &str) -> Option<Range<usize>> {
     Some(lines.offset(token.span.start)..lines.offset(token.span.end))
 }
 
+/// The innermost error.
 fn root(error: &DataFusionError) -> &DataFusionError {
     match error {
         DataFusionError::Diagnostic(_, inner) | DataFusionError::Context(_, inner) => root(inner),
@@ -191,6 +196,7 @@ fn root(error: &DataFusionError) -> &DataFusionError {
     }
 }
 
+/// The place that an error carries.
 fn span(error: &DataFusionError) -> Option<Span> {
     match error {
         DataFusionError::Diagnostic(diagnostic, inner) => diagnostic.span.or_else(|| span(inner)),
@@ -214,6 +220,7 @@ fn said(text: &str) -> Option<(u64, u64)> {
     Some((line.parse().ok()?, rest[..digits].parse().ok()?))
 }
 
+/// The end of the word at a place.
 fn word_end(sql: &str, start: usize) -> usize {
     let rest = &sql[start..];
     let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());

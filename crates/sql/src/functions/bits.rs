@@ -1,4 +1,8 @@
 //! Whole numbers by their digits: `bin`, `bit_count`, `a << b`, `a >> b`.
+//!
+//! ```sql
+//! select bin(5), bit_count(7), 1 << 4;  -- 101, 3, 16
+//! ```
 
 use super::Mapped;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int64Array, StringArray};
@@ -8,6 +12,7 @@ use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
 use std::sync::{Arc, LazyLock};
 
+/// The functions of this module.
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     let whole = || vec![DataType::Int64];
     vec![
@@ -65,6 +70,7 @@ fn shifted(types: &[DataType]) -> Result<DataType> {
 /// Larger numbers than those of 64 bits: what is shifted may be too large for them.
 const WIDE: DataType = DataType::Decimal128(38, 0);
 
+/// Shifts each number.
 fn each(args: &[ArrayRef], shift: fn(i128, i128, u32) -> Result<i128>) -> Result<ArrayRef> {
     let kind = shifted(&[args[0].data_type().clone(), args[1].data_type().clone()])?;
     let bits = 8 * kind.primitive_width().unwrap_or(8) as u32 - u32::from(kind.is_signed_integer());
@@ -92,6 +98,7 @@ fn left(number: i128, by: i128, bits: u32) -> Result<i128> {
     }
 }
 
+/// A number shifted to the right.
 fn right(number: i128, by: i128, bits: u32) -> Result<i128> {
     match by {
         0.. if by <= i128::from(bits) => Ok(number >> by),

@@ -1,6 +1,11 @@
 //! Instants by the calendar: `age(a, b)`, their difference in years, months, days and the rest;
 //! `date_sub('month', a, b)`, how many whole units lie between; `date_trunc('month', a)` of instants that
 //! DataFusion's, which counts nanoseconds, does not reach.
+//!
+//! ```sql
+//! select age(timestamp '2024-03-01', timestamp '2023-01-15');  -- 13 months 17 days
+//! select date_sub('month', date '2024-01-31', date '2024-02-29');  -- 1
+//! ```
 
 use super::Mapped;
 use datafusion::arrow::array::{
@@ -14,11 +19,13 @@ use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
 use std::sync::{Arc, LazyLock};
 
+/// A day in microseconds.
 const DAY: i64 = 86_400_000_000;
 
 /// What instants are computed in.
 const INSTANT: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
+/// The functions of this module.
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     let length = |_: &[DataType]| Ok(DataType::Interval(IntervalUnit::MonthDayNano));
     vec![
@@ -35,8 +42,11 @@ pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
 /// An instant by the calendar: months since year 0, the day of the month from 0, and the time of day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Calendar {
+    /// Months since 1970.
     months: i64,
+    /// The day of the month.
     day: i64,
+    /// The time of the day in microseconds.
     time: i64,
 }
 
@@ -142,6 +152,7 @@ fn first_of(unit: &str, instant: i64) -> Result<i64> {
     })
 }
 
+/// `age(a, b)` of each row.
 fn ages(instants: &[ArrayRef]) -> Result<ArrayRef> {
     let instants = [cast(&instants[0], &INSTANT)?, cast(&instants[1], &INSTANT)?];
     let [later, earlier] = [0, 1].map(|at| instants[at].as_primitive::<TimestampMicrosecondType>());
@@ -149,6 +160,7 @@ fn ages(instants: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(ages.collect::<IntervalMonthDayNanoArray>()))
 }
 
+/// `date_sub(unit, a, b)` of each row.
 fn whole_units(args: &[ArrayRef]) -> Result<ArrayRef> {
     let units = cast(&args[0], &DataType::Utf8)?;
     let units = units.as_string::<i32>();
@@ -169,6 +181,7 @@ fn whole_months(from: i64, to: i64) -> i64 {
     if whole { months } else { months - 1 }
 }
 
+/// How many whole units lie between two instants.
 fn between(unit: &str, from: i64, to: i64) -> Result<i64> {
     let months = |size: i64| match from <= to {
         true => whole_months(from, to) / size,

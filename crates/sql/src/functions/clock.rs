@@ -10,6 +10,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, ScalarUDF, Signature, Volatility, lit};
 use std::sync::{Arc, LazyLock};
 
+/// The name of the function in plans.
 const NAME: &str = "time_of_text";
 
 /// The text of the time of day in a text; none: it is that already.
@@ -28,6 +29,7 @@ pub(crate) fn time_of_text(text: &Expr) -> Option<Expr> {
     }
 }
 
+/// The times of these strings.
 fn times(texts: &[ArrayRef]) -> Result<ArrayRef> {
     let texts = cast(&texts[0], &DataType::Utf8)?;
     Ok(Arc::new(texts.as_string::<i32>().iter().map(|text| text.map(time)).collect::<StringArray>()))

@@ -27,6 +27,7 @@ pub(crate) fn narrow_or_null() -> Arc<ScalarUDF> {
     Arc::clone(&FUNCTION)
 }
 
+/// The values as floats of four bytes; a value that is too large is refused or null.
 fn narrowed(values: &ArrayRef, or_null: bool) -> Result<ArrayRef> {
     let narrow = |value: Option<f64>| match value {
         Some(value) if value.is_finite() && (value as f32).is_infinite() => match or_null {

@@ -1,5 +1,9 @@
 //! `list_histogram(l)`: a map from each value to how often it is there, in the order of the values.
 //! `histogram(x)` is one of the values of a group (`words`).
+//!
+//! ```sql
+//! select list_histogram(['b', 'a', 'b']);  -- {a: 1, b: 2}
+//! ```
 
 use super::Mapped;
 use super::reductions::{element, lists};
@@ -13,20 +17,24 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
 use std::sync::Arc;
 
+/// The functions of this module.
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     let one = Signature::any(1, Volatility::Immutable);
     vec![Mapped::function("list_histogram", one, map_type, |args| histograms(&args[0]))]
 }
 
+/// The type of the map for a type of lists.
 fn map_type(arguments: &[DataType]) -> Result<DataType> {
     let entries = DataType::Struct(fields(element(arguments)?));
     Ok(DataType::Map(Arc::new(Field::new("entries", entries, false)), false))
 }
 
+/// The fields of an entry of the map.
 fn fields(key: DataType) -> Fields {
     Fields::from(vec![Field::new("key", key, false), Field::new("value", DataType::UInt64, true)])
 }
 
+/// The histogram of each list.
 fn histograms(column: &ArrayRef) -> Result<ArrayRef> {
     let key = element(&[column.data_type().clone()])?;
     let (mut keys, mut counts, mut lengths, mut present) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -20,6 +20,7 @@ const DAY: i64 = 86_400_000_000_000;
 /// The name of the function of parts that are counted from a year.
 pub(crate) const YEARS: &str = "part_of_year";
 
+/// The functions of this module.
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     let two = |name, returns, compute| {
         Mapped::function(name, Signature::any(2, Volatility::Immutable), returns, compute)
@@ -44,6 +45,7 @@ pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
+/// A function that counts ticks since 1970.
 fn since_1970(name: &'static str, ticks: fn(&[ArrayRef]) -> Result<ArrayRef>) -> Arc<ScalarUDF> {
     Mapped::function(name, Signature::any(1, Volatility::Immutable), |_| Ok(DataType::Int64), ticks)
 }
@@ -173,6 +175,7 @@ fn of_years(args: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(parts.collect::<Result<Int64Array>>()?))
 }
 
+/// The intervals of a column.
 fn lengths(values: &ArrayRef) -> Result<Vec<Option<IntervalMonthDayNano>>> {
     let values = cast(values, &DataType::Interval(IntervalUnit::MonthDayNano))?;
     Ok(values.as_primitive::<IntervalMonthDayNanoType>().iter().collect())
@@ -201,6 +204,7 @@ pub(crate) fn part_of_length() -> Arc<ScalarUDF> {
 
 /// A year is 365.25 days long, and a month 30, where a length is a number of seconds.
 fn part_of(part: &str, length: IntervalMonthDayNano) -> Result<f64> {
+    /// A second in nanoseconds.
     const SECOND: i64 = 1_000_000_000;
     let (months, minute) = (i64::from(length.months), length.nanoseconds % (60 * SECOND));
     let whole = |number: i64| Ok(number as f64);

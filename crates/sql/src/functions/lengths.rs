@@ -1,6 +1,11 @@
 //! Lengths of time: `to_days(n)` and its like, products and parts of them, and what they are compared by.
 //!
 //! For comparing, a month has 30 days and a day 24 hours, as in DuckDB and PostgreSQL.
+//!
+//! ```sql
+//! select to_days(3), interval '1 hour' * 2.5;  -- 3 days, 2 hours 30 minutes
+//! select interval '30 days' = interval '1 month';  -- true
+//! ```
 
 use super::Mapped;
 use datafusion::arrow::array::{ArrayRef, AsArray, Decimal128Array, IntervalMonthDayNanoArray};
@@ -12,10 +17,14 @@ use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::logical_expr::ScalarUDF;
 use std::sync::{Arc, LazyLock};
 
+/// The type of intervals.
 const LENGTH: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+/// The type that intervals are compared by.
 const NANOSECONDS: DataType = DataType::Decimal128(38, 0);
+/// A day in nanoseconds.
 const DAY: i64 = 86_400_000_000_000;
 
+/// The functions of this module.
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     let whole = |name, compute| Mapped::exact(name, vec![DataType::Int64], |_| Ok(LENGTH), compute);
     vec![
@@ -68,15 +77,18 @@ pub(crate) fn comparable() -> Arc<ScalarUDF> {
     Arc::clone(&FUNCTION)
 }
 
+/// An interval in nanoseconds, for comparing.
 fn length(length: IntervalMonthDayNano) -> i128 {
     let days = i128::from(length.months) * 30 + i128::from(length.days);
     days * i128::from(DAY) + i128::from(length.nanoseconds)
 }
 
+/// The error for an interval that is too long.
 fn too_long() -> DataFusionError {
     DataFusionError::Execution("this length of time is too long for an interval".to_string())
 }
 
+/// An interval of each number.
 fn of_numbers(
     numbers: &[ArrayRef],
     length: impl Fn(i64) -> Option<IntervalMonthDayNano>,
@@ -86,18 +98,22 @@ fn of_numbers(
     Ok(Arc::new(lengths.collect::<Result<IntervalMonthDayNanoArray>>()?))
 }
 
+/// Intervals of so many times `size` months.
 fn months(numbers: &[ArrayRef], size: i64) -> Result<ArrayRef> {
     of_numbers(numbers, |n| Some(IntervalMonthDayNano::new(i32::try_from(n.checked_mul(size)?).ok()?, 0, 0)))
 }
 
+/// Intervals of so many times `size` days.
 fn days(numbers: &[ArrayRef], size: i64) -> Result<ArrayRef> {
     of_numbers(numbers, |n| Some(IntervalMonthDayNano::new(0, i32::try_from(n.checked_mul(size)?).ok()?, 0)))
 }
 
+/// Intervals of so many times `size` nanoseconds.
 fn nanoseconds(numbers: &[ArrayRef], size: i64) -> Result<ArrayRef> {
     of_numbers(numbers, |n| Some(IntervalMonthDayNano::new(0, 0, n.checked_mul(size)?)))
 }
 
+/// Intervals of so many times `size` seconds.
 fn seconds(numbers: &[ArrayRef], size: f64) -> Result<ArrayRef> {
     let numbers = numbers[0].as_primitive::<Float64Type>();
     let length = |n: f64| Some(IntervalMonthDayNano::new(0, 0, whole(n * size)?));
@@ -118,6 +134,7 @@ fn cut(number: f64) -> Option<i32> {
     whole(number.trunc()).and_then(|number| i32::try_from(number).ok())
 }
 
+/// The products of intervals and numbers.
 fn multiplied(args: &[ArrayRef]) -> Result<ArrayRef> {
     scaled(args, |part, factor| part * factor)
 }

@@ -1,6 +1,10 @@
 //! `length(x)` of a list: how many values are in it. Of a text it is how many characters it has, and that is
 //! DataFusion's function. Which is meant is known when the query is planned, and no plan has the function of
 //! this file.
+//!
+//! ```sql
+//! select length([1, 2, null]), length('text');  -- 3, 4
+//! ```
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
@@ -17,8 +21,10 @@ pub(crate) fn length() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(Length { signature: Signature::user_defined(Volatility::Immutable) }))
 }
 
+/// `length(x)`, of a list or a string.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Length {
+    /// One argument of any type.
     signature: Signature,
 }
 
@@ -65,10 +71,12 @@ impl ScalarUDFImpl for Length {
     }
 }
 
+/// Whether a type is one of lists.
 fn is_list(kind: &DataType) -> bool {
     matches!(kind, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
 }
 
+/// Whether a type is one of strings.
 fn is_text(kind: &DataType) -> bool {
     match kind {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,

@@ -22,6 +22,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use whimbrel_plan::canonical_values;
 
+/// The functions of this module.
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     let named = [
         (Operation::Distinct, "array_distinct", vec!["list_distinct"]),
@@ -40,14 +41,22 @@ pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     named.map(function).into()
 }
 
+/// What a function does with its lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Operation {
+    /// The different values.
     Distinct,
+    /// The values of both lists.
     Intersect,
+    /// Whether a value of one list is in the other.
     HasAny,
+    /// Whether all values of one list are in the other.
     HasAll,
+    /// The values in order.
     Sort,
+    /// The values in descending order.
     ReverseSort,
+    /// The values of all lists.
     Concat,
 }
 
@@ -64,11 +73,16 @@ impl Operation {
     }
 }
 
+/// A function of lists.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ListFunction {
+    /// Its name.
     name: &'static str,
+    /// Its other names.
     aliases: Vec<String>,
+    /// What it does.
     operation: Operation,
+    /// Its arguments.
     signature: Signature,
 }
 
@@ -154,6 +168,7 @@ fn element_type<'a>(kind: &'a DataType, function: &str) -> Result<&'a DataType> 
     }
 }
 
+/// The name of a type in a message.
 fn type_name(data_type: &DataType) -> String {
     type_names::name(data_type).to_lowercase()
 }
@@ -180,11 +195,14 @@ fn common_type(left: &DataType, right: &DataType) -> Option<DataType> {
 
 /// The values of lists, encoded so that their bytes compare as they do.
 struct Values {
+    /// The values in a comparable form.
     rows: Rows,
+    /// Which values are null.
     nulls: Option<NullBuffer>,
 }
 
 impl Values {
+    /// The values of lists, comparable across all of them.
     fn of(lists: &[&ListArray], options: SortOptions) -> Result<Vec<Values>> {
         let Some(first) = lists.first() else { return Ok(vec![]) };
         let field = SortField::new_with_options(first.value_type(), options);
@@ -215,15 +233,19 @@ fn places(lists: &ListArray, row: usize) -> Range<usize> {
 struct ListBuilder {
     /// For each value, the input it is from and its place there.
     values: Vec<(usize, usize)>,
+    /// The length of each list.
     lengths: Vec<usize>,
+    /// Which lists are null.
     nulls: NullBufferBuilder,
 }
 
 impl ListBuilder {
+    /// A builder for so many rows.
     fn with_capacity(rows: usize) -> ListBuilder {
         ListBuilder { values: vec![], lengths: Vec::with_capacity(rows), nulls: NullBufferBuilder::new(rows) }
     }
 
+    /// Adds a list of values, or null.
     fn push(&mut self, list: Option<impl IntoIterator<Item = (usize, usize)>>) {
         self.nulls.append(list.is_some());
         let before = self.values.len();
@@ -231,6 +253,7 @@ impl ListBuilder {
         self.lengths.push(self.values.len() - before);
     }
 
+    /// The lists that were added.
     fn finish(mut self, of: &[&ListArray]) -> Result<ListArray> {
         let kind = of.first().map_or(DataType::Null, |list| list.value_type());
         let arrays: Vec<&dyn Array> = of.iter().map(|list| list.values().as_ref()).collect();
@@ -336,6 +359,7 @@ impl Order {
         Ok(Order::OfRows((0..rows).map(of_row).collect::<Result<_>>()?))
     }
 
+    /// The order of a row; `None` where an argument is null.
     fn of_row(&self, row: usize) -> Option<SortOptions> {
         match self {
             Order::Same(options) => Some(*options),
@@ -344,6 +368,7 @@ impl Order {
     }
 }
 
+/// Whether the order is descending.
 fn parse_direction(order: &str) -> Result<bool> {
     match order.to_ascii_uppercase().as_str() {
         "ASC" | "ASCENDING" | "DEFAULT" => Ok(false),
@@ -352,6 +377,7 @@ fn parse_direction(order: &str) -> Result<bool> {
     }
 }
 
+/// Whether nulls come first.
 fn parse_null_order(order: &str) -> Result<bool> {
     match order.to_ascii_uppercase().as_str() {
         "NULLS FIRST" => Ok(true),

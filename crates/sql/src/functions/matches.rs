@@ -1,4 +1,9 @@
 //! Regular expressions that give lists: `regexp_extract_all`, `string_split_regex`.
+//!
+//! ```sql
+//! select regexp_extract_all('a1b22', '[0-9]+');  -- [1, 22]
+//! select string_split_regex('a, b;c', '[,;] *');  -- [a, b, c]
+//! ```
 
 use super::Mapped;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringBuilder};
@@ -8,6 +13,7 @@ use datafusion::logical_expr::{ScalarUDF, Signature, TypeSignature, Volatility};
 use regex::Regex;
 use std::sync::Arc;
 
+/// The functions of this module.
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     let two = || TypeSignature::Exact(vec![DataType::Utf8, DataType::Utf8]);
     let three = TypeSignature::Exact(vec![DataType::Utf8, DataType::Utf8, DataType::Int64]);
@@ -58,6 +64,7 @@ fn lists(args: &[ArrayRef], of: impl Fn(&Regex, &str, usize) -> Result<Vec<Strin
     Ok(Arc::new(lists.finish()))
 }
 
+/// A compiled regular expression.
 fn compiled(pattern: &str) -> Result<Regex> {
     Regex::new(pattern).or_else(|error| exec_err!("{pattern:?} is no regular expression: {error}"))
 }

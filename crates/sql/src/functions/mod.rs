@@ -67,9 +67,13 @@ pub(crate) fn all() -> Vec<Arc<ScalarUDF>> {
 /// A function that is computed from whole arrays, a row at a time.
 #[derive(Debug)]
 struct Mapped {
+    /// Its name.
     name: &'static str,
+    /// Its arguments.
     signature: Signature,
+    /// Its type, by those of the arguments.
     returns: fn(&[DataType]) -> Result<DataType>,
+    /// Computes it.
     compute: fn(&[ArrayRef]) -> Result<ArrayRef>,
 }
 
@@ -89,6 +93,7 @@ impl Hash for Mapped {
 }
 
 impl Mapped {
+    /// A function of whole arrays.
     fn function(
         name: &'static str,
         signature: Signature,

@@ -21,6 +21,7 @@ pub(crate) fn reads(kind: &DataType) -> bool {
     }
 }
 
+/// Whether a type can be read from a string.
 fn is_known(kind: &DataType) -> bool {
     !kind.is_nested() || reads(kind)
 }
@@ -36,11 +37,16 @@ pub(crate) fn cast_of_text(to: &DataType, or_null: bool) -> ScalarUDF {
     ScalarUDF::from(CastOfText { name, to: to.clone(), or_null, signature })
 }
 
+/// The cast of a string to a nested type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CastOfText {
+    /// Its name in plans.
     name: String,
+    /// The type that is read.
     to: DataType,
+    /// Whether a string that cannot be read is null.
     or_null: bool,
+    /// One string.
     signature: Signature,
 }
 
@@ -79,6 +85,7 @@ impl ScalarUDFImpl for CastOfText {
 }
 
 impl CastOfText {
+    /// The value that a string has.
     fn read(&self, text: &str) -> Result<ArrayRef> {
         let mut written = Written { text, at: 0 };
         let wrong = || {
@@ -94,9 +101,13 @@ impl CastOfText {
 
 /// A value, as it is written.
 enum Value {
+    /// A string, or any other value before its cast.
     Text(String),
+    /// A null.
     Null,
+    /// A list.
     List(Vec<Value>),
+    /// A struct or a map.
     Fields(Vec<(String, Value)>),
 }
 
@@ -152,19 +163,24 @@ fn list(of: &FieldRef, values: &[ArrayRef]) -> Result<ArrayRef> {
 
 /// A text that is being read.
 struct Written<'a> {
+    /// The string.
     text: &'a str,
+    /// The byte that is read next.
     at: usize,
 }
 
 impl Written<'_> {
+    /// The text that was not read yet.
     fn rest(&self) -> &str {
         &self.text[self.at..]
     }
 
+    /// Skips spaces.
     fn skip_spaces(&mut self) {
         self.at += self.rest().len() - self.rest().trim_start().len();
     }
 
+    /// Whether nothing but spaces is left.
     fn is_at_end(&mut self) -> bool {
         self.skip_spaces();
         self.rest().is_empty()
@@ -178,6 +194,7 @@ impl Written<'_> {
         is_next
     }
 
+    /// Reads a value.
     fn value(&mut self) -> Option<Value> {
         if self.takes('[') {
             return self.parts(']', Written::value).map(Value::List);
@@ -191,6 +208,7 @@ impl Written<'_> {
         }
     }
 
+    /// Reads a name and its value.
     fn field(&mut self) -> Option<(String, Value)> {
         let (name, _) = self.word(&[':', '=', ',', '}'])?;
         (self.takes(':') || self.takes('=')).then_some(())?;
@@ -227,6 +245,7 @@ impl Written<'_> {
         (!word.is_empty()).then_some((word, false))
     }
 
+    /// Reads a string in quotes.
     fn quoted(&mut self, quote: char) -> Option<String> {
         let mut word = String::new();
         let mut signs = self.text[self.at..].char_indices();

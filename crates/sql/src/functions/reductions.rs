@@ -12,6 +12,7 @@ use datafusion::common::{HashMap, Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
 use std::sync::Arc;
 
+/// The functions of this module.
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     let one = || Signature::any(1, Volatility::Immutable);
     let float = |_: &[DataType]| Ok(DataType::Float64);
@@ -90,6 +91,7 @@ pub(super) fn lists(lists: &ArrayRef) -> Result<Vec<Option<ArrayRef>>> {
     (0..lists.len()).map(values).collect()
 }
 
+/// A number, or null, for each list of numbers.
 fn optional(arrays: &[ArrayRef], reduce: impl Fn(&[f64]) -> Option<f64>) -> Result<ArrayRef> {
     let reduced = lists(&arrays[0])?.into_iter().map(|values| {
         let Some(values) = values.filter(|values| !values.is_empty()) else { return Ok(None) };
@@ -99,10 +101,12 @@ fn optional(arrays: &[ArrayRef], reduce: impl Fn(&[f64]) -> Option<f64>) -> Resu
     Ok(Arc::new(reduced.collect::<Result<Float64Array>>()?))
 }
 
+/// A number for each list of numbers.
 fn numbers(arrays: &[ArrayRef], reduce: impl Fn(&[f64]) -> f64) -> Result<ArrayRef> {
     optional(arrays, |values| Some(reduce(values)))
 }
 
+/// The sum of each list, in its own type.
 fn sum(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     let kind = sum_type(&[arrays[0].data_type().clone()])?;
     if kind == DataType::Float64 {
@@ -127,6 +131,7 @@ fn sum(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     cast_with_options(&sums, &kind, &strict).or_else(|_| too_large(&kind))
 }
 
+/// The error for a sum that its type does not hold.
 fn too_large<T>(kind: &DataType) -> Result<T> {
     exec_err!(
         "list_sum: a sum is too large for {}; cast the list to decimal(38, 0)[]",
@@ -134,6 +139,7 @@ fn too_large<T>(kind: &DataType) -> Result<T> {
     )
 }
 
+/// A count for each list.
 fn counted(arrays: &[ArrayRef], count: impl Fn(&[ScalarValue]) -> usize) -> Result<ArrayRef> {
     let counts = lists(&arrays[0])?
         .into_iter()
@@ -141,6 +147,7 @@ fn counted(arrays: &[ArrayRef], count: impl Fn(&[ScalarValue]) -> usize) -> Resu
     Ok(Arc::new(counts.collect::<Result<Int64Array>>()?))
 }
 
+/// The values of a list without nulls.
 fn scalars(values: &ArrayRef) -> Result<Vec<ScalarValue>> {
     (0..values.len()).map(|at| ScalarValue::try_from_array(values, at)).collect()
 }
@@ -266,6 +273,7 @@ fn deviation(values: &[f64]) -> f64 {
     median(values.iter().map(|value| (value - middle).abs()).collect())
 }
 
+/// The mean.
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }

@@ -60,6 +60,7 @@ pub(crate) fn names() -> &'static [String] {
     &NAMES
 }
 
+/// A name with its aliases.
 fn with_aliases<'a>(name: &'a str, aliases: &'a [String]) -> impl Iterator<Item = String> + 'a {
     std::iter::once(name).chain(aliases.iter().map(String::as_str)).map(str::to_string)
 }

@@ -1,5 +1,10 @@
 //! `nextval('s')` and `currval('s')`: numbers that a session counts. They are no part of a transaction: a
 //! number that was taken is gone.
+//!
+//! ```sql
+//! create sequence s start 10;
+//! select nextval('s'), nextval('s'), currval('s');  -- 10, 11, 11
+//! ```
 
 use datafusion::arrow::array::{Int64Array, StringArray};
 use datafusion::arrow::compute::cast;
@@ -22,8 +27,11 @@ pub(crate) struct Sequences(Mutex<BTreeMap<String, Sequence>>);
 pub(crate) struct Sequence {
     /// The number that comes next; none after the last.
     pub next: Option<i64>,
+    /// From one number to the next.
     pub step: i64,
+    /// The least number.
     pub least: i64,
+    /// The greatest number.
     pub greatest: i64,
     /// Whether the first number follows the last.
     pub cycle: bool,
@@ -32,6 +40,7 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
+    /// Takes the next number; `None` at the end of the sequence.
     fn take(&mut self) -> Option<i64> {
         let taken = self.next?;
         let first = if self.step > 0 { self.least } else { self.greatest };
@@ -58,10 +67,12 @@ impl Sequences {
         self.all().remove(name).is_some()
     }
 
+    /// The sequences, locked.
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Sequence>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The next or the current number of a sequence.
     fn value(&self, name: &str, what: What) -> Result<i64> {
         let known = name.to_ascii_lowercase();
         let known = known.strip_prefix("main.").unwrap_or(&known).replace('"', "");
@@ -86,7 +97,9 @@ impl Sequences {
 /// Which number of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum What {
+    /// The next number.
     Next,
+    /// The number that was taken last.
     Current,
 }
 
@@ -99,10 +112,14 @@ pub(crate) fn of(sequences: &Arc<Sequences>) -> Vec<Arc<ScalarUDF>> {
     vec![function(What::Next), function(What::Current)]
 }
 
+/// `nextval` or `currval` as a function.
 #[derive(Debug)]
 struct Number {
+    /// The sequences of the session.
     sequences: Arc<Sequences>,
+    /// Which number it gives.
     what: What,
+    /// The name of a sequence.
     signature: Signature,
 }
 

@@ -2,6 +2,11 @@
 //!
 //! Known are `d`, `i`, `u`, `s`, `f`, `e`, `x`, `X`, a width, a precision, and the flags `-`, `0`, `+`, and
 //! `,` between thousands.
+//!
+//! ```sql
+//! select format('{} has {:.2f}', 'x', 1.5);  -- x has 1.50
+//! select printf('%05d', 42);                 -- 00042
+//! ```
 
 use super::{Mapped, text};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray};
@@ -13,6 +18,7 @@ use std::iter::Peekable;
 use std::str::Chars;
 use std::sync::Arc;
 
+/// The functions of this module.
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     let any = || Signature::variadic_any(Volatility::Immutable);
     vec![
@@ -42,16 +48,24 @@ const MOST_CHARACTERS: usize = 65_535;
 /// How a value is written.
 #[derive(Debug, Default)]
 struct Form {
+    /// Whether the value is at the left of its width.
     left: bool,
+    /// Whether zeros fill the width.
     zeros: bool,
+    /// Whether a plus sign is written.
     sign: bool,
+    /// Whether commas stand between thousands.
     thousands: bool,
+    /// The least width.
     width: usize,
+    /// The number of digits after the point.
     precision: Option<usize>,
+    /// The letter of the form.
     kind: Option<char>,
 }
 
 impl Form {
+    /// Reads a form from a template.
     fn read(chars: &mut Peekable<Chars<'_>>) -> Result<Form> {
         let mut form = Form::default();
         while let Some(flag) = chars.next_if(|c| "-<>0+,".contains(*c)) {
@@ -76,6 +90,7 @@ impl Form {
         Ok(form)
     }
 
+    /// Writes a value in this form.
     fn write(&self, value: &str) -> Result<String> {
         let wrong = || exec_err!("format: {value:?} is not a number");
         let mut text = match self.kind {
@@ -161,6 +176,7 @@ fn grouped(number: &str) -> String {
     out + rest
 }
 
+/// The value with this number.
 fn value(values: &[String], at: usize) -> Result<&String> {
     match values.get(at) {
         Some(value) => Ok(value),
@@ -168,6 +184,7 @@ fn value(values: &[String], at: usize) -> Result<&String> {
     }
 }
 
+/// A template of `printf`.
 fn percents(template: &str, values: &[String]) -> Result<String> {
     let mut out = String::new();
     let mut next = 0;
@@ -183,6 +200,7 @@ fn percents(template: &str, values: &[String]) -> Result<String> {
     Ok(out)
 }
 
+/// A template of `format`.
 fn braces(template: &str, values: &[String]) -> Result<String> {
     let mut out = String::new();
     let mut next = 0;

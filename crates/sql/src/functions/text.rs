@@ -9,6 +9,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
 use std::sync::{Arc, LazyLock};
 
+/// How DataFusion writes other values.
 const FORMAT: FormatOptions<'static> = FormatOptions::new()
     .with_null("NULL")
     .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
@@ -82,6 +83,7 @@ pub(super) fn value(values: &ArrayRef, at: usize) -> Result<String> {
     }
 }
 
+/// The values of a list in brackets.
 fn list(values: &ArrayRef) -> Result<String> {
     let texts = (0..values.len()).map(|at| value(values, at)).collect::<Result<Vec<_>>>()?;
     Ok(format!("[{}]", texts.join(", ")))

@@ -13,10 +13,12 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
+/// The functions of this module.
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     vec![Arc::new(ScalarUDF::from(ToTimestamp { any: datetime::to_timestamp(&ConfigOptions::default()) }))]
 }
 
+/// `to_timestamp(x)`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ToTimestamp {
     /// DataFusion's function.

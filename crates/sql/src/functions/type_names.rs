@@ -1,5 +1,9 @@
 //! `typeof(x)`: the name of the type that a value has, as DuckDB has it. It is known when the query is
 //! planned, and no plan has the function.
+//!
+//! ```sql
+//! select typeof(1), typeof([1.5]), typeof(date '2024-01-01');  -- BIGINT, DECIMAL(2,1)[], DATE
+//! ```
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
@@ -14,8 +18,10 @@ pub(crate) fn type_of() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(TypeOf { signature: Signature::any(1, Volatility::Immutable) }))
 }
 
+/// `typeof(x)`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TypeOf {
+    /// One argument of any type.
     signature: Signature,
 }
 

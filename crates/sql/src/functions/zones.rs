@@ -3,6 +3,10 @@
 //! Of an instant it is what clocks show there, a timestamp; of a timestamp it is the instant at which clocks
 //! there show it, in the zone of the session. Where types are known (`texts`) it becomes casts, so that
 //! nothing calls it.
+//!
+//! ```sql
+//! select timestamptz '2024-01-01 00:00:00+00' at time zone 'Asia/Tokyo';  -- 2024-01-01 09:00:00
+//! ```
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::config::ConfigOptions;
@@ -20,18 +24,22 @@ pub(crate) const NAME: &str = "timezone";
 /// The zone of a session that does not say another.
 pub(crate) const DEFAULT: &str = "UTC";
 
+/// The functions of this module.
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     vec![Arc::new(ScalarUDF::from(AtZone::of(&ConfigOptions::default())))]
 }
 
+/// `timezone(zone, t)`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct AtZone {
+    /// A zone and an instant.
     signature: Signature,
     /// The zone of the session.
     session: Arc<str>,
 }
 
 impl AtZone {
+    /// The function in the zone of these settings.
     fn of(config: &ConfigOptions) -> AtZone {
         let session = Arc::from(config.execution.time_zone.as_deref().unwrap_or(DEFAULT));
         AtZone { signature: Signature::any(2, Volatility::Immutable), session }

@@ -35,13 +35,17 @@ const STAGE: f64 = 50_000.0;
 
 /// The bytes and the cost of a movement.
 pub(super) struct Moved {
+    /// The bytes that go to other shards.
     pub bytes: f64,
+    /// The cost.
     pub cost: f64,
 }
 
 /// Costs on so many shards, of which so many run at the same time.
 pub(super) struct Costs {
+    /// How many shards there are.
     shards: f64,
+    /// How many of them run at the same time.
     at_once: f64,
 }
 

@@ -49,13 +49,16 @@ use whimbrel_plan::{node, properties};
 /// Required strategies; without one the planner chooses by cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Policy {
+    /// The strategy for aggregates.
     pub aggregates: Option<aggregate::Strategy>,
+    /// The strategy for joins.
     pub joins: Option<join::Strategy>,
 }
 
 /// How many shards there are, and which tables are cut into them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shards {
+    /// How many there are.
     pub count: usize,
     /// A table of fewer rows stays in one.
     pub rows: usize,
@@ -107,11 +110,17 @@ fn is_opaque(plan: &LogicalPlan) -> Result<bool> {
 
 /// The planner of one query.
 struct Planner<'a> {
+    /// How many shards there are.
     shards: usize,
+    /// A source with fewer rows stays in one shard.
     few_rows: f64,
+    /// Required strategies.
     policy: Policy,
+    /// The costs of movements and operators.
     costs: Costs,
+    /// The ranges by which tables are cut.
     ranges: RangePartitions,
+    /// Estimates the sizes of plans.
     estimator: Estimator<'a>,
 }
 

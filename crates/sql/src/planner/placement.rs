@@ -20,6 +20,7 @@ pub(crate) enum Partitioning {
 pub(crate) struct Key {
     /// The order matters.
     pub columns: Vec<Column>,
+    /// How their values decide it.
     pub scheme: Scheme,
 }
 
@@ -89,7 +90,9 @@ impl Partitioning {
 /// A plan in shards.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
+    /// The plan.
     pub plan: LogicalPlan,
+    /// In which shards its rows are.
     pub partitioning: Partitioning,
     /// The estimate for all shards together.
     pub estimate: Estimate,

@@ -7,7 +7,9 @@ use std::sync::Arc;
 /// One of the two inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
+    /// The left input.
     Left,
+    /// The right input.
     Right,
 }
 

@@ -45,6 +45,7 @@ pub(crate) fn expand_stars_and_natural_joins(session: &Session, statement: &mut 
 
 /// Expands the queries of a statement, outermost first.
 struct Expansion<'a> {
+    /// The session, which knows the columns of tables.
     session: &'a Session,
     /// The `with` clauses of the queries around.
     with: Vec<Option<With>>,

@@ -140,7 +140,10 @@ pub(crate) struct Merge {
 /// `returning`: expressions over written rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Returning {
+    /// The expressions.
     pub values: Vec<Expr>,
+    /// The columns of the table.
     pub columns: DFSchemaRef,
+    /// The columns of the answer.
     pub schema: SchemaRef,
 }

@@ -51,17 +51,25 @@ use whimbrel_plan::Stream;
 /// # Ok::<(), datafusion::error::DataFusionError>(())
 /// ```
 pub struct Session {
+    /// Opens files and keeps rows.
     pub(crate) files: Arc<dyn Files>,
+    /// Tables and views by name.
     pub(crate) tables: Tables,
     /// Schemas that were created: the first parts of names of tables.
     pub(crate) schemas: BTreeSet<String>,
+    /// Sequences by name.
     pub(crate) sequences: Arc<Sequences>,
     /// The tables at the beginning of the transaction, if there is one.
     pub(crate) snapshot: Option<Tables>,
+    /// Prepared statements by name.
     pub(crate) prepared: BTreeMap<String, Prepared>,
+    /// In how many shards files are read.
     pub(crate) shards: Option<usize>,
+    /// From how many rows on a table is cut into shards.
     pub(crate) shard_rows: usize,
+    /// How many shards run at the same time.
     cores: Option<usize>,
+    /// DataFusion's functions and settings.
     pub(crate) state: SessionState,
 }
 
@@ -196,6 +204,8 @@ pub(super) fn function_names(state: &SessionState) -> Vec<String> {
 /// A statement with parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
+    /// The statement.
     pub statement: Sql,
+    /// The declared types of its parameters.
     pub types: Vec<DataType>,
 }

@@ -150,8 +150,11 @@ fn apply_actions(store: &Store, schema: &SchemaRef, old: &Memory, rows: &[Record
 
 /// Rows inserted into a table that may have their keys.
 struct Conflicts<'a> {
+    /// Evaluates expressions.
     state: &'a SessionState,
+    /// The columns of the table.
     schema: &'a SchemaRef,
+    /// The existing rows.
     old: &'a Memory,
 }
 
@@ -294,6 +297,7 @@ type RowKeys = Vec<Option<Box<[u8]>>>;
 struct Index {
     /// For each key, its values in the existing rows and in the inserted ones.
     values: Vec<[RowKeys; 2]>,
+    /// For each key, the row of each value.
     rows: Vec<HashMap<Box<[u8]>, Place>>,
 }
 

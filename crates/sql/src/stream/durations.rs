@@ -12,6 +12,7 @@ pub(crate) fn duration(text: &str) -> Duration {
 
 /// `5 seconds` as `5s`: the plan's durations have short units.
 fn short(text: &str) -> String {
+    /// The units of SQL and those of durations.
     const UNITS: [(&str, &str); 22] = [
         ("nanoseconds", "ns"),
         ("nanosecond", "ns"),

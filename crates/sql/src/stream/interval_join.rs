@@ -91,7 +91,9 @@ fn time_column_of_pairs(points: &AlterLifetime) -> Option<usize> {
 
 /// The indexes of the time columns of a join's sides.
 pub(crate) struct Times {
+    /// The time column of the left side.
     pub left: usize,
+    /// The time column of the right side.
     pub right: usize,
 }
 
@@ -219,6 +221,7 @@ fn keeps_ticks(join: &Join, cast: &Cast) -> bool {
 
 /// The duration of a literal interval.
 pub(crate) fn literal_duration(value: &ScalarValue) -> Option<Duration> {
+    /// A day in nanoseconds.
     const DAY: i128 = 86_400_000_000_000;
     Some(match value {
         ScalarValue::IntervalMonthDayNano(Some(i)) if i.months == 0 => {
@@ -282,8 +285,11 @@ const LABEL: &str = "alive for a join";
 
 /// A join whose times are between `lo` and `hi` ticks apart.
 struct IntervalJoin {
+    /// The time columns.
     times: Times,
+    /// The least difference of the right and the left time.
     lo: i64,
+    /// The greatest difference of the right and the left time.
     hi: i64,
 }
 

@@ -43,6 +43,7 @@ pub(crate) struct Instants {
     columns: BTreeMap<usize, Distance>,
     /// How long the rows are alive; `None` if not as long as rows of any other plan.
     lifetime: Option<Lifetime>,
+    /// What the rows are.
     rows: RowKind,
 }
 
@@ -338,9 +339,12 @@ fn of_join(join: &Join) -> Result<Liveness> {
     }
 }
 
+/// A side of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
+    /// The left input.
     Left,
+    /// The right input.
     Right,
 }
 

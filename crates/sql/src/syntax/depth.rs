@@ -42,6 +42,7 @@ pub(super) fn flatten(statement: &mut Statement) -> Result<()> {
     }
 }
 
+/// Refuses a tree that is too deep.
 fn too_deep<T>() -> ControlFlow<String, T> {
     ControlFlow::Break(format!(
         "more than {MOST_LEVELS} operators stand inside one another; compute a part of it in a query of its own, with p as \
@@ -49,11 +50,14 @@ fn too_deep<T>() -> ControlFlow<String, T> {
     ))
 }
 
+/// Refuses a chain that is too long.
 fn too_many(what: &str, most: usize) -> ControlFlow<String> {
     ControlFlow::Break(format!("there are more than {most} {what}; write values as in (…), or as a table"))
 }
 
+/// Flattens chains and measures the depth.
 struct Depth {
+    /// How deep the visitor is.
     levels: usize,
     /// The operand that is visited next, and how many levels there are below it on its left.
     next: (*const Expr, usize),
@@ -127,6 +131,7 @@ fn dismantle(mut expr: Expr) {
     }
 }
 
+/// An expression in place of one that was taken.
 fn nothing() -> Expr {
     Expr::Identifier(Ident::new(""))
 }
@@ -211,6 +216,7 @@ fn flat(expr: &mut Expr) -> ControlFlow<String> {
 
 /// The tree of all operands.
 fn tree(op: &BinaryOperator, operands: &mut impl ExactSizeIterator<Item = Expr>) -> Expr {
+    /// The tree of so many operands.
     fn of(op: &BinaryOperator, operands: &mut impl Iterator<Item = Expr>, count: usize) -> Expr {
         if count == 1 {
             // Whoever calls this counts what there is.

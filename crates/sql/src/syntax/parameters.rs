@@ -27,12 +27,15 @@ use std::ops::ControlFlow;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Parameters {
+    /// The values by position.
     by_position: Vec<Expr>,
+    /// The values by name.
     by_name: BTreeMap<String, Expr>,
     /// How many `?` the statements before have.
     before: usize,
     /// How many `?` this statement has.
     here: usize,
+    /// The parameters that were read.
     read: BTreeSet<String>,
 }
 

@@ -73,7 +73,9 @@ pub fn change_expressions(tree: &mut impl VisitMut, change: impl FnMut(&mut Expr
 
 /// A visitor, and what it broke off with.
 struct Recorded<'a, V, B> {
+    /// The visitor.
     visitor: &'a mut V,
+    /// What it broke off with.
     result: Option<B>,
 }
 

@@ -8,15 +8,24 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt::{self, Display, Formatter};
 
+/// A JSON value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Json {
+    /// `null`.
     Null,
+    /// `true` or `false`.
     Truth(bool),
+    /// An integer that is not negative.
     Natural(u64),
+    /// A negative integer.
     Negative(i64),
+    /// Any other number.
     Float(f64),
+    /// A string.
     Text(String),
+    /// An array.
     List(Vec<Json>),
+    /// An object; its fields in order.
     Object(Vec<(String, Json)>),
 }
 
@@ -106,6 +115,7 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
+/// Reads a document.
 struct Reader;
 
 impl<'de> Visitor<'de> for Reader {

@@ -33,6 +33,7 @@ pub(crate) const LIST: &str = "json_list";
 /// JSON objects of a list, as one object.
 pub(crate) const MERGED: &str = "json_fields";
 
+/// The functions of this module.
 pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
     [places(), facts(), written()].into_iter().flatten().collect()
 }
@@ -133,10 +134,12 @@ fn document(arguments: &[DataType]) -> Result<DataType> {
     }
 }
 
+/// The type of functions that give a list of strings.
 fn document_to_texts(arguments: &[DataType]) -> Result<DataType> {
     Ok(DataType::List(Arc::new(Field::new_list_field(document(arguments)?, true))))
 }
 
+/// The type of functions that give a condition.
 fn truth(arguments: &[DataType]) -> Result<DataType> {
     document(arguments).map(|_| DataType::Boolean)
 }
@@ -160,6 +163,7 @@ fn documents(column: &ArrayRef) -> Result<ArrayRef> {
     if column.data_type().is_nested() { to_json(column) } else { strings(column) }
 }
 
+/// A column as strings.
 fn strings(column: &ArrayRef) -> Result<ArrayRef> {
     Ok(cast(column, &DataType::Utf8)?)
 }
@@ -203,25 +207,30 @@ fn at_places<T>(args: &[ArrayRef], of: impl Fn(&Json) -> Option<T>) -> Result<Ve
     })
 }
 
+/// A string for each document and path.
 fn texts(args: &[ArrayRef], of: impl Fn(&Json) -> Option<String>) -> Result<ArrayRef> {
     Ok(Arc::new(StringArray::from(at_places(args, of)?)))
 }
 
+/// A list of strings for each document and path.
 fn every(args: &[ArrayRef], of: impl Fn(&Json) -> Option<String>) -> Result<ArrayRef> {
     lists(rows(args, |document, path| Ok(Some(path.all(document).into_iter().map(&of).collect())))?)
 }
 
+/// A column of lists of strings.
 fn lists(rows: Vec<Option<Vec<Option<String>>>>) -> Result<ArrayRef> {
     let mut lists = ListBuilder::new(StringBuilder::new());
     rows.into_iter().for_each(|row| lists.append_option(row));
     Ok(Arc::new(lists.finish()))
 }
 
+/// Whether each document has something at the path.
 fn exists(args: &[ArrayRef]) -> Result<ArrayRef> {
     let found = rows(args, |document, path| Ok(Some(!path.all(document).is_empty())))?;
     Ok(Arc::new(BooleanArray::from(found)))
 }
 
+/// Each value as JSON.
 fn to_json(values: &ArrayRef) -> Result<ArrayRef> {
     let json = |at| (!values::is_null(values, at)).then(|| values::json(values, at)).transpose();
     Ok(Arc::new((0..values.len()).map(json).collect::<Result<StringArray>>()?))
@@ -257,6 +266,7 @@ fn length(args: &[ArrayRef]) -> usize {
     args.first().map_or(1, |first| first.len())
 }
 
+/// `json_array` of each row.
 fn array(args: &[ArrayRef]) -> Result<ArrayRef> {
     let columns = args.iter().map(strings).collect::<Result<Vec<_>>>()?;
     let row = |at| {
@@ -266,6 +276,7 @@ fn array(args: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new((0..length(args)).map(row).collect::<Result<StringArray>>()?))
 }
 
+/// `json_object` of each row.
 fn object(args: &[ArrayRef]) -> Result<ArrayRef> {
     let columns = args.iter().map(strings).collect::<Result<Vec<_>>>()?;
     let field = |pair: &[ArrayRef], at: usize| {

@@ -4,17 +4,22 @@
 use super::document::Json;
 use datafusion::common::{Result, plan_err};
 
+/// A path of steps into a document.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Path(Vec<Step>);
 
+/// A step of a path.
 #[derive(Debug, Clone, PartialEq)]
 enum Step {
+    /// The field of this name.
     Field(String),
     /// Of a list; from its end if negative.
     At(i64),
     /// Of a pointer: the name of a field, or a place in a list.
     Either(String),
+    /// All fields.
     EveryField,
+    /// All items.
     EveryItem,
 }
 
@@ -58,6 +63,7 @@ impl Path {
 }
 
 impl Step {
+    /// The values that a step leads to.
     fn of<'a>(&self, json: &'a Json) -> Vec<&'a Json> {
         let field = |name: &str, fields: &'a [(String, Json)]| {
             fields.iter().find(|(known, _)| known == name).map(|(_, value)| value)
@@ -77,6 +83,7 @@ impl Step {
     }
 }
 
+/// An item of an array; a negative place counts from the end.
 fn item(values: &[Json], place: i64) -> Option<&Json> {
     let place = if place < 0 { place + values.len() as i64 } else { place };
     values.get(usize::try_from(place).ok()?)

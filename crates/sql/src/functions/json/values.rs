@@ -46,11 +46,13 @@ pub(super) fn is_null(values: &ArrayRef, at: usize) -> bool {
     values.data_type().is_null() || values.is_null(at)
 }
 
+/// The values of a list as a JSON array.
 fn list(values: &ArrayRef) -> Result<String> {
     let values = (0..values.len()).map(|at| json(values, at)).collect::<Result<Vec<_>>>()?;
     Ok(format!("[{}]", values.join(",")))
 }
 
+/// Fields as a JSON object.
 fn object(fields: Vec<String>) -> String {
     format!("{{{}}}", fields.join(","))
 }

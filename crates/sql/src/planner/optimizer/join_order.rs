@@ -44,7 +44,9 @@ type Set = u64;
 
 /// A relation of the join graph.
 struct Relation {
+    /// Its plan.
     plan: LogicalPlan,
+    /// Its estimated size.
     estimate: Estimate,
 }
 
@@ -52,6 +54,7 @@ struct Relation {
 struct Condition {
     /// The relations that it reads.
     of: Set,
+    /// Its expression.
     term: Term,
 }
 
@@ -69,23 +72,29 @@ type Side = (Set, Expr, f64);
 
 /// The join graph: relations that are inner-joined, and the conditions between them.
 struct Graph {
+    /// The relations; a set has a bit for each.
     relations: Vec<Relation>,
     /// Stated conditions come before implied ones.
     conditions: Vec<Condition>,
+    /// How many conditions are stated.
     stated: usize,
 }
 
 /// An order of joins.
 #[derive(Debug, Clone)]
 enum Tree {
+    /// A relation, by its number.
     Relation(usize),
+    /// The join of two trees.
     Join(Box<Tree>, Box<Tree>),
 }
 
 /// An order of joins with its cost.
 #[derive(Clone)]
 struct Candidate {
+    /// The order.
     tree: Tree,
+    /// Its cost.
     cost: f64,
 }
 

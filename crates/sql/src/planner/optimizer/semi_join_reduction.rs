@@ -74,7 +74,9 @@ fn with_fewer_groups<'a>(
 
 /// The other side of the join, and up to how many rows are few.
 struct Reducer<'a> {
+    /// The other side.
     plan: &'a LogicalPlan,
+    /// How many rows count as few.
     at_most: f64,
 }
 

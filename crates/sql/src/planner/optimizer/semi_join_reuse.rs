@@ -36,11 +36,15 @@ pub(super) fn reuse_semi_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
 struct ReducedTable {
     /// The semi join.
     semi: LogicalPlan,
+    /// The scan of the table.
     table: LogicalPlan,
+    /// The key column of the table.
     column: Column,
     /// The keys of the semi join; the reducer that they are of, and their column there.
     keys: LogicalPlan,
+    /// The plan of the partners.
     reducer: LogicalPlan,
+    /// The key column of the reducer.
     reducer_column: Column,
 }
 

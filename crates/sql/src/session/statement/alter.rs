@@ -80,7 +80,9 @@ fn renamed(session: &mut Session, table: String, to: &RenameTableNameKind) -> Re
 
 /// The columns and rows of a table.
 struct Rows {
+    /// The columns.
     schema: SchemaRef,
+    /// The rows, defaults and constraints.
     memory: Memory,
 }
 

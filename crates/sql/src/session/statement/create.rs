@@ -136,8 +136,11 @@ pub(super) fn table(session: &mut Session, mut table: CreateTable) -> Result<Pla
 
 /// The constraints of `create table` that DataFusion's planner does not take.
 struct ConstraintClauses {
+    /// Check constraints.
     checks: Vec<ast::Expr>,
+    /// The names of indexes.
     indexes: Vec<String>,
+    /// Foreign keys.
     foreign_keys: Vec<ForeignKeyConstraint>,
 }
 

@@ -59,9 +59,13 @@ pub(super) fn create(session: &mut Session, table: CreateExternalTable) -> Resul
 
 /// The time of a table.
 struct Time {
+    /// The column with the start of a row.
     start: String,
+    /// The column with its end, if there is one.
     end: Option<String>,
+    /// How late rows may be.
     latency: Option<String>,
+    /// What happens to later rows.
     late: Disorder,
 }
 

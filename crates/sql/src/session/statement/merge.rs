@@ -84,6 +84,7 @@ enum Given {
     Own,
     /// Its default.
     Default,
+    /// A value.
     Value(Box<Expr>),
 }
 
@@ -91,6 +92,7 @@ enum Given {
 struct Clause {
     /// The rows that go to it.
     condition: String,
+    /// The action on these rows.
     action: Action,
     /// The value that each column of the table gets.
     values: Vec<Given>,
@@ -98,7 +100,9 @@ struct Clause {
 
 /// The names of both tables in the statement.
 struct Sides {
+    /// The name of the table.
     target: Ident,
+    /// The name of the source.
     source: Ident,
 }
 

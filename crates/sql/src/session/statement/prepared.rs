@@ -89,7 +89,9 @@ fn unknown(session: &Session, name: &str) -> datafusion::error::DataFusionError 
 
 /// The values by position: `$1` and `$2` name it, and each `?` has been numbered.
 struct Places {
+    /// The values.
     values: Vec<Expr>,
+    /// The positions of values that were read.
     read: Vec<usize>,
 }
 

@@ -122,6 +122,7 @@ pub(super) fn assigned_column(column: &ObjectName) -> Result<String> {
 
 /// Qualifies columns without a table by the name of this one.
 pub(super) struct Qualify {
+    /// The name of the table.
     pub table: Ident,
 }
 

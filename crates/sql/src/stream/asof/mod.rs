@@ -65,7 +65,9 @@ impl RelationPlanner for AsOf {
 
 /// The inputs of the join.
 struct Sides {
+    /// The side whose rows are kept.
     left: LogicalPlan,
+    /// The side that is looked up.
     right: LogicalPlan,
 }
 

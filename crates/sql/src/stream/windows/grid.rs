@@ -21,6 +21,7 @@ pub(super) fn hops(slide: &Grid, size: &Duration, clock: &DataType, zone: Option
 
 /// How many steps there are in a window of `cumulate`, at most. Every window begins with a step.
 pub(super) fn steps(step: &Grid, size: &Grid, clock: &DataType) -> Result<i64> {
+    /// The function, in messages.
     const NAME: &str = "cumulate";
     match (step, size) {
         (Grid::Ticks { hop, offset }, Grid::Ticks { hop: size, offset: begin }) => {
@@ -60,6 +61,7 @@ fn nested(step: &Calendar, size: &Calendar) -> bool {
     }
 }
 
+/// The error for windows that do not begin where steps do.
 fn begin_apart<T>() -> Result<T> {
     plan_err!(
         "cumulate: the size has to be a multiple of the step, and windows begin where steps do: days in months, months in \
@@ -75,6 +77,7 @@ fn days(every: Every) -> i64 {
     }
 }
 
+/// Days in a window, at least.
 fn fewest_days(every: Every) -> i64 {
     match every {
         Every::Days(days) => days.into(),
@@ -90,6 +93,7 @@ fn fits(small: (&str, i64), large: (&str, i64), name: &str) -> Result<i64> {
     }
 }
 
+/// The number, unless a row would be in too many windows.
 fn few(windows: i64, name: &str) -> Result<i64> {
     match windows {
         n if n > MANY => plan_err!("{name}: every row would be in {n} windows; at most {MANY} are possible"),

@@ -36,16 +36,22 @@ use crate::syntax::WINDOW_FUNCTIONS;
 /// The arguments of a window function: the window, and the zone of its days, if one is named.
 #[derive(Debug)]
 struct Request {
+    /// The window.
     window: Window,
+    /// The zone of its days and months.
     zone: Option<String>,
 }
 
 /// A kind of window.
 #[derive(Debug)]
 enum Window {
+    /// Adjacent windows.
     Tumble { size: Duration },
+    /// Overlapping windows.
     Hop { slide: Duration, size: Duration },
+    /// Windows that grow step by step.
     Cumulate { step: Duration, size: Duration },
+    /// Windows that end after a gap between rows of a key.
     Session { gap: Duration, key: Vec<String> },
 }
 

@@ -64,6 +64,7 @@ fn as_named(value: Expr, qualifier: Option<&TableReference>, name: &str) -> Expr
 
 /// An aggregate over windows on a grid whose columns are among its groups.
 struct Windowed<'a> {
+    /// The aggregate.
     aggregate: &'a Aggregate,
     /// Where the window's end becomes a column.
     end: &'a WithStart,
@@ -82,6 +83,7 @@ fn hops(alter: &AlterLifetime, beats: &Grid) -> bool {
 }
 
 impl<'a> Windowed<'a> {
+    /// The aggregate with its windows; `None` if its columns cannot be lifted.
     fn of(aggregate: &'a Aggregate) -> Result<Option<Windowed<'a>>> {
         let (between, below) = match aggregate.input.as_ref() {
             LogicalPlan::Projection(projection) => (Some(projection), projection.input.as_ref()),
@@ -132,6 +134,7 @@ impl<'a> Windowed<'a> {
         place.map_or_else(|| Expr::Column(column.clone()), |(p, place)| p.expr[place].clone().unalias())
     }
 
+    /// Whether a value is computed of the end of the window.
     fn reads_end(&self, value: &Expr) -> bool {
         value.column_refs().iter().any(|c| c.name == self.end.name)
     }

@@ -24,6 +24,7 @@ pub(in crate::syntax) fn inline_aliases(statement: &mut Statement, places: &BTre
 
 /// Inlines aliases in every select.
 struct Selects<'a> {
+    /// The ends of the names to replace.
     places: &'a BTreeSet<Location>,
 }
 

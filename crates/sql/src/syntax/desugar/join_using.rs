@@ -43,6 +43,7 @@ pub(crate) fn merge_using_columns(query: &mut Query) {
 /// A merged column of joins.
 #[derive(Clone)]
 struct Shared {
+    /// Its name.
     name: String,
     /// The columns that it is merged of: it is the first that is not null.
     sides: Vec<Expr>,

@@ -35,7 +35,9 @@ pub(super) fn desugar(query: &mut Query) -> ControlFlow<String> {
 
 /// The named windows.
 struct Windows {
+    /// The windows by name.
     named: BTreeMap<String, WindowSpec>,
+    /// How deep in subqueries the visitor is.
     depth: usize,
     /// Whether windows that consist of a name are inlined too.
     everywhere: bool,

@@ -18,6 +18,7 @@ pub(in crate::syntax) fn outer_struct_fields(statement: &mut Statement, columns:
 
 /// Rewrites the fields of these columns.
 struct Fields<'a> {
+    /// The columns, as `table.column`.
     columns: &'a BTreeSet<String>,
 }
 

@@ -12,6 +12,7 @@ pub(super) fn substitute(part: &mut impl VisitMut, value: impl Fn(&Ident) -> Opt
 
 /// Replaces the names that the outermost query reads itself.
 struct Substitute<F> {
+    /// The expression of a name.
     value: F,
     /// How deep in subqueries the visitor is.
     depth: usize,

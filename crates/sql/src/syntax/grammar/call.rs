@@ -1,4 +1,9 @@
 //! Expressions, above all calls of functions.
+//!
+//! ```sql
+//! select abs(distinct x) from t;    -- refused: only aggregates have distinct
+//! select a like any ('x%') from t;  -- refused: write a like 'x%' or …
+//! ```
 
 use super::{Checked, absent, ordering, refuse, result, visited};
 use crate::functions::is_scalar;

@@ -1,4 +1,9 @@
 //! Queries, selects, and what stands around them.
+//!
+//! ```sql
+//! select top 3 x from t;        -- refused: write limit 3
+//! select x from t for update;   -- refused: there are no locks
+//! ```
 
 use super::{Checked, absent, none, ordering, refuse, relation};
 use datafusion::sql::sqlparser::ast::{

@@ -1,4 +1,9 @@
 //! Relations and joins.
+//!
+//! ```sql
+//! select * from t tablesample 10 percent;  -- refused: write where random() < 0.1
+//! select * from t join u;                  -- refused: write on (…), using (…) or cross join
+//! ```
 
 use super::{Checked, absent, call, refuse};
 use crate::syntax::WINDOW_FUNCTIONS;

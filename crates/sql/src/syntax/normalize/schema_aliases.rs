@@ -56,6 +56,7 @@ fn parts(name: &ObjectName) -> Option<Vec<String>> {
 
 /// Gives these tables an alias, and uses it in their columns.
 struct Aliases {
+    /// The names of the tables, part by part.
     tables: BTreeSet<Vec<String>>,
 }
 
