@@ -4,7 +4,8 @@
 //! sqlc's `@name` and `sqlc.arg(name)`. Types become ours. Clauses that do not change a bound (`returning`,
 //! `for update`, schema names) are removed.
 
-use super::parse::{self, Parameter, Parsed, parameter_number};
+use super::clauses::{Parameter, parameter_number};
+use super::parse::{self, Parsed};
 use super::unsupported;
 use crate::error::{Error, Result};
 use crate::functions::HAS_TOKEN;

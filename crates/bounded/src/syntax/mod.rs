@@ -3,15 +3,20 @@
 //!
 //! 1. `script`: a file or a text cut into statements;
 //! 2. `unsupported`: clauses that the planner would pass over;
-//! 3. `parse`: one statement;
+//! 3. `tokens`, `clauses`, `rewrite`, `parse`: one statement;
 //! 4. `dialect`: the same for PostgreSQL's SQL.
 
+mod clauses;
 mod dialect;
 mod parse;
+mod rewrite;
 mod script;
+mod tokens;
 mod unsupported;
 
+pub(crate) use clauses::{DeclaredLimit, Parameter, parameter_number};
 pub(crate) use dialect::{Dialect, Views, last_part, postgres_type, unqualified_name};
-pub(crate) use parse::{DeclaredLimit, Parameter, Parsed, Returning, parameter_number, parse, quote_name};
+pub(crate) use parse::{Parsed, Returning, parse};
 pub use script::{Place, Source};
 pub(crate) use script::{Statement, comments_behind, split};
+pub(crate) use tokens::quote_name;
