@@ -49,6 +49,9 @@ pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
 }
 
 /// The type of a list's values.
+///
+/// # Errors
+/// `Plan` if the type is not one of lists.
 pub(super) fn element(arguments: &[DataType]) -> Result<DataType> {
     match arguments.first() {
         Some(DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _)) => {
@@ -72,6 +75,9 @@ fn sum_type(arguments: &[DataType]) -> Result<DataType> {
 }
 
 /// The values of each list that are not null; none for a list that is.
+///
+/// # Errors
+/// `Execution` if the column is not one of lists.
 pub(super) fn lists(lists: &ArrayRef) -> Result<Vec<Option<ArrayRef>>> {
     let values = |at: usize| -> Result<Option<ArrayRef>> {
         let values = match lists.data_type() {

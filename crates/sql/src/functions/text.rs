@@ -48,6 +48,9 @@ pub(crate) fn has_own(kind: &DataType) -> bool {
 }
 
 /// The text of one value.
+///
+/// # Errors
+/// `ArrowError` if the value cannot be written.
 pub(super) fn value(values: &ArrayRef, at: usize) -> Result<String> {
     if values.is_null(at) {
         return Ok("NULL".to_string());

@@ -1,5 +1,10 @@
 //! A semi join before a broadcast (Bernstein and Chiu 1981): rows that the join would drop are not sent to
 //! all shards. The other side is computed once, for both of its uses are equal.
+//!
+//! ```sql
+//! select * from few join many on few.k = many.k;  -- many is broadcast
+//! -- first: many where k in (select k from few), with few broadcast
+//! ```
 
 use super::Planner;
 use super::colocation::assert_matches_colocated;

@@ -1,5 +1,8 @@
 //! What the answer of a plan relies on is part of the plan: which rows are in the same shard. A printed plan
 //! that was changed so that they are not is refused.
+//!
+//! The check is part of the plan that runs: an aggregate by `k` over shards that are not partitioned by `k`
+//! would give several rows for one group, and no error.
 
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan};

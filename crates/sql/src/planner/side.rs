@@ -1,4 +1,6 @@
 //! The two inputs of a join.
+//!
+//! Rules that hold for either input of a join are written once, over a [`Side`].
 
 use datafusion::common::{Column, JoinType, Result};
 use datafusion::logical_expr::{Join, LogicalPlan};

@@ -3,7 +3,8 @@
 //!
 //! ```sql
 //! select x from t order by x limit (select n from settings);
-//! -- select x from (select x, row_number() over (order by x) as r from t) where r <= (select n from settings)
+//! -- select x from (select x, row_number() over (order by x) as r from t)
+//! -- where r <= (select n from settings)
 //! ```
 
 use super::expressions::contains_subquery;

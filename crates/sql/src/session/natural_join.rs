@@ -3,6 +3,10 @@
 //!
 //! Both need the columns of tables, which only the session has. DataFusion's planner would not merge the
 //! columns of a natural join.
+//!
+//! ```sql
+//! select * from a natural join b;  -- select * from a join b using (k, x)
+//! ```
 
 use super::star_expansion;
 use super::state::Session;

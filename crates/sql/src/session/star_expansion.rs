@@ -4,6 +4,10 @@
 //! - A replaced column has to exist. As in DuckDB, a renamed one need not.
 //! - `select t.a, s.*`: the first column is named `a` if the star has no `a`; otherwise the planner gives it
 //!   another name.
+//!
+//! ```sql
+//! select * rename (a as b) from t;  -- select a as b, x, y from t
+//! ```
 
 use crate::syntax::names;
 use datafusion::common::{Column, DataFusionError, Diagnostic, Result, Span};

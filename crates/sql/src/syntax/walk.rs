@@ -26,6 +26,21 @@ pub fn walk_mut<V: VisitorMut>(tree: &mut impl VisitMut, visitor: &mut V) -> Con
 }
 
 /// Calls a function with each name of a relation, until it breaks off.
+///
+/// ```
+/// use datafusion::sql::sqlparser::dialect::GenericDialect;
+/// use datafusion::sql::sqlparser::parser::Parser;
+/// use std::ops::ControlFlow;
+/// use whimbrel_sql::walk::walk_relations;
+///
+/// let query = Parser::parse_sql(&GenericDialect {}, "select * from a join b on a.k = b.k").unwrap();
+/// let mut names = vec![];
+/// let _: ControlFlow<()> = walk_relations(&query, |name| {
+///     names.push(name.to_string());
+///     ControlFlow::Continue(())
+/// });
+/// assert_eq!(names, ["a", "b"]);
+/// ```
 pub fn walk_relations<B>(
     tree: &impl Visit,
     see: impl FnMut(&ObjectName) -> ControlFlow<B>,

@@ -209,7 +209,7 @@ fn joins_that_differ_in_their_columns_are_one() {
     all_agree(&session.candidates(&sql).unwrap());
 }
 
-/// Rows of two tables: `few` keys, which are whole numbers from 0 on, and `many` rows with such keys and values.
+/// Two tables: `few` has keys, which are integers from 0 on; `many` has rows with such keys and values.
 fn few_and_many(few: i64, keys: i64) -> Session {
     let mut session = session();
     session.set_shards(Some(3));

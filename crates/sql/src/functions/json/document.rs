@@ -31,6 +31,9 @@ pub(super) enum Json {
 
 impl Json {
     /// Reads a text.
+    ///
+    /// # Errors
+    /// `Execution` if the text is not JSON.
     pub fn read(text: &str) -> Result<Json> {
         match serde_json::from_str(text) {
             Ok(json) => Ok(json),

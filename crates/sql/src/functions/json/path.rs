@@ -25,6 +25,9 @@ enum Step {
 
 impl Path {
     /// Reads a path.
+    ///
+    /// # Errors
+    /// `Execution` if the text is not a path.
     pub fn read(text: &str) -> Result<Path> {
         if let Some(steps) = text.strip_prefix('$') {
             return match steps_of(steps) {

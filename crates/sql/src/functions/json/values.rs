@@ -9,6 +9,9 @@ use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::Result;
 
 /// One value.
+///
+/// # Errors
+/// `ArrowError` if a value cannot be written.
 pub(super) fn json(values: &ArrayRef, at: usize) -> Result<String> {
     if is_null(values, at) {
         return Ok("null".to_string());

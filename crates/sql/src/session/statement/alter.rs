@@ -1,6 +1,11 @@
 //! `alter table`: the rows are written again with other columns, operation by operation.
 //!
 //! Invariant: a column that a constraint reads stays as it is.
+//!
+//! ```sql
+//! alter table t add column y int default 0, alter column y type bigint;
+//! alter table t rename column y to z;
+//! ```
 
 use super::target::writable;
 use crate::catalog::{Memory, find};

@@ -1,4 +1,9 @@
 //! Clauses of a change: `on conflict`, `insert or ignore`, `replace into`; and `returning`.
+//!
+//! ```sql
+//! insert into t values (1, 2) on conflict (k) do update set x = t.x + excluded.x where t.x < 10;
+//! insert or replace into t values (1, 2) returning k, x;
+//! ```
 
 use super::query::query_plan;
 use super::target::{Qualify, Target, assignments};

@@ -1,4 +1,10 @@
 //! `create view`, `create table`, `drop`.
+//!
+//! ```sql
+//! create table t (k int primary key, x int check (x > 0), u int references u (k));
+//! create table copied as select * from 'file.parquet';
+//! create or replace view totals (k, total) as select k, sum(x) from t group by k;
+//! ```
 
 use super::query::{of_query, query_plan};
 use super::target::writable;

@@ -1,4 +1,9 @@
 //! `create external table`: files under a name, timed or not.
+//!
+//! ```sql
+//! create external table clicks stored as csv location 'clicks/*.csv'
+//!     options (time 'at', disorder '5 seconds');
+//! ```
 
 use super::options::options_map;
 use crate::catalog::{Table, TableKind, find};

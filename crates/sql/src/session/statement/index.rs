@@ -1,4 +1,9 @@
 //! `create index`, `drop index`. An index makes no query faster here; a unique one is a constraint.
+//!
+//! ```sql
+//! create unique index by_k on t (k);  -- from now on no two rows have the same k
+//! drop index by_k;
+//! ```
 
 use super::target::writable;
 use crate::catalog::{Constraints, Key, Memory, TableKind};

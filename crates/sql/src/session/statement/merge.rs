@@ -4,6 +4,13 @@
 //! Invariants: the table changes at once, and its constraints are checked after all changes; a row keeps its
 //! place, and new rows follow all others, in the order of `s`; a row that several rows of `s` match is an
 //! error, in any `when`.
+//!
+//! ```sql
+//! merge into t using s on t.k = s.k
+//!     when matched and s.gone then delete
+//!     when matched then update set x = s.x
+//!     when not matched then insert (k, x) values (s.k, s.x);
+//! ```
 
 use super::conflict::returning;
 use super::query::query_plan;

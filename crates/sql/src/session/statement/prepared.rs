@@ -1,4 +1,9 @@
 //! `prepare`, `execute`, `deallocate`: statements with parameters, kept as they were parsed.
+//!
+//! ```sql
+//! prepare p (int) as select * from t where x > $1;
+//! execute p(5);
+//! ```
 
 use crate::session::planned::Planned;
 use crate::session::state::{Prepared, Session};

@@ -1,4 +1,10 @@
 //! `create schema`, `drop schema`: a schema is the first part of names of tables.
+//!
+//! ```sql
+//! create schema s;
+//! create table s.t (x int);
+//! drop schema s cascade;
+//! ```
 
 use crate::session::planned::Planned;
 use crate::session::state::Session;

@@ -1,4 +1,9 @@
 //! `create sequence`, `drop sequence`.
+//!
+//! ```sql
+//! create sequence ids increment 10 start 100;
+//! create table t (id bigint default nextval('ids'), x int);
+//! ```
 
 use crate::functions::Sequence;
 use crate::session::planned::Planned;

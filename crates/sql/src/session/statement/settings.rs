@@ -1,5 +1,12 @@
 //! `set`, `reset` and `show`: the settings of a session. `shards` and `shard_rows` are ours,
 //! `default_null_order` is DuckDB's, `datafusion.…` are DataFusion's.
+//!
+//! ```sql
+//! set shards = 8;
+//! set timezone = 'Asia/Tokyo';
+//! show timezone;
+//! reset shards;
+//! ```
 
 use super::options::{text, value_text};
 use super::show::texts;

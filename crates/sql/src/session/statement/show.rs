@@ -1,4 +1,10 @@
 //! `show tables`, `show columns`, `show functions`, `describe`: answers from the session's state.
+//!
+//! ```sql
+//! show tables like 'click%';
+//! show columns from clicks;
+//! describe select item, count(*) from clicks group by item;
+//! ```
 
 use super::query::query_stream;
 use crate::catalog::TableKind;

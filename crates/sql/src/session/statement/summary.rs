@@ -1,4 +1,9 @@
 //! `summarize`: a row of measures for each column of a table or a query. The rows are read once.
+//!
+//! ```sql
+//! summarize t;
+//! summarize select x, y from t where x > 0;
+//! ```
 
 use super::query::query_plan;
 use crate::columns::with_unique_names;

@@ -1,5 +1,11 @@
 //! `begin`, `commit`, `rollback`: no other session has the tables, so a transaction is a snapshot of them.
 //! Files that it has written stay.
+//!
+//! ```sql
+//! begin;
+//! delete from t;
+//! rollback;  -- t has its rows again
+//! ```
 
 use crate::session::planned::Planned;
 use crate::session::state::Session;

@@ -10,6 +10,9 @@ use whimbrel_plan::duration::Every;
 const MANY: i64 = 10_000;
 
 /// How many slides there are in a window of `hop`.
+///
+/// # Errors
+/// `Plan` if the size is not a multiple of the slide, or a row would be in too many windows.
 pub(super) fn hops(slide: &Grid, size: &Duration, clock: &DataType, zone: Option<&str>) -> Result<i64> {
     match slide {
         Grid::Ticks { hop, .. } => {
@@ -20,6 +23,9 @@ pub(super) fn hops(slide: &Grid, size: &Duration, clock: &DataType, zone: Option
 }
 
 /// How many steps there are in a window of `cumulate`, at most. Every window begins with a step.
+///
+/// # Errors
+/// `Plan` if windows begin where no step does, or a row would be in too many windows.
 pub(super) fn steps(step: &Grid, size: &Grid, clock: &DataType) -> Result<i64> {
     /// The function, in messages.
     const NAME: &str = "cumulate";

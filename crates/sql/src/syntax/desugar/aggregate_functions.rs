@@ -1,5 +1,10 @@
 //! Aggregates that other engines have, as ones that DataFusion has, with their `filter`, `over` and
 //! `distinct`.
+//!
+//! ```sql
+//! select arg_max(x, y);  -- first_value(x order by y desc) filter (where y is not null and x is not null)
+//! select count_if(c);    -- count(case when c then 1 end)
+//! ```
 
 use super::parse_expr;
 use crate::syntax::ast::{arguments, call, nested, number, quote};

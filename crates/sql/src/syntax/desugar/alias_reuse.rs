@@ -3,6 +3,11 @@
 //!
 //! A column of that name has precedence, so an alias is inlined only where the planner has found no column:
 //! at places in the text, given by their ends.
+//!
+//! ```sql
+//! select x + 1 as y, y * 2 as z from t where y > 5;
+//! -- select x + 1 as y, (x + 1) * 2 as z from t where (x + 1) > 5
+//! ```
 
 use super::substitute;
 use crate::functions::is_scalar;

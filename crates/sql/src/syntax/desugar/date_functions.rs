@@ -1,4 +1,9 @@
 //! Parts and differences of dates that are computed of the parts that DataFusion has.
+//!
+//! ```sql
+//! select date_diff('day', a, b);  -- cast(b as date) - cast(a as date)
+//! select era(a);                  -- case when date_part('year', a) > 0 then 1 … end
+//! ```
 
 use super::parse_expr;
 use crate::functions::YEARS;

@@ -1,5 +1,10 @@
 //! `rollup ((a, b), c)` and `cube ((a, b), c)` as `grouping sets`: the planner has groups of several columns
 //! there only. A number in any of these is the number of a column of the select list.
+//!
+//! ```sql
+//! select a, b, c, count(*) from t group by rollup ((a, b), 3);
+//! -- select a, b, c, count(*) from t group by grouping sets ((a, b, c), (a, b), ())
+//! ```
 
 use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, Value};
 

@@ -7,6 +7,11 @@
 //! - A star shows it once, where the first table has it.
 //!
 //! Invariant: columns of subqueries are not touched; `l.a` and `r.a` stay what they are.
+//!
+//! ```sql
+//! select k from a full join b using (k);
+//! -- select coalesce(a.k, b.k) as k from a full join b using (k)
+//! ```
 
 use super::substitute;
 use crate::syntax::ast::{call, join_constraint, selects};

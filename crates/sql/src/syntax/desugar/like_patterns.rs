@@ -1,4 +1,9 @@
 //! Patterns: `like` with an `escape` character, and `similar to`.
+//!
+//! ```sql
+//! select a like '10$%' escape '$';  -- a like '10\%'
+//! select a similar to '(x|y)%';     -- a ~ '^(?s:(x|y).*)$'
+//! ```
 
 use crate::syntax::ast::string_literal;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value, ValueWithSpan};

@@ -3,6 +3,11 @@
 //!
 //! A window has the partitions and the order of the one that it names, and may have an order of its own only
 //! if that one has none.
+//!
+//! ```sql
+//! select sum(x) over (w rows 1 preceding) from t window w as (order by x);
+//! -- select sum(x) over (order by x rows 1 preceding) from t window w as (order by x)
+//! ```
 
 use crate::syntax::names;
 use crate::syntax::walk::walk_mut;

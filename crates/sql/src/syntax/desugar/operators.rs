@@ -1,4 +1,9 @@
 //! Operators that the parser binds otherwise than SQL, or that are functions here.
+//!
+//! ```sql
+//! select a is distinct from 1 and b;  -- (a is distinct from 1) and b
+//! select ~a, a ^@ 'x';                -- -1 - a, starts_with(a, 'x')
+//! ```
 
 use crate::syntax::ast::{call, nested};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, UnaryOperator, Value};

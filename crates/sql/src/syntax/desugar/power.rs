@@ -1,5 +1,9 @@
 //! `^` is the power, as in PostgreSQL and DuckDB. The parser takes it for an exclusive or, which binds looser
 //! than `+`; so the operands are flattened, and combined again by the precedence of arithmetic.
+//!
+//! ```sql
+//! select 2 * 3 ^ 2 + 1;  -- 2 * power(3, 2) + 1
+//! ```
 
 use crate::syntax::ast::{call, nested};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident};

@@ -1,4 +1,9 @@
 //! Table functions: `lateral unnest(…)`, options by name, and the names of series.
+//!
+//! ```sql
+//! select * from read_csv('x.csv', header = true);  -- read_csv('x.csv', 'header', 'true')
+//! select * from range(2), range(3);                -- range(2) as range, range(3) as range_1
+//! ```
 
 use crate::syntax::WINDOW_FUNCTIONS;
 use crate::syntax::ast::string_literal;

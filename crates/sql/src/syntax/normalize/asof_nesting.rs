@@ -1,4 +1,9 @@
 //! Every `asof join` in parentheses, so that it is a relation of its own.
+//!
+//! ```sql
+//! select * from a join b on a.k = b.k asof join c on a.k = c.k and a.t >= c.t;
+//! -- select * from ((a join b on a.k = b.k) asof join c on a.k = c.k and a.t >= c.t)
+//! ```
 
 use datafusion::sql::sqlparser::ast::{Join, JoinOperator, Select, TableFactor, TableWithJoins};
 

@@ -3,6 +3,11 @@
 //! A number is true unless it is 0; true is 1. Types are not known in the parser's tree, so a condition that
 //! may be a number becomes `x and true`, whose operands are coerced where types are known. In the same way,
 //! `sum(x)` of a column that may be a condition becomes `sum(x counted true)`, with a custom operator.
+//!
+//! ```sql
+//! select sum(a > b) from t where x;
+//! -- select sum(cast(a > b as bigint)) from t where x and true
+//! ```
 
 use crate::syntax::ast::nested;
 use datafusion::sql::sqlparser::ast::{

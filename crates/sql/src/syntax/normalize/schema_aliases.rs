@@ -1,5 +1,10 @@
 //! Tables of one name in two schemas: `from t, s.t`. DataFusion takes a column of `t` for one of any `t`, in
 //! any schema. So where both are read, `s.t` gets the alias `"t of s"`.
+//!
+//! ```sql
+//! select t.x, s.t.x from t, s.t;
+//! -- select t.x, "t of s".x from t, s.t as "t of s"
+//! ```
 
 use crate::syntax::ast;
 use crate::syntax::names;

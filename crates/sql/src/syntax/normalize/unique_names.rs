@@ -1,5 +1,10 @@
 //! `select a, a from t` is SQL, but the columns of a plan have different names: the second becomes `a_1`. A
 //! column without a name is called as its expression reads.
+//!
+//! ```sql
+//! select a, a, a + 1, count(*) from t;
+//! -- select a, a as "a_1", a + 1 as "a + 1", count(*) as "count(*)" from t
+//! ```
 
 use crate::syntax::names::ident;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem};

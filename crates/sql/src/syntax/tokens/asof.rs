@@ -1,4 +1,9 @@
 //! `asof join … on …`: the parser wants a `match_condition(…)` before the constraint.
+//!
+//! ```sql
+//! a asof left join b on a.t >= b.t
+//! -- a asof join b match_condition(false) on a.t >= b.t
+//! ```
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};

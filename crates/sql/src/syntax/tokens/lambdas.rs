@@ -1,4 +1,9 @@
 //! `lambda x, y: x + y` as `(x, y) -> x + y`.
+//!
+//! ```sql
+//! select list_transform([1, 2], lambda x: x + 1);
+//! -- select list_transform([1, 2], (x) -> x + 1)
+//! ```
 
 use super::{are_names, is_word};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};

@@ -1,4 +1,9 @@
 //! `create external table … with (a = 'b')` as `… options (a 'b')`, and so what follows the path of a `copy`.
+//!
+//! ```sql
+//! copy t to 'x.csv' (header, delimiter ';');
+//! -- copy t to 'x.csv' options (header 'true', delimiter ';')
+//! ```
 
 use super::is_word;
 use datafusion::sql::sqlparser::keywords::Keyword;

@@ -1,4 +1,9 @@
 //! The type `struct(a int)` as `struct<a int>`.
+//!
+//! ```sql
+//! create table t (s struct(a int, b struct(c text)));
+//! -- create table t (s struct<a int, b struct<c text>>)
+//! ```
 
 use super::{closing, is_word};
 use datafusion::sql::sqlparser::keywords::Keyword;

@@ -1,4 +1,9 @@
 //! Syntax of other engines, where the parser would only say that it did not expect a word.
+//!
+//! ```sql
+//! pivot t on k using sum(x);      -- refused: from t pivot (sum(x) for k in (…))
+//! select * from t limit 10 percent;  -- refused: limit (select count(*) / 10 from t)
+//! ```
 
 use super::is_word;
 use datafusion::common::{Result, plan_err};

@@ -1,5 +1,10 @@
 //! Flink's arguments of window functions, as plain ones: `tumble(table clicks, descriptor(time), …)` as
 //! `tumble(clicks, time, …)`.
+//!
+//! ```sql
+//! select * from session(table clicks partition by item, descriptor(time), interval '5' minute);
+//! -- select * from session(clicks, time, interval '5' minute, item)
+//! ```
 
 use super::is_word;
 use crate::syntax::WINDOW_FUNCTIONS;
