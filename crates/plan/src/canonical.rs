@@ -30,6 +30,7 @@ pub fn canonical_not_null(expr: Expr) -> Expr {
     in_canonical_form(expr, &NOT_NULL)
 }
 
+/// Calls the function, or folds a literal.
 fn in_canonical_form(expr: Expr, function: &ScalarUDF) -> Expr {
     match expr {
         Expr::Literal(ScalarValue::Float64(Some(number)), _) => lit(canonical_f64(number)),
@@ -40,14 +41,22 @@ fn in_canonical_form(expr: Expr, function: &ScalarUDF) -> Expr {
 }
 
 /// A number in that form.
+///
+/// ```
+/// use whimbrel_plan::canonical_f64;
+///
+/// assert_eq!(canonical_f64(-0.0).to_bits(), 0.0_f64.to_bits());
+/// ```
 pub fn canonical_f64(number: f64) -> f64 {
     if number.is_nan() { f64::NAN } else { number + 0.0 }
 }
 
+/// [`canonical_f64`] for 32-bit floats.
 fn canonical_f32(number: f32) -> f32 {
     if number.is_nan() { f32::NAN } else { number + 0.0 }
 }
 
+/// The scalar function `canonical`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Canonical {
     not_null: bool,

@@ -116,6 +116,7 @@ impl OptimizerRule for FlatConditions {
     }
 }
 
+/// Flattens the deep conditions of one node.
 fn flat_node(plan: LogicalPlan) -> Transformed<LogicalPlan> {
     match plan {
         LogicalPlan::Filter(mut filter) if is_deep(&filter.predicate) => {
@@ -152,6 +153,7 @@ fn is_deep(condition: &Expr) -> bool {
     depth(condition) > 64
 }
 
+/// A condition as a tree of logarithmic depth.
 fn flat(condition: Expr) -> Expr {
     let terms = split_conjunction_owned(condition).into_iter().map(|term| match is_deep(&term) {
         true => joined(Operator::Or, split_binary_owned(term, Operator::Or)),

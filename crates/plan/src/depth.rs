@@ -8,10 +8,10 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator, binary_expr};
 
-/// How many operators of an expression may stand inside one another, as in DuckDB.
+/// The maximal depth of an expression, as in DuckDB.
 pub const MOST_LEVELS: usize = 1_000;
 
-/// How many steps of a plan may stand upon one another.
+/// The maximal depth of a plan.
 pub const MOST_STEPS: usize = 1_000;
 
 /// How many operators and values an expression may have. In a program they may be shared: `x = x + x`,
@@ -114,6 +114,16 @@ pub fn depth_of_chain(operands: usize, deepest: usize) -> usize {
 
 /// The chain of these operands under `and` or `or`, in their order: a long one as a tree whose halves are
 /// equally deep. None, of none.
+///
+/// ```
+/// use datafusion::logical_expr::{Operator, lit};
+/// use whimbrel_plan::depth::{chain, depth, depth_of_chain};
+///
+/// let chain_of_terms = chain(Operator::And, vec![lit(true); 1_024]);
+/// assert_eq!(chain_of_terms.map(|expr| depth(&expr)), Some(11));
+/// assert_eq!(depth_of_chain(1_024, 1), 11);
+/// assert_eq!(chain(Operator::Or, vec![]), None);
+/// ```
 pub fn chain(operator: Operator, mut operands: Vec<Expr>) -> Option<Expr> {
     if operands.len() <= SHORT {
         return operands.into_iter().reduce(|left, right| binary_expr(left, operator, right));

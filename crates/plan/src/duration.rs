@@ -10,6 +10,18 @@ use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use std::fmt;
 
 /// A length of time as it was given.
+///
+/// ```
+/// use datafusion::arrow::datatypes::{DataType, TimeUnit};
+/// use whimbrel_plan::Duration;
+///
+/// # fn main() -> datafusion::common::Result<()> {
+/// let seconds = DataType::Timestamp(TimeUnit::Second, None);
+/// assert_eq!(Duration::from("1h30m").ticks(&seconds, "size")?, 5_400);
+/// assert!(Duration::from("5ms").ticks(&seconds, "size").is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Duration {
     /// `"5m"`, `"1h30m"`, `"-2s"`: numbers with a unit each.
@@ -206,6 +218,7 @@ impl Duration {
     }
 }
 
+/// The error for a duration that does not fit into 64 bits of ticks.
 fn too_long(duration: &Duration, what: &str) -> datafusion::common::DataFusionError {
     plan_datafusion_err!("{what}: {duration} is too long: it does not fit in 64 bits of ticks")
 }
@@ -218,6 +231,7 @@ fn tick_of(time: &DataType, what: &str) -> Result<(i128, &'static str)> {
     }
 }
 
+/// The nanoseconds of a unit.
 fn unit_nanos(unit: TimeUnit) -> i128 {
     match unit {
         TimeUnit::Second => 1_000_000_000,
@@ -281,6 +295,7 @@ impl Parts {
     }
 }
 
+/// Why a unit was not understood.
 fn unknown_unit(unit: &str, number: &str, tail: &str) -> String {
     match unit {
         "" if tail.starts_with('.') => format!("{number}{tail} is not a whole number; use a smaller unit"),
@@ -292,6 +307,14 @@ fn unknown_unit(unit: &str, number: &str, tail: &str) -> String {
 }
 
 /// Ticks of `time` as a user would write them: `5m`, `1h30m`, or the plain number on a logical clock.
+///
+/// ```
+/// use datafusion::arrow::datatypes::{DataType, TimeUnit};
+/// use whimbrel_plan::duration::show_ticks;
+///
+/// assert_eq!(show_ticks(90_000, &DataType::Timestamp(TimeUnit::Millisecond, None)), "1m30s");
+/// assert_eq!(show_ticks(90_000, &DataType::Int64), "90000");
+/// ```
 pub fn show_ticks(ticks: i64, time: &DataType) -> String {
     match time {
         DataType::Timestamp(unit, _) => show_nanos(ticks as i128 * unit_nanos(*unit)),
@@ -299,6 +322,7 @@ pub fn show_ticks(ticks: i64, time: &DataType) -> String {
     }
 }
 
+/// Nanoseconds as text, in as few units as possible.
 fn show_nanos(nanos: i128) -> String {
     if nanos == 0 {
         return "0s".to_string();

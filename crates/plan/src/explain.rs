@@ -34,6 +34,24 @@ struct Parts<'a> {
 
 /// The plan as text.
 ///
+/// ```
+/// # use datafusion::arrow::datatypes::DataType;
+/// # use datafusion::common::ScalarValue;
+/// # use datafusion::logical_expr::lit;
+/// # use whimbrel_plan::{Stream, column};
+/// # fn main() -> datafusion::common::Result<()> {
+/// # let integers = |name: &str| (name.to_string(), DataType::Int64);
+/// # let row = |values: &[i64]| values.iter().map(|v| ScalarValue::from(*v)).collect::<Vec<_>>();
+/// # let names = |s: &Stream| s.schema().fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
+/// let orders = Stream::values(&[integers("id"), integers("price")], vec![row(&[1, 20]), row(&[2, 30])])?;
+/// use whimbrel_plan::explain;
+///
+/// let text = explain(orders.where_(column("price").gt(lit(25_i64)))?.plan())?;
+/// assert!(text.starts_with("where price > 25"), "{text}");
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// `Plan` if the plan has a step that no stream has.
 pub fn explain(plan: &LogicalPlan) -> Result<String> {
@@ -187,6 +205,7 @@ pub fn describe(plan: &LogicalPlan) -> Result<String> {
     })
 }
 
+/// `read clicks (path/of/clicks.parquet): item, price`
 fn describe_scan(scan: &TableScan) -> String {
     let name = given_name(scan);
     let mut text = match source_of(scan).map(|s| s.describe()) {
@@ -225,6 +244,7 @@ fn named_expr(expr: &Expr, name: &str) -> String {
     }
 }
 
+/// `aggregate by item: n = count(*)`
 fn describe_aggregate(aggregate: &Aggregate) -> String {
     let mut calls = Vec::new();
     for expr in &aggregate.aggr_expr {
@@ -243,6 +263,7 @@ fn describe_aggregate(aggregate: &Aggregate) -> String {
     format!("aggregate{by}: {}", calls.join(", "))
 }
 
+/// `left join on item`
 fn describe_join(join: &Join) -> String {
     let verb = match join.join_type {
         JoinType::Inner if join.on.is_empty() => "cross join",
@@ -269,6 +290,7 @@ fn join_condition(pairs: &[(Expr, Expr)]) -> String {
     }
 }
 
+/// A column without its qualifier; other expressions in full.
 fn unqualified(expr: &Expr) -> String {
     expr.try_as_col().map_or_else(|| show(expr), |c| c.name.clone())
 }
@@ -277,6 +299,7 @@ fn listed(exprs: &[Expr]) -> String {
     exprs.iter().map(show).collect::<Vec<_>>().join(", ")
 }
 
+/// `sort by price desc, item`
 fn describe_sort(sort: &Sort) -> String {
     let by = sort.expr.iter().map(|s| {
         let order = if s.asc { "" } else { " desc" };
@@ -287,6 +310,7 @@ fn describe_sort(sort: &Sort) -> String {
     format!("sort by {}", by.collect::<Vec<_>>().join(", "))
 }
 
+/// `limit 10 after 5`
 fn describe_limit(limit: &Limit) -> Result<String> {
     let fetch = match limit.get_fetch_type()? {
         FetchType::Literal(Some(n)) => n.to_string(),
@@ -299,6 +323,7 @@ fn describe_limit(limit: &Limit) -> Result<String> {
     })
 }
 
+/// One extension node in the terms of the fluent API.
 fn describe_node(extension: Node<'_>) -> Result<String> {
     Ok(match extension {
         Node::Ingress(n) => describe_ingress(n)?,
@@ -333,6 +358,7 @@ fn ticks(ticks: i64, input: &LogicalPlan) -> Result<String> {
     Ok(properties(input)?.time.map_or_else(|| ticks.to_string(), |t| show_ticks(ticks, &t)))
 }
 
+/// `session 30m max 4h by user`
 fn describe_session(session: &Session) -> Result<String> {
     let mut text = format!("session {}", ticks(session.timeout, &session.input)?);
     if let Some(max) = session.max_duration {
@@ -344,6 +370,7 @@ fn describe_session(session: &Session) -> Result<String> {
     Ok(text)
 }
 
+/// `redistribute by item into 4 shards`
 fn describe_exchange(exchange: &Exchange) -> Result<String> {
     let shards = match exchange.shards {
         Some(n) => n,

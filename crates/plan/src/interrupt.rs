@@ -21,6 +21,12 @@ thread_local! {
 
 /// Plans, and stops when `is_cancelled` says so: from then on [`interrupted`] is an error, and so is what is
 /// planned.
+///
+/// ```
+/// use whimbrel_plan::{interrupted, interruptible};
+///
+/// assert!(interruptible(|| false, interrupted).is_ok());
+/// ```
 pub fn interruptible<T>(is_cancelled: impl Fn() -> bool + 'static, plan: impl FnOnce() -> T) -> T {
     let listener = Listener {
         is_cancelled: Box::new(is_cancelled),

@@ -20,6 +20,14 @@ pub fn column(name: impl Into<String>) -> Expr {
 }
 
 /// The name of the column that this expression is, if it is nothing but an unqualified column.
+///
+/// ```
+/// use datafusion::logical_expr::lit;
+/// use whimbrel_plan::names::{column, column_name};
+///
+/// assert_eq!(column_name(&column("a.b")), Some("a.b"));
+/// assert_eq!(column_name(&(column("a") + lit(1))), None);
+/// ```
 pub fn column_name(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Column(c) if c.relation.is_none() => Some(&c.name),
@@ -46,6 +54,7 @@ pub fn unknown_column(name: &str, columns: &[&str]) -> DataFusionError {
     plan_datafusion_err!("column {name:?} not found{hint}{} columns: {}", separator(&hint), listed(columns))
 }
 
+/// The separator between the error and the list of columns.
 fn separator(hint: &str) -> &'static str {
     if hint.is_empty() { ";" } else { "" }
 }
@@ -63,6 +72,12 @@ fn listed(names: &[&str]) -> String {
 }
 
 /// The columns names that are most like this one, at most three, best first; ties in the order given.
+///
+/// ```
+/// use whimbrel_plan::names::nearest;
+///
+/// assert_eq!(nearest("itme", &["item", "user"]), ["item"]);
+/// ```
 pub fn nearest<'a>(name: &str, columns: &[&'a str]) -> Vec<&'a str> {
     let wanted = name.to_lowercase();
     let mut scored: Vec<(f64, &str)> = columns
@@ -102,6 +117,7 @@ pub fn show(expr: &Expr) -> String {
     readable.data().map_or_else(|_| expr.to_string(), |e| e.to_string())
 }
 
+/// A literal: strings in quotes, nulls as `null`.
 fn show_value(value: &ScalarValue) -> String {
     match value {
         ScalarValue::Utf8(Some(s)) | ScalarValue::LargeUtf8(Some(s)) | ScalarValue::Utf8View(Some(s)) => {
@@ -113,6 +129,14 @@ fn show_value(value: &ScalarValue) -> String {
 }
 
 /// A type as users write it: `int64`, `timestamp(us)`, `list(string)`.
+///
+/// ```
+/// use datafusion::arrow::datatypes::{DataType, TimeUnit};
+/// use whimbrel_plan::names::type_name;
+///
+/// assert_eq!(type_name(&DataType::Timestamp(TimeUnit::Microsecond, None)), "timestamp(us)");
+/// assert_eq!(type_name(&DataType::Utf8View), "string");
+/// ```
 pub fn type_name(data_type: &DataType) -> String {
     match data_type {
         DataType::Timestamp(unit, None) => format!("timestamp({})", unit_name(*unit)),

@@ -50,6 +50,25 @@ struct Derived {
 
 /// The properties of a plan's result.
 ///
+/// ```
+/// # use datafusion::arrow::datatypes::DataType;
+/// # use datafusion::common::ScalarValue;
+/// # use datafusion::logical_expr::lit;
+/// # use whimbrel_plan::{Stream, column};
+/// # fn main() -> datafusion::common::Result<()> {
+/// # let integers = |name: &str| (name.to_string(), DataType::Int64);
+/// # let row = |values: &[i64]| values.iter().map(|v| ScalarValue::from(*v)).collect::<Vec<_>>();
+/// # let names = |s: &Stream| s.schema().fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
+/// let orders = Stream::values(&[integers("id"), integers("price")], vec![row(&[1, 20]), row(&[2, 30])])?;
+/// use whimbrel_plan::{Placement, properties};
+///
+/// let derived = properties(orders.rekey(vec![column("id")])?.plan())?;
+/// assert_eq!((derived.time, derived.key, derived.shards), (None, vec!["id".to_string()], 1));
+/// assert_eq!(derived.placement, Placement::OneShard);
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// `Plan` if the plan has a step that no stream has.
 pub fn properties(plan: &LogicalPlan) -> Result<Properties> {
@@ -66,6 +85,7 @@ pub fn properties(plan: &LogicalPlan) -> Result<Properties> {
     })
 }
 
+/// The properties of a plan, with columns as positions. A plan in one shard has the placement `OneShard`.
 fn derive(plan: &LogicalPlan) -> Result<Derived> {
     let mut derived = of_plan(plan)?;
     if derived.shards == 1 {
@@ -74,6 +94,7 @@ fn derive(plan: &LogicalPlan) -> Result<Derived> {
     Ok(derived)
 }
 
+/// Derives the properties of a node from those of its inputs.
 fn of_plan(plan: &LogicalPlan) -> Result<Derived> {
     match plan {
         LogicalPlan::TableScan(scan) => Ok(of_scan(scan)),
@@ -133,6 +154,7 @@ fn untimed(plan: &LogicalPlan, derived: &Derived) -> Result<()> {
     }
 }
 
+/// The properties of an unkeyed relation without time.
 fn relation(bounded: bool, shards: usize, groups: usize) -> Derived {
     Derived {
         time: None,
@@ -150,6 +172,7 @@ fn after_local_choice(derived: Derived) -> Derived {
     Derived { placement: derived.placement.after_local_choice(), ..derived }
 }
 
+/// A source knows whether it is bounded, its shards, and its ranges.
 fn of_scan(scan: &TableScan) -> Derived {
     match source_of(scan) {
         Some(source) => {
@@ -163,6 +186,7 @@ fn of_scan(scan: &TableScan) -> Derived {
     }
 }
 
+/// The placement of a scan whose shards are ranges of a column; `None` if the column is not read.
 fn within(scan: &TableScan, ranges: &Ranges) -> Option<Placement<usize>> {
     let column = scan.projected_schema.index_of_column_by_name(None, ranges.column())?;
     Some(Placement::Ranges(vec![column], Arc::clone(ranges.bounds())))
@@ -224,6 +248,7 @@ fn changing(derived: Derived) -> Derived {
     }
 }
 
+/// The key survives if its columns are grouping columns.
 fn of_aggregate(aggregate: &Aggregate) -> Result<Derived> {
     let mut derived = snapshots(derive(&aggregate.input)?);
     let input = aggregate.input.schema();
@@ -272,6 +297,7 @@ fn equal_columns(join: &Join) -> Vec<(usize, usize)> {
     join.on.iter().filter_map(place).filter(same_type).collect()
 }
 
+/// Inputs have to be compatible; key and placement survive if they are equal in all inputs.
 fn of_union(inputs: Vec<Derived>) -> Result<Derived> {
     let mut inputs = inputs.into_iter();
     let Some(first) = inputs.next() else { return plan_err!("a union needs inputs") };
@@ -326,6 +352,7 @@ fn common_properties(what: &str, left: &Derived, right: &Derived) -> Result<Deri
     })
 }
 
+/// The error for a join of a stream with a live relation.
 fn without_time(side: &str) -> String {
     format!(
         "one side is a stream with time, and the {side} one is a live source without: which of its rows an event meets \
@@ -334,6 +361,7 @@ fn without_time(side: &str) -> String {
     )
 }
 
+/// Derives the properties of an extension node.
 fn of_node(node: Node<'_>) -> Result<Derived> {
     match node {
         Node::Ingress(n) => {
@@ -398,10 +426,12 @@ fn chopped(lifetimes: Lifetimes, beats: &Grid) -> Lifetimes {
     }
 }
 
+/// The same properties, with unknown lifetimes.
 fn any_lifetimes(derived: Derived) -> Result<Derived> {
     Ok(Derived { lifetimes: Lifetimes::Any, ..derived })
 }
 
+/// The position of a key column.
 fn key_column(expr: &Expr, schema: &DFSchema) -> Result<usize> {
     match expr {
         Expr::Column(Column { name, .. }) => index_of(schema, name),
@@ -409,6 +439,7 @@ fn key_column(expr: &Expr, schema: &DFSchema) -> Result<usize> {
     }
 }
 
+/// An exchange decides placement and shards; everything else stays.
 fn of_exchange(exchange: &Exchange) -> Result<Derived> {
     let derived = derive(&exchange.input)?;
     let shards = exchange.shards.unwrap_or(derived.shards);
@@ -433,6 +464,7 @@ fn of_exchange(exchange: &Exchange) -> Result<Derived> {
     Ok(Derived { shards, groups: if even { derived.groups } else { 1 }, placement, ..derived })
 }
 
+/// Rows hashed by a key; unknown if a key expression is not a column.
 fn by_key(key: &[Expr], input: &DFSchema) -> Placement<usize> {
     let key: Option<Vec<Vec<usize>>> = key.iter().map(|k| Some(vec![passed_column(k, input)?])).collect();
     key.map_or(Placement::Unknown, Placement::Hashed)
@@ -453,6 +485,7 @@ fn of_colocated(colocated: &Colocated) -> Result<Derived> {
     }
 }
 
+/// Refuses rows that have to be in one shard and may not be.
 fn check_together(key: &[Expr], schema: &DFSchema, derived: &Derived) -> Result<()> {
     let columns: Vec<usize> = key.iter().filter_map(|k| passed_column(k, schema)).collect();
     if derived.placement.keeps_together(&columns) {

@@ -8,6 +8,17 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Which shard has which values of a column of integers without nulls.
+///
+/// ```
+/// use whimbrel_plan::Ranges;
+///
+/// # fn main() -> datafusion::common::Result<()> {
+/// let ranges = Ranges::try_new("k", vec![-5, 3])?;
+/// assert_eq!(ranges.shards(), 3);
+/// assert_eq!(ranges.range(1), (Some(-5), Some(3)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ranges {
     column: String,

@@ -9,6 +9,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Whole numbers from a first one on, in one column.
+///
+/// ```
+/// use whimbrel_plan::Series;
+///
+/// # fn main() -> datafusion::common::Result<()> {
+/// let series = Series::new("n", 0, 10, 5, true)?;
+/// assert_eq!((series.count(), series.number(2)), (3, 10));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
     schema: SchemaRef,

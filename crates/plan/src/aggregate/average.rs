@@ -23,6 +23,7 @@ pub fn avg_udaf() -> Arc<AggregateUDF> {
     Arc::clone(&FUNCTION)
 }
 
+/// DataFusion's average, which it delegates to for all types but decimals.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Average(Arc<AggregateUDF>);
 

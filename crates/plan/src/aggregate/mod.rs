@@ -38,6 +38,7 @@ pub struct Agg {
     pub filter: Option<Expr>,
 }
 
+/// DataFusion's function for an aggregate function.
 fn udaf(function: &AggFunction) -> Arc<AggregateUDF> {
     match function {
         AggFunction::Count | AggFunction::CountDistinct => count_udaf(),
@@ -119,6 +120,7 @@ impl Agg {
         )))
     }
 
+    /// The argument, resolved and cast to a type that both engines compute alike.
     fn argument(&self, argument: Expr, schema: &DFSchema, what: &str) -> Result<Expr> {
         let argument = resolve(argument, schema, what)?.unalias();
         let argument = match computes_over(&self.function, &argument.get_type(schema)?) {

@@ -38,6 +38,7 @@ impl UserFunction {
         Arc::new(AggregateUDF::from(UserUdaf { user: self.clone(), signature }))
     }
 
+    /// The identity of the aggregate.
     fn address(&self) -> usize {
         Arc::as_ptr(&self.0).cast::<()>() as usize
     }
@@ -69,6 +70,7 @@ pub(super) fn user_function(func: &AggregateUDF) -> Option<UserFunction> {
     Some(udaf.user.clone())
 }
 
+/// A user's aggregate as DataFusion's `AggregateUDFImpl`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct UserUdaf {
     user: UserFunction,

@@ -23,6 +23,7 @@ pub(super) fn boundary() -> &'static Arc<ScalarUDF> {
     &BOUNDARY
 }
 
+/// The scalar function `calendar_boundary`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Boundary {
     signature: Signature,
@@ -76,6 +77,7 @@ fn every_of(every: &ColumnarValue) -> Result<Every> {
     exec_err!("a window of the calendar has days, or months")
 }
 
+/// The offset argument, which has to be a literal.
 fn offset_of(offset: &ColumnarValue) -> Result<i64> {
     match offset {
         ColumnarValue::Scalar(ScalarValue::Int64(Some(ticks))) => Ok(*ticks),
@@ -120,6 +122,7 @@ struct CachedBoundary {
 }
 
 impl CachedBoundary {
+    /// Computes the boundary `steps` windows after the window of an instant.
     fn of(window_starts: &WindowStarts, instant: i64, steps: i64) -> Option<CachedBoundary> {
         let window = window_starts.window(instant)?;
         // The window after it is asked for most of the time.
@@ -127,11 +130,13 @@ impl CachedBoundary {
         Some(CachedBoundary { window, steps, boundary })
     }
 
+    /// Whether this boundary is the one for an instant.
     fn covers(&self, instant: i64, steps: i64) -> bool {
         self.steps == steps && self.window.contains(&instant)
     }
 }
 
+/// The error for a window that a timestamp of this unit cannot hold.
 fn out_of_range(time_type: &DataType, unit: TimeUnit, instant: i64) -> datafusion::common::DataFusionError {
     let shown = whimbrel_temporal::Instant { time: instant, unit: Some(unit) };
     exec_datafusion_err!(

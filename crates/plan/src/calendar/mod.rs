@@ -75,6 +75,13 @@ pub struct CalendarWindows {
 
 /// Whether there is a time zone of this name.
 ///
+/// ```
+/// use whimbrel_plan::calendar::check_zone;
+///
+/// assert!(check_zone("Europe/Berlin").is_ok());
+/// assert!(check_zone("Europe/Atlantis").is_err());
+/// ```
+///
 /// # Errors
 /// `Plan` if not.
 pub fn check_zone(zone: &str) -> Result<()> {

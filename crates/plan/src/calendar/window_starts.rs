@@ -142,6 +142,7 @@ impl WindowStarts {
         }
     }
 
+    /// The UTC date and time of a tick.
     fn instant(&self, tick: i64) -> Option<NaiveDateTime> {
         let at = match self.unit {
             TimeUnit::Second => DateTime::from_timestamp(tick, 0)?,
@@ -152,6 +153,7 @@ impl WindowStarts {
         Some(at.naive_utc())
     }
 
+    /// The tick of a UTC date and time; `None` if it does not fit into 64 bits.
     fn tick(&self, at: NaiveDateTime) -> Option<i64> {
         let at = at.and_utc();
         match self.unit {

@@ -14,6 +14,14 @@ pub fn matches(left: f64, right: f64) -> f64 {
 
 /// The same for a key of several columns. Several columns have no more values together than their table has
 /// rows, and the side with fewer is the one that they are a key of.
+///
+/// ```
+/// use whimbrel_plan::estimate::composite;
+///
+/// assert_eq!(composite(&[(10.0, 20.0)], 100.0, 100.0), 20.0);
+/// // Each side has at most as many keys as rows.
+/// assert_eq!(composite(&[(10.0, 20.0), (10.0, 20.0)], 50.0, 60.0), 50.0);
+/// ```
 pub fn composite(pairs: &[(f64, f64)], left_rows: f64, right_rows: f64) -> f64 {
     match pairs {
         [] => 1.0,
@@ -27,6 +35,7 @@ pub fn composite(pairs: &[(f64, f64)], left_rows: f64, right_rows: f64) -> f64 {
     }
 }
 
+/// Estimates a join: the cross product divided by the number of distinct keys.
 pub(super) fn of_join(join: &Join, left: Estimate, right: Estimate) -> Estimate {
     let key = |(l, r): &(datafusion::logical_expr::Expr, datafusion::logical_expr::Expr)| {
         let l = place(l, join.left.schema()).map_or(left.rows, |c| left.columns[c].distinct);
@@ -64,12 +73,14 @@ fn match_fraction(pairs: &[(f64, f64)], right: bool) -> f64 {
     pairs.iter().map(part).fold(1.0, f64::min)
 }
 
+/// The rows of one side that a semi or anti join keeps.
 fn kept(side: Estimate, part: f64) -> Estimate {
     // Where hardly any row is expected to be left, the guess is as likely wrong.
     let rows = side.rows * part.clamp(0.02, 1.0);
     side.with_rows(rows)
 }
 
+/// A side with a mark column.
 fn marked(mut side: Estimate) -> Estimate {
     let mark = ColumnEstimate { distinct: 2.0, ..ColumnEstimate::unknown(&DataType::Boolean, side.rows) };
     side.columns.push(mark);

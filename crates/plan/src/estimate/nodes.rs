@@ -12,6 +12,7 @@ use datafusion::logical_expr::{
 /// How many elements a list has, if nobody knows.
 const LIST: f64 = 4.0;
 
+/// Estimates a node from the estimates of its inputs.
 pub(super) fn estimate(plan: &LogicalPlan, mut inputs: Vec<Estimate>, leaf: Option<Leaf<'_>>) -> Estimate {
     let found = match (plan, inputs.as_mut_slice()) {
         (LogicalPlan::TableScan(scan), _) => of_scan(scan),
@@ -38,6 +39,7 @@ pub(super) fn estimate(plan: &LogicalPlan, mut inputs: Vec<Estimate>, leaf: Opti
     with_schema_columns(found, plan.schema())
 }
 
+/// Estimates a node with one input.
 fn of_one(plan: &LogicalPlan, input: Estimate) -> Estimate {
     match plan {
         LogicalPlan::Projection(projection) => {
@@ -102,6 +104,7 @@ fn is_aggregated(plan: &LogicalPlan) -> bool {
     }
 }
 
+/// The statistics of the source, pruned to the columns and filters of the scan.
 fn of_scan(scan: &TableScan) -> Estimate {
     let Some(source) = source_of(scan) else {
         return unknown(&scan.projected_schema, UNKNOWN_ROWS);
@@ -119,6 +122,7 @@ fn of_scan(scan: &TableScan) -> Estimate {
     found
 }
 
+/// Rows and distinct values add up.
 fn of_union(inputs: Vec<Estimate>) -> Estimate {
     let rows: f64 = inputs.iter().map(|i| i.rows).sum();
     let mut inputs = inputs.into_iter();
@@ -133,6 +137,7 @@ fn of_union(inputs: Vec<Estimate>) -> Estimate {
     first.with_rows(rows)
 }
 
+/// At most `fetch` rows after `skip`.
 fn of_limit(limit: &Limit, input: Estimate) -> Estimate {
     let skip = match limit.get_skip_type() {
         Ok(SkipType::Literal(skip)) => skip as f64,

@@ -7,6 +7,12 @@ const HIDDEN: &str = "***";
 const ENDS: [char; 8] = ['"', '\'', '`', '<', '>', ')', ']', '}'];
 
 /// A text whose URLs show neither the password before the host nor the values behind the question mark.
+///
+/// ```
+/// use whimbrel_plan::source::redacted;
+///
+/// assert_eq!(redacted("https://ann:s3cret@host/x.csv"), "https://ann:***@host/x.csv");
+/// ```
 pub fn redacted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -12,6 +12,24 @@ impl Stream {
     /// Aggregates over the rows alive together, per current key: the key's columns, then one column an
     /// aggregate.
     ///
+    /// ```
+    /// # use datafusion::arrow::datatypes::DataType;
+    /// # use datafusion::common::ScalarValue;
+    /// # use datafusion::logical_expr::lit;
+    /// # use whimbrel_plan::{Stream, column};
+    /// # fn main() -> datafusion::common::Result<()> {
+    /// # let integers = |name: &str| (name.to_string(), DataType::Int64);
+    /// # let row = |values: &[i64]| values.iter().map(|v| ScalarValue::from(*v)).collect::<Vec<_>>();
+    /// # let names = |s: &Stream| s.schema().fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
+    /// let orders = Stream::values(&[integers("id"), integers("price")], vec![row(&[1, 20]), row(&[2,
+    /// 30])])?; use whimbrel_plan::Agg;
+    ///
+    /// let counts = orders.rekey(vec![column("id")])?.aggregate(vec![("n".to_string(), Agg::count())])?;
+    /// assert_eq!(names(&counts), ["id", "n"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `Plan` if none is named, two have one name, or the types of their arguments do not fit.
     pub fn aggregate(&self, aggregates: Vec<(String, Agg)>) -> Result<Stream> {

@@ -129,6 +129,25 @@ impl Stream {
     /// same name. A right column with the name of another left one gets `suffix`. The left key stays. Nulls
     /// equal nothing.
     ///
+    /// ```
+    /// # use datafusion::arrow::datatypes::DataType;
+    /// # use datafusion::common::ScalarValue;
+    /// # use datafusion::logical_expr::lit;
+    /// # use whimbrel_plan::{Stream, column};
+    /// # fn main() -> datafusion::common::Result<()> {
+    /// # let integers = |name: &str| (name.to_string(), DataType::Int64);
+    /// # let row = |values: &[i64]| values.iter().map(|v| ScalarValue::from(*v)).collect::<Vec<_>>();
+    /// # let names = |s: &Stream| s.schema().fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
+    /// let orders = Stream::values(&[integers("id"), integers("price")], vec![row(&[1, 20]), row(&[2,
+    /// 30])])?; use whimbrel_plan::JoinKind;
+    ///
+    /// let ratings = Stream::values(&[integers("id"), integers("stars")], vec![row(&[1, 5])])?;
+    /// let joined = orders.join(&ratings, vec![(column("id"), column("id"))], JoinKind::Left, "_right")?;
+    /// assert_eq!(names(&joined), ["id", "price", "stars"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `Plan` if columns are not there, their types do not compare, two columns of the result would have one
     /// name, or both sides differ in their number of shards or in how they count time.

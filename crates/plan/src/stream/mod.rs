@@ -31,6 +31,24 @@ use std::sync::Arc;
 use whimbrel_temporal::{IngressOptions, Punctuate};
 
 /// A sharded stream or relation: a plan, built step by step. Cheap to clone.
+///
+/// ```
+/// # use datafusion::arrow::datatypes::DataType;
+/// # use datafusion::common::ScalarValue;
+/// # use datafusion::logical_expr::lit;
+/// # use whimbrel_plan::{Stream, column};
+/// # fn main() -> datafusion::common::Result<()> {
+/// # let integers = |name: &str| (name.to_string(), DataType::Int64);
+/// # let row = |values: &[i64]| values.iter().map(|v| ScalarValue::from(*v)).collect::<Vec<_>>();
+/// # let names = |s: &Stream| s.schema().fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
+/// let orders = Stream::values(&[integers("id"), integers("price")], vec![row(&[1, 20]), row(&[2, 30])])?;
+/// let dear = orders.where_(column("price").gt(lit(25_i64)))?;
+/// assert_eq!(names(&dear), ["id", "price"]);
+/// // The first stream is unchanged: streams are values.
+/// assert!(!orders.explain()?.contains("where"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Stream {
     plan: Arc<LogicalPlan>,

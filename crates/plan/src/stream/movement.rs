@@ -15,6 +15,21 @@ impl Stream {
     ///
     /// Inside `group_apply` the columns of the groups stay in front.
     ///
+    /// ```
+    /// # use datafusion::arrow::datatypes::DataType;
+    /// # use datafusion::common::ScalarValue;
+    /// # use datafusion::logical_expr::lit;
+    /// # use whimbrel_plan::{Stream, column};
+    /// # fn main() -> datafusion::common::Result<()> {
+    /// # let integers = |name: &str| (name.to_string(), DataType::Int64);
+    /// # let row = |values: &[i64]| values.iter().map(|v| ScalarValue::from(*v)).collect::<Vec<_>>();
+    /// # let names = |s: &Stream| s.schema().fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
+    /// let orders = Stream::values(&[integers("id"), integers("price")], vec![row(&[1, 20]), row(&[2,
+    /// 30])])?; let keyed = orders.rekey(vec![column("id")])?; assert_eq!(keyed.properties().key, ["id"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `Plan` if a column is not there, or a computed key has the name of another column.
     pub fn rekey(&self, key: Vec<Expr>) -> Result<Stream> {

@@ -31,6 +31,22 @@ impl Stream {
 
     /// The rows for which the predicate is true.
     ///
+    /// ```
+    /// # use datafusion::arrow::datatypes::DataType;
+    /// # use datafusion::common::ScalarValue;
+    /// # use datafusion::logical_expr::lit;
+    /// # use whimbrel_plan::{Stream, column};
+    /// # fn main() -> datafusion::common::Result<()> {
+    /// # let integers = |name: &str| (name.to_string(), DataType::Int64);
+    /// # let row = |values: &[i64]| values.iter().map(|v| ScalarValue::from(*v)).collect::<Vec<_>>();
+    /// # let names = |s: &Stream| s.schema().fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
+    /// let orders = Stream::values(&[integers("id"), integers("price")], vec![row(&[1, 20]), row(&[2,
+    /// 30])])?; let dear = orders.where_(column("price").gt(lit(25_i64)))?;
+    /// assert!(dear.explain()?.contains("where price > 25"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `Plan` if a column is not there, or the predicate is not boolean.
     pub fn where_(&self, predicate: Expr) -> Result<Stream> {
@@ -52,6 +68,22 @@ impl Stream {
     /// These columns, computed anew. The columns of the current key stay: where they are not among them, they
     /// come first.
     ///
+    /// ```
+    /// # use datafusion::arrow::datatypes::DataType;
+    /// # use datafusion::common::ScalarValue;
+    /// # use datafusion::logical_expr::lit;
+    /// # use whimbrel_plan::{Stream, column};
+    /// # fn main() -> datafusion::common::Result<()> {
+    /// # let integers = |name: &str| (name.to_string(), DataType::Int64);
+    /// # let row = |values: &[i64]| values.iter().map(|v| ScalarValue::from(*v)).collect::<Vec<_>>();
+    /// # let names = |s: &Stream| s.schema().fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
+    /// let orders = Stream::values(&[integers("id"), integers("price")], vec![row(&[1, 20]), row(&[2,
+    /// 30])])?; let doubled = orders.select(vec![column("id"), (column("price") *
+    /// lit(2_i64)).alias("double")])?; assert_eq!(names(&doubled), ["id", "double"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `Plan` if a column is not there, two have one name, or one of the current key is computed anew.
     pub fn select(&self, exprs: Vec<Expr>) -> Result<Stream> {
@@ -64,6 +96,22 @@ impl Stream {
     /// All columns and these: one with the name of an old column takes its place, the others follow at the
     /// end.
     ///
+    /// ```
+    /// # use datafusion::arrow::datatypes::DataType;
+    /// # use datafusion::common::ScalarValue;
+    /// # use datafusion::logical_expr::lit;
+    /// # use whimbrel_plan::{Stream, column};
+    /// # fn main() -> datafusion::common::Result<()> {
+    /// # let integers = |name: &str| (name.to_string(), DataType::Int64);
+    /// # let row = |values: &[i64]| values.iter().map(|v| ScalarValue::from(*v)).collect::<Vec<_>>();
+    /// # let names = |s: &Stream| s.schema().fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
+    /// let orders = Stream::values(&[integers("id"), integers("price")], vec![row(&[1, 20]), row(&[2,
+    /// 30])])?; let doubled = orders.with_columns(vec![(column("price") * lit(2_i64)).alias("double")])?;
+    /// assert_eq!(names(&doubled), ["id", "price", "double"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `Plan` if a column is not there, two have one name, or one of the current key is computed anew.
     pub fn with_columns(&self, exprs: Vec<Expr>) -> Result<Stream> {
@@ -72,6 +120,22 @@ impl Stream {
     }
 
     /// All columns but these.
+    ///
+    /// ```
+    /// # use datafusion::arrow::datatypes::DataType;
+    /// # use datafusion::common::ScalarValue;
+    /// # use datafusion::logical_expr::lit;
+    /// # use whimbrel_plan::{Stream, column};
+    /// # fn main() -> datafusion::common::Result<()> {
+    /// # let integers = |name: &str| (name.to_string(), DataType::Int64);
+    /// # let row = |values: &[i64]| values.iter().map(|v| ScalarValue::from(*v)).collect::<Vec<_>>();
+    /// # let names = |s: &Stream| s.schema().fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
+    /// let orders = Stream::values(&[integers("id"), integers("price")], vec![row(&[1, 20]), row(&[2,
+    /// 30])])?; assert_eq!(names(&orders.drop(&["price"])?), ["id"]);
+    /// assert!(orders.drop(&["prise"]).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `Plan` if a column is not there, or is in the current key.
@@ -130,6 +194,22 @@ impl Stream {
     }
 
     /// The rows of both. Columns are matched by name; the current key stays if it is the same on both sides.
+    ///
+    /// ```
+    /// # use datafusion::arrow::datatypes::DataType;
+    /// # use datafusion::common::ScalarValue;
+    /// # use datafusion::logical_expr::lit;
+    /// # use whimbrel_plan::{Stream, column};
+    /// # fn main() -> datafusion::common::Result<()> {
+    /// # let integers = |name: &str| (name.to_string(), DataType::Int64);
+    /// # let row = |values: &[i64]| values.iter().map(|v| ScalarValue::from(*v)).collect::<Vec<_>>();
+    /// # let names = |s: &Stream| s.schema().fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
+    /// let orders = Stream::values(&[integers("id"), integers("price")], vec![row(&[1, 20]), row(&[2,
+    /// 30])])?; assert_eq!(names(&orders.union(&orders)?), ["id", "price"]);
+    /// assert!(orders.union(&orders.drop(&["price"])?).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `Plan` if the columns have other names, or types without a common one, or both sides differ in their
