@@ -1,7 +1,7 @@
 """
 Whimbrel: one query engine for every clock speed and every size of machine.
 
-A query is a plan over a `ShardedStream`; sources make such streams, actions run them::
+Sources make sharded streams, methods build plans over them, actions run the plans::
 
     clicks = wb.read("clicks.parquet", time="time")
     per_item = (
@@ -18,10 +18,9 @@ A query is a plan over a `ShardedStream`; sources make such streams, actions run
   works on.
 - Expressions: `col`, `lit`, `when`, the functions in `fn`, `udf`; lambdas of a row are traced into these.
 - Aggregates: `count`, `count_non_null`, `sum`, `avg` (`mean`), `min`, `max`, `first`, `last`,
-  `count_distinct`; your own with `aggregate_function`. For relations, DataFusion's in `agg`, over the rows
-  around each row with `Aggregate.over`, and by several sets of groups with `grouping_sets`, `rollup` and
-  `cube`.
-- Programs: `Program`, a plan as a text that builds it again (`ShardedStream.to_python`).
+  `count_distinct`; your own with `aggregate_function`. For relations, DataFusion's in `agg`, window functions
+  with `Aggregate.over`, and grouping sets with `grouping_sets`, `rollup` and `cube`.
+- Programs: `Program`, a plan as the text of a program that builds it (`ShardedStream.to_python`).
 - Databases for web applications, whose queries have a proven bound: `bounded`.
 - Events: `interval`, `start_edge`, `end_edge`, `punctuation`.
 - Settings: `config`. Errors: `WhimbrelError` and its subclasses, one for each remedy.
@@ -98,11 +97,11 @@ __all__ = [
 
 from . import interpreters
 
-# Now, and not when a name is used first: that may be in any thread.
+# Imported here, and not on the first use of a name, which may be on any thread.
 with interpreters.main_only():
     from . import _whimbrel as _whimbrel
 
-# Type checkers know it by this name; it is not taken from `typing`, which would have to be loaded for it.
+# Type checkers recognize this name; an import of `typing` would slow the start of the command.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .api import *
@@ -114,12 +113,12 @@ else:
         if name not in __all__:
             if name.startswith("_"):
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-            from .names import of_module
+            from .attribute_errors import for_module
 
-            raise AttributeError(of_module(name, __all__))
+            raise AttributeError(for_module(name, __all__))
         import whimbrel.api as api
 
-        globals().update({known: getattr(api, known) for known in __all__})
+        globals().update({public: getattr(api, public) for public in __all__})
         return globals()[name]
 
     def __dir__() -> list[str]:

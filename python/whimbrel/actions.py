@@ -1,19 +1,21 @@
-"""Actions: what runs a plan, and where its rows go (Quill, Table 2)."""
+"""Actions: run a plan and hand on its rows (Quill, Table 2)."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Callable, Iterable
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _whimbrel as native
-from . import endings, feeds
+from . import feeds, shutdown
 from .display import text_table
 from .errors import InvalidError
 from .events import Event
+from .plan_builder import PlanBuilder
 from .settings import Runtime, with_changes
-from .subscription import Subscription, calls_of, each_event, each_row
+from .subscription import Subscription, callback_of, one_by_one
 from .table import Table
 from .view import Rows, View
 
@@ -23,15 +25,13 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-class Actions:
-    """What can be done with a plan: it is built elsewhere, and run here."""
+class Actions(PlanBuilder):
+    """The actions of a plan: all methods that run it."""
 
-    __slots__ = ("_plan",)
-
-    _plan: native.Plan
+    __slots__ = ()
 
     def __reduce__(self) -> Any:
-        # Says what to do instead.
+        # Raises an error with a remedy.
         return self._plan.__reduce__()
 
     def __copy__(self) -> Any:
@@ -49,7 +49,7 @@ class Actions:
         Parameters
         ----------
         runtime, progress, batch_rows
-            As in `config`, which says what holds where nothing is given.
+            As in `config`; by default its settings.
 
         Returns
         -------
@@ -83,7 +83,14 @@ class Actions:
         Returns
         -------
         pyarrow.Table or Table
-            As in `collect`. Where pyarrow is not installed, our own `Table`, which speaks the same interface.
+            As in `collect`. Where pyarrow is not installed, a `Table`, which has the same Arrow interface.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a", "price": 3}])
+        >>> clicks.to_arrow().num_rows
+        1
         """
         table = self.collect(**options)
         try:
@@ -104,6 +111,13 @@ class Actions:
         -------
         polars.DataFrame
             As in `collect`.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a", "price": 3}])
+        >>> clicks.to_polars()["price"].to_list()
+        [3]
         """
         return self.collect(**options).to_polars()
 
@@ -120,6 +134,13 @@ class Actions:
         -------
         pandas.DataFrame
             As in `collect`.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a", "price": 3}])
+        >>> clicks.to_pandas()["price"].tolist()
+        [3]
         """
         return self.collect(**options).to_pandas()
 
@@ -136,12 +157,19 @@ class Actions:
         -------
         list of Row
             Objects with ``row.item``, ``row["item"]``, ``dict(row)``.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([{"item": "a", "price": 3}])
+        >>> clicks.to_rows()[0].price
+        3
         """
         return self.collect(**options).to_rows()
 
     def to_events(self, **options: Any) -> list[Event]:
         """
-        Run, and list what the result says, as it says it: intervals, edges and punctuations.
+        Run, and list the events of the result: intervals, edges and punctuations.
 
         Parameters
         ----------
@@ -166,14 +194,9 @@ class Actions:
         [Event(kind='start', start=3, end=None, row=Row(item='a')), Event(kind='end', start=3, end=5,
         row=Row(item='a'))]
         """
-        if self._plan.properties()["time"] is None:
-            raise InvalidError(
-                "this stream has no time, so no events; give its source one with time=, or use to_rows()"
-            )
+        self._require_time("use to_rows()")
         with feeds.running(self._plan) as poll:
-            return [
-                Event(*event) for event in native.collect_events(self._plan, self._options(**options), poll)
-            ]
+            return list(starmap(Event, native.collect_events(self._plan, self._options(**options), poll)))
 
     def show(self, n: int = 10, **options: Any) -> None:
         """
@@ -232,6 +255,15 @@ class Actions:
             If there are Parquet files in the folder.
         DataError
             If a file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import whimbrel as wb
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     files = wb.from_rows([{"item": "a"}]).to_storage(folder)
+        ...     wb.read(files).to_rows()
+        [Row(item='a')]
         """
         with feeds.running(self._plan) as poll:
             return native.to_storage(self._plan, self._options(**options), os.fspath(path), replace, poll)
@@ -296,7 +328,7 @@ class Actions:
         Returns
         -------
         Subscription
-            To wait for the end or to stop.
+            It waits for the end of the query or stops it.
 
         Warns
         -----
@@ -321,8 +353,8 @@ class Actions:
         """
         if form not in ("rows", "tables", "events"):
             raise InvalidError(f'form is "rows", "tables" or "events", not {form!r}')
-        if form == "events" and self._plan.properties()["time"] is None:
-            raise InvalidError("this stream has no time, so no events; give its source one with time=")
+        if form == "events":
+            self._require_time('form="rows"')
         if not self._plan.final_at_once():
             warnings.warn(
                 "rows of this result change as rows of its live source come, so none is final, and none is "
@@ -332,16 +364,16 @@ class Actions:
             )
         settings = self._options(runtime, False, batch_rows)
         query = object()
-        on_late = None if late is None else calls_of(query, lambda table: late(Table(table)))
+        on_late = None if late is None else callback_of(query, lambda table: late(Table(table)))
         if form == "events":
-            job = native.subscribe_events(
-                self._plan, settings, calls_of(query, each_event(callback)), on_late
-            )
+            on_events = one_by_one(callback, lambda events: starmap(Event, events))
+            job = native.subscribe_events(self._plan, settings, callback_of(query, on_events), on_late)
         else:
-            on_table = each_row(callback) if form == "rows" else lambda table: callback(Table(table))
-            job = native.subscribe(self._plan, settings, calls_of(query, on_table), on_late)
-        feeds.reads(self._plan, job)
-        endings.remember(self._plan, job)
+            by_row = one_by_one(callback, native.Table.rows)
+            on_table = by_row if form == "rows" else lambda table: callback(Table(table))
+            job = native.subscribe(self._plan, settings, callback_of(query, on_table), on_late)
+        feeds.add_reader(self._plan, job)
+        shutdown.remember(self._plan, job)
         return Subscription(job, feeds.start(self._plan), query)
 
     def maintain(
@@ -365,12 +397,12 @@ class Actions:
         Returns
         -------
         View
-            To look at the rows that the result has, to wait for the end, or to stop.
+            It has the current rows, and waits for the end of the query or stops it.
 
         Raises
         ------
         InvalidError
-            If the result cannot be kept up to date; the message says why, and what to do.
+            If the result cannot be maintained; the message has the reason and a remedy.
 
         Examples
         --------
@@ -386,20 +418,26 @@ class Actions:
         """
         if self._plan.properties()["time"] is not None:
             raise InvalidError("a stream with time has rows that live and end: subscribe to it")
-        # What changes in several shards at one instant is told as one change.
-        whole = self._plan if self._plan.properties()["shards"] == 1 else self._plan.reshard(1, "global")
-        plan = whole.changes()
+        # In one shard, the changes of all shards at one instant are one batch.
+        one_shard = self._plan if self._plan.properties()["shards"] == 1 else self._plan.reshard(1, "global")
+        plan = one_shard.changes()
         rows, query = Rows(callback), object()
-        change = calls_of(query, rows.change)
-        job = native.subscribe(plan, self._options(runtime, False, batch_rows), change, None)
-        feeds.reads(plan, job)
+        on_changes = callback_of(query, rows.apply)
+        job = native.subscribe(plan, self._options(runtime, False, batch_rows), on_changes, None)
+        feeds.add_reader(plan, job)
         if callback is not None:
-            endings.remember(plan, job)
+            shutdown.remember(plan, job)
         return View(rows, job, feeds.start(plan), query)
+
+    def _require_time(self, instead: str) -> None:
+        if self._plan.properties()["time"] is None:
+            raise InvalidError(
+                f"this stream has no time, so no events; give its source one with time=, or {instead}"
+            )
 
     def _options(
         self, runtime: Runtime | None = None, progress: bool | None = None, batch_rows: int | None = None
     ) -> native.Options:
-        given = {"runtime": runtime, "progress": progress, "batch_rows": batch_rows}
-        settings = with_changes(**{name: value for name, value in given.items() if value is not None})
+        changes = {"runtime": runtime, "progress": progress, "batch_rows": batch_rows}
+        settings = with_changes(**{name: value for name, value in changes.items() if value is not None})
         return native.Options(settings.runtime, settings.batch_rows, settings.progress)

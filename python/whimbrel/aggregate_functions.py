@@ -17,7 +17,7 @@ class AggregateFunction:
     """
     An aggregate of a user's own: the result of `aggregate_function`.
 
-    Called with what to aggregate, and a filter if need be, it is an `Aggregate` for `Stream.aggregate`.
+    Called with an argument, and optionally a filter, it makes an `Aggregate` for `Stream.aggregate`.
     """
 
     __slots__ = ("_name", "_native")
@@ -49,8 +49,8 @@ def aggregate_function(
 
     `initial`, `accumulate` and `result` are enough for every window. Where rows leave a window one by one
     (hopping and sliding windows, intervals), the values of the rows alive are then kept, and each result is
-    computed from all of them. With `combine`, `deaccumulate` and `difference` too, which go together, only
-    states are kept, and a result costs what has changed since the one before.
+    computed from all of them. With `combine`, `deaccumulate` and `difference`, which have to be given all
+    three, only states are kept, and the cost of a result is that of the rows that changed.
 
     Parameters
     ----------
@@ -103,8 +103,8 @@ def aggregate_function(
     [Row(start=4, end=8, word='bcd'), Row(start=8, end=12, word='bcd'), Row(start=12, end=16, word='ef')]
     """
     undo = [combine, deaccumulate, difference]
-    given = [function for function in undo if function is not None]
-    if given and len(given) < len(undo):
+    inverses = [function for function in undo if function is not None]
+    if inverses and len(inverses) < len(undo):
         raise InvalidError(
             "combine, deaccumulate and difference go together: give all, or none to have values kept"
         )
@@ -114,5 +114,5 @@ def aggregate_function(
                 f"{what}: {function!r} is no function; for a constant write lambda: {function!r}"
             )
     name = label(accumulate) if name is None else name
-    made = native.Aggregate(name, returns, [initial, accumulate, result], given or None)
-    return AggregateFunction(name, made)
+    functions = [initial, accumulate, result]
+    return AggregateFunction(name, native.Aggregate(name, returns, functions, inverses or None))

@@ -1,7 +1,6 @@
 """Aggregates: what `Stream.aggregate` computes over each snapshot.
 
-Each takes what to aggregate as a column's name, an expression or a lambda of the row, and a filter of its
-own.
+Each takes its argument as a column's name, an expression or a lambda of the row, and a filter of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from typing import Any
 
 from . import _whimbrel as native
 from .errors import InvalidError
-from .outputs import predicate, single
+from .ordering import Order
+from .projection import expression, predicate
 
 __all__ = [
     "Aggregate",
@@ -29,52 +29,32 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Order:
-    """By what rows are ordered."""
-
-    by: tuple[Any, ...] = ()
-    descending: bool | list[bool] = False
-    nulls_last: bool | list[bool] = True
-
-    @staticmethod
-    def of(by: Any, descending: bool | list[bool], nulls_last: bool | list[bool]) -> Order:
-        """Take one thing to order by, a list of them, or none."""
-        listed = () if by is None else tuple(by) if isinstance(by, list | tuple) else (by,)
-        return Order(listed, descending, nulls_last)
-
-    def resolve(self, schema: native.Schema) -> list[tuple[native.Expr, bool, bool]]:
-        """Make native expressions, each with whether it ascends and whether nulls come first."""
-        columns = [single(schema, by) for by in self.by]
-        descending = for_each("descending", self.descending, len(columns))
-        nulls_last = for_each("nulls_last", self.nulls_last, len(columns))
-        return [(c, not d, not n) for c, d, n in zip(columns, descending, nulls_last, strict=True)]
-
-
-def for_each(name: str, value: bool | list[bool], columns: int) -> list[bool]:
-    """Give every column its own of a setting that is said once or for each."""
-    values = [value] * columns if isinstance(value, bool) else list(value)
-    if len(values) != columns:
-        raise InvalidError(f"{name} has {len(values)} values for {columns} columns")
-    return values
-
-
 @dataclass(frozen=True, repr=False)
 class Aggregate:
-    """One aggregate of a group: made by the functions here, named by `Stream.aggregate`'s keyword."""
+    """
+    One aggregate of a group: made by the functions here and in `agg`, for `Stream.aggregate`.
+
+    Aggregates from `agg` are relational: for streams without a time only.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> wb.sum("price", where=wb.col("price") > 0)
+    sum('price', where=price > 0)
+    """
 
     function: str | native.Aggregate
     of: Any = None
     where: Any = None
     name: str | None = None
-    more: tuple[Any, ...] = ()
+    further: tuple[Any, ...] = ()
     distinct: bool = False
     order: Order = field(default_factory=Order)
     ignore_nulls: bool = False
-    plain: bool = True
+    relational: bool = False
 
     def __repr__(self) -> str:
-        parts = [repr(part) for part in (self.of, *self.more) if part is not None]
+        parts = [repr(part) for part in (self.of, *self.further) if part is not None]
         if self.where is not None:
             parts.append(f"where={self.where!r}")
         name = self.name or self.function
@@ -83,10 +63,10 @@ class Aggregate:
     def resolve(
         self, schema: native.Schema
     ) -> tuple[str | native.Aggregate | native.Expr, native.Expr | None, native.Expr | None]:
-        """Make native expressions of the argument and the filter, over these columns; or of all, in one."""
+        """Make the function, its argument and its filter; a relational aggregate is one expression."""
         condition = None if self.where is None else predicate(schema, self.where)
-        if self.plain:
-            argument = None if self.of is None else single(schema, self.of)
+        if not self.relational:
+            argument = None if self.of is None else expression(schema, self.of)
             return self.function, argument, condition
         arguments = self._arguments(schema)
         order = self.order.resolve(schema)
@@ -96,8 +76,8 @@ class Aggregate:
         return call, None, None
 
     def _arguments(self, schema: native.Schema) -> list[native.Expr]:
-        given = (self.of, *self.more) if self.of is not None or self.more else ()
-        return [single(schema, argument) for argument in given]
+        arguments = (self.of, *self.further) if self.of is not None or self.further else ()
+        return [expression(schema, argument) for argument in arguments]
 
     def over(
         self,
@@ -115,14 +95,14 @@ class Aggregate:
         Parameters
         ----------
         *partition_by
-            What the rows around it have in common with it: names of columns, lambdas or expressions.
+            The columns in which these rows are equal: names of columns, lambdas or expressions.
         order_by, descending, nulls_last
-            In which order they are, as in `Stream.sort`.
+            The order of the rows, as in `Stream.sort`.
         rows, range, groups
-            Which of them count: how many rows (or how far in value, or how many groups of equal rows) before
-            and after it, as ``(-2, 0)``; `None` is all there are. By default, all rows; with an order, the
-            rows up to and with those equal to it, ``range=(None, 0)``. Distances in time are texts, ``("-1
-            day", 0)``.
+            The frame: its first and its last row, counted from the current row in rows, in values of the
+            order's column, or in groups of equal rows. ``(-2, 0)`` is the two rows before it and itself;
+            `None` is no limit. Distances in time are strings, ``("-1 day", 0)``. By default, all rows; with
+            an order, ``range=(None, 0)``, all rows up to and including those equal to the current one.
 
         Returns
         -------
@@ -142,12 +122,16 @@ class Aggregate:
         >>> sales.query(lambda q: q.with_columns(so_far=so_far)).to_rows()
         [Row(day=1, sold=3, so_far=3), Row(day=2, sold=4, so_far=7), Row(day=3, sold=5, so_far=12)]
         """
-        frames = {"rows": rows, "range": range, "groups": groups}
-        given = [(units, *frame) for units, frame in frames.items() if frame is not None]
-        if len(given) > 1:
+        by_unit = {"rows": rows, "range": range, "groups": groups}
+        frames = [(unit, *frame) for unit, frame in by_unit.items() if frame is not None]
+        if len(frames) > 1:
             raise InvalidError("give one of rows=, range= and groups=")
         order = Order.of(order_by, descending, nulls_last)
-        return Over(self, partition_by, order, given[0] if given else None)
+        return Over(self, partition_by, order, frames[0] if frames else None)
+
+
+_WINDOW_FUNCTIONS = {"first": "first_value", "last": "last_value", "count_distinct": "count"}
+"""DataFusion's names of aggregates that have another one here."""
 
 
 @dataclass(frozen=True)
@@ -166,32 +150,33 @@ class Over:
             raise InvalidError(
                 f"{call!r}: an aggregate of your own cannot be computed over the rows around each row"
             )
-        names = (
-            {"first": "first_value", "last": "last_value", "count_distinct": "count"} if call.plain else {}
-        )
+        function, distinct = call.function, call.distinct
+        if not call.relational:
+            function = _WINDOW_FUNCTIONS.get(function, function)
+            distinct = call.function == "count_distinct"
         arguments = call._arguments(schema)
-        if call.function == "count" and not arguments:
+        if function == "count" and not arguments:
             arguments = [native.Expr.literal(1, None)]
-        frame = self.frame and (self.frame[0], _distance(self.frame[1]), _distance(self.frame[2]))
+        frame = self.frame and (self.frame[0], _frame_bound(self.frame[1]), _frame_bound(self.frame[2]))
         return native.window_call(
-            names.get(call.function, call.function),
+            function,
             arguments,
-            call.distinct or (call.plain and call.function == "count_distinct"),
+            distinct,
             None if call.where is None else predicate(schema, call.where),
             call.ignore_nulls,
-            [single(schema, part) for part in self.partition_by],
+            [expression(schema, part) for part in self.partition_by],
             self.order.resolve(schema),
             frame,
         )
 
 
-def _distance(given: Any) -> str | None:
-    return None if given is None else str(given)
+def _frame_bound(distance: Any) -> str | None:
+    return None if distance is None else str(distance)
 
 
 def count(*, where: Any = None) -> Aggregate:
     """
-    Count the rows of a group that are alive.
+    Count the rows of a group.
 
     Parameters
     ----------
@@ -241,8 +226,8 @@ def count_non_null(of: Any, *, where: Any = None) -> Aggregate:
     --------
     >>> import whimbrel as wb
     >>> clicks = wb.from_rows([{"price": 1.5}, {"price": None}])
-    >>> clicks.query(lambda q: q.aggregate(n=wb.count(), known=wb.count_non_null("price"))).to_rows()
-    [Row(n=2, known=1)]
+    >>> clicks.query(lambda q: q.aggregate(n=wb.count(), prices=wb.count_non_null("price"))).to_rows()
+    [Row(n=2, prices=1)]
     """
     return Aggregate("count", of, where)
 
@@ -253,10 +238,8 @@ def sum(of: Any, *, where: Any = None) -> Aggregate:
 
     Parameters
     ----------
-    of
-        The values: a column's name, an expression, or a lambda of the row.
-    where
-        Only rows for which this holds.
+    of, where
+        As in `count_non_null`.
 
     Returns
     -------
@@ -279,10 +262,8 @@ def avg(of: Any, *, where: Any = None) -> Aggregate:
 
     Parameters
     ----------
-    of
-        The values: a column's name, an expression, or a lambda of the row.
-    where
-        Only rows for which this holds.
+    of, where
+        As in `count_non_null`.
 
     Returns
     -------
@@ -308,10 +289,8 @@ def min(of: Any, *, where: Any = None) -> Aggregate:
 
     Parameters
     ----------
-    of
-        The values: a column's name, an expression, or a lambda of the row.
-    where
-        Only rows for which this holds.
+    of, where
+        As in `count_non_null`.
 
     Returns
     -------
@@ -334,10 +313,8 @@ def max(of: Any, *, where: Any = None) -> Aggregate:
 
     Parameters
     ----------
-    of
-        The values: a column's name, an expression, or a lambda of the row.
-    where
-        Only rows for which this holds.
+    of, where
+        As in `count_non_null`.
 
     Returns
     -------
@@ -356,16 +333,14 @@ def max(of: Any, *, where: Any = None) -> Aggregate:
 
 def first(of: Any, *, where: Any = None) -> Aggregate:
     """
-    Take the value of the row of a group that began first.
+    Take the value of the row of a group with the earliest start.
 
-    Among rows that began together it is the one that came first.
+    Among rows of the same start, it is the first in the order of the input.
 
     Parameters
     ----------
-    of
-        The values: a column's name, an expression, or a lambda of the row.
-    where
-        Only rows for which this holds.
+    of, where
+        As in `count_non_null`.
 
     Returns
     -------
@@ -384,16 +359,14 @@ def first(of: Any, *, where: Any = None) -> Aggregate:
 
 def last(of: Any, *, where: Any = None) -> Aggregate:
     """
-    Take the value of the row of a group that began last.
+    Take the value of the row of a group with the latest start.
 
-    Among rows that began together it is the one that came last.
+    Among rows of the same start, it is the last in the order of the input.
 
     Parameters
     ----------
-    of
-        The values: a column's name, an expression, or a lambda of the row.
-    where
-        Only rows for which this holds.
+    of, where
+        As in `count_non_null`.
 
     Returns
     -------
@@ -416,10 +389,8 @@ def count_distinct(of: Any, *, where: Any = None) -> Aggregate:
 
     Parameters
     ----------
-    of
-        The values: a column's name, an expression, or a lambda of the row.
-    where
-        Only rows for which this holds.
+    of, where
+        As in `count_non_null`.
 
     Returns
     -------

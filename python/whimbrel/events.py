@@ -1,4 +1,4 @@
-"""Events: the rows of a temporal stream one by one, as they become known."""
+"""Events: the physical form of a temporal stream, in the order of arrival."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INFINITY: Final = 2**63 - 1
 @dataclass(frozen=True)
 class Event:
     """
-    Something that a temporal stream says; made by `interval`, `start_edge`, `end_edge` and `punctuation`.
+    An element of a temporal stream; made by `interval`, `start_edge`, `end_edge` and `punctuation`.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Event:
     start
         The start of the lifetime; the time of a punctuation.
     end
-        The end of the lifetime; `None` if it is not known (start edges) or there is none (punctuations).
+        The end of the lifetime; `None` for start edges, which have none yet, and for punctuations.
     row
         The payload, by name of column; a tuple of values if it was made of one.
     """
@@ -63,7 +63,7 @@ def interval(start: Instant, end: Instant, row: Any) -> Event:
 
 def start_edge(start: Instant, row: Any) -> Event:
     """
-    Make an event whose end is not known yet.
+    Make an event whose end is not determined yet.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def start_edge(start: Instant, row: Any) -> Event:
 
 def end_edge(start: Instant, end: Instant, row: Any) -> Event:
     """
-    Make the news of the end of an event that a start edge began.
+    Make the end of an event that a start edge began.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def punctuation(time: Instant) -> Event:
     Parameters
     ----------
     time
-        The time; `INFINITY` says that the stream has ended.
+        The time; `INFINITY` ends the stream.
 
     Examples
     --------
@@ -128,14 +128,14 @@ def _payload(row: Any) -> Mapping[str, Any] | tuple[Any, ...]:
     return row if isinstance(row, Mapping | tuple) else {VALUE: row}
 
 
-# Columns that carry what is not payload; names that no payload has.
+# Columns of an event that are not payload; no payload has these names.
 START, END, KIND = "__start", "__end", "__kind"
 
 VALUE = "value"
 """The column of a payload that is one value."""
 
 
-def flat(event: Event, columns: Sequence[str]) -> dict[str, Any]:
+def event_row(event: Event, columns: Sequence[str]) -> dict[str, Any]:
     """Make the row of a table that stands for an event whose payload has these columns."""
     row = {} if event.row is None else _by_name(event.row, columns)
     end = None if event.kind == "punctuation" else event.end
@@ -143,7 +143,7 @@ def flat(event: Event, columns: Sequence[str]) -> dict[str, Any]:
 
 
 def _by_name(row: Mapping[str, Any] | tuple[Any, ...], columns: Sequence[str]) -> dict[str, Any]:
-    """Give the values of a payload their names; each has to have one."""
+    """Name the values of a payload; each needs a column."""
     if isinstance(row, tuple):
         if len(row) != len(columns):
             raise InvalidError(
@@ -151,13 +151,13 @@ def _by_name(row: Mapping[str, Any] | tuple[Any, ...], columns: Sequence[str]) -
                 f"{', '.join(columns) or 'give them with schema='}; one value that is a list is written [...]"
             )
         return dict(zip(columns, row, strict=True))
-    # What a query has reported has rows of ours.
-    given = dict(row)
-    if list(given) == [VALUE] and VALUE not in columns and len(columns) == 1:
-        return {columns[0]: given[VALUE]}
-    for name in given:
+    # The payload of an event that a query returned is a `Row`.
+    values = dict(row)
+    if list(values) == [VALUE] and VALUE not in columns and len(columns) == 1:
+        return {columns[0]: values[VALUE]}
+    for name in values:
         if name not in columns:
             raise InvalidError(
                 f'the payload has a value for column "{name}", which is none of: {", ".join(columns)}'
             )
-    return given
+    return values

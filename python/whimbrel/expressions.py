@@ -11,7 +11,7 @@ from threading import local
 from typing import Any, NoReturn
 
 from . import _whimbrel as native
-from . import names
+from . import attribute_errors
 from .errors import InvalidError
 
 Value = Any
@@ -19,7 +19,7 @@ Value = Any
 
 
 class Untraceable(TypeError, AttributeError):
-    """A Python operation that has no expression; raised to whoever traces the lambda."""
+    """A Python operation that has no expression; raised while a lambda is traced."""
 
     def __init__(self, what: str, instead: str) -> None:
         super().__init__(f"{what}; {instead}")
@@ -28,7 +28,7 @@ class Untraceable(TypeError, AttributeError):
 
 
 class Tracing(local):
-    """What goes on while a lambda is traced: how deep, and the first operation that was refused."""
+    """The state of tracing: the depth of nested traces, and the first operation that was refused."""
 
     depth = 0
     refused: Untraceable | None = None
@@ -190,10 +190,11 @@ class Expr:
         if name in self._native.fields():
             return Expr(self._native.field(name))
         raise _refusal(
-            f"the attribute .{name}", names.for_expression(name, dir(Expr), native.function_names())
+            f"the attribute .{name}",
+            attribute_errors.for_expression(name, dir(Expr), native.function_names()),
         )
 
-    # What Python asks an object itself, and an expression cannot answer.
+    # Protocols of Python whose results are no expressions.
 
     def __bool__(self) -> bool:
         raise _refusal(
@@ -269,7 +270,7 @@ class Expr:
         """
         The name that this expression gives its column.
 
-        Its alias if it has one, else the first column that it speaks of, else ``"literal"``.
+        Its alias if it has one, else the first column that it refers to, else ``"literal"``.
 
         Examples
         --------
@@ -439,7 +440,7 @@ class Expr:
         pattern
             A string or an expression.
         escape
-            The character that makes the next one mean itself.
+            The character before a ``%`` or ``_`` that is meant literally.
 
         Examples
         --------
@@ -466,7 +467,7 @@ class Expr:
         """
         return Expr(self._native.like(to_native(pattern), escape, True))
 
-    # What Python's strings and datetimes are asked most often, so that such lambdas are traced.
+    # The most frequent methods of strings and attributes of datetimes, so that lambdas with them are traced.
 
     def upper(self) -> Expr:
         """
@@ -564,7 +565,7 @@ class Expr:
 
 def _refusal(what: str, instead: str) -> Untraceable:
     refusal = Untraceable(what, instead)
-    # Remembered, because the lambda may catch it and go on with something that is not meant.
+    # Recorded, because the lambda may catch the error and return a wrong result.
     state.refused = state.refused or refusal
     return refusal
 
@@ -596,7 +597,7 @@ def lit(value: Any, dtype: Any = None) -> Expr:
     """
     Make a constant column.
 
-    Constants in operators become expressions by themselves; this is for the places where none is near.
+    Constants in operators become expressions by themselves; elsewhere, `lit` makes them.
 
     Parameters
     ----------
@@ -625,7 +626,7 @@ def lit(value: Any, dtype: Any = None) -> Expr:
 
 
 class When:
-    """A condition that waits for its value: the result of `when`."""
+    """A condition without a value yet: the result of `when`."""
 
     __slots__ = ("_branches", "_condition")
 
@@ -656,7 +657,7 @@ class Then(Expr):
 
     def when(self, condition: Value) -> When:
         """
-        Add a condition that is asked where none before holds.
+        Add a condition for the rows for which no earlier one holds.
 
         Parameters
         ----------

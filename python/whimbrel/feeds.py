@@ -1,7 +1,7 @@
 """Iterables that feed live sources while a query runs.
 
-A feed is bound to one live source and started by the first query that reads the source. It pushes on a thread
-of its own; what its iterable raises is raised to whoever waits for the query.
+A feed belongs to one live source and is started by the first query that reads the source. It pushes on a
+thread of its own. An error of its iterable is raised where the query is waited for.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _waiting: dict[int, Feed] = {}
 _readers: dict[int, weakref.WeakSet[native.Job]] = {}
 
 
-class _Failed(Exception):
-    """The iterable has raised its cause."""
+class _IterableError(Exception):
+    """An error of the iterable, as the cause; others are errors of pushing."""
 
 
 class Feed(threading.Thread):
@@ -37,21 +37,21 @@ class Feed(threading.Thread):
     def run(self) -> None:
         """Push until the iterable ends, fails, or nobody reads any more."""
         try:
-            for item in self._each():
+            for item in self._iterate():
                 self._push(item)
             if not self._stopped:
                 self._close()
-        except _Failed as failure:
+        except _IterableError as failure:
             self.error = DataError(f"the iterable behind a live source failed: {failure.__cause__!r}")
             self.error.__cause__ = failure.__cause__
         except DataError:
-            # Every query that read the source is over; if one has failed, it is the one to say so.
+            # Every query that read the source has ended; one that failed raises its own error.
             return
         except BaseException as error:
             self.error = error
 
-    def _each(self) -> Iterator[Any]:
-        """Yield the items; what the iterable raises is told from what pushing raises."""
+    def _iterate(self) -> Iterator[Any]:
+        """Yield the items; wrap an error of the iterable."""
         items = iter(self._items)
         while not self._stopped:
             try:
@@ -59,7 +59,7 @@ class Feed(threading.Thread):
             except StopIteration:
                 return
             except BaseException as error:
-                raise _Failed from error
+                raise _IterableError from error
             yield item
 
     def stop(self) -> None:
@@ -74,33 +74,33 @@ def register(source: int, feed: Feed) -> None:
 
 def start(plan: native.Plan) -> list[Feed]:
     """Start the feeds of a plan's live sources that have not been started yet."""
-    found = (_waiting.pop(source, None) for source in native.live_sources(plan))
-    feeds = [feed for feed in found if feed is not None]
+    waiting = (_waiting.pop(source, None) for source in native.live_sources(plan))
+    feeds = [feed for feed in waiting if feed is not None]
     for feed in feeds:
         feed.start()
     return feeds
 
 
-def reads(plan: native.Plan, job: native.Job) -> None:
+def add_reader(plan: native.Plan, job: native.Job) -> None:
     """Remember that a job reads the live sources of its plan."""
     for source in native.live_sources(plan):
         _readers.setdefault(source, weakref.WeakSet()).add(job)
 
 
 def raise_failure(source: int) -> None:
-    """Raise why a job that read this live source has failed, if one has."""
+    """Raise the error of a job that read this live source, if one has failed."""
     for job in _readers.get(source, ()):
         if job.done():
             job.wait(0, None)
 
 
-def forget() -> None:
-    """Forget the readers, which are in the process that this one is a fork of."""
+def forget_readers() -> None:
+    """Forget the readers, which run in the parent process of this fork."""
     _readers.clear()
 
 
 def check(feeds: list[Feed]) -> None:
-    """Raise what an iterable has raised."""
+    """Raise the error of a feed, if one has failed."""
     for feed in feeds:
         if feed.error is not None:
             raise feed.error
@@ -108,7 +108,7 @@ def check(feeds: list[Feed]) -> None:
 
 @contextlib.contextmanager
 def running(plan: native.Plan) -> Iterator[Callable[[], None] | None]:
-    """Feed a plan's live sources during a query; give what the query has to call now and then."""
+    """Feed a plan's live sources during a query; yield the function that the query polls for errors."""
     feeds = start(plan)
     try:
         yield (lambda: check(feeds)) if feeds else None

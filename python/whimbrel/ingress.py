@@ -1,4 +1,4 @@
-"""How rows become events: the columns that hold time, and what is done about disorder."""
+"""Ingress: how rows become events, by the columns that hold time and a policy for disorder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OnCompleted = Literal["end_of_stream", "flush", "nothing"]
 
 @dataclass(frozen=True)
 class Ingress:
-    """How rows become events: the columns that hold time, and what is done about disorder."""
+    """The settings of an ingress."""
 
     time: str | None = None
     end: str | None = None
@@ -46,14 +46,14 @@ class Ingress:
         )
 
     def _refuse_settings(self) -> None:
-        given = [
+        settings = [
             name for name in ("end", "kind", "punctuate", "punctuate_rows") if getattr(self, name) is not None
         ]
         if self.disorder != "raise" or self.reorder_latency != 0:
-            given.append("disorder")
-        if given:
+            settings.append("disorder")
+        if settings:
             raise InvalidError(
-                f"{', '.join(given)}= says how to deal with time: give the column with time= too"
+                f"{', '.join(settings)}= says how to deal with time: give the column with time= too"
             )
 
 
@@ -68,7 +68,7 @@ _SETTINGS = {
 }
 
 
-def checked(ingress: dict[str, Any]) -> dict[str, Any]:
+def check_settings(ingress: dict[str, Any]) -> dict[str, Any]:
     """Refuse settings that do not exist or have no such value."""
     for name in ingress:
         if name not in _SETTINGS:

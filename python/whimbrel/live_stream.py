@@ -10,7 +10,7 @@ from typing import Any
 from . import _whimbrel as native
 from . import events, feeds
 from .errors import DataError, InvalidError
-from .ingress import Ingress, checked, shard_count
+from .ingress import Ingress, check_settings, shard_count
 from .rows import table_of_any
 from .schema import columns_of, schema_of
 from .sharded import ShardedStream
@@ -20,18 +20,27 @@ class LiveStream(ShardedStream):
     """
     A sharded stream whose rows are pushed while queries run: the result of `live`.
 
-    What is pushed before the first query runs is kept for it; each later query gets what is pushed after it
-    began.
+    Rows that are pushed before the first query runs are kept for it. A later query gets the rows that are
+    pushed after its start.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> with wb.live({"time": "int64", "item": "string"}, time="time") as clicks:
+    ...     clicks.push([(1, "a"), (7, "b")])
+    ...     clicks.advance(20)
+    >>> clicks.query(lambda q: q.tumbling(10).aggregate(n=wb.count())).to_rows()
+    [Row(start=10, end=20, n=2)]
     """
 
-    __slots__ = ("_plan_source", "_schema", "_senders", "_time")
+    __slots__ = ("_source", "_schema", "_senders", "_time")
 
     def __init__(self, schema: native.Schema, ingress: Ingress, shards: int) -> None:
         plan, senders = native.live(schema, shard_count(shards) or 1)
         super().__init__(ingress.apply(plan))
         self._schema = schema
         self._senders = senders
-        self._plan_source = native.live_sources(plan)[0]
+        self._source = native.live_sources(plan)[0]
         self._time = (
             None
             if ingress.time is None
@@ -54,20 +63,20 @@ class LiveStream(ShardedStream):
         Raises
         ------
         InvalidError
-            If the columns are not the source's, or a value is none of its column's type: values are not
-            rounded, only floats to narrower ones. A row that lacks a column has null there.
+            If the columns are not the source's, or a value is not of its column's type. Values are not
+            rounded, only floats to narrower ones. A column that a row lacks is null.
         DataError
-            If every query that read the source is over (if one has failed, its own error), or the source has
-            been closed.
+            If every query that read the source has ended (if one has failed, its own error), or the source
+            is closed.
         UnavailableError
-            If there was no room within the timeout; none of the rows was sent.
+            If the buffer was full until the timeout; none of the rows was sent.
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         self._send(self._shard(shard), rows, seconds)
 
     def advance(self, time: int | datetime, *, shard: int | None = None) -> None:
         """
-        Promise that no row before a time will be pushed: results up to there become final.
+        Promise that no row before a time will be pushed: results up to that time become final.
 
         Parameters
         ----------
@@ -87,7 +96,7 @@ class LiveStream(ShardedStream):
             sender.advance(time, self._time)
 
     def close(self) -> None:
-        """Say that nothing more will be pushed."""
+        """End the stream: nothing more can be pushed."""
         for sender in self._senders:
             sender.close()
 
@@ -97,7 +106,7 @@ class LiveStream(ShardedStream):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _push_any(self, item: Any) -> None:
+    def _push_item(self, item: Any) -> None:
         self._send(0, item)
 
     def _send(self, shard: int, rows: Any, timeout: float | None = None) -> None:
@@ -105,8 +114,8 @@ class LiveStream(ShardedStream):
         try:
             self._senders[shard].push(table, timeout)
         except DataError:
-            # Nobody reads any more: the reason is worth more than that.
-            feeds.raise_failure(self._plan_source)
+            # No query reads the source any more; one that failed has the cause.
+            feeds.raise_failure(self._source)
             raise
 
     def _shard(self, shard: int) -> int:
@@ -136,7 +145,7 @@ def live(
     time, end
         The columns that hold time, as in `read`.
     schema
-        The columns, where `source` is an iterable of tuples, or its first element does not tell all types.
+        The columns, where `source` is an iterable of tuples, or its first element has nulls.
     shards
         In how many shards; rows are pushed into one of them.
     **ingress
@@ -164,7 +173,7 @@ def live(
     >>> ticks.query(lambda q: q.select("n")).to_rows()
     [Row(start=0, end=1, n=0), Row(start=1, end=2, n=1), Row(start=2, end=3, n=4)]
     """
-    settings = Ingress(time, end, **checked(ingress))
+    settings = Ingress(time, end, **check_settings(ingress))
     if isinstance(source, Mapping) or hasattr(source, "__arrow_c_schema__"):
         return LiveStream(schema_of(source), settings, shards)
     if not isinstance(source, Iterable):
@@ -173,15 +182,15 @@ def live(
     first = next(items, None)
     if first is None and schema is None:
         raise InvalidError("the iterable is empty, so its columns are not known; give them with schema=")
-    known = schema_of(schema) if schema is not None else _told_by(first)
-    stream = LiveStream(known, settings, shards)
+    columns = schema_of(schema) if schema is not None else _inferred_schema(first)
+    stream = LiveStream(columns, settings, shards)
     rest = items if first is None else itertools.chain([first], items)
-    feeds.register(stream._plan_source, feeds.Feed(rest, stream._push_any, stream.close))
+    feeds.register(stream._source, feeds.Feed(rest, stream._push_item, stream.close))
     return stream
 
 
-def _told_by(first: Any) -> native.Schema:
-    """Take the columns from the first element, if it tells all types."""
+def _inferred_schema(first: Any) -> native.Schema:
+    """Take the columns from the first element, which has to have a value in each."""
     schema = table_of_any(first, None).schema()
     for name, dtype in zip(schema.names(), schema.types(), strict=True):
         if dtype == "null":
@@ -220,5 +229,7 @@ def live_events(schema: Any, *, clock: str = "int64", shards: int = 1, **ingress
     """
     columns = [(events.START, clock), (events.END, clock), (events.KIND, "string"), *columns_of(schema)]
     return LiveStream(
-        native.Schema.of(columns), Ingress(events.START, events.END, events.KIND, **checked(ingress)), shards
+        native.Schema.of(columns),
+        Ingress(events.START, events.END, events.KIND, **check_settings(ingress)),
+        shards,
     )

@@ -1,4 +1,4 @@
-"""What `sql` gives: a query, and all the ways to run it."""
+"""The result of `sql`: a query, and its candidate plans."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .sharded import ShardedStream
 @dataclass(frozen=True)
 class Candidate:
     """
-    A way to run a query in shards. All of them have the same answer.
+    A plan of a query in shards. All candidates of a query have the same result.
 
     Attributes
     ----------
     strategy
-        What is done where there is a choice: the cheapest (``"by cost"``), or one strategy for aggregates
-        (Quill, Fig. 1) and one for joins (Fig. 4) wherever it can be followed.
+        How the planner chooses: the cheapest operators (``"by cost"``), or one strategy for all aggregates
+        (Quill, Fig. 1) and one for all joins (Fig. 4), where it applies.
     stream
-        The plan; it can be run, printed and changed.
+        The plan.
     rows
-        How many rows are expected.
+        The estimated number of rows of the result.
     bytes_moved
-        How many bytes are expected to move between shards.
+        The estimated number of bytes that move between shards.
     cost
-        What it is expected to take: nanoseconds of the busiest core, roughly; for comparison only.
+        The estimated cost, in nanoseconds of the busiest core; for comparison only.
     chosen
         Whether it is the one that the query runs.
     """
@@ -49,43 +49,42 @@ class Candidate:
 
 
 class Query(ShardedStream):
-    """A query in SQL: a sharded stream that knows in which other ways it could be run."""
+    """A query in SQL: a sharded stream that has candidate plans."""
 
-    __slots__ = ("_ways",)
+    __slots__ = ("_list_candidates",)
 
-    def __init__(self, plan: native.Plan, ways: Callable[[], list[Any]]) -> None:
+    def __init__(self, plan: native.Plan, list_candidates: Callable[[], list[Any]]) -> None:
         super().__init__(plan)
-        self._ways = ways
+        self._list_candidates = list_candidates
 
     def candidates(self) -> list[Candidate]:
         """
-        List the ways to run this query in its shards, with what each is expected to cost.
+        List the candidate plans of this query, with the estimated cost of each.
 
         Returns
         -------
         list of Candidate
-            The one that is chosen first. With one shard, or few rows, there is only one.
+            The chosen one first. With one shard, or few rows, there is only one.
 
         Examples
         --------
         >>> import whimbrel as wb
         >>> query = wb.sql("select n, count(*) as times from t group by n", t=[{"n": 1}, {"n": 1}])
-        >>> [(way.strategy, way.chosen) for way in query.candidates()]
+        >>> [(candidate.strategy, candidate.chosen) for candidate in query.candidates()]
         [('by cost', True)]
         """
-        return [
-            Candidate(strategy, ShardedStream(plan), *numbers) for strategy, plan, *numbers in self._ways()
-        ]
+        candidates = self._list_candidates()
+        return [Candidate(strategy, ShardedStream(plan), *numbers) for strategy, plan, *numbers in candidates]
 
     def explain(self, *, analyze: bool = False, **options: Any) -> str:
         """
-        Draw the stages of the plan, from the result down, with what is expected of each operator.
+        Draw the stages of the plan, from the result down, with the estimates of each operator.
 
         Parameters
         ----------
         analyze
-            Run the query, and show what its operators did beside that. Estimates that were more than ten
-            times too high or too low are marked.
+            Run the query, and show the actual numbers next to the estimates. Estimates that were more than
+            ten times too high or too low are marked.
         **options
             As in `collect`, for the run.
 

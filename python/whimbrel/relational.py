@@ -1,4 +1,4 @@
-"""What relations can compute over several rows: DataFusion's aggregates, window functions, sets of groups."""
+"""For relations only: DataFusion's aggregates and window functions, and grouping sets."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _whimbrel as native
-from .aggregates import Aggregate, Order
+from .aggregates import Aggregate
 from .functions import Namespace
+from .ordering import Order
 
 __all__ = ["GroupingSets", "agg", "cube", "grouping_sets", "rollup"]
 
@@ -19,13 +20,12 @@ class RowsFunctions(Namespace):
 
     ``dir(wb.agg)`` lists them; https://datafusion.apache.org/user-guide/sql/aggregate_functions.html and
     https://datafusion.apache.org/user-guide/sql/window_functions.html describe them. Arguments are names of
-    columns, lambdas of the row, expressions and constants (a text as ``wb.lit("…")``). What they give is for
-    `Stream.aggregate`, or, with `Aggregate.over`, for `Stream.with_columns`. They are for streams without a
-    time.
+    columns, lambdas of the row, expressions and constants (a string as ``wb.lit("…")``). A call makes an
+    `Aggregate` for `Stream.aggregate`, or, with `Aggregate.over`, for `Stream.with_columns`. Streams without
+    a time only.
 
-    By name: ``where``, only rows for which this holds; ``distinct``, each value once; ``order_by``,
-    ``descending`` and ``nulls_last`` as in `Stream.sort`, in which order the values are taken;
-    ``ignore_nulls``.
+    Keywords: ``where``, a filter of the rows; ``distinct``, to take each value once; ``order_by``,
+    ``descending`` and ``nulls_last``, the order of the values, as in `Stream.sort`; ``ignore_nulls``.
 
     Raises
     ------
@@ -60,9 +60,11 @@ class RowsFunctions(Namespace):
             nulls_last: bool | list[bool] = True,
             ignore_nulls: bool = False,
         ) -> Aggregate:
-            of, *more = arguments or (None,)
+            of, *further = arguments or (None,)
             order = Order.of(order_by, descending, nulls_last)
-            return Aggregate(name, of, where, name, tuple(more), distinct, order, ignore_nulls, plain=False)
+            return Aggregate(
+                name, of, where, name, tuple(further), distinct, order, ignore_nulls, relational=True
+            )
 
         return call
 
@@ -80,7 +82,7 @@ class GroupingSets:
 
 def grouping_sets(*sets: list[str] | tuple[str, ...] | str) -> GroupingSets:
     """
-    Group by several sets of columns, one after the other.
+    Group by several sets of columns; the result has the rows of all.
 
     Parameters
     ----------
@@ -90,8 +92,8 @@ def grouping_sets(*sets: list[str] | tuple[str, ...] | str) -> GroupingSets:
     Returns
     -------
     GroupingSets
-        For `Stream.aggregate`. In its result, a column that is not in a row's set is null, and the column
-        ``grouping_id`` tells which those are, a bit each, the last column's first.
+        For `Stream.aggregate`. In its result, a column that is not in a row's set is null. The column
+        ``grouping_id`` has a bit for each column, the lowest for the last; it is 1 if the set lacks it.
 
     Examples
     --------
@@ -117,13 +119,21 @@ def rollup(*columns: str) -> GroupingSets:
     -------
     GroupingSets
         As `grouping_sets`.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> clicks = wb.from_rows([{"item": "a"}, {"item": "b"}, {"item": "a"}])
+    >>> counts = clicks.query(lambda q: q.aggregate(wb.rollup("item"), n=wb.count()))
+    >>> sorted((row.grouping_id, row.item, row.n) for row in counts.to_rows())
+    [(0, 'a', 2), (0, 'b', 1), (1, None, 3)]
     """
     return GroupingSets("rollup", (columns,))
 
 
 def cube(*columns: str) -> GroupingSets:
     """
-    Group by every set of these columns.
+    Group by every subset of these columns.
 
     Parameters
     ----------
@@ -134,5 +144,13 @@ def cube(*columns: str) -> GroupingSets:
     -------
     GroupingSets
         As `grouping_sets`.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> clicks = wb.from_rows([{"item": "a", "user": 1}, {"item": "a", "user": 2}])
+    >>> counts = clicks.query(lambda q: q.aggregate(wb.cube("item", "user"), n=wb.count()))
+    >>> [row.n for row in counts.to_rows() if row.item is None and row.user is None]
+    [2]
     """
     return GroupingSets("cube", (columns,))

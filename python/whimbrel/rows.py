@@ -14,7 +14,7 @@ from .table import Table
 
 
 def table_of_rows(rows: list[Any], schema: Any) -> native.Table:
-    """Make a table of rows; what the schema does not say is found by looking at all of them."""
+    """Make a table of rows; types that the schema lacks are inferred from all rows."""
     columns = columns_of(schema) if schema is not None else [(name, None) for name in _names(rows)]
     return native.Table.from_rows(rows, [name for name, _ in columns], [dtype for _, dtype in columns])
 
@@ -48,18 +48,18 @@ def table_of_any(rows: Any, schema: native.Schema | None) -> native.Table:
         return table if schema is None else table.conform(schema)
     if isinstance(rows, Mapping | tuple | Event | native.Row) or not isinstance(rows, Iterable):
         rows = [rows]
-    listed = [_flat(row, schema) if isinstance(row, Event) else row for row in rows]
+    listed = [_event_row(row, schema) if isinstance(row, Event) else row for row in rows]
     return table_of_rows(listed, None) if schema is None else native.Table.from_rows_like(listed, schema)
 
 
-def _flat(event: Event, schema: native.Schema | None) -> dict[str, Any]:
+def _event_row(event: Event, schema: native.Schema | None) -> dict[str, Any]:
     """Make the row of an event that is pushed; its payload has the columns that are not the event's own."""
     own = (events.START, events.END, events.KIND)
     if schema is None:
         columns = [] if event.row is None or isinstance(event.row, tuple) else list(event.row.keys())
     else:
         columns = [name for name in schema.names() if name not in own]
-    return events.flat(event, columns)
+    return events.event_row(event, columns)
 
 
 def table_of_arrow(table: Any) -> native.Table:

@@ -1,4 +1,4 @@
-"""Settings for what a call does not say itself."""
+"""Settings: defaults of what a call does not set itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNSET: Any = object()
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings in force."""
+    """The current settings."""
 
     runtime: Runtime = "local"
     shards: int | None = None
@@ -35,8 +35,7 @@ class config:
         ``"local"`` (default): a thread for every shard of every stage. ``"library"``: the calling thread
         only.
     shards
-        How many shards data is redistributed to where a call does not say; by default as many as there are
-        cores.
+        How many shards data is redistributed to by default; if `None`, as many as there are cores.
     progress
         Whether to show a progress bar; by default where standard error is a terminal.
     batch_rows
@@ -63,10 +62,10 @@ class config:
         progress: bool | None = _UNSET,
         batch_rows: int = _UNSET,
     ) -> None:
-        given = {"runtime": runtime, "shards": shards, "progress": progress, "batch_rows": batch_rows}
+        arguments = {"runtime": runtime, "shards": shards, "progress": progress, "batch_rows": batch_rows}
         global _current
         self._before = _current
-        _current = with_changes(**{name: value for name, value in given.items() if value is not _UNSET})
+        _current = with_changes(**{name: value for name, value in arguments.items() if value is not _UNSET})
 
     def __enter__(self) -> config:
         return self
@@ -80,7 +79,7 @@ class config:
 
 
 def with_changes(**changes: Any) -> Settings:
-    """Give the settings in force, with these changes; `None` changes nothing but where it is a value."""
+    """Return the current settings with these changes, checked."""
     settings = replace(_current, **changes)
     if settings.runtime not in ("library", "local"):
         raise InvalidError(f'runtime is "library" or "local", not {settings.runtime!r}')
@@ -92,5 +91,5 @@ def with_changes(**changes: Any) -> Settings:
 
 
 def default_shards() -> int:
-    """How many shards data is redistributed to where a call does not say."""
+    """Return how many shards data is redistributed to by default."""
     return _current.shards or os.cpu_count() or 1

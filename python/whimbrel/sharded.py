@@ -7,16 +7,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _whimbrel as native
-from . import feeds, names
+from . import attribute_errors, feeds
 from ._types import Key, RowFunction
 from .actions import Actions
 from .display import html_plan
 from .errors import InvalidError
 from .expressions import Expr
-from .ingress import Ingress, checked
-from .outputs import several, single_or_list
+from .ingress import Ingress, check_settings, shard_count
 from .program import Program
-from .schema import Schema
+from .projection import expression_or_list, projection
 from .settings import default_shards
 from .stream import Stream, result_of
 
@@ -31,8 +30,8 @@ class ShardedStream(Actions):
     `to_rows`, `to_events`, `show`, `to_memory`, `to_storage`, `to_binary_stream`, `subscribe`. All other
     methods return a new sharded stream and leave this one as it is.
 
-    On a stream with a time, results have the columns ``start`` and ``end`` first (a null ``end`` is not known
-    yet), then the key's columns, then the others.
+    On a stream with a time, results have the columns ``start`` and ``end`` first, then the key's columns,
+    then the others. A null ``end`` is not determined yet.
 
     Examples
     --------
@@ -55,30 +54,10 @@ class ShardedStream(Actions):
 
     __slots__ = ()
 
-    def __init__(self, plan: native.Plan) -> None:
-        self._plan = plan
-
-    # What it is.
-
-    @property
-    def schema(self) -> Schema:
-        """The columns: a mapping of names to names of types."""
-        return Schema(self._plan.schema())
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of the columns."""
-        return self._plan.schema().names()
-
     @property
     def shards(self) -> int:
         """The number of shards."""
         return self._plan.properties()["shards"]
-
-    @property
-    def key(self) -> list[str]:
-        """The names of the key's columns."""
-        return self._plan.properties()["key"]
 
     @property
     def time(self) -> str | None:
@@ -89,17 +68,6 @@ class ShardedStream(Actions):
     def bounded(self) -> bool:
         """Whether the rows end."""
         return self._plan.properties()["bounded"]
-
-    def explain(self) -> str:
-        """
-        Draw the plan, without running it.
-
-        Returns
-        -------
-        str
-            A line for each operator, inputs indented below.
-        """
-        return self._plan.explain()
 
     def to_python(self) -> Program:
         """
@@ -114,7 +82,7 @@ class ShardedStream(Actions):
         Raises
         ------
         InvalidError
-            If the plan holds something that these methods have no word for.
+            If the plan has a step that no method builds.
 
         Examples
         --------
@@ -147,7 +115,7 @@ class ShardedStream(Actions):
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("_"):
                 raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}")
-            raise AttributeError(names.of_sharded_stream(name, dir(type(self)), dir(Stream)))
+            raise AttributeError(attribute_errors.for_sharded_stream(name, dir(type(self)), dir(Stream)))
 
     def _title(self) -> str:
         properties = self._plan.properties()
@@ -214,7 +182,7 @@ class ShardedStream(Actions):
         """
         Give the rows of a stream without a time lifetimes, as `read` does with ``time=``.
 
-        For data that has to be filtered or computed before its time can be told.
+        For data that has to be filtered, or whose time has to be computed, first.
 
         Parameters
         ----------
@@ -238,26 +206,26 @@ class ShardedStream(Actions):
         >>> flights.query(lambda q: q.where(lambda e: e.dep.is_not_null())).with_time("dep").to_rows()
         [Row(start=5, end=6, dep=5)]
         """
-        return ShardedStream(Ingress(time, end, **checked(ingress)).apply(self._plan))
+        return ShardedStream(Ingress(time, end, **check_settings(ingress)).apply(self._plan))
 
     def recursive(
         self, step: Callable[[ShardedStream], ShardedStream], *, distinct: bool = False
     ) -> ShardedStream:
         """
-        Add what follows from the rows, and from that, and so on: SQL's ``with recursive``.
+        Add the rows that a step derives, repeatedly, until it derives none: SQL's ``with recursive``.
 
         Parameters
         ----------
         step
-            A function of the rows that were found last, which returns those that follow from them, in the
-            same columns. It is called once, to plan.
+            A function of the rows that the last step derived, which returns the next ones, in the same
+            columns. It is called once, to build the plan.
         distinct
-            Whether every row is kept once; then it ends when nothing new is found, else when nothing is.
+            Whether to keep one of equal rows. The recursion then ends when a step derives no new row.
 
         Returns
         -------
         ShardedStream
-            All rows that were found.
+            The first rows and all that were derived.
 
         Raises
         ------
@@ -285,7 +253,7 @@ class ShardedStream(Actions):
 
     def rekey(self, *key: Key) -> ShardedStream:
         """
-        Change the key: what groups are made by, and what `redistribute` keeps together. No row moves.
+        Change the key, by which rows are grouped, and by which `redistribute` moves them. No row moves.
 
         Parameters
         ----------
@@ -310,23 +278,18 @@ class ShardedStream(Actions):
         >>> clicks.rekey("item").key, clicks.rekey(lambda e: {"bucket": e.user % 10}).key
         (['item'], ['bucket'])
         """
-        outputs = several(self._plan.schema(), key, {}, name_by_text=True)
-        plan = self._plan if outputs.unpack is None else self._plan.with_columns([outputs.unpack])
+        outputs = projection(self._plan.schema(), key, {}, name_by_text=True)
+        plan = self._plan if outputs.struct is None else self._plan.with_columns([outputs.struct])
         return ShardedStream(plan.rekey(outputs.columns))
 
     def colocated(self, *key: Key) -> ShardedStream:
         """
-        Require that what is computed from here on, shard by shard, is one answer. No row changes or moves.
-
-        An aggregate that follows a `redistribute` is right because rows of one group are in one shard. This
-        says so, and a plan in which it is not known to hold is refused, where it is built.
+        Require that rows with equal keys are in one shard, as `Stream.colocated`. No row changes or moves.
 
         Parameters
         ----------
         *key
-            Columns: rows that are equal in them have to be in one shard, as after a `redistribute` by these
-            columns or by some of them. None: all rows. Either holds if there is one shard, or after a
-            `broadcast`.
+            As in `Stream.colocated`.
 
         Returns
         -------
@@ -336,7 +299,7 @@ class ShardedStream(Actions):
         Raises
         ------
         InvalidError
-            If that is not known to hold.
+            If the plan does not ensure it.
 
         Examples
         --------
@@ -349,7 +312,7 @@ class ShardedStream(Actions):
 
     def redistribute(self, shards: int | None = None, *, scope: Scope = "global") -> ShardedStream:
         """
-        Move rows so that equal keys come together in one shard.
+        Move rows so that those with equal keys are in one shard.
 
         Parameters
         ----------
@@ -462,22 +425,18 @@ class ShardedStream(Actions):
         >>> numbers.multicast(lambda e: e.n % 2, shards=2).to_rows()
         [Row(n=0), Row(n=2), Row(n=1)]
         """
-        target = single_or_list(self._plan.schema(), to, returns)
+        target = expression_or_list(self._plan.schema(), to, returns)
         return ShardedStream(self._plan.multicast(target, self._target(shards), scope))
 
     def _target(self, shards: int | None) -> int:
-        if shards is not None:
-            if shards < 1:
-                raise InvalidError(f"shards has to be at least 1, not {shards}")
-            return shards
-        return default_shards() if self.shards == 1 else self.shards
+        return shard_count(shards) or (default_shards() if self.shards == 1 else self.shards)
 
     def changes(self) -> ShardedStream:
         """
         Make the stream of what changes in this relation.
 
-        Over a live source without time a result changes as rows come. Its changes are rows that stay, so they
-        can be handed out one by one: `subscribe` to them.
+        Over a live source without time a result changes as rows come. Its changes are final, so they can be
+        handed on one by one: `subscribe` to them.
 
         Returns
         -------
@@ -489,7 +448,7 @@ class ShardedStream(Actions):
         Raises
         ------
         InvalidError
-            If the relation cannot be kept up to date while rows come; the message says why, and what to do.
+            If the relation cannot be maintained while rows come; the message has the reason and a remedy.
 
         Examples
         --------
@@ -510,7 +469,7 @@ class ShardedStream(Actions):
 
     def to_memory(self, **options: Any) -> ShardedStream:
         """
-        Run, and hold the result in memory, in its shards, to go on with.
+        Run, and return the result as a sharded stream over memory.
 
         Parameters
         ----------

@@ -11,7 +11,7 @@ from . import events
 from ._types import ArrowStream
 from .errors import InvalidError
 from .events import Event
-from .ingress import Ingress, checked, shard_count
+from .ingress import Ingress, check_settings, shard_count
 from .rows import table_of_arrow, table_of_rows
 from .schema import columns_of
 from .sharded import ShardedStream
@@ -92,7 +92,7 @@ def read(
     names = [os.fspath(path) for path in listed]
     cut = None if ranges is None else (ranges[0], list(ranges[1]))
     plan = native.files(names, shard_count(shards), format, header, delimiter, cut)
-    return ShardedStream(Ingress(time, end, **checked(ingress)).apply(plan))
+    return ShardedStream(Ingress(time, end, **check_settings(ingress)).apply(plan))
 
 
 def from_arrow(
@@ -136,7 +136,7 @@ def from_arrow(
             f"a {type(table).__name__} is no Arrow table; give an object with __arrow_c_stream__ "
             "(pyarrow, polars, pandas, DuckDB), or rows to wb.from_rows"
         )
-    return _memory(table_of_arrow(table), Ingress(time, end, **checked(ingress)), shards)
+    return _memory(table_of_arrow(table), Ingress(time, end, **check_settings(ingress)), shards)
 
 
 def from_polars(
@@ -220,7 +220,7 @@ def from_pandas(
         }
         rows = list(zip(*columns.values(), strict=True))
         table = native.Table.from_rows(rows, [str(name) for name in columns], [None] * len(columns))
-    return _memory(table, Ingress(time, end, **checked(ingress)), shards)
+    return _memory(table, Ingress(time, end, **check_settings(ingress)), shards)
 
 
 def from_rows(
@@ -263,7 +263,7 @@ def from_rows(
     >>> wb.from_rows([("a", 1)], schema={"item": str, "price": "float64"}).to_rows()
     [Row(item='a', price=1.0)]
     """
-    return _memory(table_of_rows(list(rows), schema), Ingress(time, end, **checked(ingress)), shards)
+    return _memory(table_of_rows(list(rows), schema), Ingress(time, end, **check_settings(ingress)), shards)
 
 
 def values(rows: Iterable[Any], schema: Any = None) -> ShardedStream:
@@ -338,8 +338,8 @@ def from_events(
     columns = _event_columns(listed, schema)
     names, types = [name for name, _ in columns], [dtype for _, dtype in columns]
     payload = names[3:]
-    table = native.Table.from_rows([events.flat(event, payload) for event in listed], names, types)
-    return _memory(table, Ingress(events.START, events.END, events.KIND, **checked(ingress)), shards)
+    table = native.Table.from_rows([events.event_row(event, payload) for event in listed], names, types)
+    return _memory(table, Ingress(events.START, events.END, events.KIND, **check_settings(ingress)), shards)
 
 
 def _memory(table: native.Table, ingress: Ingress, shards: int | None) -> ShardedStream:

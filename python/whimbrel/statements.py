@@ -27,28 +27,29 @@ def sql(
     Parameters
     ----------
     text
-        A query. Files are tables under their paths (``from 'clicks.parquet'``). Statements before it, each
-        ended by a semicolon, prepare it: ``create view``, ``create table``, ``create external table``, …
-        ``emit changes`` after it asks for the changes of its result, see `ShardedStream.changes`;
-        ``emit final``, the default, for rows that nothing changes any more.
+        A query. Files are tables under their paths (``from 'clicks.parquet'``). Statements may precede it,
+        each ended by a semicolon: ``create view``, ``create table``, ``create external table``, …
+        A query that ends in ``emit changes`` returns the changes of its result (`ShardedStream.changes`); in
+        ``emit final``, the default, rows that are final.
     parameters
-        Values for places in the text, which no value can turn into SQL: a list for ``$1``, ``$2`` or ``?``, a
-        dict for ``$name`` or ``:name``.
+        Values of the placeholders; a value is never parsed as SQL. A list for ``$1``, ``$2`` or ``?``, a dict
+        for ``$name`` or ``:name``.
     shards
-        In how many shards to run it: to read files and to keep up to date what depends on live sources.
+        The number of shards to read files in and to maintain results of live sources in.
     **tables
         Tables by name: sharded streams, paths of files, polars, pandas and Arrow tables, lists of dicts.
 
     Returns
     -------
     Query
-        A sharded stream of the query's columns, in one shard. Nothing has run but what a statement before the
-        query creates. It knows the ways in which it could be run.
+        A sharded stream of the query's columns, in one shard, and its candidate plans. Nothing has run but
+        the preceding statements.
 
     Raises
     ------
     InvalidError
-        If the text is wrong; the message shows the place. If a place has no value, or a value no place.
+        If the text is wrong; the message shows where. If a placeholder has no value, or a value no
+        placeholder.
     DataError
         If there is no such file, or one is broken.
 
@@ -73,9 +74,9 @@ def sql(
     session = native.Session(shard_count(shards))
     for name, table in tables.items():
         session.register(name, stream_of(table, name, shards)._plan)
-    *preparations, query = native.statements(text) or [""]
-    for statement in preparations:
-        _prepare(session, statement, values)
+    *preceding, query = native.statements(text) or [""]
+    for statement in preceding:
+        _execute(session, statement, values)
     result = _result(session, query, values)
     if values is not None:
         values.all_read()
@@ -83,7 +84,7 @@ def sql(
 
 
 def _values(parameters: Sequence[Any] | Mapping[str, Any] | None) -> native.Parameters | None:
-    """Make the values for the places of a text."""
+    """Make the values of the placeholders."""
     if parameters is None:
         return None
     if isinstance(parameters, Mapping):
@@ -97,7 +98,7 @@ def _values(parameters: Sequence[Any] | Mapping[str, Any] | None) -> native.Para
 
 
 def stream_of(table: Any, name: str = "this", shards: int | None = None) -> ShardedStream:
-    """Make a sharded stream of whatever can be a table; files are read in so many shards."""
+    """Make a sharded stream of a stream, a path, rows, or a table of another library."""
     if isinstance(table, ShardedStream):
         return table
     if isinstance(table, str | os.PathLike):
@@ -119,41 +120,41 @@ def stream_of(table: Any, name: str = "this", shards: int | None = None) -> Shar
     )
 
 
-def _prepare(session: native.Session, statement: str, values: native.Parameters | None) -> None:
+def _execute(session: native.Session, statement: str, values: native.Parameters | None) -> None:
     planned = session.plan(statement, values)
     if planned.kind() == "store":
         _store(session, planned)
 
 
 def _result(session: native.Session, statement: str, values: native.Parameters | None) -> Query:
-    def known(rows: ShardedStream) -> Query:
+    def materialized(rows: ShardedStream) -> Query:
         return Query(rows._plan, lambda: [("by cost", rows._plan, float("nan"), 0.0, 0.0, True)])
 
-    before = None if values is None else values.copy()
+    unread = None if values is None else values.copy()
     planned = session.plan(statement, values)
     match planned.kind():
         case "query":
             plan = planned.plan()
             assert plan is not None, "a query has a plan"
-            return Query(plan, lambda: session.candidates(statement, before and before.copy()))
+            return Query(plan, lambda: session.candidates(statement, unread and unread.copy()))
         case "explain":
             plan = planned.plan()
             assert plan is not None, "what is explained has a plan"
-            return known(from_rows([{"plan": line} for line in native.expected(plan).splitlines()]))
+            return materialized(from_rows([{"plan": line} for line in native.expected(plan).splitlines()]))
         case "table":
             table = planned.table()
-            assert table is not None, "an answer has rows"
-            return known(from_arrow(table))
+            assert table is not None, "what a statement returns is a table"
+            return materialized(from_arrow(table))
         case "store":
-            done, returned = _store(session, planned)
-            return known(from_rows([{"done": done}]) if returned is None else from_arrow(returned))
+            summary, returned = _store(session, planned)
+            return materialized(from_rows([{"done": summary}]) if returned is None else from_arrow(returned))
         case "done":
-            return known(from_rows([{"done": planned.done()}]))
+            return materialized(from_rows([{"done": planned.done()}]))
         case "analyze":
             plan = planned.plan()
             assert plan is not None, "what is analyzed has a plan"
             text = Query(plan, list).explain(analyze=True)
-            return known(from_rows([{"plan": line} for line in text.splitlines()]))
+            return materialized(from_rows([{"plan": line} for line in text.splitlines()]))
         case _:
             raise InvalidError("copy … to writes files: use .to_storage(), or the command line")
 

@@ -7,23 +7,24 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _whimbrel as native
-from . import names
+from . import attribute_errors
 from ._types import Duration, Key, RowFunction
-from .aggregates import Aggregate, Over, for_each
+from .aggregates import Aggregate, Over
 from .errors import InvalidError
 from .expressions import Expr, Untraceable, to_native
-from .outputs import START, Outputs, is_function, predicate, several, single_or_list
+from .ordering import sort_keys
+from .plan_builder import PlanBuilder
+from .projection import START, Projection, expression_or_list, is_function, predicate, projection
 from .relational import GroupingSets
-from .schema import Schema
-from .tracing import SideTracer, Udf, label, takes, trace, warn_untraced
+from .tracing import SideTracer, Udf, arity, label, trace, warn_untraced
 
 Closed = Literal["left", "right"]
 How = Literal["inner", "left", "full", "cross", "semi", "anti", "mark"]
 
 
-class Stream:
+class Stream(PlanBuilder):
     """
-    A changing relation, or a plain one: rows, each with a lifetime ``[start, end)`` if the source has a time.
+    A relation, whose rows have a lifetime ``[start, end)`` each if the source has a time.
 
     A stream is a plan and computes nothing. Every method returns a new one. Where a method takes a function
     of the row (``lambda e: …``), the function is traced into an expression; one that cannot be traced runs as
@@ -33,38 +34,7 @@ class Stream:
     stream without a time there is one snapshot, and the operators are the relational ones.
     """
 
-    __slots__ = ("_plan",)
-
-    def __init__(self, plan: native.Plan) -> None:
-        self._plan = plan
-
-    # What it is.
-
-    @property
-    def schema(self) -> Schema:
-        """The columns: a mapping of names to names of types."""
-        return Schema(self._plan.schema())
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of the columns."""
-        return self._plan.schema().names()
-
-    @property
-    def key(self) -> list[str]:
-        """The names of the grouping columns."""
-        return self._plan.properties()["key"]
-
-    def explain(self) -> str:
-        """
-        Draw the plan, without running it.
-
-        Returns
-        -------
-        str
-            A line for each operator, inputs indented below.
-        """
-        return self._plan.explain()
+    __slots__ = ()
 
     def __repr__(self) -> str:
         return f"Stream\n{self.explain()}"
@@ -74,7 +44,7 @@ class Stream:
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("_"):
                 raise AttributeError(f"a Stream has no attribute {name!r}")
-            raise AttributeError(names.of_stream(name, dir(Stream)))
+            raise AttributeError(attribute_errors.for_stream(name, dir(Stream)))
 
     # Rows and columns.
 
@@ -125,7 +95,7 @@ class Stream:
         -------
         Stream
             Shape ``(n, columns)``, in the same order. A computed column without a name is named after the
-            first column that it speaks of.
+            first column that it refers to.
 
         Raises
         ------
@@ -143,8 +113,8 @@ class Stream:
         ... ).to_rows()
         [Row(what='A', cost=1.5), Row(what='B', cost=3.5)]
         """
-        plan, outputs = self._outputs(columns, named, returns)
-        return Stream(plan.select(outputs.columns))
+        plan, projected = self._project(columns, named, returns)
+        return Stream(plan.select(projected.columns))
 
     def with_columns(self, /, *columns: Any, returns: Any = None, **named: Any) -> Stream:
         """
@@ -174,10 +144,10 @@ class Stream:
         """
         if any(isinstance(value, Over) for value in named.values()):
             return self._with_windows(columns, named)
-        plan, outputs = self._outputs(columns, named, returns)
-        stream = Stream(plan.with_columns(outputs.columns))
-        given = (*self.columns, *(column.name() for column in outputs.columns))
-        extra = [name for name in stream.columns if name not in given]
+        plan, projected = self._project(columns, named, returns)
+        stream = Stream(plan.with_columns(projected.columns))
+        wanted = (*self.columns, *(column.name() for column in projected.columns))
+        extra = [name for name in stream.columns if name not in wanted]
         return stream.drop(*extra) if extra else stream
 
     def _with_windows(self, columns: tuple[Any, ...], named: dict[str, Any]) -> Stream:
@@ -248,7 +218,7 @@ class Stream:
         renamed = {
             name: Expr(native.Expr.column(name, self._schema).alias(new)) for name, new in names.items()
         }
-        # A column that is not there stays at the end, and select says so.
+        # A name that is no column stays at the end, where select raises the error.
         return self.select(*({name: name for name in self.columns} | renamed).values())
 
     def select_many(
@@ -294,7 +264,7 @@ class Stream:
         [Row(item='a', tag='x'), Row(item='a', tag='y')]
         """
         schema = self._schema
-        expr = single_or_list(schema, items, returns)
+        expr = expression_or_list(schema, items, returns)
         source = expr.name()
         if source in schema.names():
             stream = Stream(self._plan.select_many(expr, name or source, nulls))
@@ -318,8 +288,8 @@ class Stream:
             both in ticks; by default it stays. New starts have to keep the order of the old ones.
         duration
             The new length (`Duration`), ``math.inf`` for ever, or a lambda of the start, or of the start and
-            the end, in ticks; by default it stays. It has to be positive; a row for which one of the start
-            and the end is not vanishes. Such a row is told once its end is known.
+            the end, in ticks; by default it stays. It has to be positive; a row for which the lambda returns
+            zero or less is dropped. With a lambda of the end, a row is handed on once its end is known.
 
         Returns
         -------
@@ -349,8 +319,7 @@ class Stream:
         Parameters
         ----------
         duration
-            The new length (`Duration`), ``math.inf`` for ever, or a lambda of the start, or of the start and
-            the end, in ticks. It has to be positive.
+            The new length, as in `alter_lifetime`.
 
         Returns
         -------
@@ -511,19 +480,14 @@ class Stream:
             Length of a window; positive. If `hop` is days or months of the calendar, so many of them.
         hop
             Distance between windows; positive. Days and months are those of the calendar, as in `tumbling`.
-        offset
-            Shift of the windows' ends from time 0 (for timestamps, 1970-01-01 UTC), or from midnight.
-        closed
-            ``"left"``: windows ``[T - size, T)``, as in SQL. ``"right"``: windows ``(T - size, T]``, as in
-            Trill.
-        zone
-            The time zone of days and months, ``"America/New_York"``. By default that of the stream's time.
+        offset, closed, zone
+            As in `tumbling`.
 
         Returns
         -------
         Stream
             The same rows, once each, with lifetimes ``[T, T + size)``, where `T` is the end of the first
-            window that the row belongs to: an aggregate alive at an instant speaks of the `size` before it.
+            window that the row belongs to. An aggregate alive at an instant is that of the `size` before.
 
         Raises
         ------
@@ -664,7 +628,7 @@ class Stream:
         offset
             Where they lie: at ``offset``, ``offset + period``, and so on.
         zone
-            The time zone of days and months, ``"America/New_York"``. By default that of the stream's time.
+            As in `tumbling`.
 
         Returns
         -------
@@ -770,9 +734,9 @@ class Stream:
         Parameters
         ----------
         key
-            What tells groups apart: a column's name, several, or a lambda of the row that returns an
-            expression, a tuple, or a dict of names and expressions. Within groups of an outer `group_apply`,
-            it is added to theirs.
+            The columns by which rows are grouped: a column's name, several, or a lambda of the row that
+            returns an expression, a tuple, or a dict of names and expressions. Within an outer `group_apply`,
+            they are added to its key.
         query
             A function of the stream of a group.
 
@@ -795,24 +759,22 @@ class Stream:
         ... ).to_rows()
         [Row(start=10, end=20, item='a', n=2), Row(start=10, end=20, item='b', n=1)]
         """
-        keys = several(self._schema, (key,), {}, name_by_text=True)
-        return Stream(_apply(self._plan, keys, query))
+        keys = projection(self._schema, (key,), {}, name_by_text=True)
+        return Stream(_group_apply(self._plan, keys, query))
 
     def colocated(self, *key: Key) -> Stream:
         """
-        Require that what is computed from here on, shard by shard, is one answer. No row changes or moves.
+        Require that rows with equal keys are in one shard. No row changes or moves.
 
-        An aggregate that follows a `redistribute` is right because rows of one group are in one shard. This
-        says so, and a plan in which it is not known to hold is refused, where it is built.
-
-        Within `group_apply`, it is about the rows of each group.
+        An aggregate after a `redistribute` is right because the rows of a group are in one shard. This method
+        checks that when the plan is built. Within `group_apply`, it checks the rows of each group.
 
         Parameters
         ----------
         *key
             Columns: rows that are equal in them have to be in one shard, as after a `redistribute` by these
-            columns or by some of them. None: all rows. Either holds if there is one shard, or after a
-            `broadcast`.
+            columns or by some of them. Without a key, all rows have to be in one shard. The check passes too
+            if there is one shard, or after a `broadcast`.
 
         Returns
         -------
@@ -822,7 +784,7 @@ class Stream:
         Raises
         ------
         InvalidError
-            If that is not known to hold.
+            If the plan does not ensure it.
 
         Examples
         --------
@@ -862,7 +824,7 @@ class Stream:
 
     def union(self, *others: Stream) -> Stream:
         """
-        Put streams together: in each snapshot, the rows of all of them.
+        Unite streams: each snapshot has the rows of all of them.
 
         Parameters
         ----------
@@ -923,17 +885,17 @@ class Stream:
             Put after the names of right columns that the left side has too. The right side's keys of the same
             name are left out.
         where
-            What partners have to satisfy besides: a lambda of the left and the right row. For streams without
+            A further condition of partners: a lambda of the left and the right row. For streams without
             a time; the pairs of an inner join can be filtered with `where` on any stream.
         nulls_equal
             Whether a null equals a null.
         null_aware
             With ``how="anti"``, as SQL's ``not in``: a null on the right side leaves no row.
         colocated
-            Whether the answer has to be that of both sides as a whole, not shard by shard: refused unless
-            rows that match are known to be in one shard. They are if both sides are redistributed by what has
-            to be equal, in the same order and into as many shards, or if one side is broadcast of which no
-            row is kept without a partner.
+            Whether to require that rows that match are in one shard, so that the result is the join of all
+            shards. They are if both sides are redistributed by the join's key, in the same order and into as
+            many shards. They are too if one side is broadcast, and the join keeps no row of that side that
+            has no partner.
 
         Returns
         -------
@@ -943,8 +905,8 @@ class Stream:
         Raises
         ------
         InvalidError
-            If a column does not exist, key types differ, or there is no key; if `colocated` is not known to
-            hold.
+            If a column does not exist, key types differ, or there is no key; if `colocated` is required and
+            the plan does not ensure it.
 
         Examples
         --------
@@ -968,7 +930,7 @@ class Stream:
         if how == "cross" and not (on is left_on is right_on is None):
             raise InvalidError('a cross join has no key; leave out on=, or how="cross"')
         left, right, pairs = _keyed_pair(self, other, on, left_on, right_on)
-        condition = None if where is None else _meeting(where, left, right)
+        condition = None if where is None else _join_condition(where, left, right)
         plan = left._plan.join(right._plan, pairs, how, suffix, condition, nulls_equal, null_aware, colocated)
         return Stream(plan)
 
@@ -1014,10 +976,8 @@ class Stream:
 
         Parameters
         ----------
-        other
-            The other stream.
-        on, left_on, right_on
-            What has to be equal, as in `join`.
+        other, on, left_on, right_on
+            As in `where_exists`.
 
         Returns
         -------
@@ -1102,14 +1062,10 @@ class Stream:
         >>> clicks.query(lambda q: q.sort("price", descending=True).limit(1)).to_rows()
         [Row(price=3)]
         """
-        columns = several(self._schema, by, {}, name_by_text=True).columns
+        columns = projection(self._schema, by, {}, name_by_text=True).columns
         if not columns:
             raise InvalidError('sort needs at least one column: sort("price")')
-        orders = for_each("descending", descending, len(columns))
-        nulls = for_each("nulls_last", nulls_last, len(columns))
-        return Stream(
-            self._plan.sort([(c, not d, not n) for c, d, n in zip(columns, orders, nulls, strict=True)])
-        )
+        return Stream(self._plan.sort(sort_keys(columns, descending, nulls_last)))
 
     def limit(self, n: int | None, offset: int = 0) -> Stream:
         """
@@ -1147,21 +1103,21 @@ class Stream:
     def _schema(self) -> native.Schema:
         return self._plan.schema()
 
-    def _outputs(
+    def _project(
         self, specs: tuple[Any, ...], named: dict[str, Any], returns: Any
-    ) -> tuple[native.Plan, Outputs]:
-        """Make the expressions, and the plan with what they need besides: the start, a black box's row."""
+    ) -> tuple[native.Plan, Projection]:
+        """Make the projection, and the plan with the columns it needs: the start, a black box's struct."""
         plan, extra = self._plan, ()
         functions = [spec for spec in (*specs, *named.values()) if is_function(spec)]
-        if any(takes(f.function if isinstance(f, Udf) else f) == 2 for f in functions):
+        if any(_takes_two(f) for f in functions):
             plan = plan.with_start(START)
             extra = (Expr(native.Expr.column(START, plan.schema())),)
-            if not all(takes(f.function if isinstance(f, Udf) else f) == 2 for f in functions):
+            if not all(_takes_two(f) for f in functions):
                 raise InvalidError("either all lambdas of a call take the lifetime's start, or none")
-        outputs = several(self._schema, specs, named, returns, extra)
-        if outputs.unpack is not None:
-            plan = plan.with_columns([outputs.unpack])
-        return plan, outputs
+        projected = projection(self._schema, specs, named, returns, extra)
+        if projected.struct is not None:
+            plan = plan.with_columns([projected.struct])
+        return plan, projected
 
 
 def result_of(query: Callable[..., Any], *streams: Stream) -> Stream:
@@ -1174,7 +1130,7 @@ def result_of(query: Callable[..., Any], *streams: Stream) -> Stream:
     return result
 
 
-def _meeting(condition: Callable[[Any, Any], Any], left: Stream, right: Stream) -> native.Expr:
+def _join_condition(condition: Callable[[Any, Any], Any], left: Stream, right: Stream) -> native.Expr:
     """Make the expression of a condition of two rows."""
     plans = (left._plan, right._plan)
     rows = SideTracer("left", left._schema, plans), SideTracer("right", right._schema, plans)
@@ -1195,16 +1151,16 @@ def _plan_of(other: Any) -> native.Plan:
     )
 
 
-def _apply(plan: native.Plan, keys: Outputs, query: Callable[[Stream], Stream]) -> native.Plan:
-    if keys.unpack is not None:
-        plan = plan.with_columns([keys.unpack])
+def _group_apply(plan: native.Plan, keys: Projection, query: Callable[[Stream], Stream]) -> native.Plan:
+    if keys.struct is not None:
+        plan = plan.with_columns([keys.struct])
     return plan.group_apply(keys.columns, lambda group: result_of(query, Stream(group))._plan)
 
 
 def _keyed_pair(
     left: Stream, right: Stream, on: Key | None, left_on: Key | None, right_on: Key | None
 ) -> tuple[Stream, Stream, list[tuple[native.Expr, native.Expr]]]:
-    """Settle what two streams are matched on; an empty list stands for their current keys."""
+    """Pair the keys of two streams; an empty list stands for their current keys."""
     _plan_of(right)
     if on is not None and (left_on is not None or right_on is not None):
         raise InvalidError("give either on=, or left_on= and right_on=")
@@ -1220,19 +1176,19 @@ def _keyed_pair(
 
 
 def _key_columns(stream: Stream, key: Any) -> list[native.Expr]:
-    outputs = several(stream._schema, (key,), {}, name_by_text=True, twins=True)
-    if outputs.unpack is not None:
+    projected = projection(stream._schema, (key,), {}, name_by_text=True, duplicates=True)
+    if projected.struct is not None:
         raise InvalidError(
             "a key that is a black box has to return one value; add it with with_columns first"
         )
-    return outputs.columns
+    return projected.columns
 
 
 def _start_rule(start: Any) -> tuple[str, Any]:
     if start is None:
         return ("keep", None)
     if is_function(start):
-        return ("by", _of_times(start, ["start"]))
+        return ("by", _of_instants(start, ["start"]))
     return ("shift", start)
 
 
@@ -1243,13 +1199,13 @@ def _duration_rule(duration: Any) -> tuple[str, Any]:
         return ("infinite", None)
     if not callable(duration):
         return ("constant", duration)
-    if takes(duration.function if isinstance(duration, Udf) else duration) == 2:
-        return ("by_lifetime", _of_times(duration, ["start", "end"]))
-    return ("by_start", _of_times(duration, ["start"]))
+    if _takes_two(duration):
+        return ("by_lifetime", _of_instants(duration, ["start", "end"]))
+    return ("by_start", _of_instants(duration, ["start"]))
 
 
-def _of_times(function: Any, names: list[str]) -> native.Expr:
-    """Make the expression of a function of times, which are ticks."""
+def _of_instants(function: Any, names: list[str]) -> native.Expr:
+    """Make the expression of a function of instants, in ticks."""
     schema = native.Schema.of([(name, "int64") for name in names])
     args = [native.Expr.column(name, schema) for name in names]
     if not isinstance(function, Udf):
@@ -1257,5 +1213,13 @@ def _of_times(function: Any, names: list[str]) -> native.Expr:
             return to_native(trace(function, None, *(Expr(arg) for arg in args)))
         except Untraceable as reason:
             warn_untraced(function, reason)
-    inner = function.function if isinstance(function, Udf) else function
+    inner = _python_function(function)
     return native.black_box(inner, args, "int64", label(inner))
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    return arity(_python_function(function)) == 2
+
+
+def _python_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function.function if isinstance(function, Udf) else function

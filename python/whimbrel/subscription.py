@@ -1,19 +1,18 @@
-"""Queries that run in the background, and the functions that they call."""
+"""Queries that run in the background, and their callbacks."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import _whimbrel as native
-from . import endings, feeds
+from . import feeds, shutdown
 from .errors import InvalidError
-from .events import Event
 
 
 class _Calls(threading.local):
-    """The queries whose functions this thread is inside of."""
+    """The queries whose callbacks run on this thread."""
 
     def __init__(self) -> None:
         self.queries: list[object] = []
@@ -26,15 +25,25 @@ class Subscription:
     """
     A query that runs in the background: the result of `ShardedStream.subscribe`.
 
-    When Python ends, it waits for a query whose sources end. One that would run on ends with it, with a
-    warning: what it has not handed out is lost. So close the sources and `wait`, or `stop`, before that.
+    When Python exits, it waits for queries whose sources end. It stops the others, with a warning: their rows
+    that are not final yet are lost. So close the sources and `wait`, or `stop`, before the program ends.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> items = []
+    >>> with wb.from_rows([{"item": "a"}]).subscribe(lambda row: items.append(row.item)) as subscription:
+    ...     subscription.wait()
+    True
+    >>> items, subscription.rows_out
+    (['a'], 1)
     """
 
     __slots__ = ("_feeds", "_job", "_query")
 
-    def __init__(self, job: native.Job, running: list[feeds.Feed], query: object) -> None:
+    def __init__(self, job: native.Job, started: list[feeds.Feed], query: object) -> None:
         self._job = job
-        self._feeds = running
+        self._feeds = started
         self._query = query
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -56,7 +65,7 @@ class Subscription:
         DataError
             If the query failed, for example because the callback did.
         InvalidError
-            If a function that this query calls waits for it.
+            If a callback of this query calls it.
         """
         if self._query in _calls.queries:
             raise InvalidError(
@@ -73,7 +82,7 @@ class Subscription:
         """Stop the query; what is not final yet is not reported. Does nothing if it has ended."""
         for feed in self._feeds:
             feed.stop()
-        endings.forget(self._job)
+        shutdown.forget(self._job)
         self._job.cancel()
 
     @property
@@ -108,8 +117,8 @@ class Subscription:
         return f"Subscription({state}, {counts})"
 
 
-def calls_of(query: object, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Make a function that knows, while it runs, which query has called it."""
+def callback_of(query: object, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Make the callback of a query: while it runs, the thread is marked as being inside of the query."""
 
     def call(argument: Any) -> Any:
         _calls.queries.append(query)
@@ -121,25 +130,15 @@ def calls_of(query: object, function: Callable[[Any], Any]) -> Callable[[Any], A
     return call
 
 
-def each_row(callback: Callable[[Any], Any]) -> Callable[[native.Table], None]:
-    """Make a function of tables of a function of rows."""
+def one_by_one(
+    callback: Callable[[Any], Any], items: Callable[[Any], Iterable[Any]]
+) -> Callable[[Any], None]:
+    """Make a callback of batches that calls another for each item of a batch, until Python exits."""
 
-    def on_table(table: native.Table) -> None:
-        for row in table.rows():
+    def on_batch(batch: Any) -> None:
+        for item in items(batch):
             if native.leaving():
                 return
-            callback(row)
+            callback(item)
 
-    return on_table
-
-
-def each_event(callback: Callable[[Any], Any]) -> Callable[[list[tuple[Any, ...]]], None]:
-    """Make a function of lists of events of a function of events."""
-
-    def on_events(events: list[tuple[Any, ...]]) -> None:
-        for event in events:
-            if native.leaving():
-                return
-            callback(Event(*event))
-
-    return on_events
+    return on_batch

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _whimbrel as native
-from . import names
+from . import attribute_errors
 from .display import html_table, text_table
 from .errors import InvalidError
 from .schema import Schema
@@ -80,7 +80,7 @@ class Table:
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("_"):
                 raise AttributeError(f"a Table has no attribute {name!r}")
-            raise AttributeError(names.of_table(name, dir(Table), self.columns))
+            raise AttributeError(attribute_errors.for_table(name, dir(Table), self.columns))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):
@@ -103,6 +103,12 @@ class Table:
         ----------
         n
             How many.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> wb.from_rows([{"item": "a"}, {"item": "b"}]).collect().head(1).to_dict()
+        {'item': ['a']}
         """
         return Table(self._native.slice(0, n))
 
@@ -116,7 +122,7 @@ class Table:
 
     def to_arrow(self) -> pyarrow.Table:
         """Hand over to pyarrow, without a copy."""
-        return _needed("pyarrow").table(self)
+        return _import("pyarrow").table(self)
 
     def to_polars(self) -> polars.DataFrame:
         """Hand over to polars, without a copy where it can."""
@@ -125,11 +131,11 @@ class Table:
                 raise InvalidError(
                     f'column "{name}" is interval, for which polars has no type; cast it to string'
                 )
-        return _needed("polars").DataFrame(self)
+        return _import("polars").DataFrame(self)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Convert to pandas."""
-        pandas = _needed("pandas")
+        pandas = _import("pandas")
         try:
             import pyarrow
         except ImportError:
@@ -149,7 +155,7 @@ class Table:
 
 
 def _with_categories(table: pyarrow.Table) -> pyarrow.Table:
-    """Write the dictionaries anew that are no categories of pandas: with a value twice, or with a null."""
+    """Encode dictionaries again that pandas cannot take: those with a duplicate or a null."""
     import pyarrow
 
     for position, column in enumerate(table.columns):
@@ -162,7 +168,7 @@ def _with_categories(table: pyarrow.Table) -> pyarrow.Table:
     return table
 
 
-def _needed(library: str) -> Any:
+def _import(library: str) -> Any:
     try:
         return __import__(library)
     except ImportError:

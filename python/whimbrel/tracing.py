@@ -1,11 +1,11 @@
 """From a Python function of a row to an expression.
 
 A function is *traced*: called once, with a row whose columns are expressions, so that what it returns is an
-expression. What Python does not let an expression take part in (``if``, ``and``, ``in``, ``is``, calls of
-other libraries) is noticed, and the function then runs as a *black box*: once for every row, on values.
+expression. Operations that Python does not let a class overload (``if``, ``and``, ``in``, ``is``, calls of
+other libraries) are detected, and the function then runs as a *black box*: once for every row, on values.
 
 Both ways give the same result. Tracing is refused when in doubt: a function that compares identities or
-types, or that looked at its row and yet returned a constant, is a black box.
+types, or that reads its row and returns a constant, is a black box.
 """
 
 from __future__ import annotations
@@ -14,24 +14,23 @@ import dis
 import functools
 import inspect
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType
 from typing import Any
 
 from . import _whimbrel as native
+from .call_site import call_site
 from .errors import InvalidError, UntracedLambdaWarning
 from .expressions import Expr, Untraceable, state, to_native
 
-_PACKAGE = os.path.dirname(__file__)
 _IDENTITY_OPCODES = ("IS_OP", "IF_NONE", "IF_NOT_NONE")
 _IDENTITY_NAMES = frozenset({"isinstance", "issubclass", "type", "id"})
 _warned: set[tuple[str, int]] = set()
 
 
 class RowTracer:
-    """A row whose columns are expressions: what a lambda is given while it is traced."""
+    """A row whose columns are expressions: the argument of a function that is traced."""
 
     __slots__ = ("_names", "_schema", "_touched")
 
@@ -72,7 +71,7 @@ class RowTracer:
 
 
 class SideTracer(RowTracer):
-    """One of two rows that meet in a join, whose columns are those of its side."""
+    """One of the two rows of a join condition."""
 
     __slots__ = ("_plans", "_side")
 
@@ -149,8 +148,8 @@ def udf(function: Callable[..., Any] | None = None, *, returns: Any = None) -> A
     return Udf(function, returns)
 
 
-def takes(function: Callable[..., Any]) -> int:
-    """Count the positional arguments without defaults that a function takes; 1 if it does not tell."""
+def arity(function: Callable[..., Any]) -> int:
+    """Count the positional arguments without defaults that a function takes; 1 if it has no signature."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -160,7 +159,7 @@ def takes(function: Callable[..., Any]) -> int:
 
 
 def trace(function: Callable[..., Any], row: RowTracer | None, *extra: Any) -> Any:
-    """Call a function on expressions; raise Untraceable if what it returns may not be what it means."""
+    """Call a function on expressions; raise Untraceable if the result may differ from that on values."""
     code = getattr(function, "__code__", None)
     if isinstance(code, CodeType):
         _refuse_identity(code)
@@ -192,7 +191,7 @@ def _has_expression(result: Any) -> bool:
 
 
 def _refuse_identity(code: CodeType) -> None:
-    """Refuse code that asks what its values are: an expression is never None, whatever its rows are."""
+    """Refuse code that compares identities or types: an expression is never None, and of one class."""
     identity = any(mark in op.opname for op in dis.get_instructions(code) for mark in _IDENTITY_OPCODES)
     if identity or _IDENTITY_NAMES.intersection(code.co_names):
         raise Untraceable("it asks what a value is (is, isinstance, type)", "use == None or .is_null()")
@@ -202,7 +201,7 @@ def _refuse_identity(code: CodeType) -> None:
 
 
 def label(function: Callable[..., Any]) -> str:
-    """Name a function and where it stands, for plans and messages."""
+    """Name a function and its file and line, for plans and messages."""
     name = getattr(function, "__name__", type(function).__name__)
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
@@ -212,14 +211,9 @@ def label(function: Callable[..., Any]) -> str:
 
 
 def warn_untraced(function: Callable[..., Any], reason: Untraceable) -> None:
-    """Say once for each place that a function runs as a black box, why, and what would be faster."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    site = (frame.f_code.co_filename, frame.f_lineno)
+    """Warn, once for each place, that a function runs as a black box: the reason and a faster way."""
     code = getattr(function, "__code__", None)
-    if isinstance(code, CodeType):
-        site = (code.co_filename, code.co_firstlineno)
+    site = (code.co_filename, code.co_firstlineno) if isinstance(code, CodeType) else call_site()
     if site in _warned:
         return
     _warned.add(site)
@@ -273,11 +267,11 @@ def _infer(function: Callable[..., Any], samples: list[tuple[Any, ...]]) -> Any:
             results.append(function(*sample))
         except Exception as error:
             failure = error
-    known = [result for result in results if result is not None]
-    if not known:
-        said = f" ({failure!r})" if failure else ""
+    values = [result for result in results if result is not None]
+    if not values:
+        cause = f" ({failure!r})" if failure else ""
         raise InvalidError(
-            f"the {label(function)} runs as a black box and gives nothing on sample rows{said}, so that the "
+            f"the {label(function)} runs as a black box and gives nothing on sample rows{cause}, so that the "
             'type of its results is not known; say it with returns="int64" or another type'
         ) from failure
-    return native.infer_type(known)
+    return native.infer_type(values)

@@ -1,4 +1,4 @@
-"""Results that are kept up to date while the rows of live sources come."""
+"""Materialized views: results that are maintained while the rows of live sources come."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from .table import Table
 
 class View(Subscription):
     """
-    A result that is kept up to date: the result of `ShardedStream.maintain`.
+    A materialized view: the result of `ShardedStream.maintain`.
 
-    It holds the rows of the result as of what has arrived so far. When the sources have ended it holds what
-    the query gives over all their rows.
+    Its rows are those of the query over the rows of its sources that have arrived so far.
     """
 
     __slots__ = ("_rows",)
 
-    def __init__(self, rows: Rows, job: native.Job, running: list[feeds.Feed], query: object) -> None:
-        super().__init__(job, running, query)
+    def __init__(self, rows: Rows, job: native.Job, started: list[feeds.Feed], query: object) -> None:
+        super().__init__(job, started, query)
         self._rows = rows
 
     def __enter__(self) -> View:
@@ -31,35 +30,35 @@ class View(Subscription):
 
     def snapshot(self) -> list[dict[str, Any]]:
         """
-        Give the rows that the result has now, in no particular order.
+        Copy the current rows, in no particular order.
 
         Returns
         -------
         list of dict
-            A row each. A row that is there several times is given several times.
+            A dict for each row; equal rows are repeated.
         """
         return self._rows.snapshot()
 
 
 class Rows:
-    """The rows of a relation, as the changes so far make it."""
+    """The rows of a relation, kept as a count for each row, to which changes are added."""
 
-    def __init__(self, then: Callable[[Table], Any] | None) -> None:
+    def __init__(self, callback: Callable[[Table], Any] | None) -> None:
         self._lock = threading.Lock()
-        # By its text, because not every value can be hashed: a row, and how often it is there.
+        # Keyed by the text of a row, because not every value can be hashed: the row and its count.
         self._counts: dict[str, tuple[dict[str, Any], int]] = {}
-        self._then = then
+        self._callback = callback
 
-    def change(self, changes: native.Table) -> None:
-        """Take in rows with their changes."""
+    def apply(self, changes: native.Table) -> None:
+        """Add the changes of a batch, then call the callback with them."""
         with self._lock:
             for row in changes.rows():
                 values = dict(row)
-                self._one(values.pop("change"), values)
-        if self._then is not None:
-            self._then(Table(changes))
+                self._add(values.pop("change"), values)
+        if self._callback is not None:
+            self._callback(Table(changes))
 
-    def _one(self, change: int, row: dict[str, Any]) -> None:
+    def _add(self, change: int, row: dict[str, Any]) -> None:
         text = repr(row)
         count = self._counts.get(text, (row, 0))[1] + change
         if count:

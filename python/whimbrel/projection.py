@@ -1,4 +1,4 @@
-"""What users write for columns (names, expressions, lambdas, dicts of these), as named expressions."""
+"""Projections: named expressions, from the column names, expressions, lambdas and dicts of a call."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from .tracing import RowTracer, Udf, row_black_box, trace, warn_untraced
 START = "__start"
 """The column that holds the lifetime's start for lambdas of two arguments."""
 
-
 ROW = "__row"
 """The column that holds the struct that a black box returns, while its fields are taken out."""
 
 
 @dataclass(frozen=True)
-class Outputs:
+class Projection:
     """Named expressions; if they are fields of one struct, that struct, so that a black box runs once."""
 
     columns: list[native.Expr]
-    unpack: native.Expr | None = None
+    struct: native.Expr | None = None
 
 
 def is_function(spec: Any) -> bool:
-    """Tell functions of a row from expressions, which can be called too, if only to say that they cannot."""
+    """Tell functions of a row from expressions, which are callable too, only to raise an error."""
     return callable(spec) and not isinstance(spec, Expr)
 
 
@@ -37,7 +36,7 @@ def predicate(schema: native.Schema, condition: Any, extra: tuple[Expr, ...] = (
     if isinstance(condition, Udf):
         return row_black_box(condition.function, schema, extra, truth=True)[0]
     if not is_function(condition):
-        return single(schema, condition)
+        return expression(schema, condition)
     try:
         return to_native(trace(condition, RowTracer(schema), *extra))
     except Untraceable as reason:
@@ -45,11 +44,11 @@ def predicate(schema: native.Schema, condition: Any, extra: tuple[Expr, ...] = (
         return row_black_box(condition, schema, extra, truth=True)[0]
 
 
-def single(
+def expression(
     schema: native.Schema, spec: Any, returns: Any = None, extra: tuple[Expr, ...] = ()
 ) -> native.Expr:
     """Make one expression of a column's name, an expression, a constant or a function of the row."""
-    result = _single(schema, spec, returns, extra)
+    result = _traced_value(schema, spec, returns, extra)
     if isinstance(result, list | tuple):
         raise InvalidError(
             "one value is wanted here, and the function returns several; pick one, e.g. lambda e: e.item"
@@ -57,15 +56,15 @@ def single(
     return result
 
 
-def single_or_list(schema: native.Schema, spec: Any, returns: Any = None) -> native.Expr:
+def expression_or_list(schema: native.Schema, spec: Any, returns: Any = None) -> native.Expr:
     """Make one expression, where a function may return a list of expressions too."""
-    result = _single(schema, spec, returns, ())
+    result = _traced_value(schema, spec, returns, ())
     if isinstance(result, list | tuple):
         return native.Expr.call("make_array", [to_native(part) for part in result])
     return result
 
 
-def _single(
+def _traced_value(
     schema: native.Schema, spec: Any, returns: Any, extra: tuple[Expr, ...]
 ) -> native.Expr | list[Any] | tuple[Any, ...]:
     if isinstance(spec, str):
@@ -88,7 +87,7 @@ def _single(
     return result if isinstance(result, list | tuple) else to_native(result)
 
 
-def several(
+def projection(
     schema: native.Schema,
     specs: tuple[Any, ...],
     named: Mapping[str, Any],
@@ -96,74 +95,74 @@ def several(
     extra: tuple[Expr, ...] = (),
     *,
     name_by_text: bool = False,
-    twins: bool = False,
-) -> Outputs:
+    duplicates: bool = False,
+) -> Projection:
     """
-    Make named expressions of everything that `select`, `with_columns` and keys take.
+    Make the projection of what `select`, `with_columns` and keys take.
 
-    With `name_by_text`, a computed expression is named by its text and not by its first column; with `twins`,
-    several may have one name.
+    With `name_by_text`, a computed expression is named by its text and not by its first column. With
+    `duplicates`, several columns may have one name.
     """
     columns: list[native.Expr] = []
-    unpack: native.Expr | None = None
+    struct: native.Expr | None = None
     for spec in specs:
-        made, struct = _one(schema, spec, returns, extra, name_by_text)
-        if struct is not None and (len(specs) > 1 or named):
+        of_spec, of_box = _columns_of(schema, spec, returns, extra, name_by_text)
+        if of_box is not None and (len(specs) > 1 or named):
             raise InvalidError(
                 "a black box that returns a dict has to stand alone: give every column a lambda of its own, "
                 "select(a=lambda e: …, b=lambda e: …)"
             )
-        columns += made
-        unpack = unpack or struct
+        columns += of_spec
+        struct = struct or of_box
     for name, spec in named.items():
-        columns.append(single(schema, spec, returns, extra).alias(name))
-    if not twins:
-        _refuse_twins(columns)
-    return Outputs(columns, unpack)
+        columns.append(expression(schema, spec, returns, extra).alias(name))
+    if not duplicates:
+        _refuse_duplicates(columns)
+    return Projection(columns, struct)
 
 
-def _refuse_twins(columns: list[native.Expr]) -> None:
-    seen: set[str | None] = set()
+def _refuse_duplicates(columns: list[native.Expr]) -> None:
+    names: set[str | None] = set()
     for column in columns:
         name = column.name()
-        if name in seen:
+        if name in names:
             raise InvalidError(f'there are two columns named "{name}"; rename one with .alias("other name")')
-        seen.add(name)
+        names.add(name)
 
 
-def _one(
+def _columns_of(
     schema: native.Schema, spec: Any, returns: Any, extra: tuple[Expr, ...], name_by_text: bool
 ) -> tuple[list[native.Expr], native.Expr | None]:
     if isinstance(spec, (list, tuple)):
-        parts = [_one(schema, part, returns, extra, name_by_text) for part in spec]
+        parts = [_columns_of(schema, part, returns, extra, name_by_text) for part in spec]
         if any(struct is not None for _, struct in parts):
             raise InvalidError("a black box that returns a dict has to stand alone")
         return [column for columns, _ in parts for column in columns], None
     if isinstance(spec, Mapping):
-        return [single(schema, part, returns, extra).alias(name) for name, part in spec.items()], None
+        return [expression(schema, part, returns, extra).alias(name) for name, part in spec.items()], None
     if isinstance(spec, Udf):
-        return _untraced(spec.function, schema, returns or spec.returns, extra)
+        return _black_box_columns(spec.function, schema, returns or spec.returns, extra)
     if not is_function(spec):
-        return [_named(single(schema, spec, returns, extra), name_by_text)], None
+        return [_named(expression(schema, spec, returns, extra), name_by_text)], None
     try:
         result = trace(spec, RowTracer(schema), *extra)
     except Untraceable as reason:
         warn_untraced(spec, reason)
-        return _untraced(spec, schema, returns, extra)
-    return _traced(schema, result, name_by_text), None
+        return _black_box_columns(spec, schema, returns, extra)
+    return _traced_columns(schema, result, name_by_text), None
 
 
-def _traced(schema: native.Schema, result: Any, name_by_text: bool) -> list[native.Expr]:
+def _traced_columns(schema: native.Schema, result: Any, name_by_text: bool) -> list[native.Expr]:
     if isinstance(result, RowTracer):
         return [native.Expr.column(name, schema) for name in result._names]
     if isinstance(result, Mapping):
-        return [_leaf(value).alias(name) for name, value in result.items()]
+        return [_scalar(value).alias(name) for name, value in result.items()]
     if isinstance(result, (list, tuple)):
-        return [column for part in result for column in _traced(schema, part, name_by_text)]
-    return [_named(_leaf(result), name_by_text)]
+        return [column for part in result for column in _traced_columns(schema, part, name_by_text)]
+    return [_named(_scalar(result), name_by_text)]
 
 
-def _leaf(value: Any) -> native.Expr:
+def _scalar(value: Any) -> native.Expr:
     if isinstance(value, Mapping | list | tuple | RowTracer):
         raise InvalidError(
             'a column holds one value a row; to nest values, use wb.fn.named_struct("name", e.x, …)'
@@ -177,12 +176,11 @@ def _named(column: native.Expr, by_text: bool) -> native.Expr:
     return column.alias(column.text() if by_text else column.root() or "literal")
 
 
-def _untraced(
+def _black_box_columns(
     function: Callable[..., Any], schema: native.Schema, returns: Any, extra: tuple[Expr, ...]
 ) -> tuple[list[native.Expr], native.Expr | None]:
     call, kind = row_black_box(function, schema, extra, returns)
     fields = native.DataType.of(kind).fields()
     if not fields:
         return [call.alias("value")], None
-    whole = call.alias(ROW)
-    return [native.Expr.column(ROW).field(name).alias(name) for name in fields], whole
+    return [native.Expr.column(ROW).field(name).alias(name) for name in fields], call.alias(ROW)

@@ -1,4 +1,4 @@
-"""What is said where an attribute does not exist: what other libraries mean by it, or the nearest."""
+"""Messages for attributes that do not exist: what other libraries mean by the name, or the nearest name."""
 
 from __future__ import annotations
 
@@ -102,60 +102,64 @@ _MODULE = {
 }
 
 
-def no_attribute(
-    what: str, name: str, known: Iterable[str], form: str = ".{}", others: Mapping[str, str] | None = None
+def message(
+    what: str,
+    name: str,
+    existing: Iterable[str],
+    form: str = ".{}",
+    synonyms: Mapping[str, str] | None = None,
 ) -> str:
-    """Say that there is no attribute of this name, and which one is meant."""
+    """Write that there is no attribute of this name, and which one may be meant."""
     from difflib import get_close_matches
 
-    instead = (others or {}).get(name.lower())
+    instead = (synonyms or {}).get(name.lower())
     if instead is not None:
         return f"{what} has no attribute {name!r}; use {instead}"
-    public = [each for each in known if not each.startswith("_")]
+    public = [each for each in existing if not each.startswith("_")]
     near = get_close_matches(name, public, 1)
     if near:
         return f"{what} has no attribute {name!r}; did you mean {form.format(near[0])}?"
     return f"{what} has no attribute {name!r}"
 
 
-def of_module(name: str, known: Iterable[str]) -> str:
-    """Say that the package has no such name."""
-    return no_attribute("the module whimbrel", name, known, "wb.{}", _MODULE)
+def for_module(name: str, existing: Iterable[str]) -> str:
+    """Write that the package has no such name."""
+    return message("the module whimbrel", name, existing, "wb.{}", _MODULE)
 
 
-def of_stream(name: str, known: Iterable[str]) -> str:
-    """Say that a stream has no such method."""
+def for_stream(name: str, existing: Iterable[str]) -> str:
+    """Write that a stream has no such method."""
     if name in ("collect", "show", "to_arrow", "to_polars", "to_pandas", "to_rows", "subscribe"):
         return (
             f"a Stream has no attribute {name!r}: it is what the lambda of .query(…) works on; "
             f"run the result, stream.query(lambda q: …).{name}()"
         )
-    return no_attribute("a Stream", name, known, others=_STREAM)
+    return message("a Stream", name, existing, synonyms=_STREAM)
 
 
-def of_sharded_stream(name: str, known: Iterable[str], inside: Iterable[str]) -> str:
-    """Say that a sharded stream has no such method; that of its shards may be meant."""
+def for_sharded_stream(name: str, existing: Iterable[str], of_stream: Iterable[str]) -> str:
+    """Write that a sharded stream has no such method; that of its shards may be meant."""
     what = "a ShardedStream"
     if name.lower() in ("group_by", "groupby"):
         grouped = ".rekey(key).query(lambda q: q.aggregate(n=wb.count()))"
         return f"{what} has no attribute {name!r}; use {grouped}"
-    if name in inside:
+    if name in of_stream:
         return f"{what} has no attribute {name!r}; use .query(lambda q: q.{name}(…))"
-    meant = _STREAM.get(name.lower(), "")
-    if meant.startswith(".") and name.lower() != "query":
-        return f"{what} has no attribute {name!r}; use .query(lambda q: q{meant})"
-    return no_attribute(what, name, known)
+    method = _STREAM.get(name.lower(), "")
+    if method.startswith(".") and name.lower() != "query":
+        return f"{what} has no attribute {name!r}; use .query(lambda q: q{method})"
+    return message(what, name, existing)
 
 
-def of_table(name: str, known: Iterable[str], columns: Iterable[str]) -> str:
-    """Say that a table has no such method; a column may be meant."""
+def for_table(name: str, existing: Iterable[str], columns: Iterable[str]) -> str:
+    """Write that a table has no such method; a column may be meant."""
     if name in columns:
         return f"a Table has no attribute {name!r}; use table[{name!r}] for the values of the column"
-    return no_attribute("a Table", name, known, others=_TABLE)
+    return message("a Table", name, existing, synonyms=_TABLE)
 
 
-def for_expression(name: str, known: Iterable[str], functions: Iterable[str]) -> str:
-    """Say what to use instead of a method that columns have not."""
+def for_expression(name: str, existing: Iterable[str], functions: Iterable[str]) -> str:
+    """Write what to use instead of a method that columns have not."""
     from difflib import get_close_matches
 
     functions = list(functions)
@@ -164,7 +168,7 @@ def for_expression(name: str, known: Iterable[str], functions: Iterable[str]) ->
         return f"use {instead}"
     if name in functions:
         return f"use the function wb.fn.{name}(…)"
-    near = get_close_matches(name, [each for each in known if not each.startswith("_")], 1)
+    near = get_close_matches(name, [each for each in existing if not each.startswith("_")], 1)
     if near:
         return f"did you mean .{near[0]}?"
     near = get_close_matches(name, functions, 1)

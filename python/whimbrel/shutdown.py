@@ -1,35 +1,31 @@
-"""Queries in the background when Python ends, and when the process is forked.
+"""Queries in the background when Python exits, and when the process is forked.
 
-A query that will end by itself, because its sources end, is waited for. One that would not is named in a
-warning: what it has not handed out yet is lost. After that no thread of the engine calls Python any more.
+At exit, a query whose sources end is waited for. Any other is reported by a warning, and its rows that are
+not final yet are lost. After that, no thread of the engine calls Python any more.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import sys
 import warnings
 
 from . import _whimbrel as native
 from . import feeds
+from .call_site import call_site
 
-_PACKAGE = os.path.dirname(__file__)
 _running: dict[native.Job, tuple[native.Plan, tuple[str, int]]] = {}
 
 
 def remember(plan: native.Plan, job: native.Job) -> None:
-    """Remember a query that runs in the background, and who began it."""
-    for each in [each for each in _running if each.done()]:
-        forget(each)
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    _running[job] = plan, (frame.f_code.co_filename, frame.f_lineno)
+    """Remember a query that runs in the background, and the line that started it."""
+    for ended in [job for job in _running if job.done()]:
+        forget(ended)
+    _running[job] = plan, call_site()
 
 
 def forget(job: native.Job) -> None:
-    """Forget a query that has ended, or was stopped."""
+    """Forget a query that has ended or was stopped."""
     _running.pop(job, None)
 
 
@@ -38,12 +34,12 @@ def _at_exit() -> None:
         for job, (plan, site) in list(_running.items()):
             _end(job, plan, site)
     finally:
-        # Threads of the engine that call Python are to be out of it before it ends.
+        # Threads of the engine have to leave Python before it exits.
         native.leave()
 
 
 def _end(job: native.Job, plan: native.Plan, site: tuple[str, int]) -> None:
-    """Wait for the end of a query, if it will come."""
+    """Wait for the end of a query whose sources end; warn of any other."""
     if not job.done() and not native.will_end(plan):
         message = (
             f"a subscription is still running as Python ends: what comes after {job.rows_out():,} rows is "
@@ -58,10 +54,10 @@ def _end(job: native.Job, plan: native.Plan, site: tuple[str, int]) -> None:
 
 
 def _in_child() -> None:
-    """Forget what runs in the process that this one is a fork of."""
+    """Forget the queries of the parent process."""
     native.forked()
     _running.clear()
-    feeds.forget()
+    feeds.forget_readers()
 
 
 atexit.register(_at_exit)
