@@ -23,10 +23,12 @@ pub(super) fn first_row_plan(aggregate: &Aggregate) -> Result<Option<LogicalPlan
     if params.filter.is_some() || is_double(&value.get_type(aggregate.input.schema())?) {
         return Ok(None);
     }
-    let first = LogicalPlanBuilder::from(aggregate.input.as_ref().clone())
-        .filter(value.clone().is_not_null())?
-        .project([value.clone()])?
-        .sort([value.clone().sort(ascending, false)])?
-        .limit(0, Some(1))?;
+    let mut first = LogicalPlanBuilder::from(aggregate.input.as_ref().clone());
+    // A column that is never null has nothing to be filtered, and a filter would stand in the way of the limit.
+    if value.nullable(aggregate.input.schema())? {
+        first = first.filter(value.clone().is_not_null())?;
+    }
+    let first =
+        first.project([value.clone()])?.sort([value.clone().sort(ascending, false)])?.limit(0, Some(1))?;
     Ok(Some(first.build()?))
 }

@@ -75,3 +75,15 @@ fn a_delete_may_give_its_table_a_name() {
         );
     });
 }
+
+#[test]
+fn the_greatest_key_is_that_of_the_last_row() {
+    everywhere(|kind| {
+        let (db, _) = over(kind.fresh());
+        script(&db, "create table orders (id int primary key); insert into orders values (3), (7), (5)");
+        let partitions = bound(&db, "select id from orders order by id limit 1").0;
+        assert_eq!(bound(&db, "select max(id) from orders"), (partitions, 1));
+        assert_eq!(ask(&db, "select max(id) from orders", &[]), ["7"]);
+        assert_eq!(ask(&db, "select id from orders where id > (select max(id) - 3 from orders) limit 9 allow unbounded 'test'", &[]).len(), 2);
+    });
+}

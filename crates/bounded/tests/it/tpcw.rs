@@ -87,21 +87,30 @@ const ADMIN_CONFIRM: &str = "select ol_i_id, sum(ol_qty) as bought from orders j
     group by ol_i_id order by bought desc limit 5";
 
 #[test]
-fn admin_confirm_is_refused_with_a_fix_that_can_be_executed() {
+fn admin_confirm_is_refused_where_it_has_no_bound() {
     let (db, _) = counted();
     script(&db, SCHEMA);
     let refused = refusal(&db, ADMIN_CONFIRM);
-    assert_eq!(refused.reason, "nothing limits how many rows of order_line have the same ol_i_id");
+    let reason = "nothing limits how many rows of order_line have the same ol_i_id";
+    assert!(refused.reason.ends_with(reason), "{refused}");
     // The table of the subquery, not the one around it.
     let marked = refused.drawing.lines().position(|line| line.ends_with("order_line   <-- no limit here"));
     let subquery = refused.drawing.lines().position(|line| line.trim() == "<subquery>");
     assert!(marked > subquery && subquery.is_some(), "{refused}");
-    let fix = refused.fixes.first().unwrap_or_else(|| panic!("{refused}"));
-    assert!(fix.paste.contains("order_line add cardinality limit 10 (ol_i_id)"), "{refused}");
-    assert!(fix.paste.contains("orders add cardinality limit 10 (o_c_uname)"), "{refused}");
+}
+
+#[test]
+fn admin_confirm_has_a_fix_that_can_be_executed() {
+    let (db, _) = counted();
+    script(&db, SCHEMA);
+    let refused = refusal(&db, ADMIN_CONFIRM);
+    let limits =
+        ["order_line add cardinality limit 10 (ol_i_id)", "orders add cardinality limit 10 (o_c_uname)"];
+    let fix = refused.fixes.iter().find(|fix| limits.iter().all(|limit| fix.paste.contains(limit)));
+    let fix = fix.unwrap_or_else(|| panic!("{refused}"));
     script(&db, &fix.paste);
-    // Its own indexes are made: the newest order is the last of one.
-    assert_eq!(db.prepare(ADMIN_CONFIRM).unwrap().plan().bound, fix.bound, "{refused}");
+    db.prepare(ADMIN_CONFIRM).unwrap();
+    assert_eq!(db.compile(ADMIN_CONFIRM).unwrap().plan.bound, fix.bound, "{refused}");
     script(
         &db,
         "insert into country values (1, 'here'); insert into address (addr_id, addr_co_id) values (1, 1);
