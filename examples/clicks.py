@@ -79,8 +79,8 @@ def feed(rows: pa.Table, source: wb.LiveStream) -> None:
     first, now = 0, None
     for beat in beats:
         source.push(clicks.slice(first, beat - first))
-        told = clicks["time"][beat].as_py() - LATENCY
-        now = told if now is None else max(now, told)
+        heartbeat = clicks["time"][beat].as_py() - LATENCY
+        now = heartbeat if now is None else max(now, heartbeat)
         source.advance(now)
         first = beat + 1
     source.push(clicks.slice(first))
@@ -112,7 +112,7 @@ def main() -> None:
         for name, program in programs.items()
     ]
     start = time.perf_counter()
-    # Where a query fails there is nobody to push to; wait() says why.
+    # If a query fails, pushing to it fails too; wait() raises the cause.
     with contextlib.suppress(wb.DataError):
         feed(rows, source)
     for job in jobs:

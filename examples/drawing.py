@@ -120,12 +120,10 @@ class Axes:
             parts.append(f'<text class="tick" x="{x + 4}" y="{y + 17}">{text}</text>')
         return "".join(parts)
 
-    def svg(self, inside: str, told: str) -> str:
-        """Wrap what was drawn; `told` is what a screen reader says."""
-        size = f'viewBox="0 0 {self.width} {self.height}"'
-        return (
-            f'<svg {size} role="img" aria-label="{escape(told)}"><title>{escape(told)}</title>{inside}</svg>'
-        )
+    def svg(self, inside: str, label: str) -> str:
+        """Wrap what was drawn; `label` is the text for screen readers."""
+        size, text = f'viewBox="0 0 {self.width} {self.height}"', escape(label)
+        return f'<svg {size} role="img" aria-label="{text}"><title>{text}</title>{inside}</svg>'
 
 
 def steps(axes: Axes, series: Series) -> str:
@@ -150,7 +148,7 @@ def labels_apart(wanted: list[tuple[float, str, str]], gap: float = 14) -> list[
     return placed
 
 
-def names_beside(axes: Axes, wanted: list[tuple[float, str, str]]) -> str:
+def legend(axes: Axes, wanted: list[tuple[float, str, str]]) -> str:
     """Write the names of what is drawn at the right edge, each in its colour."""
     x = axes.width - axes.right + 6
     return "".join(
@@ -174,7 +172,7 @@ def of_all_widths(chart: Callable[..., str]) -> Callable[..., str]:
 
 @of_all_widths
 def line_chart(
-    named: dict[str, Series], ticks: Sequence[float], form: str, told: str, width: int = WIDTHS["wide"]
+    named: dict[str, Series], ticks: Sequence[float], form: str, label: str, width: int = WIDTHS["wide"]
 ) -> str:
     """Draw step lines, each with its name where it ends."""
     every = [(instant, value) for series in named.values() for instant, value in series if value is not None]
@@ -187,12 +185,12 @@ def line_chart(
     for (name, series), colour in zip(named.items(), COLOURS, strict=False):
         parts.append(f'<path d="{steps(axes, series)}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
         ends.append((axes.y(next(v for _, v in reversed(series) if v is not None)), name, colour))
-    return axes.svg("".join([*parts, names_beside(axes, ends)]), told)
+    return axes.svg("".join([*parts, legend(axes, ends)]), label)
 
 
 @of_all_widths
 def stack_chart(
-    named: dict[str, Series], ticks: Sequence[float], form: str, told: str, width: int = WIDTHS["wide"]
+    named: dict[str, Series], ticks: Sequence[float], form: str, label: str, width: int = WIDTHS["wide"]
 ) -> str:
     """Draw areas one upon another; all series have the same instants, and a gap counts as 0."""
     instants = [instant for instant, _ in next(iter(named.values()))]
@@ -208,7 +206,7 @@ def stack_chart(
         outline = "L".join([*forth, *reversed(back)])
         parts.append(f'<path d="M{outline}Z" fill="{colour}" fill-opacity=".88"/>')
         names.append((axes.y((below[widest] + above[widest]) / 2), name, colour))
-    return axes.svg("".join([*parts, axes.dates(ticks, form), names_beside(axes, names)]), told)
+    return axes.svg("".join([*parts, axes.dates(ticks, form), legend(axes, names)]), label)
 
 
 @of_all_widths
@@ -216,7 +214,7 @@ def heat_chart(
     named: dict[str, Series],
     ticks: Sequence[float],
     form: str,
-    told: str,
+    label: str,
     levels: int = 8,
     width: int = WIDTHS["wide"],
 ) -> str:
@@ -241,7 +239,7 @@ def heat_chart(
             f'<text class="tick" x="{axes.left - 8}" y="{y + 13}" text-anchor="end">{escape(name)}</text>'
         )
         parts.append(f'<text class="tick" x="{axes.width - axes.right + 6}" y="{y + 13}">{top:g}</text>')
-    return axes.svg("".join(parts), told)
+    return axes.svg("".join(parts), label)
 
 
 # --------------------------------------------------------------------------------------------------- page

@@ -143,17 +143,17 @@ class Board:
     widest: float = 250
 
     def __post_init__(self) -> None:
-        """Start with no hour told."""
+        """Start without results."""
         self._lock = threading.Lock()
-        self._told: dict[datetime, dict[str, list[wb.Row]]] = {}
+        self._by_hour: dict[datetime, dict[str, list[wb.Row]]] = {}
 
-    def tell(self, plan: str, hour: datetime, rows: list[wb.Row]) -> None:
+    def report(self, plan: str, hour: datetime, rows: list[wb.Row]) -> None:
         """Take the rows of one result that are alive at an hour."""
         with self._lock:
-            told = self._told.setdefault(hour, {})
-            told[plan] = rows
-            if len(told) == len(PLANS):
-                print(self._line(hour, **self._told.pop(hour)), flush=True)
+            results = self._by_hour.setdefault(hour, {})
+            results[plan] = rows
+            if len(results) == len(PLANS):
+                print(self._line(hour, **self._by_hour.pop(hour)), flush=True)
 
     def _line(
         self, hour: datetime, departures: list[wb.Row], in_the_air: list[wb.Row], delays: list[wb.Row]
@@ -172,12 +172,12 @@ class Board:
 
 
 class Hours:
-    """Follows a result event by event, and tells the rows that are alive at each hour once that is final."""
+    """Follows a result event by event, and reports the rows alive at each hour once they are final."""
 
     def __init__(
-        self, first: datetime, every: timedelta, tell: Callable[[datetime, list[wb.Row]], None]
+        self, first: datetime, every: timedelta, report: Callable[[datetime, list[wb.Row]], None]
     ) -> None:
-        self._next, self._every, self._tell = first, every, tell
+        self._next, self._every, self._report = first, every, report
         self._alive: list[tuple[Any, Any, Any]] = []
 
     def __call__(self, event: wb.Event) -> None:
@@ -186,7 +186,7 @@ class Hours:
         if isinstance(now, datetime):
             while self._next < now:
                 self._alive = [each for each in self._alive if each[1] is None or each[1] > self._next]
-                self._tell(self._next, [row for start, _, row in self._alive if start <= self._next])
+                self._report(self._next, [row for start, _, row in self._alive if start <= self._next])
                 self._next += self._every
         if event.kind == "end":
             self._alive.remove((event.start, None, event.row))
@@ -212,7 +212,7 @@ def announce(flights: pa.Table, source: wb.LiveStream, speed: float) -> None:
 
 
 def live(flights: pa.Table, days: int, speed: float) -> str:
-    """Run the same three plans over flights that arrive out of order; return what there is to say."""
+    """Run the same three plans over flights that arrive out of order; return a summary."""
     source = wb.live(flights.schema, time="dep", end="arr", disorder="drop", reorder_latency="2d")
     board = Board()
     jobs = []
@@ -221,13 +221,13 @@ def live(flights: pa.Table, days: int, speed: float) -> str:
         hours = Hours(
             FIRST_DAY + timedelta(hours=6),
             timedelta(hours=max(1, days)),
-            lambda hour, rows, name=name: board.tell(name, hour, rows),
+            lambda hour, rows, name=name: board.report(name, hour, rows),
         )
-        # reshard(1) brings what the shards say together, in order of time.
+        # reshard(1) merges the events of the shards, in order of time.
         jobs.append(plan(source).reshard(1).subscribe(hours, form="events"))
     chosen = between(flights, FIRST_DAY, FIRST_DAY + timedelta(days=days))
     start = time.perf_counter()
-    # Where a query fails there is nobody to push to; wait() says why.
+    # If a query fails, pushing to it fails too; wait() raises the cause.
     with contextlib.suppress(wb.DataError):
         announce(chosen, source, speed)
     for job in jobs:
@@ -283,9 +283,9 @@ def main() -> None:
 
     print("\nThe same three plans, live; a line is printed when its hour is final\n")
     print(f"{'New York':16}  {'in the air':25}  {'of these':16}  left  delays, minutes")
-    told = live(flights, arguments.days, arguments.speed)
-    print(f"\n{told}")
-    write_page(arguments.out, results, flights.num_rows, told)
+    summary = live(flights, arguments.days, arguments.speed)
+    print(f"\n{summary}")
+    write_page(arguments.out, results, flights.num_rows, summary)
     print(f"\nCharts: {arguments.out.resolve()}")
 
 

@@ -70,7 +70,7 @@ STATEMENTS = {
 
 
 class Queries:
-    """The statements, prepared once and called by every thread; what a page asked is kept for its foot."""
+    """The statements, prepared once and called by every thread; each page lists its queries at its foot."""
 
     def __init__(self, db: wb.bounded.Database) -> None:
         self.prepared: dict[str, Query] = {name: db.prepare(sql) for name, sql in STATEMENTS.items()}
@@ -82,7 +82,7 @@ class Queries:
     def page(self, name: str, **values: Any) -> Page:
         """Read the page that the address says.
 
-        The values are given beside the cursor, so that a cursor of somebody else is refused.
+        The values are passed with the cursor, so that a cursor of another user is refused.
         """
         cursor = flask.request.args.get("after")
         if cursor is None:
@@ -93,7 +93,7 @@ class Queries:
             flask.abort(400, str(error))
 
     def write(self, name: str, **values: Any) -> int:
-        """Write, and say how many rows changed."""
+        """Write; return the number of rows that changed."""
         return self.prepared[name](**values)
 
     def _seen(self, name: str, page: Page) -> Page:
@@ -104,7 +104,7 @@ class Queries:
 
 
 def now() -> datetime:
-    """Tell the time, as it is stored."""
+    """Return the current time, as it is stored."""
     return datetime.now(timezone.utc)
 
 
@@ -114,7 +114,7 @@ def fill(ask: Queries) -> None:
         return
     chance = random.Random(2011)
     people = ["ada", "alan", "barbara", "edgar", "edsger", "grace", "jim", "john", "leslie", "tony"]
-    told = (
+    thoughts = (
         "a join is a loop with manners",
         "counting is the hardest part",
         "indexes are promises",
@@ -130,7 +130,7 @@ def fill(ask: Queries) -> None:
             ask.write("follow", user=user, target=target)
         for _ in range(8):
             at = start + timedelta(seconds=chance.uniform(60, 86_000))
-            ask.write("post", user=user, now=at, text=chance.choice(told))
+            ask.write("post", user=user, now=at, text=chance.choice(thoughts))
 
 
 def create_app(url: str = "memory:", *, secret: str = "for a laptop only") -> flask.Flask:
@@ -144,7 +144,7 @@ def create_app(url: str = "memory:", *, secret: str = "for a laptop only") -> fl
     app.config.update(SECRET_KEY=secret, SESSION_COOKIE_SAMESITE="Lax")
 
     def me() -> str:
-        """Tell who is there; a stranger is asked to sign up first."""
+        """Return the user of the session; without one, redirect to the sign-up."""
         user = flask.session.get("user")
         if user is None or not ask.rows("find", user=user):
             flask.abort(flask.redirect("/welcome"))
@@ -210,7 +210,7 @@ def create_app(url: str = "memory:", *, secret: str = "for a laptop only") -> fl
         try:
             ask.write("follow", user=user, target=name)
         except wb.DataError:
-            # The store holds the limit, whoever asks and however many at once.
+            # The store enforces the limit, also on concurrent requests.
             flask.flash(f"You follow {FOLLOWS_MAX} people already. Unfollow one first.")
         return flask.redirect(f"/people/{name}")
 
