@@ -99,13 +99,13 @@ fn message(error: &DataFusionError) -> String {
         E::Context(_, inner) => message(inner),
         E::Shared(inner) => message(inner),
         E::Collection(errors) => errors.iter().map(message).collect::<Vec<_>>().join("\n"),
-        other => plain(&other.message()),
+        other => without_backtrace(&other.message()),
     }
 }
 
 /// A message of DataFusion without a backtrace, in the words of SQL.
-fn plain(text: &str) -> String {
-    wording::plain(text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text).trim_end())
+fn without_backtrace(text: &str) -> String {
+    wording::in_sql_words(text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text).trim_end())
 }
 
 /// The message of a syntax error.
@@ -166,7 +166,7 @@ pub fn place(error: &DataFusionError, sql: &str) -> Option<Range<usize>> {
     if text.contains("found: EOF") {
         return Some(sql.len()..sql.len());
     }
-    let Some((line, column)) = said(&text) else { return literal(error, sql) };
+    let Some((line, column)) = parser_place(&text) else { return literal(error, sql) };
     let start = lines.byte(line, column);
     Some(start..word_end(sql, start))
 }
@@ -213,7 +213,7 @@ fn span(error: &DataFusionError) -> Option<Span> {
 }
 
 /// `… at Line: 1, Column: 8`
-fn said(text: &str) -> Option<(u64, u64)> {
+fn parser_place(text: &str) -> Option<(u64, u64)> {
     let (_, rest) = text.rsplit_once("Line: ")?;
     let (line, rest) = rest.split_once(", Column: ")?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

@@ -6,7 +6,7 @@ use whimbrel_plan::names::nearest;
 use whimbrel_plan::reword_value_error;
 
 /// A message of DataFusion's as people say it.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn in_sql_words(text: &str) -> String {
     let text = &reword_value_error(reason(text));
     let known = unknown_function(text).or_else(|| not_grouped(text));
     let known = known.or_else(|| arguments(text)).or_else(|| signatures(text));
@@ -14,7 +14,7 @@ pub(super) fn plain(text: &str) -> String {
     known.unwrap_or_else(|| in_sql(text))
 }
 
-/// What a function says of its arguments, without what is said around it.
+/// What a function says of its arguments, without what is reason around it.
 fn reason(text: &str) -> &str {
     let reason = text.rsplit_once("user-defined coercion failed with: ").map_or(text, |(_, reason)| reason);
     reason.strip_prefix("Error during planning: ").unwrap_or(reason)
@@ -126,13 +126,13 @@ fn in_words(kind: &str) -> &str {
 fn unknown_syntax(text: &str) -> Option<String> {
     let tree = text.contains("Span(Location(").then(|| text.find([' ', '(']))??;
     let shown = text.find(" { ").into_iter().chain(text.find('(')).min().unwrap_or(tree);
-    let said = text[..shown].trim_end_matches(|c: char| c.is_alphanumeric()).trim_end_matches([' ', ':']);
+    let reason = text[..shown].trim_end_matches(|c: char| c.is_alphanumeric()).trim_end_matches([' ', ':']);
     let node = text[..shown].rsplit(' ').next().unwrap_or_default();
-    let said = match said.starts_with("Unsupported ast node") {
+    let reason = match reason.starts_with("Unsupported ast node") {
         true => "this part of a query is not there",
-        false => said,
+        false => reason,
     };
-    Some(format!("{said}: {}", node.to_lowercase()))
+    Some(format!("{reason}: {}", node.to_lowercase()))
 }
 
 /// The engine's names of types, and the names that they have in SQL.
@@ -256,17 +256,17 @@ mod tests {
         let text = "Failed to coerce. No function matches the given name and argument types 'lpad(Int64)'. You might \
                     need to add explicit type casts.\n\tCandidate functions:\n\tlpad(String, Int64)\n\tlpad(String(2))";
         assert_eq!(
-            plain(text),
+            in_sql_words(text),
             "there is no lpad(bigint); there is lpad(varchar, bigint), lpad(varchar, varchar)"
         );
         let text = "list_concat takes lists. No function matches the given name and argument types 'list_concat(Int64)'. \
                     You might need to add explicit type casts.\n\tCandidate functions:\n\tlist_concat(UserDefined)";
-        assert_eq!(plain(text), "list_concat takes lists");
+        assert_eq!(in_sql_words(text), "list_concat takes lists");
     }
 
     #[test]
     fn types_and_values_are_those_of_sql() {
-        let said = [
+        let messages = [
             (
                 "Cannot cast string 'Int8' to value of Int32 type",
                 "Cannot cast string 'Int8' to value of int type",
@@ -275,7 +275,7 @@ mod tests {
             ("Timestamp(ns) and List(Float64), \"Utf8\"", "timestamp and list(double), \"Utf8\""),
             ("Boolean(NULL) and Decimal128(10, 2)", "null and decimal(10, 2)"),
         ];
-        for (engine, people) in said {
+        for (engine, people) in messages {
             assert_eq!(in_sql(engine), people);
         }
     }

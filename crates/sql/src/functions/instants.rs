@@ -105,7 +105,7 @@ fn instant(text: &str, format: &str) -> Option<i64> {
 /// A format as the calendar's library takes it: `%f` are microseconds, `%g` milliseconds, `%n` nanoseconds;
 /// `.%f` is `point`.
 pub(crate) fn format_of_chrono(format: &str, point: &str) -> String {
-    let mut said = String::new();
+    let mut pattern = String::new();
     let mut rest = format;
     while let Some(at) = rest.find('%') {
         let (before, from) = rest.split_at(at);
@@ -119,21 +119,21 @@ pub(crate) fn format_of_chrono(format: &str, point: &str) -> String {
         let length = 1 + code.map_or(0, char::len_utf8);
         match own {
             Some(_) if after_point && !point.is_empty() => {
-                said.push_str(&before[..before.len() - 1]);
-                said.push_str(point);
+                pattern.push_str(&before[..before.len() - 1]);
+                pattern.push_str(point);
             }
             Some(own) => {
-                said.push_str(before);
-                said.push_str(own);
+                pattern.push_str(before);
+                pattern.push_str(own);
             }
             None => {
-                said.push_str(before);
-                said.push_str(&from[..length]);
+                pattern.push_str(before);
+                pattern.push_str(&from[..length]);
             }
         }
         rest = &from[length..];
     }
-    said + rest
+    pattern + rest
 }
 
 /// Centuries and their like, of instants and of lengths of time.

@@ -43,7 +43,7 @@ pub fn walk_mut<V: VisitorMut>(tree: &mut impl VisitMut, visitor: &mut V) -> Con
 /// ```
 pub fn walk_relations<B>(
     tree: &impl Visit,
-    see: impl FnMut(&ObjectName) -> ControlFlow<B>,
+    visit: impl FnMut(&ObjectName) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     struct Relations<F>(F);
     impl<B, F: FnMut(&ObjectName) -> ControlFlow<B>> Visitor for Relations<F> {
@@ -53,7 +53,7 @@ pub fn walk_relations<B>(
             (self.0)(name)
         }
     }
-    walk(tree, &mut Relations(see))
+    walk(tree, &mut Relations(visit))
 }
 
 /// Lets a function change each name of a relation.

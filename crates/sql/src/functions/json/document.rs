@@ -14,7 +14,7 @@ pub(super) enum Json {
     /// `null`.
     Null,
     /// `true` or `false`.
-    Truth(bool),
+    Boolean(bool),
     /// An integer that is not negative.
     Natural(u64),
     /// A negative integer.
@@ -50,7 +50,7 @@ impl Json {
     pub fn kind(&self) -> &'static str {
         match self {
             Json::Null => "NULL",
-            Json::Truth(_) => "BOOLEAN",
+            Json::Boolean(_) => "BOOLEAN",
             Json::Natural(_) => "UBIGINT",
             Json::Negative(_) => "BIGINT",
             Json::Float(_) => "DOUBLE",
@@ -75,7 +75,7 @@ impl Display for Json {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Json::Null => f.write_str("null"),
-            Json::Truth(truth) => write!(f, "{truth}"),
+            Json::Boolean(boolean) => write!(f, "{boolean}"),
             Json::Natural(number) => write!(f, "{number}"),
             Json::Negative(number) => write!(f, "{number}"),
             Json::Float(number) => f.write_str(&float(*number)),
@@ -132,8 +132,8 @@ impl<'de> Visitor<'de> for Reader {
         Ok(Json::Null)
     }
 
-    fn visit_bool<E: Error>(self, truth: bool) -> std::result::Result<Json, E> {
-        Ok(Json::Truth(truth))
+    fn visit_bool<E: Error>(self, boolean: bool) -> std::result::Result<Json, E> {
+        Ok(Json::Boolean(boolean))
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> std::result::Result<Json, E> {

@@ -83,12 +83,12 @@ fn facts() -> Vec<Arc<ScalarUDF>> {
                 _ => Some(vec![]),
             })?)
         }),
-        Mapped::function("json_valid", one(), truth, |args| {
+        Mapped::function("json_valid", one(), boolean, |args| {
             let texts = documents(&args[0])?;
             let valid = texts.as_string::<i32>().iter().map(|text| text.map(|text| Json::read(text).is_ok()));
             Ok(Arc::new(valid.collect::<BooleanArray>()))
         }),
-        Mapped::function("json_exists", two(), truth, exists),
+        Mapped::function("json_exists", two(), boolean, exists),
     ]
 }
 
@@ -140,7 +140,7 @@ fn document_to_texts(arguments: &[DataType]) -> Result<DataType> {
 }
 
 /// The type of functions that give a condition.
-fn truth(arguments: &[DataType]) -> Result<DataType> {
+fn boolean(arguments: &[DataType]) -> Result<DataType> {
     document(arguments).map(|_| DataType::Boolean)
 }
 

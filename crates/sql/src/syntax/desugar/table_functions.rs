@@ -41,7 +41,7 @@ pub(super) fn named_options(factor: &mut TableFactor) {
         return;
     }
     let literal = |text: String| Expr::Value(Value::SingleQuotedString(text).into());
-    let mut plain = Vec::new();
+    let mut positional = Vec::new();
     for arg in std::mem::take(args) {
         let (name, value) = match &arg {
             FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => (name.value.clone(), value),
@@ -56,14 +56,15 @@ pub(super) fn named_options(factor: &mut TableFactor) {
                 right,
             })) if matches!(left.as_ref(), Expr::Identifier(_)) => (left.to_string(), right.as_ref()),
             _ => {
-                plain.push(arg);
+                positional.push(arg);
                 continue;
             }
         };
         let value = string_literal(value).map_or_else(|| value.to_string(), str::to_string);
-        plain.extend([name, value].map(|part| FunctionArg::Unnamed(FunctionArgExpr::Expr(literal(part)))));
+        positional
+            .extend([name, value].map(|part| FunctionArg::Unnamed(FunctionArgExpr::Expr(literal(part)))));
     }
-    *args = plain;
+    *args = positional;
 }
 
 /// Functions as tables are called after themselves, and then numbered: `from range(2), range(3)`.

@@ -279,8 +279,8 @@ fn view(view: &CreateView) -> Checked {
         absent(data_type, "a column of a view has the type of what is selected: cast it there", column)?;
         absent(options, "a column of a view has no options", column)
     })?;
-    let plain = datafusion::sql::sqlparser::ast::CreateTableOptions::None;
-    absent(&(*options != plain), "a view has no options: leave out with (…)", view)?;
+    let no_options = datafusion::sql::sqlparser::ast::CreateTableOptions::None;
+    absent(&(*options != no_options), "a view has no options: leave out with (…)", view)?;
     absent(cluster_by, "a view keeps no rows: leave out cluster by", view)?;
     absent(copy_grants, "there are no grants: leave out copy grants", view)?;
     absent(to, "a view writes no rows: leave out to", view)?;

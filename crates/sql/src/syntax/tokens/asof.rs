@@ -56,8 +56,8 @@ fn is(token: &TokenWithSpan, keyword: Keyword) -> bool {
 fn match_condition(inner: bool, at: &TokenWithSpan) -> impl Iterator<Item = TokenWithSpan> {
     let word =
         |value: &str, keyword| Token::Word(Word { value: value.to_string(), quote_style: None, keyword });
-    let truth = if inner { word("true", Keyword::TRUE) } else { word("false", Keyword::FALSE) };
-    let tokens = [word("match_condition", Keyword::MATCH_CONDITION), Token::LParen, truth, Token::RParen];
+    let outcome = if inner { word("true", Keyword::TRUE) } else { word("false", Keyword::FALSE) };
+    let tokens = [word("match_condition", Keyword::MATCH_CONDITION), Token::LParen, outcome, Token::RParen];
     let span = at.span;
     tokens.into_iter().map(move |token| TokenWithSpan { token, span })
 }
