@@ -24,7 +24,7 @@ RUST_BESIDE_CRATES = ["benches"]
 PYTHON = ["python", "tests", "benches", "examples", "data"]
 
 WITH_CIRCLES: set[str] = set()
-WITH_WIDE_COMMENTS = {"bounded"}
+WITH_WIDE_COMMENTS: set[str] = set()
 WITH_TWO_STYLES_OF_MODULES: set[str] = set()
 WITH_MODULES_ELSEWHERE: set[str] = set()
 WITH_FEW_DOCUMENTS = {"temporal"}

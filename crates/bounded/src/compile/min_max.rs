@@ -24,7 +24,8 @@ pub(super) fn first_row_plan(aggregate: &Aggregate) -> Result<Option<LogicalPlan
         return Ok(None);
     }
     let mut first = LogicalPlanBuilder::from(aggregate.input.as_ref().clone());
-    // A column that is never null has nothing to be filtered, and a filter would stand in the way of the limit.
+    // A column that is never null has nothing to be filtered, and a filter would stand in the way of the
+    // limit.
     if value.nullable(aggregate.input.schema())? {
         first = first.filter(value.clone().is_not_null())?;
     }

@@ -16,7 +16,8 @@ impl Database {
     /// ```
     /// # use whimbrel_bounded::{Database, MemoryStore, predict::{Grid, Knob, Options, Sweep}};
     /// # let db = Database::open(MemoryStore::default())?;
-    /// db.execute("create table thoughts (owner varchar(20), at bigint, text varchar(140), primary key (owner, at))", &[])?;
+    /// let columns = "owner varchar(20), at bigint, text varchar(140)";
+    /// db.execute(&format!("create table thoughts ({columns}, primary key (owner, at))"), &[])?;
     /// # let grid = Grid::new(&[1], &[1, 50], &[256])?;
     /// # let model = db.measure(&Options { grid, intervals: 2, samples: 200, ..Options::default() })?;
     /// let rows = Sweep { knob: Knob::Rows, values: vec![10, 20, 50] };

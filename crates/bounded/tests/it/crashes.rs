@@ -1,5 +1,5 @@
-//! A crash at every single operation of a write: readers see rows as they were or as they are, never others; repair
-//! makes the indexes whole; what was acknowledged is there.
+//! A crash at every single operation of a write: readers see rows as they were or as they are, never others;
+//! repair makes the indexes whole; what was acknowledged is there.
 
 use crate::stores::{Kind, everywhere};
 use crate::support::{Any, ask, over, rows, script};

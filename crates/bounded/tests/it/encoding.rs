@@ -1,4 +1,5 @@
-//! Keys are ordered as their values are, for every type and direction, and nothing that is read back can do harm.
+//! Keys are ordered as their values are, for every type and direction, and nothing that is read back can do
+//! harm.
 
 use crate::support::{counted, script};
 use proptest::prelude::*;

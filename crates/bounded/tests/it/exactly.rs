@@ -1,4 +1,5 @@
-//! Values of one type next to columns of another: nothing is rounded before it is compared, and nothing wraps around.
+//! Values of one type next to columns of another: nothing is rounded before it is compared, and nothing wraps
+//! around.
 
 use crate::support::{ask, counted, refusal, script};
 use datafusion::common::ScalarValue;

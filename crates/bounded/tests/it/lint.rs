@@ -107,7 +107,8 @@ fn a_name_is_there_twice_though_the_first_fails() {
     assert!(rules.contains(&Rule::DuplicateName) && rules.contains(&Rule::Unbounded), "{rules:?}");
 }
 
-/// What `pg_dump` writes of partitioned tables, of columns that are computed, of views and of indexes by expressions.
+/// What `pg_dump` writes of partitioned tables, of columns that are computed, of views and of indexes by
+/// expressions.
 const DUMP: &str = r#"
 CREATE TABLE public.events (id bigint NOT NULL, at timestamp with time zone NOT NULL, kind text COLLATE "C" NOT NULL,
     total integer GENERATED ALWAYS AS ((id * 2)) VIRTUAL, during tstzrange,
@@ -191,7 +192,8 @@ fn limits_stand_before_a_table_behind_it_and_behind_everything() {
     assert!(nowhere.findings[0].message.contains("on subscriptions (owner)"), "{:?}", nowhere.findings);
 }
 
-/// Pages as applications of PostgreSQL write them: by the last key, from the beginning, and as many rows as wanted.
+/// Pages as applications of PostgreSQL write them: by the last key, from the beginning, and as many rows as
+/// wanted.
 #[test]
 fn pages_by_keys() {
     let schema =
@@ -222,7 +224,8 @@ fn pages_by_keys() {
     assert!(most(given, Some(10)).queries[0].says.contains("at most 11 requests"));
     let noted = most(&format!("-- name: page\n-- limit at most 20\n{given};"), None);
     assert!(noted.queries[0].says.contains("at most 21 requests"), "{:#?}", noted.findings);
-    // In the other direction it is no part of the index, and compared with columns that can be null none at all.
+    // In the other direction it is no part of the index, and compared with columns that can be null none at
+    // all.
     for query in [
         "select * from posts where owner = $1 and (at, id) < ($2, $3) order by id limit 10",
         "select * from posts where owner = $1 and (at, text) < ($2, $3) order by at limit 10",

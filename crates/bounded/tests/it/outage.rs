@@ -1,8 +1,8 @@
 //! Servers that go and come back.
 //!
-//! A node of the Redis Cluster is killed: calls that need it say that it is away, soon; nothing wrong is read in the
-//! meantime, and afterwards everything that was acknowledged is there. Slots move from node to node: nobody notices.
-//! PostgreSQL closes all connections: reads do not notice, a write says so if it was at work.
+//! A node of the Redis Cluster is killed: calls that need it say that it is away, soon; nothing wrong is read
+//! in the meantime, and afterwards everything that was acknowledged is there. Slots move from node to node:
+//! nobody notices. PostgreSQL closes all connections: reads do not notice, a write says so if it was at work.
 
 use crate::stores::{Kind, REDIS_IS_WHOLE};
 use crate::support::{ask, script};
@@ -89,7 +89,8 @@ fn whole() -> std::sync::RwLockWriteGuard<'static, ()> {
     REDIS_IS_WHOLE.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is true until it is dropped, by a panic too: a thread that goes on as long as it is true ends with the test.
+/// What is true until it is dropped, by a panic too: a thread that goes on as long as it is true ends with
+/// the test.
 struct Until<'f>(&'f AtomicBool);
 
 impl Drop for Until<'_> {
@@ -184,7 +185,8 @@ fn slots_that_move_are_followed() {
             }
             at
         });
-        // Most slots of the first node go to the second, and as many back. A node without any would become a replica.
+        // Most slots of the first node go to the second, and as many back. A node without any would become a
+        // replica.
         let [first, second] = [nodes[0], nodes[1]].map(|node| redis_cli(node, &["cluster", "myid"]));
         for (from, to) in [(&first, &second), (&second, &first)] {
             let moved = [

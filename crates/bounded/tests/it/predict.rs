@@ -1,5 +1,6 @@
-//! Prediction: its arithmetic against drawn numbers, and whole predictions against calls, in time that is only a
-//! number. Nothing here depends on how fast the machine is, but for the last test, which asks how fast it is.
+//! Prediction: its arithmetic against drawn numbers, and whole predictions against calls, in time that is
+//! only a number. Nothing here depends on how fast the machine is, but for the last test, which asks how fast
+//! it is.
 
 use crate::support::script;
 use crate::workloads::{self, Workload, scadr, tpcw};

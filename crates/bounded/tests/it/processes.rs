@@ -1,5 +1,5 @@
-//! Several processes write at once: limits and unique keys hold, indexes say what the table says, and no write that was
-//! acknowledged is lost.
+//! Several processes write at once: limits and unique keys hold, indexes say what the table says, and no
+//! write that was acknowledged is lost.
 //!
 //! A process is this very program, told to run the one test `a_writer` by a variable of its environment.
 

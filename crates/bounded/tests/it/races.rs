@@ -1,8 +1,8 @@
-//! Writers that meet between any two steps: a unique key is one row's, what was acknowledged is there and in every
-//! index, and who gave up wrote nothing.
+//! Writers that meet between any two steps: a unique key is one row's, what was acknowledged is there and in
+//! every index, and who gave up wrote nothing.
 //!
-//! [`Turns`] lets one operation of a store happen at a time, and draws whose turn it is, so a seed is a way in which
-//! the steps of some writers meet. The same is then asked of real servers.
+//! [`Turns`] lets one operation of a store happen at a time, and draws whose turn it is, so a seed is a way
+//! in which the steps of some writers meet. The same is then asked of real servers.
 
 use crate::stores::{Kind, everywhere, whole};
 use crate::support::{Any, Dice, ask, script};

@@ -1,5 +1,5 @@
-//! Random schemas, rows up to the limits, random bounded queries: the answers are those of an ordinary SQL engine over
-//! the same rows, and no call asks for more than was proven.
+//! Random schemas, rows up to the limits, random bounded queries: the answers are those of an ordinary SQL
+//! engine over the same rows, and no call asks for more than was proven.
 
 use crate::stores::{Kind, everywhere};
 use crate::support::{Dice, counted, over, rows, script};

@@ -1,8 +1,9 @@
 //! The home page of SCADr on every store that can be had, next to the same requests made by hand.
 //!
-//! By hand means: the rounds that the three queries ask for, with keys that are ready, handed to the store in the same
-//! calls; what comes back are bytes, which nobody looks at. So the ratio is all that stands between SQL and the store:
-//! arguments, keys, rows and their columns, sorting, the cursor. Nothing is recorded while it is timed.
+//! By hand means: the rounds that the three queries ask for, with keys that are ready, handed to the store in
+//! the same calls; what comes back are bytes, which nobody looks at. So the ratio is all that stands between
+//! SQL and the store: arguments, keys, rows and their columns, sorting, the cursor. Nothing is recorded while
+//! it is timed.
 //!
 //! `tests/servers cargo test --release -p whimbrel-bounded --test it -- --ignored --nocapture speed`
 

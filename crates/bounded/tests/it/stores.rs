@@ -112,7 +112,8 @@ fn same(key: &[u8], value: Option<&[u8]>) -> Condition {
     Condition::Same { key: key.to_vec(), value: value.map(<[u8]>::to_vec) }
 }
 
-/// Keys of all kinds: short ones, long ones, with zeros and ones, with parts as the database makes them and without.
+/// Keys of all kinds: short ones, long ones, with zeros and ones, with parts as the database makes them and
+/// without.
 fn awkward_keys() -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = vec![
         vec![],

@@ -1,5 +1,5 @@
-//! Views: at every instant what their queries would return, whatever is written, by whomever, and whatever crashes;
-//! and no write costs more than was proven.
+//! Views: at every instant what their queries would return, whatever is written, by whomever, and whatever
+//! crashes; and no write costs more than was proven.
 
 use crate::support::{Any, Dice, ask, bound, counted, over, refusal, rows, script};
 use datafusion::arrow::array::RecordBatch;
@@ -204,7 +204,8 @@ fn a_table_that_is_joined_with_itself() {
     assert!(written > 60, "{written}");
 }
 
-/// TPC-W's tables, as far as its two analytical queries need them. A day is a column: sales are asked for by day.
+/// TPC-W's tables, as far as its two analytical queries need them. A day is a column: sales are asked for by
+/// day.
 const TPCW: &str = "
     create table item (i_id int primary key, i_title varchar(60), i_subject varchar(20) not null, i_stock int);
     create table orders (o_id int primary key, o_c_uname varchar(20) not null, o_date_time timestamp not null);
