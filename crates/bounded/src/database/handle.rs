@@ -122,7 +122,8 @@ impl Database {
     /// ```
     /// # use whimbrel_bounded::{Database, MemoryStore};
     /// # let db = Database::open(MemoryStore::default())?;
-    /// db.execute("create table follows (owner varchar(20), target varchar(20), primary key (owner, target))", &[])?;
+    /// let columns = "owner varchar(20), target varchar(20)";
+    /// db.execute(&format!("create table follows ({columns}, primary key (owner, target))"), &[])?;
     /// db.execute("create materialized view fans as select target, count(*) as n from follows group by target", &[])?;
     /// db.execute("insert into follows values ('bob', 'ann'), ('cid', 'ann')", &[])?;
     /// let top = db.prepare("select target, n from fans order by n desc limit 10")?;
