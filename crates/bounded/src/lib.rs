@@ -35,7 +35,8 @@
 //! use whimbrel_bounded::{Database, MemoryStore};
 //!
 //! let db = Database::open(MemoryStore::default())?;
-//! db.execute("create table thoughts (owner varchar(20), at bigint, text varchar(140), primary key (owner, at))", &[])?;
+//! let columns = "owner varchar(20), at bigint, text varchar(140)";
+//! db.execute(&format!("create table thoughts ({columns}, primary key (owner, at))"), &[])?;
 //! let post = db.prepare("insert into thoughts values (?, ?, ?)")?;
 //! post.call(&["ann".into(), 1_i64.into(), "first".into()])?;
 //! post.call(&["ann".into(), 2_i64.into(), "second".into()])?;

@@ -124,7 +124,8 @@ impl Database {
     /// # let db = Database::open(MemoryStore::default())?;
     /// let columns = "owner varchar(20), target varchar(20)";
     /// db.execute(&format!("create table follows ({columns}, primary key (owner, target))"), &[])?;
-    /// db.execute("create materialized view fans as select target, count(*) as n from follows group by target", &[])?;
+    /// let fans = "select target, count(*) as n from follows group by target";
+    /// db.execute(&format!("create materialized view fans as {fans}"), &[])?;
     /// db.execute("insert into follows values ('bob', 'ann'), ('cid', 'ann')", &[])?;
     /// let top = db.prepare("select target, n from fans order by n desc limit 10")?;
     /// assert_eq!((top.plan().bound.requests, top.call(&[])?.batch.num_rows()), (1, 1));

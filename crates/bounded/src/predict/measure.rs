@@ -70,7 +70,8 @@ impl Model {
     /// use whimbrel_bounded::predict::{Grid, Model, Options};
     /// use whimbrel_bounded::MemoryStore;
     ///
-    /// let quick = Options { grid: Grid::new(&[1, 5], &[1, 5], &[64])?, intervals: 2, samples: 20, ..Options::default() };
+    /// let grid = Grid::new(&[1, 5], &[1, 5], &[64])?;
+    /// let quick = Options { grid, intervals: 2, samples: 20, ..Options::default() };
     /// let model = Model::measure(&MemoryStore::default(), &quick)?;
     /// assert_eq!((model.intervals(), model.samples()), (2, 20));
     /// # Ok::<(), whimbrel_bounded::Error>(())

@@ -24,7 +24,8 @@
 //! use whimbrel_bounded::{Database, MemoryStore};
 //!
 //! let db = Database::open(MemoryStore::default())?;
-//! db.execute("create table thoughts (owner varchar(20), at bigint, text varchar(140), primary key (owner, at))", &[])?;
+//! let columns = "owner varchar(20), at bigint, text varchar(140)";
+//! db.execute(&format!("create table thoughts ({columns}, primary key (owner, at))"), &[])?;
 //!
 //! let grid = Grid::new(&[1, 10], &[1, 10], &[64, 256])?;
 //! let model = db.measure(&Options { grid, intervals: 3, samples: 50, ..Options::default() })?;
@@ -34,7 +35,8 @@
 //! let prediction = recent.predict(&model, "90% under 1s".parse()?)?;
 //! assert!(prediction.holds, "{prediction}");
 //!
-//! let page = db.execute("explain slo '90% under 1s' select text from thoughts where owner = ? limit 10", &[])?;
+//! let query = "select text from thoughts where owner = ? limit 10";
+//! let page = db.execute(&format!("explain slo '90% under 1s' {query}"), &[])?;
 //! assert!(page.is_some());
 //! # Ok::<(), whimbrel_bounded::Error>(())
 //! ```

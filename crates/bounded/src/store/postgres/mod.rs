@@ -43,7 +43,8 @@ const SETTINGS: &str = "set synchronous_commit = on; set plan_cache_mode = force
 /// ```no_run
 /// use whimbrel_bounded::{Database, PostgresStore};
 ///
-/// let db = Database::open(PostgresStore::open("postgres://app@localhost/app?table=bounded&connections=8")?)?;
+/// let store = PostgresStore::open("postgres://app@localhost/app?table=bounded&connections=8")?;
+/// let db = Database::open(store)?;
 /// # Ok::<(), whimbrel_bounded::Error>(())
 /// ```
 pub struct PostgresStore {

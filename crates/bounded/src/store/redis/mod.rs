@@ -66,7 +66,8 @@ return -1";
 /// ```no_run
 /// use whimbrel_bounded::{Database, RedisStore};
 ///
-/// let db = Database::open(RedisStore::open("redis://localhost:7001,localhost:7002,localhost:7003?name=app")?)?;
+/// let store = RedisStore::open("redis://localhost:7001,localhost:7002,localhost:7003?name=app")?;
+/// let db = Database::open(store)?;
 /// # Ok::<(), whimbrel_bounded::Error>(())
 /// ```
 pub struct RedisStore {
