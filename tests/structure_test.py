@@ -27,7 +27,7 @@ WITH_CIRCLES: set[str] = set()
 WITH_WIDE_COMMENTS: set[str] = set()
 WITH_TWO_STYLES_OF_MODULES: set[str] = set()
 WITH_MODULES_ELSEWHERE: set[str] = set()
-WITH_FEW_DOCUMENTS = {"temporal"}
+WITH_FEW_DOCUMENTS: set[str] = set()
 
 
 def each(names: list[str], unfinished: set[str]) -> list[object]:

@@ -26,6 +26,19 @@ pub enum Other {
 }
 
 /// Rows of a stream in order of their sync times.
+///
+/// ```
+/// use arrow::array::{Int64Array, RecordBatch};
+/// use std::sync::Arc;
+/// use whimbrel_temporal::{Batch, Kind, Other};
+///
+/// # fn main() -> datafusion::common::Result<()> {
+/// let rows = RecordBatch::try_from_iter([("v", Arc::new(Int64Array::from(vec![1, 2])) as _)])?;
+/// let batch = Batch::new(vec![10, 20].into(), Other::After(5), rows);
+/// assert_eq!((batch.kind_at(0), batch.other_at(0)), (Kind::Interval, 15));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Batch {
     /// When each row becomes known; never decreasing.
@@ -34,7 +47,11 @@ pub struct Batch {
     pub other: Other,
     /// The payload.
     pub rows: RecordBatch,
+    /// One bit a row, 1 where it is present; none: all are. Trill's bitvector has its bits the other way
+    /// round (trill.txt §4).
     present: Option<BooleanBuffer>,
+    /// The key that was asked for last. It stays through slices, new lifetimes and projections that say where
+    /// its columns are, and is dropped where rows are moved or replaced.
     key: Option<Arc<Key>>,
 }
 
@@ -116,6 +133,7 @@ impl Batch {
     }
 
     /// Takes out the rows for which `keep` is not true.
+    /// A null is not true. One bit a row changes, and no column is touched.
     pub fn retain(&mut self, keep: &BooleanArray) {
         let keep = match keep.nulls() {
             Some(nulls) => keep.values() & nulls.inner(),
@@ -133,6 +151,7 @@ impl Batch {
     }
 
     /// The batch without its absent rows.
+    /// Each column is copied once; a batch of which all rows are present goes on as it is, with its key.
     ///
     /// # Errors
     /// `ArrowError` if a column cannot be filtered.
@@ -224,6 +243,7 @@ impl Batch {
     }
 }
 
+/// The times of the rows that a filter keeps.
 fn filter_times(predicate: &FilterPredicate, times: &ScalarBuffer<i64>) -> Result<ScalarBuffer<i64>> {
     let array = arrow::array::Int64Array::new(times.clone(), None);
     let kept = predicate.filter(&array)?;

@@ -15,10 +15,13 @@ pub struct NodeId(usize);
 /// Where a node's messages go.
 #[derive(Debug, Clone, Copy)]
 enum Target {
+    /// A node, and the number of its input.
     Node(usize, usize),
+    /// An output of the graph, by its number.
     Output(usize),
 }
 
+/// An operator or an input of the graph, and whom it feeds.
 struct Node {
     /// None: an input of the graph.
     operator: Option<Box<dyn Operator>>,
@@ -53,6 +56,7 @@ struct Node {
 #[derive(Default)]
 pub struct Graph {
     nodes: Vec<Node>,
+    /// The nodes of the inputs, by the number of the input.
     inputs: Vec<usize>,
     outputs: usize,
 }
@@ -101,6 +105,7 @@ impl Graph {
     }
 
     /// Pushes a message into an input, and appends what comes out, with the number of the output.
+    /// Who feeds several consumers hands each the same columns, not a copy of them.
     ///
     /// # Errors
     /// The first error of an operator. The graph must not be pushed to again.

@@ -14,6 +14,7 @@ use datafusion::common::{Result, internal_err};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
+/// Stands for no group. No group has this number.
 const NONE: u32 = u32::MAX;
 
 /// What a slot holds.
@@ -42,18 +43,25 @@ const MANY: usize = 64;
 /// Keys by group number.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 enum Keys {
+    /// No key columns: at most one group, whose number is 0.
     Unit,
+    /// The key of a group is `words[group]`; `null` is the group of the null key, or [`NONE`].
     Words { words: Vec<u64>, null: u32 },
+    /// `spans[group]`: start and length of its key in `arena`; `garbage`: bytes of groups that are gone.
     Bytes { arena: Vec<u8>, spans: Vec<(u64, u32)>, garbage: usize },
 }
 
 /// Dense numbers for keys (trill.txt §5.2.2: FastDictionary, with removal).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Groups {
+    /// A power of two of them.
     slots: Vec<u64>,
+    /// How many slots are not empty. The group of no key and that of the null key have none.
     used: usize,
     keys: Keys,
+    /// How many numbers have been given out, those on the free list included.
     capacity: u32,
+    /// The numbers of groups that are gone; the last of them is given out next.
     free: Vec<u32>,
 }
 
@@ -108,6 +116,10 @@ impl Groups {
     }
 
     /// Appends the group numbers of these rows' keys to `groups`, making new groups where needed.
+    /// A row takes constant time on average, besides the time to compare keys that are bytes.
+    ///
+    /// # Errors
+    /// `ResourcesExhausted` if all numbers are in use; `Internal` if the table has keys of another form.
     pub fn intern(&mut self, key: &Key, rows: Range<usize>, groups: &mut Vec<u32>) -> Result<()> {
         groups.reserve(rows.len());
         match key.values() {
@@ -133,6 +145,7 @@ impl Groups {
         Ok(())
     }
 
+    /// The same for words of which none is null. The three ways to do it give the same numbers.
     fn intern_words(&mut self, wanted: &[u64], groups: &mut Vec<u32>) -> Result<()> {
         if let Some(places) = places(wanted) {
             return self.intern_by_place(places, wanted, groups);
@@ -172,6 +185,7 @@ impl Groups {
         Ok(())
     }
 
+    /// The same in a table that is in the nearest cache; a word that repeats the one before is not looked up.
     fn intern_near(&mut self, wanted: &[u64], groups: &mut Vec<u32>) -> Result<()> {
         let mut last = None;
         for &word in wanted {
@@ -185,6 +199,7 @@ impl Groups {
         Ok(())
     }
 
+    /// The group of a word; it is made if there is none.
     #[inline(always)]
     fn word(&mut self, word: u64) -> Result<u32> {
         let hash = hash_word(word);
@@ -195,6 +210,7 @@ impl Groups {
         }
     }
 
+    /// Makes the group of a word; not inlined, so that the loop over known words stays small.
     #[inline(never)]
     fn insert_word(&mut self, word: u64, hash: u32, slot: usize) -> Result<u32> {
         let group = self.insert(hash, slot)?;
@@ -204,6 +220,7 @@ impl Groups {
         Ok(group)
     }
 
+    /// The group of the null key; it is made if there is none.
     fn null_group(&mut self) -> Result<u32> {
         if let Keys::Words { null, .. } = &self.keys
             && *null != NONE
@@ -218,6 +235,7 @@ impl Groups {
         Ok(group)
     }
 
+    /// The group of a key in bytes; it is made if there is none.
     fn bytes(&mut self, value: &[u8], hash: u32) -> Result<u32> {
         let Keys::Bytes { arena, spans, .. } = &self.keys else {
             return internal_err!("the key is not bytes");
@@ -261,6 +279,8 @@ impl Groups {
         ((hash as u64 * self.slots.len() as u64) >> 32) as usize
     }
 
+    /// Makes a group in the empty slot `at`, and doubles the table if its load passes a half. The caller
+    /// notes the key.
     fn insert(&mut self, hash: u32, at: usize) -> Result<u32> {
         let group = self.number()?;
         self.slots[at] = slot(hash, group);
@@ -271,6 +291,7 @@ impl Groups {
         Ok(group)
     }
 
+    /// A number that is not in use; `ResourcesExhausted` if there is none.
     fn number(&mut self) -> Result<u32> {
         if let Some(group) = self.free.pop() {
             return Ok(group);
@@ -285,6 +306,7 @@ impl Groups {
         Ok(group)
     }
 
+    /// Doubles the slots. They hold the hashes, so no key is read.
     fn grow(&mut self) {
         let old = std::mem::take(&mut self.slots);
         self.slots = vec![0; old.len() * 2];
@@ -368,6 +390,7 @@ impl Groups {
         }
     }
 
+    /// The slot of a group whose key has this hash, or else the empty slot at which the search ends.
     fn slot_of(&self, hash: u32, group: u32) -> std::result::Result<usize, usize> {
         let mask = self.slots.len() - 1;
         let mut at = self.home(hash) & mask;
@@ -381,6 +404,7 @@ impl Groups {
     }
 
     /// Empties a slot and moves later ones of the same run back, so that no search is cut short.
+    /// (Knuth, The Art of Computer Programming, volume 3, §6.4, algorithm R.)
     fn vacate(&mut self, slot: usize) {
         let mask = self.slots.len() - 1;
         let (mut hole, mut at) = (slot, slot);
@@ -400,6 +424,7 @@ impl Groups {
     }
 
     /// Rewrites the arena once most of it belongs to removed groups.
+    /// It copies no more bytes than were removed since the last time.
     fn collect_garbage(&mut self) {
         let Keys::Bytes { arena, spans, garbage } = &mut self.keys else { return };
         if *garbage < 1 << 16 || *garbage * 2 < arena.len() {
@@ -464,7 +489,9 @@ impl Groups {
 #[derive(Debug)]
 pub(crate) enum KeyColumns {
     Unit,
+    /// One column of words, and which of them are null.
     Words(Vec<u64>, NullBufferBuilder),
+    /// Row encodings, which are decoded when the columns are finished.
     Bytes(BinaryBuilder),
 }
 

@@ -35,6 +35,7 @@ pub(crate) enum KeyValues {
 pub struct Key {
     columns: Vec<usize>,
     values: KeyValues,
+    /// Made when they are asked for: where keys are words, groups are found without them.
     hashes: OnceLock<Vec<u32>>,
 }
 
@@ -97,6 +98,8 @@ pub(crate) fn with_equal_floats(array: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
+/// Floats of one type with every NaN replaced by `nan` and every zero by `zero`. A column without either is
+/// not copied.
 fn equal_floats<T: ArrowPrimitiveType>(
     array: &ArrayRef,
     nan: T::Native,
@@ -173,6 +176,7 @@ pub(crate) fn array_of_words(words: Vec<u64>, nulls: Option<NullBuffer>, to: &Da
 }
 
 /// Mixes a word into 32 well-spread bits; one wide multiplication, cheaper than carrying a hash column.
+/// Saved tables of groups hold these hashes: with the constants the version of checkpoints has to change.
 #[inline(always)]
 pub(crate) fn hash_word(word: u64) -> u32 {
     let product = (word ^ 0x243f_6a88_85a3_08d3) as u128 * 0x9e37_79b9_7f4a_7c15_u128;
@@ -183,6 +187,7 @@ pub(crate) fn hash_word(word: u64) -> u32 {
 pub(crate) const NULL_HASH: u32 = 0x5bd1_e995;
 
 /// Mixes bytes, eight at a time.
+/// Their number is mixed in too, so zeros at the end make a difference.
 #[inline]
 pub(crate) fn hash_bytes(bytes: &[u8]) -> u32 {
     let mut state = bytes.len() as u64 ^ 0x1319_8a2e_0370_7344;
@@ -197,6 +202,7 @@ pub(crate) fn hash_bytes(bytes: &[u8]) -> u32 {
     (fold(state ^ u64::from_le_bytes(last)) >> 32) as u32
 }
 
+/// The product of 128 bits, its halves laid over each other.
 #[inline(always)]
 fn fold(word: u64) -> u64 {
     let product = word as u128 * 0x9e37_79b9_7f4a_7c15_u128;
@@ -218,6 +224,7 @@ impl Key {
         Key::made(columns, columns.iter().map(|&c| rows.column(c).clone()).collect(), rows.num_rows())
     }
 
+    /// The key of these arrays, whose floats are already as they are to be compared.
     fn made(columns: &[usize], arrays: Vec<ArrayRef>, rows: usize) -> Result<Key> {
         let types: Vec<DataType> = arrays.iter().map(|a| a.data_type().clone()).collect();
         let values = if arrays.is_empty() {

@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 /// A merge of a checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SavedMerge {
+    /// Of each input the batches that wait, the frontier and the last punctuation.
     inputs: Vec<(Vec<SavedBatch>, Time, Time)>,
     watermark: Time,
     eager: bool,
@@ -26,6 +27,7 @@ pub(crate) struct SavedMerge {
 /// One input.
 #[derive(Debug)]
 struct Input {
+    /// Batches of which at least one row is not out yet.
     waiting: VecDeque<Batch>,
     /// Rows of the first waiting batch that are already out.
     taken: usize,
@@ -46,11 +48,15 @@ impl Input {
 }
 
 /// Merges `n` inputs by time.
+///
+/// A stretch of rows of one input is found in time linear in the number of inputs and logarithmic in its
+/// rows, and is a slice of its batch. Trill merges pairs of inputs in a tree (trill.txt §6.1).
 #[derive(Debug)]
 pub struct TimeMerge {
     inputs: Vec<Input>,
     /// The last punctuation that came out.
     watermark: Time,
+    /// Rows do not wait for others of their own instant.
     eager: bool,
 }
 

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// Stands for no entry: the end of a list.
 const NONE: u32 = u32::MAX;
 
 /// Where a row is: which kept batch, and which row of it.
@@ -33,9 +34,12 @@ pub(crate) struct Entry {
     /// What the operator remembers of it.
     pub note: Time,
     pub row: RowRef,
+    /// How many entries were inserted before it: the order in which rows came.
     number: u64,
+    /// Its neighbours in the list of its group.
     next: u32,
     previous: u32,
+    /// False: the place of the entry is free.
     alive: bool,
 }
 
@@ -43,6 +47,7 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 struct Kept {
     rows: RecordBatch,
+    /// How many entries that are alive point into it.
     entries: u32,
 }
 
@@ -53,16 +58,21 @@ pub(crate) struct Synopsis {
     free: Vec<EntryId>,
     /// First and last entry of each group.
     lists: Vec<(u32, u32)>,
+    /// The first end is on top, with the number and the id of its entry.
     ends: BinaryHeap<Reverse<(Time, u64, EntryId)>>,
+    /// None: the place is free.
     kept: Vec<Option<Kept>>,
     free_kept: Vec<u32>,
+    /// The number of the next entry.
     numbers: u64,
     living: usize,
+    /// The rows of all kept batches, dead ones included.
     kept_rows: usize,
 }
 
 impl Synopsis {
     /// Keeps a batch whose rows may be inserted next.
+    /// Its place is the first half of a [`RowRef`].
     pub fn keep(&mut self, rows: RecordBatch) -> u32 {
         self.kept_rows += rows.num_rows();
         let kept = Some(Kept { rows, entries: 0 });
@@ -79,6 +89,7 @@ impl Synopsis {
     }
 
     /// Adds a row at the end of its group's list.
+    /// It takes constant time, or, where the end is known, time logarithmic in the queue of ends.
     pub fn insert(&mut self, group: u32, row: RowRef, start: Time, end: Time, note: Time) -> EntryId {
         if self.lists.len() <= group as usize {
             self.lists.resize(group as usize + 1, (NONE, NONE));
@@ -147,6 +158,7 @@ impl Synopsis {
         self.living
     }
 
+    /// Sets what the operator remembers of a row.
     pub fn note(&mut self, id: EntryId, note: Time) {
         self.entries[id as usize].note = note;
     }
@@ -167,6 +179,7 @@ impl Synopsis {
     }
 
     /// The start edge of `group` that began at `start` with the same payload as this row.
+    /// All rows of the group may be looked at; of several that are equal the first that came is found.
     pub fn open_edge(&self, group: u32, start: Time, rows: &RecordBatch, row: usize) -> Option<EntryId> {
         let same = |entry: &Entry| {
             let Some(kept) = &self.kept[entry.row.0 as usize] else { return false };
@@ -223,6 +236,8 @@ impl Synopsis {
     }
 
     /// Lets go of batches without living rows, and moves the living together if they are few among the dead.
+    /// Afterwards at most 4096 rows more than twice the living are kept, and a batch for every 64 living
+    /// rows beside 64 others.
     /// Places of rows mean nothing afterwards.
     pub fn tidy(&mut self) -> Result<()> {
         for (place, kept) in self.kept.iter_mut().enumerate() {
@@ -239,6 +254,7 @@ impl Synopsis {
         Ok(())
     }
 
+    /// Copies the living rows into one batch, in the order in which they came.
     fn move_together(&mut self) -> Result<()> {
         let ids = self.in_order();
         if ids.is_empty() {
@@ -255,6 +271,7 @@ impl Synopsis {
         Ok(())
     }
 
+    /// The living entries in the order in which they came: one look at each place, and a sort.
     fn in_order(&self) -> Vec<EntryId> {
         let mut ids: Vec<EntryId> =
             (0..self.entries.len() as u32).filter(|&i| self.entries[i as usize].alive).collect();
@@ -293,6 +310,7 @@ impl Synopsis {
 /// A synopsis of a checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SavedSynopsis {
+    /// In the order in which they came; row `i` of `rows` is that of entry `i`.
     entries: Vec<Entry>,
     rows: Option<Vec<u8>>,
 }

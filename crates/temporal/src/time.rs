@@ -71,6 +71,14 @@ pub enum Kind {
 
 impl Kind {
     /// The kind of a row with these two times.
+    ///
+    /// ```
+    /// use whimbrel_temporal::{INFINITY, Kind};
+    ///
+    /// assert_eq!(Kind::of(10, 15), Kind::Interval);
+    /// assert_eq!(Kind::of(10, INFINITY), Kind::Start);
+    /// assert_eq!(Kind::of(15, 10), Kind::End);
+    /// ```
     #[inline]
     pub fn of(sync: Time, other: Time) -> Kind {
         if other == INFINITY {
@@ -90,6 +98,15 @@ pub fn end_after(start: Time, duration: i64) -> Time {
 }
 
 /// The first instant of the grid `offset + k·hop` that is after `time` (or not before it, if `inclusive`).
+/// The ends of time stay where they are. `hop` is positive.
+///
+/// ```
+/// use whimbrel_temporal::time::next_on_grid;
+///
+/// assert_eq!(next_on_grid(12, 10, 0, false), 20);
+/// assert_eq!(next_on_grid(20, 10, 0, false), 30);
+/// assert_eq!(next_on_grid(20, 10, 0, true), 20);
+/// ```
 #[inline]
 pub fn next_on_grid(time: Time, hop: i64, offset: i64, inclusive: bool) -> Time {
     if time == INFINITY || time == BEGINNING {

@@ -19,10 +19,15 @@ use std::sync::Arc;
 /// Which of the forms a type has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
+    /// `i64`: signed integers, dates, times, timestamps, durations.
     Int,
+    /// `u64`: unsigned integers and truth values.
     Uint,
+    /// `f64`: floats of 16, 32 and 64 bits.
     Float,
+    /// `i128`: decimals of at most 38 digits, in units of their last digit.
     Decimal,
+    /// Row encodings: all else, decimals of 256 bits too.
     Bytes,
 }
 
@@ -57,12 +62,16 @@ pub(crate) trait Value: Clone + Debug + Send + Serialize + DeserializeOwned + 's
 
     /// The column's values, brought to this form.
     fn column(array: &ArrayRef) -> Result<Self::Column>;
+    /// The value of a row. Where the row is null it means nothing.
     fn get(column: &Self::Column, row: usize) -> Self;
+    /// Two values have equal stand-ins exactly if SQL takes them for equal, and stand-ins are in SQL's
+    /// order.
     fn ordered(&self) -> Self::Ordered;
     /// The same, but values that differ in any bit differ here too: -0.0 is not 0.0.
     fn exact(&self) -> Self::Ordered {
         self.ordered()
     }
+    /// A value with this stand-in.
     fn from_ordered(ordered: &Self::Ordered) -> Self;
     /// The column of type `to` with these values.
     fn array(values: Vec<Self>, nulls: Option<NullBuffer>, to: &DataType) -> Result<ArrayRef>;
@@ -265,6 +274,7 @@ fn primitive<T: ArrowPrimitiveType>(values: Vec<T::Native>, nulls: Option<NullBu
     Arc::new(PrimitiveArray::<T>::new(values.into(), nulls))
 }
 
+/// The array as one of type `to`; one that has this type already stays as it is.
 fn cast_to(array: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to { Ok(array) } else { Ok(cast(&array, to)?) }
 }

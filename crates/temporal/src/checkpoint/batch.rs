@@ -18,9 +18,11 @@ pub(crate) struct SavedBatch {
     other: SavedOther,
     /// Which rows are present; none: all.
     present: Option<Vec<bool>>,
+    /// The columns as an IPC stream of one batch.
     rows: Vec<u8>,
 }
 
+/// The other times, in the form that the batch had.
 #[derive(Debug, Serialize, Deserialize)]
 enum SavedOther {
     Open,
@@ -64,6 +66,10 @@ impl SavedBatch {
         Ok(SavedBatch { sync: batch.sync.to_vec(), other, present, rows: save_rows(&batch.rows)? })
     }
 
+    /// The batch that was saved, without a key.
+    ///
+    /// # Errors
+    /// `Execution` if its columns are not equally long or its sync times not in order.
     pub fn batch(self) -> Result<Batch> {
         let rows = restore_rows(&self.rows)?;
         let others = match &self.other {

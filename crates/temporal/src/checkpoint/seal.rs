@@ -10,6 +10,7 @@
 use super::encode;
 use datafusion::common::{Result, exec_err};
 
+/// The first bytes of a checkpoint.
 const MAGIC: [u8; 8] = *b"WHIMBREL";
 
 /// To be raised whenever the encoding of any state changes.

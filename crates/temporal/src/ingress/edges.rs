@@ -14,6 +14,8 @@ use datafusion::common::{Result, exec_err};
 use hashbrown::HashMap;
 
 /// For a checkpoint.
+/// The groups, how many edges of each are open, and the open edges, sorted: a state always gives the same
+/// bytes.
 pub(super) type SavedEdges = (Groups, Vec<u32>, Vec<((u32, Time), u32)>);
 
 /// See the module.
@@ -22,6 +24,7 @@ pub(super) struct OpenEdges {
     groups: Option<Groups>,
     /// How many of each group's edges are open.
     of_group: Vec<u32>,
+    /// How many equal start edges are open, by group and start.
     open: HashMap<(u32, Time), u32>,
     numbers: Vec<u32>,
 }
@@ -92,6 +95,7 @@ impl OpenEdges {
     }
 }
 
+/// Refuses an end edge that ends no row, and shows its columns.
 fn orphan<T>(batch: &Batch, row: usize, unit: Option<TimeUnit>) -> Result<T> {
     let options = FormatOptions::default().with_null("null");
     let mut values = Vec::new();

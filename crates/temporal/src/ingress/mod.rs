@@ -40,8 +40,10 @@ pub struct Ingress {
     schema: SchemaRef,
     high: Time,
     frontier: Time,
+    /// How far it has punctuated: no punctuation at or before this instant is handed out.
     punctuated: Time,
     rows_since: usize,
+    /// How many rows of the input were read, punctuations included: by this number a message names a row.
     rows_read: u64,
     reorder: Reorder,
     /// The start edges that were handed out, where rows come as edges.
@@ -127,6 +129,7 @@ impl Ingress {
         self.segment(&table.slice(first, table.num_rows() - first), out)
     }
 
+    /// Takes in rows between two punctuations of the source.
     fn segment(&mut self, table: &RecordBatch, out: &mut Vec<Message>) -> Result<()> {
         if table.num_rows() == 0 {
             return Ok(());

@@ -164,6 +164,7 @@ impl Ingress {
     }
 }
 
+/// The payloads, encoded to the bit: an end edge finds its start edge by them.
 fn payload_rows(rows: &RecordBatch) -> Result<Vec<Payload>> {
     let fields = rows.columns().iter().map(|c| SortField::new(c.data_type().clone())).collect();
     let converted = RowConverter::new(fields)?.convert_columns(rows.columns())?;

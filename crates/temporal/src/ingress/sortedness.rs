@@ -14,6 +14,8 @@ impl Sortedness {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// Says that all rows were in order. A reader that does not see it yet looks at the order itself, so
+    /// nothing else has to be ordered with it.
     pub(super) fn set_sorted(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -117,6 +117,7 @@ impl TimeColumns {
     }
 }
 
+/// Refuses intervals without a tick.
 fn check_lifetimes(starts: &[Time], ends: &[Time], first: u64, unit: Option<TimeUnit>) -> Result<()> {
     match starts.iter().zip(ends).position(|(s, e)| e <= s) {
         Some(row) => empty_lifetime(first + row as u64, starts[row], ends[row], unit),
@@ -132,6 +133,8 @@ fn empty_lifetime<T>(row: u64, start: Time, end: Time, unit: Option<TimeUnit>) -
     )
 }
 
+/// The times of rows of any kind. An end edge becomes known when the row ends: `sync` is the end, `other`
+/// the start.
 fn edge_times(
     starts: &[Time],
     ends: &[Time],
@@ -165,6 +168,7 @@ fn edge_times(
     Ok(Times { sync: sync.into(), other: Other::Column(other.into()) })
 }
 
+/// A time is a number of 64 bits, so that its buffer is the sync column without a copy.
 fn check_time_type(schema: &Schema, column: usize) -> Result<()> {
     let field = schema.field(column);
     match field.data_type() {

@@ -23,6 +23,7 @@ use datafusion::common::{Result, exec_err};
 use datafusion::physical_expr::PhysicalExpr;
 use std::sync::Arc;
 
+/// An int64 expression over instants and ticks, in columns `start` and `end`.
 type Expr = Arc<dyn PhysicalExpr>;
 
 /// Gives every row a new lifetime.
@@ -31,6 +32,7 @@ pub struct AlterLifetime {
     duration: DurationRule<Expr>,
     /// Puts edges together first, where it is needed.
     whole: Option<Coalesce>,
+    /// How far the output has come; no new sync time is before it.
     latest: Time,
     /// The last instant that all rows of a batch were moved to, as a column for the next such batch.
     instant: ScalarBuffer<i64>,
@@ -43,7 +45,9 @@ pub struct AlterLifetime {
 struct Lifetime {
     kind: Kind,
     start: Time,
+    /// [`INFINITY`]: not known.
     end: Time,
+    /// The new start.
     moved: Time,
 }
 
@@ -69,6 +73,7 @@ impl AlterLifetime {
         Instant { time, unit: self.unit }
     }
 
+    /// The batch with its new lifetimes; none: no row is left.
     fn batch(&mut self, batch: Batch) -> Result<Option<Batch>> {
         let uniform = if matches!(batch.other, Other::Column(_)) { None } else { self.uniform(&batch) };
         let batch = match uniform {
@@ -150,6 +155,7 @@ impl AlterLifetime {
         batch.with_times(sync.into(), Other::Column(other.into())).compact()
     }
 
+    /// Fails: new sync times went back, which would break the order of the stream.
     fn backwards<T>(&self, from: Time, to: Time) -> Result<T> {
         exec_err!(
             "alter_lifetime moved a row to {}, before {}, to which the stream has already advanced; the new start must not \
@@ -212,6 +218,7 @@ impl AlterLifetime {
         )
     }
 
+    /// What the rule makes of these starts.
     fn starts(&self, starts: &[Time]) -> Result<Vec<Time>> {
         Ok(match &self.start {
             StartRule::Keep => starts.to_vec(),

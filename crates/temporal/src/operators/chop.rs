@@ -21,6 +21,7 @@ use std::sync::Arc;
 /// Where lifetimes are cut.
 enum Beats {
     Every {
+        /// Ticks between two beats; positive.
         period: i64,
         offset: i64,
     },
@@ -56,6 +57,7 @@ impl Chop {
         Chop { beats, waiting: Synopsis::default(), beat: INFINITY, rows: RowsOut::default() }
     }
 
+    /// The first beat after an instant. An expression is evaluated once for all instants between two beats.
     fn after(&mut self, time: Time) -> Result<Time> {
         let (expr, last) = match &mut self.beats {
             Beats::Every { period, offset } => return Ok(next_on_grid(time, *period, *offset, false)),

@@ -28,6 +28,7 @@ pub struct Clip {
 struct State {
     left: Synopsis,
     now: Time,
+    /// The left rows that started now; they are not emitted yet.
     arrived: Vec<EntryId>,
     /// Groups that may have lost their last row.
     emptied: Vec<u32>,
@@ -159,6 +160,7 @@ pub struct ClipConstant {
     limit: i64,
     /// All columns: equal start edges are one group.
     groups: Option<Groups>,
+    /// Start edges that have not ended; the `end` of an entry is the limit of its life.
     open: Synopsis,
     now: Time,
     rows: RowsOut,

@@ -102,6 +102,8 @@ impl Coalesce {
         Ok(())
     }
 
+    /// Notes a waiting row among the open ones, if its end is not known, and in the queue, if rows leave in
+    /// it.
     fn enqueue(&mut self, id: EntryId) {
         let entry = self.waiting.get(id);
         if entry.note == INFINITY {
@@ -122,6 +124,7 @@ impl Coalesce {
         id
     }
 
+    /// A row leaves with its end; without one only when the stream ends.
     fn leave(&mut self, id: EntryId) {
         let entry = self.waiting.get(id);
         self.rows.push(entry.start, entry.note, entry.row);
@@ -139,6 +142,7 @@ impl Coalesce {
         }
     }
 
+    /// Forgets a group of which no row waits.
     fn forget_if_empty(&mut self, group: u32) {
         if self.waiting.is_empty(group)
             && let Some(groups) = &mut self.groups

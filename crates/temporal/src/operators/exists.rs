@@ -114,6 +114,7 @@ impl State {
         }
     }
 
+    /// Counts a right row; an interval is queued for its end.
     fn right_row(&mut self, row: Arrival) {
         let kind = row.kind();
         self.count(row.group, if kind == Kind::End { -1 } else { 1 });
@@ -176,11 +177,14 @@ impl State {
         self.changed.clear();
     }
 
+    /// Whether the left rows of a group are in the result now.
     fn visible(&self, group: u32) -> bool {
         (self.matches[group as usize] == 0) == self.negate
     }
 
     /// Shows or hides the rows of a group as its matches now ask.
+    /// Only a count that reaches 0 or leaves it asks for this look at all left rows of the group (trill.txt
+    /// §5.2.4).
     fn reconsider(&mut self, group: u32) {
         let visible = self.visible(group);
         let ids: Vec<EntryId> =

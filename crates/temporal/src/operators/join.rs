@@ -27,6 +27,9 @@ use datafusion::common::Result;
 use std::sync::Arc;
 
 /// Joins two streams on their keys.
+///
+/// It holds the rows alive on both sides. A row that comes takes time linear in the rows of its key on the
+/// other side, and so does one that ends if there are start edges.
 pub struct Join {
     inputs: KeyedInputs,
     state: State,
@@ -36,6 +39,7 @@ pub struct Join {
 struct State {
     schema: SchemaRef,
     sides: [Synopsis; 2],
+    /// The present: all that happened before it has been emitted.
     now: Time,
     /// The rows that started now, by rank.
     arrived: [Vec<EntryId>; 2],
@@ -57,6 +61,7 @@ struct Pairs {
 }
 
 impl Pairs {
+    /// A pair of a row of `side` and one of the other side, with these times.
     fn push(&mut self, sync: Time, other: Time, side: usize, row: RowRef, partner: RowRef) {
         self.sync.push(sync);
         self.other.push(other);

@@ -113,6 +113,7 @@ impl KeyedInputs {
         state.flush(out)
     }
 
+    /// Hands rows of one side to the state, instant by instant.
     fn batch(&mut self, state: &mut impl Pairing, side: usize, batch: Batch) -> Result<()> {
         let mut batch = batch.compact()?;
         let columns = &self.keys[side];

@@ -53,6 +53,7 @@ impl LastSnapshot {
         Ok(())
     }
 
+    /// The stream has ended: what is alive comes out as start edges, at the time of the last row that came.
     fn finish(&mut self, out: &mut Vec<Message>) -> Result<()> {
         let times = |(group, alive): (usize, &i64)| vec![group as u32; (*alive).max(0) as usize];
         let groups: Vec<u32> = self.alive.iter().enumerate().flat_map(times).collect();

@@ -78,6 +78,8 @@ impl RecomputeGroups {
         }
     }
 
+    /// Encodes rows so that the order of the bytes is that of the group: first what it is ordered by, then
+    /// all columns.
     fn converter(&self) -> Result<RowConverter> {
         let mut fields = Vec::new();
         for PhysicalSortExpr { expr, options } in &self.order {
@@ -143,6 +145,7 @@ impl RecomputeGroups {
         Ok(())
     }
 
+    /// So many rows like this one come, or go.
     fn change(&mut self, group: u32, row: Row, by: i64) {
         self.touched.push(group);
         let alive = &mut self.rows[group as usize];
@@ -225,6 +228,7 @@ impl RecomputeGroups {
         Ok(starts)
     }
 
+    /// Emits rows at the present instant; `other` are their starts if they end, [`INFINITY`] if they begin.
     fn emit(&mut self, rows: &[RecordBatch], other: Vec<Time>) -> Result<()> {
         if !other.is_empty() {
             let rows = concat_batches(&self.output, rows)?;

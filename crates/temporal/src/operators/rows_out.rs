@@ -15,6 +15,7 @@ pub(crate) struct RowsOut {
 }
 
 impl RowsOut {
+    /// Notes a row. Its place has to mean the same until the next flush.
     pub fn push(&mut self, sync: Time, other: Time, row: RowRef) {
         self.sync.push(sync);
         self.other.push(other);

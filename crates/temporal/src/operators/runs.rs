@@ -18,6 +18,10 @@ pub(crate) fn runs(times: &[Time]) -> impl Iterator<Item = Range<usize>> + '_ {
 /// How many times there are before the first that is not `within`, as all after it are not. The search begins
 /// where `near` times are and goes on in steps that double: an instant tends to have about as many rows as
 /// the one before it, and memory near that end is all that is waited for.
+///
+/// ```
+/// assert_eq!(whimbrel_temporal::leading(&[1, 1, 2, 5], 1, |&time| time < 5), 3);
+/// ```
 pub fn leading(times: &[Time], near: usize, within: impl Fn(&Time) -> bool) -> usize {
     let near = near.min(times.len());
     let (mut low, mut high, mut step) = (near, near, 1);

@@ -23,9 +23,12 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// The session of a group.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Extent {
+    /// When it ends if no other row comes.
     end: Time,
+    /// When it ends at the latest.
     cap: Time,
     active: bool,
 }
@@ -33,6 +36,7 @@ struct Extent {
 /// Extends rows to the end of their session.
 pub struct Session {
     key: Vec<usize>,
+    /// In ticks.
     timeout: i64,
     max_duration: Option<i64>,
     groups: Option<Groups>,
@@ -102,6 +106,7 @@ impl Session {
         session.end = end_after(now, self.timeout).min(session.cap);
     }
 
+    /// When a session that begins with a row at `first` ends at the latest.
     fn cap(&self, first: Time) -> Time {
         let Some(max) = self.max_duration else { return INFINITY };
         let past = first.rem_euclid(max);

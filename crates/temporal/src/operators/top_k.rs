@@ -26,6 +26,9 @@ const HIDDEN: Time = INFINITY;
 type Rank = (Arc<[u8]>, Time, u64);
 
 /// Keeps the first rows of an order.
+///
+/// It holds all rows alive. A row takes time logarithmic in them when it comes and when it leaves, and
+/// an instant at which any does so takes `skip + fetch` steps.
 pub struct TopK {
     order: Vec<PhysicalSortExpr>,
     skip: usize,
@@ -94,6 +97,7 @@ impl TopK {
         Ok(())
     }
 
+    /// A row starts. It is hidden until time has passed the instant.
     fn start(&mut self, bytes: Arc<[u8]>, row: (u32, u32), start: Time, end: Time) {
         let id = self.rows.insert(0, row, start, end, HIDDEN);
         self.rank(id, (bytes, start, self.number));
@@ -128,6 +132,7 @@ impl TopK {
         self.changed = true;
     }
 
+    /// Moves time to `time`, by way of every instant at which a row ends.
     fn advance(&mut self, time: Time) {
         while self.now < time {
             self.commit();

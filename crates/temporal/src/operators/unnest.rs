@@ -51,6 +51,7 @@ impl Unnest {
     }
 }
 
+/// A column of lists of any kind, as lists with offsets of 32 bits.
 fn as_list(array: &ArrayRef) -> Result<ListArray> {
     match array.data_type() {
         DataType::List(_) => Ok(array.as_list::<i32>().clone()),

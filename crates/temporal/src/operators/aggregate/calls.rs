@@ -56,6 +56,10 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Checks the calls against the columns of the input.
+    ///
+    /// # Errors
+    /// `Plan` if an aggregate does not take its argument's type.
     pub fn new(input: SchemaRef, key: Vec<usize>, calls: Vec<AggregateCall>) -> Result<Plan> {
         let mut fields: Vec<Field> = key.iter().map(|&c| input.field(c).clone()).collect();
         let key_types = fields.iter().map(|f| f.data_type().clone()).collect();
@@ -151,6 +155,7 @@ impl Plan {
 pub(super) struct States(Vec<Option<Box<dyn Accumulator>>>);
 
 impl States {
+    /// The columns of states there are.
     fn each(&mut self) -> impl Iterator<Item = &mut Box<dyn Accumulator>> {
         self.0.iter_mut().flatten()
     }

@@ -20,7 +20,9 @@ const MOST: u128 = 10_u128.pow(38) - 1;
 /// A sum, and how often it went round its type.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Carried<W> {
+    /// The sum modulo 2^bits.
     pub low: W,
+    /// How often it overflowed, less how often it underflowed.
     carry: i64,
 }
 
@@ -129,6 +131,7 @@ fn fold_word<N: Copy + Default, S>(numbers: &[N], bits: u64, first: S, add: impl
 }
 
 /// The sum, which cannot overflow: upper and lower halves are added up apart.
+/// That is true of fewer than 2^31 numbers; a batch has fewer.
 pub(super) fn sum_of_halves(numbers: &[i64], selection: Option<&BooleanBuffer>) -> i128 {
     let (high, low) = fold(numbers, selection, (0_i64, 0_i64), |(high, low), number| {
         (high + (number >> 32), low + (number & i64::from(u32::MAX)))

@@ -58,6 +58,8 @@ impl Combine {
         &self.plan.schema
     }
 
+    /// Combines a batch, or lets its rows go on. After a sample it is decided: where more than half as many
+    /// rows came out as came in, the next rows are not combined.
     fn batch(&mut self, batch: Batch, out: &mut Vec<Message>) -> Result<()> {
         let rows = batch.len();
         if self.uncombined > 0 {
@@ -115,6 +117,7 @@ impl Combine {
         Ok(batch.with_rows(rows, carried.then_some(key)))
     }
 
+    /// A column of ones; batches share its memory.
     fn ones(&mut self, rows: usize) -> ArrayRef {
         if self.ones.len() < rows {
             self.ones = Arc::new(Int64Array::from(vec![1; rows]));

@@ -177,6 +177,7 @@ impl Emitter {
 }
 
 impl Intervals {
+    /// Notes the ends of rows. The chunk of a row is found by bisection, unless it is the one found last.
     fn end(&mut self, ids: &[SnapshotId], now: Time) {
         // What ends together has often begun together.
         let mut near = 0;
@@ -227,6 +228,7 @@ impl Chunk {
         Batch::new(self.sync.clone(), Other::Column(ends.into()), self.rows.clone())
     }
 
+    /// All rows of the chunk; those without an end are start edges.
     fn whole(mut self) -> Batch {
         let ends = std::mem::take(&mut self.ends);
         self.batch(ends)

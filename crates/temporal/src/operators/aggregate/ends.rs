@@ -33,6 +33,7 @@ pub(super) struct Ends<V: Value> {
     /// The number of the first row of the loaded batch.
     first: u64,
     end: End,
+    /// Rows never leave, so no other is ever asked for.
     only_one: bool,
 }
 
@@ -46,6 +47,7 @@ impl<V: Value> Ends<V> {
         valid.then(|| V::get(&self.column, row).exact())
     }
 
+    /// Takes out a row with this start and value; all rows with this start may be looked at.
     fn remove_equal(
         state: &mut BTreeMap<Place, Option<V::Ordered>>,
         start: Time,

@@ -58,6 +58,7 @@ impl<V: Value> Argument<V> {
 }
 
 /// The best value so far; rows never leave.
+/// Constant time and memory.
 #[derive(Debug)]
 pub(super) struct Best<V: Value> {
     argument: Argument<V>,
@@ -104,6 +105,8 @@ impl<V: Value> Aggregator for Best<V> {
 
 /// The values that can still become the best one, oldest first, each with its end; rows leave in the order
 /// they came.
+/// A value enters and leaves once, so a change takes constant time on average, and there are at most as
+/// many values as panes.
 #[derive(Debug)]
 pub(super) struct Queue<V: Value> {
     argument: Argument<V>,
@@ -158,6 +161,7 @@ impl<V: Value> Aggregator for Queue<V> {
 }
 
 /// All values with how often each is there; any row may leave.
+/// A change takes time logarithmic in the different values, and they are all kept.
 #[derive(Debug)]
 pub(super) struct Bag<V: Value> {
     argument: Argument<V>,

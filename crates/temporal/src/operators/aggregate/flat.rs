@@ -50,6 +50,7 @@ impl<const W: usize> Group<W> {
         Change { rows: self.rows >> 1, words: self.words }
     }
 
+    /// Changes the group. The snapshot that has begun is over, and the group is touched.
     #[inline(always)]
     fn touch(&mut self, change: &Change<W>) {
         self.snapshot = NO_SNAPSHOT;
@@ -62,7 +63,9 @@ impl<const W: usize> Group<W> {
 #[derive(Debug, Default)]
 struct Pane<const W: usize> {
     end: Time,
+    /// The group of each part.
     numbers: Vec<u32>,
+    /// What each part adds to its group at the start, and takes back at the end.
     changes: Vec<Change<W>>,
 }
 
@@ -70,6 +73,7 @@ struct Pane<const W: usize> {
 pub(super) struct Flat<const W: usize> {
     plan: Plan,
     vectors: Vectors,
+    /// How many ticks a row lives.
     size: i64,
     now: Time,
     /// The rows of this instant, summed up by key.
@@ -305,6 +309,7 @@ fn grow<T: Clone>(room: &mut Vec<T>, len: usize, with: T) {
     room.resize(room.len().max(len), with);
 }
 
+/// Changes of a checkpoint: how many rows each has, and the words of all, one change after another.
 type SavedChanges = (Vec<i64>, Vec<i64>);
 
 fn saved<const W: usize>(changes: impl Iterator<Item = Change<W>>) -> SavedChanges {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where a sum of floats is cut: what it is in units of this is counted apart, so that the rest cannot
 /// overflow.
+/// It is 2^1022; floats end before 2^1024, so none is four units.
 const UNIT: f64 = f64::from_bits((1023 + 1022) << 52);
 
 /// A sum of floats in twice the precision, so that taking values out again leaves no residue that shows; with
@@ -14,8 +15,10 @@ const UNIT: f64 = f64::from_bits((1023 + 1022) << 52);
 pub(super) struct FloatSum {
     /// Less than a unit.
     high: f64,
+    /// What rounding has taken from `high`.
     low: f64,
     units: i32,
+    /// How many values are NaN; the next two count those that are infinite.
     nan: i32,
     positive: i32,
     negative: i32,
@@ -23,6 +26,7 @@ pub(super) struct FloatSum {
 
 impl FloatSum {
     /// Adds what is less than a unit.
+    /// The error of the rounded sum is found exactly (Knuth's two-sum) and added up in `low`.
     #[inline(always)]
     fn plus(&mut self, value: f64) {
         let sum = self.high + value;
@@ -41,6 +45,7 @@ impl FloatSum {
         self.units += if unit > 0.0 { 1 } else { -1 };
     }
 
+    /// Adds a value, `by` being 1, or takes it out, `by` being -1.
     #[inline(always)]
     fn count(&mut self, value: f64, by: i32) {
         match value.abs() < UNIT {

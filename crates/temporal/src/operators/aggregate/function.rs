@@ -162,6 +162,7 @@ macro_rules! by_form {
     };
 }
 
+/// How rows leave decides what has to be kept; different values can only be counted where all are.
 fn extreme(pick: Pick, of: &DataType, leaving: Leaving) -> Box<dyn Accumulator> {
     match (pick, leaving) {
         (Pick::Distinct, _) | (_, Leaving::AnyOrder) => by_form!(of, Bag, pick),

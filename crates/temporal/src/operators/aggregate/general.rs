@@ -18,13 +18,18 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
 /// See the module.
+///
+/// A group's part of a pane takes time logarithmic in the number of panes when it is made, and one step when
+/// the pane ends; by itself the end of an interval costs nothing.
 pub(super) struct General {
     plan: Plan,
     now: Time,
     live: Live,
     /// The groups that lose rows at each coming instant, with the place of what they lose.
     ends: BTreeMap<Time, Vec<(u32, u32)>>,
+    /// Where the rows of a group that end at an instant are summed up.
     place_of: HashMap<(Time, u32), u32>,
+    /// The states of all panes, by place.
     panes: States,
     pane_rows: Vec<i64>,
     free: Vec<u32>,

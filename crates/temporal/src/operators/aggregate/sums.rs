@@ -91,6 +91,7 @@ wide_total!(WideUnsigned, u64, sum_of_upper_and_lower);
 /// What a sum and a count give.
 pub(super) trait Finish<T: Total>: Debug + Send + 'static {
     type Value: Value;
+    /// The result over `count` values, of which there is at least one; so many `units` make 1.
     fn finish(total: T, count: i64, units: f64) -> Self::Value;
     /// Whether there is one.
     fn fits(total: T) -> bool {

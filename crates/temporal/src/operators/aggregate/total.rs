@@ -13,8 +13,11 @@ pub(super) trait Total:
 {
     type Value: Value;
     fn add(&mut self, value: &Self::Value);
+    /// Takes out a value that was added.
     fn remove(&mut self, value: &Self::Value);
+    /// Adds all that another sum holds.
     fn merge(&mut self, other: Self);
+    /// Takes out what was merged, or added value by value.
     fn unmerge(&mut self, other: Self);
 
     /// Whether it is a number of its type.

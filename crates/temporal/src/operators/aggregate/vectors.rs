@@ -43,6 +43,7 @@ impl<const W: usize> Change<W> {
 /// Where the words of one aggregate are. `present`: the word that counts its values; none: all rows have one.
 #[derive(Debug, Clone, Copy)]
 enum Place {
+    /// The number of rows, which a change has beside its words.
     Rows,
     Present(usize),
     /// Of numbers of 32 bits at most, of which no sum can be too large.
@@ -78,7 +79,9 @@ fn is_narrow(argument: &Argument) -> bool {
 /// What an aggregate reads of a batch.
 #[derive(Debug)]
 struct Loaded {
+    /// The words of the argument; none: its values do not matter.
     values: Option<ScalarBuffer<u64>>,
+    /// Which rows count; none: all.
     take: Option<BooleanBuffer>,
 }
 
@@ -169,6 +172,7 @@ impl Vectors {
 
 /// What some words of each row are put into.
 trait Target {
+    /// Takes the values of these words of each row, one row after another.
     fn put<const N: usize>(&mut self, words: [usize; N], values: impl Iterator<Item = [i64; N]>);
 }
 

@@ -45,8 +45,11 @@ pub(super) struct Windowed {
     live: Live,
     /// The ends of the panes, and how many parts each has.
     ends: VecDeque<(Time, usize)>,
+    /// The parts of all panes; those that end first are in front.
     parts: VecDeque<Part>,
+    /// The states of the parts, by place.
     panes: States,
+    /// How many places there are, free ones included.
     places: u32,
     free: Vec<u32>,
     /// How many of the next rows are taken in without `table`.
