@@ -23,7 +23,7 @@ fn live_source(rows: &RecordBatch, shards: usize, by: usize) -> Stream {
 }
 
 /// The changes of a stream, batch by batch, from all shards.
-fn changes(stream: &Stream, options: &Options) -> Vec<RecordBatch> {
+fn change_batches(stream: &Stream, options: &Options) -> Vec<RecordBatch> {
     let seen: Arc<Mutex<Vec<RecordBatch>>> = Arc::default();
     let keep = seen.clone();
     let job = subscribe(&stream.changes().unwrap(), options, move |_, rows| {
@@ -91,7 +91,7 @@ fn the_last_snapshot_is_the_answer_over_the_same_rows() {
                 let live = |rows, size| live_source(rows, sources, size);
                 let query = query(&live(&clicks, 17), &live(&users, 4), shards);
                 assert_eq!(query.properties().shards, if name == "dearest" { 1 } else { shards });
-                let found = folded(&changes(&query, &options));
+                let found = folded(&change_batches(&query, &options));
                 assert_eq!(found, expected, "{name}: {sources} to {shards} shards, {options:?}");
             }
         }
@@ -124,7 +124,7 @@ fn rows_stay_in_their_shards_without_an_exchange() {
     let clicks = clicks(90);
     let sizes = |stream: &Stream| {
         let counted = stream.aggregate(count()).unwrap();
-        let mut sizes = folded(&changes(&counted, &local()));
+        let mut sizes = folded(&change_batches(&counted, &local()));
         sizes.sort();
         sizes
     };
@@ -150,7 +150,7 @@ fn rows_that_arrive_together_are_seen_together_in_all_shards() {
         senders[push % 2].push(rows).unwrap();
     }
     drop(senders);
-    let seen: Vec<String> = changes(&all, &local()).iter().flat_map(text).collect();
+    let seen: Vec<String> = change_batches(&all, &local()).iter().flat_map(text).collect();
     let wrong: Vec<&String> =
         seen.iter().filter(|row| !["1 0", "1 null", "-1 null"].contains(&row.as_str())).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
