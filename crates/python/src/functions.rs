@@ -5,10 +5,10 @@
 //! the sign of the divisor. `mod` and `div` are `%` and `/` of integers in SQL: the result is truncated
 //! towards zero.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Scalar};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::kernels::{cmp, numeric};
-use arrow::compute::{and, cast, unary};
+use arrow::compute::{and, cast, or, unary};
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::execution::SessionStateDefaults;
@@ -121,12 +121,10 @@ impl ScalarUDFImpl for FloorFunction {
             Err(args) => return internal_err!("{} takes 2 arguments, got {}", self.name, args.len()),
         };
         let left = left.into_array(args.number_rows)?;
-        let modulo = floored_remainder(&left, &right, args.number_rows)?;
-        if self.name == "floor_mod" {
-            return Ok(ColumnarValue::Array(modulo));
+        match self.name {
+            "floor_mod" => Ok(ColumnarValue::Array(floored_remainder(&left, &right, args.number_rows)?)),
+            _ => Ok(ColumnarValue::Array(floored_quotient(&left, &right.into_array(args.number_rows)?)?)),
         }
-        let right = right.into_array(args.number_rows)?;
-        Ok(ColumnarValue::Array(numeric::div(&numeric::sub_wrapping(&left, &modulo)?, &right)?))
     }
 }
 
@@ -143,17 +141,38 @@ fn floored_remainder(left: &ArrayRef, right: &ColumnarValue, rows: usize) -> Res
     if left.data_type().is_unsigned_integer() {
         return Ok(remainder);
     }
-    // Only where the signs differ: elsewhere the sum may be too large for its type.
-    let signs_differ = cmp::neq(&is_negative(&remainder)?, &is_negative(&right)?)?;
-    let adjusted = and(&signs_differ, &cmp::neq(&remainder, &zero(&remainder)?)?)?;
     let sum = cast(&numeric::add_wrapping(&remainder, &right)?, remainder.data_type())?;
-    Ok(zip(&adjusted, &sum, &remainder)?)
+    Ok(zip(&signs_differ(&remainder, &right)?, &sum, &remainder)?)
 }
 
+/// The quotient, rounded down.
+fn floored_quotient(left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
+    let remainder = numeric::rem(left, right)?;
+    if left.data_type().is_integer() {
+        let quotient = numeric::div(left, right)?;
+        if left.data_type().is_unsigned_integer() {
+            return Ok(quotient);
+        }
+        let one = ScalarValue::new_one(left.data_type())?.to_scalar()?;
+        let below = numeric::sub_wrapping(&quotient, &one)?;
+        return Ok(zip(&signs_differ(&remainder, right)?, &below, &quotient)?);
+    }
+    let remainder = floored_remainder(left, &ColumnarValue::Array(Arc::clone(right)), left.len())?;
+    Ok(numeric::div(&numeric::sub_wrapping(left, &remainder)?, right)?)
+}
+
+/// Where one is negative and the other one positive.
+fn signs_differ(one: &ArrayRef, other: &ArrayRef) -> Result<BooleanArray> {
+    let first = and(&is_negative(one)?, &is_positive(other)?)?;
+    Ok(or(&first, &and(&is_positive(one)?, &is_negative(other)?)?)?)
+}
+
+fn is_positive(values: &ArrayRef) -> Result<BooleanArray> {
+    Ok(cmp::gt(values, &ScalarValue::new_zero(values.data_type())?.to_scalar()?)?)
+}
+
+/// In the order of the kernels -0.0 is less than 0.0.
 fn is_negative(values: &ArrayRef) -> Result<BooleanArray> {
-    Ok(cmp::lt(values, &zero(values)?)?)
-}
-
-fn zero(like: &ArrayRef) -> Result<Scalar<ArrayRef>> {
-    ScalarValue::new_zero(like.data_type())?.to_scalar()
+    let zero = ScalarValue::new_zero(values.data_type())?.arithmetic_negate()?;
+    Ok(cmp::lt(values, &zero.to_scalar()?)?)
 }
