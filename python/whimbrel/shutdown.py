@@ -1,7 +1,8 @@
 """Queries in the background when Python exits, and when the process is forked.
 
-At exit, a query whose sources end is waited for. Any other is reported by a warning, and its rows that are
-not final yet are lost. After that, no thread of the engine calls Python any more.
+At exit, a query whose sources have ended is waited for. Any other is reported by a warning, and its rows that
+are not final yet are lost. A live source has ended once `close()` was called; one that an interrupt or an
+exception dropped has not. After that, no thread of the engine calls Python any more.
 """
 
 from __future__ import annotations

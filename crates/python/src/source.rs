@@ -180,15 +180,15 @@ pub fn live_sources(plan: &NativePlan) -> PyResult<Vec<usize>> {
     Ok(identities)
 }
 
-/// Whether the result of a plan ends by itself: all of its live sources have been closed.
+/// Whether the result of a plan is complete one day: all of its live sources were closed by a call.
 ///
 /// # Errors
 /// As [`live_sources`].
 #[pyfunction]
 pub fn will_end(plan: &NativePlan) -> PyResult<bool> {
-    let mut closed = true;
-    visit_live(plan, |live| closed &= live.closed())?;
-    Ok(closed)
+    let mut finished = true;
+    visit_live(plan, |live| finished &= live.is_finished())?;
+    Ok(finished)
 }
 
 /// Calls a function with each live source of a plan.

@@ -70,6 +70,8 @@ struct State {
     /// The messages for the first reader, until it comes.
     early: Option<Vec<Message>>,
     closed: bool,
+    /// Whether it was closed by a call, and not because its sender was dropped.
+    finished: bool,
 }
 
 impl LiveDataset {
@@ -87,9 +89,10 @@ impl LiveDataset {
         Ok((Arc::new(LiveDataset { schema, feeds }), senders))
     }
 
-    /// Whether all of its shards are closed.
-    pub fn closed(&self) -> bool {
-        self.feeds.iter().all(|feed| feed.lock().closed)
+    /// Whether all of its shards were closed by [`LiveSender::close`]. A sender that was dropped may have had more
+    /// to send: an exception or an interrupt may have ended its program.
+    pub fn is_finished(&self) -> bool {
+        self.feeds.iter().all(|feed| feed.lock().finished)
     }
 
     /// One of its shards as a source of its own.
@@ -148,14 +151,21 @@ impl LiveSender {
     /// Closes the shard. It does not wait: readers take the messages that are there, and then the end.
     pub fn close(&self) {
         let mut state = self.feed.lock();
-        state.closed = true;
-        state.readers.clear();
+        state.finished |= !state.closed;
+        state.close();
     }
 }
 
 impl Drop for LiveSender {
     fn drop(&mut self) {
-        self.close();
+        self.feed.lock().close();
+    }
+}
+
+impl State {
+    fn close(&mut self) {
+        self.closed = true;
+        self.readers.clear();
     }
 }
 
@@ -163,7 +173,8 @@ impl ShardFeed {
     /// An open shard without readers.
     fn new() -> ShardFeed {
         let process = std::process::id();
-        let state = State { process, readers: Vec::new(), early: Some(Vec::new()), closed: false };
+        let state =
+            State { process, readers: Vec::new(), early: Some(Vec::new()), closed: false, finished: false };
         ShardFeed { state: Mutex::new(state), sending: Mutex::new(()) }
     }
 
