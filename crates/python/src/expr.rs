@@ -160,7 +160,8 @@ impl NativeExpr {
     fn binary(&self, symbol: &str, other: &NativeExpr) -> PyResult<NativeExpr> {
         let schema = self.schema.as_ref().or(other.schema.as_ref());
         let types = (self.data_type(schema), other.data_type(schema));
-        let convert = if COMPARISONS.contains(&symbol) { literal_for_comparison } else { literal_for_operand };
+        let convert =
+            if COMPARISONS.contains(&symbol) { literal_for_comparison } else { literal_for_operand };
         let left = fit_operand(self, &types.1, convert)?;
         let right = fit_operand(other, &types.0, convert)?;
         let schema = schema.cloned();
@@ -223,14 +224,16 @@ impl NativeExpr {
     /// Whether the value is one of a list.
     fn isin(&self, list: Vec<NativeExpr>) -> PyResult<NativeExpr> {
         let own_type = self.data_type(None);
-        let list = exprs(list).into_iter().map(|e| fit_literal(e, &own_type, literal_for_comparison)).collect();
+        let list =
+            exprs(list).into_iter().map(|e| fit_literal(e, &own_type, literal_for_comparison)).collect();
         self.of(in_list(self.expr(), list, false))
     }
 
     /// Whether the value is between two others, or one of them.
     fn between(&self, low: NativeExpr, high: NativeExpr) -> PyResult<NativeExpr> {
         let own_type = self.data_type(None);
-        let [low, high] = [low.expr(), high.expr()].map(|e| Box::new(fit_literal(e, &own_type, literal_for_comparison)));
+        let [low, high] =
+            [low.expr(), high.expr()].map(|e| Box::new(fit_literal(e, &own_type, literal_for_comparison)));
         self.of(Expr::Between(Between { expr: Box::new(self.expr()), negated: false, low, high }))
     }
 
