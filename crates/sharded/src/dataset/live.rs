@@ -89,8 +89,8 @@ impl LiveDataset {
         Ok((Arc::new(LiveDataset { schema, feeds }), senders))
     }
 
-    /// Whether all of its shards were closed by [`LiveSender::close`]. A sender that was dropped may have had more
-    /// to send: an exception or an interrupt may have ended its program.
+    /// Whether all of its shards were closed by [`LiveSender::close`]. A sender that was dropped may have had
+    /// more to send: an exception or an interrupt may have ended its program.
     pub fn is_finished(&self) -> bool {
         self.feeds.iter().all(|feed| feed.lock().finished)
     }
