@@ -1,8 +1,8 @@
 //! What a node holds of DataFusion's trees: its inputs and its expressions.
 //!
-//! DataFusion derives the comparison and the hash of plans and expressions, and derived code is inlined down to
-//! the syntax tree inside a plan. [`Subtree`] stops it: nodes derive theirs from its functions, which are not
-//! inlined, so a new kind of node adds no copy of that code.
+//! DataFusion derives the comparison and the hash of plans and expressions, and derived code is inlined down
+//! to the syntax tree inside a plan. [`Subtree`] stops it: nodes derive theirs from its functions, which are
+//! not inlined, so a new kind of node adds no copy of that code.
 
 use std::cmp::Ordering;
 use std::fmt;
