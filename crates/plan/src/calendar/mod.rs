@@ -1,9 +1,9 @@
 //! Windows of the calendar: days, weeks, months, quarters and years of a time zone. A day is as long as it is
 //! there, of 23 or 25 hours where clocks are set.
 //!
-//! As for windows of fixed size, the windows of a stream are a rule for lifetimes: a row lives from the end of
-//! its window to the end of the next one. Streams and tables compute these ends by one function of an instant,
-//! `calendar_boundary`.
+//! As for windows of fixed size, the windows of a stream are a rule for lifetimes: a row lives from the end
+//! of its window to the end of the next one. Streams and tables compute these ends by one function of an
+//! instant, `calendar_boundary`.
 //!
 //! Invariant: windows of hours and shorter, and days where all days have 24 hours, are a [`Grid::Ticks`].
 
