@@ -19,10 +19,10 @@ LINTERS := $(VENV)/.linters-installed
 PEER := benches/peers/differential
 PEER_TARGET := $(CARGO_TARGET_DIR)/peers
 
-.PHONY: help build wheel demo scadr test bench fmt lint clean
+.PHONY: help build wheel trywheel demo scadr test bench fmt lint clean
 
 help: ## list the commands
-	@sed -nE 's/^([a-z]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-7s %s\n", $$1, $$2 }'
+	@sed -nE 's/^([a-z]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-8s %s\n", $$1, $$2 }'
 
 # Packages are installed only if what is asked for is not there, so that a network is needed only once.
 $(RUN):
@@ -49,6 +49,9 @@ wheel: PROFILE ?= release
 wheel: $(TOOLS) ## build a wheel into dist/, say how large it is, and try it in an empty environment
 	rm -rf dist
 	source $(VENV)/bin/activate && maturin build --profile $(PROFILE) --out dist
+	$(MAKE) trywheel
+
+trywheel: $(TOOLS) ## say how large the wheel in dist/ is, and try it in an empty environment
 	$(RUN) tests/wheel_size.py dist/*.whl
 	WHIMBREL_WHEEL=$$(echo dist/*.whl) $(RUN) -m pytest --quiet tests/wheel_test.py
 
