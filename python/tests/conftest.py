@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import whimbrel as wb
+from whimbrel import _whimbrel as native
 
 BESIDE_THE_REPOSITORY = Path(__file__).parents[3] / "shared" / "data"
 
@@ -30,3 +34,28 @@ def real_data() -> Path:
     if not BESIDE_THE_REPOSITORY.is_dir():
         pytest.skip(f"no real data: {BESIDE_THE_REPOSITORY} is not there")
     return BESIDE_THE_REPOSITORY
+
+
+# Where every plan is written and read again before it runs.
+THROUGH_BYTES = ("test_cases", "test_random_queries", "test_tpcds", "test_operators")
+
+
+@pytest.fixture(autouse=True)
+def through_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.module.__name__.rpartition(".")[2] not in THROUGH_BYTES:
+        return
+
+    def again(plan: native.Plan) -> native.Plan:
+        try:
+            return native.Plan.from_bytes(plan.to_bytes())
+        except wb.InvalidError as error:
+            # Live sources, and functions of Python.
+            if re.search(r'in this process only|the function ".* at .*:\d+" belongs', str(error)):
+                return plan
+            raise
+
+    def reading(run: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda plan, *options: run(again(plan), *options)
+
+    for name in ("collect", "collect_events"):
+        monkeypatch.setattr(native, name, reading(getattr(native, name)))

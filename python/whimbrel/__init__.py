@@ -71,6 +71,7 @@ __all__ = [
     "first",
     "fn",
     "from_arrow",
+    "from_bytes",
     "from_events",
     "from_pandas",
     "from_polars",

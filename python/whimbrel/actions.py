@@ -30,10 +30,6 @@ class Actions(PlanBuilder):
 
     __slots__ = ()
 
-    def __reduce__(self) -> Any:
-        # Raises an error with a remedy.
-        return self._plan.__reduce__()
-
     def __copy__(self) -> Any:
         return self
 

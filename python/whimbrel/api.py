@@ -41,7 +41,7 @@ from .relational import GroupingSets, agg, cube, grouping_sets, rollup
 from .schema import Schema
 from .settings import config
 from .sharded import ShardedStream
-from .sources import from_arrow, from_events, from_pandas, from_polars, from_rows, read, values
+from .sources import from_arrow, from_bytes, from_events, from_pandas, from_polars, from_rows, read, values
 from .statements import sql
 from .stream import Stream
 from .subscription import Subscription

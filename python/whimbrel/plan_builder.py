@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import _whimbrel as native
 from .schema import Schema
 
@@ -50,3 +52,38 @@ class PlanBuilder:
         <BLANKLINE>
         """
         return self._plan.explain()
+
+    def to_bytes(self) -> bytes:
+        """
+        Write the plan as bytes, which any process with this release reads.
+
+        `from_bytes` reads them, and ``whimbrel run job.plan`` runs a file of them.
+        Tables in memory are written with the plan. Files are not: the plan says where they are and what they
+        were, and reading it fails if one has changed since. Plans can be pickled, which does the same.
+
+        Returns
+        -------
+        bytes
+            Equal for plans that were built alike. A digest in them finds damage.
+
+        Raises
+        ------
+        InvalidError
+            If a source or a function is of this process only: a live source, a black box of Python.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.from_rows([(0, "a"), (70, "b"), (80, "b")], schema=["time", "item"], time="time")
+        >>> job = clicks.query(lambda q: q.tumbling(60).aggregate(n=wb.count())).to_bytes()
+        >>> wb.from_bytes(job).to_rows()
+        [Row(start=60, end=120, n=1), Row(start=120, end=180, n=2)]
+        """
+        return self._plan.to_bytes()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self)._unpickle, (self.to_bytes(),))
+
+    @classmethod
+    def _unpickle(cls, data: bytes) -> PlanBuilder:
+        return cls(native.Plan.from_bytes(data))

@@ -57,6 +57,10 @@ class Query(ShardedStream):
         super().__init__(plan)
         self._list_candidates = list_candidates
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The candidates stay with the session that planned the query.
+        return ShardedStream(self._plan).__reduce__()
+
     def candidates(self) -> list[Candidate]:
         """
         List the candidate plans of this query, with the estimated cost of each.

@@ -95,6 +95,37 @@ def read(
     return ShardedStream(Ingress(time, end, **check_settings(ingress)).apply(plan))
 
 
+def from_bytes(data: bytes) -> ShardedStream:
+    """
+    Read a plan that `ShardedStream.to_bytes` wrote, here or in another process.
+
+    Parameters
+    ----------
+    data
+        The bytes.
+
+    Returns
+    -------
+    ShardedStream
+        The plan, over the same tables and files.
+
+    Raises
+    ------
+    InvalidError
+        If the bytes are no plan, are damaged, or another release wrote them.
+    DataError
+        If a file of the plan is missing, or has changed since.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> job = wb.sql("select n, n * n as square from range(3) t(n)").to_bytes()
+    >>> wb.from_bytes(job).to_rows()
+    [Row(n=0, square=0), Row(n=1, square=1), Row(n=2, square=4)]
+    """
+    return ShardedStream(native.Plan.from_bytes(data))
+
+
 def from_arrow(
     table: ArrowStream,
     *,

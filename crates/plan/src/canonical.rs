@@ -15,6 +15,11 @@ const NAME: &str = "canonical";
 static FUNCTION: LazyLock<ScalarUDF> = LazyLock::new(|| function(false));
 static NOT_NULL: LazyLock<ScalarUDF> = LazyLock::new(|| function(true));
 
+/// The functions behind [`canonical`] and [`canonical_not_null`].
+pub(crate) fn functions() -> [Arc<ScalarUDF>; 2] {
+    [&FUNCTION, &NOT_NULL].map(|function| Arc::new(ScalarUDF::clone(function)))
+}
+
 fn function(not_null: bool) -> ScalarUDF {
     ScalarUDF::from(Canonical { not_null, signature: Signature::any(1, Volatility::Immutable) })
 }

@@ -83,6 +83,11 @@ static FUNCTION: LazyLock<ScalarUDF> = LazyLock::new(|| {
     ScalarUDF::from(EagerCoalesce { signature: Signature::variadic_any(Volatility::Immutable) })
 });
 
+/// The function that stands in for a `coalesce` of a large first argument.
+pub(crate) fn eager_coalesce() -> Arc<ScalarUDF> {
+    Arc::new(FUNCTION.clone())
+}
+
 /// The first argument that is not null. All arguments are computed.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct EagerCoalesce {

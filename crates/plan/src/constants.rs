@@ -191,6 +191,12 @@ fn check_overflow(binary: BinaryExpr) -> Result<Transformed<Expr>> {
     })
 }
 
+/// The functions that fail on overflow.
+pub(crate) fn functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
+    let operators = [Operator::Plus, Operator::Minus, Operator::Multiply];
+    operators.into_iter().filter_map(|op| Some(Arc::new(CheckedArithmetic::of(op)?.clone())))
+}
+
 /// An operation on two integers of one type that fails on overflow.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CheckedArithmetic {

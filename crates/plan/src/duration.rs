@@ -7,6 +7,7 @@
 use crate::names::{type_name, unit_name};
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A length of time as it was given.
@@ -42,7 +43,7 @@ pub enum Duration {
 }
 
 /// So many days or months of the calendar; at least one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Serialize, Deserialize)]
 pub enum Every {
     /// Days.
     Days(i32),

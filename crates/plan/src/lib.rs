@@ -18,7 +18,8 @@
 //!    [`physical()`]: from logical to executable expressions, the one way it is done; [`optimizer_rules()`];
 //!    [`with_room()`]: deep trees; [`interrupted()`]: plans that nobody waits for any more;
 //! 6. [`Stream`]: the fluent builder, one family of methods a file, which checks all that can be checked;
-//!    [`explain()`]: a plan as people read it; [`Program`]: a plan as a program that builds it again.
+//!    [`explain()`]: a plan as people read it; [`Program`]: a plan as a program that builds it again;
+//!    [`References`]: a plan as bytes that another process reads.
 //!
 //! Start at [`Stream`], then read `nodes/alter_lifetime.rs`, of which every window is an instance.
 //!
@@ -35,9 +36,11 @@ pub mod source;
 mod aggregate;
 mod canonical;
 mod coalesce;
+mod codec;
 mod conditions;
 mod constants;
 mod explain;
+mod floor_division;
 mod interrupt;
 mod maintained;
 mod null_safe;
@@ -55,9 +58,11 @@ mod value_errors;
 
 pub use aggregate::{Agg, AggFunction, UserFunction, aggregate_of, avg_udaf};
 pub use canonical::{canonical, canonical_f64, canonical_not_null, canonical_values};
+pub use codec::References;
 pub use conditions::{flat_conditions, has_long_conditions};
 pub use duration::Duration;
 pub use explain::{describe, explain};
+pub use floor_division::{floor_div, floor_mod};
 pub use interrupt::{interrupted, interruptible};
 pub use maintained::unmaintained;
 pub use names::column;

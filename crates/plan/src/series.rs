@@ -51,6 +51,34 @@ impl Series {
         Ok(Series { schema, first, step, count, shards: 1 })
     }
 
+    /// So many numbers from a first one on, in a column.
+    ///
+    /// # Errors
+    /// `Plan` if the last is no number of 64 bits, or the step is 0.
+    pub fn counted(column: &str, first: i64, step: i64, count: u64) -> Result<Series> {
+        let last = i128::from(first) + i128::from(step) * i128::from(count.saturating_sub(1));
+        match i64::try_from(last) {
+            Ok(last) if count > 0 => Series::new(column, first, last, step, true),
+            Ok(_) => Series::new(column, first, first, step, false),
+            Err(_) => plan_err!("{column}: the last of {count} numbers is {last}, which is beyond 64 bits"),
+        }
+    }
+
+    /// The name of the column.
+    pub fn column(&self) -> &str {
+        self.schema.field(0).name()
+    }
+
+    /// The first number.
+    pub fn first(&self) -> i64 {
+        self.first
+    }
+
+    /// From one number to the next.
+    pub fn step(&self) -> i64 {
+        self.step
+    }
+
     /// How many numbers there are.
     pub fn count(&self) -> u64 {
         self.count

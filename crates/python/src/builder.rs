@@ -9,8 +9,12 @@
 
 use datafusion::logical_expr::{Expr, GroupingSet, SortExpr};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use whimbrel_plan::{Agg, AggFunction, Call as AggregateCall, Groups, JoinHow, JoinKind, Scope, Stream};
+use pyo3::types::{PyBytes, PyDict};
+use std::sync::Arc;
+use whimbrel_plan::{
+    Agg, AggFunction, Call as AggregateCall, Groups, JoinHow, JoinKind, References, Scope, Stream,
+};
+use whimbrel_session::PlanReferences;
 use whimbrel_temporal::{Closed, DurationRule, Lifetimes, StartRule};
 
 use crate::aggregate::NativeAggregate;
@@ -27,6 +31,11 @@ type Call<'py> = (String, Bound<'py, PyAny>, Option<NativeExpr>, Option<NativeEx
 
 /// The columns of a join, each of the left with one of the right.
 type Keys = Vec<(NativeExpr, NativeExpr)>;
+
+/// What plans in bytes refer to.
+fn references() -> Arc<dyn References> {
+    Arc::new(PlanReferences)
+}
 
 /// The pairs of columns as expressions.
 fn pairs(keys: Keys) -> Vec<(Expr, Expr)> {
@@ -154,12 +163,9 @@ impl NativePlan {
         slf
     }
 
-    /// A plan cannot be pickled.
-    fn __reduce__(&self) -> PyResult<()> {
-        Err(invalid(
-            "a plan cannot be pickled: it holds sources and functions of this process. Send the function that builds it, \
-             or the text of stream.to_python(), and build it there; or send its rows, stream.to_arrow()",
-        ))
+    /// A plan is pickled as its bytes.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        Ok((slf.get_type().getattr("from_bytes")?, (slf.get().to_bytes(slf.py())?,)))
     }
 
     /// The columns of the stream.
@@ -181,6 +187,18 @@ impl NativePlan {
     /// The plan as text.
     fn explain(&self) -> PyResult<String> {
         self.stream.explain().or_raise()
+    }
+
+    /// The plan as bytes, which any process reads.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = py.detach(|| self.stream.to_bytes(&references())).or_raise()?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// The plan of bytes.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<NativePlan> {
+        NativePlan::wrap(py.detach(|| Stream::from_bytes(bytes, &references())))
     }
 
     /// The plan as a program that builds it.

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 };
 use pyo3::prelude::*;
 use std::sync::Arc;
-use whimbrel_plan::{JoinHow, literal_for_comparison, literal_for_operand};
+use whimbrel_plan::{JoinHow, floor_div, floor_mod, literal_for_comparison, literal_for_operand};
 
 use crate::error::{OrRaise, invalid};
 use crate::plan::NativePlan;
@@ -166,8 +166,8 @@ impl NativeExpr {
         let right = fit_operand(other, &types.0, convert)?;
         let schema = schema.cloned();
         match symbol {
-            "%" => NativeExpr::new(functions::floor_mod(left.expr(), right.expr()), schema),
-            "//" => NativeExpr::new(functions::floor_div(left.expr(), right.expr()), schema),
+            "%" => NativeExpr::new(floor_mod(left.expr(), right.expr()), schema),
+            "//" => NativeExpr::new(floor_div(left.expr(), right.expr()), schema),
             "/" => NativeExpr::new(divide(left.expr(), right.expr(), &types), schema),
             "**" => {
                 NativeExpr::new(functions::call("power", vec![left.expr(), right.expr()]).or_raise()?, schema)

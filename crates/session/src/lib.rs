@@ -23,7 +23,7 @@
 //! Layers, lowest first:
 //! 1. [`panic`]: a panic becomes an error; [`lines`]: lines of text become batches of rows;
 //! 2. [`stdin`]: standard input as a live table; [`query`]: a query that runs in the background;
-//! 3. [`datasets`]: opens the files that a statement names;
+//! 3. [`datasets`]: opens the files that a statement names; [`references`]: what plans in bytes refer to;
 //! 4. [`session`]: named tables, settings, and the options of the runtime.
 //!
 //! Start at [`Session`]. SQL is planned in whimbrel-sql and plans are run in whimbrel-sharded.
@@ -32,10 +32,12 @@ pub mod datasets;
 pub mod lines;
 pub mod panic;
 pub mod query;
+pub mod references;
 pub mod session;
 pub mod stdin;
 
 pub use datasets::Datasets;
 pub use query::RunningQuery;
+pub use references::PlanReferences;
 pub use session::Session;
 pub use stdin::StandardInput;

@@ -5,17 +5,26 @@
 
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many fresh names there are.
-static FRESH: AtomicU64 = AtomicU64::new(0);
+thread_local! {
+    /// How many fresh names the statement has that this thread plans.
+    static FRESH: Cell<u64> = const { Cell::new(0) };
+}
 
-/// A name that no other column of this process has, so that plans may be put together; `purpose` is part of
-/// it.
+/// Begins a statement: its fresh names depend on it alone, so that it is planned alike in every process.
+pub(crate) fn restart_fresh_names() {
+    FRESH.set(0);
+}
+
+/// A name that no other column of this statement has. `purpose` is part of it. Plans may be put together: a
+/// result has no such columns ([`with_unique_names`]).
 pub(crate) fn fresh_name(purpose: &str) -> String {
-    format!("__{purpose}_{}", FRESH.fetch_add(1, Ordering::Relaxed))
+    let number = FRESH.get();
+    FRESH.set(number + 1);
+    format!("__{purpose}_{number}")
 }
 
 /// The plan with unqualified and unique names of columns: of two columns `a` the second is `a_1`.

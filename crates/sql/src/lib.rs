@@ -38,6 +38,7 @@ mod tree;
 
 pub use error::{place, render};
 pub use files::{FileOptions, Files, Format};
+pub use functions::references::Functions;
 pub use planner::Candidate;
 pub use session::{Planned, Session, Store, StoreMode, Stored};
 pub use syntax::desugar::{fetch_as_limit, like_pattern};

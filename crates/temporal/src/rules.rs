@@ -2,10 +2,10 @@
 //! expression, here a physical one.
 
 use crate::time::Time;
-use datafusion::common::Result;
+use serde::{Deserialize, Serialize};
 
 /// On which side a window is closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Closed {
     /// `[T - size, T)`: SQL's and Flink's meaning.
     Left,
@@ -15,7 +15,7 @@ pub enum Closed {
 
 /// Where a row's lifetime is moved to (trill.txt §5.2.5). Every rule is monotone or the operator refuses its
 /// result.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Serialize, Deserialize)]
 pub enum StartRule<E> {
     /// The start stays.
     Keep,
@@ -36,7 +36,7 @@ pub enum StartRule<E> {
 }
 
 /// How long a row lives after its new start.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Serialize, Deserialize)]
 pub enum DurationRule<E> {
     /// As long as before.
     Keep,
@@ -56,7 +56,7 @@ impl<E> StartRule<E> {
     ///
     /// # Errors
     /// What `f` fails with.
-    pub fn try_map<F>(&self, f: impl FnOnce(&E) -> Result<F>) -> Result<StartRule<F>> {
+    pub fn try_map<F, X>(&self, f: impl FnOnce(&E) -> Result<F, X>) -> Result<StartRule<F>, X> {
         Ok(match self {
             StartRule::Keep => StartRule::Keep,
             StartRule::Shift(n) => StartRule::Shift(*n),
@@ -73,7 +73,7 @@ impl<E> DurationRule<E> {
     ///
     /// # Errors
     /// What `f` fails with.
-    pub fn try_map<F>(&self, f: impl FnOnce(&E) -> Result<F>) -> Result<DurationRule<F>> {
+    pub fn try_map<F, X>(&self, f: impl FnOnce(&E) -> Result<F, X>) -> Result<DurationRule<F>, X> {
         Ok(match self {
             DurationRule::Keep => DurationRule::Keep,
             DurationRule::Constant(n) => DurationRule::Constant(*n),
@@ -120,7 +120,7 @@ impl Lifetimes {
 }
 
 /// What to do with a late row: one from before the stream's frontier, which the reorder latency holds back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Serialize, Deserialize)]
 pub enum Disorder {
     /// Fail.
     Raise,
@@ -131,7 +131,7 @@ pub enum Disorder {
 }
 
 /// When ingress adds punctuations of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Serialize, Deserialize)]
 pub enum Punctuate {
     /// Only those of the source.
     Never,
@@ -142,7 +142,7 @@ pub enum Punctuate {
 }
 
 /// What the end of the input means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Serialize, Deserialize)]
 pub enum OnCompleted {
     /// The stream has ended: everything is final.
     EndOfStream,
@@ -153,7 +153,7 @@ pub enum OnCompleted {
 }
 
 /// How rows enter a stream.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Serialize, Deserialize)]
 pub struct IngressOptions {
     /// What to do with late rows.
     pub disorder: Disorder,

@@ -84,7 +84,8 @@ pub enum Command {
         #[arg(long, conflicts_with = "analyze")]
         candidates: bool,
     },
-    /// Run a plan file: statements (.sql), or a program (.py) that uses the package whimbrel.
+    /// Run a plan file: statements (.sql), a program (.py) that uses the package whimbrel, or a plan in bytes
+    /// (.plan).
     #[command(after_help = EXIT_CODES)]
     Run {
         /// The file.

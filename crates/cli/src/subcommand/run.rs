@@ -1,4 +1,4 @@
-//! `whimbrel run`: a plan file, SQL or Python.
+//! `whimbrel run`: a plan file: SQL, Python, or a plan in bytes.
 
 use crate::arguments::Settings;
 use crate::client::Client;
@@ -8,19 +8,38 @@ use crate::script::run_script;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use whimbrel_plan::{References, Stream};
+use whimbrel_session::PlanReferences;
+use whimbrel_sql::Planned;
 
 /// Runs a file, as its suffix says.
 ///
 /// # Errors
-/// `Usage` if the suffix is neither `.sql` nor `.py`; `Program` with the exit code of a Python program; those
-/// of [`run_script`].
+/// `Usage` if the suffix is none of `.sql`, `.py` and `.plan`; `Program` with the exit code of a Python
+/// program; those of [`run_script`].
 pub fn run(file: &Path, arguments: &[OsString], python: Option<PathBuf>, settings: &Settings) -> Result {
     match file.extension().and_then(|suffix| suffix.to_str()) {
         Some("sql") if arguments.is_empty() => run_script(&mut Client::new(settings), Some(file)),
         Some("sql") => Err(Error::Usage("a file of statements takes no arguments".into())),
+        Some("plan") if arguments.is_empty() => run_plan(file, settings),
+        Some("plan") => Err(Error::Usage("a plan takes no arguments".into())),
         Some("py") => run_program(file, arguments, python.unwrap_or_else(interpreter)),
-        _ => Err(Error::Usage(format!("{} is no plan file; its name ends in .sql or .py", file.display()))),
+        _ => Err(Error::Usage(format!(
+            "{} is no plan file; its name ends in .sql, .py or .plan",
+            file.display()
+        ))),
     }
+}
+
+/// Runs a plan that `to_bytes` wrote.
+fn run_plan(file: &Path, settings: &Settings) -> Result {
+    let failed = |error: &dyn std::fmt::Display| Error::Query(format!("{}: {error}", file.display()));
+    let bytes = std::fs::read(file).map_err(|error| failed(&error))?;
+    let references: Arc<dyn References> = Arc::new(PlanReferences);
+    let stream =
+        Stream::from_bytes(&bytes, &references).map_err(|error| failed(&whimbrel_sql::render(&error, "")))?;
+    Client::new(settings).execute(Planned::Query(stream), "")
 }
 
 /// The Python interpreter of the virtual environment, if there is one, else that of the search path.

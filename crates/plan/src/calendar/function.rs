@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 /// The function.
-pub(super) fn boundary() -> &'static Arc<ScalarUDF> {
+pub(crate) fn boundary() -> &'static Arc<ScalarUDF> {
     static BOUNDARY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         Arc::new(ScalarUDF::from(Boundary { signature: Signature::any(4, Volatility::Immutable) }))
     });

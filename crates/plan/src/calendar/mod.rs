@@ -7,7 +7,7 @@
 //!
 //! Invariant: windows of hours and shorter, and days where all days have 24 hours, are a [`Grid::Ticks`].
 
-mod function;
+pub(crate) mod function;
 mod window_starts;
 
 use crate::duration::{Duration, Every, show_ticks};
@@ -152,6 +152,19 @@ impl Grid {
 }
 
 impl Calendar {
+    /// Windows that begin every so many days or months, so many ticks after midnight, over instants of this
+    /// type.
+    ///
+    /// # Errors
+    /// `Plan` if they never begin, or the instants have no calendar.
+    pub(crate) fn try_new(every: Every, offset: i64, time: DataType) -> Result<Calendar> {
+        let (Every::Days(count) | Every::Months(count)) = every;
+        if count < 1 || !matches!(time, DataType::Timestamp(..)) {
+            return plan_err!("there are no windows of {count} days or months over {time}");
+        }
+        Ok(Calendar { every, offset, time })
+    }
+
     /// How often the windows begin.
     pub fn every(&self) -> Every {
         self.every

@@ -5,6 +5,7 @@ use super::{check_count, listed, only_input, shape::Shape, subtree::Subtree};
 use crate::names::show;
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
 
@@ -29,7 +30,7 @@ pub enum Movement {
 }
 
 /// How far rows may move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Scope {
     /// To any shard.
     Global,

@@ -9,12 +9,13 @@ use crate::names::{index_of, type_name};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{DFSchemaRef, Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 use whimbrel_temporal::{IngressOptions, Lifetimes};
 
 /// Which columns say when a row lives.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Serialize, Deserialize)]
 pub struct TimeSpec {
     /// When it starts: `int64` or a timestamp of any unit. On its own: the row is a point, it lives one tick.
     pub start: String,

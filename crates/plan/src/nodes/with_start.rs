@@ -30,7 +30,8 @@ impl WithStart {
         Ok(WithStart { input: input.into(), name, shape })
     }
 
-    fn time_type(&self) -> DataType {
+    /// The type of the new column.
+    pub(crate) fn time_type(&self) -> DataType {
         let fields = self.shape.schema().fields();
         // The constructor put the time column last.
         fields[fields.len() - 1].data_type().clone()

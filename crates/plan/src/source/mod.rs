@@ -114,11 +114,27 @@ const SUFFIX: char = '#';
 
 static SCANS: AtomicU64 = AtomicU64::new(0);
 
+/// A number that no other scan of this process has.
+pub(crate) fn next_scan() -> u64 {
+    SCANS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The name of the scan with this number.
+pub(crate) fn with_number(given: &str, number: u64) -> String {
+    format!("{given}{SUFFIX}{number}")
+}
+
+/// The given name and the number of a scan, if it has one.
+pub(crate) fn numbered(name: &str) -> Option<(&str, u64)> {
+    let (given, number) = name.rsplit_once(SUFFIX)?;
+    Some((given, number.parse().ok()?))
+}
+
 /// A scan of all columns of a source, with their plain names: a table scan qualifies its columns, the
 /// projection above it takes the qualifiers off.
 pub(crate) fn scan(name: &str, source: Arc<dyn Source>) -> Result<LogicalPlan> {
     check(name, &source.info())?;
-    let unique = format!("{name}{SUFFIX}{}", SCANS.fetch_add(1, Ordering::Relaxed));
+    let unique = with_number(name, next_scan());
     unqualified(TableScanBuilder::new(TableReference::bare(unique), Arc::new(PlanSource(source))).build()?)
 }
 
@@ -127,7 +143,7 @@ pub(crate) fn scan_again(
     name: &str,
     source: impl FnOnce(&str) -> Arc<dyn TableSource>,
 ) -> Result<(String, LogicalPlan)> {
-    let unique = format!("{name}{SUFFIX}{}", SCANS.fetch_add(1, Ordering::Relaxed));
+    let unique = with_number(name, next_scan());
     let source = source(&unique);
     let scan = unqualified(TableScanBuilder::new(TableReference::bare(unique.clone()), source).build()?)?;
     Ok((unique, scan))

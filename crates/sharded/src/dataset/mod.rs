@@ -4,6 +4,7 @@
 //! shards once. A shard is either read on the thread of its channel, or it is a queue that a sender fills.
 
 mod file;
+mod frozen;
 mod live;
 mod memory;
 mod predicate;
@@ -11,6 +12,7 @@ mod series;
 mod split;
 
 pub use file::{FileDataset, FileFormat, ReadOptions};
+pub use frozen::{freeze, thaw};
 pub use live::{LiveDataset, LiveSender, Patience};
 pub use memory::MemoryDataset;
 pub use predicate::Predicate;

@@ -13,11 +13,16 @@ use std::sync::{Arc, LazyLock};
 /// The name of the function in plans.
 const NAME: &str = "time_of_text";
 
-/// The text of the time of day in a text; none: it is that already.
-pub(crate) fn time_of_text(text: &Expr) -> Option<Expr> {
+/// The function.
+pub(super) fn function() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         Mapped::function(NAME, Signature::any(1, Volatility::Immutable), |_| Ok(DataType::Utf8), times)
     });
+    Arc::clone(&FUNCTION)
+}
+
+/// The text of the time of day in a text; none: it is that already.
+pub(crate) fn time_of_text(text: &Expr) -> Option<Expr> {
     match text {
         Expr::Literal(value, _) => {
             let text = value.try_as_str().flatten()?;
@@ -25,7 +30,7 @@ pub(crate) fn time_of_text(text: &Expr) -> Option<Expr> {
             (time != text).then(|| lit(time))
         }
         Expr::ScalarFunction(call) if call.name() == NAME => None,
-        other => Some(FUNCTION.call(vec![other.clone()])),
+        other => Some(function().call(vec![other.clone()])),
     }
 }
 

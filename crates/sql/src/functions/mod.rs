@@ -15,6 +15,7 @@ mod lists;
 mod matches;
 mod read;
 mod reductions;
+pub(crate) mod references;
 mod registry;
 mod sequences;
 mod sizes;
@@ -62,6 +63,25 @@ pub(crate) fn all() -> Vec<Arc<ScalarUDF>> {
         to_timestamp::all(),
     ];
     families.into_iter().flatten().collect()
+}
+
+/// Functions that statements cannot name: rewrites put them where DataFusion's operators and casts mean
+/// something else.
+fn internal() -> Vec<Arc<ScalarUDF>> {
+    vec![
+        shift_left(),
+        shift_right(),
+        truncated(),
+        clock::function(),
+        narrow(),
+        narrow_or_null(),
+        round(),
+        part_of_length(),
+        times(),
+        parts(),
+        comparable(),
+        text(),
+    ]
 }
 
 /// A function that is computed from whole arrays, a row at a time.

@@ -39,7 +39,7 @@ pub(crate) fn cast_of_text(to: &DataType, or_null: bool) -> ScalarUDF {
 
 /// The cast of a string to a nested type.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct CastOfText {
+pub(super) struct CastOfText {
     /// Its name in plans.
     name: String,
     /// The type that is read.
@@ -48,6 +48,13 @@ struct CastOfText {
     or_null: bool,
     /// One string.
     signature: Signature,
+}
+
+impl CastOfText {
+    /// The type that is read.
+    pub fn to_type(&self) -> &DataType {
+        &self.to
+    }
 }
 
 impl ScalarUDFImpl for CastOfText {

@@ -31,7 +31,7 @@ pub(super) fn all() -> Vec<Arc<ScalarUDF>> {
 
 /// `timezone(zone, t)`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct AtZone {
+pub(super) struct AtZone {
     /// A zone and an instant.
     signature: Signature,
     /// The zone of the session.
@@ -41,8 +41,17 @@ struct AtZone {
 impl AtZone {
     /// The function in the zone of these settings.
     fn of(config: &ConfigOptions) -> AtZone {
-        let session = Arc::from(config.execution.time_zone.as_deref().unwrap_or(DEFAULT));
-        AtZone { signature: Signature::any(2, Volatility::Immutable), session }
+        AtZone::in_session(config.execution.time_zone.as_deref().unwrap_or(DEFAULT))
+    }
+
+    /// The function in this zone.
+    pub fn in_session(zone: &str) -> AtZone {
+        AtZone { signature: Signature::any(2, Volatility::Immutable), session: Arc::from(zone) }
+    }
+
+    /// The zone of the session.
+    pub fn session_zone(&self) -> &str {
+        &self.session
     }
 }
 

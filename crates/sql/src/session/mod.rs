@@ -12,6 +12,7 @@ mod time_zone;
 pub use planned::{Planned, Store, StoreMode, Stored};
 pub use state::Session;
 
+use crate::columns::restart_fresh_names;
 use crate::planner::Candidate;
 use crate::syntax::parameters::Parameters;
 use crate::syntax::script::{self, Statement};
@@ -108,6 +109,7 @@ impl Session {
         let mut spelling = Spelling::default();
         with_room(|| {
             loop {
+                restart_fresh_names();
                 let mut parsed = syntax::parse(sql, &spelling)?;
                 let made = natural_join::expand_stars_and_natural_joins(self, &mut parsed.statement)
                     .and_then(|()| make(self, parsed));

@@ -9,6 +9,7 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::logical_expr::Operator as Op;
 use datafusion::physical_expr::PhysicalSortExpr;
+use std::convert::Infallible;
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
     Aggregate, AggregateCall, AlterLifetime, Changes, Chop, Clip, ClipConstant, Coalesce, CoalesceOrder,
@@ -113,9 +114,9 @@ fn times() -> SchemaRef {
 }
 
 fn alter(start: &StartRule<Formula>, duration: &DurationRule<Formula>) -> AlterLifetime {
-    let physical = |f: &Formula| Ok(f.physical(&times()));
-    let rules = (start.try_map(physical), duration.try_map(physical));
-    AlterLifetime::new(rules.0.expect("cannot fail"), rules.1.expect("cannot fail"))
+    let physical = |f: &Formula| Ok::<_, Infallible>(f.physical(&times()));
+    let (Ok(start), Ok(duration)) = (start.try_map(physical), duration.try_map(physical));
+    AlterLifetime::new(start, duration)
 }
 
 fn with_field(schema: &SchemaRef, name: &str) -> SchemaRef {

@@ -34,6 +34,8 @@ pub(super) struct Object {
     pub store: Arc<dyn ObjectStore>,
     pub path: ObjectPath,
     pub size: u64,
+    /// The version of its content, if the store has versions.
+    pub tag: Option<String>,
 }
 
 impl fmt::Display for Location {
@@ -225,7 +227,8 @@ pub(super) fn objects_at(url: &str) -> Result<Vec<Location>> {
 /// The location of an object; its URL is the one given, or that of the object in a folder.
 fn object(root: &str, store: &Arc<dyn ObjectStore>, meta: ObjectMeta, folder: bool, url: &str) -> Location {
     let url = redacted(&if folder { format!("{root}/{}", meta.location) } else { url.to_string() });
-    Location::Object(Arc::new(Object { url, store: Arc::clone(store), path: meta.location, size: meta.size }))
+    let ObjectMeta { location: path, size, e_tag: tag, .. } = meta;
+    Location::Object(Arc::new(Object { url, store: Arc::clone(store), path, size, tag }))
 }
 
 /// All objects below a path.

@@ -17,6 +17,7 @@ mod discover;
 mod filtered;
 mod footer;
 mod format;
+mod frozen;
 mod ipc;
 mod json;
 mod location;
@@ -35,6 +36,7 @@ mod thrift;
 mod verified;
 
 pub use format::{FileFormat, ReadOptions};
+pub(super) use frozen::FrozenFiles;
 
 use super::split::{self, contiguous};
 use super::{Dataset, Predicate, Shard};
@@ -113,6 +115,7 @@ pub struct FileDataset {
 /// The state of files when they were opened, and the options that they were opened with.
 #[derive(Debug)]
 struct OpenedAs {
+    locations: Vec<Location>,
     stamps: Vec<Stamp>,
     options: ReadOptions,
 }
@@ -141,6 +144,11 @@ impl FileDataset {
     /// # Errors
     /// As [`open`](FileDataset::open), and `Plan` if the options contradict each other or the files.
     pub fn open_as(paths_or_globs: &[String], options: &ReadOptions) -> Result<FileDataset> {
+        FileDataset::open_at(paths_or_globs.to_vec(), discover(paths_or_globs)?, options)
+    }
+
+    /// Opens files that were found under these names.
+    fn open_at(names: Vec<String>, locations: Vec<Location>, options: &ReadOptions) -> Result<FileDataset> {
         let ranges = options.ranges.as_ref().map(Ranges::shards);
         let shards = options.shards.or(ranges).unwrap_or(1);
         if shards == 0 {
@@ -156,7 +164,7 @@ impl FileDataset {
         let mut stamps = Vec::new();
         let mut rows = Some(Vec::new());
         let mut schema: Option<(Location, SchemaRef)> = None;
-        for path in discover(paths_or_globs)? {
+        for path in locations.iter().cloned() {
             let opened = open(&path, options)?;
             stamps.extend(Stamp::of(&path, &opened.schema)?);
             schema = Some(match schema {
@@ -174,8 +182,8 @@ impl FileDataset {
         let Some((_, schema)) = schema else {
             return plan_err!("no file to read: give at least one path");
         };
-        let files = Arc::new(OpenedAs { stamps, options: options.clone() });
-        let (names, statistics) = (paths_or_globs.to_vec(), Arc::default());
+        let files = Arc::new(OpenedAs { locations, stamps, options: options.clone() });
+        let statistics = Arc::default();
         let cut = options
             .ranges
             .as_ref()
