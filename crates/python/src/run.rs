@@ -7,14 +7,17 @@
 //! Invariant: a query that is interrupted, or whose `poll` raises, is cancelled before the exception is
 //! passed on.
 
+use datafusion::common::DataFusionError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 use whimbrel_process::progress::QueryProgress;
 use whimbrel_session::panic;
 use whimbrel_sharded::action::{self, Action, Existing};
-use whimbrel_sharded::{Job, Options, Output, RuntimeKind, analyze};
+use whimbrel_sharded::program::TaskId;
+use whimbrel_sharded::{Job, Options, Output, RuntimeKind, analyze, replay as tapes};
 
 use crate::arguments::Count;
 use crate::error::{OrRaise, PythonError, invalid};
@@ -125,6 +128,27 @@ pub fn explain_analyze(
     options.wait(py, analysis.job(), poll)?;
     let explained = py.detach(|| analysis.wait()).or_raise()?;
     Ok(explained.text(std::io::stdout().is_terminal()))
+}
+
+/// A task of a query: its stage, its channel, its number there, and the digest of what it handed out.
+type Task<'py> = (usize, usize, u64, Bound<'py, PyBytes>);
+
+/// Runs a plan, runs each of its channels again from its tape, and gives its tasks. The result is dropped.
+///
+/// # Errors
+/// `InvalidError` if a stage cannot be replayed; `DataError` if a task hands out something else; the
+/// exception for the error of the query.
+#[pyfunction]
+pub fn replay<'py>(py: Python<'py>, plan: &NativePlan, options: &NativeOptions) -> PyResult<Vec<Task<'py>>> {
+    let recorded = py.detach(|| {
+        let recording = tapes::record(&plan.stream, &options.options)?;
+        recording.check()?;
+        Ok::<_, DataFusionError>(recording)
+    });
+    let task = |(task, digest): (TaskId, [u8; 32])| {
+        (task.channel.stage, task.channel.channel, task.sequence, PyBytes::new(py, &digest))
+    };
+    Ok(recorded.or_raise()?.tasks().map(task).collect())
 }
 
 /// The complete result.

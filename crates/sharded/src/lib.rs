@@ -18,7 +18,8 @@
 //! 11. [`program`]: channel programs, deterministic functions of their lanes;
 //! 12. [`runtime`]: schedulers of programs;
 //! 13. [`action`]: what is done with a result;
-//! 14. [`analyze`]: the tree of a query, with estimates and measurements.
+//! 14. [`analyze`]: the tree of a query, with estimates and measurements;
+//! 15. [`replay`]: channels that run again from their tapes.
 //!
 //! Start at [`action::collect`], follow it to [`runtime::run_sharded`], then read `runtime/wiring.rs`. For a
 //! runtime of one's own, start at [`program::Programs`] and [`program::ChannelProgram`].
@@ -33,6 +34,7 @@ pub mod exchange;
 pub mod merge;
 pub mod program;
 pub mod relation;
+pub mod replay;
 pub mod runtime;
 pub mod stage;
 

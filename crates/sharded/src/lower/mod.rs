@@ -39,5 +39,7 @@ mod window;
 
 pub(crate) use arithmetic::rewrite_arithmetic;
 pub(crate) use leaf::{Leaf, LeafInfo};
+#[cfg(test)]
+pub(crate) use relational::with_idle_rules;
 pub(crate) use relational::{Fragment, session};
 pub(crate) use temporal::graph;

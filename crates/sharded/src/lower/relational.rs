@@ -24,9 +24,9 @@ use whimbrel_plan::estimate::{Estimate, Estimator, smaller_sides_first};
 use whimbrel_plan::{Movement, flat_conditions, optimizer_rules, takes_nulls, without_rules};
 
 /// The session in which plans are optimized and planned.
-static SESSION: LazyLock<SessionState> = LazyLock::new(|| deterministic(true));
+static SESSION: LazyLock<SessionState> = LazyLock::new(|| deterministic(true, &IDLE_RULES));
 /// The same session, whose joins send no filters to their probe sides.
-static NULL_SAFE: LazyLock<SessionState> = LazyLock::new(|| deterministic(false));
+static NULL_SAFE: LazyLock<SessionState> = LazyLock::new(|| deterministic(false, &IDLE_RULES));
 
 /// Physical rules that never apply here, each of which would walk every plan: there is one partition, inputs
 /// have no exact statistics and take no order and no limit, and settings switch the others off.
@@ -38,8 +38,14 @@ pub(crate) fn session() -> &'static SessionState {
     &SESSION
 }
 
-/// A session with one partition and nothing that depends on timing.
-fn deterministic(join_filters: bool) -> SessionState {
+/// The same session with the rules that never apply.
+#[cfg(test)]
+pub(crate) fn with_idle_rules(fragment: &Fragment) -> SessionState {
+    deterministic(std::ptr::eq(fragment.session(), session()), &[])
+}
+
+/// A session with one partition and nothing that depends on timing; `without` these physical rules.
+fn deterministic(join_filters: bool, without: &[&str]) -> SessionState {
     let mut config = SessionConfig::new().with_target_partitions(1);
     let options = config.options_mut();
     options.execution.enable_file_stream_work_stealing = false;
@@ -66,7 +72,7 @@ fn deterministic(join_filters: bool) -> SessionState {
         if rule.name() == "ProjectionPushdown" {
             rules.push(Arc::new(SplitFilterProjections));
         }
-        if !IDLE_RULES.contains(&rule.name()) {
+        if !without.contains(&rule.name()) {
             rules.push(rule);
         }
     }

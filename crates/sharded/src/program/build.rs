@@ -5,7 +5,8 @@
 //! every node computes. The size of batches is not in it: that changes no answer.
 
 use super::memory::memory;
-use super::{ChannelProgram, InputAdapter, RelationalProgram, TemporalProgram};
+use super::tape::RecordedProgram;
+use super::{ChannelId, ChannelProgram, InputAdapter, RelationalProgram, TapeRecorder, TemporalProgram};
 use crate::dataset::dataset;
 use crate::exchange::Reach;
 use crate::lower::{Fragment, graph};
@@ -66,6 +67,8 @@ pub struct Programs {
     coalesce: Option<CoalesceOrder>,
     /// What moves into each input of each stage, if that is measured.
     edges: HashMap<(usize, usize), Arc<EdgeMetrics>>,
+    /// Keeps the tapes of the channels, if they are recorded.
+    recorder: Option<Arc<TapeRecorder>>,
 }
 
 impl Programs {
@@ -99,7 +102,7 @@ impl Programs {
         let fragments = fragments(&stages)?;
         let (batch_rows, live) = (options.batch_rows, !properties.bounded);
         let edges = HashMap::new();
-        Ok(Programs { stages, fragments, batch_rows, memory, live, coalesce, edges })
+        Ok(Programs { stages, fragments, batch_rows, memory, live, coalesce, edges, recorder: None })
     }
 
     /// The same programs, which measure what they do.
@@ -114,6 +117,20 @@ impl Programs {
             programs.edges.extend((0..stage.inputs.len()).map(|input| ((number, input), Arc::default())));
         }
         Ok(programs)
+    }
+
+    /// The same programs, whose tapes are kept.
+    pub(crate) fn recorded(self, recorder: &Arc<TapeRecorder>) -> Programs {
+        Programs { recorder: Some(Arc::clone(recorder)), ..self }
+    }
+
+    /// Checks that a channel of a stage can be replayed from its tape.
+    ///
+    /// # Errors
+    /// `Plan` if an operator or a function depends on more than what the channel is given.
+    pub fn check_replayable(&self, stage: usize) -> Result<()> {
+        let Some(fragment) = &self.fragments[stage] else { return Ok(()) };
+        with_room(|| RelationalProgram::check_replayable(fragment, fragment.session(), &self.memory))
     }
 
     /// The plan of a stage, if it is relational.
@@ -137,6 +154,15 @@ impl Programs {
     /// # Errors
     /// `Plan` if a node has no meaning where it stands.
     pub fn channel(&self, stage: usize, index: usize) -> Result<Box<dyn ChannelProgram>> {
+        let program = self.unrecorded_channel(stage, index)?;
+        let channel = ChannelId { stage, channel: index };
+        Ok(match &self.recorder {
+            Some(recorder) => Box::new(RecordedProgram { program, channel, recorder: Arc::clone(recorder) }),
+            None => program,
+        })
+    }
+
+    fn unrecorded_channel(&self, stage: usize, index: usize) -> Result<Box<dyn ChannelProgram>> {
         let inputs = &self.stages.stages[stage].inputs;
         let lanes: Vec<usize> = inputs.iter().map(|input| self.lanes(stage, input, index)).collect();
         if let Some(fragment) = &self.fragments[stage] {

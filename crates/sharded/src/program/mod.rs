@@ -30,14 +30,17 @@
 
 mod build;
 mod inputs;
+mod lint;
 mod memory;
 mod relational;
 mod round_robin;
 mod spill;
+mod tape;
 mod temporal;
 
 pub use build::Programs;
 pub use relational::RelationalProgram;
+pub use tape::{ChannelId, ChannelTape, Produced, TapeEntry, TapeRecorder, TaskId};
 pub use temporal::TemporalProgram;
 
 use temporal::InputAdapter;

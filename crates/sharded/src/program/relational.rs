@@ -6,6 +6,7 @@
 //! runtime of the program's own, which makes progress only within a step.
 
 use super::inputs::{ChannelInputs, LeafExec};
+use super::lint;
 use super::memory::settings;
 use super::spill::with_spilling;
 use super::{ChannelProgram, Step};
@@ -61,24 +62,15 @@ impl RelationalProgram {
     /// # Errors
     /// `ResourcesExhausted` if there is no runtime for it; those of DataFusion's planner.
     pub(crate) fn new(
-        Fragment { plan, leaves, .. }: &Fragment,
+        fragment: &Fragment,
         session: &SessionState,
         memory: Arc<RuntimeEnv>,
         lanes: &[usize],
         outputs: usize,
     ) -> Result<RelationalProgram> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .map_err(|e| DataFusionError::ResourcesExhausted(format!("no runtime for a channel: {e}")))?;
+        let runtime = new_runtime()?;
         let inputs = Arc::new(ChannelInputs::new(lanes));
-        let extension = StageNodePlanner { leaves: leaves.clone() };
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(extension)]);
-        let plan = lower::rewrite_arithmetic(plan.clone())?;
-        let physical = runtime.block_on(planner.create_physical_plan(&plan, session))?;
-        let physical = match memory.memory_pool.memory_limit() {
-            MemoryLimit::Infinite => physical,
-            _ => with_spilling(physical)?,
-        };
+        let (plan, physical) = physical_plan(fragment, session, &memory, &runtime)?;
         let partitions = physical.output_partitioning().partition_count();
         if partitions != 1 {
             return internal_err!("a relational stage has one partition, not {partitions}");
@@ -93,6 +85,18 @@ impl RelationalProgram {
         Ok(RelationalProgram { stream, inputs, runtime, outputs, predicates, is_deep })
     }
 
+    /// Checks that programs of this plan can be replayed from their tapes.
+    ///
+    /// # Errors
+    /// `Plan` if an operator or a function depends on more than its rows; as [`new`](RelationalProgram::new).
+    pub(crate) fn check_replayable(
+        fragment: &Fragment,
+        session: &SessionState,
+        memory: &RuntimeEnv,
+    ) -> Result<()> {
+        lint::check_replayable(&physical_plan(fragment, session, memory, &new_runtime()?)?.1)
+    }
+
     /// Polls the plan until it gives rows, ends or is blocked.
     fn poll(&mut self) -> Result<Polled> {
         let RelationalProgram { stream, inputs, runtime, .. } = self;
@@ -105,6 +109,30 @@ impl RelationalProgram {
             },
         }))
     }
+}
+
+/// A runtime that makes progress only where it is waited for.
+fn new_runtime() -> Result<Runtime> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.map_err(|e| DataFusionError::ResourcesExhausted(format!("no runtime for a channel: {e}")))
+}
+
+/// Plans the operators of an optimized plan; the plan that they were made of, too.
+fn physical_plan(
+    Fragment { plan, leaves, .. }: &Fragment,
+    session: &SessionState,
+    memory: &RuntimeEnv,
+    runtime: &Runtime,
+) -> Result<(LogicalPlan, Arc<dyn ExecutionPlan>)> {
+    let extension = StageNodePlanner { leaves: leaves.clone() };
+    let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(extension)]);
+    let plan = lower::rewrite_arithmetic(plan.clone())?;
+    let physical = runtime.block_on(planner.create_physical_plan(&plan, session))?;
+    let physical = match memory.memory_pool.memory_limit() {
+        MemoryLimit::Infinite => physical,
+        _ => with_spilling(physical)?,
+    };
+    Ok((plan, physical))
 }
 
 /// Dropping deep expressions walks over them, too.
@@ -217,5 +245,63 @@ impl ExtensionPlanner for StageNodePlanner {
             .downcast_ref::<Leaf>()
             .ok_or_else(|| internal_datafusion_err!("{} has no place in a relational stage", node.name()))?;
         Ok(Some(Arc::new(LeafExec::new(leaf, self.leaves[leaf.input].clone()))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::MemoryDataset;
+    use crate::options::Options;
+    use crate::program::Programs;
+    use datafusion::arrow::array::{ArrayRef, Int64Array};
+    use datafusion::logical_expr::{Expr, col, lit};
+    use datafusion::physical_plan::displayable;
+    use whimbrel_plan::{Agg, AggFunction, JoinKind, Stream};
+
+    fn table(name: &str) -> Stream {
+        let column = |to: i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values((0..to).chain(0..to))) };
+        let rows =
+            RecordBatch::try_from_iter([(format!("{name}_k"), column(9)), (format!("{name}_v"), column(9))]);
+        let rows = rows.unwrap();
+        Stream::scan(name, Arc::new(MemoryDataset::new(rows.schema(), vec![vec![rows]]).unwrap())).unwrap()
+    }
+
+    /// Queries to which the idle rules would apply elsewhere: aggregates that statistics know, distinct rows
+    /// and groups under a limit, orders over orders, joins over large sides.
+    fn queries() -> Vec<Stream> {
+        let (a, b) = (table("a"), table("b"));
+        let of = |function, name: &str| vec![("x".to_string(), Agg::of(function, col(name)))];
+        let by = |name: &str| vec![col(name).sort(true, false)];
+        let grouped = a.rekey(vec![col("a_k")]).unwrap().aggregate(of(AggFunction::Sum, "a_v")).unwrap();
+        let on: Vec<(Expr, Expr)> = vec![(col("a_k"), col("b_k"))];
+        let joined = a.join(&b, on, JoinKind::Inner, "_b").unwrap();
+        vec![
+            a.aggregate(vec![("n".to_string(), Agg::count())]).unwrap(),
+            a.aggregate(of(AggFunction::Max, "a_v")).unwrap(),
+            a.distinct().unwrap().limit(0, Some(3)).unwrap(),
+            grouped.limit(0, Some(3)).unwrap(),
+            grouped.sort(by("x")).unwrap().limit(0, Some(3)).unwrap(),
+            a.sort(by("a_k")).unwrap().sort(by("a_v")).unwrap().limit(2, Some(3)).unwrap(),
+            joined.sort(by("a_v")).unwrap().limit(0, Some(3)).unwrap(),
+            joined.where_(col("b_v").gt(lit(3_i64))).unwrap(),
+            a.union(&a).unwrap().sort(by("a_k")).unwrap(),
+        ]
+    }
+
+    #[test]
+    fn the_rules_that_are_left_out_change_no_plan() {
+        let (memory, runtime) = (RuntimeEnv::default(), new_runtime().unwrap());
+        for query in queries() {
+            let programs = Programs::new(&query, &Options::default()).unwrap();
+            let fragments = (0..programs.stages().stages.len()).filter_map(|stage| programs.fragment(stage));
+            for fragment in fragments {
+                let text = |session: &SessionState| {
+                    let (_, plan) = physical_plan(fragment, session, &memory, &runtime).unwrap();
+                    displayable(plan.as_ref()).indent(true).to_string()
+                };
+                assert_eq!(text(&lower::with_idle_rules(fragment)), text(fragment.session()));
+            }
+        }
     }
 }

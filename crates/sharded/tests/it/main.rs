@@ -18,4 +18,5 @@ mod maintained;
 mod movement;
 mod random;
 mod relational;
+mod replay;
 mod transfer;
