@@ -13,7 +13,7 @@ use whimbrel_plan::Stream;
 
 /// A query that has run, with the tapes of its channels.
 pub struct Recording {
-    programs: Programs,
+    programs: Arc<Programs>,
     tapes: BTreeMap<ChannelId, ChannelTape>,
 }
 
@@ -39,7 +39,7 @@ pub fn record(stream: &Stream, options: &Options) -> Result<Recording> {
     (0..programs.stages().stages.len()).try_for_each(|stage| programs.check_replayable(stage))?;
     let sinks = (0..stream.properties().shards).map(|_| -> Sink { Box::new(|_| Ok(())) });
     run_programs(&programs, options, sinks.collect())?.wait()?;
-    Ok(Recording { programs: Programs::new(stream, options)?, tapes: recorder.tapes() })
+    Ok(Recording { programs, tapes: recorder.tapes() })
 }
 
 impl Recording {
@@ -49,7 +49,7 @@ impl Recording {
     /// `Execution` with the first task whose message differs.
     pub fn check(&self) -> Result<()> {
         self.tapes.iter().try_for_each(|(channel, tape)| {
-            let mut program = self.programs.channel(channel.stage, channel.channel)?;
+            let mut program = self.programs.unrecorded_channel(channel.stage, channel.channel)?;
             tape.replay(*channel, program.as_mut())
         })
     }

@@ -236,7 +236,7 @@ impl Database {
     }
 }
 
-/// Functions that belong to a session: they count in it, or have its time zone.
+/// Functions that belong to a session: they count in it.
 const OF_A_SESSION: [&str; 2] = ["the function \"nextval\" belongs", "the function \"currval\" belongs"];
 
 /// The plan as another process would read it. What belongs to a session, such as the numbers of a sequence,

@@ -8,7 +8,7 @@ use super::document::{
     Beats, Document, Join, JoinKind, Message, Movement, Node, NullRows, Rows, SortKey, Step, StepId,
     UnnestDepth,
 };
-use super::expression::{Expressions, sort_key, write_schema};
+use super::expression::{Expressions, with_calls, write_schema};
 use super::names::Names;
 use super::references::References;
 use crate::calendar::Grid;
@@ -290,19 +290,10 @@ impl Encoder {
     }
 
     fn expr(&mut self, expr: &Expr) -> Result<Message> {
-        let expressions = Arc::clone(&self.expressions);
-        // The names are lent to the expression, which gives them back where it has a subquery.
-        let mut names = std::mem::take(&mut self.names);
-        let message = with_room(|| {
-            expressions.write(expr, &mut names, &mut |plan, names| {
-                std::mem::swap(&mut self.names, names);
-                let step = self.plan(plan);
-                std::mem::swap(&mut self.names, names);
-                step
-            })
-        });
-        self.names = names;
-        message
+        with_room(|| {
+            let expr = with_calls(expr.clone(), &mut |plan| self.plan(plan))?;
+            self.expressions.write(expr, &mut self.names)
+        })
     }
 
     fn exprs(&mut self, exprs: &[Expr]) -> Result<Vec<Message>> {
@@ -314,7 +305,10 @@ impl Encoder {
     }
 
     fn sort_keys(&mut self, keys: &[SortExpr]) -> Result<Vec<SortKey>> {
-        keys.iter().map(|key| Ok(sort_key(key, self.expr(&key.expr)?))).collect()
+        let key = |key: &SortExpr| {
+            Ok(SortKey { expr: self.expr(&key.expr)?, asc: key.asc, nulls_first: key.nulls_first })
+        };
+        keys.iter().map(key).collect()
     }
 
     fn column(&mut self, column: &Column) -> Result<Message> {

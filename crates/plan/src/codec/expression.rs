@@ -1,6 +1,6 @@
 //! Expressions and schemas as messages of `datafusion-proto`, and back.
 
-use super::document::{Message, SortKey};
+use super::document::Message;
 use super::functions::FunctionCodec;
 use super::names::Names;
 use super::nesting::check_nesting;
@@ -13,7 +13,7 @@ use datafusion::common::{
 };
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion_proto::logical_plan::from_proto::parse_expr;
 use datafusion_proto::logical_plan::to_proto::serialize_expr;
 use datafusion_proto::protobuf::{self, FromProtoError};
@@ -44,20 +44,13 @@ impl Expressions {
         Expressions { codec: FunctionCodec(references), context }
     }
 
-    /// An expression in bytes. Its subqueries are given to `write_plan`.
+    /// An expression in bytes. Its subqueries are written first, by [`with_calls`].
     ///
     /// # Errors
-    /// `Plan` if a part of it cannot be written; those of `write_plan`.
-    pub fn write(
-        &self,
-        expr: &Expr,
-        names: &mut Names,
-        write_plan: &mut dyn FnMut(&LogicalPlan, &mut Names) -> Result<u32>,
-    ) -> Result<Message> {
-        let expr = expr.clone().transform_down(|expr| {
-            let write_field = |field: &FieldRef| write_field(field);
-            let call = subquery::to_call(expr, &mut |plan| write_plan(plan, names), &write_field)?;
-            Ok(Transformed::yes(map_tables(call, &mut |table| Ok(names.stand_in(table)))?))
+    /// `Plan` if a part of it cannot be written.
+    pub fn write(&self, expr: Expr, names: &mut Names) -> Result<Message> {
+        let expr = expr.transform_down(|expr| {
+            Ok(Transformed::yes(map_tables(expr, &mut |table| Ok(names.stand_in(table)))?))
         })?;
         let message = serialize_expr(&expr.data, &self.codec).map_err(|e| plan_datafusion_err!("{e}"))?;
         Ok(Message(message.encode_to_vec()))
@@ -94,6 +87,19 @@ impl Expressions {
     }
 }
 
+/// The expression with calls in place of its subqueries, whose plans are given to `write_plan`.
+///
+/// # Errors
+/// `Plan` if a field cannot be written; those of `write_plan`.
+pub(super) fn with_calls(
+    expr: Expr,
+    write_plan: &mut dyn FnMut(&LogicalPlan) -> Result<u32>,
+) -> Result<Expr> {
+    let expr =
+        expr.transform_down(|expr| Ok(Transformed::yes(subquery::to_call(expr, write_plan, &write_field)?)))?;
+    Ok(expr.data)
+}
+
 /// The columns of an expression, in other tables.
 fn map_tables(expr: Expr, map: &mut dyn FnMut(&TableReference) -> Result<TableReference>) -> Result<Expr> {
     let mut in_table = |column: Column| -> Result<Column> {
@@ -105,11 +111,6 @@ fn map_tables(expr: Expr, map: &mut dyn FnMut(&TableReference) -> Result<TableRe
         Expr::OuterReferenceColumn(field, column) => Expr::OuterReferenceColumn(field, in_table(column)?),
         other => other,
     })
-}
-
-/// The key of an order, without its expression.
-pub(super) fn sort_key(sort: &SortExpr, expr: Message) -> SortKey {
-    SortKey { expr, asc: sort.asc, nulls_first: sort.nulls_first }
 }
 
 /// A schema in bytes.

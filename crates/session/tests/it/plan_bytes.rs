@@ -13,14 +13,20 @@ const HEADER: usize = 4 + 2 + 32;
 /// Queries that have every kind of step and expression between them.
 const QUERIES: &[&str] = &[
     "select 1 as a, 'x' as b, null as c, date '2024-01-01' as d, interval '1 month' as e, [1, 2] as f",
-    "select n % 3 as k, sum(n), avg(n) filter (where n > 2), count(distinct n) from range(9) t(n) group by 1 having sum(n) > 1",
-    "select a.n, b.n from range(4) a(n) left join range(2, 6) b(n) on a.n = b.n order by 1 desc nulls last limit 3 offset 1",
-    "select n, row_number() over (partition by n % 2 order by n rows between 1 preceding and current row) from range(5) t(n)",
+    "select n % 3 as k, sum(n), avg(n) filter (where n > 2), count(distinct n) from range(9) t(n) \
+     group by 1 having sum(n) > 1",
+    "select a.n, b.n from range(4) a(n) left join range(2, 6) b(n) on a.n = b.n order by 1 desc \
+     nulls last limit 3 offset 1",
+    "select n, row_number() over (partition by n % 2 order by n rows between 1 preceding and \
+     current row) from range(5) t(n)",
     "with recursive r(n) as (select 1 union all select n + 1 from r where n < 5) select * from r",
-    "select unnest([1, 2, 3]) as n union all select n from range(3) t(n) where n in (select max(m) from range(3) s(m))",
+    "select unnest([1, 2, 3]) as n union all select n from range(3) t(n) where n in (select max(m) \
+     from range(3) s(m))",
     "select distinct on (n % 2) n from range(6) t(n) order by n % 2, n desc",
-    "select case when n > 1 then n::varchar else 'few' end, n between 1 and 2, coalesce(n, 0) from (values (1), (2)) t(n)",
-    "select (select max(n) from range(3) s(n)), exists (select 1 from range(3) s(n) where s.n = t.n) from range(2) t(n)",
+    "select case when n > 1 then n::varchar else 'few' end, n between 1 and 2, coalesce(n, 0) from \
+     (values (1), (2)) t(n)",
+    "select (select max(n) from range(3) s(n)), exists (select 1 from range(3) s(n) where s.n = \
+     t.n) from range(2) t(n)",
     "select '2001-02-16 20:38:40-05'::timestamptz at time zone 'America/Denver', '[1, 2]'::int[]",
 ];
 

@@ -162,7 +162,11 @@ impl Programs {
         })
     }
 
-    fn unrecorded_channel(&self, stage: usize, index: usize) -> Result<Box<dyn ChannelProgram>> {
+    /// The same without a tape: what is played from one is not recorded.
+    ///
+    /// # Errors
+    /// As [`channel`](Programs::channel).
+    pub(crate) fn unrecorded_channel(&self, stage: usize, index: usize) -> Result<Box<dyn ChannelProgram>> {
         let inputs = &self.stages.stages[stage].inputs;
         let lanes: Vec<usize> = inputs.iter().map(|input| self.lanes(stage, input, index)).collect();
         if let Some(fragment) = &self.fragments[stage] {

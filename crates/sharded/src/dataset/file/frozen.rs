@@ -82,7 +82,7 @@ impl FileDataset {
         let locations = frozen.files.iter().map(find_file).collect::<Result<Vec<_>>>()?;
         let size = |number: u64| usize::try_from(number).map_err(|e| plan_datafusion_err!("{e}"));
         let options = ReadOptions {
-            format: frozen.format.as_deref().and_then(FileFormat::named),
+            format: frozen.format.as_deref().map(format_named).transpose()?,
             shards: Some(size(frozen.shards)?),
             schema: frozen.columns.as_deref().map(read_columns).transpose()?,
             header: frozen.header,
@@ -95,6 +95,10 @@ impl FileDataset {
         let cut = RangeShards::try_new(&files.units, &files.schema, &Ranges::try_new(column, bounds)?)?;
         Ok(FileDataset { cut: Some(cut), ..files })
     }
+}
+
+fn format_named(name: &str) -> Result<FileFormat> {
+    FileFormat::named(name).ok_or_else(|| plan_datafusion_err!("there is no file format {name:?}"))
 }
 
 fn freeze_file(location: &Location) -> Result<FrozenFile> {
