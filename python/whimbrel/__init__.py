@@ -12,8 +12,8 @@ Sources make sharded streams, methods build plans over them, actions run the pla
     per_item.to_polars()
 
 - SQL: `sql`.
-- Sources: `read`, `values`, `from_arrow`, `from_polars`, `from_pandas`, `from_rows`, `from_events`, `live`,
-  `live_events`.
+- Sources: `read`, `follow`, `values`, `from_arrow`, `from_polars`, `from_pandas`, `from_rows`, `from_events`,
+  `live`, `live_events`.
 - Streams: `ShardedStream` moves data between shards and runs queries on them; `Stream` is what a query
   works on.
 - Expressions: `col`, `lit`, `when`, the functions in `fn`, `udf`; lambdas of a row are traced into these.
@@ -39,6 +39,7 @@ __all__ = [
     "GroupingSets",
     "InternalError",
     "InvalidError",
+    "Job",
     "LiveStream",
     "Over",
     "Program",
@@ -70,6 +71,7 @@ __all__ = [
     "end_edge",
     "first",
     "fn",
+    "follow",
     "from_arrow",
     "from_bytes",
     "from_events",

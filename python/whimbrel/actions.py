@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +16,7 @@ from .errors import InvalidError
 from .events import Event
 from .plan_builder import PlanBuilder
 from .settings import Runtime, with_changes
-from .subscription import Subscription, callback_of, one_by_one
+from .subscription import Job, Subscription, callback_of, on_epoch, one_by_one
 from .table import Table
 from .view import Rows, View
 
@@ -298,15 +299,23 @@ class Actions(PlanBuilder):
 
     def subscribe(
         self,
-        callback: Callable[[Any], Any],
+        callback: Callable[..., Any],
         *,
         form: Literal["rows", "tables", "events"] = "rows",
         late: Callable[[Table], Any] | None = None,
         runtime: Runtime | None = None,
         batch_rows: int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: str | timedelta = "10s",
+        stop_when_idle: str | timedelta | None = None,
     ) -> Subscription:
         """
         Run in the background, and call a function with results as they become final.
+
+        With ``checkpoint``, the query goes on after a crash where it was, see `run_forever`; the result is a
+        `Job`. The function is then called with the number of an epoch and a result of it. The results of an
+        epoch that the function had not returned from come again after a crash, under the same number: whoever
+        keeps the number together with the results can leave those out.
 
         Parameters
         ----------
@@ -320,6 +329,8 @@ class Actions(PlanBuilder):
             that the query uses.
         runtime, batch_rows
             As in `config`.
+        checkpoint, every, stop_when_idle
+            As in `run_forever`; by default nothing is kept.
 
         Returns
         -------
@@ -358,6 +369,15 @@ class Actions(PlanBuilder):
                 "emit changes)",
                 stacklevel=2,
             )
+        if checkpoint is not None:
+            if form == "events":
+                raise InvalidError(
+                    'a job with a checkpoint hands out rows or tables: leave form="events" out'
+                )
+            on_result = on_epoch(callback, form)
+            return self._start_job(
+                checkpoint, every, stop_when_idle, runtime, batch_rows, callback=on_result, late=late
+            )
         settings = self._options(runtime, False, batch_rows)
         query = object()
         on_late = None if late is None else callback_of(query, lambda table: late(Table(table)))
@@ -371,6 +391,110 @@ class Actions(PlanBuilder):
         feeds.add_reader(self._plan, job)
         shutdown.remember(self._plan, job)
         return Subscription(job, feeds.start(self._plan), query)
+
+    def run_forever(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        checkpoint: str | os.PathLike[str],
+        every: str | timedelta = "10s",
+        stop_when_idle: str | timedelta | None = None,
+        format: Literal["parquet", "arrow"] | None = None,
+        runtime: Runtime | None = None,
+        batch_rows: int | None = None,
+        wait: bool = True,
+    ) -> Job:
+        r"""
+        Run as a job that survives crashes: the same call goes on where the last one was, whatever ended it.
+
+        Each result is in the sink exactly once, also if the process is killed at any moment. Its sources have
+        to be such that their rows can be read again: `follow`, `live` with ``log=``, and what is bounded.
+
+        Parameters
+        ----------
+        to
+            Where results go: a folder, or ``"postgres://user@host/database?table=name"``. A folder gets a
+            file with each checkpoint that has new results.
+        checkpoint
+            Where the state of the job is kept: a folder, or the URL of one in an object store
+            (``"s3://bucket/state"``). Each job has one of its own.
+        every
+            The time between two checkpoints.
+        stop_when_idle
+            After how long without anything new the job ends; the same call goes on with it later. By default
+            it runs until its sources end, or Ctrl-C.
+        format
+            The format of the files in a folder; by default Parquet.
+        runtime, batch_rows
+            As in `config`.
+        wait
+            Whether to wait for the end of the job. Otherwise it runs in the background.
+
+        Returns
+        -------
+        Job
+            The job, which has ended if it was waited for.
+
+        Raises
+        ------
+        InvalidError
+            If a source cannot be read again, or ``to`` has the results of another job.
+        DataError
+            If the state is of another query or release, another process runs the job, or the query fails.
+        ResourceExhaustedError
+            If the disk is full. Nothing is lost: the same call goes on once there is room.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import whimbrel as wb
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> root = pathlib.Path(folder.name)
+        >>> (root / "clicks").mkdir()
+        >>> _ = (root / "clicks/1.csv").write_text("time,item\n1,a\n12,b\n")
+        >>> def count():
+        ...     clicks = wb.follow(root / "clicks", time="time")
+        ...     query = clicks.query(lambda q: q.tumbling(10).aggregate(n=wb.count()))
+        ...     return query.run_forever(root / "out", checkpoint=root / "state", stop_when_idle="200ms")
+        >>> count().restored_from is None
+        True
+        >>> wb.read(root / "out").query(lambda q: q.select("start", "n")).to_rows()
+        [Row(start=10, n=1)]
+        >>> _ = (root / "clicks/2.csv").write_text("time,item\n15,a\n25,b\n")
+        >>> count().restored_from is None
+        False
+        >>> wb.read(root / "out").query(lambda q: q.select("start", "n")).to_rows()
+        [Row(start=10, n=1), Row(start=20, n=2)]
+        >>> folder.cleanup()
+        """
+        job = self._start_job(
+            checkpoint, every, stop_when_idle, runtime, batch_rows, to=os.fspath(to), format=format
+        )
+        if wait:
+            job.wait()
+        return job
+
+    def _start_job(
+        self,
+        checkpoint: str | os.PathLike[str],
+        every: str | timedelta,
+        stop_when_idle: str | timedelta | None,
+        runtime: Runtime | None,
+        batch_rows: int | None,
+        *,
+        to: str | None = None,
+        format: str | None = None,
+        callback: Callable[[int, native.Table], Any] | None = None,
+        late: Callable[[Table], Any] | None = None,
+    ) -> Job:
+        query = object()
+        on_late = None if late is None else callback_of(query, lambda table: late(Table(table)))
+        settings, place = self._options(runtime, False, batch_rows), os.fspath(checkpoint)
+        job = native.start_durable(
+            self._plan, settings, place, every, stop_when_idle, to, format, callback, on_late
+        )
+        shutdown.remember_job(job)
+        return Job(job, query)
 
     def maintain(
         self,

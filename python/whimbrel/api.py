@@ -41,10 +41,20 @@ from .relational import GroupingSets, agg, cube, grouping_sets, rollup
 from .schema import Schema
 from .settings import config
 from .sharded import ShardedStream
-from .sources import from_arrow, from_bytes, from_events, from_pandas, from_polars, from_rows, read, values
+from .sources import (
+    follow,
+    from_arrow,
+    from_bytes,
+    from_events,
+    from_pandas,
+    from_polars,
+    from_rows,
+    read,
+    values,
+)
 from .statements import sql
 from .stream import Stream
-from .subscription import Subscription
+from .subscription import Job, Subscription
 from .table import Table
 from .tracing import udf
 from .view import View

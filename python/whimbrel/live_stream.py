@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -35,8 +36,14 @@ class LiveStream(ShardedStream):
 
     __slots__ = ("_source", "_schema", "_senders", "_time")
 
-    def __init__(self, schema: native.Schema, ingress: Ingress, shards: int) -> None:
-        plan, senders = native.live(schema, shard_count(shards) or 1)
+    def __init__(
+        self,
+        schema: native.Schema,
+        ingress: Ingress,
+        shards: int,
+        log: str | os.PathLike[str] | None = None,
+    ) -> None:
+        plan, senders = native.live(schema, shard_count(shards) or 1, None if log is None else os.fspath(log))
         super().__init__(ingress.apply(plan))
         self._schema = schema
         self._senders = senders
@@ -131,6 +138,7 @@ def live(
     end: str | None = None,
     schema: Any = None,
     shards: int = 1,
+    log: str | os.PathLike[str] | None = None,
     **ingress: Any,
 ) -> LiveStream:
     """
@@ -148,6 +156,11 @@ def live(
         The columns, where `source` is an iterable of tuples, or its first element has nulls.
     shards
         In how many shards; rows are pushed into one of them.
+    log
+        A folder that keeps what is pushed: it is on the disk before `LiveStream.push` returns, so that
+        `ShardedStream.run_forever` can go on after a crash. A program that makes the source again with the
+        same folder goes on writing there. The folder grows: files in it (Arrow streams, each with an index)
+        that no job will read again may be removed, the oldest first.
     **ingress
         As in `read`.
 
@@ -175,7 +188,11 @@ def live(
     """
     settings = Ingress(time, end, **check_settings(ingress))
     if isinstance(source, Mapping) or hasattr(source, "__arrow_c_schema__"):
-        return LiveStream(schema_of(source), settings, shards)
+        return LiveStream(schema_of(source), settings, shards, log)
+    if log is not None:
+        raise InvalidError(
+            "a log keeps what is pushed: give live a schema, and push the items of the iterable"
+        )
     if not isinstance(source, Iterable):
         raise InvalidError('live takes a schema, {"time": "int64", "item": "string"}, or an iterable of rows')
     items = iter(source)

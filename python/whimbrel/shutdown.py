@@ -8,13 +8,16 @@ exception dropped has not. After that, no thread of the engine calls Python any 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import warnings
+import weakref
 
 from . import _whimbrel as native
 from . import feeds
 from .call_site import call_site
 
+_jobs: weakref.WeakSet[native.DurableJob] = weakref.WeakSet()
 _running: dict[native.Job, tuple[native.Plan, tuple[str, int]]] = {}
 
 
@@ -30,8 +33,15 @@ def forget(job: native.Job) -> None:
     _running.pop(job, None)
 
 
+def remember_job(job: native.DurableJob) -> None:
+    """Remember a job that survives the process."""
+    _jobs.add(job)
+
+
 def _at_exit() -> None:
     try:
+        for durable in list(_jobs):
+            _stop(durable)
         for job, (plan, site) in list(_running.items()):
             _end(job, plan, site)
     finally:
@@ -54,9 +64,17 @@ def _end(job: native.Job, plan: native.Plan, site: tuple[str, int]) -> None:
         warnings.warn_explicit(f"a subscription failed as Python ended: {error}", UserWarning, *site)
 
 
+def _stop(job: native.DurableJob) -> None:
+    """Stop a job, which goes on when it is begun again."""
+    job.cancel()
+    with contextlib.suppress(Exception):
+        job.wait(10, None)
+
+
 def _in_child() -> None:
     """Forget the queries of the parent process."""
     native.forked()
+    _jobs.clear()
     _running.clear()
     feeds.forget_readers()
 

@@ -13,7 +13,7 @@ from .errors import InvalidError
 from .events import Event
 from .ingress import Ingress, check_settings, shard_count
 from .rows import table_of_arrow, table_of_rows
-from .schema import columns_of
+from .schema import columns_of, schema_of
 from .sharded import ShardedStream
 
 
@@ -92,6 +92,69 @@ def read(
     names = [os.fspath(path) for path in listed]
     cut = None if ranges is None else (ranges[0], list(ranges[1]))
     plan = native.files(names, shard_count(shards), format, header, delimiter, cut)
+    return ShardedStream(Ingress(time, end, **check_settings(ingress)).apply(plan))
+
+
+def follow(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    time: str | None = None,
+    end: str | None = None,
+    schema: Any = None,
+    format: Literal["parquet", "csv", "json", "arrow"] | None = None,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    **ingress: Any,
+) -> ShardedStream:
+    r"""
+    Read files as they come and grow: a stream that does not end.
+
+    New files are read as they appear, in the order of their names where several do. CSV files and JSON lines
+    are read as they get longer, line by line, also while they are renamed by a rotation of logs. Parquet,
+    Arrow and compressed files are read once and as a whole: write them under a name that begins with ``_`` or
+    ``.`` or ends in ``.tmp`` or ``.partial``, which is left alone, and rename them when they are complete.
+
+    Parameters
+    ----------
+    paths
+        A folder, a glob pattern (``"clicks-*.csv"``) or a URL of an object store with one, or several.
+    schema
+        The columns, as a mapping of names to types; by default those of the first file that is there.
+    time, end, format, header, delimiter, **ingress
+        As in `read`. The rows of several files are often out of order: see ``reorder_latency`` and
+        ``disorder``.
+
+    Returns
+    -------
+    ShardedStream
+        The files' columns, in one shard.
+
+    Raises
+    ------
+    InvalidError
+        If no file is there and no schema is given.
+    DataError
+        If a file is broken or has other columns.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import whimbrel as wb
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> log = pathlib.Path(folder.name) / "clicks.csv"
+    >>> _ = log.write_text("time,item\n1,a\n2,b\n3,half a l")
+    >>> rows = []
+    >>> with wb.follow(log).query(lambda q: q.select("item")).subscribe(rows.append):
+    ...     while len(rows) < 2:
+    ...         pass
+    >>> rows
+    [Row(item='a'), Row(item='b')]
+    >>> folder.cleanup()
+    """
+    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    names = [os.fspath(path) for path in listed]
+    columns = None if schema is None else schema_of(schema)
+    plan = native.follow(names, columns, format, header, delimiter)
     return ShardedStream(Ingress(time, end, **check_settings(ingress)).apply(plan))
 
 

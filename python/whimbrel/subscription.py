@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable
+from datetime import datetime, timezone
 from typing import Any
 
 from . import _whimbrel as native
 from . import feeds, shutdown
-from .errors import InvalidError
+from .errors import InvalidError, WhimbrelError
+from .table import Table
 
 
 class _Calls(threading.local):
@@ -41,7 +44,7 @@ class Subscription:
 
     __slots__ = ("_feeds", "_job", "_query")
 
-    def __init__(self, job: native.Job, started: list[feeds.Feed], query: object) -> None:
+    def __init__(self, job: native.Job | native.DurableJob, started: list[feeds.Feed], query: object) -> None:
         self._job = job
         self._feeds = started
         self._query = query
@@ -82,7 +85,8 @@ class Subscription:
         """Stop the query; what is not final yet is not reported. Does nothing if it has ended."""
         for feed in self._feeds:
             feed.stop()
-        shutdown.forget(self._job)
+        if isinstance(self._job, native.Job):
+            shutdown.forget(self._job)
         self._job.cancel()
 
     @property
@@ -114,7 +118,56 @@ class Subscription:
     def __repr__(self) -> str:
         state = "ended" if self.done else "running"
         counts = f"{self.rows_read:,} rows read, {self.late_rows:,} late, {self.rows_out:,} out"
-        return f"Subscription({state}, {counts})"
+        return f"{type(self).__name__}({state}, {counts})"
+
+
+class Job(Subscription):
+    """
+    A query that survives crashes: the result of `ShardedStream.run_forever`.
+
+    `ShardedStream.subscribe` gives one too, with ``checkpoint=``. When Python exits, it is stopped; the call
+    that began it goes on where it was.
+    """
+
+    __slots__ = ("_durable",)
+
+    def __init__(self, job: native.DurableJob, query: object) -> None:
+        super().__init__(job, [], query)
+        self._durable = job
+
+    def stop(self) -> None:
+        """Stop the job and wait until it has; the call that began it goes on with it."""
+        super().stop()
+        if self._query not in _calls.queries:
+            # An error was or will be raised by wait().
+            with contextlib.suppress(WhimbrelError):
+                self._durable.wait(None, None)
+
+    @property
+    def checkpointed_at(self) -> datetime | None:
+        """When the last checkpoint of this run was written, in UTC."""
+        seconds = self._durable.checkpointed_at()
+        return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
+
+    @property
+    def restored_from(self) -> int | None:
+        """The epoch of the checkpoint that this run went on from; None if it began at the beginning."""
+        return self._durable.restored_from()
+
+    @property
+    def damaged_checkpoints(self) -> int:
+        """How many checkpoints were damaged, so that this run went on from an older one."""
+        return self._durable.damaged_checkpoints()
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that was read."""
+        return self._durable.epochs()[0]
+
+    @property
+    def committed(self) -> int:
+        """The last epoch whose results are in the sink."""
+        return self._durable.epochs()[1]
 
 
 def callback_of(query: object, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -142,3 +195,13 @@ def one_by_one(
             callback(item)
 
     return on_batch
+
+
+def on_epoch(callback: Callable[[int, Any], Any], form: str) -> Callable[[int, native.Table], None]:
+    """Make the callback of a job, which is called with the number of an epoch and a result of it."""
+
+    def call(epoch: int, table: native.Table) -> None:
+        for result in [Table(table)] if form == "tables" else table.rows():
+            callback(epoch, result)
+
+    return call

@@ -1,6 +1,6 @@
 //! Runs statements one by one: each is planned and run, and its rows go to the target.
 
-use crate::arguments::Settings;
+use crate::arguments::{JobSettings, Settings};
 use crate::error::{Error, Result, print_message};
 use crate::interrupt::Interrupts;
 use crate::output::{FileOptions, OutputOptions, Target};
@@ -29,6 +29,8 @@ pub struct Client {
     pub output: OutputOptions,
     /// Where results go.
     pub target: Target,
+    /// How a query is kept that is to survive crashes; none if it is run once.
+    pub job: Option<JobSettings>,
     /// Whether the time of each statement is printed.
     pub timer: bool,
     /// Whether a person types the statements, who wants to read that a statement without rows was run.
@@ -49,6 +51,7 @@ impl Client {
             runner,
             output: settings.output_options(),
             target: Target::new(settings.output.clone()),
+            job: None,
             timer: settings.time,
             interactive: false,
         }
@@ -57,7 +60,8 @@ impl Client {
     /// Plans a statement and runs it.
     ///
     /// # Errors
-    /// `Query` if it fails, or standard input has a line that cannot be read; `Interrupted`; `OutputClosed`.
+    /// `Query` if it fails, or standard input has a line that cannot be read; `Interrupted`;
+    /// `OutputClosed`.
     pub fn statement(&mut self, sql: &str) -> Result {
         let started = Instant::now();
         // A shell survives every Ctrl-C. Elsewhere one that comes before the query runs ends the program.
@@ -82,6 +86,9 @@ impl Client {
     /// As [`statement`](Client::statement).
     pub fn execute(&mut self, planned: Planned, sql: &str) -> Result {
         match planned {
+            Planned::Query(stream) if let Some(job) = &self.job => {
+                self.runner.run_job(&self.session, &stream, sql, job)?;
+            }
             Planned::Query(stream) => {
                 let output = self.query_output();
                 self.runner.run_to_target(&self.session, &stream, sql, &mut self.target, &output)?;

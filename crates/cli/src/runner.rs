@@ -1,5 +1,6 @@
 //! Runs one plan: its rows go to a writer as they come, the progress bar moves, and Ctrl-C stops it.
 
+use crate::arguments::JobSettings;
 use crate::error::{Error, Result, print_message};
 use crate::interrupt::Interrupts;
 use crate::output::{FileOptions, OutputOptions, ResultWriter, Target};
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 use whimbrel_plan::Stream;
 use whimbrel_process::progress::QueryProgress;
-use whimbrel_session::{RunningQuery, Session};
+use whimbrel_session::{Destination, RunningQuery, Session, start_job};
 
 /// How often Ctrl-C is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -97,7 +98,8 @@ impl Runner {
                 None => Ok(()),
             }
         });
-        // The lock is taken only by a query that was interrupted while it writes to a pipe that nobody reads.
+        // The lock is taken only by a query that was interrupted while it writes to a pipe that nobody
+        // reads.
         let writer = match writer.try_lock() {
             Ok(mut writer) => writer.take(),
             Err(TryLockError::Poisoned(writer)) => writer.into_inner().take(),
@@ -128,5 +130,43 @@ impl Runner {
             }
             progress.update(query.job());
         }
+    }
+
+    /// Runs a query as a job that survives crashes, until its sources end or Ctrl-C is pressed.
+    ///
+    /// # Errors
+    /// `Query` if it fails, or its state cannot be used; `Interrupted`.
+    pub fn run_job(&self, session: &Session, stream: &Stream, sql: &str, job: &JobSettings) -> Result {
+        let failed = |error: &DataFusionError| Error::in_statement(error, sql);
+        let _watch = self.interrupts.watch();
+        let to = Destination::Place(job.to.clone(), job.format);
+        let running =
+            start_job(stream, &session.options, &job.options, to).map_err(|error| failed(&error))?;
+        if let Some(epoch) = running.restored_from() {
+            print_message(&format!("goes on behind epoch {epoch}"));
+        }
+        if running.damaged_checkpoints() > 0 {
+            print_message("a checkpoint was damaged; an older one is used");
+        }
+        loop {
+            let ended = running.wait_timeout(POLL_INTERVAL).map_err(|error| failed(&error))?;
+            if ended {
+                break;
+            }
+            if self.interrupts.pressed() {
+                running.stop();
+                running.wait().map_err(|error| failed(&error))?;
+                return Err(Error::Interrupted);
+            }
+        }
+        let rows = running.progress();
+        print_message(&format!(
+            "{} rows read, {} rows out, {} rows too late, up to epoch {}",
+            rows.rows_read(),
+            rows.rows_out(),
+            rows.rows_late(),
+            running.committed()
+        ));
+        Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! The native module behind the Python package `whimbrel`: conversions between Python and the engine. What
-//! users call is `python/whimbrel`; start there.
+//! The native module behind the Python package `whimbrel`: conversions between Python and the engine.
+//! What users call is `python/whimbrel`; start there.
 //!
 //! Layers, lowest first:
 //! 1. `shutdown`: calls into an interpreter that may end; `error`: exceptions; `functions`: functions by
@@ -22,6 +22,7 @@ mod bounded;
 mod builder;
 mod calls;
 mod command;
+mod durable;
 mod error;
 mod events;
 mod expr;
@@ -59,6 +60,8 @@ mod _whimbrel {
     #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]
+    use crate::durable::{NativeDurableJob, start_durable};
+    #[pymodule_export]
     use crate::expr::NativeExpr;
     #[pymodule_export]
     use crate::functions::function_names;
@@ -78,7 +81,9 @@ mod _whimbrel {
     #[pymodule_export]
     use crate::shutdown::{forked, leave, leaving};
     #[pymodule_export]
-    use crate::source::{NativeSender, files, ingress, literal_rows, live, live_sources, memory, will_end};
+    use crate::source::{
+        NativeSender, files, follow, ingress, literal_rows, live, live_sources, memory, will_end,
+    };
     #[pymodule_export]
     use crate::sql::{NativeParameters, NativePlanned, NativeSession, statements};
     #[pymodule_export]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use whimbrel_plan::names::unknown_column;
 use whimbrel_plan::{Ranges, Source, Stream, TimeSpec, source_of};
 use whimbrel_sharded::dataset::{
-    FileDataset, FileFormat, LiveDataset, LiveSender, MemoryDataset, ReadOptions,
+    FileDataset, FileFormat, FollowDataset, LiveDataset, LiveSender, MemoryDataset, ReadOptions,
 };
 use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 
@@ -48,23 +48,58 @@ pub fn files(
     delimiter: Option<&str>,
     ranges: Option<(String, Vec<i64>)>,
 ) -> PyResult<NativePlan> {
-    let mut options = ReadOptions { shards: shards.map(|count| count.0), header, ..ReadOptions::default() };
+    let shards = shards.map(|count| count.0);
+    let mut options = ReadOptions { shards, ..read_options(format, header, delimiter)? };
+    if let Some((column, bounds)) = ranges {
+        options.ranges = Some(Ranges::try_new(column, bounds).or_raise()?);
+    }
+    let dataset = py.detach(|| FileDataset::open_as(&paths, &options)).or_raise()?;
+    scan(stem(&paths), Arc::new(dataset))
+}
+
+/// A plan over files that come and grow, by paths and patterns.
+///
+/// # Errors
+/// As [`files`].
+#[pyfunction]
+#[pyo3(signature = (paths, schema, format, header, delimiter))]
+pub fn follow(
+    py: Python<'_>,
+    paths: Vec<String>,
+    schema: Option<&NativeSchema>,
+    format: Option<&str>,
+    header: Option<bool>,
+    delimiter: Option<&str>,
+) -> PyResult<NativePlan> {
+    let schema = schema.map(|schema| Arc::clone(&schema.0));
+    let options = ReadOptions { schema, ..read_options(format, header, delimiter)? };
+    let dataset = py.detach(|| FollowDataset::open(&paths, &options)).or_raise()?;
+    scan(stem(&paths), Arc::new(dataset))
+}
+
+/// The options of files.
+fn read_options(
+    format: Option<&str>,
+    header: Option<bool>,
+    delimiter: Option<&str>,
+) -> PyResult<ReadOptions> {
+    let mut options = ReadOptions { header, ..ReadOptions::default() };
     if let Some(name) = format {
         options.format = FileFormat::named(name);
         if options.format.is_none() {
             return Err(invalid(format!("format is one of parquet, csv, json, arrow, not \"{name}\"")));
         }
     }
-    if let Some((column, bounds)) = ranges {
-        options.ranges = Some(Ranges::try_new(column, bounds).or_raise()?);
-    }
     if let Some(delimiter) = delimiter {
         options.set("delimiter", delimiter).or_raise()?;
     }
-    let dataset = py.detach(|| FileDataset::open_as(&paths, &options)).or_raise()?;
+    Ok(options)
+}
+
+/// The name of a plan over files: that of the first one.
+fn stem(paths: &[String]) -> &str {
     let first = paths.first().map(String::as_str).unwrap_or_default();
-    let stem = Path::new(first).file_stem().and_then(|stem| stem.to_str()).unwrap_or(first);
-    scan(stem, Arc::new(dataset))
+    Path::new(first).file_stem().and_then(|stem| stem.to_str()).unwrap_or(first)
 }
 
 /// A plan over a table, cut into contiguous shards.
@@ -101,13 +136,24 @@ pub fn literal_rows(table: Option<&NativeTable>) -> PyResult<NativePlan> {
     Ok(NativePlan { stream: Stream::values(&columns, rows).or_raise()? })
 }
 
-/// A live source and its senders, one for each shard.
+/// A live source and its senders, one for each shard; with a folder, it keeps a log there.
 ///
 /// # Errors
-/// `InvalidError` if there are no shards, or too many.
+/// `InvalidError` if there are no shards, or too many, or the log has other columns; `DataError` if it
+/// cannot be opened.
 #[pyfunction]
-pub fn live(schema: &NativeSchema, shards: Count) -> PyResult<(NativePlan, Vec<NativeSender>)> {
-    let (dataset, senders) = LiveDataset::new(schema.0.clone(), shards.0).or_raise()?;
+#[pyo3(signature = (schema, shards, log = None))]
+pub fn live(
+    py: Python<'_>,
+    schema: &NativeSchema,
+    shards: Count,
+    log: Option<String>,
+) -> PyResult<(NativePlan, Vec<NativeSender>)> {
+    let opened = py.detach(|| match log {
+        Some(folder) => LiveDataset::with_journal(schema.0.clone(), shards.0, Path::new(&folder)),
+        None => LiveDataset::new(schema.0.clone(), shards.0),
+    });
+    let (dataset, senders) = opened.or_raise()?;
     Ok((scan("live", dataset)?, senders.into_iter().map(|sender| NativeSender { sender }).collect()))
 }
 

@@ -1,8 +1,8 @@
 //! Results as they become known: to Python functions, in the background.
 //!
-//! A function is called on a thread of the engine, which enters the interpreter for each batch. An exception
-//! that it raises ends the query. A function for late rows only prints its exceptions, as late rows are no
-//! part of the result.
+//! A function is called on a thread of the engine, which enters the interpreter for each batch. An
+//! exception that it raises ends the query. A function for late rows only prints its exceptions, as late
+//! rows are no part of the result.
 
 use arrow::record_batch::RecordBatch;
 use datafusion::error::DataFusionError;
@@ -48,12 +48,7 @@ impl NativeJob {
     /// Waits for the end, for at most so many seconds; whether the query has ended.
     #[pyo3(signature = (seconds, poll))]
     fn wait(&self, py: Python<'_>, seconds: Option<f64>, poll: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
-        if self.process != std::process::id() {
-            return Err(invalid(format!(
-                "this query runs in process {}, of which this one is a fork; wait for it there, or run it again here",
-                self.process
-            )));
-        }
+        check_process(self.process)?;
         let _guard = InterpreterGuard::new().or_raise()?;
         // A number that is no duration, such as NaN, means not to wait.
         let until = seconds.map(|s| Duration::try_from_secs_f64(s.clamp(0.0, 1e9)).unwrap_or_default());
@@ -94,6 +89,19 @@ impl NativeJob {
     /// The rows that came too late.
     fn rows_late(&self) -> u64 {
         self.query.job().rows_late()
+    }
+}
+
+/// Refuses to wait for a query of another process: a fork has none of its threads.
+///
+/// # Errors
+/// `InvalidError` if it is another process.
+pub fn check_process(process: u32) -> PyResult<()> {
+    match process == std::process::id() {
+        true => Ok(()),
+        false => Err(invalid(format!(
+            "this query runs in process {process}, of which this one is a fork; wait for it there, or run it again here"
+        ))),
     }
 }
 
@@ -175,8 +183,8 @@ pub fn collect_events(
     Ok(all)
 }
 
-/// The first rows of each shard. A bounded query ends when every shard has so many rows, a live one when all
-/// together have.
+/// The first rows of each shard. A bounded query ends when every shard has so many rows, a live one when
+/// all together have.
 ///
 /// # Errors
 /// As [`collect_events`].
@@ -236,7 +244,7 @@ impl Head {
 }
 
 /// The options, with a function for late rows.
-fn with_late_rows(options: Options, late: Option<Py<PyAny>>) -> Options {
+pub fn with_late_rows(options: Options, late: Option<Py<PyAny>>) -> Options {
     let Some(late) = late else { return options };
     let call: LateRows = Arc::new(move |batch| {
         // When the interpreter is ending, late rows are dropped.
@@ -251,11 +259,11 @@ fn with_late_rows(options: Options, late: Option<Py<PyAny>>) -> Options {
 }
 
 /// A table of one batch.
-fn table(batch: RecordBatch) -> NativeTable {
+pub fn table(batch: RecordBatch) -> NativeTable {
     NativeTable { schema: batch.schema(), batches: vec![batch] }
 }
 
 /// The error of a function that raised an exception.
-fn callback_failed(error: PyErr) -> DataFusionError {
+pub fn callback_failed(error: PyErr) -> DataFusionError {
     PythonError::wrap("the function that was subscribed failed", error)
 }

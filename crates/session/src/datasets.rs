@@ -7,7 +7,7 @@ use datafusion::common::{Result, plan_err};
 use std::path::Path;
 use std::sync::Arc;
 use whimbrel_plan::Source;
-use whimbrel_sharded::dataset::{FileDataset, FileFormat, MemoryDataset, ReadOptions};
+use whimbrel_sharded::dataset::{FileDataset, FileFormat, FollowDataset, MemoryDataset, ReadOptions};
 use whimbrel_sql::{FileOptions, Files, Format};
 
 /// Opens files of this machine and of object stores.
@@ -32,8 +32,15 @@ impl Files for Datasets {
             schema: options.schema.clone(),
             ..ReadOptions::default()
         };
+        let mut follow = false;
         for (name, value) in &options.options {
-            read.set(name, value)?;
+            match name.as_str() {
+                "follow" => follow = parse_flag(name, value)?,
+                _ => read.set(name, value)?,
+            }
+        }
+        if follow {
+            return Ok(Arc::new(FollowDataset::open(&locations, &read)?));
         }
         Ok(Arc::new(FileDataset::open_as(&locations, &read)?))
     }
@@ -44,6 +51,14 @@ impl Files for Datasets {
 
     fn table(&self, schema: SchemaRef, rows: Vec<RecordBatch>) -> Result<Arc<dyn Source>> {
         Ok(Arc::new(MemoryDataset::new(schema, vec![rows])?))
+    }
+}
+
+/// True or false.
+fn parse_flag(name: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().parse() {
+        Ok(flag) => Ok(flag),
+        Err(_) => plan_err!("{name} is true or false, not {value:?}"),
     }
 }
 

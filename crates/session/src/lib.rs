@@ -1,5 +1,5 @@
-//! From a statement to a running query: what every interface to the engine needs once. The command and the
-//! Python module use it; a server can. Nothing here knows of terminals, arguments or forms of output.
+//! From a statement to a running query: what every interface to the engine needs once. The command and
+//! the Python module use it; a server can. Nothing here knows of terminals, arguments or forms of output.
 //!
 //! ```
 //! use whimbrel_session::Session;
@@ -24,11 +24,13 @@
 //! 1. [`panic`]: a panic becomes an error; [`lines`]: lines of text become batches of rows;
 //! 2. [`stdin`]: standard input as a live table; [`query`]: a query that runs in the background;
 //! 3. [`datasets`]: opens the files that a statement names; [`references`]: what plans in bytes refer to;
-//! 4. [`session`]: named tables, settings, and the options of the runtime.
+//! 4. [`durable`]: jobs that survive; [`session`]: named tables, settings, and the options of the
+//!    runtime.
 //!
 //! Start at [`Session`]. SQL is planned in whimbrel-sql and plans are run in whimbrel-sharded.
 
 pub mod datasets;
+pub mod durable;
 pub mod lines;
 pub mod panic;
 pub mod query;
@@ -37,6 +39,7 @@ pub mod session;
 pub mod stdin;
 
 pub use datasets::Datasets;
+pub use durable::{Destination, start_job};
 pub use query::RunningQuery;
 pub use references::PlanReferences;
 pub use session::Session;

@@ -1,8 +1,8 @@
 //! Sharded streams: one plan, cut into stages, run by channel programs (quill.txt §3, §4).
 //!
-//! A query is a [`Stream`](whimbrel_plan::Stream): a plan over sharded sources. Here it is cut into stages at
-//! its exchanges, each stage is lowered to a program per channel, and a runtime carries messages between the
-//! channels.
+//! A query is a [`Stream`](whimbrel_plan::Stream): a plan over sharded sources. Here it is cut into
+//! stages at its exchanges, each stage is lowered to a program per channel, and a runtime carries
+//! messages between the channels.
 //!
 //! Layers, lowest first; each module uses only modules above it in this list:
 //! 1. [`error`]: errors, sorted by their remedy;
@@ -16,13 +16,14 @@
 //! 9. [`merge`]: the receiving end, a merge by time;
 //! 10. `lower`: a stage to a graph of temporal operators, or to a DataFusion plan;
 //! 11. [`program`]: channel programs, deterministic functions of their lanes;
-//! 12. [`runtime`]: schedulers of programs;
-//! 13. [`action`]: what is done with a result;
-//! 14. [`analyze`]: the tree of a query, with estimates and measurements;
-//! 15. [`replay`]: channels that run again from their tapes.
+//! 12. `spec`: a query as another process runs it: [`JobSpec`];
+//! 13. [`runtime`]: schedulers of programs;
+//! 14. [`action`]: what is done with a result;
+//! 15. [`analyze`]: the tree of a query, with estimates and measurements;
+//! 16. [`replay`]: channels that run again from their tapes.
 //!
-//! Start at [`action::collect`], follow it to [`runtime::run_sharded`], then read `runtime/wiring.rs`. For a
-//! runtime of one's own, start at [`program::Programs`] and [`program::ChannelProgram`].
+//! Start at [`action::collect`], follow it to [`runtime::run_sharded`], then read `runtime/channel.rs`.
+//! For a runtime of one's own, start at [`program::Programs`] and [`program::ChannelProgram`].
 //!
 //! Not here: what operators do (whimbrel-temporal), what queries mean (whimbrel-plan), other machines.
 
@@ -41,8 +42,10 @@ pub mod stage;
 mod lower;
 mod metrics;
 mod options;
+mod spec;
 mod substitute;
 mod unary;
 
 pub use options::{LateRows, Options, Output, RuntimeKind};
-pub use runtime::{Job, Progress, run, run_sharded};
+pub use runtime::{ChannelState, Job, Marker, PacedSource, Progress, Report, run, run_sharded};
+pub use spec::JobSpec;

@@ -1,6 +1,7 @@
 //! Options of a run. None of them changes the answer.
 
 use datafusion::arrow::record_batch::RecordBatch;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::thread::available_parallelism;
@@ -29,7 +30,7 @@ impl RuntimeKind {
 }
 
 /// The form of the result of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Output {
     /// Intervals: a row comes out once its end is known.
     Intervals,
@@ -60,8 +61,8 @@ pub struct Options {
     pub output: Output,
     /// How many messages a queue between two channels holds.
     pub queue_capacity: usize,
-    /// How many bytes the relational operators of the query may hold in memory together. Operators that can
-    /// spill write the rest to files.
+    /// How many bytes the relational operators of the query may hold in memory together. Operators that
+    /// can spill write the rest to files.
     pub memory_limit: Option<usize>,
     /// The callback for late rows.
     pub late: Option<LateRows>,

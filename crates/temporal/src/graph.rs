@@ -1,12 +1,13 @@
 //! Operators wired together: what runs on one thread, and is saved and restored as one.
 //!
-//! Invariants: a node's inputs are nodes that were added before it, so the nodes are in topological order; a
-//! message reaches all consumers of a node before the next message of that node is worked on.
+//! Invariants: a node's inputs are nodes that were added before it, so the nodes are in topological
+//! order; a message reaches all consumers of a node before the next message of that node is worked on.
 
 use crate::batch::Message;
 use crate::checkpoint::{decode, encode, open, seal};
 use crate::operator::Operator;
 use datafusion::common::Result;
+use serde_bytes::ByteBuf;
 
 /// A node of a [`Graph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -138,17 +139,17 @@ impl Graph {
     /// `Internal` if a state cannot be encoded.
     pub fn save(&self) -> Result<Vec<u8>> {
         let operators = self.nodes.iter().filter_map(|n| n.operator.as_ref());
-        let states: Vec<Vec<u8>> = operators.map(|o| o.save()).collect::<Result<_>>()?;
+        let states: Vec<ByteBuf> = operators.map(|o| o.save().map(ByteBuf::from)).collect::<Result<_>>()?;
         seal(&self.describe(), &encode(&states)?)
     }
 
     /// Takes over a saved state of a graph built in the same way.
     ///
     /// # Errors
-    /// `Execution` if the bytes are not a state of such a graph. If it is a checkpoint's seal that is refused
-    /// the graph is as before; else it must not be pushed to.
+    /// `Execution` if the bytes are not a state of such a graph. If it is a checkpoint's seal that is
+    /// refused the graph is as before; else it must not be pushed to.
     pub fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let states: Vec<Vec<u8>> = decode(open(&self.describe(), state)?)?;
+        let states: Vec<ByteBuf> = decode(open(&self.describe(), state)?)?;
         let operators = self.nodes.iter_mut().filter_map(|n| n.operator.as_mut());
         operators.zip(&states).try_for_each(|(operator, state)| operator.restore(state))
     }

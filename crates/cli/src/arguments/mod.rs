@@ -1,16 +1,18 @@
 //! The arguments of the command. Their comments are the help that it prints.
 //!
-//! Layers, lowest first: `format`, which two settings share; `settings`, `statements`, `bounded` and `lint`,
-//! the arguments of several or of one sub-command; [`Arguments`], all of them.
+//! Layers, lowest first: `format`, which two settings share; `settings`, `statements`, `bounded` and
+//! `lint`, the arguments of several or of one sub-command; [`Arguments`], all of them.
 
 mod bounded;
 mod format;
+mod job;
 mod lint;
 mod settings;
 mod statements;
 
 pub use bounded::{Bounded, Predict};
 pub use format::{FindingFormat, OutputFormat};
+pub use job::{Job, JobSettings};
 pub use lint::Lint;
 pub use settings::Settings;
 pub use statements::{Script, Statements};
@@ -37,7 +39,8 @@ Exit codes:
 
 /// One query engine for every clock speed and every size of machine.
 ///
-/// Without a sub-command: the shell, or, if the input is not a terminal, the statements that are read there.
+/// Without a sub-command: the shell, or, if the input is not a terminal, the statements that are read
+/// there.
 #[derive(Debug, Parser)]
 #[command(name = "whimbrel", version, after_help = EXIT_CODES)]
 pub struct Arguments {
@@ -66,8 +69,8 @@ pub enum Command {
         /// Print each query as a Python program that builds its plan, and do not run it.
         #[arg(long)]
         as_python: bool,
-        /// Read standard input, JSON lines or CSV, as the table `stdin`, which grows while the query runs:
-        /// tail -f x.jsonl | whimbrel sql --live "select … from stdin group by … emit changes".
+        /// Read standard input, JSON lines or CSV, as the table `stdin`, which grows while the query
+        /// runs: tail -f x.jsonl | whimbrel sql --live "select … from stdin group by … emit changes".
         #[arg(long, conflicts_with = "as_python")]
         live: bool,
     },
@@ -84,10 +87,16 @@ pub enum Command {
         #[arg(long, conflicts_with = "analyze")]
         candidates: bool,
     },
-    /// Run a plan file: statements (.sql), a program (.py) that uses the package whimbrel, or a plan in bytes
-    /// (.plan).
+    /// Run a plan file: statements (.sql), a program (.py) that uses the package whimbrel, or a plan in
+    /// bytes (.plan).
+    ///
+    /// With --checkpoint, its query is a job that survives crashes: the same command goes on where it
+    /// was.
     #[command(after_help = EXIT_CODES)]
     Run {
+        /// The job that its query becomes, if it is to survive crashes.
+        #[command(flatten)]
+        job: Job,
         /// The file.
         file: PathBuf,
         /// Arguments for the program.
@@ -112,8 +121,8 @@ pub enum Command {
     },
     /// Check that the cost of every query of an application has a bound, from files alone.
     ///
-    /// A query is called by the comment before it, `-- name: thought_stream`, or else by file and line. Its
-    /// parameters are `?`, `$1` or `:name`.
+    /// A query is called by the comment before it, `-- name: thought_stream`, or else by file and line.
+    /// Its parameters are `?`, `$1` or `:name`.
     #[command(after_help = LINT_EXIT_CODES)]
     Lint(Lint),
     /// Measure a store of bounded queries, and predict latencies on it.

@@ -33,7 +33,7 @@ pub fn run(arguments: Arguments, python: Option<PathBuf>) -> Result {
             explain::candidates(statements, settings)
         }
         Some(Command::Explain { statements, analyze, .. }) => explain::run(statements, *analyze, settings),
-        Some(Command::Run { file, arguments }) => run::run(file, arguments, python, settings),
+        Some(Command::Run { job, file, arguments }) => run::run(job, file, arguments, python, settings),
         Some(Command::Bench { statements, runs, warmup }) => bench::run(statements, *runs, *warmup, settings),
         Some(Command::Lint(lint)) => crate::lint::run(lint, settings),
         Some(Command::Bounded(bounded)) => bounded::run(bounded),

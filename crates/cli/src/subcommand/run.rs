@@ -1,6 +1,6 @@
 //! `whimbrel run`: a plan file: SQL, Python, or a plan in bytes.
 
-use crate::arguments::Settings;
+use crate::arguments::{Job, Settings};
 use crate::client::Client;
 use crate::error::{EXIT_INTERRUPTED, Error, Result};
 use crate::interrupt::Interrupts;
@@ -16,14 +16,24 @@ use whimbrel_sql::Planned;
 /// Runs a file, as its suffix says.
 ///
 /// # Errors
-/// `Usage` if the suffix is none of `.sql`, `.py` and `.plan`; `Program` with the exit code of a Python
-/// program; those of [`run_script`].
-pub fn run(file: &Path, arguments: &[OsString], python: Option<PathBuf>, settings: &Settings) -> Result {
+/// `Usage` if the suffix is none of `.sql`, `.py` and `.plan`, or a program is to be a job; `Program`
+/// with the exit code of a Python program; those of [`run_script`].
+pub fn run(
+    job: &Job,
+    file: &Path,
+    arguments: &[OsString],
+    python: Option<PathBuf>,
+    settings: &Settings,
+) -> Result {
+    let client = || Ok(Client { job: job.settings()?, ..Client::new(settings) });
     match file.extension().and_then(|suffix| suffix.to_str()) {
-        Some("sql") if arguments.is_empty() => run_script(&mut Client::new(settings), Some(file)),
+        Some("sql") if arguments.is_empty() => run_script(&mut client()?, Some(file)),
         Some("sql") => Err(Error::Usage("a file of statements takes no arguments".into())),
-        Some("plan") if arguments.is_empty() => run_plan(file, settings),
+        Some("plan") if arguments.is_empty() => run_plan(file, &mut client()?),
         Some("plan") => Err(Error::Usage("a plan takes no arguments".into())),
+        Some("py") if job.checkpoint.is_some() => Err(Error::Usage(
+            "a program says itself where its state is kept: stream.run_forever(…, checkpoint=…)".into(),
+        )),
         Some("py") => run_program(file, arguments, python.unwrap_or_else(interpreter)),
         _ => Err(Error::Usage(format!(
             "{} is no plan file; its name ends in .sql, .py or .plan",
@@ -33,13 +43,13 @@ pub fn run(file: &Path, arguments: &[OsString], python: Option<PathBuf>, setting
 }
 
 /// Runs a plan that `to_bytes` wrote.
-fn run_plan(file: &Path, settings: &Settings) -> Result {
+fn run_plan(file: &Path, client: &mut Client) -> Result {
     let failed = |error: &dyn std::fmt::Display| Error::Query(format!("{}: {error}", file.display()));
     let bytes = std::fs::read(file).map_err(|error| failed(&error))?;
     let references: Arc<dyn References> = Arc::new(PlanReferences);
     let stream =
         Stream::from_bytes(&bytes, &references).map_err(|error| failed(&whimbrel_sql::render(&error, "")))?;
-    Client::new(settings).execute(Planned::Query(stream), "")
+    client.execute(Planned::Query(stream), "")
 }
 
 /// The Python interpreter of the virtual environment, if there is one, else that of the search path.

@@ -1,10 +1,12 @@
 //! Bytes of plans are not trusted: whatever is in them, reading ends with a plan or an error.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use whimbrel_plan::{References, Stream};
 use whimbrel_session::{PlanReferences, Session};
-use whimbrel_sharded::Options;
+use whimbrel_sharded::program::Programs;
+use whimbrel_sharded::{JobSpec, Options};
 use whimbrel_sql::Planned;
 
 /// What stands before the document: what it is, its version, its digest.
@@ -51,6 +53,30 @@ fn a_plan_that_was_read_is_written_alike() {
         assert_eq!(again.to_bytes(&references()).unwrap(), bytes, "{sql}");
         assert_eq!(again.schema(), stream.schema(), "{sql}");
     }
+}
+
+#[test]
+fn a_job_is_the_same_in_every_process() {
+    let options = Options { batch_rows: 1000, memory_limit: Some(1 << 30), ..Options::default() };
+    let specs = plans().into_iter().map(|(sql, stream)| {
+        let spec = JobSpec::of(&stream, &options, &references()).unwrap();
+        let elsewhere = JobSpec::from_bytes(&spec.to_bytes().unwrap()).unwrap();
+        assert_eq!(elsewhere, spec, "{sql}");
+        let (here, there) =
+            (Programs::new(&stream, &options).unwrap(), elsewhere.programs(&references()).unwrap());
+        let channels =
+            |programs: &Programs| programs.stages().stages.iter().map(|s| s.channels).collect::<Vec<_>>();
+        assert_eq!(channels(&here), channels(&there), "{sql}");
+        let other = Options { batch_rows: 999, ..options.clone() };
+        assert_ne!(
+            JobSpec::of(&stream, &other, &references()).unwrap().digest().unwrap(),
+            spec.digest().unwrap()
+        );
+        spec
+    });
+    let digests: BTreeSet<[u8; 32]> = specs.map(|spec| spec.digest().unwrap()).collect();
+    assert_eq!(digests.len(), QUERIES.len());
+    assert!(JobSpec::from_bytes(b"nonsense").is_err());
 }
 
 /// Bytes with a digest that fits.

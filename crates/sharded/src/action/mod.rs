@@ -1,12 +1,13 @@
-//! Actions: what is done with a result (quill.txt §3.4). It is kept in memory, stored, sent, or handed to a
-//! callback.
+//! Actions: what is done with a result (quill.txt §3.4). It is kept in memory, stored, sent, or handed to
+//! a callback.
 //!
-//! An action starts its query at once, and gives its result when the query has ended. Tables of a stream have
-//! the lifetimes of their rows as columns `start` and `end` before the others; a row that never ends has a
-//! null end.
+//! An action starts its query at once, and gives its result when the query has ended. Tables of a stream
+//! have the lifetimes of their rows as columns `start` and `end` before the others; a row that never ends
+//! has a null end.
 
 mod assemble;
 mod collect;
+mod epochs;
 mod partial;
 mod storage;
 mod stream;
@@ -14,6 +15,7 @@ mod subscribe;
 mod table_format;
 
 pub use collect::{Materialized, Table, collect, to_memory};
+pub use epochs::{EpochQuery, check_in_epochs, in_epochs};
 pub use partial::{Partial, remove_partial_files};
 pub use storage::{Existing, to_storage};
 pub use stream::to_binary_stream;

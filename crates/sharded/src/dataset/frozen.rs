@@ -1,10 +1,10 @@
 //! Sources as bytes: what another process has to know to read the same rows.
 //!
-//! Files are known by where they are and what they were, and have to be it still; tables in memory are their
-//! bytes; numbers are computed. What is still arriving stays in its process.
+//! Files are known by where they are and what they were, and have to be it still; tables in memory are
+//! their bytes; numbers are computed. What is still arriving stays in its process.
 
-use super::file::FrozenFiles;
-use super::{FileDataset, MemoryDataset};
+use super::file::{FrozenFiles, FrozenFollow};
+use super::{FileDataset, FollowDataset, LiveDataset, MemoryDataset};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::ipc::reader::StreamReader;
 use datafusion::arrow::ipc::writer::StreamWriter;
@@ -12,6 +12,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
+use std::io::Write;
 use std::sync::Arc;
 use whimbrel_plan::{Series, Source};
 
@@ -24,6 +25,8 @@ enum FrozenSource {
     Memory { shards: Vec<Vec<u8>>, machines: u64 },
     /// Files.
     Files(FrozenFiles),
+    /// Files that grow.
+    Follow(FrozenFollow),
 }
 
 /// A source as bytes.
@@ -48,10 +51,15 @@ pub fn freeze(source: &dyn Source) -> Result<Vec<u8>> {
         let (column, count) = (series.column().to_string(), series.count());
         FrozenSource::Series { column, first: series.first(), step: series.step(), count, shards }
     } else if let Some(memory) = any.downcast_ref::<MemoryDataset>() {
-        let shards = memory.shards().iter().map(|shard| write_batches(memory.schema(), shard));
+        let shards = memory.shards().iter().map(|shard| {
+            let mut bytes = Vec::new();
+            write_batches(&mut bytes, memory.schema(), shard).map(|()| bytes)
+        });
         FrozenSource::Memory { shards: shards.collect::<Result<_>>()?, machines: source.info().groups as u64 }
     } else if let Some(files) = any.downcast_ref::<FileDataset>() {
         FrozenSource::Files(files.freeze()?)
+    } else if let Some(follow) = any.downcast_ref::<FollowDataset>() {
+        FrozenSource::Follow(follow.freeze()?)
     } else {
         return plan_err!(
             "{} is read in this process only, so a plan over it cannot be written; give the plan a table or files",
@@ -59,6 +67,26 @@ pub fn freeze(source: &dyn Source) -> Result<Vec<u8>> {
         );
     };
     postcard::to_stdvec(&frozen).map_err(|e| plan_datafusion_err!("{e}"))
+}
+
+/// A few bytes that are equal for equal sources only: what [`freeze`] gives, with the digests of tables
+/// in their place, and for a live source the place of its log.
+///
+/// # Errors
+/// As [`freeze`], of sources without a log.
+pub fn fingerprint(source: &dyn Source) -> Result<Vec<u8>> {
+    let any: &dyn Any = source;
+    if let Some(memory) = any.downcast_ref::<MemoryDataset>() {
+        let mut digest = blake3::Hasher::new();
+        for shard in memory.shards() {
+            write_batches(&mut digest, memory.schema(), shard)?;
+        }
+        return Ok(digest.finalize().as_bytes().to_vec());
+    }
+    if any.is::<LiveDataset>() {
+        return Ok(format!("{} {:?}", source.describe(), source.info().schema).into_bytes());
+    }
+    freeze(source)
 }
 
 /// The source of bytes that [`freeze`] gave.
@@ -82,6 +110,7 @@ pub fn thaw(bytes: &[u8]) -> Result<Arc<dyn Source>> {
             Ok(Arc::new(MemoryDataset::new(schema, shards)?.with_machines(machines)?))
         }
         FrozenSource::Files(files) => Ok(Arc::new(FileDataset::thaw(files)?)),
+        FrozenSource::Follow(follow) => Ok(Arc::new(FollowDataset::thaw(follow)?)),
     }
 }
 
@@ -89,15 +118,12 @@ fn damaged(error: &dyn std::fmt::Display) -> datafusion::error::DataFusionError 
     plan_datafusion_err!("a source of this plan is damaged: {error}")
 }
 
-fn write_batches(schema: &Schema, batches: &[RecordBatch]) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let mut writer = StreamWriter::try_new(&mut bytes, schema)?;
+fn write_batches(to: impl Write, schema: &Schema, batches: &[RecordBatch]) -> Result<()> {
+    let mut writer = StreamWriter::try_new(to, schema)?;
     for batch in batches {
         writer.write(batch)?;
     }
-    writer.finish()?;
-    drop(writer);
-    Ok(bytes)
+    Ok(writer.finish()?)
 }
 
 /// The columns and the batches of a stream.

@@ -1,15 +1,20 @@
 //! Live datasets, which grow while they are read.
 //!
-//! Each shard has one sender. Messages that are sent before the first query reads the shard are kept for it,
-//! however many they are. Later a sender waits while the queue of a query is full. A query gets the messages
-//! that are sent from its start on. A message goes to all queries or to none: a sender waits for room in
-//! every queue before it fills one.
+//! Each shard has one sender. Messages that are sent before the first query reads the shard are kept for
+//! it, however many they are. Later a sender waits while the queue of a query is full. A query gets the
+//! messages that are sent from its start on. A message goes to all queries or to none: a sender waits for
+//! room in every queue before it fills one.
+//!
+//! A source may keep a journal: messages are on the disk before their sender returns, and jobs that
+//! survive their process read them from there, from where they were on. No sender waits for such a job.
 
-use super::{Dataset, Shard};
+use super::journal::Journal;
+use super::{Dataset, ReplayableShard, Shard};
 use crossbeam_channel::{Receiver, Select, SendTimeoutError, Sender, bounded, unbounded};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, exec_err, plan_err};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 use whimbrel_plan::{Source, SourceInfo};
@@ -57,6 +62,7 @@ pub struct LiveSender {
 
 /// One shard: its readers, and the messages that wait for the first of them.
 struct ShardFeed {
+    journal: Option<Arc<Journal>>,
     state: Mutex<State>,
     /// Held while sending, so that all readers get the messages of several threads in one order.
     sending: Mutex<()>,
@@ -80,19 +86,54 @@ impl LiveDataset {
     /// # Errors
     /// `Plan` if there are no shards.
     pub fn new(schema: SchemaRef, shards: usize) -> Result<(Arc<LiveDataset>, Vec<LiveSender>)> {
+        LiveDataset::of(schema, shards, |_| Ok(None))
+    }
+
+    /// A source that keeps a journal in a folder, which is made if need be. One that is there already
+    /// goes on.
+    ///
+    /// # Errors
+    /// `Plan` if there are no shards, or the journal has other columns; `Execution` if another process
+    /// writes it, or it cannot be written.
+    pub fn with_journal(
+        schema: SchemaRef,
+        shards: usize,
+        folder: &Path,
+    ) -> Result<(Arc<LiveDataset>, Vec<LiveSender>)> {
+        let journal = |shard: usize| {
+            let folder = folder.join(format!("shard-{shard}"));
+            Ok(Some(Arc::new(Journal::open(&folder, &schema)?)))
+        };
+        LiveDataset::of(Arc::clone(&schema), shards, journal)
+    }
+
+    fn of(
+        schema: SchemaRef,
+        shards: usize,
+        journal: impl Fn(usize) -> Result<Option<Arc<Journal>>>,
+    ) -> Result<(Arc<LiveDataset>, Vec<LiveSender>)> {
         if shards == 0 {
             return plan_err!("a dataset has at least one shard");
         }
-        let feeds: Vec<Arc<ShardFeed>> = (0..shards).map(|_| Arc::new(ShardFeed::new())).collect();
+        let feed = |shard| Ok(Arc::new(ShardFeed::new(journal(shard)?)));
+        let feeds = (0..shards).map(feed).collect::<Result<Vec<Arc<ShardFeed>>>>()?;
         let sender = |feed: &Arc<ShardFeed>| LiveSender { schema: schema.clone(), feed: feed.clone() };
         let senders = feeds.iter().map(sender).collect();
         Ok((Arc::new(LiveDataset { schema, feeds }), senders))
     }
 
-    /// Whether all of its shards were closed by [`LiveSender::close`]. A sender that was dropped may have had
-    /// more to send: an exception or an interrupt may have ended its program.
+    /// Whether all of its shards were closed by [`LiveSender::close`]. A sender that was dropped may have
+    /// had more to send: an exception or an interrupt may have ended its program.
     pub fn is_finished(&self) -> bool {
         self.feeds.iter().all(|feed| feed.lock().finished)
+    }
+
+    /// The error of a job over a source without a journal.
+    fn refuse_replay<T>(&self) -> Result<T> {
+        plan_err!(
+            "the rows of a live source are gone once they have been read, so a job over one cannot go on after a \
+             crash; give the source a log (`wb.live(…, log=\"folder\")`), or follow files"
+        )
     }
 
     /// One of its shards as a source of its own.
@@ -150,6 +191,10 @@ impl LiveSender {
 
     /// Closes the shard. It does not wait: readers take the messages that are there, and then the end.
     pub fn close(&self) {
+        if let (Some(journal), false) = (&self.feed.journal, self.feed.lock().closed) {
+            // What cannot be written now is an error of the next sender, or no end.
+            let _ = journal.append(&Message::Punctuation(INFINITY));
+        }
         let mut state = self.feed.lock();
         state.finished |= !state.closed;
         state.close();
@@ -171,11 +216,11 @@ impl State {
 
 impl ShardFeed {
     /// An open shard without readers.
-    fn new() -> ShardFeed {
+    fn new(journal: Option<Arc<Journal>>) -> ShardFeed {
         let process = std::process::id();
-        let state =
-            State { process, readers: Vec::new(), early: Some(Vec::new()), closed: false, finished: false };
-        ShardFeed { state: Mutex::new(state), sending: Mutex::new(()) }
+        let closed = journal.as_ref().is_some_and(|journal| journal.has_ended());
+        let state = State { process, readers: Vec::new(), early: Some(Vec::new()), closed, finished: closed };
+        ShardFeed { journal, state: Mutex::new(state), sending: Mutex::new(()) }
     }
 
     /// A panic elsewhere leaves the state consistent: every change is made in one step.
@@ -206,10 +251,13 @@ impl ShardFeed {
     fn send(&self, message: Message, patience: Patience<'_>) -> Result<()> {
         let _order = self.lock_sending(patience)?;
         let readers = {
-            let mut state = self.lock();
-            if state.closed {
+            if self.lock().closed {
                 return exec_err!("this shard of the live source has been closed");
             }
+            if let Some(journal) = &self.journal {
+                journal.append(&message)?;
+            }
+            let mut state = self.lock();
             if let Some(early) = &mut state.early {
                 early.push(message);
                 return Ok(());
@@ -228,7 +276,7 @@ impl ShardFeed {
         }
         let mut state = self.lock();
         state.readers.retain(|r| !gone.iter().any(|g| g.same_channel(r)));
-        match state.readers.is_empty() && !state.closed {
+        match state.readers.is_empty() && !state.closed && self.journal.is_none() {
             true => exec_err!("every query that read this live source is over; its job says why"),
             false => Ok(()),
         }
@@ -304,7 +352,10 @@ impl Source for LiveDataset {
     }
 
     fn describe(&self) -> String {
-        "live".to_string()
+        match self.feeds.first().and_then(|feed| feed.journal.as_ref()) {
+            Some(journal) => format!("live with a log in {}", journal.folder().display()),
+            None => "live".to_string(),
+        }
     }
 }
 
@@ -315,5 +366,25 @@ impl Dataset for LiveDataset {
 
     fn open(&self, shard: usize, _projection: Option<&[usize]>, _batch_rows: usize) -> Result<Shard> {
         Ok(Shard::Queue(self.feeds[shard].read()))
+    }
+
+    fn check_replayable(&self) -> Result<()> {
+        match self.feeds.iter().all(|feed| feed.journal.is_some()) {
+            true => Ok(()),
+            false => self.refuse_replay(),
+        }
+    }
+
+    fn replayable(
+        &self,
+        shard: usize,
+        projection: Option<&[usize]>,
+        batch_rows: usize,
+    ) -> Result<ReplayableShard> {
+        let feed = &self.feeds[shard];
+        let Some(journal) = &feed.journal else { return self.refuse_replay() };
+        // The journal keeps what this query reads; nothing has to wait for it in memory.
+        feed.lock().early = None;
+        Ok(journal.shard(projection.map(<[usize]>::to_vec), batch_rows))
     }
 }

@@ -1,28 +1,33 @@
 //! Datasets: where rows come from.
 //!
-//! A dataset has a schema and a number of shards. A plan sees it as a [`Source`]; a runtime opens each of its
-//! shards once. A shard is either read on the thread of its channel, or it is a queue that a sender fills.
+//! A dataset has a schema and a number of shards. A plan sees it as a [`Source`]; a runtime opens each of
+//! its shards once. A shard is read on the thread of its channel, whether it is there or grows, or it is
+//! a queue that a sender fills.
 
 mod file;
 mod frozen;
+mod journal;
 mod live;
+mod log;
 mod memory;
 mod predicate;
 mod series;
 mod split;
 
-pub use file::{FileDataset, FileFormat, ReadOptions};
-pub use frozen::{freeze, thaw};
+pub use file::{FileDataset, FileFormat, FollowDataset, ReadOptions};
+pub use frozen::{fingerprint, freeze, thaw};
 pub use live::{LiveDataset, LiveSender, Patience};
+pub use log::{Cut, Part, ReplayableShard, ShardLog, SliceReader};
 pub use memory::MemoryDataset;
 pub use predicate::Predicate;
 
 use crossbeam_channel::Receiver;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use datafusion::common::{Result, internal_err, plan_err};
+use datafusion::common::{Result, Statistics, internal_err, plan_err};
 use std::any::Any;
-use whimbrel_plan::{Series, Source};
+use std::sync::Arc;
+use whimbrel_plan::{Location, Series, Source, SourceInfo};
 use whimbrel_temporal::{Message, Sortedness};
 
 /// Reads the rows of a shard, batch by batch.
@@ -40,6 +45,8 @@ pub enum Shard {
     Reader(Box<dyn Reader>),
     /// A sender fills it. Its batches have all columns; its punctuations tell the progress of time.
     Queue(Receiver<Message>),
+    /// The channel reads it as it grows.
+    Log(ReplayableShard),
 }
 
 /// A source that a runtime can read.
@@ -47,7 +54,8 @@ pub trait Dataset: Source {
     /// The number of rows, if it is known before they are read.
     fn rows(&self) -> Option<u64>;
 
-    /// The known order of a shard by a column. It is kept from query to query, so the rows must never change.
+    /// The known order of a shard by a column. It is kept from query to query, so the rows must never
+    /// change.
     fn order(&self, _shard: usize, _column: usize) -> Option<Sortedness> {
         None
     }
@@ -64,8 +72,8 @@ pub trait Dataset: Source {
         false
     }
 
-    /// Opens a shard with a predicate over the columns of the projection. Rows that do not satisfy it do not
-    /// come out.
+    /// Opens a shard with a predicate over the columns of the projection. Rows that do not satisfy it do
+    /// not come out.
     ///
     /// # Errors
     /// `Internal` if the dataset cannot filter.
@@ -77,6 +85,95 @@ pub trait Dataset: Source {
         _predicate: Predicate,
     ) -> Result<Shard> {
         internal_err!("{} cannot filter its rows", self.describe())
+    }
+
+    /// Checks that rows can be read again once they have been read.
+    ///
+    /// # Errors
+    /// `Plan` if they are gone then, with what to do.
+    fn check_replayable(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Opens a shard so that it can be read again by another process. Its reader gives the columns of
+    /// `projection`, in batches of at most `batch_rows` rows, which are the same whenever a slice is
+    /// read.
+    ///
+    /// # Errors
+    /// `Plan` if the rows are gone once they have been read; if the shard cannot be opened.
+    fn replayable(
+        &self,
+        shard: usize,
+        projection: Option<&[usize]>,
+        batch_rows: usize,
+    ) -> Result<ReplayableShard> {
+        match self.open(shard, projection, batch_rows)? {
+            Shard::Reader(reader) => Ok(ReplayableShard::of_reader(reader)),
+            Shard::Log(shard) => Ok(shard),
+            Shard::Queue(_) => plan_err!("{} cannot be read again", self.describe()),
+        }
+    }
+}
+
+/// A source of another crate.
+///
+/// A plan holds any [`Source`]; this makes a runtime find the [`Dataset`] behind it.
+///
+/// ```
+/// use datafusion::arrow::datatypes::Schema;
+/// use std::sync::Arc;
+/// use whimbrel_plan::{Source, SourceInfo, Stream};
+/// use whimbrel_sharded::dataset::{Dataset, MemoryDataset, OpenSource, Shard};
+/// use whimbrel_sharded::{Options, action};
+///
+/// #[derive(Debug)]
+/// struct Nothing;
+///
+/// impl Source for Nothing {
+///     fn info(&self) -> SourceInfo {
+///         SourceInfo { schema: Arc::new(Schema::empty()), bounded: true, shards: 1, groups: 1 }
+///     }
+///     fn describe(&self) -> String {
+///         "nothing".to_string()
+///     }
+/// }
+///
+/// impl Dataset for Nothing {
+///     fn rows(&self) -> Option<u64> {
+///         Some(0)
+///     }
+///     fn open(
+///         &self,
+///         shard: usize,
+///         projection: Option<&[usize]>,
+///         batch_rows: usize,
+///     ) -> datafusion::error::Result<Shard> {
+///         MemoryDataset::new(self.info().schema, vec![vec![]])?.open(shard, projection, batch_rows)
+///     }
+/// }
+///
+/// let query = Stream::scan("nothing", Arc::new(OpenSource(Arc::new(Nothing))))?;
+/// assert_eq!(action::collect(&query, &Options::default())?.wait()?.num_rows(), 0);
+/// # Ok::<(), datafusion::error::DataFusionError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct OpenSource(pub Arc<dyn Dataset>);
+
+impl Source for OpenSource {
+    fn info(&self) -> SourceInfo {
+        self.0.info()
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    fn statistics(&self) -> Arc<Statistics> {
+        self.0.statistics()
+    }
+
+    fn location(&self) -> Option<Location> {
+        self.0.location()
     }
 }
 
@@ -97,6 +194,12 @@ pub fn dataset(source: &dyn Source) -> Result<&dyn Dataset> {
     }
     if let Some(live) = any.downcast_ref::<LiveDataset>() {
         return Ok(live);
+    }
+    if let Some(follow) = any.downcast_ref::<FollowDataset>() {
+        return Ok(follow);
+    }
+    if let Some(open) = any.downcast_ref::<OpenSource>() {
+        return Ok(open.0.as_ref());
     }
     plan_err!("{} cannot be read by this runtime", source.describe())
 }

@@ -8,6 +8,7 @@ use super::{ChannelProgram, Step};
 use crate::dataset::Predicate;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, exec_err};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,12 +16,18 @@ use whimbrel_temporal::Message;
 use whimbrel_temporal::checkpoint::{SavedMessage, encode};
 
 /// A channel of a query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ChannelId {
     /// The number of its stage.
     pub stage: usize,
     /// Its number in the stage.
     pub channel: usize,
+}
+
+impl fmt::Display for ChannelId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stage {}, channel {}", self.stage, self.channel)
+    }
 }
 
 /// A task: the step of a channel that handed out one message.
@@ -34,8 +41,7 @@ pub struct TaskId {
 
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ChannelId { stage, channel } = self.channel;
-        write!(f, "message {} of stage {stage}, channel {channel}", self.sequence)
+        write!(f, "message {} of {}", self.sequence, self.channel)
     }
 }
 
@@ -127,9 +133,7 @@ impl ChannelTape {
         match sequence == self.produced.len() {
             true => Ok(()),
             false => exec_err!(
-                "stage {}, channel {} handed out {} messages, and {sequence} when it was replayed",
-                channel.stage,
-                channel.channel,
+                "{channel} handed out {} messages, and {sequence} when it was replayed",
                 self.produced.len()
             ),
         }

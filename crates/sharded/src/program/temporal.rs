@@ -1,15 +1,16 @@
 //! The program of a temporal stage: an adapter at each input, which ingests or merges, and a graph of
 //! operators behind.
 //!
-//! Invariants: each input of the graph gets messages in order of time. The lane that is needed next is one of
-//! the input that is furthest behind, so that no operator buffers more than it must. With `announce`, a
-//! punctuation follows the rows of every step: the consumers of an exchange wait for it.
+//! Invariants: each input of the graph gets messages in order of time. The lane that is needed next is
+//! one of the input that is furthest behind, so that no operator buffers more than it must. With
+//! `announce`, a punctuation follows the rows of every step: the consumers of an exchange wait for it.
 
 use super::round_robin::{Next, RoundRobin};
 use super::{ChannelProgram, Step};
 use crate::merge::Gather;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, exec_err};
+use serde_bytes::ByteBuf;
 use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode, open, seal};
 use whimbrel_temporal::{BEGINNING, Batch, Graph, INFINITY, Ingress, Message, Other, Time};
 
@@ -27,16 +28,16 @@ pub struct TemporalProgram {
     description: String,
 }
 
-/// An input in a checkpoint: its adapter, which lanes have ended, its frontier, and the last time that was
-/// announced.
-type SavedInput = (Vec<u8>, Vec<bool>, Time, Time);
+/// An input in a checkpoint: its adapter, which lanes have ended, its frontier, and the last time that
+/// was announced.
+type SavedInput = (ByteBuf, Vec<bool>, Time, Time);
 
 /// Turns the messages of lanes into an ordered input of the graph.
 pub(crate) enum InputAdapter {
     /// Merges the lanes of a stream, or of a relation that is always alive.
     Merge { gather: Gather, relation: bool },
-    /// Gives rows of a live source without time the instant of their arrival, by the clock of the program.
-    /// Rows of one batch arrive together.
+    /// Gives rows of a live source without time the instant of their arrival, by the clock of the
+    /// program. Rows of one batch arrive together.
     Arrival { ready: Vec<Message> },
     /// Turns rows into events by their time columns.
     Ingress { round_robin: Box<RoundRobin>, ingress: Box<Ingress>, ready: Vec<Message> },
@@ -131,7 +132,7 @@ impl InputAdapter {
             }
             InputAdapter::Ingress { round_robin, ingress, ready } => {
                 let ready: Vec<SavedMessage> = ready.iter().map(SavedMessage::of).collect::<Result<_>>()?;
-                encode(&(round_robin.save()?, ingress.save()?, ready))
+                encode(&(ByteBuf::from(round_robin.save()?), ByteBuf::from(ingress.save()?), ready))
             }
         }
     }
@@ -167,7 +168,7 @@ impl InputAdapter {
 impl Input {
     /// The state of the input.
     fn save(&self) -> Result<SavedInput> {
-        Ok((self.adapter.save()?, self.ended.clone(), self.frontier, self.announced))
+        Ok((self.adapter.save()?.into(), self.ended.clone(), self.frontier, self.announced))
     }
 
     /// Takes over a saved state.
@@ -198,8 +199,8 @@ impl Input {
 }
 
 impl TemporalProgram {
-    /// A program of these inputs, each with its number of lanes, and this graph; `description` says what it
-    /// computes.
+    /// A program of these inputs, each with its number of lanes, and this graph; `description` says what
+    /// it computes.
     pub(crate) fn new(
         adapters: Vec<(InputAdapter, usize)>,
         graph: Graph,
@@ -310,11 +311,11 @@ impl ChannelProgram for TemporalProgram {
 
     fn save(&self) -> Result<Option<Vec<u8>>> {
         let inputs: Vec<SavedInput> = self.inputs.iter().map(Input::save).collect::<Result<_>>()?;
-        seal(&self.description, &encode(&(inputs, self.clock, self.graph.save()?))?).map(Some)
+        seal(&self.description, &encode(&(inputs, self.clock, ByteBuf::from(self.graph.save()?)))?).map(Some)
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (inputs, clock, graph): (Vec<SavedInput>, Time, Vec<u8>) =
+        let (inputs, clock, graph): (Vec<SavedInput>, Time, ByteBuf) =
             decode(open(&self.description, state)?)?;
         if inputs.len() != self.inputs.len() {
             return exec_err!(

@@ -1,20 +1,20 @@
 //! The local runtime: one thread per channel, with bounded queues between them (quill.txt §4.2).
 //!
-//! A consumer takes from the lane that its program needs; where any lane will do, from one that has a
-//! message. A producer first delivers to all consumers that have room, punctuations last, and then waits for
-//! the others. So consumers learn of progress early, and queues rarely need more room than they have (see
-//! [`Queues`]).
+//! A consumer takes from the lane that its channel wants; where any lane will do, from one that has a
+//! message. A producer first delivers to all consumers that have room, punctuations last, and then waits
+//! for the others. So consumers learn of progress early, and queues rarely need more room than they have
+//! (see [`Queues`]).
 //!
-//! A channel that fails stops all others before it closes its queues, so no consumer takes that for the end
-//! of its input.
+//! A channel that fails stops all others before it closes its queues, so no consumer takes that for the
+//! end of its input.
 
+use super::channel::Channel;
+use super::lane::{Item, Poll, QueueId};
 use super::pool;
-use super::queues::{Item, Queues, Stopped};
-use super::wiring::{Channel, Lane, QueueId};
+use super::queues::{Queues, Stopped};
 use super::{Control, Execution, Progress, Runtime, Wiring};
 use crate::error::panicked;
-use crate::program::Step;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Select, Sender, bounded, select_biased};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Select, Sender, bounded};
 use datafusion::common::{DataFusionError, Result};
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -104,9 +104,7 @@ impl From<Stopped> for Halt {
 impl Worker {
     /// A channel with its queues, before it runs.
     fn new(number: usize, channel: Channel, queues: Arc<Queues>, control: Arc<Control>) -> Worker {
-        let routes = channel.outlets.iter().flat_map(|outlet| &outlet.routes);
-        let outgoing =
-            routes.flat_map(|route| route.targets()).map(|queue| (*queue, VecDeque::new())).collect();
+        let outgoing = channel.targets().map(|queue| (queue, VecDeque::new())).collect();
         Worker { number, channel, queues, outbox: Outbox { outgoing }, control }
     }
 
@@ -116,79 +114,60 @@ impl Worker {
         match outcome {
             Ok(Ok(()) | Err(Halt::Stopped)) => {}
             Ok(Err(Halt::Failed(error))) => self.control.fail(error),
-            Err(panic) => self.control.fail(panicked(&self.channel.name, panic)),
+            Err(panic) => self.control.fail(panicked(&self.channel.id.to_string(), panic)),
         }
         self.queues.close(self.number);
         drop(self);
         drop(running);
     }
 
-    /// Steps the program until it ends.
+    /// Steps the channel until it ends.
     fn drive(&mut self) -> Result<(), Halt> {
         let mut out = Vec::new();
         loop {
             if self.control.is_stopped() {
                 return Err(Halt::Stopped);
             }
-            let step = self.channel.step(&mut out, &self.control)?;
             let Worker { channel, outbox, control, .. } = self;
-            channel.deliver(&mut out, control, |queue, message| outbox.put(queue, Item::Message(message)))?;
+            channel.step(&mut out, control, |queue, item| outbox.put(queue, item))?;
             self.send()?;
+            if self.channel.has_ended() {
+                return self.finish();
+            }
             if self.consumers_are_gone() {
+                self.channel.abandon();
                 return Ok(());
             }
-            match step {
-                Step::Ready => {}
-                Step::Ended => return self.finish(),
-                Step::Needs(lane) => match self.fetch(lane)? {
-                    Some(message) => self.channel.program.push(lane, message)?,
-                    None => self.channel.program.end(lane)?,
-                },
-                Step::NeedsAny => {
-                    let lane = self.first_ready_lane()?;
-                    match self.fetch(lane)? {
-                        Some(message) => self.channel.program.push(lane, message)?,
-                        None => self.channel.program.end(lane)?,
-                    }
+            if !self.channel.wanted().is_empty() {
+                let (lane, item) = self.fetch()?;
+                self.channel.take(lane, item)?;
+            }
+        }
+    }
+
+    /// The next item of one of the lanes that the channel wants; waits for it.
+    fn fetch(&mut self) -> Result<(usize, Item), Halt> {
+        loop {
+            for number in 0..self.channel.wanted().len() {
+                let lane = self.channel.wanted()[number];
+                match self.channel.lanes[lane].poll(&self.control)? {
+                    Poll::Item(item) => return Ok((lane, item)),
+                    Poll::Queue(queue) => return Ok((lane, self.queues.receive(queue)?)),
+                    Poll::Nothing => {}
                 }
             }
+            self.wait()?;
         }
     }
 
-    /// The first of the lanes lanes that has a message, or has ended.
-    fn first_ready_lane(&self) -> Result<usize, Halt> {
-        let lanes = self.channel.program.candidate_lanes();
+    /// Waits until one of the lanes that the channel wants may have something.
+    fn wait(&self) -> Result<(), Halt> {
         let mut select = Select::new();
         let stopped = select.recv(self.control.stopped());
-        for lane in &lanes {
-            match &self.channel.lanes[*lane] {
-                Lane::Live { queue, .. } => select.recv(queue),
-                // Only live lanes make a channel wait here.
-                _ => return Ok(*lane),
-            };
-        }
+        self.channel.wanted().iter().for_each(|lane| self.channel.lanes[*lane].wake(&mut select));
         match select.ready() {
             ready if ready == stopped => Err(Halt::Stopped),
-            ready => Ok(lanes[ready - 1]),
-        }
-    }
-
-    /// The next message of a lane; none at its end.
-    fn fetch(&mut self, lane: usize) -> Result<Option<Message>, Halt> {
-        match &mut self.channel.lanes[lane] {
-            lane @ Lane::Reader(_) => Ok(lane.read(&self.control)?),
-            Lane::Live { queue, columns } => {
-                let message = select_biased! {
-                    recv(self.control.stopped()) -> _ => return Err(Halt::Stopped),
-                    // A sender that was dropped has closed its shard.
-                    recv(queue) -> message => message.ok(),
-                };
-                Ok(super::wiring::live_message(message, columns.as_deref(), &self.control)?)
-            }
-            Lane::Queue(queue) => match self.queues.receive(*queue)? {
-                Item::Message(message) => Ok(Some(message)),
-                Item::End => Ok(None),
-            },
+            _ => Ok(()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Runtimes: they schedule channel programs and carry messages, and do nothing else.
 //!
-//! A [`Wiring`] is a query that is ready to run: its channels, and the queues between them. [`Library`] runs
-//! it on the thread that waits for it, [`Local`] runs each channel on a thread of its own.
+//! A [`Wiring`] is a query that is ready to run: its channels, and the queues between them. [`Library`]
+//! runs it on the thread that waits for it, [`Local`] runs each channel on a thread of its own.
 //!
 //! [`run`] and [`run_sharded`] are the way in. They
 //! 1. cut and lower the query to [`Programs`];
@@ -11,15 +11,20 @@
 //! What the channels of a job share is in `control`: the counters that [`Progress`] shows, the signal to
 //! stop, and the first error. A runtime checks the signal before each step, and whenever it waits.
 
+mod channel;
 mod control;
+mod epoch;
 mod job;
+mod lane;
 mod library;
 mod local;
 mod pool;
 mod queues;
+mod route;
 mod wire;
 mod wiring;
 
+pub use epoch::{ChannelState, Marker, PacedSource, Report};
 pub use job::{Job, Progress};
 pub use library::Library;
 pub use local::Local;
@@ -27,17 +32,19 @@ pub use wiring::Wiring;
 
 pub(crate) use control::Control;
 pub(crate) use pool::share_out;
-pub(crate) use wiring::Sink;
+pub(crate) use route::Sink;
 
 use crate::options::{Options, RuntimeKind};
-use crate::program::Programs;
+use crate::program::{ChannelId, Programs};
+use crossbeam_channel::Sender;
 use datafusion::common::{Result, plan_err};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use whimbrel_plan::Stream;
 use whimbrel_temporal::Message;
 use whimbrel_temporal::operators::CoalesceOrder;
-use wire::wire;
+use wire::{Pace, wire};
 
 /// Runs wired queries.
 pub trait Runtime {
@@ -57,8 +64,8 @@ pub trait Execution: Send {
     fn wait(&mut self, until: Option<Instant>) -> Result<bool>;
 }
 
-/// Runs a query. `sink` takes the messages of each shard of the result, in the order of the shard; one thread
-/// at a time calls it.
+/// Runs a query. `sink` takes the messages of each shard of the result, in the order of the shard; one
+/// thread at a time calls it.
 ///
 /// # Errors
 /// As [`run_sharded`].
@@ -78,14 +85,15 @@ pub fn run(
     run_sharded(stream, options, sinks.collect())
 }
 
-/// Runs a query with a sink for each shard of the result; several threads may call different sinks at once.
+/// Runs a query with a sink for each shard of the result; several threads may call different sinks at
+/// once.
 ///
-/// With [`Output::Intervals`](crate::Output) rows come in the order of their starts if the query ends, and as
-/// their ends become known if it does not.
+/// With [`Output::Intervals`](crate::Output) rows come in the order of their starts if the query ends,
+/// and as their ends become known if it does not.
 ///
 /// # Errors
-/// `Plan` if the query cannot be cut into stages, if there are not as many sinks as shards, or if an option
-/// is zero; those of sources that cannot be opened.
+/// `Plan` if the query cannot be cut into stages, if there are not as many sinks as shards, or if an
+/// option is zero; those of sources that cannot be opened.
 pub fn run_sharded(
     stream: &Stream,
     options: &Options,
@@ -123,7 +131,29 @@ pub(crate) fn start(stream: &Stream, options: &Options, order: Order, sinks: Vec
 /// # Errors
 /// As [`run_sharded`].
 pub(crate) fn run_programs(programs: &Arc<Programs>, options: &Options, sinks: Vec<Sink>) -> Result<Job> {
-    let wiring = wire(programs, options, sinks)?;
+    start_wiring(wire(programs, options, sinks, None)?, options)
+}
+
+/// Wires programs whose sources are read as a coordinator orders, and starts them; also the sources, in
+/// the order of their numbers.
+///
+/// # Errors
+/// As [`run_sharded`]; `Plan` if a source cannot be read again; those of states that are not of these
+/// channels.
+pub(crate) fn run_in_epochs(
+    programs: &Arc<Programs>,
+    options: &Options,
+    sinks: Vec<Sink>,
+    reports: Sender<Report>,
+    states: Option<BTreeMap<ChannelId, ChannelState>>,
+) -> Result<(Job, Vec<PacedSource>)> {
+    let mut pace = Pace { reports, sources: vec![], states };
+    let wiring = wire(programs, options, sinks, Some(&mut pace))?;
+    Ok((start_wiring(wiring, options)?, pace.sources))
+}
+
+/// Starts a wiring on the runtime that the options name.
+fn start_wiring(wiring: Wiring, options: &Options) -> Result<Job> {
     let control = Arc::new(Control::new(wiring.rows_total(), options.late.clone()));
     let progress = Progress::new(control.clone());
     let execution = match options.runtime {

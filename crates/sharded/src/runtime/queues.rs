@@ -1,29 +1,21 @@
 //! The queues between the threads of a job.
 //!
-//! Queues are bounded, so that no producer runs far ahead of its consumers. But bounded queues can deadlock:
-//! a channel waits for rows of a second, which waits for room in the queue of a third, which waits for rows
-//! of the first. How much buffering a query needs cannot be known beforehand (two paths of different lengths
-//! from a source to a join; a skewed exchange). So a channel that is about to wait checks whether that closes
-//! a cycle of waits. If it does, a full queue of the cycle gets room for one more message (T. Parks, Bounded
-//! Scheduling of Process Networks, 1995); all others stay as they are. A consumer that waits for one queue
-//! will need messages of each of its empty queues, so a cycle through any of them counts: room is made before
-//! all channels have stopped.
+//! Queues are bounded, so that no producer runs far ahead of its consumers. But bounded queues can
+//! deadlock: a channel waits for rows of a second, which waits for room in the queue of a third, which
+//! waits for rows of the first. How much buffering a query needs cannot be known beforehand (two paths of
+//! different lengths from a source to a join; a skewed exchange). So a channel that is about to wait
+//! checks whether that closes a cycle of waits. If it does, a full queue of the cycle gets room for one
+//! more message (T. Parks, Bounded Scheduling of Process Networks, 1995); all others stay as they are. A
+//! consumer that waits for one queue will need messages of each of its empty queues, so a cycle through
+//! any of them counts: room is made before all channels have stopped.
 //!
 //! Invariants: a channel waits for a message in one queue, or for room in all of some queues; only the
-//! channel itself clears its entry in `waits`; no cycle of waits lasts. The contents of a queue do not depend
-//! on its bound. One lock guards everything: messages are batches, and few.
+//! channel itself clears its entry in `waits`; no cycle of waits lasts. The contents of a queue do not
+//! depend on its bound. One lock guards everything: messages are batches, and few.
 
-use super::wiring::QueueId;
+use super::lane::{Item, QueueId};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use whimbrel_temporal::Message;
-
-/// An entry of a queue.
-pub(super) enum Item {
-    Message(Message),
-    /// No message follows.
-    End,
-}
 
 /// The job is stopping.
 pub(super) struct Stopped;
@@ -314,8 +306,8 @@ mod tests {
 
     #[test]
     fn a_cycle_through_a_queue_that_is_needed_later_is_broken_too() {
-        // 2 wants something of 0 and then of 1; 3 wants something of 2 before it takes anything from 1, which
-        // sends to 3 first.
+        // 2 wants something of 0 and then of 1; 3 wants something of 2 before it takes anything from 1,
+        // which sends to 3 first.
         let queues = queues(&[(0, 2), (1, 2), (2, 3), (1, 3)], 4);
         let (first, second, last) = (queues.clone(), queues.clone(), queues.clone());
         let between = spawn(move || {

@@ -1,7 +1,7 @@
 //! Batches and messages of a checkpoint.
 //!
-//! Invariant: what is restored is what was saved, row for row, absent rows too: how a merge cuts what waits
-//! depends on them. Keys are left out; they are computed again.
+//! Invariant: what is restored is what was saved, row for row, absent rows too: how a merge cuts what
+//! waits depends on them. Keys are left out; they are computed again.
 
 use crate::batch::{Batch, Message, Other};
 use crate::time::Time;
@@ -10,6 +10,7 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use datafusion::common::{Result, exec_err};
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 /// A batch of a checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,7 +20,7 @@ pub(crate) struct SavedBatch {
     /// Which rows are present; none: all.
     present: Option<Vec<bool>>,
     /// The columns as an IPC stream of one batch.
-    rows: Vec<u8>,
+    rows: ByteBuf,
 }
 
 /// The other times, in the form that the batch had.
@@ -63,7 +64,7 @@ impl SavedBatch {
             Other::Column(other) => SavedOther::Column(other.to_vec()),
         };
         let present = batch.present().map(|present| present.iter().collect());
-        Ok(SavedBatch { sync: batch.sync.to_vec(), other, present, rows: save_rows(&batch.rows)? })
+        Ok(SavedBatch { sync: batch.sync.to_vec(), other, present, rows: save_rows(&batch.rows)?.into() })
     }
 
     /// The batch that was saved, without a key.

@@ -25,9 +25,18 @@ const SAMPLE_BYTES: u64 = 4 << 20;
 #[derive(Debug)]
 pub(super) struct File {
     pub location: Location,
-    schema: SchemaRef,
-    header: bool,
+    pub schema: SchemaRef,
+    pub header: bool,
     delimiter: u8,
+}
+
+impl File {
+    /// A file with these columns.
+    pub fn new(location: &Location, schema: SchemaRef, options: &ReadOptions) -> File {
+        let tabs = location.suffix().as_deref() == Some("tsv");
+        let delimiter = options.delimiter.unwrap_or(if tabs { b'\t' } else { b',' });
+        File { location: location.clone(), schema, header: options.header.unwrap_or(true), delimiter }
+    }
 }
 
 /// Opens a file: infers its columns, unless they were declared.
@@ -35,9 +44,7 @@ pub(super) struct File {
 /// # Errors
 /// `Execution` if it cannot be read or has no columns.
 pub(super) fn open(location: &Location, options: &ReadOptions) -> Result<Opened> {
-    let tabs = location.suffix().as_deref() == Some("tsv");
-    let delimiter = options.delimiter.unwrap_or(if tabs { b'\t' } else { b',' });
-    let header = options.header.unwrap_or(true);
+    let File { header, delimiter, .. } = File::new(location, Arc::new(Schema::empty()), options);
     let format = Format::default().with_header(header).with_delimiter(delimiter);
     let schema = match &options.schema {
         Some(schema) => Arc::clone(schema),
@@ -52,7 +59,7 @@ pub(super) fn open(location: &Location, options: &ReadOptions) -> Result<Opened>
     if schema.fields().is_empty() {
         return exec_err!("`{location}` is empty; the first line of a CSV file names its columns");
     }
-    let file = Arc::new(File { location: location.clone(), schema: schema.clone(), header, delimiter });
+    let file = Arc::new(File::new(location, schema.clone(), options));
     Ok(Opened { schema, units: vec![Unit::Csv { file }], rows: None })
 }
 
@@ -61,18 +68,52 @@ pub(super) fn open(location: &Location, options: &ReadOptions) -> Result<Opened>
 /// # Errors
 /// If it cannot be opened.
 pub(super) fn read(file: &File, projection: Option<&[usize]>, batch_rows: usize) -> Result<Box<dyn Reader>> {
+    read_text(file, text::open(&file.location)?, file.header, projection, batch_rows)
+}
+
+/// Reads text as a part of a file, which begins with the names of the columns or not.
+///
+/// # Errors
+/// If there is no such column.
+pub(super) fn read_text(
+    file: &File,
+    text: Text,
+    header: bool,
+    projection: Option<&[usize]>,
+    batch_rows: usize,
+) -> Result<Box<dyn Reader>> {
     let mut builder = ReaderBuilder::new(file.schema.clone())
-        .with_header(file.header)
+        .with_header(header)
         .with_delimiter(file.delimiter)
         .with_batch_size(batch_rows);
     if let Some(columns) = projection {
         builder = builder.with_projection(columns.to_vec());
     }
-    let input = Quotes::new(text::open(&file.location)?, file.delimiter);
+    let input = Quotes::new(text, file.delimiter);
     let batches = builder.build(input).map_err(|e| in_place(&file.location, e))?;
     let schema = Arc::clone(&file.schema);
     let batches = batches.map(move |batch| batch.map_err(|error| named(error, &schema)));
     Ok(Box::new(Batches { location: file.location.clone(), batches, order: None }))
+}
+
+/// Checks that the first line of a text names the columns of the file.
+///
+/// # Errors
+/// `Execution` if it names others.
+pub(super) fn check_header(file: &File, first_line: &[u8]) -> Result<()> {
+    let format = Format::default().with_header(true).with_delimiter(file.delimiter);
+    let (found, _) = format.infer_schema(first_line, Some(0)).map_err(|e| in_place(&file.location, e))?;
+    let names = |schema: &Schema| schema.fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
+    let (found, expected) = (names(&found), names(&file.schema));
+    match found == expected {
+        true => Ok(()),
+        false => exec_err!(
+            "`{}` has the columns {}; the files before it have {}",
+            file.location,
+            found.join(", "),
+            expected.join(", ")
+        ),
+    }
 }
 
 /// The error of the reader with the name of the column, of which it knows the number only.

@@ -1,6 +1,6 @@
 //! Discovery of files by paths, patterns, folders and URLs.
 
-use super::location::{Location, is_url, objects_at};
+use super::location::{Location, is_url, objects_at, objects_now};
 use crate::error::in_file;
 use datafusion::common::{Result, exec_err, plan_err};
 use std::path::{Path, PathBuf};
@@ -31,6 +31,37 @@ pub(super) fn discover(names: &[String]) -> Result<Vec<Location>> {
     Ok(found)
 }
 
+/// The files that these names stand for now, in the order of their names; there may be none yet. Files
+/// that are being written, by their names, are left out.
+///
+/// # Errors
+/// `Execution` if a folder or a store cannot be listed; `Plan` if a name is no pattern.
+pub(super) fn discover_now(names: &[String]) -> Result<Vec<Location>> {
+    let mut found = Vec::new();
+    for name in names {
+        let path = Path::new(name);
+        if is_url(name) {
+            found.extend(objects_now(name)?);
+        } else if path.is_dir() {
+            found.extend(list_folder(path)?.into_iter().map(Location::Path));
+        } else if path.exists() {
+            found.push(Location::Path(path.to_path_buf()));
+        } else {
+            found.extend(list_matching(name)?.into_iter().map(Location::Path));
+        }
+    }
+    found.retain(|location| !is_unfinished(&location.to_string()));
+    found.sort_by_key(Location::to_string);
+    found.dedup_by_key(|location| location.to_string());
+    Ok(found)
+}
+
+/// Whether a name is that of a file that is being written.
+fn is_unfinished(name: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    name.starts_with(['.', '_']) || name.ends_with(".tmp") || name.ends_with(".partial")
+}
+
 /// Refuses pipes and devices: a file is read more than once, and its length is known.
 fn check_file(path: &Path) -> Result<()> {
     let metadata = path.metadata().map_err(|e| in_file(path, e))?;
@@ -46,6 +77,14 @@ fn check_file(path: &Path) -> Result<()> {
 
 /// The files that match a pattern.
 fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
+    match list_matching(pattern)? {
+        paths if paths.is_empty() => exec_err!("no file matches `{pattern}`"),
+        paths => Ok(paths),
+    }
+}
+
+/// The files that match a pattern now.
+fn list_matching(pattern: &str) -> Result<Vec<PathBuf>> {
     let found = match glob::glob(pattern) {
         Ok(found) => found,
         Err(error) => return plan_err!("`{pattern}` is not a pattern: {error}"),
@@ -58,15 +97,20 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
             Err(error) => return exec_err!("`{}`: {}", error.path().display(), error.error()),
         }
     }
-    if paths.is_empty() {
-        return exec_err!("no file matches `{pattern}`");
-    }
     paths.sort();
     Ok(paths)
 }
 
 /// The files in a folder, without hidden ones.
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    match list_folder(folder)? {
+        paths if paths.is_empty() => exec_err!("there is no file in folder `{}`", folder.display()),
+        paths => Ok(paths),
+    }
+}
+
+/// The files that are in a folder now, without hidden ones.
+fn list_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).map_err(|e| in_file(folder, e))?;
     let mut paths = Vec::new();
     for entry in entries {
@@ -75,9 +119,6 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
         if path.is_file() && !hidden {
             paths.push(path);
         }
-    }
-    if paths.is_empty() {
-        return exec_err!("there is no file in folder `{}`", folder.display());
     }
     paths.sort();
     Ok(paths)

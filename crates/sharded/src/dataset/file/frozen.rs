@@ -2,7 +2,7 @@
 
 use super::format::{FileFormat, ReadOptions};
 use super::location::{Location, is_url, objects_at};
-use super::{FileDataset, RangeShards};
+use super::{FileDataset, FollowDataset, RangeShards};
 use crate::error::in_file;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::arrow::ipc::reader::StreamReader;
@@ -51,12 +51,7 @@ impl FileDataset {
     /// `Plan` if a path is no text, or a URL has a password; `Execution` if a file has changed.
     pub(in crate::dataset) fn freeze(&self) -> Result<FrozenFiles> {
         self.files.check()?;
-        if let Some(name) = self.names.iter().find(|name| redacted(name) != **name) {
-            return plan_err!(
-                "{} has a password, which would be written with the plan; give it in the environment",
-                redacted(name)
-            );
-        }
+        check_passwords(&self.names)?;
         let ReadOptions { format, header, delimiter, schema, .. } = &self.files.options;
         Ok(FrozenFiles {
             names: self.names.clone(),
@@ -94,6 +89,60 @@ impl FileDataset {
         let Some((column, bounds)) = frozen.ranges else { return Ok(files) };
         let cut = RangeShards::try_new(&files.units, &files.schema, &Ranges::try_new(column, bounds)?)?;
         Ok(FileDataset { cut: Some(cut), ..files })
+    }
+}
+
+/// Files that grow: where they are, and how they are read.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::dataset) struct FrozenFollow {
+    names: Vec<String>,
+    format: Option<String>,
+    header: Option<bool>,
+    delimiter: Option<u8>,
+    columns: Vec<u8>,
+}
+
+impl FollowDataset {
+    /// Where the files are.
+    ///
+    /// # Errors
+    /// `Plan` if a URL has a password.
+    pub(in crate::dataset) fn freeze(&self) -> Result<FrozenFollow> {
+        check_passwords(&self.names)?;
+        let ReadOptions { format, header, delimiter, .. } = &self.options;
+        Ok(FrozenFollow {
+            names: self.names.clone(),
+            format: format.map(|format| format.name().to_string()),
+            header: *header,
+            delimiter: *delimiter,
+            columns: write_columns(&self.schema)?,
+        })
+    }
+
+    /// The dataset of these files.
+    ///
+    /// # Errors
+    /// `Plan` if what is said of the files is damaged.
+    pub(in crate::dataset) fn thaw(frozen: FrozenFollow) -> Result<FollowDataset> {
+        let options = ReadOptions {
+            format: frozen.format.as_deref().map(format_named).transpose()?,
+            schema: Some(read_columns(&frozen.columns)?),
+            header: frozen.header,
+            delimiter: frozen.delimiter,
+            ..ReadOptions::default()
+        };
+        FollowDataset::open(&frozen.names, &options)
+    }
+}
+
+/// Refuses addresses that cannot be written down.
+fn check_passwords(names: &[String]) -> Result<()> {
+    match names.iter().find(|name| redacted(name) != **name) {
+        Some(name) => plan_err!(
+            "{} has a password, which would be written with the plan; give it in the environment",
+            redacted(name)
+        ),
+        None => Ok(()),
     }
 }
 

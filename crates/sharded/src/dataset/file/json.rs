@@ -2,7 +2,8 @@
 
 use super::location::Location;
 use super::parquet::Batches;
-use super::{Opened, Unit, text};
+use super::text::{self, Text};
+use super::{Opened, Unit};
 use crate::dataset::Reader;
 use crate::error::in_place;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
@@ -22,7 +23,7 @@ const SAMPLE_BYTES: u64 = 4 << 20;
 #[derive(Debug)]
 pub(super) struct File {
     pub location: Location,
-    schema: SchemaRef,
+    pub schema: SchemaRef,
 }
 
 /// Opens a file: infers its columns, unless they were declared.
@@ -51,12 +52,25 @@ pub(super) fn open(location: &Location, declared: Option<&SchemaRef>) -> Result<
 /// # Errors
 /// If it cannot be opened.
 pub(super) fn read(file: &File, projection: Option<&[usize]>, batch_rows: usize) -> Result<Box<dyn Reader>> {
+    read_text(file, text::open(&file.location)?, projection, batch_rows)
+}
+
+/// Reads text as a part of a file.
+///
+/// # Errors
+/// If there is no such column.
+pub(super) fn read_text(
+    file: &File,
+    text: Text,
+    projection: Option<&[usize]>,
+    batch_rows: usize,
+) -> Result<Box<dyn Reader>> {
     // The reader skips what is not in the schema, and gives columns in its order.
     let schema: Schema = match projection {
         Some(columns) => file.schema.project(columns)?,
         None => file.schema.as_ref().clone(),
     };
-    let input = BufReader::new(text::open(&file.location)?);
+    let input = BufReader::new(text);
     let reader = ReaderBuilder::new(Arc::new(schema)).with_batch_size(batch_rows).build(input);
     let batches = reader.map_err(|e| in_place(&file.location, e))?;
     Ok(Box::new(Batches { location: file.location.clone(), batches, order: None }))

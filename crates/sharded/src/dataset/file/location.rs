@@ -1,7 +1,7 @@
 //! Where a file is: on this machine, or in an object store behind a URL.
 //!
-//! URLs are `s3://`, `gs://`, `az://`, `http://`, `https://` and what else the crate `object_store` knows.
-//! Credentials come from the environment, under the names that the stores' own tools use.
+//! URLs are `s3://`, `gs://`, `az://`, `http://`, `https://` and what else the crate `object_store`
+//! knows. Credentials come from the environment, under the names that the stores' own tools use.
 
 use super::object_runtime::block_on;
 use crate::error::in_place;
@@ -132,8 +132,8 @@ impl Location {
         }
     }
 
-    /// The start of it, to infer columns from: all of a local file, the lines within this many bytes of an
-    /// object.
+    /// The start of it, to infer columns from: all of a local file, the lines within this many bytes of
+    /// an object.
     ///
     /// # Errors
     /// If it cannot be opened or fetched.
@@ -187,6 +187,18 @@ pub(super) fn is_url(name: &str) -> bool {
 /// # Errors
 /// `Plan` if it is no URL of a store; `Execution` if there is no such object, or the store fails.
 pub(super) fn objects_at(url: &str) -> Result<Vec<Location>> {
+    match objects_now(url)? {
+        found if found.is_empty() => exec_err!("no file matches `{}`", redacted(url)),
+        found => Ok(found),
+    }
+}
+
+/// The objects that are at a URL now; there may be none yet.
+///
+/// # Errors
+/// `Plan` if it is no URL of a store; `Execution` if one object was named that is not there, or the store
+/// fails.
+pub(super) fn objects_now(url: &str) -> Result<Vec<Location>> {
     let pattern = url.contains('*');
     let folder = pattern || url.ends_with('/');
     let base = match url.find('*').and_then(|star| url[..star].rfind('/')) {
@@ -215,9 +227,6 @@ pub(super) fn objects_at(url: &str) -> Result<Vec<Location>> {
             return plan_err!("`{shown}` is not a pattern");
         };
         found.retain(|meta| below(&meta.location, &path).is_some_and(|name| glob.matches(&name)));
-    }
-    if found.is_empty() {
-        return exec_err!("no file matches `{shown}`");
     }
     found.sort_by(|a, b| a.location.cmp(&b.location));
     let root = base.strip_suffix(path.as_ref()).unwrap_or(base).trim_end_matches('/');

@@ -1,13 +1,13 @@
-//! A dataset in files: Parquet, CSV, JSON lines and Arrow IPC, recognized by their suffixes, on this machine
-//! or in an object store.
+//! A dataset in files: Parquet, CSV, JSON lines and Arrow IPC, recognized by their suffixes, on this
+//! machine or in an object store.
 //!
-//! All files have the same columns. That is checked when the dataset is opened, so nothing is read before all
-//! of it can be. Files come in the order in which they were named, those of one pattern in the order of their
-//! names. Where the number of rows is known beforehand (Parquet), shards are cut evenly between rows or by
-//! ranges of a column; else between files or batches. Every error names its file.
+//! All files have the same columns. That is checked when the dataset is opened, so nothing is read before
+//! all of it can be. Files come in the order in which they were named, those of one pattern in the order
+//! of their names. Where the number of rows is known beforehand (Parquet), shards are cut evenly between
+//! rows or by ranges of a column; else between files or batches. Every error names its file.
 //!
-//! What a file says of itself is not trusted: lengths and offsets are compared with the file before memory is
-//! allocated for them (`footer`, `verified`, `messages`, `decompression`).
+//! What a file says of itself is not trusted: lengths and offsets are compared with the file before
+//! memory is allocated for them (`footer`, `verified`, `messages`, `decompression`).
 
 mod block_reader;
 mod buffer_pool;
@@ -15,6 +15,7 @@ mod csv;
 mod decompression;
 mod discover;
 mod filtered;
+mod follow;
 mod footer;
 mod format;
 mod frozen;
@@ -35,8 +36,9 @@ mod text;
 mod thrift;
 mod verified;
 
+pub use follow::FollowDataset;
 pub use format::{FileFormat, ReadOptions};
-pub(super) use frozen::FrozenFiles;
+pub(super) use frozen::{FrozenFiles, FrozenFollow};
 
 use super::split::{self, contiguous};
 use super::{Dataset, Predicate, Shard};
@@ -133,8 +135,8 @@ impl FileDataset {
     /// default.
     ///
     /// # Errors
-    /// `Execution` if a file is missing, cannot be read, or has other columns than the first; `Plan` if no
-    /// file is named, or there are no shards.
+    /// `Execution` if a file is missing, cannot be read, or has other columns than the first; `Plan` if
+    /// no file is named, or there are no shards.
     pub fn open(paths_or_globs: &[String], shards: Option<usize>) -> Result<FileDataset> {
         FileDataset::open_as(paths_or_globs, &ReadOptions { shards, ..ReadOptions::default() })
     }

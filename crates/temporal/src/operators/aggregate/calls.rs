@@ -11,6 +11,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{Result, exec_err};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column as ColumnExpr;
+use serde_bytes::ByteBuf;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -94,8 +95,8 @@ impl Plan {
         self.states_of(leaving, |_| true)
     }
 
-    /// A column of states for each call whose result is not just the number of rows: for those who count rows
-    /// anyway.
+    /// A column of states for each call whose result is not just the number of rows: for those who count
+    /// rows anyway.
     pub fn states_beside_rows(&self, leaving: Leaving) -> Result<States> {
         self.states_of(leaving, |call| !call.counts_rows())
     }
@@ -114,8 +115,8 @@ impl Plan {
         results.iter().map(|f| Column::new(f.data_type().clone())).collect()
     }
 
-    /// Whether the calls look at nothing but columns: then they can be evaluated over absent rows too, for
-    /// which an expression might fail.
+    /// Whether the calls look at nothing but columns: then they can be evaluated over absent rows too,
+    /// for which an expression might fail.
     pub fn only_columns(&self) -> bool {
         let read = self.calls.iter().flat_map(|c| c.argument.iter().chain(&c.filter));
         read.into_iter().all(|e| e.downcast_ref::<ColumnExpr>().is_some())
@@ -204,10 +205,10 @@ impl States {
     pub fn failure(&mut self) -> Result<()> {
         self.each().try_for_each(|a| a.failure())
     }
-    pub fn save(&self) -> Result<Vec<Vec<u8>>> {
-        self.0.iter().map(|a| a.as_ref().map_or(Ok(Vec::new()), |a| a.save())).collect()
+    pub fn save(&self) -> Result<Vec<ByteBuf>> {
+        self.0.iter().map(|a| a.as_ref().map_or(Ok(Vec::new()), |a| a.save()).map(ByteBuf::from)).collect()
     }
-    pub fn restore(&mut self, saved: &[Vec<u8>]) -> Result<()> {
+    pub fn restore(&mut self, saved: &[ByteBuf]) -> Result<()> {
         if saved.len() != self.0.len() {
             return exec_err!("the checkpoint has {} aggregates, this query {}", saved.len(), self.0.len());
         }

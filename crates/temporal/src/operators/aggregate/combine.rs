@@ -1,10 +1,10 @@
-//! The combiner: a first step of an aggregate, before its rows move to where their groups are (quill.txt Fig.
-//! 1 c).
+//! The combiner: a first step of an aggregate, before its rows move to where their groups are (quill.txt
+//! Fig. 1 c).
 //!
 //! Rows come out that, aggregated once more, give what the rows that came in would have given: counts and
-//! sums to be summed, minima and maxima to be taken again. So a group may come out as one row or as several,
-//! and where putting rows together hardly makes them fewer, every row goes on by itself, as its own small
-//! aggregate.
+//! sums to be summed, minima and maxima to be taken again. So a group may come out as one row or as
+//! several, and where putting rows together hardly makes them fewer, every row goes on by itself, as its
+//! own small aggregate.
 //!
 //! Invariants: rows are put together only with rows of the same instant; the choice depends on the rows
 //! alone, so that a program that is run again does the same.
@@ -18,6 +18,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, Recor
 use arrow::compute::{cast, is_not_null, not, nullif, prep_null_mask_filter};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, plan_err};
+use serde_bytes::ByteBuf;
 use std::sync::Arc;
 
 /// Rows that are watched before it is decided.
@@ -58,8 +59,8 @@ impl Combine {
         &self.plan.schema
     }
 
-    /// Combines a batch, or lets its rows go on. After a sample it is decided: where more than half as many
-    /// rows came out as came in, the next rows are not combined.
+    /// Combines a batch, or lets its rows go on. After a sample it is decided: where more than half as
+    /// many rows came out as came in, the next rows are not combined.
     fn batch(&mut self, batch: Batch, out: &mut Vec<Message>) -> Result<()> {
         let rows = batch.len();
         if self.uncombined > 0 {
@@ -153,7 +154,7 @@ impl Operator for Combine {
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        encode(&(self.grouped.save()?, self.rows_in, self.rows_out, self.uncombined))
+        encode(&(ByteBuf::from(self.grouped.save()?), self.rows_in, self.rows_out, self.uncombined))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {

@@ -1,9 +1,9 @@
 //! The aggregate over any rows: intervals of any length, start edges, end edges.
 //!
-//! Invariants: a row is in its group's state exactly while it is alive; the intervals that end at one instant
-//! are also summed up by group in a *pane* for that instant, and subtracted as one when it comes (trill.txt
-//! §5.2.1); end edges are subtracted row by row. What happens at an instant is emitted when time has passed
-//! it.
+//! Invariants: a row is in its group's state exactly while it is alive; the intervals that end at one
+//! instant are also summed up by group in a *pane* for that instant, and subtracted as one when it comes
+//! (trill.txt §5.2.1); end edges are subtracted row by row. What happens at an instant is emitted when
+//! time has passed it.
 
 use super::calls::{Plan, States};
 use super::emitter::Emitter;
@@ -15,12 +15,13 @@ use crate::operators::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Kind, Time};
 use datafusion::common::Result;
 use hashbrown::HashMap;
+use serde_bytes::ByteBuf;
 use std::collections::BTreeMap;
 
 /// See the module.
 ///
-/// A group's part of a pane takes time logarithmic in the number of panes when it is made, and one step when
-/// the pane ends; by itself the end of an interval costs nothing.
+/// A group's part of a pane takes time logarithmic in the number of panes when it is made, and one step
+/// when the pane ends; by itself the end of an interval costs nothing.
 pub(super) struct General {
     plan: Plan,
     now: Time,
@@ -161,11 +162,18 @@ impl Operator for General {
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        encode(&(self.now, self.live.save()?, &self.ends, self.panes.save()?, &self.pane_rows, &self.free))
+        encode(&(
+            self.now,
+            ByteBuf::from(self.live.save()?),
+            &self.ends,
+            self.panes.save()?,
+            &self.pane_rows,
+            &self.free,
+        ))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (live, panes): (Vec<u8>, Vec<Vec<u8>>);
+        let (live, panes): (Vec<u8>, Vec<ByteBuf>);
         (self.now, live, self.ends, panes, self.pane_rows, self.free) = decode(state)?;
         self.place_of =
             self.ends.iter().flat_map(|(&e, ps)| ps.iter().map(move |&(g, p)| ((e, g), p))).collect();

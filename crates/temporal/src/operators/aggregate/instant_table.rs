@@ -1,8 +1,8 @@
 //! The rows of one instant, summed up by group.
 //!
-//! Invariants: a group is here exactly if one of its rows is; a state's number is its group's. Without a key
-//! there is one group at most: its rows are added up a run at a time, and those that a filter took out are
-//! skipped by their bits instead of moved together first.
+//! Invariants: a group is here exactly if one of its rows is; a state's number is its group's. Without a
+//! key there is one group at most: its rows are added up a run at a time, and those that a filter took
+//! out are skipped by their bits instead of moved together first.
 
 use super::accumulator::Rows;
 use super::calls::{Plan, States};
@@ -12,6 +12,7 @@ use crate::groups::Groups;
 use crate::key::Key;
 use crate::operator::{decode, encode};
 use datafusion::common::Result;
+use serde_bytes::ByteBuf;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -111,7 +112,7 @@ impl InstantTable {
     }
 
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        let states: Vec<Vec<u8>>;
+        let states: Vec<ByteBuf>;
         (self.groups, states, self.rows) = decode(bytes)?;
         self.states.restore(&states)
     }

@@ -1,10 +1,10 @@
 //! The groups with rows alive, and the snapshot of each that has begun.
 //!
 //! Invariants: a group without rows is dead: its state is initial, and it keeps its number until the dead
-//! outnumber the living, when all of them are forgotten at once; keys tend to come back, and coming back is
-//! then free. Within one instant a group is first [`touch`](Live::touch)ed (its snapshot ends), then its
-//! state is changed, then, when time has passed the instant, [`commit`](Live::commit)ted (the new snapshot
-//! begins, or the group is dead).
+//! outnumber the living, when all of them are forgotten at once; keys tend to come back, and coming back
+//! is then free. Within one instant a group is first [`touch`](Live::touch)ed (its snapshot ends), then
+//! its state is changed, then, when time has passed the instant, [`commit`](Live::commit)ted (the new
+//! snapshot begins, or the group is dead).
 //!
 //! What a group has beside its state lies together, and what decides about it are numbers, not branches:
 //! which groups come, stay and go is nothing that a processor can foresee.
@@ -19,6 +19,7 @@ use crate::operator::{decode, encode};
 use crate::time::Time;
 use datafusion::common::Result;
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 /// A group, beside its key and its state.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -46,7 +47,8 @@ pub(super) struct Live {
     /// Snapshots without values: an unchanged one is not emitted again.
     keys_only: bool,
     emitter: Emitter,
-    /// The groups and their numbers of rows of snapshots that end, or begin, and the ids of those that end.
+    /// The groups and their numbers of rows of snapshots that end, or begin, and the ids of those that
+    /// end.
     chosen: Vec<u32>,
     rows: Vec<i64>,
     ids: Vec<SnapshotId>,
@@ -78,7 +80,8 @@ impl Live {
         self.states.grow(capacity);
     }
 
-    /// Says that these groups (one or several times each) are about to change at `now`: each by so many rows.
+    /// Says that these groups (one or several times each) are about to change at `now`: each by so many
+    /// rows.
     pub fn touch(&mut self, groups: &[u32], changes: impl Iterator<Item = i64>, now: Time) {
         let Live { lives, touched, dead, keys_only, chosen, rows, ids, .. } = self;
         let first = touched.len();
@@ -186,7 +189,7 @@ impl Live {
     }
 
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        let states: Vec<Vec<u8>>;
+        let states: Vec<ByteBuf>;
         let emitter: Vec<u8>;
         (self.groups, states, self.lives, self.touched, emitter) = decode(bytes)?;
         self.emitter.restore(&emitter)?;

@@ -12,6 +12,7 @@ use crate::operator::{Operator, decode, encode};
 use crate::operators::runs::runs;
 use crate::time::{BEGINNING, Time};
 use datafusion::common::Result;
+use serde_bytes::ByteBuf;
 
 /// See the module.
 pub(super) struct Tumbling {
@@ -26,8 +27,8 @@ pub(super) struct Tumbling {
 }
 
 impl Tumbling {
-    /// Aggregates over rows that live `size` ticks; without a size, until a time that those of one start have
-    /// in common.
+    /// Aggregates over rows that live `size` ticks; without a size, until a time that those of one start
+    /// have in common.
     pub fn new(plan: Plan, size: Option<i64>) -> Result<Tumbling> {
         Ok(Tumbling {
             now: BEGINNING,
@@ -100,7 +101,7 @@ impl Operator for Tumbling {
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        encode(&(self.now, self.until, self.table.save()?))
+        encode(&(self.now, self.until, ByteBuf::from(self.table.save()?)))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {

@@ -1,13 +1,13 @@
-//! The aggregate where every row lives equally long (hopping and sliding windows): what starts together ends
-//! together, in the order in which it started.
+//! The aggregate where every row lives equally long (hopping and sliding windows): what starts together
+//! ends together, in the order in which it started.
 //!
-//! Invariants: `table` sums up, by key, the rows that started at `now`; when time passes `now` it is added to
-//! the live groups as one *pane* and queued until its end, when it is subtracted again (trill.txt §5.2.1: the
-//! endpoint compensation queue, here first-in first-out). So a row costs one small table look-up, whatever
-//! the windows' overlap.
+//! Invariants: `table` sums up, by key, the rows that started at `now`; when time passes `now` it is
+//! added to the live groups as one *pane* and queued until its end, when it is subtracted again
+//! (trill.txt §5.2.1: the endpoint compensation queue, here first-in first-out). So a row costs one small
+//! table look-up, whatever the windows' overlap.
 //!
-//! Where hardly two rows of an instant share a key, summing them up first only costs: then `table` is left
-//! out, and every row is a part of its pane by itself. What comes out is the same.
+//! Where hardly two rows of an instant share a key, summing them up first only costs: then `table` is
+//! left out, and every row is a part of its pane by itself. What comes out is the same.
 
 use super::calls::{Plan, States};
 use super::emitter::Emitter;
@@ -20,6 +20,7 @@ use crate::operator::{Operator, decode, encode};
 use crate::operators::runs::runs;
 use crate::time::{BEGINNING, INFINITY, Time, end_after};
 use datafusion::common::Result;
+use serde_bytes::ByteBuf;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -31,7 +32,8 @@ const SAMPLE: usize = 8;
 /// For how many times its rows a pane without shared keys decides: keys may change.
 const DECISION_SAMPLES: usize = 32;
 
-/// How many of the next rows are better not summed up by key first, after a pane of so many parts and rows.
+/// How many of the next rows are better not summed up by key first, after a pane of so many parts and
+/// rows.
 pub(super) fn ungrouped_rows(parts: usize, rows: usize) -> usize {
     if rows >= SAMPLE && parts * 2 > rows { rows * DECISION_SAMPLES } else { 0 }
 }
@@ -206,12 +208,12 @@ impl Operator for Windowed {
 
     fn save(&self) -> Result<Vec<u8>> {
         let panes = (&self.ends, &self.parts, self.panes.save()?, self.places, &self.free, self.ungrouped);
-        encode(&(self.now, self.table.save()?, self.live.save()?, panes))
+        encode(&(self.now, ByteBuf::from(self.table.save()?), ByteBuf::from(self.live.save()?), panes))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let (table, live): (Vec<u8>, Vec<u8>);
-        let panes: Vec<Vec<u8>>;
+        let panes: Vec<ByteBuf>;
         (self.now, table, live, (self.ends, self.parts, panes, self.places, self.free, self.ungrouped)) =
             decode(state)?;
         self.table.restore(&table)?;

@@ -1,0 +1,122 @@
+//! Recovery: from what a store and a sink have to where a job goes on.
+//!
+//! The order matters. The run gets its number first; then the sink is taken over, so that no earlier run
+//! can commit; only then is it read which epochs the sink has, and what has to be computed again.
+
+use crate::checkpoint::{Checkpoint, Checkpoints};
+use crate::codec;
+use crate::sink::{Run, Sink};
+use crate::spec::Identity;
+use crate::store::StateStore;
+use crate::tape::{Epoch, Tape};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{Result, exec_err};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const JOB: &str = "job";
+const GENERATIONS: &str = "generations";
+
+/// Where a job goes on.
+pub struct Recovery {
+    /// The number of this run.
+    pub generation: u64,
+    /// The last epoch that the sink has.
+    pub committed: u64,
+    /// The state that the job goes on from; none at its beginning.
+    pub checkpoint: Option<Checkpoint>,
+    /// The epochs that are computed again.
+    pub epochs: Vec<Epoch>,
+    /// How many checkpoints were damaged.
+    pub damaged: usize,
+    /// The checkpoints of the job.
+    pub checkpoints: Checkpoints,
+    /// Its tape.
+    pub tape: Tape,
+}
+
+/// The identity of the job in a store; of a new one, if there is none.
+///
+/// # Errors
+/// `Execution` if the store has another job; those of the store.
+pub fn identify(
+    store: &dyn StateStore,
+    identity: impl FnOnce(String) -> Result<Identity>,
+) -> Result<Identity> {
+    let found = store.get(JOB)?;
+    let found = found.map(|bytes| codec::open::<Identity>(&bytes, JOB)).transpose()?;
+    let Some(found) = found else {
+        let new = identity(new_number())?;
+        store.put(vec![(JOB.to_string(), codec::seal(&new)?)])?;
+        return Ok(new);
+    };
+    let own = identity(found.job.clone())?;
+    own.check(&found, &store.describe())?;
+    Ok(own)
+}
+
+/// Takes a job over and finds out where it goes on.
+///
+/// # Errors
+/// `Execution` if the sink and the store do not belong together, or records are missing; those of both.
+pub fn recover(
+    store: &Arc<dyn StateStore>,
+    identity: &Identity,
+    sink: &mut dyn Sink,
+    schema: SchemaRef,
+) -> Result<Recovery> {
+    let generation = next_generation(store.as_ref())?;
+    let run = Run { job: identity.job.clone(), generation, schema };
+    let committed = sink.open(&run)?.unwrap_or(0);
+    let mut checkpoints = Checkpoints::new(Arc::clone(store), identity.clone());
+    let (checkpoint, damaged) = checkpoints.newest(committed)?;
+    let tape = Tape::new(Arc::clone(store));
+    if checkpoint.is_none()
+        && let Some(first) = tape.first()?.filter(|first| *first > 1)
+    {
+        return exec_err!(
+            "the sink has the results up to epoch {committed}, and no checkpoint in `{}` is as old; the job is known \
+             from epoch {first} on. Results are gone that cannot be computed again: restore the sink, or begin anew \
+             with another folder",
+            store.describe()
+        );
+    }
+    let last = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.epoch);
+    let epochs = tape.after(last)?;
+    let end = epochs.last().map_or(last, |epoch| epoch.number);
+    if end < committed {
+        return exec_err!(
+            "the sink has the results up to epoch {committed}, and the state in `{}` ends with epoch {end}: it is \
+             older than the results, or was restored from a copy",
+            store.describe()
+        );
+    }
+    Ok(Recovery { generation, committed, checkpoint, epochs, damaged, checkpoints, tape })
+}
+
+/// The number of this run: one more than that of any other.
+fn next_generation(store: &dyn StateStore) -> Result<u64> {
+    let found = store.list(GENERATIONS)?;
+    let mut last = found.iter().filter_map(|name| name.parse().ok()).max().unwrap_or(0);
+    // The contents tell two runs apart that take a number at the same time.
+    let contents = new_number().into_bytes();
+    loop {
+        last += 1;
+        if store.create(&format!("{GENERATIONS}/{last:012}"), contents.clone())? {
+            let old = found.iter().map(|name| format!("{GENERATIONS}/{name}"));
+            store.remove(&old.collect::<Vec<_>>())?;
+            return Ok(last);
+        }
+    }
+}
+
+/// A number that no other job has.
+fn new_number() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let address = Box::new(0_u8);
+    let seed = format!("{} {} {:p}", now.as_nanos(), std::process::id(), address);
+    let host = std::fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(seed.as_bytes()).update(&host);
+    hasher.finalize().to_hex()[..16].to_string()
+}
