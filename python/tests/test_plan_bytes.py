@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,35 @@ def test_what_is_of_this_process_is_refused(
 ) -> None:
     with pytest.raises(wb.InvalidError, match=reason):
         make(wb.from_rows([{"a": 1}])).to_bytes()
+
+
+@pytest.mark.filterwarnings("ignore::whimbrel.UntracedLambdaWarning")
+def test_functions_of_python_travel_if_both_sides_allow_it(tmp_path: Path) -> None:
+    offset = 10
+    table = wb.from_rows([{"a": -3}, {"a": 4}, {"a": None}])
+    plan = table.query(
+        lambda q: q.where(lambda e: hash(str(e.a)) != 0).select(b=lambda e: len(str(e.a)) + offset)
+    )
+    with pytest.raises(wb.InvalidError, match="cloudpickle"):
+        plan.to_bytes()
+    job = plan.to_bytes(python_functions="pickle")
+    with pytest.raises(wb.InvalidError, match='with python_functions="pickle"'):
+        wb.from_bytes(job)
+    expected = rows(plan)
+    assert rows(wb.from_bytes(job, python_functions="pickle")) == expected
+    assert rows(pickle.loads(pickle.dumps(plan))) == expected
+    (tmp_path / "job.bytes").write_bytes(job)
+    there = (
+        "plan = wb.from_bytes((folder / 'job.bytes').read_bytes(), python_functions='pickle')\n"
+        "answer = [dict(row) for row in plan.to_rows()]"
+    )
+    assert in_another_process(there, tmp_path) == expected
+    locked = threading.Lock()
+    held = table.query(lambda q: q.select(b=lambda e: (locked, len(str(e.a)))[1]))
+    with pytest.raises(wb.InvalidError, match="belongs to this process"):
+        held.to_bytes(python_functions="pickle")
+    with pytest.raises(wb.InvalidError, match='"refuse" or "pickle"'):
+        plan.to_bytes(python_functions="yes")  # pyright: ignore[reportArgumentType]
 
 
 def test_damaged_bytes_are_refused() -> None:

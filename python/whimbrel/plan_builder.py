@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from . import _whimbrel as native
+from .errors import InvalidError
 from .schema import Schema
 
 
@@ -53,13 +54,20 @@ class PlanBuilder:
         """
         return self._plan.explain()
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, *, python_functions: Literal["refuse", "pickle"] = "refuse") -> bytes:
         """
         Write the plan as bytes, which any process with this release reads.
 
         `from_bytes` reads them, and ``whimbrel run job.plan`` runs a file of them.
         Tables in memory are written with the plan. Files are not: the plan says where they are and what they
         were, and reading it fails if one has changed since. Plans can be pickled, which does the same.
+
+        Parameters
+        ----------
+        python_functions
+            What happens to black boxes, which are functions of Python: ``"refuse"``, or ``"pickle"``, by the
+            package cloudpickle if it is installed. Reading pickled functions runs code of whoever wrote them,
+            so `from_bytes` has to allow it too.
 
         Returns
         -------
@@ -69,7 +77,8 @@ class PlanBuilder:
         Raises
         ------
         InvalidError
-            If a source or a function is of this process only: a live source, a black box of Python.
+            If a source or a function is of this process only: a live source, a black box of Python unless it
+            is pickled.
 
         Examples
         --------
@@ -79,11 +88,19 @@ class PlanBuilder:
         >>> wb.from_bytes(job).to_rows()
         [Row(start=60, end=120, n=1), Row(start=120, end=180, n=2)]
         """
-        return self._plan.to_bytes()
+        return self._plan.to_bytes(check_python_functions(python_functions))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self)._unpickle, (self.to_bytes(),))
+        # Whoever unpickles runs code of whoever pickled in any case.
+        return (type(self)._unpickle, (self._plan.to_bytes(pickle=True),))
 
     @classmethod
     def _unpickle(cls, data: bytes) -> PlanBuilder:
-        return cls(native.Plan.from_bytes(data))
+        return cls(native.Plan.unpickle(data))
+
+
+def check_python_functions(choice: str) -> bool:
+    """Check how functions of Python travel; whether they are pickled."""
+    if choice not in ("refuse", "pickle"):
+        raise InvalidError(f'python_functions is "refuse" or "pickle", not {choice!r}')
+    return choice == "pickle"

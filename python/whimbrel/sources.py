@@ -12,6 +12,7 @@ from ._types import ArrowStream
 from .errors import InvalidError
 from .events import Event
 from .ingress import Ingress, check_settings, shard_count
+from .plan_builder import check_python_functions
 from .rows import table_of_arrow, table_of_rows
 from .schema import columns_of, schema_of
 from .sharded import ShardedStream
@@ -158,7 +159,7 @@ def follow(
     return ShardedStream(Ingress(time, end, **check_settings(ingress)).apply(plan))
 
 
-def from_bytes(data: bytes) -> ShardedStream:
+def from_bytes(data: bytes, *, python_functions: Literal["refuse", "pickle"] = "refuse") -> ShardedStream:
     """
     Read a plan that `ShardedStream.to_bytes` wrote, here or in another process.
 
@@ -166,6 +167,9 @@ def from_bytes(data: bytes) -> ShardedStream:
     ----------
     data
         The bytes.
+    python_functions
+        What happens to pickled functions of Python in them: ``"refuse"``, or ``"pickle"``, which runs code of
+        whoever wrote the bytes.
 
     Returns
     -------
@@ -186,7 +190,7 @@ def from_bytes(data: bytes) -> ShardedStream:
     >>> wb.from_bytes(job).to_rows()
     [Row(n=0, square=0), Row(n=1, square=1), Row(n=2, square=4)]
     """
-    return ShardedStream(native.Plan.from_bytes(data))
+    return ShardedStream(native.Plan.from_bytes(data, check_python_functions(python_functions)))
 
 
 def from_arrow(

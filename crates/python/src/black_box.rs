@@ -5,14 +5,16 @@
 //! they are the same Python object and return the same type.
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
 use datafusion::common::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBytes, PyTuple};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -90,13 +92,61 @@ pub fn black_box(
         convention: names.map_or(Convention::Values, Convention::Row),
         returns: types::extract(returns)?,
         as_bool: truth,
-        signature: match args.is_empty() {
-            true => Signature::nullary(Volatility::Immutable),
-            false => Signature::any(args.len(), Volatility::Immutable),
-        },
+        signature: signature((!args.is_empty()).then_some(args.len())),
     };
     let udf = Arc::new(ScalarUDF::from(black_box));
     NativeExpr::new(Expr::ScalarFunction(ScalarFunction::new_udf(udf, exprs(args))), schema)
+}
+
+/// What is pickled of a black box: its label, the function, the names of the row's columns, the type of the
+/// result as a stream of Arrow IPC, whether that is converted to a boolean, and how many arguments there are.
+type Pickled = (String, Py<PyAny>, Option<Vec<String>>, Vec<u8>, bool, Option<usize>);
+
+/// The bytes of a black box; none if the function is another one, or cannot be pickled. `cloudpickle` pickles
+/// lambdas too, if it is there.
+pub fn pickle(py: Python<'_>, function: &ScalarUDF) -> Option<Vec<u8>> {
+    let black_box = function.inner().downcast_ref::<BlackBox>()?;
+    let names = match &black_box.convention {
+        Convention::Row(names) => Some(names.clone()),
+        Convention::Values => None,
+    };
+    let schema = Schema::new(vec![Field::new("returns", black_box.returns.clone(), true)]);
+    let mut returns = Vec::new();
+    StreamWriter::try_new(&mut returns, &schema).ok()?.finish().ok()?;
+    let arguments = match &black_box.signature.type_signature {
+        TypeSignature::Any(arguments) => Some(*arguments),
+        _ => None,
+    };
+    let (label, function) = (black_box.label.clone(), black_box.function.clone_ref(py));
+    let pickled: Pickled = (label, function, names, returns, black_box.as_bool, arguments);
+    let module = py.import("cloudpickle").or_else(|_| py.import("pickle")).ok()?;
+    module.call_method1("dumps", (pickled,)).ok()?.extract().ok()
+}
+
+/// The black box of bytes that [`pickle`] gave. It runs code of whoever wrote them.
+///
+/// # Errors
+/// What unpickling raises.
+pub fn unpickle(py: Python<'_>, bytes: &[u8]) -> PyResult<ScalarUDF> {
+    let read = py.import("pickle")?.call_method1("loads", (PyBytes::new(py, bytes),))?;
+    let (label, function, names, returns, as_bool, arguments): Pickled = read.extract()?;
+    let schema = StreamReader::try_new(returns.as_slice(), None).or_raise()?.schema();
+    Ok(ScalarUDF::from(BlackBox {
+        label,
+        function,
+        convention: names.map_or(Convention::Values, Convention::Row),
+        returns: schema.field(0).data_type().clone(),
+        as_bool,
+        signature: signature(arguments),
+    }))
+}
+
+/// The signature of so many arguments.
+fn signature(arguments: Option<usize>) -> Signature {
+    match arguments {
+        None => Signature::nullary(Volatility::Immutable),
+        Some(arguments) => Signature::any(arguments, Volatility::Immutable),
+    }
 }
 
 impl ScalarUDFImpl for BlackBox {

@@ -10,11 +10,7 @@
 use datafusion::logical_expr::{Expr, GroupingSet, SortExpr};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::sync::Arc;
-use whimbrel_plan::{
-    Agg, AggFunction, Call as AggregateCall, Groups, JoinHow, JoinKind, References, Scope, Stream,
-};
-use whimbrel_session::PlanReferences;
+use whimbrel_plan::{Agg, AggFunction, Call as AggregateCall, Groups, JoinHow, JoinKind, Scope, Stream};
 use whimbrel_temporal::{Closed, DurationRule, Lifetimes, StartRule};
 
 use crate::aggregate::NativeAggregate;
@@ -23,6 +19,7 @@ use crate::error::{OrRaise, PythonError, invalid};
 use crate::expr::{NativeExpr, exprs};
 use crate::plan::NativePlan;
 use crate::program::NativeProgram;
+use crate::references::PythonReferences;
 use crate::table::NativeSchema;
 use crate::types;
 
@@ -31,11 +28,6 @@ type Call<'py> = (String, Bound<'py, PyAny>, Option<NativeExpr>, Option<NativeEx
 
 /// The columns of a join, each of the left with one of the right.
 type Keys = Vec<(NativeExpr, NativeExpr)>;
-
-/// What plans in bytes refer to.
-fn references() -> Arc<dyn References> {
-    Arc::new(PlanReferences)
-}
 
 /// The pairs of columns as expressions.
 fn pairs(keys: Keys) -> Vec<(Expr, Expr)> {
@@ -165,7 +157,8 @@ impl NativePlan {
 
     /// A plan is pickled as its bytes.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        Ok((slf.get_type().getattr("from_bytes")?, (slf.get().to_bytes(slf.py())?,)))
+        // Whoever unpickles runs code of whoever pickled in any case.
+        Ok((slf.get_type().getattr("unpickle")?, (slf.get().to_bytes(slf.py(), true)?,)))
     }
 
     /// The columns of the stream.
@@ -189,16 +182,24 @@ impl NativePlan {
         self.stream.explain().or_raise()
     }
 
-    /// The plan as bytes, which any process reads.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = py.detach(|| self.stream.to_bytes(&references())).or_raise()?;
+    /// The plan as bytes, which any process reads; functions of Python are pickled or refused.
+    #[pyo3(signature = (pickle = false))]
+    fn to_bytes<'py>(&self, py: Python<'py>, pickle: bool) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = py.detach(|| self.stream.to_bytes(&PythonReferences::shared(pickle))).or_raise()?;
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// The plan of bytes.
+    /// The plan of bytes that were pickled.
     #[staticmethod]
-    fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<NativePlan> {
-        NativePlan::wrap(py.detach(|| Stream::from_bytes(bytes, &references())))
+    fn unpickle(py: Python<'_>, bytes: &[u8]) -> PyResult<NativePlan> {
+        NativePlan::from_bytes(py, bytes, true)
+    }
+
+    /// The plan of bytes; functions of Python are unpickled or refused.
+    #[staticmethod]
+    #[pyo3(signature = (bytes, pickle = false))]
+    fn from_bytes(py: Python<'_>, bytes: &[u8], pickle: bool) -> PyResult<NativePlan> {
+        NativePlan::wrap(py.detach(|| Stream::from_bytes(bytes, &PythonReferences::shared(pickle))))
     }
 
     /// The plan as a program that builds it.

@@ -29,6 +29,7 @@ mod expr;
 mod functions;
 mod plan;
 mod program;
+mod references;
 mod rows;
 mod run;
 mod sample;

@@ -68,7 +68,8 @@ fn read(name: &str, bytes: &[u8]) -> Result<Definition> {
     if bytes.is_empty() {
         return plan_err!(
             "the function {name:?} belongs to this process (Python made it, or it counts in a session) and cannot be \
-             written with a plan; say it with expressions"
+             written with a plan; say it with expressions, or, if it can be pickled (lambdas by the package \
+             cloudpickle), write the plan with python_functions=\"pickle\""
         );
     }
     postcard::from_bytes(bytes)
