@@ -278,6 +278,21 @@ def test_other_formats_are_read_when_they_are_complete(tmp_path: Path) -> None:
         run()
 
 
+def test_files_that_are_larger_than_a_slice_come_one_after_the_other(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    rows = 1_500_000
+    for number, name in enumerate(["a", "b"]):
+        times = range(number * rows, (number + 1) * rows)
+        text = "".join(f"{time},{time % 7}\n" for time in times)
+        (tmp_path / f"in/{name}.csv").write_text("time,n\n" + text)
+        assert len(text) > 12 << 20
+    # A row that is out of order would be an error.
+    source = wb.follow(tmp_path / "in", time="time")
+    windows = source.query(lambda q: q.tumbling(100_000).aggregate(n=wb.count()))
+    windows.run_forever(tmp_path / "out", checkpoint=tmp_path / "state", stop_when_idle="100ms")
+    assert [row[-1] for row in results(tmp_path / "out")] == [100_000] * 29
+
+
 def test_lines_that_were_lost_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "in" / "a.csv"
     path.parent.mkdir()

@@ -8,18 +8,19 @@
 use super::identity::{FileNumber, TextIdentity, WholeIdentity, file_number};
 use super::{FollowDataset, growing};
 use crate::dataset::file::discover::discover_now;
-use crate::dataset::file::location::Location;
+use crate::dataset::file::location::{Location, is_url};
 use crate::dataset::file::{FileFormat, ReadOptions};
 use crate::dataset::log::{decode, encode};
 use crate::dataset::{Cut, ShardLog};
 use crate::error::in_file;
 use datafusion::common::{Result, exec_err};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How many bytes of files a slice has, about.
 const SLICE_BYTES: u64 = 8 << 20;
@@ -65,19 +66,25 @@ struct TextFile {
     read: u64,
 }
 
-/// A file in a list, with its number if it is on this machine.
+/// A file in a list, with its number and its state if it is on this machine.
 struct Listed {
     location: Location,
     number: Option<FileNumber>,
+    state: Option<State>,
 }
+
+/// The length of a file and the time of its last change.
+type State = (u64, Option<SystemTime>);
 
 impl Listed {
     fn new(location: Location) -> Listed {
-        let number = match &location {
-            Location::Path(path) => path.metadata().ok().map(|metadata| file_number(&metadata)),
+        let metadata = match &location {
+            Location::Path(path) => path.metadata().ok(),
             Location::Object(_) => None,
         };
-        Listed { location, number }
+        let number = metadata.as_ref().map(file_number);
+        let state = metadata.map(|metadata| (metadata.len(), metadata.modified().ok()));
+        Listed { location, number, state }
     }
 }
 
@@ -92,11 +99,18 @@ pub(super) struct FollowLog {
     names: Vec<String>,
     options: ReadOptions,
     position: Position,
+    /// Where each text file is among those of the position.
+    places: HashMap<FileNumber, usize>,
+    /// The text files that had nothing new, as they were then.
+    quiet: HashMap<FileNumber, State>,
     /// Open files, so that what is removed can be noticed to have had more.
     open: Vec<(FileNumber, File)>,
     /// Since when files are missing that are known.
     missing: Vec<(FileNumber, Instant)>,
-    listed: Option<Instant>,
+    /// The files of the last list that were not looked at yet.
+    left: VecDeque<Listed>,
+    /// Not before this are the files listed again.
+    next_list: Option<Instant>,
 }
 
 impl FollowLog {
@@ -107,17 +121,21 @@ impl FollowLog {
             names,
             options,
             position: Position::default(),
+            places: HashMap::new(),
+            quiet: HashMap::new(),
             open: vec![],
             missing: vec![],
-            listed: None,
+            left: VecDeque::new(),
+            next_list: None,
         }
     }
 
-    /// Whether the files have to be looked for again.
-    fn is_list_due(&self) -> bool {
-        let is_remote = self.names.iter().any(|name| crate::dataset::file::location::is_url(name));
+    /// When the files are looked for again. However many there are, that takes a tenth of the time at
+    /// most.
+    fn next_list(&self, began: Instant) -> Instant {
+        let is_remote = self.names.iter().any(|name| is_url(name));
         let interval = if is_remote { LIST_OBJECTS } else { LIST_FOLDER };
-        self.listed.is_none_or(|listed| listed.elapsed() >= interval)
+        Instant::now() + interval.max(began.elapsed() * 10)
     }
 
     /// The files that are there, those that are known before others.
@@ -146,7 +164,24 @@ impl FollowLog {
 
     /// The place of a text file among those that are known.
     fn place_of(&self, file: &Listed) -> Option<usize> {
-        self.position.texts.iter().position(|text| file.number == Some(text.identity.number()))
+        self.places.get(&file.number?).copied()
+    }
+
+    /// Adds a text file to those that are known, or says how far it was read.
+    fn set_text(&mut self, text: TextFile) {
+        match self.places.entry(text.identity.number()) {
+            Entry::Occupied(place) => self.position.texts[*place.get()] = text,
+            Entry::Vacant(place) => {
+                place.insert(self.position.texts.len());
+                self.position.texts.push(text);
+            }
+        }
+    }
+
+    /// Finds the places of all text files.
+    fn find_places(&mut self) {
+        let texts = self.position.texts.iter().map(|text| text.identity.number());
+        self.places = texts.zip(0..).collect();
     }
 
     /// Whether nothing of a file has been read.
@@ -160,7 +195,8 @@ impl FollowLog {
         let Ok(mut file) = File::open(path) else { return Ok(None) };
         let metadata = file.metadata().map_err(|e| in_file(path, e))?;
         if listed.number != Some(file_number(&metadata)) {
-            // It has been renamed since it was listed; what it is now is found the next time.
+            // It has been renamed since it was listed. Those behind it may be newer.
+            self.left.clear();
             return Ok(None);
         }
         let known = self.place_of(listed);
@@ -178,10 +214,14 @@ impl FollowLog {
         if !self.open.iter().any(|(open, _)| *open == number) && self.open.len() < OPEN_FILES {
             self.open.push((number, file.try_clone().map_err(|e| in_file(path, e))?));
         }
-        if metadata.len() <= start {
+        let end = match metadata.len() > start {
+            true => end_of_lines(&mut file, path, start, format)?,
+            false => None,
+        };
+        let Some(end) = end else {
+            listed.state.map(|state| self.quiet.insert(number, state));
             return Ok(None);
-        }
-        let Some(end) = end_of_lines(&mut file, path, start, format)? else { return Ok(None) };
+        };
         let identity = match known.map(|known| &self.position.texts[known].identity) {
             Some(identity) if start > 0 && identity.is_complete() => identity.clone(),
             _ => {
@@ -190,23 +230,20 @@ impl FollowLog {
             }
         };
         let text = TextFile { path: path.to_path_buf(), identity: identity.clone(), read: end };
-        match known {
-            Some(known) => self.position.texts[known] = text,
-            None => self.position.texts.push(text),
-        }
+        self.set_text(text);
         Ok(Some(Extent::Lines { path: path.to_path_buf(), identity, start, end }))
     }
 
     /// Looks for text files that are missing. One that was not read to its end is waited for, and is an
     /// error if it does not come back; any other is forgotten after a while. Whether one is waited for.
     fn check_missing(&mut self, listed: &[Listed]) -> Result<bool> {
-        let is_there = |number: FileNumber| listed.iter().any(|file| file.number == Some(number));
-        self.missing.retain(|(number, _)| !is_there(*number));
-        let mut is_waiting = false;
+        let there: HashSet<FileNumber> = listed.iter().filter_map(|file| file.number).collect();
+        self.missing.retain(|(number, _)| !there.contains(number));
+        let (mut is_waiting, known) = (false, self.position.texts.len());
         for at in (0..self.position.texts.len()).rev() {
             let TextFile { path, identity, read } = &self.position.texts[at];
             let number = identity.number();
-            if is_there(number) {
+            if there.contains(&number) {
                 continue;
             }
             let since = match self.missing.iter().find(|(missing, _)| *missing == number) {
@@ -231,8 +268,12 @@ impl FollowLog {
             if is_over {
                 self.position.texts.remove(at);
                 self.missing.retain(|(missing, _)| *missing != number);
+                self.quiet.remove(&number);
                 open.map(|open| self.open.swap_remove(open));
             }
+        }
+        if self.position.texts.len() < known {
+            self.find_places();
         }
         Ok(is_waiting)
     }
@@ -241,7 +282,11 @@ impl FollowLog {
     fn extent(&mut self, listed: &Listed) -> Result<Option<Extent>> {
         let location = &listed.location;
         if let (Location::Path(path), Some(format)) = (location, growing(location, &self.options)) {
-            return self.lines(listed, path, format);
+            let quiet = listed.number.and_then(|number| self.quiet.get(&number));
+            return match quiet.is_some() && quiet == listed.state.as_ref() {
+                true => Ok(None),
+                false => self.lines(listed, path, format),
+            };
         }
         let place = location.to_string();
         if self.position.whole.contains(&place) {
@@ -255,28 +300,37 @@ impl FollowLog {
 
 impl ShardLog for FollowLog {
     fn cut(&mut self) -> Result<Cut> {
-        if !self.is_list_due() {
-            return Ok(Cut::Nothing);
-        }
-        let found = self.list()?;
-        if self.check_missing(&found)? {
-            return Ok(Cut::Nothing);
+        if self.left.is_empty() {
+            if self.next_list.is_some_and(|next| Instant::now() < next) {
+                return Ok(Cut::Nothing);
+            }
+            let began = Instant::now();
+            let found = self.list()?;
+            if !self.check_missing(&found)? {
+                self.left = found.into();
+            }
+            self.next_list = Some(self.next_list(began));
         }
         let mut slice = Vec::new();
         let mut bytes = 0;
-        for file in &found {
-            let Some(extent) = self.extent(file)? else { continue };
+        while bytes < SLICE_BYTES
+            && slice.len() < SLICE_FILES
+            && let Some(file) = self.left.pop_front()
+        {
+            let Some(extent) = self.extent(&file)? else { continue };
             bytes += match &extent {
-                Extent::Lines { start, end, .. } => end - start,
+                Extent::Lines { start, end, .. } => {
+                    if file.state.is_some_and(|(length, _)| *end < length) {
+                        // What is left of it comes before other files.
+                        self.left.push_front(file);
+                    }
+                    end - start
+                }
                 Extent::Whole { .. } => SLICE_BYTES / 8,
             };
             slice.push(extent);
-            if bytes >= SLICE_BYTES || slice.len() >= SLICE_FILES {
-                break;
-            }
         }
         if slice.is_empty() {
-            self.listed = Some(Instant::now());
             return Ok(Cut::Nothing);
         }
         Ok(Cut::Slice(encode(&slice)?))
@@ -288,6 +342,8 @@ impl ShardLog for FollowLog {
 
     fn seek(&mut self, position: Option<&[u8]>) -> Result<()> {
         self.position = position.map_or(Ok(Position::default()), decode)?;
+        self.find_places();
+        self.left.clear();
         Ok(())
     }
 
@@ -296,12 +352,7 @@ impl ShardLog for FollowLog {
             match extent {
                 Extent::Whole { place, .. } => _ = self.position.whole.insert(place),
                 Extent::Lines { path, identity, end, .. } => {
-                    let new = TextFile { path, identity, read: end };
-                    let texts = &mut self.position.texts;
-                    match texts.iter_mut().find(|text| text.identity.number() == new.identity.number()) {
-                        Some(text) => *text = new,
-                        None => texts.push(new),
-                    }
+                    self.set_text(TextFile { path, identity, read: end });
                 }
             }
         }
