@@ -6,7 +6,7 @@
 //! not written again. The manifest is written last: without it, the blocks are nobody's.
 
 use crate::codec;
-use crate::spec::Identity;
+use crate::identity::Identity;
 use crate::store::StateStore;
 use datafusion::common::{Result, exec_err};
 use fastcdc::v2020::FastCDC;
@@ -22,7 +22,7 @@ const BLOCKS: &str = "blocks";
 /// The least, the usual and the most bytes of a block.
 const BLOCK_BYTES: [usize; 3] = [64 << 10, 512 << 10, 4 << 20];
 
-/// How many checkpoints are kept at least.
+/// How many checkpoints are kept that the sink has caught up with: one may be damaged.
 const KEPT: usize = 2;
 
 /// A job at the end of an epoch.
@@ -67,11 +67,11 @@ impl Checkpoints {
         Checkpoints { store, identity, blocks: BTreeSet::new() }
     }
 
-    /// Writes a checkpoint; it is durable once this returns. Returns the bytes that were written.
+    /// Writes a checkpoint; it is durable once this returns.
     ///
     /// # Errors
     /// Those of the store.
-    pub fn write(&mut self, checkpoint: &Checkpoint) -> Result<usize> {
+    pub fn write(&mut self, checkpoint: &Checkpoint) -> Result<()> {
         let (mut objects, mut channels, mut new) = (Vec::new(), Vec::new(), BTreeSet::new());
         for (id, state) in &checkpoint.states {
             let mut blocks = Vec::new();
@@ -86,7 +86,6 @@ impl Checkpoints {
             }
             channels.push(SavedChannel { id: *id, ended: state.ended.clone(), blocks });
         }
-        let bytes = objects.iter().map(|(_, bytes)| bytes.len()).sum();
         self.store.put(objects)?;
         self.blocks.extend(new);
         let manifest = Manifest {
@@ -95,8 +94,7 @@ impl Checkpoints {
             positions: checkpoint.positions.clone(),
             channels,
         };
-        self.store.put(vec![(manifest_name(checkpoint.epoch), codec::seal(&manifest)?)])?;
-        Ok(bytes)
+        self.store.put(vec![(manifest_name(checkpoint.epoch), codec::seal(&manifest)?)])
     }
 
     /// The newest whole checkpoint that is not behind an epoch; also how many were damaged.
@@ -119,32 +117,32 @@ impl Checkpoints {
         Ok((None, damaged))
     }
 
-    /// Removes checkpoints that will not be needed: those before the newest that is not behind
-    /// `committed`, if enough are left; and all blocks that no checkpoint has. Returns the epoch of the
-    /// oldest that is left, if the job can go on from it: before that, it has to be begun at its
-    /// beginning.
+    /// Removes checkpoints that will not be needed, which are those before the two newest that are not
+    /// ahead of `committed`, and all blocks that no checkpoint has. Returns the epoch of the oldest that is
+    /// left, if nothing before it is needed: while there are fewer than two, the job may have to be begun at
+    /// its beginning.
     ///
     /// # Errors
     /// Those of the store.
     pub fn prune(&mut self, committed: u64) -> Result<Option<u64>> {
         let epochs = self.epochs()?;
-        let needed = epochs.iter().rposition(|epoch| *epoch <= committed).unwrap_or(0);
-        let first = needed.min(epochs.len().saturating_sub(KEPT));
-        let old: Vec<String> = epochs[..first].iter().map(|epoch| manifest_name(*epoch)).collect();
+        // A damaged manifest will not be used, so it keeps no other from being needed.
+        let whole = epochs.iter().filter_map(|epoch| Some((*epoch, self.manifest(*epoch).ok()?)));
+        let whole: Vec<(u64, Manifest)> = whole.collect();
+        let usable = whole.iter().filter(|(epoch, _)| *epoch <= committed).count();
+        let kept = &whole[usable.saturating_sub(KEPT)..];
+        let oldest = kept.first().map_or(0, |(epoch, _)| *epoch);
+        let old: Vec<String> = epochs.into_iter().filter(|e| *e < oldest).map(manifest_name).collect();
         self.store.remove(&old)?;
-        let mut used = BTreeSet::new();
-        for epoch in &epochs[first..] {
-            // The blocks of a damaged manifest are not known, and it will not be used.
-            let Ok(manifest) = self.manifest(*epoch) else { continue };
-            used.extend(manifest.channels.into_iter().flat_map(|channel| channel.blocks));
-        }
+        let channels = kept.iter().flat_map(|(_, manifest)| &manifest.channels);
+        let used: BTreeSet<[u8; 32]> = channels.flat_map(|channel| channel.blocks.iter().copied()).collect();
         let stored = self.store.list(BLOCKS)?;
         let names: BTreeSet<String> = used.iter().map(hex).collect();
         let unused = stored.into_iter().filter(|name| !names.contains(name));
         let unused: Vec<String> = unused.map(|name| format!("{BLOCKS}/{name}")).collect();
         self.store.remove(&unused)?;
         self.blocks = used;
-        Ok(epochs.get(first).copied().filter(|oldest| *oldest <= committed))
+        Ok((usable >= KEPT).then_some(oldest))
     }
 
     fn manifest(&self, epoch: u64) -> Result<Manifest> {

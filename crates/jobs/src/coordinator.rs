@@ -6,10 +6,10 @@
 //! checkpoint is taken at a time; a slow one delays the next.
 
 use crate::checkpoint::Checkpoint;
-use crate::outlet::{CompleteEpoch, Outlet};
+use crate::checkpoint_writer::CheckpointWriter;
+use crate::committer::{Committer, CompleteEpoch};
 use crate::recovery::Recovery;
 use crate::tape::{Epoch, Tape};
-use crate::writer::Writer;
 use arrow::record_batch::RecordBatch;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use datafusion::common::{Result, exec_err};
@@ -45,6 +45,18 @@ pub struct Pace {
     pub every: Duration,
     /// After how long without news the job ends.
     pub stop_when_idle: Option<Duration>,
+}
+
+/// What the coordinator has to know of the checkpoint that its query goes on from; at the beginning of a
+/// job, nothing.
+#[derive(Debug, Default)]
+pub struct Resumed {
+    /// The epoch of the checkpoint.
+    pub epoch: u64,
+    /// The positions of the sources.
+    pub positions: Option<Vec<Vec<u8>>>,
+    /// Which lanes have ended, of the channels that have not.
+    pub ended_lanes: BTreeMap<ChannelId, Vec<bool>>,
 }
 
 /// How the coordinator's work has ended.
@@ -97,8 +109,8 @@ pub struct Coordinator {
     news: Instant,
     pace: Pace,
     tape: Tape,
-    writer: Writer,
-    outlet: Outlet,
+    writer: CheckpointWriter,
+    committer: Committer,
     shared: Arc<Shared>,
 }
 
@@ -109,23 +121,22 @@ impl Coordinator {
     /// Those of the sources, if they do not have the rows any more that are to be read again.
     pub fn new(
         query: EpochQuery,
+        resumed: Resumed,
         recovery: Recovery,
-        outlet: Outlet,
+        committer: Committer,
         tape: Tape,
         pace: Pace,
         shared: Arc<Shared>,
     ) -> Result<Coordinator> {
-        let first = recovery.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.epoch);
-        let states = recovery.checkpoint.as_ref().map(|checkpoint| &checkpoint.states);
-        let has_ended = |channel: &&ChannelId| states.is_some_and(|states| !states.contains_key(channel));
+        let Resumed { epoch: first, positions, ended_lanes } = resumed;
+        let has_ended = |channel: &&ChannelId| positions.is_some() && !ended_lanes.contains_key(channel);
         let ended = query.channels.iter().filter(has_ended).copied().collect();
         // A lane that has ended is not read any more.
         let is_drained = |source: &PacedSource| {
-            let state = states.and_then(|states| states.get(&source.channel));
-            state.is_some_and(|state| state.ended.get(source.lane) == Some(&true))
+            let lanes = ended_lanes.get(&source.channel);
+            lanes.is_some_and(|lanes| lanes.get(source.lane) == Some(&true))
         };
         let drained: Vec<bool> = query.sources.iter().map(is_drained).collect();
-        let positions = recovery.checkpoint.map(|checkpoint| checkpoint.positions);
         if positions.as_ref().is_some_and(|positions| positions.len() != query.sources.len()) {
             return exec_err!("the checkpoint has another number of sources than the query");
         }
@@ -150,8 +161,8 @@ impl Coordinator {
             news: Instant::now(),
             pace,
             tape,
-            writer: Writer::start(recovery.checkpoints, recovery.tape)?,
-            outlet,
+            writer: CheckpointWriter::start(recovery.checkpoints, recovery.tape)?,
+            committer,
             shared,
         };
         coordinator.seek(positions.as_deref())?;
@@ -182,7 +193,7 @@ impl Coordinator {
             self.deliver()?;
             self.checkpoint()?;
             if self.is_idle() {
-                self.outlet.finish()?;
+                self.committer.finish()?;
                 return Ok(End::Stopped);
             }
         }
@@ -316,10 +327,10 @@ impl Coordinator {
             let later = self.rows.split_off(&(number + 1, 0));
             let rows = std::mem::replace(&mut self.rows, later).into_values().flatten().collect();
             let commit = self.commits.remove(&number);
-            self.outlet.send(CompleteEpoch { number, rows, commit })?;
+            self.committer.send(CompleteEpoch { number, rows, commit })?;
             self.delivered = number;
         }
-        self.shared.committed.store(self.outlet.committed(), Ordering::Release);
+        self.shared.committed.store(self.committer.committed(), Ordering::Release);
         Ok(())
     }
 
@@ -330,7 +341,7 @@ impl Coordinator {
             self.channels.iter().all(has_state)
         };
         if let Some(Snapshot { epoch, positions, states }) = self.snapshot.take_if(is_complete) {
-            self.writer.begin((Checkpoint { epoch, positions, states }, self.outlet.committed()));
+            self.writer.begin((Checkpoint { epoch, positions, states }, self.committer.committed()));
         }
         if let Some(epoch) = self.writer.poll()? {
             *self.shared.checkpointed.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -342,7 +353,7 @@ impl Coordinator {
     /// Whether nothing has come for long enough, and all that came is in the sink and in a checkpoint.
     fn is_idle(&self) -> bool {
         let is_saved = self.snapshot.is_none() && !self.writer.is_busy && self.snapshot_cut.0 == self.cut;
-        self.is_quiet() && is_saved && self.outlet.committed() == self.cut
+        self.is_quiet() && is_saved && self.committer.committed() == self.cut
     }
 
     /// Commits what the query has handed out, if it has ended.
@@ -350,9 +361,9 @@ impl Coordinator {
         if self.passed.iter().all(|epoch| *epoch == u64::MAX) {
             self.deliver()?;
             // The last epochs may be in the sink and not committed.
-            self.outlet.send(CompleteEpoch { number: self.cut, rows: vec![], commit: true })?;
-            self.outlet.finish()?;
-            self.shared.committed.store(self.outlet.committed(), Ordering::Release);
+            self.committer.send(CompleteEpoch { number: self.cut, rows: vec![], commit: true })?;
+            self.committer.finish()?;
+            self.shared.committed.store(self.committer.committed(), Ordering::Release);
         }
         Ok(End::Query)
     }

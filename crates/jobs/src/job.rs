@@ -1,10 +1,11 @@
 //! A job as its caller sees it.
 
-use crate::coordinator::{Coordinator, End, Pace, Shared};
-use crate::outlet::Outlet;
-use crate::recovery::{Recovery, identify, recover};
+use crate::checkpoint::Checkpoint;
+use crate::committer::Committer;
+use crate::coordinator::{Coordinator, End, Pace, Resumed, Shared};
+use crate::identity::Identity;
+use crate::recovery::{identify, recover};
 use crate::sink::Sink;
-use crate::spec::Identity;
 use crate::store::{self, StateStore};
 use crate::tape::Tape;
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, SystemTime};
 use whimbrel_plan::{References, Stream};
-use whimbrel_sharded::action::{EpochQuery, check_in_epochs, in_epochs, schema};
+use whimbrel_sharded::action::{check_in_epochs, in_epochs, schema};
 use whimbrel_sharded::{Job, Options, Progress};
 
 /// How a job is kept.
@@ -73,22 +74,31 @@ pub fn start_with(
 ) -> Result<DurableJob> {
     let identity = identify(store.as_ref(), |job| Identity::of(job, stream, options, references))?;
     let mut recovery = recover(&store, &identity, sink.as_mut(), schema(stream, options))?;
-    let states = recovery.checkpoint.as_mut().map(|checkpoint| checkpoint.states.clone());
+    let restored_from = recovery.checkpoint.as_ref().map(|checkpoint| checkpoint.epoch);
+    let (resumed, states) = match recovery.checkpoint.take() {
+        Some(Checkpoint { epoch, positions, states }) => {
+            let ended_lanes = states.iter().map(|(channel, state)| (*channel, state.ended.clone())).collect();
+            (Resumed { epoch, positions: Some(positions), ended_lanes }, Some(states))
+        }
+        None => (Resumed::default(), None),
+    };
     let (query_job, query) = in_epochs(stream, options, states)?;
-    let outlet = Outlet::start(sink, recovery.committed)?;
+    let committer = Committer::start(sink, recovery.committed)?;
     let shared = Arc::<Shared>::default();
     let (sender, ended) = bounded(0);
     let job = DurableJob {
         progress: query_job.progress().clone(),
         shared: Arc::clone(&shared),
-        restored_from: recovery.checkpoint.as_ref().map(|checkpoint| checkpoint.epoch),
+        restored_from,
         damaged: recovery.damaged,
         ended,
         outcome: Arc::default(),
     };
     let outcome = Arc::clone(&job.outcome);
     let work = move || {
-        let done = coordinate(query_job, query, recovery, outlet, Tape::new(store), pace, shared);
+        let coordinator =
+            Coordinator::new(query, resumed, recovery, committer, Tape::new(store), pace, shared);
+        let done = run(query_job, coordinator);
         let failed = done.err().map(|error| match error {
             DataFusionError::Shared(error) => error,
             error => Arc::new(error),
@@ -102,15 +112,7 @@ pub fn start_with(
 }
 
 /// Runs the query and its coordinator, each to its end.
-fn coordinate(
-    job: Job,
-    query: EpochQuery,
-    recovery: Recovery,
-    outlet: Outlet,
-    tape: Tape,
-    pace: Pace,
-    shared: Arc<Shared>,
-) -> Result<()> {
+fn run(job: Job, coordinator: Result<Coordinator>) -> Result<()> {
     let progress = job.progress().clone();
     let (sender, running) = bounded::<Job>(1);
     let waiter = Builder::new().name("query".into()).spawn(move || match running.recv() {
@@ -120,8 +122,7 @@ fn coordinate(
     let waiter = waiter.map_err(|error| DataFusionError::ResourcesExhausted(error.to_string()))?;
     // The thread is there, and takes the job.
     let _ = sender.send(job);
-    let coordinated =
-        Coordinator::new(query, recovery, outlet, tape, pace, shared).and_then(Coordinator::run);
+    let coordinated = coordinator.and_then(Coordinator::run);
     if !matches!(coordinated, Ok(End::Query)) {
         progress.cancel();
     }

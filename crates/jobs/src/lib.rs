@@ -10,9 +10,9 @@
 //! Layers, lowest first; each module uses only modules above it in this list:
 //! 1. `error`, `codec`: errors of files; records as bytes;
 //! 2. [`store`]: where the state is kept;
-//! 3. `spec`, `tape`, `checkpoint`: what is kept;
+//! 3. `identity`, `tape`, `checkpoint`: what is kept;
 //! 4. [`sink`]: where results go;
-//! 5. `outlet`, `writer`: the threads that commit results and write checkpoints;
+//! 5. `committer`, `checkpoint_writer`: the threads that commit results and write checkpoints;
 //! 6. `recovery`: from a store to where a job goes on;
 //! 7. `coordinator`: cuts epochs, and follows them to their end;
 //! 8. `job`: a job as its caller sees it.
@@ -25,15 +25,15 @@ pub mod sink;
 pub mod store;
 
 mod checkpoint;
+mod checkpoint_writer;
 mod codec;
+mod committer;
 mod coordinator;
 mod error;
+mod identity;
 mod job;
-mod outlet;
 mod recovery;
-mod spec;
 mod tape;
-mod writer;
 
 pub use coordinator::Pace;
 pub use job::{DurableJob, JobOptions, start, start_with};

@@ -5,8 +5,8 @@
 
 use crate::checkpoint::{Checkpoint, Checkpoints};
 use crate::codec;
+use crate::identity::Identity;
 use crate::sink::{Run, Sink};
-use crate::spec::Identity;
 use crate::store::StateStore;
 use crate::tape::{Epoch, Tape};
 use arrow::datatypes::SchemaRef;

@@ -3,7 +3,7 @@
 use arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use pyo3::prelude::*;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 use whimbrel_jobs::{DurableJob, JobOptions};
 use whimbrel_session::durable::{Destination, folder_format, start_job, wall_duration};
 use whimbrel_sharded::Options;
@@ -11,9 +11,9 @@ use whimbrel_sharded::Options;
 use crate::arguments::Length;
 use crate::error::OrRaise;
 use crate::plan::NativePlan;
-use crate::run::{NativeOptions, POLL_INTERVAL};
-use crate::shutdown::{self, InterpreterGuard, attach};
-use crate::subscribe::{callback_failed, check_process, table, with_late_rows};
+use crate::run::NativeOptions;
+use crate::shutdown::{self, attach};
+use crate::subscribe::{callback_failed, table, wait_in_background, with_late_rows};
 
 /// A job that survives its process.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "DurableJob", weakref)]
@@ -28,25 +28,12 @@ impl NativeDurableJob {
     /// Waits for the end, for at most so many seconds; whether the job has ended.
     #[pyo3(signature = (seconds, poll))]
     fn wait(&self, py: Python<'_>, seconds: Option<f64>, poll: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
-        check_process(self.process)?;
-        let _guard = InterpreterGuard::new().or_raise()?;
-        let until = seconds.map(|s| Duration::try_from_secs_f64(s.clamp(0.0, 1e9)).unwrap_or_default());
-        let until = until.map(|wait| Instant::now() + wait);
-        loop {
-            let left = until.map_or(POLL_INTERVAL, |until| until.saturating_duration_since(Instant::now()));
-            let ended = py.detach(|| self.job.wait_timeout(left.min(POLL_INTERVAL)));
+        let wait = |timeout| self.job.wait_timeout(timeout);
+        wait_in_background(py, self.process, seconds, wait, || {
             py.check_signals()?;
             shutdown::check().or_raise()?;
-            if let Some(poll) = poll {
-                poll.call0()?;
-            }
-            if ended.or_raise()? {
-                return Ok(true);
-            }
-            if until.is_some_and(|until| Instant::now() >= until) {
-                return Ok(false);
-            }
-        }
+            poll.map_or(Ok(()), |poll| poll.call0().map(|_| ()))
+        })
     }
 
     /// Stops the job, which can go on from its state.

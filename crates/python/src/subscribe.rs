@@ -48,22 +48,8 @@ impl NativeJob {
     /// Waits for the end, for at most so many seconds; whether the query has ended.
     #[pyo3(signature = (seconds, poll))]
     fn wait(&self, py: Python<'_>, seconds: Option<f64>, poll: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
-        check_process(self.process)?;
-        let _guard = InterpreterGuard::new().or_raise()?;
-        // A number that is no duration, such as NaN, means not to wait.
-        let until = seconds.map(|s| Duration::try_from_secs_f64(s.clamp(0.0, 1e9)).unwrap_or_default());
-        let until = until.map(|wait| Instant::now() + wait);
-        loop {
-            let left = until.map_or(POLL_INTERVAL, |until| until.saturating_duration_since(Instant::now()));
-            let ended = py.detach(|| self.query.wait_timeout(left.min(POLL_INTERVAL)));
-            poll_signals(py, self.query.job(), poll)?;
-            if ended.or_raise()? {
-                return Ok(true);
-            }
-            if until.is_some_and(|until| Instant::now() >= until) {
-                return Ok(false);
-            }
-        }
+        let wait = |timeout| self.query.wait_timeout(timeout);
+        wait_in_background(py, self.process, seconds, wait, || poll_signals(py, self.query.job(), poll))
     }
 
     /// Stops the query.
@@ -92,11 +78,41 @@ impl NativeJob {
     }
 }
 
+/// Waits for a query in slices of time, for so many seconds at most; whether it has ended. Between two
+/// slices, signals are handled by `poll`.
+///
+/// # Errors
+/// That of the query, and of `poll`; `InvalidError` if another process runs the query.
+pub fn wait_in_background(
+    py: Python<'_>,
+    process: u32,
+    seconds: Option<f64>,
+    wait: impl Fn(Duration) -> datafusion::error::Result<bool> + Sync,
+    poll: impl Fn() -> PyResult<()>,
+) -> PyResult<bool> {
+    check_process(process)?;
+    let _guard = InterpreterGuard::new().or_raise()?;
+    // A number that is no duration, such as NaN, means not to wait.
+    let until = seconds.map(|s| Duration::try_from_secs_f64(s.clamp(0.0, 1e9)).unwrap_or_default());
+    let until = until.map(|wait| Instant::now() + wait);
+    loop {
+        let left = until.map_or(POLL_INTERVAL, |until| until.saturating_duration_since(Instant::now()));
+        let ended = py.detach(|| wait(left.min(POLL_INTERVAL)));
+        poll()?;
+        if ended.or_raise()? {
+            return Ok(true);
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(false);
+        }
+    }
+}
+
 /// Refuses to wait for a query of another process: a fork has none of its threads.
 ///
 /// # Errors
 /// `InvalidError` if it is another process.
-pub fn check_process(process: u32) -> PyResult<()> {
+fn check_process(process: u32) -> PyResult<()> {
     match process == std::process::id() {
         true => Ok(()),
         false => Err(invalid(format!(

@@ -109,10 +109,10 @@ fn a_job_goes_on_where_it_was() {
 
 #[test]
 fn a_damaged_checkpoint_is_skipped() {
-    let source: Arc<dyn Source> = table(600);
+    let source: Arc<dyn Source> = table(2000);
     let expected = undisturbed(&source, RuntimeKind::Local);
     let (disk, database) = (Disk::default(), Database::default());
-    let process = Process::that_crashes_at(80);
+    let process = Process::that_crashes_at(100);
     let job = run(&query(source.clone()), RuntimeKind::Local, &disk, &database, &process);
     let _ = job.and_then(|job| job.wait());
     assert!(process.has_crashed());

@@ -25,24 +25,24 @@ pub struct CompleteEpoch {
 }
 
 /// The sink on its thread.
-pub struct Outlet {
+pub struct Committer {
     epochs: Option<Sender<CompleteEpoch>>,
     committed: Arc<AtomicU64>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
-impl Outlet {
+impl Committer {
     /// Starts the thread; the sink has committed the epochs up to this one.
     ///
     /// # Errors
     /// `ResourcesExhausted` if there is no thread.
-    pub fn start(sink: Box<dyn Sink>, committed: u64) -> Result<Outlet> {
+    pub fn start(sink: Box<dyn Sink>, committed: u64) -> Result<Committer> {
         let (epochs, received) = bounded(WAITING);
         let committed = Arc::new(AtomicU64::new(committed));
         let shared = Arc::clone(&committed);
         let thread = Builder::new().name("sink".into()).spawn(move || deliver(sink, &received, &shared));
         let thread = thread.map_err(|error| DataFusionError::ResourcesExhausted(error.to_string()))?;
-        Ok(Outlet { epochs: Some(epochs), committed, thread: Some(thread) })
+        Ok(Committer { epochs: Some(epochs), committed, thread: Some(thread) })
     }
 
     /// The last epoch that the sink has committed.
@@ -75,7 +75,7 @@ impl Outlet {
     }
 }
 
-impl Drop for Outlet {
+impl Drop for Committer {
     fn drop(&mut self) {
         // A sink is not left in the middle of a commit: whoever goes on with the job would find it
         // locked.

@@ -10,7 +10,7 @@ use std::thread::{Builder, JoinHandle};
 pub type Task = (Checkpoint, u64);
 
 /// The writer on its thread.
-pub struct Writer {
+pub struct CheckpointWriter {
     tasks: Option<Sender<Task>>,
     written: Receiver<Result<u64>>,
     thread: Option<JoinHandle<()>>,
@@ -18,12 +18,12 @@ pub struct Writer {
     pub is_busy: bool,
 }
 
-impl Writer {
+impl CheckpointWriter {
     /// Starts the thread.
     ///
     /// # Errors
     /// `ResourcesExhausted` if there is no thread.
-    pub fn start(mut checkpoints: Checkpoints, tape: Tape) -> Result<Writer> {
+    pub fn start(mut checkpoints: Checkpoints, tape: Tape) -> Result<CheckpointWriter> {
         let (tasks, received) = bounded::<Task>(1);
         let (sender, written) = bounded(1);
         let work = move || {
@@ -35,7 +35,7 @@ impl Writer {
         };
         let thread = Builder::new().name("checkpoints".into()).spawn(work);
         let thread = thread.map_err(|error| DataFusionError::ResourcesExhausted(error.to_string()))?;
-        Ok(Writer { tasks: Some(tasks), written, thread: Some(thread), is_busy: false })
+        Ok(CheckpointWriter { tasks: Some(tasks), written, thread: Some(thread), is_busy: false })
     }
 
     /// Begins to write a checkpoint.
@@ -58,7 +58,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for CheckpointWriter {
     fn drop(&mut self) {
         // A store is not left in the middle of a write: whoever goes on with the job would find it
         // locked.
