@@ -332,7 +332,7 @@ def test_state_of_another_query_is_refused(tmp_path: Path) -> None:
     expected = results(tmp_path / "out")
     assert len(expected) == 5
     other = wb.from_rows([{"time": t, "n": 0} for t in range(50)], time="time")
-    with pytest.raises(wb.DataError, match="of another query, of other tables"):
+    with pytest.raises(wb.DataError, match="of another query or of other tables"):
         run_count(other, tmp_path)
     run_count(table, tmp_path)
     assert results(tmp_path / "out") == expected

@@ -12,8 +12,8 @@ Sources make sharded streams, methods build plans over them, actions run the pla
     per_item.to_polars()
 
 - SQL: `sql`.
-- Sources: `read`, `follow`, `values`, `from_arrow`, `from_polars`, `from_pandas`, `from_rows`, `from_events`,
-  `live`, `live_events`.
+- Sources: `read`, `follow`, `kafka`, `values`, `from_arrow`, `from_polars`, `from_pandas`, `from_rows`,
+  `from_events`, `live`, `live_events`; of your own, `from_source` with a `ReplayableSource`.
 - Streams: `ShardedStream` moves data between shards and runs queries on them; `Stream` is what a query
   works on.
 - Expressions: `col`, `lit`, `when`, the functions in `fn`, `udf`; lambdas of a row are traced into these.
@@ -29,6 +29,7 @@ Sources make sharded streams, methods build plans over them, actions run the pla
 from __future__ import annotations
 
 __all__ = [
+    "END",
     "INFINITY",
     "Aggregate",
     "AggregateFunction",
@@ -40,6 +41,9 @@ __all__ = [
     "InternalError",
     "InvalidError",
     "Job",
+    "JobSink",
+    "KafkaSink",
+    "KafkaSource",
     "LiveStream",
     "Over",
     "Program",
@@ -48,7 +52,9 @@ __all__ = [
     "Schema",
     "Candidate",
     "Query",
+    "ReplayableSource",
     "ShardedStream",
+    "SourceShard",
     "Stream",
     "Subscription",
     "Table",
@@ -78,8 +84,10 @@ __all__ = [
     "from_pandas",
     "from_polars",
     "from_rows",
+    "from_source",
     "grouping_sets",
     "interval",
+    "kafka",
     "last",
     "lit",
     "live",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _whimbrel as native
 from . import feeds, shutdown
+from .connectors import JobSink, SinkAdapter, sink_at
 from .display import text_table
 from .errors import InvalidError
 from .events import Event
@@ -394,7 +395,7 @@ class Actions(PlanBuilder):
 
     def run_forever(
         self,
-        to: str | os.PathLike[str],
+        to: str | os.PathLike[str] | JobSink,
         *,
         checkpoint: str | os.PathLike[str],
         every: str | timedelta = "10s",
@@ -408,13 +409,15 @@ class Actions(PlanBuilder):
         Run as a job that survives crashes: the same call goes on where the last one was, whatever ended it.
 
         Each result is in the sink exactly once, also if the process is killed at any moment. Its sources have
-        to be such that their rows can be read again: `follow`, `live` with ``log=``, and what is bounded.
+        to be such that their rows can be read again: `follow`, `kafka`, `from_source`, `live` with ``log=``,
+        and what is bounded.
 
         Parameters
         ----------
         to
-            Where results go: a folder, or ``"postgres://user@host/database?table=name"``. A folder gets a
-            file with each checkpoint that has new results.
+            Where results go: a folder, here or in an object store (``"s3://bucket/out"``),
+            ``"postgres://user@host/database?table=name"``, ``"kafka://host:port/topic"``, or a sink of your
+            own. A folder gets a file with each checkpoint that has new results.
         checkpoint
             Where the state of the job is kept: a folder, or the URL of one in an object store
             (``"s3://bucket/state"``). Each job has one of its own.
@@ -467,8 +470,12 @@ class Actions(PlanBuilder):
         [Row(start=10, n=1), Row(start=20, n=2)]
         >>> folder.cleanup()
         """
+        sink = to if isinstance(to, JobSink) else sink_at(os.fspath(to))
+        if sink is not None and format is not None:
+            raise InvalidError("format= is that of the files in a folder; this sink has none")
+        place = None if isinstance(to, JobSink) else os.fspath(to)
         job = self._start_job(
-            checkpoint, every, stop_when_idle, runtime, batch_rows, to=os.fspath(to), format=format
+            checkpoint, every, stop_when_idle, runtime, batch_rows, to=place, format=format, sink=sink
         )
         if wait:
             job.wait()
@@ -485,13 +492,23 @@ class Actions(PlanBuilder):
         to: str | None = None,
         format: str | None = None,
         callback: Callable[[int, native.Table], Any] | None = None,
+        sink: JobSink | None = None,
         late: Callable[[Table], Any] | None = None,
     ) -> Job:
         query = object()
         on_late = None if late is None else callback_of(query, lambda table: late(Table(table)))
         settings, place = self._options(runtime, False, batch_rows), os.fspath(checkpoint)
         job = native.start_durable(
-            self._plan, settings, place, every, stop_when_idle, to, format, callback, on_late
+            self._plan,
+            settings,
+            place,
+            every,
+            stop_when_idle,
+            to,
+            format,
+            callback,
+            None if sink is None else SinkAdapter(sink),
+            on_late,
         )
         shutdown.remember_job(job)
         return Job(job, query)

@@ -20,6 +20,7 @@ from .aggregates import (
     min,
     sum,
 )
+from .connectors import END, JobSink, ReplayableSource, SourceShard
 from .errors import (
     ConflictError,
     DataError,
@@ -34,6 +35,7 @@ from .errors import (
 from .events import INFINITY, Event, end_edge, interval, punctuation, start_edge
 from .expressions import Expr, col, lit, when
 from .functions import fn
+from .kafka_topics import KafkaSink, KafkaSource, kafka
 from .live_stream import LiveStream, live, live_events
 from .program import Program
 from .query import Candidate, Query
@@ -49,6 +51,7 @@ from .sources import (
     from_pandas,
     from_polars,
     from_rows,
+    from_source,
     read,
     values,
 )

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from . import _whimbrel as native
 from . import events
 from ._types import ArrowStream
+from .connectors import ReplayableSource, ShardAdapter
 from .errors import InvalidError
 from .events import Event
 from .ingress import Ingress, check_settings, shard_count
@@ -156,6 +157,67 @@ def follow(
     names = [os.fspath(path) for path in listed]
     columns = None if schema is None else schema_of(schema)
     plan = native.follow(names, columns, format, header, delimiter)
+    return ShardedStream(Ingress(time, end, **check_settings(ingress)).apply(plan))
+
+
+def from_source(
+    source: ReplayableSource, *, time: str | None = None, end: str | None = None, **ingress: Any
+) -> ShardedStream:
+    """
+    Read a source of your own that can be read again: a stream that jobs survive with.
+
+    Parameters
+    ----------
+    source
+        The source.
+    time, end, **ingress
+        As in `read`.
+
+    Returns
+    -------
+    ShardedStream
+        Its columns, in its shards.
+
+    Raises
+    ------
+    InvalidError
+        If the source lacks something, or there is no such column.
+
+    Examples
+    --------
+    >>> import pyarrow, tempfile
+    >>> import whimbrel as wb
+    >>> class Squares:
+    ...     name, schema, shards = "squares", {"n": "int64", "square": "int64"}, 1
+    ...
+    ...     def open(self, shard):
+    ...         return self
+    ...
+    ...     def advance(self, position):
+    ...         position = position or 0
+    ...         return min(position + 2, 5) if position < 5 else wb.END
+    ...
+    ...     def read(self, start, end):
+    ...         numbers = range(start or 0, end)
+    ...         yield pyarrow.table({"n": numbers, "square": [n * n for n in numbers]})
+    >>> squares = wb.from_source(Squares())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     job = squares.run_forever(folder + "/out", checkpoint=folder + "/state")
+    ...     wb.read(folder + "/out").query(lambda q: q.select("square")).collect()["square"]
+    [0, 1, 4, 9, 16]
+    """
+    if not isinstance(source, ReplayableSource):
+        raise InvalidError(
+            f"{type(source).__name__} is no source that can be read again; it needs name, schema, shards and "
+            "open(shard): see whimbrel.ReplayableSource"
+        )
+    if source.shards < 1:
+        raise InvalidError(f"{source.name} has {source.shards} shards; a source has at least one")
+
+    def open_shard(shard: int) -> ShardAdapter:
+        return ShardAdapter(source.open(shard))
+
+    plan = native.replayable_source(source.name, schema_of(source.schema), source.shards, open_shard)
     return ShardedStream(Ingress(time, end, **check_settings(ingress)).apply(plan))
 
 

@@ -59,8 +59,8 @@ impl Identity {
         }
         if found.digest != self.digest {
             return exec_err!(
-                "the state in `{place}` is of another query, of other tables, or of another number of shards; run \
-                 the query that began it, or begin anew with another folder"
+                "the state in `{place}` is of another query or of other tables; run the query that began it, or begin \
+                 anew with another folder"
             );
         }
         Ok(())

@@ -72,7 +72,9 @@ pub fn start_with(
     store: Arc<dyn StateStore>,
     mut sink: Box<dyn Sink>,
 ) -> Result<DurableJob> {
-    let identity = identify(store.as_ref(), |job| Identity::of(job, stream, options, references))?;
+    let identity = |job, stream: &Stream| Identity::of(job, stream, options, references);
+    let (identity, stream) = identify(store.as_ref(), stream, identity)?;
+    let stream = &stream;
     let mut recovery = recover(&store, &identity, sink.as_mut(), schema(stream, options))?;
     let restored_from = recovery.checkpoint.as_ref().map(|checkpoint| checkpoint.epoch);
     let (resumed, states) = match recovery.checkpoint.take() {

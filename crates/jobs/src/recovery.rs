@@ -11,8 +11,10 @@ use crate::store::StateStore;
 use crate::tape::{Epoch, Tape};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, exec_err};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use whimbrel_plan::Stream;
 
 const JOB: &str = "job";
 const GENERATIONS: &str = "generations";
@@ -35,24 +37,39 @@ pub struct Recovery {
     pub tape: Tape,
 }
 
-/// The identity of the job in a store; of a new one, if there is none.
+/// What is kept of a job when it is begun.
+#[derive(Debug, Serialize, Deserialize)]
+struct JobRecord {
+    identity: Identity,
+    /// How many shards come out of each exchange of its query.
+    shards: Vec<Option<u64>>,
+}
+
+/// The identity of the job in a store, of a new one if there is none; and the query with as many shards as
+/// the job was begun with, for its states are those of so many.
 ///
 /// # Errors
 /// `Execution` if the store has another job; those of the store.
 pub fn identify(
     store: &dyn StateStore,
-    identity: impl FnOnce(String) -> Result<Identity>,
-) -> Result<Identity> {
+    stream: &Stream,
+    identity: impl Fn(String, &Stream) -> Result<Identity>,
+) -> Result<(Identity, Stream)> {
     let found = store.get(JOB)?;
-    let found = found.map(|bytes| codec::open::<Identity>(&bytes, JOB)).transpose()?;
+    let found = found.map(|bytes| codec::open::<JobRecord>(&bytes, JOB)).transpose()?;
     let Some(found) = found else {
-        let new = identity(new_number())?;
-        store.put(vec![(JOB.to_string(), codec::seal(&new)?)])?;
-        return Ok(new);
+        let identity = identity(new_number(), stream)?;
+        let shards = stream.exchange_shards()?.into_iter().map(|shards| shards.map(|n| n as u64)).collect();
+        let record = JobRecord { identity, shards };
+        store.put(vec![(JOB.to_string(), codec::seal(&record)?)])?;
+        return Ok((record.identity, stream.clone()));
     };
-    let own = identity(found.job.clone())?;
-    own.check(&found, &store.describe())?;
-    Ok(own)
+    let shards = found.shards.iter().map(|shards| shards.and_then(|n| usize::try_from(n).ok()));
+    // With the shards of another query, a query may be none at all.
+    let stream = stream.with_exchange_shards(&shards.collect::<Vec<_>>()).unwrap_or_else(|_| stream.clone());
+    let own = identity(found.identity.job.clone(), &stream)?;
+    own.check(&found.identity, &store.describe())?;
+    Ok((own, stream))
 }
 
 /// Takes a job over and finds out where it goes on.

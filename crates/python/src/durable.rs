@@ -9,6 +9,7 @@ use whimbrel_session::durable::{Destination, folder_format, start_job, wall_dura
 use whimbrel_sharded::Options;
 
 use crate::arguments::Length;
+use crate::connectors::PythonSink;
 use crate::error::OrRaise;
 use crate::plan::NativePlan;
 use crate::run::NativeOptions;
@@ -84,12 +85,12 @@ impl NativeDurableJob {
 }
 
 /// Begins a job, or goes on with the one whose state is there. Results go to a place, or to a function
-/// that is called with the number of an epoch and a table of it.
+/// that is called with the number of an epoch and a table of it, or to a sink of Python.
 ///
 /// # Errors
 /// `InvalidError` if the plan cannot be such a job; `DataError` if its state cannot be used.
 #[pyfunction]
-#[pyo3(signature = (plan, options, checkpoint, every, idle, to, format, callback, late))]
+#[pyo3(signature = (plan, options, checkpoint, every, idle, to, format, callback, sink, late))]
 #[expect(clippy::too_many_arguments, reason = "the settings of one call, each with a name in Python")]
 pub fn start_durable(
     py: Python<'_>,
@@ -101,17 +102,21 @@ pub fn start_durable(
     to: Option<String>,
     format: Option<&str>,
     callback: Option<Py<PyAny>>,
+    sink: Option<Py<PyAny>>,
     late: Option<Py<PyAny>>,
 ) -> PyResult<NativeDurableJob> {
     let every = wall_duration(&every.0, "every").or_raise()?;
     let stop_when_idle = idle.map(|idle| wall_duration(&idle.0, "stop_when_idle")).transpose().or_raise()?;
     let format = format.map(folder_format).transpose().or_raise()?;
     let options: Options = with_late_rows(options.options.clone(), late);
-    let destination = match callback {
-        Some(callback) => Destination::Callback(Box::new(move |epoch, batch: RecordBatch| -> Result<()> {
-            attach(|py| callback.call1(py, (epoch, table(batch))).map(|_| ()))?.map_err(callback_failed)
-        })),
-        None => Destination::Place(to.unwrap_or_default(), format),
+    let destination = match (callback, sink) {
+        (_, Some(sink)) => Destination::Sink(Box::new(PythonSink(sink))),
+        (Some(callback), None) => {
+            Destination::Callback(Box::new(move |epoch, batch: RecordBatch| -> Result<()> {
+                attach(|py| callback.call1(py, (epoch, table(batch))).map(|_| ()))?.map_err(callback_failed)
+            }))
+        }
+        (None, None) => Destination::Place(to.unwrap_or_default(), format),
     };
     let job = JobOptions { checkpoint, every, stop_when_idle };
     let started = py.detach(|| start_job(&plan.stream, &options, &job, destination));

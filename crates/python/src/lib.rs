@@ -7,9 +7,9 @@
 //! 2. `types`: names of types; `tree`: expressions while they are built; `plan`: the class of plans;
 //! 3. `values`: objects to columns and back; `text`: expressions as Python text;
 //! 4. `arguments`: counts and durations; `rows`: rows as objects; `aggregate`: aggregates in Python;
-//! 5. `table`: tables and schemas; `events`: messages as events;
-//! 6. `expr`: expressions; `sample`: rows to try a black box with; `source`: where plans begin; `sql`:
-//!    sessions; `run`: actions;
+//! 5. `table`: tables and schemas; `json`: messages of JSON; `events`: messages as events;
+//! 6. `expr`: expressions; `sample`: rows to try a black box with; `source`, `connectors`: where plans
+//!    begin; `sql`: sessions; `run`: actions;
 //! 7. `black_box`: Python functions in expressions; `calls`: aggregates and window functions; `program`:
 //!    plans as programs; `subscribe`: results in the background; `bounded`: bounded queries;
 //! 8. `builder`: the methods of plans.
@@ -22,11 +22,13 @@ mod bounded;
 mod builder;
 mod calls;
 mod command;
+mod connectors;
 mod durable;
 mod error;
 mod events;
 mod expr;
 mod functions;
+mod json;
 mod plan;
 mod program;
 mod references;
@@ -61,11 +63,15 @@ mod _whimbrel {
     #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]
+    use crate::connectors::replayable_source;
+    #[pymodule_export]
     use crate::durable::{NativeDurableJob, start_durable};
     #[pymodule_export]
     use crate::expr::NativeExpr;
     #[pymodule_export]
     use crate::functions::function_names;
+    #[pymodule_export]
+    use crate::json::{format_json, parse_json};
     #[pymodule_export]
     use crate::plan::NativePlan;
     #[pymodule_export]

@@ -213,7 +213,10 @@ impl NativeTable {
 }
 
 /// A batch with the columns of a schema.
-fn conform(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
+///
+/// # Errors
+/// `InvalidError` if a column is missing, not known, or has a value that its type does not have.
+pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
     if batch.schema_ref() == schema {
         return Ok(batch.clone());
     }

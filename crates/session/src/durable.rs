@@ -17,6 +17,8 @@ pub enum Destination {
     Place(String, Option<FolderFormat>),
     /// A function, which is called with the number of an epoch and rows of it.
     Callback(Box<dyn FnMut(u64, RecordBatch) -> Result<()> + Send>),
+    /// A sink of one's own.
+    Sink(Box<dyn Sink>),
 }
 
 /// Begins a job, or goes on with the one whose state is there.
@@ -35,6 +37,7 @@ pub fn start_job(
         Destination::Callback(callback) => {
             Ok(Box::new(CallbackSink::new(callback, Arc::clone(store))) as Box<dyn Sink>)
         }
+        Destination::Sink(sink) => Ok(sink),
     })
 }
 

@@ -33,7 +33,7 @@ impl Session {
     /// A session over these files.
     fn over(datasets: Datasets, options: Options) -> Session {
         let mut sql = whimbrel_sql::Session::new(Arc::new(datasets));
-        sql.set_cores(options.runtime.cores());
+        sql.set_cores(options.cores());
         Session { sql, options }
     }
 

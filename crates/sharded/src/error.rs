@@ -5,6 +5,7 @@
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result};
 use parquet::errors::ParquetError;
+use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +21,7 @@ use whimbrel_plan::source::redacted;
 /// let error = DataFusionError::Plan("there is no column `x`".to_string());
 /// assert_eq!(ErrorKind::of(&error), ErrorKind::Invalid);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErrorKind {
     /// Change the call or the query.
     Invalid,
@@ -96,7 +97,7 @@ fn root_message(error: &DataFusionError) -> String {
 }
 
 /// A panic of `what` as an error: it is our bug.
-pub(crate) fn panicked(what: &str, panic: Box<dyn Any + Send>) -> DataFusionError {
+pub fn panicked(what: &str, panic: Box<dyn Any + Send>) -> DataFusionError {
     DataFusionError::Internal(format!("{what} panicked: {}", panic_message(&*panic)))
 }
 

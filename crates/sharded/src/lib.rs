@@ -6,7 +6,7 @@
 //!
 //! Layers, lowest first; each module uses only modules above it in this list:
 //! 1. [`error`]: errors, sorted by their remedy;
-//! 2. `options`: how a query is run: [`Options`];
+//! 2. `progress`, `options`: how far a query is, and how it is run: [`Options`];
 //! 3. [`relation`]: rows without time as messages;
 //! 4. `unary`, `substitute`: physical operators over one input, and in place of one of DataFusion's;
 //! 5. `metrics`: rows, bytes and time, measured;
@@ -42,10 +42,12 @@ pub mod stage;
 mod lower;
 mod metrics;
 mod options;
+mod progress;
 mod spec;
 mod substitute;
 mod unary;
 
-pub use options::{LateRows, Options, Output, RuntimeKind};
+pub use options::{Memory, Options, Output, RuntimeKind};
+pub use progress::LateRows;
 pub use runtime::{ChannelState, Job, Marker, PacedSource, Progress, Report, run, run_sharded};
 pub use spec::JobSpec;

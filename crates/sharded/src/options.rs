@@ -1,11 +1,14 @@
 //! Options of a run. None of them changes the answer.
 
-use datafusion::arrow::record_batch::RecordBatch;
+use crate::progress::{LateRows, Progress};
+use datafusion::common::Result;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::thread::available_parallelism;
-use whimbrel_temporal::BATCH_ROWS;
+use std::time::Instant;
+use whimbrel_plan::Stream;
+use whimbrel_temporal::{BATCH_ROWS, Message};
 
 /// Where a query runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,17 +41,58 @@ pub enum Output {
     Events,
 }
 
-/// A callback for rows that came too late, as they were in their source.
-pub type LateRows = Arc<dyn Fn(RecordBatch) + Send + Sync>;
+/// How many bytes relational operators may hold in memory. Those that can spill write the rest to files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub enum Memory {
+    /// As many as there are.
+    #[default]
+    Unlimited,
+    /// So many by all channels of the query together. In which order a channel hands out its rows depends on
+    /// what the others hold.
+    Query(u64),
+    /// So many by each channel. What a channel hands out depends on its input alone, so it can run again.
+    Channel(u64),
+}
+
+/// Takes the messages of one shard of a result.
+pub type Sink = Box<dyn FnMut(Message) -> Result<()> + Send>;
+
+/// A query that a runtime has started.
+pub trait Execution: Send {
+    /// Waits for the end, or until an instant; whether the query has ended.
+    ///
+    /// # Errors
+    /// The first error of any channel.
+    fn wait(&mut self, until: Option<Instant>) -> Result<bool>;
+}
+
+/// Runs queries in other processes.
+pub trait RemoteRuntime: Send + Sync {
+    /// How many channels of a query run at the same time.
+    fn cores(&self) -> usize;
+
+    /// Starts a query whose result goes to these sinks, one for each shard. It ends early once its progress
+    /// is cancelled.
+    ///
+    /// # Errors
+    /// `Plan` if the query cannot run there; `Execution` if the other processes cannot be reached.
+    fn start(
+        &self,
+        stream: &Stream,
+        options: &Options,
+        sinks: Vec<Sink>,
+        progress: &Progress,
+    ) -> Result<Box<dyn Execution>>;
+}
 
 /// Options of a run.
 ///
 /// ```
-/// use whimbrel_sharded::{Options, Output, RuntimeKind};
+/// use whimbrel_sharded::{Memory, Options, Output, RuntimeKind};
 ///
 /// let runtime = RuntimeKind::Library;
-/// let options = Options { runtime, memory_limit: Some(1 << 30), ..Options::default() };
-/// assert_eq!(options.runtime.cores(), 1);
+/// let options = Options { runtime, memory: Memory::Query(1 << 30), ..Options::default() };
+/// assert_eq!(options.cores(), 1);
 /// assert_eq!(options.output, Output::Intervals);
 /// ```
 #[derive(Clone)]
@@ -61,11 +105,19 @@ pub struct Options {
     pub output: Output,
     /// How many messages a queue between two channels holds.
     pub queue_capacity: usize,
-    /// How many bytes the relational operators of the query may hold in memory together. Operators that
-    /// can spill write the rest to files.
-    pub memory_limit: Option<usize>,
+    /// What relational operators may hold in memory.
+    pub memory: Memory,
     /// The callback for late rows.
     pub late: Option<LateRows>,
+    /// Where the query runs, if not in this process.
+    pub remote: Option<Arc<dyn RemoteRuntime>>,
+}
+
+impl Options {
+    /// How many channels of a query run at the same time.
+    pub fn cores(&self) -> usize {
+        self.remote.as_ref().map_or(self.runtime.cores(), |remote| remote.cores())
+    }
 }
 
 impl Default for Options {
@@ -76,8 +128,9 @@ impl Default for Options {
             batch_rows: BATCH_ROWS,
             output: Output::Intervals,
             queue_capacity: 4,
-            memory_limit: None,
+            memory: Memory::Unlimited,
             late: None,
+            remote: None,
         }
     }
 }
@@ -89,7 +142,7 @@ impl fmt::Debug for Options {
             .field("batch_rows", &self.batch_rows)
             .field("output", &self.output)
             .field("queue_capacity", &self.queue_capacity)
-            .field("memory_limit", &self.memory_limit)
+            .field("memory", &self.memory)
             .finish_non_exhaustive()
     }
 }

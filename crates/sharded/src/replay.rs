@@ -3,10 +3,10 @@
 //! This is what a cluster stands on: a channel that was lost is rebuilt elsewhere from what it was given, and
 //! hands out the same messages under the same names (quokka.txt §III).
 
-use crate::options::Options;
+use crate::options::{Memory, Options};
 use crate::program::{ChannelId, ChannelTape, Programs, TapeRecorder, TaskId};
 use crate::runtime::{Sink, run_programs};
-use datafusion::common::Result;
+use datafusion::common::{Result, plan_err};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use whimbrel_plan::Stream;
@@ -32,8 +32,15 @@ pub struct Recording {
 /// ```
 ///
 /// # Errors
-/// `Plan` if a stage cannot be replayed, with the reason; those of the query.
+/// `Plan` if a stage cannot be replayed, or channels share a limit of memory, with the reason; those of the
+/// query.
 pub fn record(stream: &Stream, options: &Options) -> Result<Recording> {
+    if let Memory::Query(_) = options.memory {
+        return plan_err!(
+            "channels that share their memory cannot run again: what one hands out depends on the others; give \
+             each its own"
+        );
+    }
     let recorder = Arc::<TapeRecorder>::default();
     let programs = Arc::new(Programs::new(stream, options)?.recorded(&recorder));
     (0..programs.stages().stages.len()).try_for_each(|stage| programs.check_replayable(stage))?;

@@ -1,6 +1,6 @@
 //! Job specifications: all that another process has to know to run channels of the same query.
 
-use crate::options::{Options, Output};
+use crate::options::{Memory, Options, Output};
 use crate::program::Programs;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use serde::{Deserialize, Serialize};
@@ -17,8 +17,7 @@ pub struct JobSpec {
     plan: Vec<u8>,
     batch_rows: u64,
     output: Output,
-    /// How many bytes the relational operators of a process may hold in memory together.
-    memory_limit: Option<u64>,
+    memory: Memory,
     /// The release that made it.
     engine: String,
 }
@@ -33,7 +32,7 @@ impl JobSpec {
             plan: stream.to_bytes(references)?,
             batch_rows: options.batch_rows as u64,
             output: options.output,
-            memory_limit: options.memory_limit.map(|bytes| bytes as u64),
+            memory: options.memory,
             engine: env!("CARGO_PKG_VERSION").to_string(),
         })
     }
@@ -49,14 +48,17 @@ impl JobSpec {
             return plan_err!("release {} made this job, and this is {engine}", self.engine);
         }
         let stream = Stream::from_bytes(&self.plan, references)?;
-        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let options = Options {
-            batch_rows: size(self.batch_rows),
+        Programs::new(&stream, &self.options())
+    }
+
+    /// What its channels are run with.
+    pub fn options(&self) -> Options {
+        Options {
+            batch_rows: usize::try_from(self.batch_rows).unwrap_or(usize::MAX),
             output: self.output,
-            memory_limit: self.memory_limit.map(size),
+            memory: self.memory,
             ..Options::default()
-        };
-        Programs::new(&stream, &options)
+        }
     }
 
     /// The name of the job.

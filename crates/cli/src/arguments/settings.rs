@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{EnumValueParser, TypedValueParser};
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use whimbrel_sharded::{Options, RuntimeKind};
+use whimbrel_sharded::{Memory, Options, RuntimeKind};
 
 /// How queries are run and results are shown.
 #[derive(Debug, Clone, Args)]
@@ -51,7 +51,8 @@ impl Settings {
     /// The options of the runtime.
     pub fn options(&self) -> Options {
         let runtime = if self.threads == Some(1) { RuntimeKind::Library } else { RuntimeKind::Local };
-        Options { runtime, memory_limit: self.memory_limit, ..Options::default() }
+        let memory = self.memory_limit.map_or(Memory::Unlimited, |bytes| Memory::Query(bytes as u64));
+        Options { runtime, memory, ..Options::default() }
     }
 
     /// Whether a progress bar is shown: not if standard error is redirected.

@@ -55,18 +55,20 @@ pub trait Sink: Send {
     }
 }
 
-/// The sink at a location: a folder, or `postgres://…?table=name`.
+/// The sink at a location: a folder, here or in an object store, or `postgres://…?table=name`.
 ///
 /// # Errors
 /// `Plan` if there is no sink of this kind.
 pub fn open(location: &str, format: Option<FolderFormat>) -> Result<Box<dyn Sink>> {
     match location.split_once("://").map(|(scheme, _)| scheme) {
-        None => Ok(Box::new(FolderSink::new(location.as_ref(), format.unwrap_or_default()))),
-        Some("file") => Ok(Box::new(FolderSink::new(location[7..].as_ref(), format.unwrap_or_default()))),
+        None | Some("file" | "s3" | "s3a" | "gs" | "az" | "azure" | "abfs" | "abfss") => {
+            Ok(Box::new(FolderSink::new(location, format.unwrap_or_default())))
+        }
         Some("postgres" | "postgresql") if format.is_none() => Ok(Box::new(PostgresSink::new(location)?)),
         Some("postgres" | "postgresql") => plan_err!("a table of PostgreSQL has no format; leave it out"),
         Some(other) => plan_err!(
-            "results cannot be written to {other}://…; give a folder, or postgres://user@host/database?table=name"
+            "results cannot be written to {other}://…; give a folder, here or in an object store (s3://bucket/folder), \
+             or postgres://user@host/database?table=name"
         ),
     }
 }

@@ -36,9 +36,43 @@ impl ObjectsStore {
             Ok(opened) => opened,
             Err(error) => return plan_err!("{}", redacted(&format!("`{url}`: {error}"))),
         };
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|e| DataFusionError::ResourcesExhausted(e.to_string()))?;
-        Ok(ObjectsStore { store: Arc::from(store), root, url: shown, runtime })
+        Ok(ObjectsStore { store: Arc::from(store), root, url: shown, runtime: new_runtime()? })
+    }
+
+    /// A folder in this one.
+    ///
+    /// # Errors
+    /// `ResourcesExhausted` if there is no runtime for its requests.
+    pub fn subfolder(&self, name: &str) -> Result<ObjectsStore> {
+        let (store, root) = (Arc::clone(&self.store), self.path(name));
+        Ok(ObjectsStore { store, root, url: format!("{}/{name}", self.url), runtime: new_runtime()? })
+    }
+
+    /// Copies an object within the store; false if there is none of this name.
+    ///
+    /// # Errors
+    /// `Execution` if it cannot be copied.
+    pub fn copy(&self, from: &str, to: &str) -> Result<bool> {
+        let (from, to) = (self.path(from), self.path(to));
+        self.is_found(self.runtime.block_on(self.store.copy(&from, &to)))
+    }
+
+    /// Whether there is an object of this name.
+    ///
+    /// # Errors
+    /// `Execution` if the store does not say.
+    pub fn exists(&self, name: &str) -> Result<bool> {
+        let path = self.path(name);
+        self.is_found(self.runtime.block_on(self.store.head(&path)))
+    }
+
+    /// Whether a request found its object.
+    fn is_found<T>(&self, outcome: object_store::Result<T>) -> Result<bool> {
+        match outcome {
+            Ok(_) => Ok(true),
+            Err(Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(self.failed(&error)),
+        }
     }
 
     fn path(&self, name: &str) -> Path {
@@ -53,6 +87,12 @@ impl ObjectsStore {
     fn failed(&self, error: &Error) -> DataFusionError {
         DataFusionError::Execution(redacted(&format!("`{}`: {error}", self.url)))
     }
+}
+
+/// What waits for requests.
+fn new_runtime() -> Result<Runtime> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| DataFusionError::ResourcesExhausted(error.to_string()))
 }
 
 impl StateStore for ObjectsStore {

@@ -27,7 +27,8 @@ fn rows_in(folder: &Path) -> u64 {
 fn a_folder_has_what_was_committed() {
     for format in [FolderFormat::Parquet, FolderFormat::Arrow] {
         let folder = Folder::new("folder-sink");
-        let mut sink = FolderSink::new(&folder.0, format);
+        let location = folder.0.display().to_string();
+        let mut sink = FolderSink::new(&location, format);
         assert_eq!(sink.open(&run(1)).unwrap(), None);
         sink.write(&clicks(0..10)).unwrap();
         sink.commit(3).unwrap();
@@ -35,7 +36,7 @@ fn a_folder_has_what_was_committed() {
         sink.write(&clicks(10..20)).unwrap();
         drop(sink);
         assert_eq!(rows_in(&folder.0), 10);
-        let mut sink = FolderSink::new(&folder.0, format);
+        let mut sink = FolderSink::new(&location, format);
         assert_eq!(sink.open(&run(2)).unwrap(), Some(4));
         sink.write(&clicks(10..15)).unwrap();
         sink.commit(5).unwrap();
@@ -44,16 +45,16 @@ fn a_folder_has_what_was_committed() {
         // A crash between the commit and the name of the file.
         let suffix = if format == FolderFormat::Parquet { "parquet" } else { "arrow" };
         let name = format!("part-000000000005.{suffix}");
-        std::fs::rename(folder.0.join(&name), folder.0.join("_job/staging").join(&name)).unwrap();
-        let mut sink = FolderSink::new(&folder.0, format);
+        std::fs::rename(folder.0.join(&name), folder.0.join(format!("_job/staging/2-{name}"))).unwrap();
+        let mut sink = FolderSink::new(&location, format);
         assert_eq!(sink.open(&run(3)).unwrap(), Some(5));
         assert_eq!(rows_in(&folder.0), 15);
         drop(sink);
-        let mut other = FolderSink::new(&folder.0, format);
+        let mut other = FolderSink::new(&location, format);
         let error = other.open(&Run { job: "another".into(), ..run(1) }).unwrap_err().to_string();
         assert!(error.contains("another job"), "{error}");
         std::fs::remove_file(folder.0.join(&name)).unwrap();
-        let error = FolderSink::new(&folder.0, format).open(&run(4)).unwrap_err().to_string();
+        let error = FolderSink::new(&location, format).open(&run(4)).unwrap_err().to_string();
         assert!(error.contains("is gone"), "{error}");
     }
 }

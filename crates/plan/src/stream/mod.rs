@@ -11,6 +11,7 @@ mod movement;
 mod pairs;
 mod recursive;
 mod relational;
+mod shards;
 mod values;
 mod windows;
 

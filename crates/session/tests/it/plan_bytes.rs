@@ -6,7 +6,7 @@ use std::sync::Arc;
 use whimbrel_plan::{References, Stream};
 use whimbrel_session::{PlanReferences, Session};
 use whimbrel_sharded::program::Programs;
-use whimbrel_sharded::{JobSpec, Options};
+use whimbrel_sharded::{JobSpec, Memory, Options};
 use whimbrel_sql::Planned;
 
 /// What stands before the document: what it is, its version, its digest.
@@ -57,7 +57,7 @@ fn a_plan_that_was_read_is_written_alike() {
 
 #[test]
 fn a_job_is_the_same_in_every_process() {
-    let options = Options { batch_rows: 1000, memory_limit: Some(1 << 30), ..Options::default() };
+    let options = Options { batch_rows: 1000, memory: Memory::Channel(1 << 30), ..Options::default() };
     let specs = plans().into_iter().map(|(sql, stream)| {
         let spec = JobSpec::of(&stream, &options, &references()).unwrap();
         let elsewhere = JobSpec::from_bytes(&spec.to_bytes().unwrap()).unwrap();

@@ -53,7 +53,7 @@ pub fn collect(stream: &Stream, options: &Options) -> Result<Action<Table>> {
     };
     let (buffers, sinks) = buffer(stream.properties().shards);
     let job = start(stream, options, Order::Start, sinks)?;
-    let (batch_rows, cores) = (options.batch_rows, options.runtime.cores());
+    let (batch_rows, cores) = (options.batch_rows, options.cores());
     Ok(Action::new(job, move || {
         let parts = order.parts(take(&buffers), cores);
         let table = |shards: Vec<Vec<Message>>| {

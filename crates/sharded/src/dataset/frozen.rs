@@ -4,7 +4,7 @@
 //! their bytes; numbers are computed. What is still arriving stays in its process.
 
 use super::file::{FrozenFiles, FrozenFollow};
-use super::{FileDataset, FollowDataset, LiveDataset, MemoryDataset};
+use super::{FileDataset, FollowDataset, LiveDataset, MemoryDataset, OpenSource};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::ipc::reader::StreamReader;
 use datafusion::arrow::ipc::writer::StreamWriter;
@@ -85,6 +85,9 @@ pub fn fingerprint(source: &dyn Source) -> Result<Vec<u8>> {
     }
     if any.is::<LiveDataset>() {
         return Ok(format!("{} {:?}", source.describe(), source.info().schema).into_bytes());
+    }
+    if let Some(identity) = any.downcast_ref::<OpenSource>().and_then(|open| open.0.identity()) {
+        return Ok(identity);
     }
     freeze(source)
 }

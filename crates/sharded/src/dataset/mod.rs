@@ -87,6 +87,11 @@ pub trait Dataset: Source {
         internal_err!("{} cannot filter its rows", self.describe())
     }
 
+    /// Bytes that are equal only for a source of the same rows, if other processes may read them too.
+    fn identity(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Checks that rows can be read again once they have been read.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //! same program. Its description proves that: it names the channel, where each lane comes from, and what
 //! every node computes. The size of batches is not in it: that changes no answer.
 
-use super::memory::memory;
+use super::memory::ChannelMemory;
 use super::tape::RecordedProgram;
 use super::{ChannelId, ChannelProgram, InputAdapter, RelationalProgram, TapeRecorder, TemporalProgram};
 use crate::dataset::dataset;
@@ -18,7 +18,6 @@ use crate::stage::{
     without_requirements,
 };
 use datafusion::common::{DFSchema, Result, internal_err};
-use datafusion::execution::runtime_env::RuntimeEnv;
 use std::collections::HashMap;
 use std::sync::Arc;
 use whimbrel_plan::nodes::Ingress;
@@ -59,8 +58,7 @@ pub struct Programs {
     /// The plans of relational stages, optimized once for all channels.
     fragments: Vec<Option<Fragment>>,
     batch_rows: usize,
-    /// The memory that the relational channels share.
-    memory: Arc<RuntimeEnv>,
+    memory: ChannelMemory,
     /// Whether the query reads live sources, so that it does not end by itself.
     live: bool,
     /// The order in which edges of the result become intervals, if they do.
@@ -98,7 +96,7 @@ impl Programs {
             && properties.lifetimes == Lifetimes::Any;
         let order = if properties.bounded { CoalesceOrder::Start } else { live_order };
         let coalesce = coalesces.then_some(order);
-        let memory = memory(options.memory_limit)?;
+        let memory = ChannelMemory::new(options.memory)?;
         let fragments = fragments(&stages)?;
         let (batch_rows, live) = (options.batch_rows, !properties.bounded);
         let edges = HashMap::new();
@@ -130,7 +128,13 @@ impl Programs {
     /// `Plan` if an operator or a function depends on more than what the channel is given.
     pub fn check_replayable(&self, stage: usize) -> Result<()> {
         let Some(fragment) = &self.fragments[stage] else { return Ok(()) };
-        with_room(|| RelationalProgram::check_replayable(fragment, fragment.session(), &self.memory))
+        with_room(|| {
+            RelationalProgram::check_replayable(
+                fragment,
+                fragment.session(),
+                self.memory.of_channel()?.as_ref(),
+            )
+        })
     }
 
     /// The plan of a stage, if it is relational.
@@ -171,7 +175,7 @@ impl Programs {
         let lanes: Vec<usize> = inputs.iter().map(|input| self.lanes(stage, input, index)).collect();
         if let Some(fragment) = &self.fragments[stage] {
             let outputs = self.stages.stages[stage].outputs.len();
-            let memory = self.memory.clone();
+            let memory = self.memory.of_channel()?;
             let program = with_room_if(has_long_conditions(&fragment.plan), || {
                 RelationalProgram::new(fragment, fragment.session(), memory, &lanes, outputs)
             });

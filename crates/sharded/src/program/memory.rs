@@ -1,4 +1,4 @@
-//! The memory that the relational channels of a query share.
+//! The memory of the relational channels of a query: one pool that they share, or one for each.
 //!
 //! Operators that can spill get a part of the memory, in equal shares. The rest is for operators that cannot:
 //! above all for the merge of spilled files, which would otherwise find that all memory is taken.
@@ -7,6 +7,7 @@
 //! operator makes progress, however large a batch is.
 
 use crate::lower::session;
+use crate::options::Memory;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation, human_readable_size,
@@ -23,17 +24,43 @@ const SPILLABLE_SHARE: usize = 50;
 /// The bytes that a spilling sort reserves for merging at most.
 const MERGE_RESERVATION: usize = 10 << 20;
 
-/// The memory of a query: that of the session, or a pool of `limit` bytes.
-///
-/// # Errors
-/// If there is no folder for spilled files.
-pub(super) fn memory(limit: Option<usize>) -> Result<Arc<RuntimeEnv>> {
-    match limit {
-        None => Ok(session().runtime_env().clone()),
-        Some(bytes) => {
-            RuntimeEnvBuilder::new().with_memory_pool(Arc::new(QueryMemoryPool::new(bytes))).build_arc()
+/// Where the channels of a query take their memory from.
+pub(super) enum ChannelMemory {
+    /// All from the same.
+    Shared(Arc<RuntimeEnv>),
+    /// Each from a pool of its own, of so many bytes.
+    Own(u64),
+}
+
+impl ChannelMemory {
+    /// The memory that the options ask for.
+    ///
+    /// # Errors
+    /// If there is no folder for spilled files.
+    pub fn new(memory: Memory) -> Result<ChannelMemory> {
+        Ok(match memory {
+            Memory::Unlimited => ChannelMemory::Shared(session().runtime_env().clone()),
+            Memory::Query(bytes) => ChannelMemory::Shared(limited(bytes)?),
+            Memory::Channel(bytes) => ChannelMemory::Own(bytes),
+        })
+    }
+
+    /// The memory of the next channel.
+    ///
+    /// # Errors
+    /// If there is no folder for spilled files.
+    pub fn of_channel(&self) -> Result<Arc<RuntimeEnv>> {
+        match self {
+            ChannelMemory::Shared(memory) => Ok(Arc::clone(memory)),
+            ChannelMemory::Own(bytes) => limited(*bytes),
         }
     }
+}
+
+/// A pool of so many bytes.
+fn limited(bytes: u64) -> Result<Arc<RuntimeEnv>> {
+    let pool = LimitedMemoryPool::new(usize::try_from(bytes).unwrap_or(usize::MAX));
+    RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()
 }
 
 /// The settings of operators under a memory limit: smaller batches, reservations and tables.
@@ -48,9 +75,9 @@ pub(super) fn settings(config: SessionConfig, memory: &RuntimeEnv) -> SessionCon
     config
 }
 
-/// The memory pool of a query with a limit.
+/// A memory pool with a limit.
 #[derive(Debug)]
-struct QueryMemoryPool {
+struct LimitedMemoryPool {
     limit: usize,
     reserved: Mutex<Reservations>,
 }
@@ -83,10 +110,10 @@ impl Reservations {
     }
 }
 
-impl QueryMemoryPool {
+impl LimitedMemoryPool {
     /// An empty pool of this many bytes.
-    fn new(limit: usize) -> QueryMemoryPool {
-        QueryMemoryPool { limit, reserved: Mutex::default() }
+    fn new(limit: usize) -> LimitedMemoryPool {
+        LimitedMemoryPool { limit, reserved: Mutex::default() }
     }
 
     /// The bytes for all operators that can spill.
@@ -121,9 +148,9 @@ impl QueryMemoryPool {
     }
 }
 
-impl MemoryPool for QueryMemoryPool {
+impl MemoryPool for LimitedMemoryPool {
     fn name(&self) -> &str {
-        "memory of a query"
+        "limited memory"
     }
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
@@ -155,7 +182,7 @@ impl MemoryPool for QueryMemoryPool {
     }
 }
 
-impl fmt::Display for QueryMemoryPool {
+impl fmt::Display for LimitedMemoryPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of memory", human_readable_size(self.limit))
     }
@@ -185,7 +212,7 @@ mod tests {
 
     #[test]
     fn operators_that_spill_leave_room_for_others() {
-        let pool: Arc<dyn MemoryPool> = Arc::new(QueryMemoryPool::new(1000));
+        let pool: Arc<dyn MemoryPool> = Arc::new(LimitedMemoryPool::new(1000));
         let (first, second) = (consumer(&pool, true), consumer(&pool, true));
         assert!(first.try_grow(500).is_ok());
         assert!(first.try_grow(1).is_err(), "half of it");

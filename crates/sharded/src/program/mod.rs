@@ -25,8 +25,8 @@
 //! The messages that were pushed to a program, in their order, are its *tape*. A lost program is rebuilt by
 //! pushing its tape to a new one. For a temporal program, a checkpoint and the rest of the tape suffice.
 //!
-//! The relational programs of a query share its memory (`memory`). Under a limit, operators spill to files
-//! (`spill`).
+//! The relational programs of a query share its memory, or have a part each (`memory`). Under a limit,
+//! operators spill to files (`spill`).
 
 mod build;
 mod inputs;

@@ -9,8 +9,10 @@
 
 use super::Control;
 use super::epoch::{ChannelState, Marker, Report};
-use super::lane::{Item, Lane, QueueId};
+use super::lane::{Item, Lane};
 use super::route::Outlet;
+use super::topology::QueueId;
+use crate::options::Sink;
 use crate::program::{ChannelId, ChannelProgram, Step};
 use crossbeam_channel::Sender;
 use datafusion::common::{Result, internal_err};
@@ -70,6 +72,11 @@ impl Channel {
     pub fn add_lane(&mut self, lane: Lane) {
         self.lanes.push(lane);
         self.reached.push(Reached::Open);
+    }
+
+    /// Lets an output be taken by a sink.
+    pub fn set_sink(&mut self, output: usize, sink: Sink) {
+        self.outlets[output].sink = Some(sink);
     }
 
     /// Goes on from a state; one that had ended stays so.

@@ -1,63 +1,11 @@
 //! Jobs: queries that run.
 
-use super::{Control, Execution};
+use super::Control;
+use crate::options::Execution;
+use crate::progress::Progress;
 use datafusion::common::{DataFusionError, Result};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-/// The progress of a job, and the handle to cancel it. Cheap to clone; usable from any thread.
-#[derive(Clone)]
-pub struct Progress {
-    control: Arc<Control>,
-}
-
-impl Progress {
-    /// The progress of the job with this state.
-    pub(crate) fn new(control: Arc<Control>) -> Progress {
-        Progress { control }
-    }
-
-    /// The shared state of the job.
-    pub(crate) fn control(&self) -> &Arc<Control> {
-        &self.control
-    }
-
-    /// How many rows have been read from sources.
-    pub fn rows_read(&self) -> u64 {
-        load(&self.control.rows_read)
-    }
-
-    /// How many rows will be read in all, if that is known and not zero.
-    pub fn rows_total(&self) -> Option<u64> {
-        self.control.rows_total.filter(|total| *total > 0)
-    }
-
-    /// How many rows came too late and were dropped.
-    pub fn rows_late(&self) -> u64 {
-        load(&self.control.rows_late)
-    }
-
-    /// How many rows the result has so far.
-    pub fn rows_out(&self) -> u64 {
-        load(&self.control.rows_out)
-    }
-
-    /// Cancels the job: no more rows come out from now on. Its channels end by themselves.
-    pub fn cancel(&self) {
-        self.control.cancel();
-    }
-
-    /// Whether the job was cancelled.
-    pub fn cancelled(&self) -> bool {
-        self.control.cancelled()
-    }
-}
-
-/// The value of a counter.
-fn load(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
-}
 
 /// A query that runs. Dropping it cancels the query.
 ///

@@ -2,6 +2,7 @@
 
 use super::Control;
 use super::epoch::{Marker, Order, PacedLane, Report};
+use super::topology::QueueId;
 use crate::dataset::{Cut, Part, Reader, ReplayableShard};
 use crate::relation::always;
 use crossbeam_channel::{Receiver, Select, TryRecvError, tick};
@@ -13,12 +14,10 @@ use whimbrel_temporal::{INFINITY, Message};
 /// How often a shard that grows is asked for news.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The number of a queue.
-pub(super) type QueueId = usize;
-
 /// An entry of a lane.
 #[derive(Debug)]
-pub(super) enum Item {
+pub enum Item {
+    /// Rows, or a promise about time.
     Message(Message),
     /// An epoch ends here.
     Marker(Marker),

@@ -6,7 +6,7 @@
 
 use super::channel::Channel;
 use super::lane::{Item, Poll};
-use super::wiring::Queue;
+use super::topology::Queue;
 use super::{Control, Execution, Progress, Runtime, Wiring};
 use crate::error::panicked;
 use crossbeam_channel::Select;

@@ -9,12 +9,14 @@
 //! end of its input.
 
 use super::channel::Channel;
-use super::lane::{Item, Poll, QueueId};
+use super::drive::{Carrier, Halt, drive};
+use super::lane::Item;
 use super::pool;
 use super::queues::{Queues, Stopped};
+use super::topology::QueueId;
 use super::{Control, Execution, Progress, Runtime, Wiring};
 use crate::error::panicked;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Select, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use datafusion::common::{DataFusionError, Result};
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -78,21 +80,8 @@ impl Execution for Threads {
 struct Worker {
     number: usize,
     channel: Channel,
-    queues: Arc<Queues>,
     outbox: Outbox,
     control: Arc<Control>,
-}
-
-/// Why a channel ends early.
-enum Halt {
-    Stopped,
-    Failed(DataFusionError),
-}
-
-impl From<DataFusionError> for Halt {
-    fn from(error: DataFusionError) -> Halt {
-        Halt::Failed(error)
-    }
 }
 
 impl From<Stopped> for Halt {
@@ -105,100 +94,37 @@ impl Worker {
     /// A channel with its queues, before it runs.
     fn new(number: usize, channel: Channel, queues: Arc<Queues>, control: Arc<Control>) -> Worker {
         let outgoing = channel.targets().map(|queue| (queue, VecDeque::new())).collect();
-        Worker { number, channel, queues, outbox: Outbox { outgoing }, control }
+        Worker { number, channel, outbox: Outbox { number, queues, outgoing }, control }
     }
 
     /// Runs the channel to its end; `running` is dropped then.
     fn run(mut self, running: Sender<Infallible>) {
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.drive()));
-        match outcome {
+        let Worker { channel, outbox, control, .. } = &mut self;
+        match catch_unwind(AssertUnwindSafe(|| drive(channel, outbox, control))) {
             Ok(Ok(()) | Err(Halt::Stopped)) => {}
             Ok(Err(Halt::Failed(error))) => self.control.fail(error),
             Err(panic) => self.control.fail(panicked(&self.channel.id.to_string(), panic)),
         }
-        self.queues.close(self.number);
+        self.outbox.queues.close(self.number);
         drop(self);
         drop(running);
     }
-
-    /// Steps the channel until it ends.
-    fn drive(&mut self) -> Result<(), Halt> {
-        let mut out = Vec::new();
-        loop {
-            if self.control.is_stopped() {
-                return Err(Halt::Stopped);
-            }
-            let Worker { channel, outbox, control, .. } = self;
-            channel.step(&mut out, control, |queue, item| outbox.put(queue, item))?;
-            self.send()?;
-            if self.channel.has_ended() {
-                return self.finish();
-            }
-            if self.consumers_are_gone() {
-                self.channel.abandon();
-                return Ok(());
-            }
-            if !self.channel.wanted().is_empty() {
-                let (lane, item) = self.fetch()?;
-                self.channel.take(lane, item)?;
-            }
-        }
-    }
-
-    /// The next item of one of the lanes that the channel wants; waits for it.
-    fn fetch(&mut self) -> Result<(usize, Item), Halt> {
-        loop {
-            for number in 0..self.channel.wanted().len() {
-                let lane = self.channel.wanted()[number];
-                match self.channel.lanes[lane].poll(&self.control)? {
-                    Poll::Item(item) => return Ok((lane, item)),
-                    Poll::Queue(queue) => return Ok((lane, self.queues.receive(queue)?)),
-                    Poll::Nothing => {}
-                }
-            }
-            self.wait()?;
-        }
-    }
-
-    /// Waits until one of the lanes that the channel wants may have something.
-    fn wait(&self) -> Result<(), Halt> {
-        let mut select = Select::new();
-        let stopped = select.recv(self.control.stopped());
-        self.channel.wanted().iter().for_each(|lane| self.channel.lanes[*lane].wake(&mut select));
-        match select.ready() {
-            ready if ready == stopped => Err(Halt::Stopped),
-            _ => Ok(()),
-        }
-    }
-
-    /// Puts the outgoing messages into their queues.
-    fn send(&mut self) -> Result<(), Stopped> {
-        match self.outbox.outgoing.iter().all(|(_, items)| items.is_empty()) {
-            true => Ok(()),
-            false => self.queues.send(self.number, &mut self.outbox.outgoing),
-        }
-    }
-
-    /// Whether all consumers have ended, and there is no sink.
-    fn consumers_are_gone(&self) -> bool {
-        let targets = || self.outbox.outgoing.iter().map(|(queue, _)| *queue);
-        !self.channel.has_sink() && self.queues.are_closed(targets())
-    }
-
-    /// Sends the end to all consumers.
-    fn finish(&mut self) -> Result<(), Halt> {
-        self.outbox.outgoing.iter_mut().for_each(|(_, items)| items.push_back(Item::End));
-        Ok(self.send()?)
-    }
 }
 
-/// The messages that a channel has to send, by queue.
+/// The queues of a channel, and the items that it has to send, by queue.
 struct Outbox {
+    /// The number of the channel.
+    number: usize,
+    queues: Arc<Queues>,
     outgoing: Vec<(QueueId, VecDeque<Item>)>,
 }
 
-impl Outbox {
-    /// Adds a message. A punctuation replaces the one before it.
+impl Carrier for Outbox {
+    fn receive(&mut self, queue: QueueId) -> Result<Item, Halt> {
+        Ok(self.queues.receive(queue)?)
+    }
+
+    /// Adds an item. A punctuation replaces the one before it.
     fn put(&mut self, queue: QueueId, item: Item) {
         // A channel has few consumers: a search is fast enough.
         let Some((_, items)) = self.outgoing.iter_mut().find(|(target, _)| *target == queue) else { return };
@@ -209,5 +135,16 @@ impl Outbox {
             return;
         }
         items.push_back(item);
+    }
+
+    fn send(&mut self) -> Result<(), Halt> {
+        match self.outgoing.iter().all(|(_, items)| items.is_empty()) {
+            true => Ok(()),
+            false => Ok(self.queues.send(self.number, &mut self.outgoing)?),
+        }
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.queues.are_closed(self.outgoing.iter().map(|(queue, _)| *queue))
     }
 }

@@ -8,11 +8,11 @@
 //! 2. make the program of every channel, open the sources, and connect the channels with queues (`wire`);
 //! 3. start the wiring on the runtime that the options name, and return a [`Job`].
 //!
-//! What the channels of a job share is in `control`: the counters that [`Progress`] shows, the signal to
+//! What the channels of a job share is in `progress`: the counters that [`Progress`] shows, the signal to
 //! stop, and the first error. A runtime checks the signal before each step, and whenever it waits.
 
 mod channel;
-mod control;
+mod drive;
 mod epoch;
 mod job;
 mod lane;
@@ -21,30 +21,35 @@ mod local;
 mod pool;
 mod queues;
 mod route;
+mod topology;
 mod wire;
 mod wiring;
 
+pub use crate::options::{Execution, RemoteRuntime, Sink};
+pub use crate::progress::Progress;
+pub use drive::{Carrier, Halt};
 pub use epoch::{ChannelState, Marker, PacedSource, Report};
-pub use job::{Job, Progress};
+pub use job::Job;
+pub use lane::Item;
 pub use library::Library;
 pub use local::Local;
+pub use topology::{Edge, LaneOrigin, Queue, QueueId, Topology};
 pub use wiring::Wiring;
 
-pub(crate) use control::Control;
+pub(crate) use crate::progress::Control;
 pub(crate) use pool::share_out;
-pub(crate) use route::Sink;
 
 use crate::options::{Options, RuntimeKind};
 use crate::program::{ChannelId, Programs};
 use crossbeam_channel::Sender;
 use datafusion::common::{Result, plan_err};
+use drive::drive;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 use whimbrel_plan::Stream;
 use whimbrel_temporal::Message;
 use whimbrel_temporal::operators::CoalesceOrder;
-use wire::{Pace, wire};
+use wire::{Pace, open_channel, wire};
 
 /// Runs wired queries.
 pub trait Runtime {
@@ -53,15 +58,6 @@ pub trait Runtime {
     /// # Errors
     /// If the query cannot be started.
     fn start(&self, wiring: Wiring, progress: Progress) -> Result<Box<dyn Execution>>;
-}
-
-/// A query that a runtime has started.
-pub trait Execution: Send {
-    /// Waits for the end, or until an instant; whether the query has ended.
-    ///
-    /// # Errors
-    /// The first error of any channel.
-    fn wait(&mut self, until: Option<Instant>) -> Result<bool>;
 }
 
 /// Runs a query. `sink` takes the messages of each shard of the result, in the order of the shard; one
@@ -119,6 +115,11 @@ pub(crate) fn start(stream: &Stream, options: &Options, order: Order, sinks: Vec
     if options.batch_rows == 0 || options.queue_capacity == 0 {
         return plan_err!("batches of at least one row and queues for at least one message are needed");
     }
+    if let Some(remote) = &options.remote {
+        let progress = Progress::new(Arc::new(Control::new(None, options.late.clone())));
+        let execution = remote.start(stream, options, sinks, &progress)?;
+        return Ok(Job::new(Arc::clone(progress.control()), execution));
+    }
     let live_order = match order {
         Order::AsKnown => CoalesceOrder::End,
         Order::Start => CoalesceOrder::Start,
@@ -150,6 +151,30 @@ pub(crate) fn run_in_epochs(
     let mut pace = Pace { reports, sources: vec![], states };
     let wiring = wire(programs, options, sinks, Some(&mut pace))?;
     Ok((start_wiring(wiring, options)?, pace.sources))
+}
+
+/// Runs one channel of a query on this thread, to its end: the others run elsewhere, and the carrier knows
+/// where. A channel of the result hands it to `sink`; the carrier gets the end of every queue, but nobody
+/// tells the sink.
+///
+/// # Errors
+/// `Stopped` if the query is cancelled; `Failed` with the error of the channel, of the sink or the carrier.
+pub fn run_channel(
+    programs: &Programs,
+    topology: &Topology,
+    number: usize,
+    options: &Options,
+    sink: Option<Box<dyn FnMut(Message) -> Result<()> + Send>>,
+    carrier: &mut impl Carrier,
+    progress: &Progress,
+) -> Result<(), Halt> {
+    let id = topology.channels()[number];
+    let program = programs.channel(id.stage, id.channel)?;
+    let mut channel = open_channel(programs, topology, number, program, options, None)?;
+    if let Some(sink) = sink {
+        channel.set_sink(programs.stages().result.1, sink);
+    }
+    drive(&mut channel, carrier, progress.control())
 }
 
 /// Starts a wiring on the runtime that the options name.

@@ -13,7 +13,8 @@
 //! channel itself clears its entry in `waits`; no cycle of waits lasts. The contents of a queue do not
 //! depend on its bound. One lock guards everything: messages are batches, and few.
 
-use super::lane::{Item, QueueId};
+use super::lane::Item;
+use super::topology::QueueId;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -63,8 +64,8 @@ impl Queue {
 
 impl Queues {
     /// Empty queues between these producers and consumers, for so many channels.
-    pub fn new(ends: &[super::wiring::Queue], channels: usize, capacity: usize) -> Queues {
-        let queue = |ends: &super::wiring::Queue| Queue {
+    pub fn new(ends: &[super::topology::Queue], channels: usize, capacity: usize) -> Queues {
+        let queue = |ends: &super::topology::Queue| Queue {
             producer: ends.producer,
             consumer: ends.consumer,
             items: VecDeque::new(),
@@ -263,7 +264,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::wiring::Queue;
+    use crate::runtime::topology::Queue;
     use std::sync::Arc;
     use std::thread::spawn;
     use whimbrel_temporal::Message;

@@ -4,15 +4,14 @@
 //! channels stay in order. Where consumers read round-robin, a producer sends every consumer a message
 //! for each batch, an empty one if need be.
 
-use super::lane::{Item, QueueId};
+use super::lane::Item;
+use super::topology::QueueId;
 use crate::exchange::Partitioner;
 use crate::metrics::EdgeMetrics;
+use crate::options::Sink;
 use datafusion::common::Result;
 use std::sync::Arc;
 use whimbrel_temporal::{Batch, Message};
-
-/// Takes the messages of one shard of the result.
-pub(crate) type Sink = Box<dyn FnMut(Message) -> Result<()> + Send>;
 
 /// The destinations of an output's messages.
 #[derive(Default)]

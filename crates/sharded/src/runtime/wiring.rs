@@ -1,21 +1,13 @@
-//! A query that is ready to run: its channels, and the queues between them.
+//! A query that is ready to run in one process: its channels, and the queues between them.
 
 use super::channel::Channel;
+use super::topology::Queue;
 
 /// A query that is ready to run; a [`Runtime`](super::Runtime) runs it.
 pub struct Wiring {
     pub(super) channels: Vec<Channel>,
     pub(super) queues: Vec<Queue>,
     pub(super) rows_total: Option<u64>,
-}
-
-/// The ends of a queue.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Queue {
-    /// The channel that fills it.
-    pub producer: usize,
-    /// The channel that reads it.
-    pub consumer: usize,
 }
 
 impl Wiring {

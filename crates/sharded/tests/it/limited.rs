@@ -5,13 +5,13 @@ use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field};
 use std::sync::Arc;
 use whimbrel_plan::{Agg, AggFunction, JoinKind, Stream, column};
-use whimbrel_sharded::Options;
+use whimbrel_sharded::{Memory, Options, replay};
 
 const ROWS: i64 = 60_000;
 
 /// A limit of less than a tenth of what the operators hold.
 fn limited(options: Options) -> Options {
-    Options { memory_limit: Some(400 << 10), batch_rows: 4_000, ..options }
+    Options { memory: Memory::Query(400 << 10), batch_rows: 4_000, ..options }
 }
 
 /// Rows with keys, some null and one frequent, numbers, and different strings.
@@ -93,4 +93,16 @@ fn joins_feed_joins_and_sorts() {
     let both = a.join(&b, on("a", "b"), JoinKind::Inner, "_b").unwrap();
     let all = both.join(&c, on("a", "c"), JoinKind::Left, "_c").unwrap();
     assert_same(&all.sort(vec![column("a").sort(true, true)]).unwrap());
+}
+
+/// A channel with a pool of its own spills at the same places whenever it runs, whatever others hold.
+#[test]
+fn channels_that_spill_run_again() {
+    let [a, b] = [rows_of(8, "a", ROWS / 3), rows_of(9, "b", ROWS / 3)].map(|t| relation(&t, 2, 1));
+    let joined = a.join(&b, vec![(column("a"), column("b"))], JoinKind::Inner, "_b").unwrap();
+    let query = joined.sort(vec![column("a_text").sort(true, true)]).unwrap();
+    let options = Options { memory: Memory::Channel(1 << 20), batch_rows: 4_000, ..local() };
+    replay::record(&query, &options).unwrap().check().unwrap();
+    let refused = replay::record(&query, &limited(local())).err().unwrap().to_string();
+    assert!(refused.contains("give each its own"), "{refused}");
 }

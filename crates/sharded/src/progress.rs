@@ -1,12 +1,15 @@
 //! What the channels of a job share with those who wait for it: counters, the signal to stop, the first
 //! error.
 
-use crate::options::LateRows;
 use crossbeam_channel::{Receiver, Sender, bounded};
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::DataFusionError;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// A callback for rows that came too late, as they were in their source.
+pub type LateRows = Arc<dyn Fn(RecordBatch) + Send + Sync>;
 
 /// The shared state of a job.
 pub(crate) struct Control {
@@ -91,4 +94,69 @@ impl Control {
     pub fn is_stopped(&self) -> bool {
         matches!(self.stopped.try_recv(), Err(crossbeam_channel::TryRecvError::Disconnected))
     }
+}
+
+/// The progress of a job, and the handle to cancel it. Cheap to clone; usable from any thread.
+#[derive(Clone)]
+pub struct Progress {
+    control: Arc<Control>,
+}
+
+impl Default for Progress {
+    /// The progress of channels that have not begun to run.
+    fn default() -> Progress {
+        Progress::new(Arc::new(Control::new(None, None)))
+    }
+}
+
+impl Progress {
+    /// The progress of the job with this state.
+    pub(crate) fn new(control: Arc<Control>) -> Progress {
+        Progress { control }
+    }
+
+    /// The shared state of the job.
+    pub(crate) fn control(&self) -> &Arc<Control> {
+        &self.control
+    }
+
+    /// How many rows have been read from sources.
+    pub fn rows_read(&self) -> u64 {
+        load(&self.control.rows_read)
+    }
+
+    /// How many rows will be read in all, if that is known and not zero.
+    pub fn rows_total(&self) -> Option<u64> {
+        self.control.rows_total.filter(|total| *total > 0)
+    }
+
+    /// How many rows came too late and were dropped.
+    pub fn rows_late(&self) -> u64 {
+        load(&self.control.rows_late)
+    }
+
+    /// How many rows the result has so far.
+    pub fn rows_out(&self) -> u64 {
+        load(&self.control.rows_out)
+    }
+
+    /// Counts rows of the result.
+    pub fn add_rows_out(&self, rows: u64) {
+        self.control.rows_out.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Cancels the job: no more rows come out from now on. Its channels end by themselves.
+    pub fn cancel(&self) {
+        self.control.cancel();
+    }
+
+    /// Whether the job was cancelled.
+    pub fn cancelled(&self) -> bool {
+        self.control.cancelled()
+    }
+}
+
+/// The value of a counter.
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
 }
