@@ -19,7 +19,7 @@ LINTERS := $(VENV)/.linters-installed
 PEER := benches/peers/differential
 PEER_TARGET := $(CARGO_TARGET_DIR)/peers
 
-.PHONY: help build wheel trywheel demo scadr test bench fmt lint clean
+.PHONY: help build wheel trywheel demo cluster scadr test bench fmt lint clean
 
 help: ## list the commands
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-8s %s\n", $$1, $$2 }'
@@ -58,11 +58,14 @@ trywheel: $(TOOLS) ## say how large the wheel in dist/ is, and try it in an empt
 demo: build ## run the papers' examples on a year of flights: table, chart, picture
 	$(RUN) examples/flights.py
 
+cluster: build ## the same plans on a cluster of processes, while workers are killed and stopped
+	$(RUN) examples/cluster.py
+
 scadr: build ## serve a microblog whose pages have a bound, at http://localhost:8000
 	$(RUN) examples/scadr/app.py
 
 test: build $(TPCDS) ## every test: Rust, Python, conformance, doctests, documents
-	tests/servers bash -c 'cargo test --release --workspace --locked --quiet && $(RUN) -m pytest --quiet python/tests tests'
+	tests/servers tests/kafka bash -c 'cargo test --release --workspace --locked --quiet && $(RUN) -m pytest --quiet python/tests tests'
 
 bench: build ## measure against Polars, DuckDB and differential dataflow; writes benches/results.json and hopping_cost_results.json
 	CARGO_TARGET_DIR=$(PEER_TARGET) cargo build --release --locked --quiet --manifest-path $(PEER)/Cargo.toml

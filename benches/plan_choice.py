@@ -68,7 +68,7 @@ def in_turns(ways: list[wb.Candidate], rounds: int) -> list[list[float]]:
     return seconds
 
 
-def measured(sql: str, tables: dict[str, str], shards: int, repeats: int) -> dict[str, Any]:
+def measured(sql: str, tables: dict[str, Any], shards: int, repeats: int) -> dict[str, Any]:
     """Run every way, and the chosen and the best one again."""
     ways = wb.sql(sql, shards=shards, **tables).candidates()
     seconds = [min(runs) for runs in in_turns(ways, repeats)]

@@ -36,7 +36,7 @@ TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "regio
 OURS = "whimbrel"
 TIME_LIMIT_SECONDS = 600
 
-Tables = dict[str, str]
+Tables = dict[str, Any]
 Program = Callable[[str], Any]
 """Runs a query and gives an Arrow table."""
 

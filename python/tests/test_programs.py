@@ -333,7 +333,7 @@ def test_the_ad_clicks_of_the_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_query_of_tpch(tables: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(tables["orders"]).parent)
-    files = {name: f"{name}.parquet" for name in TABLES}
+    files: dict[str, Any] = {name: f"{name}.parquet" for name in TABLES}
     text = (TPCH / "q03.sql").read_text()
     reads(wb.sql(text, shards=None, **files).to_python(), "tpch_3")
 

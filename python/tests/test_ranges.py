@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -110,7 +111,7 @@ def test_sql_has_the_same_answer(orders: str, items: str, sql: str, shards: int)
 
 
 def test_the_planner_moves_nothing_that_lies_together(orders: str, items: str) -> None:
-    tables = {"orders": orders, "items": items}
+    tables: dict[str, Any] = {"orders": orders, "items": items}
     query = wb.sql(f"set shard_rows = 0; {QUERIES[0]}", shards=2, **tables)
     assert "by ranges of key" in query.explain()
     assert "redistribute" not in query.explain() and "broadcast" not in query.explain()

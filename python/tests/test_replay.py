@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import test_tpcds
@@ -49,7 +50,7 @@ def check_in_another_process(queries: Mapping[str, wb.ShardedStream], folder: Pa
     assert compared >= len(queries)
 
 
-def test_tpch_is_replayed_message_for_message(tables: dict[str, str], tmp_path: Path) -> None:
+def test_tpch_is_replayed_message_for_message(tables: dict[str, Any], tmp_path: Path) -> None:
     numbers = range(1, 23)
     queries = {str(n): wb.sql(test_tpch.query(n), shards=3, **tables) for n in numbers}
     check_in_another_process(queries, tmp_path)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -30,7 +31,7 @@ class Data:
     """The folder of tables and queries, and DuckDB over the same files."""
 
     folder: Path
-    tables: dict[str, str]
+    tables: dict[str, Any]
     peer: duckdb.DuckDBPyConnection
 
     def query(self, number: int) -> str:

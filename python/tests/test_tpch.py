@@ -52,7 +52,7 @@ Row = tuple[Any, ...]
 
 
 @pytest.fixture(scope="module")
-def tables() -> dict[str, str]:
+def tables() -> dict[str, Any]:
     """The path of each table."""
     if not (Path(sys.executable).parent / "tpchgen-cli").exists():
         pytest.skip("no data: tpchgen-cli is not installed")
@@ -62,7 +62,7 @@ def tables() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def peer(tables: dict[str, str]) -> duckdb.DuckDBPyConnection:
+def peer(tables: dict[str, Any]) -> duckdb.DuckDBPyConnection:
     """DuckDB over the same files."""
     connection = duckdb.connect()
     for name, path in tables.items():
@@ -102,7 +102,7 @@ def in_groups(rows: list[Row], order: tuple[int, ...]) -> list[Row]:
 @pytest.mark.parametrize("shards", SHARDS)
 @pytest.mark.parametrize("number", range(1, 23))
 def test_answers_are_those_of_duckdb(
-    number: int, shards: int, tables: dict[str, str], peer: duckdb.DuckDBPyConnection
+    number: int, shards: int, tables: dict[str, Any], peer: duckdb.DuckDBPyConnection
 ) -> None:
     sql, order = query(number), ORDERS.get(number, ())
     table = pa.table(wb.sql(sql, shards=shards, **tables).to_arrow())
@@ -114,7 +114,7 @@ def test_answers_are_those_of_duckdb(
 
 @pytest.mark.parametrize("number", range(1, 23))
 def test_every_way_to_run_a_query_has_the_same_answer(
-    number: int, tables: dict[str, str], peer: duckdb.DuckDBPyConnection
+    number: int, tables: dict[str, Any], peer: duckdb.DuckDBPyConnection
 ) -> None:
     sql, order = query(number), ORDERS.get(number, ())
     theirs = in_groups(peer.execute(sql).fetchall(), order)

@@ -23,6 +23,7 @@ Sources make sharded streams, methods build plans over them, actions run the pla
 - Programs: `Program`, a plan as the text of a program that builds it (`ShardedStream.to_python`).
 - Databases for web applications, whose queries have a proven bound: `bounded`.
 - Events: `interval`, `start_edge`, `end_edge`, `punctuation`.
+- Clusters of processes that survive the loss of any of them: `cluster`.
 - Settings: `config`. Errors: `WhimbrelError` and its subclasses, one for each remedy.
 """
 
@@ -68,6 +69,7 @@ __all__ = [
     "aggregate_function",
     "avg",
     "bounded",
+    "cluster",
     "col",
     "config",
     "count",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _whimbrel as native
 from . import feeds, shutdown
+from .cluster import Cluster
 from .connectors import JobSink, SinkAdapter, sink_at
 from .display import text_table
 from .errors import InvalidError
@@ -32,6 +33,9 @@ class Actions(PlanBuilder):
 
     __slots__ = ()
 
+    # Where it was planned to run, if that was said.
+    _on: Cluster | None = None
+
     def __copy__(self) -> Any:
         return self
 
@@ -39,14 +43,19 @@ class Actions(PlanBuilder):
         return self
 
     def collect(
-        self, *, runtime: Runtime | None = None, progress: bool | None = None, batch_rows: int | None = None
+        self,
+        *,
+        runtime: Runtime | None = None,
+        progress: bool | None = None,
+        batch_rows: int | None = None,
+        on: Cluster | None = None,
     ) -> Table:
         """
         Run, and hold the result in memory.
 
         Parameters
         ----------
-        runtime, progress, batch_rows
+        runtime, progress, batch_rows, on
             As in `config`; by default its settings.
 
         Returns
@@ -67,7 +76,7 @@ class Actions(PlanBuilder):
         2
         """
         with feeds.running(self._plan) as poll:
-            return Table(native.collect(self._plan, self._options(runtime, progress, batch_rows), poll))
+            return Table(native.collect(self._plan, self._options(runtime, progress, batch_rows, on), poll))
 
     def to_arrow(self, **options: Any) -> pyarrow.Table | Table:
         """
@@ -573,8 +582,13 @@ class Actions(PlanBuilder):
             )
 
     def _options(
-        self, runtime: Runtime | None = None, progress: bool | None = None, batch_rows: int | None = None
+        self,
+        runtime: Runtime | None = None,
+        progress: bool | None = None,
+        batch_rows: int | None = None,
+        on: Cluster | None = None,
     ) -> native.Options:
-        changes = {"runtime": runtime, "progress": progress, "batch_rows": batch_rows}
+        changes = {"runtime": runtime, "progress": progress, "batch_rows": batch_rows, "on": on or self._on}
         settings = with_changes(**{name: value for name, value in changes.items() if value is not None})
-        return native.Options(settings.runtime, settings.batch_rows, settings.progress)
+        cluster = None if settings.on is None else settings.on._native
+        return native.Options(settings.runtime, settings.batch_rows, settings.progress, cluster)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import whimbrel.bounded as bounded
+import whimbrel.cluster as cluster
 
 from ._whimbrel import Row, __version__
 from .aggregate_functions import AggregateFunction, aggregate_function

@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _whimbrel as native
 from . import feeds
+from .cluster import Cluster
 from .sharded import ShardedStream
 
 
@@ -51,11 +52,12 @@ class Candidate:
 class Query(ShardedStream):
     """A query in SQL: a sharded stream that has candidate plans."""
 
-    __slots__ = ("_list_candidates",)
+    __slots__ = ("_list_candidates", "_on")
 
     def __init__(self, plan: native.Plan, list_candidates: Callable[[], list[Any]]) -> None:
         super().__init__(plan)
         self._list_candidates = list_candidates
+        self._on: Cluster | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The candidates stay with the session that planned the query.

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from .cluster import Cluster
 from .errors import InvalidError
 
 Runtime = Literal["library", "local"]
@@ -20,6 +21,7 @@ class Settings:
     shards: int | None = None
     progress: bool | None = None
     batch_rows: int = 80_000
+    on: Cluster | None = None
 
 
 _current = Settings()
@@ -40,6 +42,8 @@ class config:
         Whether to show a progress bar; by default where standard error is a terminal.
     batch_rows
         How many rows a batch holds at most. Results do not depend on it.
+    on
+        The cluster on which queries run; None is this process.
 
     Raises
     ------
@@ -61,8 +65,15 @@ class config:
         shards: int | None = _UNSET,
         progress: bool | None = _UNSET,
         batch_rows: int = _UNSET,
+        on: Cluster | None = _UNSET,
     ) -> None:
-        arguments = {"runtime": runtime, "shards": shards, "progress": progress, "batch_rows": batch_rows}
+        arguments = {
+            "runtime": runtime,
+            "shards": shards,
+            "progress": progress,
+            "batch_rows": batch_rows,
+            "on": on,
+        }
         global _current
         self._before = _current
         _current = with_changes(**{name: value for name, value in arguments.items() if value is not _UNSET})
@@ -85,6 +96,8 @@ def with_changes(**changes: Any) -> Settings:
         raise InvalidError(f'runtime is "library" or "local", not {settings.runtime!r}')
     if settings.shards is not None and settings.shards < 1:
         raise InvalidError(f"shards has to be at least 1, not {settings.shards}")
+    if settings.on is not None and not isinstance(settings.on, Cluster):
+        raise InvalidError(f"on is a cluster (wb.cluster.connect), not {settings.on!r}")
     if settings.batch_rows < 1:
         raise InvalidError(f"batch_rows has to be at least 1, not {settings.batch_rows}")
     return settings
@@ -92,4 +105,10 @@ def with_changes(**changes: Any) -> Settings:
 
 def default_shards() -> int:
     """Return how many shards data is redistributed to by default."""
-    return _current.shards or os.cpu_count() or 1
+    cores = os.cpu_count() if _current.on is None else _current.on.cores
+    return _current.shards or cores or 1
+
+
+def current_cluster() -> Cluster | None:
+    """Return the cluster on which queries run; None is this process."""
+    return _current.on

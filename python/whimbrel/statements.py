@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _whimbrel as native
+from .cluster import Cluster
 from .errors import InvalidError
 from .ingress import shard_count
 from .query import Query
+from .settings import current_cluster
 from .sharded import ShardedStream
 from .sources import from_arrow, from_pandas, from_polars, from_rows, read
 
@@ -19,6 +21,7 @@ def sql(
     *,
     parameters: Sequence[Any] | Mapping[str, Any] | None = None,
     shards: int | None = None,
+    on: Cluster | None = None,
     **tables: Any,
 ) -> Query:
     """
@@ -35,7 +38,10 @@ def sql(
         Values of the placeholders; a value is never parsed as SQL. A list for ``$1``, ``$2`` or ``?``, a dict
         for ``$name`` or ``:name``.
     shards
-        The number of shards to read files in and to maintain results of live sources in.
+        The number of shards to read files in and to maintain results of live sources in; on a cluster, by
+        default as many as it has threads.
+    on
+        The cluster on which the query runs; by default that of `config`, or this process.
     **tables
         Tables by name: sharded streams, paths of files, polars, pandas and Arrow tables, lists of dicts.
 
@@ -71,7 +77,10 @@ def sql(
     [Row(item='a')]
     """
     values = _values(parameters)
-    session = native.Session(shard_count(shards))
+    cluster = on or current_cluster()
+    if cluster is not None and shards is None:
+        shards = cluster.cores
+    session = native.Session(shard_count(shards), None if cluster is None else cluster._native)
     for name, table in tables.items():
         session.register(name, stream_of(table, name, shards)._plan)
     *preceding, query = native.statements(text) or [""]
@@ -80,6 +89,7 @@ def sql(
     result = _result(session, query, values)
     if values is not None:
         values.all_read()
+    result._on = on
     return result
 
 

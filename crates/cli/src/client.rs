@@ -39,13 +39,17 @@ pub struct Client {
 
 impl Client {
     /// A client with these settings. It receives Ctrl-C from now on.
-    pub fn new(settings: &Settings) -> Client {
+    ///
+    /// # Errors
+    /// `Query` if the cluster that they name cannot be reached.
+    pub fn new(settings: &Settings) -> Result<Client> {
         let stdin: Arc<StandardInput> = Arc::default();
-        let mut session = Session::with_stdin(stdin.clone(), settings.options());
-        session.sql.set_shards(settings.shards());
+        let mut session = Session::with_stdin(stdin.clone(), settings.options()?);
+        let threads = session.options.remote.as_ref().map(|remote| remote.cores());
+        session.sql.set_shards(settings.shards().or(threads));
         let interrupts = Interrupts::install();
         let runner = Runner { progress: settings.progress(), interrupts };
-        Client {
+        Ok(Client {
             session,
             stdin,
             runner,
@@ -54,7 +58,7 @@ impl Client {
             job: None,
             timer: settings.time,
             interactive: false,
-        }
+        })
     }
 
     /// Plans a statement and runs it.

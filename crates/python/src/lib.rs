@@ -3,7 +3,7 @@
 //!
 //! Layers, lowest first:
 //! 1. `shutdown`: calls into an interpreter that may end; `error`: exceptions; `functions`: functions by
-//!    name; `command`: the command `whimbrel`;
+//!    name; `command`: the command `whimbrel`; `cluster`: clusters;
 //! 2. `types`: names of types; `tree`: expressions while they are built; `plan`: the class of plans;
 //! 3. `values`: objects to columns and back; `text`: expressions as Python text;
 //! 4. `arguments`: counts and durations; `rows`: rows as objects; `aggregate`: aggregates in Python;
@@ -21,6 +21,7 @@ mod black_box;
 mod bounded;
 mod builder;
 mod calls;
+mod cluster;
 mod command;
 mod connectors;
 mod durable;
@@ -60,6 +61,8 @@ mod _whimbrel {
     };
     #[pymodule_export]
     use crate::calls::{aggregate_call, call_names, window_call};
+    #[pymodule_export]
+    use crate::cluster::{NativeCluster, NativeWorker};
     #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]

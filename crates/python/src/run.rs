@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use whimbrel_process::progress::QueryProgress;
 use whimbrel_session::panic;
@@ -20,6 +21,7 @@ use whimbrel_sharded::program::TaskId;
 use whimbrel_sharded::{Job, Options, Output, RuntimeKind, analyze, replay as tapes};
 
 use crate::arguments::Count;
+use crate::cluster::NativeCluster;
 use crate::error::{OrRaise, PythonError, invalid};
 use crate::plan::NativePlan;
 use crate::shutdown::{self, InterpreterGuard, attach};
@@ -41,14 +43,21 @@ pub struct NativeOptions {
 impl NativeOptions {
     /// Options for one action.
     #[new]
-    fn new(runtime: &str, batch_rows: Count, progress: Option<bool>) -> PyResult<NativeOptions> {
+    #[pyo3(signature = (runtime, batch_rows, progress, cluster = None))]
+    fn new(
+        runtime: &str,
+        batch_rows: Count,
+        progress: Option<bool>,
+        cluster: Option<&NativeCluster>,
+    ) -> PyResult<NativeOptions> {
         let runtime = match runtime {
             "library" => RuntimeKind::Library,
             "local" => RuntimeKind::Local,
             other => return Err(invalid(format!("runtime is \"library\" or \"local\", not \"{other}\""))),
         };
+        let remote = cluster.map(|cluster| Arc::clone(&cluster.cluster) as _);
         Ok(NativeOptions {
-            options: Options { runtime, batch_rows: batch_rows.0, ..Options::default() },
+            options: Options { runtime, batch_rows: batch_rows.0, remote, ..Options::default() },
             progress,
         })
     }

@@ -12,6 +12,7 @@ use whimbrel_sharded::Options;
 use whimbrel_sql::{Format, Parameters, Planned, Store, render};
 
 use crate::arguments::Count;
+use crate::cluster::NativeCluster;
 use crate::error::{OrRaise, invalid, raise_with};
 use crate::plan::NativePlan;
 use crate::table::NativeTable;
@@ -35,10 +36,13 @@ impl NativeSession {
 
 #[pymethods]
 impl NativeSession {
-    /// A session without tables, whose files are read in so many shards.
+    /// A session without tables, whose files are read in so many shards. Its queries are planned for the
+    /// cores of this process, or of a cluster.
     #[new]
-    fn new(shards: Option<Count>) -> NativeSession {
-        let mut session = Session::new(Options::default());
+    #[pyo3(signature = (shards, cluster = None))]
+    fn new(py: Python<'_>, shards: Option<Count>, cluster: Option<&NativeCluster>) -> NativeSession {
+        let remote = cluster.map(|cluster| Arc::clone(&cluster.cluster) as _);
+        let mut session = py.detach(|| Session::new(Options { remote, ..Options::default() }));
         session.sql.set_shards(shards.map(|count| count.0));
         NativeSession { session: Mutex::new(session) }
     }

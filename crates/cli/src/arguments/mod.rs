@@ -1,7 +1,7 @@
 //! The arguments of the command. Their comments are the help that it prints.
 //!
-//! Layers, lowest first: `format`, which two settings share; `settings`, `statements`, `bounded` and
-//! `lint`, the arguments of several or of one sub-command; [`Arguments`], all of them.
+//! Layers, lowest first: `format`, which two settings share; `settings`, `statements`, `bounded`, `worker`
+//! and `lint`, the arguments of several or of one sub-command; [`Arguments`], all of them.
 
 mod bounded;
 mod format;
@@ -9,6 +9,7 @@ mod job;
 mod lint;
 mod settings;
 mod statements;
+mod worker;
 
 pub use bounded::{Bounded, Predict};
 pub use format::{FindingFormat, OutputFormat};
@@ -16,6 +17,7 @@ pub use job::{Job, JobSettings};
 pub use lint::Lint;
 pub use settings::Settings;
 pub use statements::{Script, Statements};
+pub use worker::Worker;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -128,6 +130,11 @@ pub enum Command {
     /// Measure a store of bounded queries, and predict latencies on it.
     #[command(subcommand, after_help = EXIT_CODES)]
     Bounded(Bounded),
+    /// Run a worker of a cluster, until Ctrl-C.
+    ///
+    /// It runs parts of the queries of all clients, and takes over those of workers that are lost.
+    #[command(after_help = EXIT_CODES)]
+    Worker(Worker),
     /// Print what makes a shell complete the arguments of this command.
     Completions {
         /// The shell.

@@ -1,6 +1,7 @@
 //! The settings of all sub-commands: how queries are run and where results go.
 
 use super::format::OutputFormat;
+use crate::error::{Error, Result};
 use crate::output::{Format, OutputOptions};
 use clap::Args;
 use clap::builder::{EnumValueParser, TypedValueParser};
@@ -17,6 +18,9 @@ pub struct Settings {
     /// 1 runs everything on one thread; more read files in as many shards, unless --shards says otherwise.
     #[arg(long, global = true, value_name = "N", value_parser = positive)]
     pub threads: Option<usize>,
+    /// Run queries on the cluster whose Redis is there: redis://host:6379?cluster=name.
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    pub on: Option<String>,
     /// How much memory the operators of a query may take together, as 512MB or 2GiB; what is more is written
     /// to disk.
     #[arg(long, global = true, value_name = "SIZE", value_parser = bytes)]
@@ -49,10 +53,16 @@ impl Settings {
     }
 
     /// The options of the runtime.
-    pub fn options(&self) -> Options {
+    ///
+    /// # Errors
+    /// `Query` if the cluster that is named cannot be reached.
+    pub fn options(&self) -> Result<Options> {
         let runtime = if self.threads == Some(1) { RuntimeKind::Library } else { RuntimeKind::Local };
         let memory = self.memory_limit.map_or(Memory::Unlimited, |bytes| Memory::Query(bytes as u64));
-        Options { runtime, memory, ..Options::default() }
+        let connected = self.on.as_deref().map(whimbrel_session::cluster::connect).transpose();
+        let cluster = connected.map_err(|error| Error::Query(error.message().into_owned()))?;
+        let remote = cluster.map(|cluster| cluster as _);
+        Ok(Options { runtime, memory, remote, ..Options::default() })
     }
 
     /// Whether a progress bar is shown: not if standard error is redirected.
@@ -80,7 +90,7 @@ fn positive(text: &str) -> Result<usize, String> {
 }
 
 /// A number of bytes: `512MB`, `1.5GiB`, `65536`.
-fn bytes(text: &str) -> Result<usize, String> {
+pub(super) fn bytes(text: &str) -> Result<usize, String> {
     let wrong = || "it is a size, such as 512MB, 2GiB or 65536".to_string();
     let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let number: f64 = text[..unit].parse().map_err(|_| wrong())?;

@@ -13,7 +13,7 @@ use whimbrel_sql::Planned;
 /// # Errors
 /// `Query` if a statement fails, or a plan has no program.
 pub fn run(statements: &Statements, settings: &Settings) -> Result {
-    let mut client = Client::new(settings);
+    let mut client = Client::new(settings)?;
     let (text, file) = input::read(statements)?;
     for_each_statement(&text, file.as_deref(), 1, |sql| match client.plan(sql)? {
         Planned::Query(stream) | Planned::Copy { stream, .. } | Planned::Explain { stream, .. } => {

@@ -28,7 +28,7 @@ struct Measurement {
 /// # Errors
 /// `Usage` if there is no query; `Query` if a statement fails; `Interrupted`.
 pub fn run(statements: &Statements, runs: u32, warmup: u32, settings: &Settings) -> Result {
-    let mut client = Client::new(settings);
+    let mut client = Client::new(settings)?;
     let (text, file) = input::read(statements)?;
     let mut measurements = Vec::new();
     for_each_statement(&text, file.as_deref(), 1, |sql| match client.plan(sql)? {

@@ -12,7 +12,7 @@ use whimbrel_sql::Planned;
 /// # Errors
 /// `Query` if a statement fails; `Interrupted`.
 pub fn run(statements: &Statements, analyze: bool, settings: &Settings) -> Result {
-    let mut client = Client::new(settings);
+    let mut client = Client::new(settings)?;
     let (text, file) = input::read(statements)?;
     for_each_statement(&text, file.as_deref(), 1, |sql| match client.plan(sql)? {
         Planned::Query(stream) | Planned::Copy { stream, .. } => client.explain(&stream, analyze, sql),
@@ -29,7 +29,7 @@ pub fn run(statements: &Statements, analyze: bool, settings: &Settings) -> Resul
 /// # Errors
 /// `Query` if a statement fails; `Interrupted`.
 pub fn candidates(statements: &Statements, settings: &Settings) -> Result {
-    let mut client = Client::new(settings);
+    let mut client = Client::new(settings)?;
     let (text, file) = input::read(statements)?;
     for_each_statement(&text, file.as_deref(), 1, |sql| match client.plan(sql)? {
         Planned::Query(_) | Planned::Explain { .. } => client.candidates(sql),

@@ -8,6 +8,7 @@ mod explain;
 mod input;
 mod run;
 mod sql;
+mod worker;
 
 use crate::arguments::{Arguments, Command, Script};
 use crate::error::{Error, Result};
@@ -37,6 +38,7 @@ pub fn run(arguments: Arguments, python: Option<PathBuf>) -> Result {
         Some(Command::Bench { statements, runs, warmup }) => bench::run(statements, *runs, *warmup, settings),
         Some(Command::Lint(lint)) => crate::lint::run(lint, settings),
         Some(Command::Bounded(bounded)) => bounded::run(bounded),
+        Some(Command::Worker(worker)) => worker::run(worker, settings),
         Some(Command::Completions { shell }) => completions::run(*shell),
     }
 }

@@ -25,7 +25,7 @@ pub fn run(
     python: Option<PathBuf>,
     settings: &Settings,
 ) -> Result {
-    let client = || Ok(Client { job: job.settings()?, ..Client::new(settings) });
+    let client = || Ok(Client { job: job.settings()?, ..Client::new(settings)? });
     match file.extension().and_then(|suffix| suffix.to_str()) {
         Some("sql") if arguments.is_empty() => run_script(&mut client()?, Some(file)),
         Some("sql") => Err(Error::Usage("a file of statements takes no arguments".into())),

@@ -24,7 +24,7 @@ pub fn run_live(statements: &Statements, settings: &Settings) -> Result {
         return Err(Error::Usage(message.into()));
     }
     let (text, file) = input::read(statements)?;
-    let mut client = Client::new(settings);
+    let mut client = Client::new(settings)?;
     let rows = client.stdin.open(None, None).and_then(|rows| Stream::scan(NAME, rows));
     let registered = rows.and_then(|rows| client.session.sql.register(NAME, rows));
     registered.map_err(|error| Error::in_statement(&error, &text))?;
@@ -36,7 +36,7 @@ pub fn run_live(statements: &Statements, settings: &Settings) -> Result {
 /// # Errors
 /// Those of [`Client::statement`]; `Query` if the file cannot be read.
 pub fn run(query: Option<&str>, file: Option<&Path>, settings: &Settings) -> Result {
-    let mut client = Client::new(settings);
+    let mut client = Client::new(settings)?;
     if let Some(query) = query {
         return for_each_statement(query, None, 1, |sql| client.statement(sql));
     }

@@ -2,7 +2,6 @@
 
 use crate::database::Place;
 use std::path::{Path, PathBuf};
-use whimbrel_sharded::RuntimeKind;
 
 const HELP: &str = "Run SQL logic tests.
 
@@ -10,7 +9,7 @@ usage: slt [OPTIONS] [FILE|FOLDER]...
 
 Without a path the project's own files run, on every runtime, and messages of errors have to be as they stand there.
 
-  --runtime NAME   library, or local with so many shards: local1, local2, local3; may be repeated (default: all)
+  --runtime NAME   library, or local or a cluster with so many shards: local1, cluster3; may be repeated (default: all)
   --strict         messages of errors have to be as in the file
   --failures N     print at most N failures a file (default: 20)
   --quiet          say nothing of files that pass
@@ -68,10 +67,15 @@ impl Arguments {
 
 fn place(name: &str) -> Result<Place, String> {
     if name == "library" {
-        return Ok(Place { runtime: RuntimeKind::Library, shards: 1 });
+        return Ok(Place::LIBRARY);
     }
-    match name.strip_prefix("local").map(|shards| if shards.is_empty() { "1" } else { shards }.parse()) {
-        Some(Ok(shards)) if shards > 0 => Ok(Place { runtime: RuntimeKind::Local, shards }),
-        _ => Err(format!("there is no runtime {name}; there are library, local1, local2, …")),
+    let shards = |prefix| {
+        let shards = name.strip_prefix(prefix).map(|shards| if shards.is_empty() { "1" } else { shards });
+        shards.and_then(|shards| shards.parse().ok()).filter(|shards| *shards > 0)
+    };
+    match (shards("local"), shards("cluster")) {
+        (Some(shards), _) => Ok(Place::local(shards)),
+        (_, Some(shards)) => Ok(Place { on_cluster: true, ..Place::local(shards) }),
+        _ => Err(format!("there is no runtime {name}; there are library, local1, local2, …, cluster1, …")),
     }
 }

@@ -13,9 +13,11 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use whimbrel_cli::output::{FileOptions as OutputFileOptions, OutputOptions, Target};
+use whimbrel_cluster::{Cluster, Worker, WorkerOptions};
+use whimbrel_control::{ControlStore, MemoryStore};
 use whimbrel_plan::{References, Source, Stream};
 use whimbrel_session::{Datasets, PlanReferences};
 use whimbrel_sharded::action::{Table, collect};
@@ -32,23 +34,33 @@ pub struct Place {
     pub runtime: RuntimeKind,
     /// In how many shards tables are read.
     pub shards: usize,
+    /// Whether queries run on a cluster.
+    pub on_cluster: bool,
 }
 
 impl Place {
     /// Every runtime there is, and what a number of shards may change. In library mode every plan goes
     /// through bytes.
-    pub const ALL: [Place; 4] = [
-        Place { runtime: RuntimeKind::Library, shards: 1 },
-        Place { runtime: RuntimeKind::Local, shards: 1 },
-        Place { runtime: RuntimeKind::Local, shards: 2 },
-        Place { runtime: RuntimeKind::Local, shards: 3 },
+    pub const ALL: [Place; 5] = [
+        Place::LIBRARY,
+        Place::local(1),
+        Place::local(2),
+        Place::local(3),
+        Place { on_cluster: true, ..Place::local(3) },
     ];
+
+    pub const LIBRARY: Place = Place { runtime: RuntimeKind::Library, shards: 1, on_cluster: false };
+
+    pub const fn local(shards: usize) -> Place {
+        Place { runtime: RuntimeKind::Local, shards, on_cluster: false }
+    }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.runtime {
             RuntimeKind::Library => write!(f, "library"),
+            RuntimeKind::Local if self.on_cluster => write!(f, "cluster{}", self.shards),
             RuntimeKind::Local => write!(f, "local{}", self.shards),
         }
     }
@@ -81,7 +93,8 @@ impl Shared {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("whimbrel-slt-{}-{number}", std::process::id()));
-        let options = Options { runtime: place.runtime, ..Options::default() };
+        let remote = place.on_cluster.then(|| cluster() as _);
+        let options = Options { runtime: place.runtime, remote, ..Options::default() };
         Arc::new(Shared { place, options, folder, letters: Mutex::default() })
     }
 
@@ -191,9 +204,15 @@ impl Database {
     }
 
     fn collect(&self, stream: &Stream) -> Result<Table> {
+        let options = &self.shared.options;
         let action = match self.shared.place.runtime {
-            RuntimeKind::Library => collect(&through_bytes(stream)?, &self.shared.options)?,
-            RuntimeKind::Local => collect(stream, &self.shared.options)?,
+            RuntimeKind::Library => collect(&through_bytes(stream)?, options)?,
+            RuntimeKind::Local => match collect(stream, options) {
+                Err(error) if options.remote.is_some() && stays_here(&error) => {
+                    collect(stream, &Options { remote: None, ..options.clone() })?
+                }
+                started => started?,
+            },
         };
         if self.shared.place.shards == 2 {
             check_replay(stream, &self.shared.options)?;
@@ -234,6 +253,33 @@ impl Database {
         }
         Ok(DBOutput::Rows { types, rows })
     }
+}
+
+/// A cluster of three workers in this process.
+fn cluster() -> Arc<Cluster> {
+    static CLUSTER: OnceLock<(Arc<Cluster>, Vec<Worker>)> = OnceLock::new();
+    let start = || {
+        let store: Arc<dyn ControlStore> = Arc::new(MemoryStore::default());
+        let references = || Arc::new(PlanReferences);
+        let options = WorkerOptions {
+            listen: ([127, 0, 0, 1], 0).into(),
+            host: None,
+            threads: 1,
+            folder: std::env::temp_dir(),
+            backup_memory: 1 << 20,
+        };
+        let worker = |_| Worker::start(Arc::clone(&store), references(), &options).expect("a worker starts");
+        let workers = (0..3).map(worker).collect();
+        (Arc::new(Cluster::connect(Arc::clone(&store), references()).expect("a client connects")), workers)
+    };
+    Arc::clone(&CLUSTER.get_or_init(start).0)
+}
+
+/// Whether a cluster refuses a query: it calls functions that have another value each time, or count in their
+/// session.
+fn stays_here(error: &DataFusionError) -> bool {
+    let text = error.to_string();
+    text.contains("another value each time") || OF_A_SESSION.iter().any(|name| text.contains(name))
 }
 
 /// Functions that belong to a session: they count in it.

@@ -1,0 +1,272 @@
+//! The upstream backup: what the channels of a worker have sent, until their job ends (quokka.txt §III).
+//!
+//! Consumers pull frames by their numbers, as often as they like. Frames are kept in memory while there is
+//! room; behind that they are on the disk.
+//!
+//! Invariant: the frames of a queue are appended in the order of their numbers, and never change.
+
+use crate::frame::{Frame, Header};
+use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// A queue of a job. The shards of the result are queues, too, with numbers behind the others.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct QueueName {
+    /// The job.
+    pub job: String,
+    /// The number of the queue.
+    pub queue: usize,
+}
+
+/// The queues that the channels of a worker fill.
+pub struct Backup {
+    queues: Mutex<HashMap<QueueName, Arc<QueueBackup>>>,
+    /// Learns of each queue that is begun.
+    begun: watch::Sender<()>,
+    memory: Arc<MemoryBudget>,
+    folder: PathBuf,
+}
+
+/// How many bytes of frames are in memory, and how many may be.
+#[derive(Debug)]
+struct MemoryBudget {
+    used: AtomicUsize,
+    limit: usize,
+}
+
+/// The frames of a queue.
+pub struct QueueBackup {
+    frames: Mutex<Frames>,
+    memory: Arc<MemoryBudget>,
+    length: watch::Sender<Length>,
+    folder: PathBuf,
+}
+
+/// How long a queue is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Length {
+    frames: u64,
+    /// Whether the queue was given up: no frame follows here.
+    is_given_up: bool,
+}
+
+#[derive(Default)]
+struct Frames {
+    places: Vec<Place>,
+    file: Option<File>,
+    file_bytes: u64,
+}
+
+/// Where a frame is.
+enum Place {
+    Memory(Frame),
+    File { header: Header, offset: u64, bytes: usize },
+}
+
+impl Backup {
+    /// A backup that keeps so many bytes in memory, and the rest in files in this folder, which have no
+    /// names.
+    pub fn new(folder: &Path, memory: usize) -> Backup {
+        let memory = Arc::new(MemoryBudget { used: AtomicUsize::new(0), limit: memory });
+        let begun = watch::Sender::new(());
+        Backup { queues: Mutex::default(), begun, memory, folder: folder.to_path_buf() }
+    }
+
+    /// Begins a queue. One of the same name is given up.
+    pub fn begin(&self, name: QueueName) -> Arc<QueueBackup> {
+        let queue = Arc::new(QueueBackup {
+            frames: Mutex::default(),
+            memory: Arc::clone(&self.memory),
+            length: watch::Sender::default(),
+            folder: self.folder.clone(),
+        });
+        let old = self.lock().insert(name, Arc::clone(&queue));
+        old.iter().for_each(|old| old.give_up());
+        self.begun.send_replace(());
+        queue
+    }
+
+    /// A queue, if one of its channels runs here, or has run here.
+    pub fn queue(&self, name: &QueueName) -> Option<Arc<QueueBackup>> {
+        self.lock().get(name).cloned()
+    }
+
+    /// A queue; waits for so long until it is begun.
+    pub async fn wait_for_queue(&self, name: &QueueName, at_most: Duration) -> Option<Arc<QueueBackup>> {
+        let mut begun = self.begun.subscribe();
+        let found = timeout(at_most, begun.wait_for(|()| self.queue(name).is_some())).await;
+        found.ok().and_then(|_| self.queue(name))
+    }
+
+    /// Gives up the queues of a job.
+    pub fn remove(&self, job: &str) {
+        self.lock().retain(|name, queue| {
+            if name.job == job {
+                queue.give_up();
+            }
+            name.job != job
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<QueueName, Arc<QueueBackup>>> {
+        // Every change is one insertion or removal.
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl QueueBackup {
+    /// Appends a frame.
+    ///
+    /// # Errors
+    /// `ResourcesExhausted` if the disk is full; `Internal` if it is not the next one.
+    pub fn append(&self, frame: Frame) -> Result<()> {
+        let mut frames = self.lock();
+        if frame.header.sequence != frames.places.len() as u64 {
+            return internal_err!("frame {} comes as number {}", frame.header.sequence, frames.places.len());
+        }
+        let size = frame.size();
+        let place = match self.memory.reserve(size) {
+            true => Place::Memory(frame),
+            false => frames.write(frame, &self.folder)?,
+        };
+        frames.places.push(place);
+        let length = frames.places.len() as u64;
+        drop(frames);
+        self.length.send_modify(|known| known.frames = length);
+        Ok(())
+    }
+
+    /// Tells readers that no frame follows here.
+    fn give_up(&self) {
+        self.length.send_modify(|length| length.is_given_up = true);
+    }
+
+    /// The frame of a number, if it has been sent.
+    ///
+    /// # Errors
+    /// `Execution` if it cannot be read from its file.
+    pub fn frame(&self, sequence: u64) -> Result<Option<Frame>> {
+        let frames = self.lock();
+        Ok(match usize::try_from(sequence).ok().and_then(|sequence| frames.places.get(sequence)) {
+            None => None,
+            Some(Place::Memory(frame)) => Some(frame.clone()),
+            Some(Place::File { header, offset, bytes }) => {
+                let mut body = vec![0; *bytes];
+                let Some(file) = &frames.file else { return internal_err!("a queue has lost its file") };
+                file.read_exact_at(&mut body, *offset).map_err(|error| in_backup(&self.folder, &error))?;
+                Some(Frame { header: header.clone(), body: body.into() })
+            }
+        })
+    }
+
+    /// Learns of new frames.
+    pub fn length(&self) -> watch::Receiver<Length> {
+        self.length.subscribe()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Frames> {
+        // A frame is pushed whole.
+        self.frames.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for QueueBackup {
+    fn drop(&mut self) {
+        for place in &self.lock().places {
+            if let Place::Memory(frame) = place {
+                self.memory.used.fetch_sub(frame.size(), Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Frames {
+    /// Writes a frame to the file of the queue, which is gone with it.
+    fn write(&mut self, frame: Frame, folder: &Path) -> Result<Place> {
+        let failed = |error| in_backup(folder, &error);
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(tempfile::tempfile_in(folder).map_err(failed)?),
+        };
+        let (offset, bytes) = (self.file_bytes, frame.body.len());
+        file.write_all_at(&frame.body, offset).map_err(failed)?;
+        self.file_bytes += bytes as u64;
+        Ok(Place::File { header: frame.header, offset, bytes })
+    }
+}
+
+impl MemoryBudget {
+    /// Takes so many bytes, if they are there.
+    fn reserve(&self, bytes: usize) -> bool {
+        let take = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.limit);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+}
+
+/// The error of a file of the backup.
+fn in_backup(folder: &Path, error: &std::io::Error) -> DataFusionError {
+    let message = format!("the backup of a worker in `{}`: {error}", folder.display());
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => DataFusionError::ResourcesExhausted(message),
+        _ => DataFusionError::Execution(message),
+    }
+}
+
+/// The next frame of a queue; waits for it.
+///
+/// # Errors
+/// `Execution` if the queue is given up, or its frame cannot be read.
+pub async fn next_frame(
+    queue: &QueueBackup,
+    length: &mut watch::Receiver<Length>,
+    sequence: u64,
+) -> Result<Frame> {
+    let news = length.wait_for(|length| length.is_given_up || length.frames > sequence).await;
+    if news.is_ok_and(|length| length.is_given_up) {
+        return exec_err!("a queue was given up while it was read");
+    }
+    match queue.frame(sequence)? {
+        Some(frame) => Ok(frame),
+        None => internal_err!("a queue has lost a frame"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use whimbrel_sharded::runtime::Item;
+    use whimbrel_temporal::Message;
+
+    #[test]
+    fn frames_beyond_the_memory_are_on_the_disk() {
+        let backup = Backup::new(&std::env::temp_dir(), 3 * Frame::of(0, &Item::End).unwrap().size());
+        let name = QueueName { job: "job".into(), queue: 2 };
+        let queue = backup.begin(name.clone());
+        for time in 0..10 {
+            let item = Item::Message(Message::Punctuation(time));
+            queue.append(Frame::of(time as u64, &item).unwrap()).unwrap();
+        }
+        assert!(queue.append(Frame::of(12, &Item::End).unwrap()).is_err());
+        let places = queue.lock().places.iter().map(|p| matches!(p, Place::Memory(_))).collect::<Vec<_>>();
+        assert_eq!(places.iter().filter(|memory| **memory).count(), 3);
+        for time in 0..10 {
+            let frame = queue.frame(time as u64).unwrap().unwrap();
+            assert!(matches!(frame.item().unwrap(), Item::Message(Message::Punctuation(t)) if t == time));
+        }
+        assert!(queue.frame(10).unwrap().is_none());
+        drop(queue);
+        assert!(backup.queue(&name).is_some());
+        backup.remove("job");
+        assert!(backup.queue(&name).is_none());
+        assert_eq!(backup.memory.used.load(Ordering::Relaxed), 0);
+    }
+}

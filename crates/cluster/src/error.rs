@@ -1,0 +1,12 @@
+//! Errors of the cluster, sorted by their remedy.
+
+use datafusion::common::DataFusionError;
+use whimbrel_control::Error;
+
+/// The error of a control store.
+pub fn of_store(error: Error) -> DataFusionError {
+    match error {
+        Error::Invalid(text) => DataFusionError::Plan(text),
+        other => DataFusionError::Execution(other.to_string()),
+    }
+}

@@ -1,0 +1,45 @@
+//! The thread that moves frames: it serves those of this process, and fetches those of others.
+
+use datafusion::common::{DataFusionError, Result};
+use std::convert::Infallible;
+use std::thread::{Builder, JoinHandle};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+/// A thread that runs tasks until it is dropped.
+pub struct Network {
+    handle: Handle,
+    running: Option<oneshot::Sender<Infallible>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Network {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// `ResourcesExhausted` if there is none.
+    pub fn start() -> Result<Network> {
+        let exhausted = |error: std::io::Error| DataFusionError::ResourcesExhausted(error.to_string());
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(exhausted)?;
+        let handle = runtime.handle().clone();
+        let (running, stopped) = oneshot::channel();
+        // Nothing is sent: the wait ends when the sender is dropped.
+        let run = move || _ = runtime.block_on(stopped);
+        let thread = Builder::new().name("network".into()).spawn(run).map_err(exhausted)?;
+        Ok(Network { handle, running: Some(running), thread: Some(thread) })
+    }
+
+    /// Where tasks are given to it.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.running.take();
+        // A panic has been reported where it happened.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}

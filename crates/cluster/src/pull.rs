@@ -1,0 +1,159 @@
+//! Pulling: a consumer reads a queue, wherever the channel that fills it runs at the moment.
+//!
+//! Channels are deterministic, so the frames of a queue are the same whoever sends them. A consumer that
+//! loses its connection goes on with the next number, at the worker that has the channel then.
+
+use crate::backup::{Backup, QueueName, next_frame};
+use crate::flight::Connections;
+use crate::frame::{Frame, Kind};
+use crate::records::ChannelRecord;
+use datafusion::common::{Result, exec_err};
+use futures::stream::{self, BoxStream, StreamExt};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+/// After how long a queue is tried again that could not be read.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// How long a queue of this process is waited for.
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How many frames of a queue wait for their consumer.
+const CAPACITY: usize = 4;
+
+/// Where the channels of a job are.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// The channels, by their numbers.
+    pub channels: Vec<ChannelRecord>,
+    /// The address of each worker that is known.
+    pub addresses: BTreeMap<String, String>,
+}
+
+impl Places {
+    /// The worker that runs a channel, and its address if it is known.
+    fn of(&self, channel: usize) -> Option<(String, Option<String>)> {
+        let worker = self.channels.get(channel).map(|record| record.worker.clone())?;
+        let address = self.addresses.get(&worker).cloned();
+        Some((worker, address))
+    }
+
+    /// Whether this worker runs a channel.
+    fn is_at(&self, channel: usize, worker: &str) -> bool {
+        self.channels.get(channel).is_some_and(|record| record.worker == worker)
+    }
+}
+
+/// Reads queues of a cluster.
+#[derive(Clone)]
+pub struct Puller {
+    /// Runs what reads.
+    pub network: Handle,
+    /// The connections of this process.
+    pub connections: Arc<Connections>,
+    /// The name of the worker that this process is, and its backup.
+    pub own: Option<(String, Arc<Backup>)>,
+}
+
+impl Puller {
+    /// Reads a queue that a channel fills, as one of these tasks. What comes out ends early if the tasks do.
+    pub fn pull(
+        &self,
+        tasks: &mut JoinSet<()>,
+        name: QueueName,
+        producer: usize,
+        places: watch::Receiver<Places>,
+    ) -> mpsc::Receiver<Frame> {
+        let (sender, frames) = mpsc::channel(CAPACITY);
+        tasks.spawn_on(self.clone().pull_all(name, producer, places, sender), &self.network);
+        frames
+    }
+
+    /// Reads a queue until its end.
+    async fn pull_all(
+        self,
+        name: QueueName,
+        producer: usize,
+        mut places: watch::Receiver<Places>,
+        to: mpsc::Sender<Frame>,
+    ) {
+        let mut next = 0;
+        loop {
+            let place = places.borrow_and_update().of(producer);
+            if let Some((worker, address)) = place
+                && let Ok(frames) = self.frames(&worker, address, &name, next).await
+                && forward(frames, &mut next, &to, &mut places, |places| places.is_at(producer, &worker))
+                    .await
+                    .is_break()
+            {
+                return;
+            }
+            tokio::select! {
+                changed = places.changed() => if changed.is_err() { return },
+                () = sleep(RETRY) => {}
+                () = to.closed() => return,
+            }
+        }
+    }
+
+    /// The frames of a queue from a number on, until the connection is lost.
+    async fn frames(
+        &self,
+        worker: &str,
+        address: Option<String>,
+        name: &QueueName,
+        from: u64,
+    ) -> Result<BoxStream<'static, Result<Frame>>> {
+        match (&self.own, address) {
+            (Some((own, backup)), _) if own == worker => {
+                let Some(queue) = backup.wait_for_queue(name, BEGIN_TIMEOUT).await else {
+                    return exec_err!("queue {} has not been begun", name.queue);
+                };
+                let length = queue.length();
+                Ok(stream::unfold((queue, length, from), |(queue, mut length, sequence)| async move {
+                    let frame = next_frame(&queue, &mut length, sequence).await;
+                    Some((frame, (queue, length, sequence + 1)))
+                })
+                .boxed())
+            }
+            (_, Some(address)) => self.connections.frames(&address, name, from).await,
+            (_, None) => exec_err!("worker {worker} is not there"),
+        }
+    }
+}
+
+/// Forwards frames from a number on. It goes on if the connection is lost, or the channel is somewhere else;
+/// it breaks at the end of the queue, and if nobody wants its frames.
+async fn forward(
+    mut frames: BoxStream<'static, Result<Frame>>,
+    next: &mut u64,
+    to: &mpsc::Sender<Frame>,
+    places: &mut watch::Receiver<Places>,
+    is_here: impl Fn(&Places) -> bool,
+) -> ControlFlow<()> {
+    loop {
+        let frame = tokio::select! {
+            frame = frames.next() => frame,
+            changed = places.changed() => match changed {
+                Ok(()) if is_here(&places.borrow_and_update()) => continue,
+                Ok(()) => return ControlFlow::Continue(()),
+                Err(_) => return ControlFlow::Break(()),
+            },
+        };
+        let Some(Ok(frame)) = frame else { return ControlFlow::Continue(()) };
+        if frame.header.sequence != *next {
+            return ControlFlow::Continue(());
+        }
+        *next += 1;
+        let is_end = frame.header.kind == Kind::End;
+        if to.send(frame).await.is_err() || is_end {
+            return ControlFlow::Break(());
+        }
+    }
+}
