@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,9 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("redis-server") is None, reason="there is no redis-server"),
     pytest.mark.skipif(os.name != "posix", reason="processes are killed as on Unix"),
 ]
+
+# `WHIMBREL_CHAOS=1000 pytest python/tests/test_cluster.py -k random` is the long run.
+CHAOS = int(os.environ.get("WHIMBREL_CHAOS", "4"))
 
 # Some seconds on two cores: a join of two aggregates over shards.
 LONG = """
@@ -137,6 +141,43 @@ def test_a_worker_that_comes_back_does_no_harm(
     while len(cluster.workers) < 3:
         time.sleep(0.1)
     assert stopped.pid in {worker.pid for worker in cluster.workers}
+
+
+QUERIES = (
+    LONG,
+    "select n % 7 as k, count(*) as c, min(md5(md5(md5(text)))) as low from rows group by 1",
+    "select k, n, text from rows where md5(md5(text)) like '00%' order by n desc",
+    "select a.n, b.k from rows a join rows b on a.n = b.k where md5(md5(a.text)) < '01' and b.n % 11 = 0",
+    "select n, sum(length(md5(text))) over (partition by k order by n) as s from rows where n % 5 = 0",
+    "select count(distinct md5(text)) as c, max(md5(md5(text))) as high from rows where n % 2 = 0",
+)
+
+
+def test_random_faults_change_nothing(cluster: wb.cluster.LocalCluster, rows: str) -> None:
+    chance = random.Random(CHAOS)
+    expected = {sql: values(wb.sql(sql, rows=rows).to_rows()) for sql in QUERIES}
+    over = threading.Event()
+
+    def harm() -> None:
+        while not over.wait(chance.random() * 1.5):
+            victim = chance.choice(cluster.workers)
+            if chance.random() < 0.5:
+                os.kill(victim.pid, signal.SIGKILL)
+                cluster.add(1)
+            else:
+                os.kill(victim.pid, signal.SIGSTOP)
+                over.wait(chance.random() * 5)
+                os.kill(victim.pid, signal.SIGCONT)
+
+    harming = threading.Thread(target=harm)
+    harming.start()
+    try:
+        for number in range(CHAOS):
+            sql = QUERIES[number % len(QUERIES)]
+            assert values(wb.sql(sql, on=cluster, rows=rows).to_rows()) == expected[sql], sql
+    finally:
+        over.set()
+        harming.join()
 
 
 def test_errors_are_those_of_one_process(cluster: wb.cluster.LocalCluster) -> None:

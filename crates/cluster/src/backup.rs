@@ -5,7 +5,7 @@
 //!
 //! Invariant: the frames of a queue are appended in the order of their numbers, and never change.
 
-use crate::frame::{Frame, Header};
+use crate::frame::Frame;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use whimbrel_sharded::runtime::Topology;
 
 /// A queue of a job. The shards of the result are queues, too, with numbers behind the others.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,6 +26,13 @@ pub struct QueueName {
     pub job: String,
     /// The number of the queue.
     pub queue: usize,
+}
+
+impl QueueName {
+    /// The queue of the shard of the result that a channel makes.
+    pub fn of_result(job: &str, topology: &Topology, channel: usize) -> QueueName {
+        QueueName { job: job.to_string(), queue: topology.queues().len() + channel }
+    }
 }
 
 /// The queues that the channels of a worker fill.
@@ -69,7 +77,7 @@ struct Frames {
 /// Where a frame is.
 enum Place {
     Memory(Frame),
-    File { header: Header, offset: u64, bytes: usize },
+    File { header: Vec<u8>, offset: u64, bytes: usize },
 }
 
 impl Backup {
@@ -130,8 +138,8 @@ impl QueueBackup {
     /// `ResourcesExhausted` if the disk is full; `Internal` if it is not the next one.
     pub fn append(&self, frame: Frame) -> Result<()> {
         let mut frames = self.lock();
-        if frame.header.sequence != frames.places.len() as u64 {
-            return internal_err!("frame {} comes as number {}", frame.header.sequence, frames.places.len());
+        if frame.sequence() != frames.places.len() as u64 {
+            return internal_err!("frame {} comes as number {}", frame.sequence(), frames.places.len());
         }
         let size = frame.size();
         let place = match self.memory.reserve(size) {
@@ -163,7 +171,7 @@ impl QueueBackup {
                 let mut body = vec![0; *bytes];
                 let Some(file) = &frames.file else { return internal_err!("a queue has lost its file") };
                 file.read_exact_at(&mut body, *offset).map_err(|error| in_backup(&self.folder, &error))?;
-                Some(Frame { header: header.clone(), body: body.into() })
+                Some(Frame::from_bytes(header, body.into())?)
             }
         })
     }
@@ -197,10 +205,11 @@ impl Frames {
             Some(file) => file,
             none => none.insert(tempfile::tempfile_in(folder).map_err(failed)?),
         };
-        let (offset, bytes) = (self.file_bytes, frame.body.len());
-        file.write_all_at(&frame.body, offset).map_err(failed)?;
+        let (header, body) = frame.into_bytes()?;
+        let (offset, bytes) = (self.file_bytes, body.len());
+        file.write_all_at(&body, offset).map_err(failed)?;
         self.file_bytes += bytes as u64;
-        Ok(Place::File { header: frame.header, offset, bytes })
+        Ok(Place::File { header, offset, bytes })
     }
 }
 
@@ -248,14 +257,14 @@ mod tests {
 
     #[test]
     fn frames_beyond_the_memory_are_on_the_disk() {
-        let backup = Backup::new(&std::env::temp_dir(), 3 * Frame::of(0, &Item::End).unwrap().size());
+        let backup = Backup::new(&std::env::temp_dir(), 3 * Frame::of(0, Item::End).unwrap().size());
         let name = QueueName { job: "job".into(), queue: 2 };
         let queue = backup.begin(name.clone());
         for time in 0..10 {
             let item = Item::Message(Message::Punctuation(time));
-            queue.append(Frame::of(time as u64, &item).unwrap()).unwrap();
+            queue.append(Frame::of(time as u64, item).unwrap()).unwrap();
         }
-        assert!(queue.append(Frame::of(12, &Item::End).unwrap()).is_err());
+        assert!(queue.append(Frame::of(12, Item::End).unwrap()).is_err());
         let places = queue.lock().places.iter().map(|p| matches!(p, Place::Memory(_))).collect::<Vec<_>>();
         assert_eq!(places.iter().filter(|memory| **memory).count(), 3);
         for time in 0..10 {

@@ -2,32 +2,41 @@
 //! goes into the backup of its worker.
 
 use crate::backup::QueueBackup;
-use crate::frame::Frame;
+use crate::frame::{Frame, is_same};
 use datafusion::common::Result;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::mpsc;
 use whimbrel_sharded::runtime::{Carrier, Halt, Item, QueueId};
+use whimbrel_temporal::Message;
 
 /// A queue that is filled here, and the number of its next frame.
 pub struct Outgoing {
     queue: Arc<QueueBackup>,
     next: u64,
+    /// Whether its consumer runs on this worker. One that moves away later is served all the same.
+    is_local: bool,
 }
 
 impl Outgoing {
     /// A queue that has just begun.
-    pub fn new(queue: Arc<QueueBackup>) -> Outgoing {
-        Outgoing { queue, next: 0 }
+    pub fn new(queue: Arc<QueueBackup>, is_local: bool) -> Outgoing {
+        Outgoing { queue, next: 0, is_local }
     }
 
     /// Appends an item.
     ///
     /// # Errors
     /// `ResourcesExhausted` if the disk is full.
-    pub fn append(&mut self, item: &Item) -> Result<()> {
-        self.queue.append(Frame::of(self.next, item)?)?;
+    pub fn append(&mut self, item: Item) -> Result<()> {
+        let frame = Frame::of(self.next, item)?;
+        self.append_frame(if self.is_local { frame } else { frame.encoded()? })
+    }
+
+    /// Appends a frame, under the next number.
+    fn append_frame(&mut self, frame: Frame) -> Result<()> {
+        self.queue.append(frame.numbered(self.next))?;
         self.next += 1;
         Ok(())
     }
@@ -58,9 +67,20 @@ impl Carrier for NetworkCarrier {
     }
 
     fn send(&mut self) -> Result<(), Halt> {
+        // A message to several consumers is encoded once.
+        let mut last: Option<(Message, Frame)> = None;
         for (queue, item) in self.waiting.drain(..) {
-            if let Some(outgoing) = self.outgoing.get_mut(&queue) {
-                outgoing.append(&item)?;
+            let Some(outgoing) = self.outgoing.get_mut(&queue) else { continue };
+            match item {
+                Item::Message(message) if !outgoing.is_local => {
+                    let frame = match last.take().filter(|(before, _)| is_same(before, &message)) {
+                        Some((_, frame)) => frame,
+                        None => Frame::of(0, Item::Message(message.clone()))?.encoded()?,
+                    };
+                    outgoing.append_frame(frame.clone())?;
+                    last = Some((message, frame));
+                }
+                item => outgoing.append(item)?,
             }
         }
         Ok(())

@@ -10,20 +10,23 @@ use crate::frame::Frame;
 use crate::network::Network;
 use crate::placement::place;
 use crate::pull::{Places, Puller};
-use crate::records::{CLIENT_LEASE, ChannelRecord, JobRecord, NEWS, Tables, channel_key, client_lease};
+use crate::records::{
+    CLIENT_LEASE, ChannelRecord, ENGINE, JobRecord, NEWS, Tables, channel_key, client_lease,
+};
 use crate::workers::{LiveWorker, addresses, live_workers, placement};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use datafusion::common::{DataFusionError, Result, exec_err, plan_err};
 use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use whimbrel_control::{ControlStore, Effect, Lease, Outcome, Token, Transaction, TransactionId};
 use whimbrel_plan::{References, Stream};
+use whimbrel_sharded::error::panicked;
 use whimbrel_sharded::program::Programs;
-use whimbrel_sharded::runtime::{Execution, Item, Progress, RemoteRuntime, Sink, Topology};
+use whimbrel_sharded::runtime::{Execution, Item, Progress, RemoteRuntime, Sink, Topology, spawn};
 use whimbrel_sharded::{JobSpec, Memory, Options};
 use whimbrel_temporal::Message;
 
@@ -94,6 +97,13 @@ impl Cluster {
                 self.tables.store.describe()
             );
         }
+        if let Some(other) = live.iter().find(|worker| worker.record.engine != ENGINE) {
+            return exec_err!(
+                "the worker at {} runs release {}, and this is {ENGINE}; use one release in a cluster",
+                other.record.address,
+                other.record.engine
+            );
+        }
         let channels = place(&topology, &placement(&live));
         let job = format!("{:016x}", TransactionId::random().0 as u64);
         let lease = self.write(&job, &spec.to_bytes()?, &channels)?;
@@ -158,28 +168,33 @@ impl RemoteRuntime for Cluster {
         let places = watch::Sender::new(places);
         let shards = topology.channels_of(programs.stages().result.0);
         for (channel, sink) in shards.zip(sinks) {
-            let name = QueueName { job: job.clone(), queue: topology.queues().len() + channel };
+            let name = QueueName::of_result(&job, &topology, channel);
             let frames = puller.pull(&mut pulls, name, channel, places.subscribe());
             let (outcome, running, progress) = (outcome.clone(), running.clone(), progress.clone());
-            spawn("result", move || {
-                if let Err(error) = deliver(frames, sink, &progress) {
+            let delivery = move || {
+                let delivered = catch_unwind(AssertUnwindSafe(|| deliver(frames, sink, &progress)));
+                let delivered = delivered.unwrap_or_else(|panic| Err(panicked("the result", panic)));
+                if let Err(error) = delivered {
                     outcome.fail(error);
                     progress.cancel();
                 }
                 drop::<Sender<Infallible>>(running);
-            })?;
+            };
+            spawn(delivery).map_err(exhausted)?;
         }
         drop(running);
         let (over, is_over) = bounded(0);
         let (tables, progress) = (self.tables.clone(), progress.clone());
         let watcher = Watcher { tables, job, lease, places, _pulls: pulls, progress };
         let watched = outcome.clone();
-        spawn("job", move || {
-            if let Err(error) = watcher.watch(&ended) {
+        let watch = move || {
+            let outcome = catch_unwind(AssertUnwindSafe(|| watcher.watch(&ended)));
+            if let Err(error) = outcome.unwrap_or_else(|panic| Err(panicked("the job", panic))) {
                 watched.fail(error);
             }
             drop::<Sender<Infallible>>(over);
-        })?;
+        };
+        spawn(watch).map_err(exhausted)?;
         Ok(Box::new(RemoteQuery { is_over, outcome }))
     }
 }
@@ -298,8 +313,7 @@ impl Watcher {
     }
 }
 
-/// Starts a thread.
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
-    let spawned = Builder::new().name(name.to_string()).spawn(run);
-    spawned.map(|_| ()).map_err(|error| DataFusionError::ResourcesExhausted(error.to_string()))
+/// The error of a thread that could not be started.
+fn exhausted(error: std::io::Error) -> DataFusionError {
+    DataFusionError::ResourcesExhausted(error.to_string())
 }

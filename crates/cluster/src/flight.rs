@@ -109,6 +109,7 @@ impl Connections {
             .keep_alive_timeout(KEEP_ALIVE)
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_frame_size(WINDOW_BYTES)
             .tcp_nodelay(true)
             .connect_lazy();
         channels.insert(address.to_string(), channel.clone());
@@ -162,10 +163,9 @@ impl FlightService for FrameServer {
         let frames =
             stream::unfold((queue, length, wanted.from), |(queue, mut length, sequence)| async move {
                 let frame = next_frame(&queue, &mut length, sequence).await;
-                let data = frame.and_then(|frame| {
-                    let header = frame.header_bytes()?;
-                    Ok(FlightData::new().with_app_metadata(header).with_data_body(frame.body))
-                });
+                let data = frame
+                    .and_then(Frame::into_bytes)
+                    .map(|(header, body)| FlightData::new().with_app_metadata(header).with_data_body(body));
                 let data = data.map_err(|error| Status::aborted(error.message().into_owned()));
                 Some((data, (queue, length, sequence + 1)))
             });

@@ -4,6 +4,7 @@
 //! runs again sends the same frames under the same numbers, and a consumer goes on with the next one, whoever
 //! sends it.
 
+use crate::compact::compact;
 use bytes::Bytes;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::buffer::Buffer;
@@ -11,6 +12,7 @@ use datafusion::arrow::ipc::reader::StreamDecoder;
 use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use whimbrel_sharded::relation::always;
 use whimbrel_sharded::runtime::Item;
 use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode};
@@ -21,7 +23,7 @@ const VERSION: u8 = 1;
 
 /// What a frame holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+enum Kind {
     /// Rows that are always alive, as a stream of Arrow IPC.
     Rows,
     /// Rows with lifetimes.
@@ -34,42 +36,39 @@ pub enum Kind {
 
 /// What stands before the bytes of a frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
+struct Header {
     version: u8,
-    /// The number of the frame in its queue.
-    pub sequence: u64,
-    /// What it holds.
-    pub kind: Kind,
+    sequence: u64,
+    kind: Kind,
     digest: [u8; 32],
 }
 
-/// A numbered item of a queue.
+/// A numbered item of a queue: as it is, or as bytes.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// What stands before the bytes.
-    pub header: Header,
-    /// The bytes.
-    pub body: Bytes,
+    sequence: u64,
+    content: Content,
+}
+
+#[derive(Debug, Clone)]
+enum Content {
+    Message(Message),
+    End,
+    Bytes { kind: Kind, digest: [u8; 32], body: Bytes },
 }
 
 impl Frame {
     /// The frame of an item.
     ///
     /// # Errors
-    /// `ArrowError` if its columns cannot be written; `Internal` for a marker: queries in epochs stay in one
-    /// process.
-    pub fn of(sequence: u64, item: &Item) -> Result<Frame> {
-        let (kind, body) = match item {
-            Item::Message(Message::Batch(batch)) if is_always(batch) => (Kind::Rows, rows(&batch.rows)?),
-            Item::Message(message @ Message::Batch(_)) => {
-                (Kind::Events, encode(&SavedMessage::of(message)?)?)
-            }
-            Item::Message(Message::Punctuation(time)) => (Kind::Punctuation(*time), vec![]),
-            Item::End => (Kind::End, vec![]),
+    /// `Internal` for a marker: queries in epochs stay in one process.
+    pub fn of(sequence: u64, item: Item) -> Result<Frame> {
+        let content = match item {
+            Item::Message(message) => Content::Message(message),
+            Item::End => Content::End,
             Item::Marker(_) => return internal_err!("a marker is not sent to other processes"),
         };
-        let header = Header { version: VERSION, sequence, kind, digest: digest(&body) };
-        Ok(Frame { header, body: body.into() })
+        Ok(Frame { sequence, content })
     }
 
     /// The frame of bytes that came over the network.
@@ -81,15 +80,54 @@ impl Frame {
         if header.first() != Some(&VERSION) {
             return exec_err!("a worker of another release has sent a frame; use one release in a cluster");
         }
-        Ok(Frame { header: postcard::from_bytes(header).map_err(damaged)?, body })
+        let Header { sequence, kind, digest, .. } = postcard::from_bytes(header).map_err(damaged)?;
+        Ok(Frame { sequence, content: Content::Bytes { kind, digest, body } })
     }
 
-    /// The header as bytes.
+    /// The number of the frame in its queue.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The same frame under another number.
+    pub fn numbered(self, sequence: u64) -> Frame {
+        Frame { sequence, ..self }
+    }
+
+    /// Whether it is the end of its queue.
+    pub fn is_end(&self) -> bool {
+        matches!(self.content, Content::End | Content::Bytes { kind: Kind::End, .. })
+    }
+
+    /// The same frame as bytes.
     ///
     /// # Errors
-    /// `Internal` if it cannot be encoded.
-    pub fn header_bytes(&self) -> Result<Vec<u8>> {
-        postcard::to_stdvec(&self.header).map_err(|error| DataFusionError::Internal(error.to_string()))
+    /// `ArrowError` if its columns cannot be written.
+    pub fn encoded(self) -> Result<Frame> {
+        let (kind, body) = match self.content {
+            Content::Bytes { .. } => return Ok(self),
+            Content::Message(Message::Batch(batch)) if is_always(&batch) => (Kind::Rows, rows(&batch.rows)?),
+            Content::Message(message @ Message::Batch(_)) => {
+                (Kind::Events, encode(&SavedMessage::of(&message)?)?)
+            }
+            Content::Message(Message::Punctuation(time)) => (Kind::Punctuation(time), vec![]),
+            Content::End => (Kind::End, vec![]),
+        };
+        let content = Content::Bytes { kind, digest: digest(&body), body: body.into() };
+        Ok(Frame { sequence: self.sequence, content })
+    }
+
+    /// What stands before the bytes, and the bytes.
+    ///
+    /// # Errors
+    /// As [`encoded`](Frame::encoded).
+    pub fn into_bytes(self) -> Result<(Vec<u8>, Bytes)> {
+        let Frame { sequence, content: Content::Bytes { kind, digest, body } } = self.encoded()? else {
+            return internal_err!("what is encoded is bytes");
+        };
+        let header = postcard::to_stdvec(&Header { version: VERSION, sequence, kind, digest });
+        let header = header.map_err(|error| DataFusionError::Internal(error.to_string()))?;
+        Ok((header, body))
     }
 
     /// The item.
@@ -97,20 +135,45 @@ impl Frame {
     /// # Errors
     /// `Execution` if the bytes were changed on their way; `ArrowError` if they are none.
     pub fn item(self) -> Result<Item> {
-        if digest(&self.body) != self.header.digest {
-            return exec_err!("frame {} of a queue was changed on its way", self.header.sequence);
+        let (kind, expected, body) = match self.content {
+            Content::Message(message) => return Ok(Item::Message(message)),
+            Content::End => return Ok(Item::End),
+            Content::Bytes { kind, digest, body } => (kind, digest, body),
+        };
+        if digest(&body) != expected {
+            return exec_err!("frame {} of a queue was changed on its way", self.sequence);
         }
-        Ok(match self.header.kind {
-            Kind::Rows => Item::Message(always(batch(self.body)?)),
-            Kind::Events => Item::Message(decode::<SavedMessage>(&self.body)?.message()?),
+        Ok(match kind {
+            Kind::Rows => Item::Message(always(batch(body)?)),
+            Kind::Events => Item::Message(decode::<SavedMessage>(&body)?.message()?),
             Kind::Punctuation(time) => Item::Message(Message::Punctuation(time)),
             Kind::End => Item::End,
         })
     }
 
-    /// How many bytes it takes, about.
+    /// How many bytes it takes in memory, about.
     pub fn size(&self) -> usize {
-        self.body.len() + size_of::<Header>()
+        let content = match &self.content {
+            Content::Message(Message::Batch(batch)) => batch.rows.get_array_memory_size(),
+            Content::Message(Message::Punctuation(_)) | Content::End => 0,
+            Content::Bytes { body, .. } => body.len(),
+        };
+        content + size_of::<Frame>()
+    }
+}
+
+/// Whether two messages are the same one, sent to several consumers.
+pub fn is_same(left: &Message, right: &Message) -> bool {
+    match (left, right) {
+        (Message::Punctuation(left), Message::Punctuation(right)) => left == right,
+        (Message::Batch(left), Message::Batch(right)) => {
+            let columns = left.rows.columns().iter().zip(right.rows.columns());
+            left.len() == right.len()
+                && left.sync.as_ptr() == right.sync.as_ptr()
+                && left.rows.num_columns() == right.rows.num_columns()
+                && columns.into_iter().all(|(left, right)| Arc::ptr_eq(left, right))
+        }
+        _ => false,
     }
 }
 
@@ -126,8 +189,10 @@ fn digest(body: &[u8]) -> [u8; 32] {
 }
 
 fn rows(rows: &RecordBatch) -> Result<Vec<u8>> {
-    let mut writer = StreamWriter::try_new(Vec::with_capacity(rows.get_array_memory_size()), &rows.schema())?;
-    writer.write(rows)?;
+    let rows = compact(rows)?;
+    let bytes = Vec::with_capacity(rows.get_array_memory_size());
+    let mut writer = StreamWriter::try_new(bytes, &rows.schema())?;
+    writer.write(&rows)?;
     Ok(writer.into_inner()?)
 }
 
@@ -144,7 +209,6 @@ fn batch(bytes: Bytes) -> Result<RecordBatch> {
 mod tests {
     use super::*;
     use datafusion::arrow::array::{ArrayRef, Int64Array, StringArray};
-    use std::sync::Arc;
 
     fn table() -> RecordBatch {
         let columns: [(&str, ArrayRef); 2] = [
@@ -154,40 +218,49 @@ mod tests {
         RecordBatch::try_from_iter(columns).unwrap()
     }
 
-    fn sent(item: &Item) -> Item {
-        let frame = Frame::of(7, item).unwrap();
-        let again = Frame::from_bytes(&frame.header_bytes().unwrap(), frame.body.clone()).unwrap();
-        assert_eq!(again.header, frame.header);
+    fn sent(item: Item) -> Item {
+        let (header, body) = Frame::of(7, item).unwrap().into_bytes().unwrap();
+        let again = Frame::from_bytes(&header, body).unwrap();
+        assert_eq!(again.sequence(), 7);
         again.item().unwrap()
     }
 
     #[test]
     fn items_come_out_as_they_went_in() {
         for rows in [table(), table().slice(0, 0), table().slice(1, 2)] {
-            let Item::Message(Message::Batch(batch)) = sent(&Item::Message(always(rows.clone()))) else {
+            let Item::Message(Message::Batch(batch)) = sent(Item::Message(always(rows.clone()))) else {
                 panic!("rows are rows");
             };
             assert_eq!(batch.rows, rows);
             assert!(is_always(&batch));
         }
         let events = Batch::new(vec![1, 2, 2].into(), Other::After(5), table());
-        let Item::Message(Message::Batch(batch)) = sent(&Item::Message(Message::Batch(events))) else {
+        let Item::Message(Message::Batch(batch)) = sent(Item::Message(Message::Batch(events))) else {
             panic!("events are events");
         };
         assert_eq!((batch.sync.to_vec(), batch.other_at(2), &batch.rows), (vec![1, 2, 2], 7, &table()));
-        assert!(matches!(sent(&Item::End), Item::End));
+        assert!(matches!(sent(Item::End), Item::End));
         let time = Item::Message(Message::Punctuation(4));
-        assert!(matches!(sent(&time), Item::Message(Message::Punctuation(4))));
+        assert!(matches!(sent(time), Item::Message(Message::Punctuation(4))));
     }
 
     #[test]
     fn frames_that_were_changed_are_refused() {
-        let frame = Frame::of(0, &Item::Message(always(table()))).unwrap();
-        let header = frame.header_bytes().unwrap();
-        let mut body = frame.body.to_vec();
-        body[40] ^= 1;
-        assert!(Frame::from_bytes(&header, body.into()).unwrap().item().is_err());
-        assert!(Frame::from_bytes(&header[..9], frame.body.clone()).is_err());
-        assert!(Frame::from_bytes(&[9], frame.body).is_err());
+        let frame = Frame::of(0, Item::Message(always(table()))).unwrap();
+        let (header, body) = frame.into_bytes().unwrap();
+        let mut changed = body.to_vec();
+        changed[40] ^= 1;
+        assert!(Frame::from_bytes(&header, changed.into()).unwrap().item().is_err());
+        assert!(Frame::from_bytes(&header[..9], body.clone()).is_err());
+        assert!(Frame::from_bytes(&[9], body).is_err());
+    }
+
+    #[test]
+    fn a_message_to_several_consumers_is_recognized() {
+        let message = always(table());
+        assert!(is_same(&message, &message.clone()));
+        assert!(!is_same(&message, &always(table())));
+        assert!(is_same(&Message::Punctuation(1), &Message::Punctuation(1)));
+        assert!(!is_same(&Message::Punctuation(1), &Message::Punctuation(2)));
     }
 }

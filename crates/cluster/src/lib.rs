@@ -8,7 +8,7 @@
 //!
 //! Layers, lowest first; each module uses only modules above it in this list:
 //! 1. `error`: errors by their remedies;
-//! 2. `frame`, `network`: items of queues as bytes, and the thread that moves them;
+//! 2. `compact`, `frame`, `network`: items of queues as bytes, and the thread that moves them;
 //! 3. `records`: what the control store has;
 //! 4. `placement`, `workers`: which worker runs what, and who is there;
 //! 5. `backup`: what channels have sent;
@@ -24,6 +24,7 @@
 mod backup;
 mod carrier;
 mod client;
+mod compact;
 mod error;
 mod flight;
 mod frame;

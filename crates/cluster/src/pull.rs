@@ -5,7 +5,7 @@
 
 use crate::backup::{Backup, QueueName, next_frame};
 use crate::flight::Connections;
-use crate::frame::{Frame, Kind};
+use crate::frame::Frame;
 use crate::records::ChannelRecord;
 use datafusion::common::{Result, exec_err};
 use futures::stream::{self, BoxStream, StreamExt};
@@ -45,7 +45,7 @@ impl Places {
     }
 
     /// Whether this worker runs a channel.
-    fn is_at(&self, channel: usize, worker: &str) -> bool {
+    pub fn is_at(&self, channel: usize, worker: &str) -> bool {
         self.channels.get(channel).is_some_and(|record| record.worker == worker)
     }
 }
@@ -147,11 +147,11 @@ async fn forward(
             },
         };
         let Some(Ok(frame)) = frame else { return ControlFlow::Continue(()) };
-        if frame.header.sequence != *next {
+        if frame.sequence() != *next {
             return ControlFlow::Continue(());
         }
         *next += 1;
-        let is_end = frame.header.kind == Kind::End;
+        let is_end = frame.is_end();
         if to.send(frame).await.is_err() || is_end {
             return ControlFlow::Break(());
         }

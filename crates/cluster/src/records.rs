@@ -1,7 +1,7 @@
 //! What a cluster keeps in its control store.
 //!
 //! - `workers`: who works, and where its frames can be had; a lease of each says that it is alive;
-//! - `jobs`: which jobs there are; `specs`: what it computes;
+//! - `jobs`: which jobs there are; `specs`: what they compute;
 //! - `channels/<job>`: for each channel, which worker runs it, and whether it has ended.
 //!
 //! Invariant: a row of `channels` is changed by the worker that runs the channel, as long as the row names
@@ -23,6 +23,9 @@ pub const CLIENT_LEASE: Duration = Duration::from_secs(5);
 
 /// How long a recovery may take before another one is begun.
 pub const RECOVERY_LEASE: Duration = Duration::from_secs(10);
+
+/// The release of this process. All of a cluster run the same one.
+pub const ENGINE: &str = env!("CARGO_PKG_VERSION");
 
 /// Where news of jobs are told.
 pub const NEWS: &str = "news";

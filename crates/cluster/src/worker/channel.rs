@@ -10,11 +10,10 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::Builder;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use whimbrel_sharded::error::panicked;
-use whimbrel_sharded::runtime::{Halt, Item, LaneOrigin, Progress, run_channel};
+use whimbrel_sharded::runtime::{Halt, Item, LaneOrigin, Progress, run_channel, spawn};
 
 /// A channel that runs here; dropping it stops the channel.
 pub struct ChannelRun {
@@ -39,24 +38,8 @@ impl ChannelRun {
         places: watch::Receiver<Places>,
         finished: &Sender<Finished>,
     ) -> Result<ChannelRun> {
-        let Some((_, backup)) = &puller.own else { return internal_err!("a worker has a backup") };
-        let name = |queue| QueueName { job: plan.job.clone(), queue };
-        let begin = |queue| Outgoing::new(backup.begin(name(queue)));
-        let targets = plan.topology.edges(number).iter().flat_map(|edge| &edge.targets);
-        let outgoing = targets.map(|queue| (*queue, begin(*queue))).collect();
-        let shards = plan.topology.channels_of(plan.programs.stages().result.0);
-        let result = shards.contains(&number).then(|| begin(result_queue(plan, number)));
-        let mut pulls = JoinSet::new();
-        let mut incoming = BTreeMap::new();
-        for lane in plan.topology.lanes(number) {
-            if let LaneOrigin::Queue(queue) = lane {
-                let producer = plan.topology.queues()[*queue].producer;
-                incoming.insert(*queue, puller.pull(&mut pulls, name(*queue), producer, places.clone()));
-            }
-        }
-        let is_abandoned = Arc::<AtomicBool>::default();
-        let carrier =
-            NetworkCarrier { incoming, outgoing, waiting: vec![], is_abandoned: Arc::clone(&is_abandoned) };
+        let Connected { carrier, result, pulls } = connect(plan, number, puller, &places)?;
+        let is_abandoned = Arc::clone(&carrier.is_abandoned);
         let progress = Progress::default();
         let (plan, channel_progress, finished) = (Arc::clone(plan), progress.clone(), finished.clone());
         let run = move || {
@@ -71,8 +54,7 @@ impl ChannelRun {
             // A worker that is gone needs no reports.
             let _ = finished.send(Finished { job: plan.job.clone(), channel: number, attempt, failure });
         };
-        let thread = Builder::new().name(format!("channel {number}")).spawn(run);
-        thread.map_err(|error| DataFusionError::ResourcesExhausted(error.to_string()))?;
+        spawn(run).map_err(|error| DataFusionError::ResourcesExhausted(error.to_string()))?;
         Ok(ChannelRun { attempt, progress, is_abandoned, _pulls: pulls })
     }
 
@@ -88,9 +70,41 @@ impl Drop for ChannelRun {
     }
 }
 
-/// The number of the queue that has the shard of the result that a channel makes.
-pub fn result_queue(plan: &Plan, channel: usize) -> usize {
-    plan.topology.queues().len() + channel
+/// A channel's queues.
+struct Connected {
+    carrier: NetworkCarrier,
+    /// The queue of the shard of the result that it makes.
+    result: Option<Outgoing>,
+    pulls: JoinSet<()>,
+}
+
+/// Begins the queues that a channel fills, and to read those that it reads.
+fn connect(
+    plan: &Plan,
+    number: usize,
+    puller: &Puller,
+    places: &watch::Receiver<Places>,
+) -> Result<Connected> {
+    let Some((own, backup)) = &puller.own else { return internal_err!("a worker has a backup") };
+    let topology = &plan.topology;
+    let name = |queue| QueueName { job: plan.job.clone(), queue };
+    let is_here = |queue: usize| places.borrow().is_at(topology.queues()[queue].consumer, own);
+    let begin = |queue| (queue, Outgoing::new(backup.begin(name(queue)), is_here(queue)));
+    let outgoing = topology.edges(number).iter().flat_map(|edge| &edge.targets).copied().map(begin).collect();
+    let shards = topology.channels_of(plan.programs.stages().result.0);
+    let result = shards.contains(&number).then(|| {
+        let name = QueueName::of_result(&plan.job, topology, number);
+        Outgoing::new(backup.begin(name), false)
+    });
+    let (mut pulls, mut incoming) = (JoinSet::new(), BTreeMap::new());
+    for lane in topology.lanes(number) {
+        if let LaneOrigin::Queue(queue) = lane {
+            let producer = topology.queues()[*queue].producer;
+            incoming.insert(*queue, puller.pull(&mut pulls, name(*queue), producer, places.clone()));
+        }
+    }
+    let carrier = NetworkCarrier { incoming, outgoing, waiting: vec![], is_abandoned: Arc::default() };
+    Ok(Connected { carrier, result, pulls })
 }
 
 /// Runs a channel to its end.
@@ -104,7 +118,7 @@ fn run(
     let result = Arc::new(Mutex::new(result));
     let append = {
         let result = Arc::clone(&result);
-        move |item: &Item| match &mut *result.lock().unwrap_or_else(PoisonError::into_inner) {
+        move |item: Item| match &mut *result.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(queue) => queue.append(item),
             None => Ok(()),
         }
@@ -112,8 +126,8 @@ fn run(
     let is_result = result.lock().unwrap_or_else(PoisonError::into_inner).is_some();
     let sink = is_result.then(|| {
         let append = append.clone();
-        Box::new(move |message| append(&Item::Message(message))) as _
+        Box::new(move |message| append(Item::Message(message))) as _
     });
     run_channel(&plan.programs, &plan.topology, number, &plan.options, sink, &mut carrier, progress)?;
-    Ok(append(&Item::End)?)
+    Ok(append(Item::End)?)
 }

@@ -1,7 +1,7 @@
 //! Registration: a worker is in the table of workers, and has a lease as long as it is alive.
 
 use crate::error::of_store;
-use crate::records::{Tables, WORKER_LEASE, WorkerRecord, worker_lease};
+use crate::records::{ENGINE, Tables, WORKER_LEASE, WorkerRecord, worker_lease};
 use datafusion::common::{Result, exec_err};
 use whimbrel_control::{Effect, Lease, Outcome, Token, Transaction, TransactionId};
 
@@ -22,7 +22,7 @@ impl Registration {
             address: address.to_string(),
             process: std::process::id(),
             threads,
-            engine: env!("CARGO_PKG_VERSION").to_string(),
+            engine: ENGINE.to_string(),
         };
         Registration::register(tables, record)
     }

@@ -66,6 +66,9 @@ pub fn open(location: &str, format: Option<FolderFormat>) -> Result<Box<dyn Sink
         }
         Some("postgres" | "postgresql") if format.is_none() => Ok(Box::new(PostgresSink::new(location)?)),
         Some("postgres" | "postgresql") => plan_err!("a table of PostgreSQL has no format; leave it out"),
+        Some("kafka") => plan_err!(
+            "a topic of Kafka is written by a program in Python: stream.run_forever(\"kafka://…\", checkpoint=…)"
+        ),
         Some(other) => plan_err!(
             "results cannot be written to {other}://…; give a folder, here or in an object store (s3://bucket/folder), \
              or postgres://user@host/database?table=name"

@@ -33,6 +33,7 @@ pub use job::Job;
 pub use lane::Item;
 pub use library::Library;
 pub use local::Local;
+pub use pool::spawn;
 pub use topology::{Edge, LaneOrigin, Queue, QueueId, Topology};
 pub use wiring::Wiring;
 

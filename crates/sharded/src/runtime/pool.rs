@@ -57,7 +57,7 @@ fn pool() -> MutexGuard<'static, Pool> {
 ///
 /// # Errors
 /// If there is no idle thread, and none can be started.
-pub(super) fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+pub fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let mut work: Work = Box::new(work);
     loop {
         let Some((_, idle)) = pool().idle.pop_first() else { break };
