@@ -9,40 +9,16 @@ use super::StateStore;
 use crate::error::in_file;
 use datafusion::common::{Result, exec_err};
 use std::collections::BTreeSet;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-
-/// A lock on a folder, for as long as it is kept. It ends with its process.
-#[derive(Debug)]
-struct Lock {
-    _file: File,
-}
-
-impl Lock {
-    /// Takes the lock of a folder.
-    ///
-    /// # Errors
-    /// `Execution` if another process has it.
-    fn take(folder: &Path) -> Result<Lock> {
-        let path = folder.join("lock");
-        let file = File::options().create(true).append(true).open(&path).map_err(|e| in_file(&path, e))?;
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => exec_err!(
-                "another process runs a job with `{}`; stop it, or give this one a folder of its own",
-                folder.display()
-            ),
-            // On a file system without locks, records that are created once keep processes apart.
-            Ok(()) | Err(TryLockError::Error(_)) => Ok(Lock { _file: file }),
-        }
-    }
-}
+use whimbrel_sharded::FolderLock;
 
 /// A store in a folder of this machine.
 #[derive(Debug)]
 pub struct FolderStore {
     root: PathBuf,
-    _lock: Lock,
+    _lock: FolderLock,
 }
 
 impl FolderStore {
@@ -52,8 +28,14 @@ impl FolderStore {
     /// `Execution` if another process has it, or it cannot be written.
     pub fn open(root: &Path) -> Result<FolderStore> {
         create_folder(root)?;
-        let lock = Lock::take(root)?;
-        Ok(FolderStore { root: root.to_path_buf(), _lock: lock })
+        // On a file system without locks, records that are created once keep processes apart.
+        match FolderLock::take(root)? {
+            Some(lock) => Ok(FolderStore { root: root.to_path_buf(), _lock: lock }),
+            None => exec_err!(
+                "another process runs a job with `{}`; stop it, or give this one a folder of its own",
+                root.display()
+            ),
+        }
     }
 
     /// Writes a file of another name, which is no object's, and synchronizes it.

@@ -11,6 +11,7 @@
 use super::log::{decode, encode};
 use super::{Cut, Part, ReplayableShard, ShardLog, SliceReader};
 use crate::error::in_file;
+use crate::folder_lock::FolderLock;
 use crate::relation::always;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::ipc::reader::StreamReader;
@@ -19,7 +20,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{DataFusionError, Result, exec_err, plan_err};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,7 +56,7 @@ pub(super) struct Journal {
     schema: SchemaRef,
     written: Arc<Mutex<Written>>,
     open: Mutex<Option<Segment>>,
-    _lock: File,
+    _lock: FolderLock,
 }
 
 /// What is on the disk: the entries of each segment.
@@ -103,14 +104,12 @@ impl Journal {
             );
         }
         fs::create_dir_all(folder).map_err(|e| in_file(folder, e))?;
-        let path = folder.join("lock");
-        let file = File::options().create(true).append(true).open(&path).map_err(|e| in_file(&path, e))?;
-        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        let Some(folder_lock) = FolderLock::take(folder)? else {
             return exec_err!(
                 "another process, or another source of this one, writes the log `{}`",
                 folder.display()
             );
-        }
+        };
         let mut written = Written { first: first_segment(folder)?, ..Written::default() };
         loop {
             let number = written.first + written.segments.len() as u64;
@@ -124,7 +123,7 @@ impl Journal {
             schema: Arc::clone(schema),
             written,
             open: Mutex::new(None),
-            _lock: file,
+            _lock: folder_lock,
         })
     }
 
