@@ -180,6 +180,22 @@ def test_random_faults_change_nothing(cluster: wb.cluster.LocalCluster, rows: st
         harming.join()
 
 
+def test_redis_may_be_away_for_a_moment(rows: str, long_answer: list[tuple]) -> None:
+    with wb.cluster.start(workers=2) as cluster:
+        names = {worker.name for worker in cluster.workers}
+        redis = cluster._processes[0]
+
+        def restart() -> None:
+            time.sleep(0.2)
+            redis.kill()
+            redis.wait()
+            time.sleep(0.3)
+            cluster._processes[0] = subprocess.Popen(redis.args, stdout=subprocess.DEVNULL)
+
+        assert during(lambda: wb.sql(LONG, on=cluster, rows=rows).to_rows(), restart) == long_answer
+        assert {worker.name for worker in cluster.workers} == names
+
+
 def test_errors_are_those_of_one_process(cluster: wb.cluster.LocalCluster) -> None:
     with pytest.raises(wb.DataError, match="x0"):
         wb.sql("select cast('x' || n as int) from range(10) t(n)", on=cluster).to_rows()
