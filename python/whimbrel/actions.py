@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _whimbrel as native
 from . import feeds, shutdown
-from .cluster import Cluster
+from .remote import RemoteRuntime
 from .connectors import JobSink, SinkAdapter, sink_at
 from .display import text_table
 from .errors import InvalidError
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+    from .cluster_job import ClusterJob
+
 
 class Actions(PlanBuilder):
     """The actions of a plan: all methods that run it."""
@@ -34,7 +36,7 @@ class Actions(PlanBuilder):
     __slots__ = ()
 
     # Where it was planned to run, if that was said.
-    _on: Cluster | None = None
+    _on: RemoteRuntime | None = None
 
     def __copy__(self) -> Any:
         return self
@@ -48,7 +50,7 @@ class Actions(PlanBuilder):
         runtime: Runtime | None = None,
         progress: bool | None = None,
         batch_rows: int | None = None,
-        on: Cluster | None = None,
+        on: RemoteRuntime | None = None,
     ) -> Table:
         """
         Run, and hold the result in memory.
@@ -306,6 +308,40 @@ class Actions(PlanBuilder):
             raise InvalidError(f"there are {shards} shards and {len(files)} files; give one for each shard")
         with feeds.running(self._plan) as poll:
             native.to_binary_stream(self._plan, self._options(**options), files, poll)
+
+    def submit(self, *, on: RemoteRuntime | None = None, keep: str | timedelta = "1h") -> ClusterJob:
+        """
+        Run on a cluster, as a job that goes on when this process is gone.
+
+        Parameters
+        ----------
+        on
+            The cluster; by default that of `config`.
+        keep
+            How long the job and its result are there after it has ended.
+
+        Returns
+        -------
+        ClusterJob
+            The job. ``wb.cluster.connect(address).job(job.id)`` is the same job, anywhere.
+
+        Raises
+        ------
+        InvalidError
+            If there is no cluster, or the query cannot run on one.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> with wb.cluster.start(workers=2) as cluster:  # doctest: +SKIP
+        ...     job = wb.sql("select count(*) as n from range(1000000)").submit(on=cluster)
+        ...     job.result().to_rows(), job.stats().failures
+        ([Row(n=1000000)], 0)
+        """
+        cluster = self._remote(on)
+        if cluster is None:
+            raise InvalidError("submit runs a query on a cluster: give it with on=, or wb.config(on=)")
+        return cluster._submit(self._plan, keep)
 
     def subscribe(
         self,
@@ -581,12 +617,17 @@ class Actions(PlanBuilder):
                 f"this stream has no time, so no events; give its source one with time=, or {instead}"
             )
 
+    def _remote(self, on: RemoteRuntime | None) -> RemoteRuntime | None:
+        """Say where the plan runs, if not in this process."""
+        on = on or self._on
+        return with_changes(**({} if on is None else {"on": on})).on
+
     def _options(
         self,
         runtime: Runtime | None = None,
         progress: bool | None = None,
         batch_rows: int | None = None,
-        on: Cluster | None = None,
+        on: RemoteRuntime | None = None,
     ) -> native.Options:
         changes = {"runtime": runtime, "progress": progress, "batch_rows": batch_rows, "on": on or self._on}
         settings = with_changes(**{name: value for name, value in changes.items() if value is not None})

@@ -24,13 +24,31 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from . import _whimbrel as native
+from .cluster_job import ClusterJob, JobStatistics, Run, Stage
+from .datasets import Dataset, Datasets
 from .errors import InvalidError, UnavailableError
 from .ray_workers import RayWorkers
+from .remote import RemoteRuntime
 
-__all__ = ["Cluster", "LocalCluster", "RayWorkers", "Worker", "connect", "ray", "start"]
+__all__ = [
+    "Cluster",
+    "ClusterJob",
+    "Dataset",
+    "Datasets",
+    "JobStatistics",
+    "LocalCluster",
+    "RayWorkers",
+    "Run",
+    "Stage",
+    "Worker",
+    "connect",
+    "ray",
+    "start",
+]
 
 _START_SECONDS = 60.0
 
@@ -50,23 +68,30 @@ class Worker:
         Its process, on its machine.
     threads
         How many channels of queries it runs at the same time.
+    cluster
+        The name of the virtual cluster that it belongs to; None if it is free.
+    draining
+        Whether it is given nothing new, so that it can be stopped.
     """
 
     name: str
     address: str
     pid: int
     threads: int
+    cluster: str | None
+    draining: bool
 
 
-class Cluster:
+class Cluster(RemoteRuntime):
     """
-    A cluster, as a client sees it.
+    A cluster, as a client sees it: all of it, or a virtual cluster.
 
     Parameters
     ----------
     address
         That of the Redis in which it meets: ``redis://user:password@host:port/database?cluster=name``. Of
-        several servers, with commas between them, the one that is the master is used.
+        several servers, with commas between them, the one that is the master is used. ``&virtual=name``
+        chooses a virtual cluster.
 
     Raises
     ------
@@ -80,23 +105,184 @@ class Cluster:
         self.address = address
         self._native = native.Cluster(address)
 
+    def _like(self, cluster: native.Cluster) -> Cluster:
+        """Make the same cluster with another native half."""
+        like = Cluster.__new__(Cluster)
+        like.address, like._native = self.address, cluster
+        return like
+
+    @property
+    def name(self) -> str | None:
+        """The name of the virtual cluster; None for the whole cluster."""
+        return self._native.name()
+
     @property
     def workers(self) -> list[Worker]:
-        """The workers that are alive."""
+        """The workers that are alive: of the virtual cluster, or all."""
         return [Worker(*worker) for worker in self._native.workers()]
 
     @property
-    def cores(self) -> int:
-        """How many channels of a query run at the same time, on all workers together."""
-        return self._native.cores()
-
-    @property
     def jobs(self) -> list[str]:
-        """The names of the queries that run."""
+        """The names of the jobs that are there."""
         return self._native.jobs()
 
+    def job(self, id: str) -> ClusterJob:
+        """
+        Get a job that is there, whoever submitted it.
+
+        Parameters
+        ----------
+        id
+            The name of the job.
+
+        Returns
+        -------
+        ClusterJob
+            The job.
+
+        Raises
+        ------
+        DataError
+            If there is none: it was cancelled, or its time is over.
+        """
+        return ClusterJob(self._native.job(id))
+
+    @property
+    def datasets(self) -> Datasets:
+        """The datasets of the cluster."""
+        return Datasets(self._native)
+
+    @property
+    def clusters(self) -> list[str]:
+        """The names of the virtual clusters."""
+        return self._native.clusters()
+
+    def create_cluster(self, name: str, *, workers: int) -> Cluster:
+        """
+        Group free workers as a virtual cluster (Quill, §5.2).
+
+        What runs on it runs on these workers only; one that is lost is replaced by a free one if there is
+        one. What runs on the whole cluster runs on the workers that are free.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        workers
+            How many.
+
+        Returns
+        -------
+        Cluster
+            The virtual cluster, for ``on=``; its name is a ``location=`` of `ShardedStream.redistribute`,
+            `ShardedStream.reshard`, `ShardedStream.broadcast` and `ShardedStream.multicast`.
+
+        Raises
+        ------
+        InvalidError
+            If there is one of this name.
+        DataError
+            If not as many workers are free.
+        """
+        return self._like(self._native.create_cluster(name, workers))
+
+    def cluster(self, name: str) -> Cluster:
+        """
+        Get a virtual cluster that is there.
+
+        Parameters
+        ----------
+        name
+            Its name.
+
+        Returns
+        -------
+        Cluster
+            The virtual cluster.
+
+        Raises
+        ------
+        InvalidError
+            If there is none of this name.
+        """
+        return self._like(self._native.cluster(name))
+
+    def tear_down(self) -> None:
+        """
+        End the virtual cluster. Its workers are free then, and keep the datasets that they have.
+
+        Raises
+        ------
+        InvalidError
+            If it is the whole cluster.
+        DataError
+            If a job runs on it.
+        """
+        self._native.tear_down()
+
+    def add_workers(self, workers: int) -> None:
+        """
+        Give the virtual cluster more of the free workers.
+
+        Parameters
+        ----------
+        workers
+            How many more.
+
+        Raises
+        ------
+        InvalidError
+            If it is the whole cluster.
+        DataError
+            If not as many workers are free.
+        """
+        self._native.add_workers(workers)
+
+    def drain(self, worker: Worker | str) -> None:
+        """
+        Give a worker nothing new, so that it can be stopped once it has nothing to do.
+
+        Parameters
+        ----------
+        worker
+            The worker, its name or its address.
+
+        Raises
+        ------
+        InvalidError
+            If there is no such worker.
+        """
+        self._native.drain(worker.name if isinstance(worker, Worker) else worker)
+
+    def scheduled(self, *, pipelined: bool = True, dynamic: bool = True) -> Cluster:
+        """
+        Get the same cluster with another schedule for what is run on it. Answers are the same.
+
+        Parameters
+        ----------
+        pipelined
+            Whether all stages run at once (Quokka, §II). Otherwise a stage begins when those before it have
+            ended.
+        dynamic
+            Whether a channel reads what is there if the input whose turn it is has nothing yet. The order of
+            rows that nothing orders, and the last digits of sums of floats, may then differ from run to run.
+
+        Returns
+        -------
+        Cluster
+            The cluster, for ``on=``.
+        """
+        return self._like(self._native.with_schedule(pipelined, dynamic))
+
+    def _submit(self, plan: native.Plan, keep: str | timedelta) -> ClusterJob:
+        return ClusterJob(self._native.submit(plan, keep))
+
+    def _store(self, name: str, plan: native.Plan) -> native.Plan:
+        return self._native.store_dataset(name, plan)
+
     def __repr__(self) -> str:
-        return f"Cluster({self.address!r})"
+        virtual = "" if self.name is None else f", virtual={self.name!r}"
+        return f"Cluster({self.address!r}{virtual})"
 
 
 def connect(address: str) -> Cluster:

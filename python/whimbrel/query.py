@@ -8,7 +8,7 @@ from typing import Any
 
 from . import _whimbrel as native
 from . import feeds
-from .cluster import Cluster
+from .remote import RemoteRuntime
 from .sharded import ShardedStream
 
 
@@ -57,7 +57,7 @@ class Query(ShardedStream):
     def __init__(self, plan: native.Plan, list_candidates: Callable[[], list[Any]]) -> None:
         super().__init__(plan)
         self._list_candidates = list_candidates
-        self._on: Cluster | None = None
+        self._on: RemoteRuntime | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The candidates stay with the session that planned the query.

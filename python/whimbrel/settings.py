@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from .cluster import Cluster
+from .remote import RemoteRuntime
 from .errors import InvalidError
 
 Runtime = Literal["library", "local"]
@@ -21,7 +21,7 @@ class Settings:
     shards: int | None = None
     progress: bool | None = None
     batch_rows: int = 80_000
-    on: Cluster | None = None
+    on: RemoteRuntime | None = None
 
 
 _current = Settings()
@@ -65,7 +65,7 @@ class config:
         shards: int | None = _UNSET,
         progress: bool | None = _UNSET,
         batch_rows: int = _UNSET,
-        on: Cluster | None = _UNSET,
+        on: RemoteRuntime | None = _UNSET,
     ) -> None:
         arguments = {
             "runtime": runtime,
@@ -96,7 +96,7 @@ def with_changes(**changes: Any) -> Settings:
         raise InvalidError(f'runtime is "library" or "local", not {settings.runtime!r}')
     if settings.shards is not None and settings.shards < 1:
         raise InvalidError(f"shards has to be at least 1, not {settings.shards}")
-    if settings.on is not None and not isinstance(settings.on, Cluster):
+    if settings.on is not None and not isinstance(settings.on, RemoteRuntime):
         raise InvalidError(f"on is a cluster (wb.cluster.connect), not {settings.on!r}")
     if settings.batch_rows < 1:
         raise InvalidError(f"batch_rows has to be at least 1, not {settings.batch_rows}")
@@ -109,6 +109,6 @@ def default_shards() -> int:
     return _current.shards or cores or 1
 
 
-def current_cluster() -> Cluster | None:
+def current_cluster() -> RemoteRuntime | None:
     """Return the cluster on which queries run; None is this process."""
     return _current.on

@@ -16,6 +16,7 @@ from .expressions import Expr
 from .ingress import Ingress, check_settings, shard_count
 from .program import Program
 from .projection import expression_or_list, projection
+from .remote import RemoteRuntime
 from .settings import default_shards
 from .stream import Stream, result_of
 
@@ -310,7 +311,13 @@ class ShardedStream(Actions):
         """
         return ShardedStream(Stream(self._plan).colocated(*key)._plan)
 
-    def redistribute(self, shards: int | None = None, *, scope: Scope = "global") -> ShardedStream:
+    def redistribute(
+        self,
+        shards: int | None = None,
+        *,
+        scope: Scope = "global",
+        location: str | RemoteRuntime | None = None,
+    ) -> ShardedStream:
         """
         Move rows so that those with equal keys are in one shard.
 
@@ -321,6 +328,9 @@ class ShardedStream(Actions):
             (the number of cores).
         scope
             ``"global"``, or ``"local"``: only among the shards of one machine.
+        location
+            A virtual cluster, or its name: rows move there, and what comes after runs there. By default they
+            stay where they are. In one process it means nothing.
 
         Returns
         -------
@@ -339,15 +349,21 @@ class ShardedStream(Actions):
         >>> clicks.rekey("item").redistribute(4).shards
         4
         """
-        return ShardedStream(self._plan.redistribute(self._target(shards), scope))
+        return _moved(self._plan.redistribute(self._target(shards), scope), location)
 
-    def reshard(self, shards: int | None = None, *, scope: Scope = "global") -> ShardedStream:
+    def reshard(
+        self,
+        shards: int | None = None,
+        *,
+        scope: Scope = "global",
+        location: str | RemoteRuntime | None = None,
+    ) -> ShardedStream:
         """
         Move rows round robin, so that shards are of equal size.
 
         Parameters
         ----------
-        shards, scope
+        shards, scope, location
             As in `redistribute`.
 
         Returns
@@ -361,15 +377,21 @@ class ShardedStream(Actions):
         >>> wb.from_rows([{"item": "a"}, {"item": "b"}]).reshard(2).shards
         2
         """
-        return ShardedStream(self._plan.reshard(self._target(shards), scope))
+        return _moved(self._plan.reshard(self._target(shards), scope), location)
 
-    def broadcast(self, shards: int | None = None, *, scope: Scope = "global") -> ShardedStream:
+    def broadcast(
+        self,
+        shards: int | None = None,
+        *,
+        scope: Scope = "global",
+        location: str | RemoteRuntime | None = None,
+    ) -> ShardedStream:
         """
         Copy every row to every shard.
 
         Parameters
         ----------
-        shards, scope
+        shards, scope, location
             As in `redistribute`.
 
         Returns
@@ -383,7 +405,7 @@ class ShardedStream(Actions):
         >>> len(wb.from_rows([{"item": "a"}, {"item": "b"}]).broadcast(3).to_rows())
         6
         """
-        return ShardedStream(self._plan.broadcast(self._target(shards), scope))
+        return _moved(self._plan.broadcast(self._target(shards), scope), location)
 
     def multicast(
         self,
@@ -401,7 +423,7 @@ class ShardedStream(Actions):
         to
             The number of the shard, or a list of them: a lambda of the row, an expression, or a column's
             name. An empty list sends the row nowhere.
-        shards, scope
+        shards, scope, location
             As in `redistribute`.
         returns
             What a `to` that runs as a black box returns: ``"int64"`` or ``"list[int64]"``.
@@ -426,7 +448,7 @@ class ShardedStream(Actions):
         [Row(n=0), Row(n=2), Row(n=1)]
         """
         target = expression_or_list(self._plan.schema(), to, returns)
-        return ShardedStream(self._plan.multicast(target, self._target(shards), scope))
+        return _moved(self._plan.multicast(target, self._target(shards), scope), location)
 
     def _target(self, shards: int | None) -> int:
         return shard_count(shards) or (default_shards() if self.shards == 1 else self.shards)
@@ -467,12 +489,16 @@ class ShardedStream(Actions):
         """
         return ShardedStream(self._plan.changes())
 
-    def to_memory(self, **options: Any) -> ShardedStream:
+    def to_memory(self, name: str | None = None, **options: Any) -> ShardedStream:
         """
         Run, and return the result as a sharded stream over memory.
 
         Parameters
         ----------
+        name
+            With a cluster: the name under which the result is in the memory of its workers, for all
+            applications that use the cluster (`Cluster.datasets`), until it is removed. What is lost with a
+            worker is computed again.
         **options
             As in `collect`.
 
@@ -481,6 +507,11 @@ class ShardedStream(Actions):
         ShardedStream
             The same rows, lifetimes, shards and key; its source is memory.
 
+        Raises
+        ------
+        InvalidError
+            If there is a dataset of this name, or a name and no cluster.
+
         Examples
         --------
         >>> import whimbrel as wb
@@ -488,8 +519,21 @@ class ShardedStream(Actions):
         >>> clicks.shards, len(clicks.to_rows())
         (2, 2)
         """
+        if name is not None:
+            cluster = self._remote(options.get("on"))
+            if cluster is None:
+                raise InvalidError("a result in memory has a name on a cluster only: give it with on=")
+            return ShardedStream(cluster._store(name, self._plan))
         with feeds.running(self._plan) as poll:
             return ShardedStream(native.to_memory(self._plan, self._options(**options), poll))
+
+
+def _moved(plan: native.Plan, location: str | RemoteRuntime | None) -> ShardedStream:
+    """Make the stream of an exchange that moves rows to a virtual cluster, if one is given."""
+    name = location.name if isinstance(location, RemoteRuntime) else location
+    if location is not None and not name:
+        raise InvalidError("location is a virtual cluster, or the name of one: see Cluster.create_cluster")
+    return ShardedStream(plan if name is None else plan.at(name))
 
 
 def _indent(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _whimbrel as native
-from .cluster import Cluster
+from .remote import RemoteRuntime
 from .errors import InvalidError
 from .ingress import shard_count
 from .query import Query
@@ -21,7 +21,7 @@ def sql(
     *,
     parameters: Sequence[Any] | Mapping[str, Any] | None = None,
     shards: int | None = None,
-    on: Cluster | None = None,
+    on: RemoteRuntime | None = None,
     **tables: Any,
 ) -> Query:
     """

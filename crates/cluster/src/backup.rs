@@ -19,6 +19,9 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use whimbrel_sharded::runtime::Topology;
 
+/// How long a queue is waited for that its worker has not begun yet.
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A queue of a job. The shards of the result are queues, too, with numbers behind the others.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct QueueName {
@@ -67,6 +70,14 @@ pub struct Length {
     is_given_up: bool,
 }
 
+#[cfg(test)]
+impl Length {
+    /// How many frames readers can have.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+}
+
 #[derive(Default)]
 struct Frames {
     places: Vec<Place>,
@@ -108,11 +119,16 @@ impl Backup {
         self.lock().get(name).cloned()
     }
 
-    /// A queue; waits for so long until it is begun.
-    pub async fn wait_for_queue(&self, name: &QueueName, at_most: Duration) -> Option<Arc<QueueBackup>> {
+    /// A queue; waits a moment until it is begun.
+    pub async fn wait_for_queue(&self, name: &QueueName) -> Option<Arc<QueueBackup>> {
         let mut begun = self.begun.subscribe();
-        let found = timeout(at_most, begun.wait_for(|()| self.queue(name).is_some())).await;
+        let found = timeout(BEGIN_TIMEOUT, begun.wait_for(|()| self.queue(name).is_some())).await;
         found.ok().and_then(|_| self.queue(name))
+    }
+
+    /// Gives up a queue that nobody needs any more.
+    pub fn remove_queue(&self, name: &QueueName) {
+        self.lock().remove(name).iter().for_each(|queue| queue.give_up());
     }
 
     /// Gives up the queues of a job.
@@ -132,11 +148,12 @@ impl Backup {
 }
 
 impl QueueBackup {
-    /// Appends a frame.
+    /// Appends a frame, which readers find once it has been [announced](QueueBackup::announce); how many
+    /// frames there are.
     ///
     /// # Errors
     /// `ResourcesExhausted` if the disk is full; `Internal` if it is not the next one.
-    pub fn append(&self, frame: Frame) -> Result<()> {
+    pub fn append(&self, frame: Frame) -> Result<u64> {
         let mut frames = self.lock();
         if frame.sequence() != frames.places.len() as u64 {
             return internal_err!("frame {} comes as number {}", frame.sequence(), frames.places.len());
@@ -147,10 +164,17 @@ impl QueueBackup {
             false => frames.write(frame, &self.folder)?,
         };
         frames.places.push(place);
-        let length = frames.places.len() as u64;
-        drop(frames);
-        self.length.send_modify(|known| known.frames = length);
-        Ok(())
+        Ok(frames.places.len() as u64)
+    }
+
+    /// Lets readers have so many frames.
+    pub fn announce(&self, frames: u64) {
+        self.length.send_modify(|length| length.frames = length.frames.max(frames));
+    }
+
+    /// How many bytes of it are on the disk.
+    pub fn spilled_bytes(&self) -> u64 {
+        self.lock().file_bytes
     }
 
     /// Tells readers that no frame follows here.
@@ -262,7 +286,8 @@ mod tests {
         let queue = backup.begin(name.clone());
         for time in 0..10 {
             let item = Item::Message(Message::Punctuation(time));
-            queue.append(Frame::of(time as u64, item).unwrap()).unwrap();
+            let length = queue.append(Frame::of(time as u64, item).unwrap()).unwrap();
+            assert_eq!(length, time as u64 + 1);
         }
         assert!(queue.append(Frame::of(12, Item::End).unwrap()).is_err());
         let places = queue.lock().places.iter().map(|p| matches!(p, Place::Memory(_))).collect::<Vec<_>>();

@@ -21,9 +21,6 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Request, Response, Status, Streaming};
 
-/// How long a server waits for a queue that its worker has not begun yet.
-const BEGIN_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -156,7 +153,7 @@ impl FlightService for FrameServer {
             .map_err(|error| Status::invalid_argument(format!("no ticket: {error}")))?;
         let queue = usize::try_from(wanted.queue).map_err(|_| Status::invalid_argument("no queue"))?;
         let name = QueueName { job: wanted.job, queue };
-        let Some(queue) = self.backup.wait_for_queue(&name, BEGIN_TIMEOUT).await else {
+        let Some(queue) = self.backup.wait_for_queue(&name).await else {
             return Err(Status::not_found(format!("queue {} of job {} is not here", name.queue, name.job)));
         };
         let length = queue.length();

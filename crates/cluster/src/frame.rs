@@ -4,7 +4,7 @@
 //! runs again sends the same frames under the same numbers, and a consumer goes on with the next one, whoever
 //! sends it.
 
-use crate::compact::compact;
+use crate::string_views::compact;
 use bytes::Bytes;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::buffer::Buffer;
@@ -162,7 +162,7 @@ impl Frame {
     }
 }
 
-/// Whether two messages are the same one, sent to several consumers.
+/// Whether two messages without absent rows are the same one, sent to several consumers.
 pub fn is_same(left: &Message, right: &Message) -> bool {
     match (left, right) {
         (Message::Punctuation(left), Message::Punctuation(right)) => left == right,
@@ -170,9 +170,20 @@ pub fn is_same(left: &Message, right: &Message) -> bool {
             let columns = left.rows.columns().iter().zip(right.rows.columns());
             left.len() == right.len()
                 && left.sync.as_ptr() == right.sync.as_ptr()
+                && has_same_extent(&left.other, &right.other)
                 && left.rows.num_columns() == right.rows.num_columns()
                 && columns.into_iter().all(|(left, right)| Arc::ptr_eq(left, right))
         }
+        _ => false,
+    }
+}
+
+/// Whether two batches with the same sync times have the same other times.
+fn has_same_extent(left: &Other, right: &Other) -> bool {
+    match (left, right) {
+        (Other::Open, Other::Open) => true,
+        (Other::After(left), Other::After(right)) => left == right,
+        (Other::Column(left), Other::Column(right)) => left.as_ptr() == right.as_ptr(),
         _ => false,
     }
 }
@@ -260,6 +271,11 @@ mod tests {
         let message = always(table());
         assert!(is_same(&message, &message.clone()));
         assert!(!is_same(&message, &always(table())));
+        let events = Batch::new(vec![1, 2, 2].into(), Other::After(5), table());
+        let with = |other| Batch::new(events.sync.clone(), other, events.rows.clone());
+        for other in [with(Other::After(6)), with(Other::Open)] {
+            assert!(!is_same(&Message::Batch(events.clone()), &Message::Batch(other)));
+        }
         assert!(is_same(&Message::Punctuation(1), &Message::Punctuation(1)));
         assert!(!is_same(&Message::Punctuation(1), &Message::Punctuation(2)));
     }

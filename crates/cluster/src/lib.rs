@@ -3,19 +3,23 @@
 //! Clients and workers meet in a control store. A client writes down a job: its specification, and for each
 //! channel of the query the worker that runs it. Each worker runs the channels that are its own, keeps what
 //! they send, and serves that to consumers on other workers. When a worker is lost, the others give its
-//! channels to those that are left: channels are deterministic, so one that runs again sends the same frames
-//! under the same numbers, and its consumers go on where they were.
+//! channels to those that are left: channels are deterministic but for the choices that their lineage has,
+//! so one that runs again sends the same frames under the same numbers, and its consumers go on where they
+//! were.
 //!
 //! Layers, lowest first; each module uses only modules above it in this list:
 //! 1. `error`: errors by their remedies;
-//! 2. `compact`, `frame`, `network`: items of queues as bytes, and the thread that moves them;
+//! 2. `string_views`, `frame`, `network`: items of queues as bytes, and the thread that moves them;
 //! 3. `records`: what the control store has;
-//! 4. `placement`, `workers`: which worker runs what, and who is there;
+//! 4. `statistics`: what channels have done; `placement`, `live_workers`: which worker runs what, and who is
+//!    there; `plan`: what the channels of a job share;
 //! 5. `backup`: what channels have sent;
-//! 6. `flight`: frames over the network;
-//! 7. `pull`, `carrier`: the two ends of a queue;
-//! 8. `worker`: a process that runs channels;
-//! 9. `client`: a process that submits jobs.
+//! 6. `flight`: frames over the network; `lineage`: choices, written down before what depends on them;
+//! 7. `pull`, `carrier`: the two ends of a queue; `connection`: what all of a process share;
+//! 8. `follow`, `fetch`: how a job is doing, and its result; `job`: jobs that are there;
+//! 9. `dataset`, `references`: results that other plans read;
+//! 10. `worker`: a process that runs channels;
+//! 11. `client`: a process that submits jobs.
 //!
 //! Start at [`Worker::start`] and [`Cluster`].
 //!
@@ -24,18 +28,32 @@
 mod backup;
 mod carrier;
 mod client;
-mod compact;
+mod connection;
+mod dataset;
 mod error;
+mod fetch;
 mod flight;
+mod follow;
 mod frame;
+mod job;
+mod lineage;
+mod live_workers;
 mod network;
 mod placement;
+mod plan;
 mod pull;
 mod records;
+mod references;
+mod statistics;
+mod string_views;
 mod worker;
-mod workers;
 
 pub use client::Cluster;
-pub use records::WorkerRecord;
+pub use error::Failure;
+pub use job::{ClusterJob, JobStatus, RunTime};
+pub use live_workers::LiveWorker;
+pub use records::{
+    DatasetRecord, JobRecord, JobState, Lifetime, Membership, RunRecord, Schedule, WorkerRecord,
+};
+pub use statistics::{JobStatistics, StageProgress};
 pub use worker::{Worker, WorkerOptions};
-pub use workers::LiveWorker;

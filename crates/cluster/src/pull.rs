@@ -7,11 +7,14 @@ use crate::backup::{Backup, QueueName, next_frame};
 use crate::flight::Connections;
 use crate::frame::Frame;
 use crate::records::ChannelRecord;
+use crate::statistics::add;
+use crossbeam_channel::Sender;
 use datafusion::common::{Result, exec_err};
 use futures::stream::{self, BoxStream, StreamExt};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -20,9 +23,6 @@ use tokio::time::sleep;
 
 /// After how long a queue is tried again that could not be read.
 const RETRY: Duration = Duration::from_millis(50);
-
-/// How long a queue of this process is waited for.
-const BEGIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How many frames of a queue wait for their consumer.
 const CAPACITY: usize = 4;
@@ -34,9 +34,16 @@ pub struct Places {
     pub channels: Vec<ChannelRecord>,
     /// The address of each worker that is known.
     pub addresses: BTreeMap<String, String>,
+    /// Whether there is nothing to read any more: the job is gone.
+    pub is_over: bool,
 }
 
 impl Places {
+    /// The channels of a job that is gone.
+    pub fn over() -> Places {
+        Places { is_over: true, ..Places::default() }
+    }
+
     /// The worker that runs a channel, and its address if it is known.
     fn of(&self, channel: usize) -> Option<(String, Option<String>)> {
         let worker = self.channels.get(channel).map(|record| record.worker.clone())?;
@@ -61,17 +68,31 @@ pub struct Puller {
     pub own: Option<(String, Arc<Backup>)>,
 }
 
+/// The end of a queue that a puller fills.
+#[derive(Clone)]
+struct Arrivals {
+    frames: mpsc::Sender<Frame>,
+    /// Told of each frame, if somebody waits for several queues at once.
+    notify: Option<Sender<()>>,
+    /// How many bytes came from other workers.
+    moved: Arc<AtomicU64>,
+}
+
 impl Puller {
     /// Reads a queue that a channel fills, as one of these tasks. What comes out ends early if the tasks do.
+    /// `moved` counts the bytes that come from other workers; `notify` is told of each frame.
     pub fn pull(
         &self,
         tasks: &mut JoinSet<()>,
         name: QueueName,
         producer: usize,
         places: watch::Receiver<Places>,
+        moved: &Arc<AtomicU64>,
+        notify: Option<Sender<()>>,
     ) -> mpsc::Receiver<Frame> {
         let (sender, frames) = mpsc::channel(CAPACITY);
-        tasks.spawn_on(self.clone().pull_all(name, producer, places, sender), &self.network);
+        let arrivals = Arrivals { frames: sender, notify, moved: Arc::clone(moved) };
+        tasks.spawn_on(self.clone().pull_all(name, producer, places, arrivals), &self.network);
         frames
     }
 
@@ -81,13 +102,19 @@ impl Puller {
         name: QueueName,
         producer: usize,
         mut places: watch::Receiver<Places>,
-        to: mpsc::Sender<Frame>,
+        to: Arrivals,
     ) {
         let mut next = 0;
         loop {
-            let place = places.borrow_and_update().of(producer);
+            let place = {
+                let places = places.borrow_and_update();
+                if places.is_over {
+                    return;
+                }
+                places.of(producer)
+            };
             if let Some((worker, address)) = place
-                && let Ok(frames) = self.frames(&worker, address, &name, next).await
+                && let Ok(frames) = self.frames(&worker, address, &name, next, &to.moved).await
                 && forward(frames, &mut next, &to, &mut places, |places| places.is_at(producer, &worker))
                     .await
                     .is_break()
@@ -97,7 +124,7 @@ impl Puller {
             tokio::select! {
                 changed = places.changed() => if changed.is_err() { return },
                 () = sleep(RETRY) => {}
-                () = to.closed() => return,
+                () = to.frames.closed() => return,
             }
         }
     }
@@ -109,10 +136,11 @@ impl Puller {
         address: Option<String>,
         name: &QueueName,
         from: u64,
+        moved: &Arc<AtomicU64>,
     ) -> Result<BoxStream<'static, Result<Frame>>> {
         match (&self.own, address) {
             (Some((own, backup)), _) if own == worker => {
-                let Some(queue) = backup.wait_for_queue(name, BEGIN_TIMEOUT).await else {
+                let Some(queue) = backup.wait_for_queue(name).await else {
                     return exec_err!("queue {} has not been begun", name.queue);
                 };
                 let length = queue.length();
@@ -122,7 +150,13 @@ impl Puller {
                 })
                 .boxed())
             }
-            (_, Some(address)) => self.connections.frames(&address, name, from).await,
+            (_, Some(address)) => {
+                let moved = Arc::clone(moved);
+                let frames = self.connections.frames(&address, name, from).await?;
+                Ok(frames
+                    .inspect(move |frame| frame.iter().for_each(|frame| add(&moved, frame.size())))
+                    .boxed())
+            }
             (_, None) => exec_err!("worker {worker} is not there"),
         }
     }
@@ -133,7 +167,7 @@ impl Puller {
 async fn forward(
     mut frames: BoxStream<'static, Result<Frame>>,
     next: &mut u64,
-    to: &mpsc::Sender<Frame>,
+    to: &Arrivals,
     places: &mut watch::Receiver<Places>,
     is_here: impl Fn(&Places) -> bool,
 ) -> ControlFlow<()> {
@@ -155,5 +189,15 @@ async fn forward(
         if to.send(frame).await.is_err() || is_end {
             return ControlFlow::Break(());
         }
+    }
+}
+
+impl Arrivals {
+    /// Hands a frame on; an error if nobody wants it.
+    async fn send(&self, frame: Frame) -> std::result::Result<(), mpsc::error::SendError<Frame>> {
+        self.frames.send(frame).await?;
+        // A notice that waits already says the same.
+        let _ = self.notify.as_ref().map(|notify| notify.try_send(()));
+        Ok(())
     }
 }

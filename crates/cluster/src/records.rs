@@ -1,19 +1,23 @@
 //! What a cluster keeps in its control store.
 //!
 //! - `workers`: who works, and where its frames can be had; a lease of each says that it is alive;
+//! - `members`: which virtual cluster a worker belongs to;
+//! - `clusters`: the virtual clusters; `datasets`: the datasets that have a name;
 //! - `jobs`: which jobs there are; `specs`: what they compute;
-//! - `channels/<job>`: for each channel, which worker runs it, and whether it has ended.
+//! - `channels/<job>`: for each channel, which worker runs it, and whether it has ended;
+//! - `choices/<job>`: the lineage of channels that read out of turn;
+//! - `runs/<job>`: what each run of a channel has done, for those who look on.
 //!
 //! Invariant: a row of `channels` is changed by the worker that runs the channel, as long as the row names
 //! it, and by whoever holds the recovery lease of the job. Both change the version that they have read.
 
-use crate::error::of_store;
-use datafusion::common::{DataFusionError, Result};
+use crate::error::{Failure, of_store};
+use datafusion::common::Result;
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 use std::sync::Arc;
-use std::time::Duration;
-use whimbrel_control::{ControlStore, Effect, Table, Transaction};
-use whimbrel_sharded::error::ErrorKind;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use whimbrel_control::{ControlStore, Effect, Log, Table, Transaction};
 
 /// How long a worker is taken for alive after it was heard of last.
 pub const WORKER_LEASE: Duration = Duration::from_secs(3);
@@ -43,46 +47,92 @@ pub struct WorkerRecord {
     pub engine: String,
 }
 
-/// A job that is there. Its client removes it when it has the result, or gives up.
+/// What was decided about a worker.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Membership {
+    /// The virtual cluster that it belongs to, if to any.
+    pub cluster: Option<String>,
+    /// Whether it is given no more channels, so that it can be stopped once it has nothing to do.
+    pub is_draining: bool,
+}
+
+/// A virtual cluster: a group of workers with a name (quill.txt §5.2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterRecord {
+    /// How many workers it is to have.
+    pub workers: u32,
+}
+
+/// A dataset that applications share (quill.txt §5.2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetRecord {
+    /// The job whose result it is; none: whoever reads it computes it.
+    pub job: Option<String>,
+    /// The plan that reads it, as bytes.
+    pub plan: ByteBuf,
+}
+
+/// A job that is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRecord {
-    /// Why it has failed, if it has.
-    pub failure: Option<Failure>,
+    /// How long it is there.
+    pub lifetime: Lifetime,
+    /// How its channels are scheduled.
+    pub schedule: Schedule,
+    /// The virtual cluster that runs what has no location of its own.
+    pub cluster: Option<String>,
+    /// When it was submitted, in milliseconds since 1970.
+    pub submitted: u64,
+    /// What has become of it.
+    pub state: JobState,
 }
 
-/// Why a job failed.
+/// How long a job and its result are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lifetime {
+    /// As long as its client is heard of.
+    Client,
+    /// So many seconds after it has ended.
+    Seconds(u64),
+    /// Until it is removed.
+    Unlimited,
+}
+
+/// What has become of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// What has to be done about it.
-    pub kind: ErrorKind,
-    /// The message.
-    pub message: String,
+pub enum JobState {
+    /// It runs.
+    Running,
+    /// Its result is there.
+    Ended,
+    /// It has failed.
+    Failed(Failure),
 }
 
-impl Failure {
-    /// The failure that an error is.
-    pub fn of(error: &DataFusionError) -> Failure {
-        Failure { kind: ErrorKind::of(error), message: message(error) }
-    }
+/// How the channels of a job are scheduled. None of it changes the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    /// Whether all stages run at once; otherwise a stage begins when those that it reads have ended.
+    pub is_pipelined: bool,
+    /// Whether a channel reads what is there if the queue whose turn it is has nothing yet. Its choices are
+    /// written down: they are its lineage.
+    pub is_dynamic: bool,
+}
 
-    /// The error that it was.
-    pub fn error(&self) -> DataFusionError {
-        let message = self.message.clone();
-        match self.kind {
-            ErrorKind::Invalid => DataFusionError::Plan(message),
-            ErrorKind::Data => DataFusionError::Execution(message),
-            ErrorKind::ResourceExhausted => DataFusionError::ResourcesExhausted(message),
-            ErrorKind::Internal => DataFusionError::Internal(message),
+impl Default for Schedule {
+    fn default() -> Schedule {
+        Schedule { is_pipelined: true, is_dynamic: true }
+    }
+}
+
+impl JobRecord {
+    /// Whether the job is to be removed; `is_leased` says whether its lease is held.
+    pub fn is_expired(&self, is_leased: bool) -> bool {
+        match (self.lifetime, &self.state) {
+            (Lifetime::Client, _) => !is_leased,
+            (Lifetime::Seconds(_), JobState::Ended | JobState::Failed(_)) => !is_leased,
+            (Lifetime::Seconds(_), JobState::Running) | (Lifetime::Unlimited, _) => false,
         }
-    }
-}
-
-/// The message of an error, without the names of its kinds.
-fn message(error: &DataFusionError) -> String {
-    match error {
-        DataFusionError::Shared(error) => message(error),
-        DataFusionError::Context(context, error) => format!("{context}: {}", message(error)),
-        other => other.message().into_owned(),
     }
 }
 
@@ -95,6 +145,44 @@ pub struct ChannelRecord {
     pub attempt: u32,
     /// Whether it has sent all that it ever will.
     pub ended: bool,
+}
+
+/// A queue that a channel has read out of turn: a record of its lineage (quokka.txt §III).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// The number of the channel.
+    pub channel: u64,
+    /// How many choices the channel had made before.
+    pub position: u64,
+    /// The number of the queue.
+    pub queue: u64,
+}
+
+/// One run of a channel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// The number of the channel.
+    pub channel: u64,
+    /// How often the channel was begun before.
+    pub attempt: u32,
+    /// The worker.
+    pub worker: String,
+    /// When it began, in milliseconds since 1970.
+    pub began: u64,
+    /// When this was written, in milliseconds since 1970.
+    pub seen: u64,
+    /// Whether it has ended.
+    pub ended: bool,
+    /// How many steps have handed out something.
+    pub tasks: u64,
+    /// How many rows it has taken.
+    pub rows: u64,
+    /// How many rows came too late for it.
+    pub late_rows: u64,
+    /// How many bytes it has fetched from other workers.
+    pub moved_bytes: u64,
+    /// How many bytes of what it sent are on the disk of its worker.
+    pub spilled_bytes: u64,
 }
 
 /// The tables of a cluster.
@@ -110,39 +198,110 @@ impl Tables {
     /// # Errors
     /// Those of the store.
     pub fn remove_job(&self, job: &str) -> Result<()> {
-        let remove = Transaction::new()
+        let remove = self.removal(job);
+        self.store.commit(&remove).map(|_| ()).map_err(of_store)
+    }
+
+    /// What removes a job, and tells the workers.
+    pub fn removal(&self, job: &str) -> Transaction {
+        Transaction::new()
             .then(self.jobs().delete(job))
             .then(self.specs().delete(job))
             .then(Effect::RemoveTable { table: channels_of(job) })
-            .then(Effect::Release { lease: client_lease(job) })
-            .then(Effect::Publish { topic: NEWS.to_string(), payload: job.into() });
-        self.store.commit(&remove).map(|_| ()).map_err(of_store)
+            .then(Effect::RemoveTable { table: runs_of(job) })
+            .then(Effect::RemoveLog { log: choices_of(job) })
+            .then(Effect::Release { lease: job_lease(job) })
+            .then(news(job))
+    }
+
+    /// What changes the state of a job that is as it was read. A job that is kept for a time is from then on.
+    ///
+    /// # Errors
+    /// `Plan` if the record is too large.
+    pub fn set_state(
+        &self,
+        job: &str,
+        record: &JobRecord,
+        version: u64,
+        state: JobState,
+    ) -> Result<Transaction> {
+        let changed = JobRecord { state, ..record.clone() };
+        let mut transaction = Transaction::new()
+            .when(self.jobs().unchanged(job, Some(version)))
+            .then(self.jobs().put(job, &changed).map_err(of_store)?)
+            .then(news(job));
+        if let Lifetime::Seconds(seconds) = record.lifetime {
+            let (lease, ttl) = (job_lease(job), Duration::from_secs(seconds.max(1)));
+            transaction = transaction.then(Effect::Grant { lease, holder: job.to_string(), ttl });
+        }
+        Ok(transaction)
     }
 
     /// The workers.
     pub fn workers(&self) -> Table<WorkerRecord> {
-        Table::new(Arc::clone(&self.store), "workers")
+        self.table("workers")
+    }
+
+    /// What was decided about workers.
+    pub fn members(&self) -> Table<Membership> {
+        self.table("members")
+    }
+
+    /// The virtual clusters.
+    pub fn clusters(&self) -> Table<ClusterRecord> {
+        self.table("clusters")
+    }
+
+    /// The datasets.
+    pub fn datasets(&self) -> Table<DatasetRecord> {
+        self.table("datasets")
     }
 
     /// The jobs.
     pub fn jobs(&self) -> Table<JobRecord> {
-        Table::new(Arc::clone(&self.store), "jobs")
+        self.table("jobs")
     }
 
     /// What the jobs compute, as the bytes of their specifications.
-    pub fn specs(&self) -> Table<Vec<u8>> {
-        Table::new(Arc::clone(&self.store), "specs")
+    pub fn specs(&self) -> Table<ByteBuf> {
+        self.table("specs")
     }
 
-    /// The channels of a job.
+    /// The channels of a job, in the order of their numbers.
     pub fn channels(&self, job: &str) -> Table<ChannelRecord> {
-        Table::new(Arc::clone(&self.store), &channels_of(job))
+        self.table(&channels_of(job))
+    }
+
+    /// The lineage of a job.
+    pub fn choices(&self, job: &str) -> Log<Choice> {
+        Log::new(Arc::clone(&self.store), &choices_of(job))
+    }
+
+    /// The runs of the channels of a job.
+    pub fn runs(&self, job: &str) -> Table<RunRecord> {
+        self.table(&runs_of(job))
+    }
+
+    fn table<T: Serialize + serde::de::DeserializeOwned>(&self, name: &str) -> Table<T> {
+        Table::new(Arc::clone(&self.store), name)
     }
 }
 
-/// The name of the table of the channels of a job.
-pub fn channels_of(job: &str) -> String {
+/// Tells the workers of a job.
+pub fn news(job: &str) -> Effect {
+    Effect::Publish { topic: NEWS.to_string(), payload: job.into() }
+}
+
+fn channels_of(job: &str) -> String {
     format!("channels/{job}")
+}
+
+fn choices_of(job: &str) -> String {
+    format!("choices/{job}")
+}
+
+fn runs_of(job: &str) -> String {
+    format!("runs/{job}")
 }
 
 /// The key of a channel in its table: keys are in the order of the numbers.
@@ -150,17 +309,28 @@ pub fn channel_key(channel: usize) -> String {
     format!("{channel:08}")
 }
 
+/// The key of a run in its table.
+pub fn run_key(channel: usize, attempt: u32) -> String {
+    format!("{channel:08}/{attempt:06}")
+}
+
 /// The lease of a worker.
 pub fn worker_lease(worker: &str) -> String {
     format!("worker/{worker}")
 }
 
-/// The lease of the client of a job.
-pub fn client_lease(job: &str) -> String {
-    format!("client/{job}")
+/// The lease of a job: its client holds it, or it runs out some time after the job has ended.
+pub fn job_lease(job: &str) -> String {
+    format!("job/{job}")
 }
 
 /// The lease under which lost channels of a job are given to others.
 pub fn recovery_lease(job: &str) -> String {
     format!("recovery/{job}")
+}
+
+/// The time, in milliseconds since 1970. It is shown, and nothing is decided by it.
+pub fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

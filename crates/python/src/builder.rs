@@ -437,6 +437,11 @@ impl NativePlan {
         NativePlan::wrap(self.stream.broadcast(Some(shards.0), scope(among)?))
     }
 
+    /// Moves the rows of an exchange to a virtual cluster.
+    fn at(&self, location: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.at(location))
+    }
+
     /// Copies rows to the shards of a list.
     fn multicast(&self, to: NativeExpr, shards: Count, among: &str) -> PyResult<NativePlan> {
         NativePlan::wrap(self.stream.multicast(to.expr(), Some(shards.0), scope(among)?))

@@ -1,20 +1,41 @@
-//! Clusters: where queries run in other processes, and the workers that run them.
+//! Clusters: where queries run in other processes, the workers that run them, and their jobs.
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use whimbrel_cluster::{Cluster, LiveWorker, Worker};
+use std::time::{Duration, Instant};
+use whimbrel_cluster::{
+    Cluster, ClusterJob, JobStatistics, JobStatus, Lifetime, LiveWorker, Schedule, Worker,
+};
 use whimbrel_session::cluster::{WorkerSettings, connect, start_worker};
+use whimbrel_session::durable::wall_duration;
+use whimbrel_sharded::Options;
 use whimbrel_sharded::runtime::RemoteRuntime;
 
-use crate::error::{OrRaise, invalid};
+use crate::arguments::Length;
+use crate::error::{OrRaise, invalid, raise};
+use crate::plan::NativePlan;
 
-/// A cluster, as a client sees it.
+/// How often signals are handled while a job is waited for.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A cluster, as a client sees it: all of it, or a virtual cluster.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "Cluster")]
 pub struct NativeCluster {
     /// The runtime of queries.
     pub cluster: Arc<Cluster>,
 }
+
+impl NativeCluster {
+    fn of(cluster: Cluster) -> NativeCluster {
+        NativeCluster { cluster: Arc::new(cluster) }
+    }
+}
+
+/// A worker: its name, its address, its process, how many threads it has, its virtual cluster, and whether it
+/// drains.
+type WorkerTuple = (String, String, u32, u32, Option<String>, bool);
 
 #[pymethods]
 impl NativeCluster {
@@ -24,11 +45,24 @@ impl NativeCluster {
         Ok(NativeCluster { cluster: py.detach(|| connect(address)).or_raise()? })
     }
 
-    /// The workers that are alive: name, address, process and number of threads of each.
-    fn workers(&self, py: Python<'_>) -> PyResult<Vec<(String, String, u32, u32)>> {
+    /// The same cluster, with another schedule for queries.
+    fn with_schedule(&self, pipelined: bool, dynamic: bool) -> NativeCluster {
+        let schedule = Schedule { is_pipelined: pipelined, is_dynamic: dynamic };
+        NativeCluster::of(self.cluster.with_schedule(schedule))
+    }
+
+    /// The name of the virtual cluster, if it is one.
+    fn name(&self) -> Option<&str> {
+        self.cluster.name()
+    }
+
+    /// The workers that are alive.
+    fn workers(&self, py: Python<'_>) -> PyResult<Vec<WorkerTuple>> {
         let live = py.detach(|| self.cluster.workers()).or_raise()?;
-        let worker =
-            |live: LiveWorker| (live.name, live.record.address, live.record.process, live.record.threads);
+        let worker = |LiveWorker { name, record, membership, .. }: LiveWorker| {
+            let (cluster, is_draining) = (membership.cluster, membership.is_draining);
+            (name, record.address, record.process, record.threads, cluster, is_draining)
+        };
         Ok(live.into_iter().map(worker).collect())
     }
 
@@ -39,7 +73,181 @@ impl NativeCluster {
 
     /// The names of the jobs that are there.
     fn jobs(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        py.detach(|| self.cluster.jobs()).or_raise()
+        let jobs = py.detach(|| self.cluster.jobs()).or_raise()?;
+        Ok(jobs.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// A job that is there.
+    fn job(&self, py: Python<'_>, name: &str) -> PyResult<NativeClusterJob> {
+        Ok(NativeClusterJob { job: Arc::new(py.detach(|| self.cluster.job(name)).or_raise()?) })
+    }
+
+    /// Submits a plan, whose result is kept for so long.
+    fn submit(&self, py: Python<'_>, plan: &NativePlan, keep: Length) -> PyResult<NativeClusterJob> {
+        let lifetime = Lifetime::Seconds(wall_duration(&keep.0, "keep").or_raise()?.as_secs());
+        let submit = || self.cluster.submit(&plan.stream, &Options::default(), lifetime);
+        Ok(NativeClusterJob { job: Arc::new(py.detach(submit).or_raise()?) })
+    }
+
+    /// Creates a virtual cluster.
+    fn create_cluster(&self, py: Python<'_>, name: &str, workers: usize) -> PyResult<NativeCluster> {
+        Ok(NativeCluster::of(py.detach(|| self.cluster.create_cluster(name, workers)).or_raise()?))
+    }
+
+    /// A virtual cluster that is there.
+    fn cluster(&self, py: Python<'_>, name: &str) -> PyResult<NativeCluster> {
+        Ok(NativeCluster::of(py.detach(|| self.cluster.cluster(name)).or_raise()?))
+    }
+
+    /// The names of the virtual clusters.
+    fn clusters(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        py.detach(|| self.cluster.clusters()).or_raise()
+    }
+
+    /// Ends the virtual cluster.
+    fn tear_down(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.cluster.tear_down()).or_raise()
+    }
+
+    /// Gives the virtual cluster more workers.
+    fn add_workers(&self, py: Python<'_>, workers: usize) -> PyResult<()> {
+        py.detach(|| self.cluster.add_workers(workers)).or_raise()
+    }
+
+    /// Gives a worker no more channels.
+    fn drain(&self, py: Python<'_>, worker: &str) -> PyResult<()> {
+        py.detach(|| self.cluster.drain(worker)).or_raise()
+    }
+
+    /// Gives a name to a plan.
+    fn create_dataset(&self, py: Python<'_>, name: &str, plan: &NativePlan) -> PyResult<()> {
+        py.detach(|| self.cluster.create_dataset(name, &plan.stream)).or_raise()
+    }
+
+    /// Runs a plan, and keeps its result in the memory of the workers.
+    fn store_dataset(&self, py: Python<'_>, name: &str, plan: &NativePlan) -> PyResult<NativePlan> {
+        let store = || self.cluster.store_dataset(name, &plan.stream, &Options::default());
+        Ok(NativePlan { stream: py.detach(store).or_raise()? })
+    }
+
+    /// The names of the datasets, and whether their rows are in the memory of the workers.
+    fn datasets(&self, py: Python<'_>) -> PyResult<Vec<(String, bool)>> {
+        let datasets = py.detach(|| self.cluster.datasets()).or_raise()?;
+        Ok(datasets.into_iter().map(|(name, record)| (name, record.job.is_some())).collect())
+    }
+
+    /// A plan that reads a dataset.
+    fn dataset(&self, py: Python<'_>, name: &str) -> PyResult<NativePlan> {
+        Ok(NativePlan { stream: py.detach(|| self.cluster.dataset(name)).or_raise()? })
+    }
+
+    /// Removes a dataset.
+    fn remove_dataset(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        py.detach(|| self.cluster.remove_dataset(name)).or_raise()
+    }
+}
+
+/// A job of a cluster.
+#[pyclass(frozen, module = "whimbrel._whimbrel", name = "ClusterJob")]
+pub struct NativeClusterJob {
+    /// The job, as the runtime of its result.
+    pub job: Arc<ClusterJob>,
+}
+
+/// A run of a channel: its stage, its channel, its attempt, the worker, when it began and was heard of last,
+/// in milliseconds since 1970, whether it has ended, and how many rows it took.
+type RunTuple = (usize, usize, u32, String, u64, u64, bool, u64);
+
+#[pymethods]
+impl NativeClusterJob {
+    /// Its name.
+    fn name(&self) -> &str {
+        self.job.name()
+    }
+
+    /// The plan of the query.
+    fn plan(&self, py: Python<'_>) -> PyResult<NativePlan> {
+        Ok(NativePlan { stream: py.detach(|| self.job.stream()).or_raise()? })
+    }
+
+    /// What has become of it, and why it has failed if it has.
+    fn status<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, Option<Bound<'py, PyAny>>)> {
+        Ok(match py.detach(|| self.job.status()).or_raise()? {
+            JobStatus::Running => ("running", None),
+            JobStatus::Ended => ("ended", None),
+            JobStatus::Failed(error) => {
+                ("failed", Some(raise(error).into_value(py).into_bound(py).into_any()))
+            }
+        })
+    }
+
+    /// Waits for the end, or so many seconds; whether the job has ended.
+    fn wait(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<bool> {
+        let limit = seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)));
+        let limit = limit.transpose().map_err(|error| invalid(error.to_string()))?;
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        loop {
+            let poll = Instant::now() + POLL_INTERVAL;
+            let next = until.map_or(poll, |until| until.min(poll));
+            let has_ended = py.detach(|| self.job.wait(Some(next))).or_raise()?;
+            py.check_signals()?;
+            if has_ended || until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(has_ended);
+            }
+        }
+    }
+
+    /// How far each stage is: how many channels it has, how many have ended, how many rows they took.
+    fn progress(&self, py: Python<'_>) -> PyResult<Vec<(usize, usize, u64)>> {
+        let stages = py.detach(|| self.job.progress()).or_raise()?;
+        Ok(stages.into_iter().map(|stage| (stage.channels, stage.ended, stage.rows)).collect())
+    }
+
+    /// What the channels have done.
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let JobStatistics {
+            rows,
+            replayed_rows,
+            tasks,
+            replayed_tasks,
+            failures,
+            lineage_bytes,
+            moved_bytes,
+            spilled_bytes,
+            late_rows,
+        } = py.detach(|| self.job.statistics()).or_raise()?;
+        let dict = PyDict::new(py);
+        for (name, value) in [
+            ("rows", rows),
+            ("replayed_rows", replayed_rows),
+            ("tasks", tasks),
+            ("replayed_tasks", replayed_tasks),
+            ("failures", failures),
+            ("lineage_bytes", lineage_bytes),
+            ("moved_bytes", moved_bytes),
+            ("spilled_bytes", spilled_bytes),
+            ("late_rows", late_rows),
+        ] {
+            dict.set_item(name, value)?;
+        }
+        Ok(dict)
+    }
+
+    /// Where and when its channels ran.
+    fn timeline(&self, py: Python<'_>) -> PyResult<Vec<RunTuple>> {
+        let runs = py.detach(|| self.job.timeline()).or_raise()?;
+        let run = |run: whimbrel_cluster::RunTime| {
+            let record = run.record;
+            let (stage, channel) = (run.id.stage, run.id.channel);
+            let (began, seen) = (record.began, record.seen);
+            (stage, channel, record.attempt, record.worker, began, seen, record.ended, record.rows)
+        };
+        Ok(runs.into_iter().map(run).collect())
+    }
+
+    /// Stops the job, and removes it with its result.
+    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.job.cancel()).or_raise()
     }
 }
 

@@ -62,7 +62,7 @@ mod _whimbrel {
     #[pymodule_export]
     use crate::calls::{aggregate_call, call_names, window_call};
     #[pymodule_export]
-    use crate::cluster::{NativeCluster, NativeWorker};
+    use crate::cluster::{NativeCluster, NativeClusterJob, NativeWorker};
     #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]

@@ -21,7 +21,7 @@ use whimbrel_sharded::program::TaskId;
 use whimbrel_sharded::{Job, Options, Output, RuntimeKind, analyze, replay as tapes};
 
 use crate::arguments::Count;
-use crate::cluster::NativeCluster;
+use crate::cluster::{NativeCluster, NativeClusterJob};
 use crate::error::{OrRaise, PythonError, invalid};
 use crate::plan::NativePlan;
 use crate::shutdown::{self, InterpreterGuard, attach};
@@ -39,23 +39,35 @@ pub struct NativeOptions {
     progress: Option<bool>,
 }
 
+/// Where a query runs, if not in this process.
+#[derive(FromPyObject)]
+enum Remote<'py> {
+    /// On a cluster.
+    Cluster(Bound<'py, NativeCluster>),
+    /// It runs already, as this job.
+    Job(Bound<'py, NativeClusterJob>),
+}
+
 #[pymethods]
 impl NativeOptions {
     /// Options for one action.
     #[new]
-    #[pyo3(signature = (runtime, batch_rows, progress, cluster = None))]
+    #[pyo3(signature = (runtime, batch_rows, progress, remote = None))]
     fn new(
         runtime: &str,
         batch_rows: Count,
         progress: Option<bool>,
-        cluster: Option<&NativeCluster>,
+        remote: Option<Remote<'_>>,
     ) -> PyResult<NativeOptions> {
         let runtime = match runtime {
             "library" => RuntimeKind::Library,
             "local" => RuntimeKind::Local,
             other => return Err(invalid(format!("runtime is \"library\" or \"local\", not \"{other}\""))),
         };
-        let remote = cluster.map(|cluster| Arc::clone(&cluster.cluster) as _);
+        let remote = remote.map(|remote| match remote {
+            Remote::Cluster(cluster) => Arc::clone(&cluster.get().cluster) as _,
+            Remote::Job(job) => Arc::clone(&job.get().job) as _,
+        });
         Ok(NativeOptions {
             options: Options { runtime, batch_rows: batch_rows.0, remote, ..Options::default() },
             progress,

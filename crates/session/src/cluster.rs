@@ -5,21 +5,32 @@ use datafusion::common::{DataFusionError, Result, plan_err};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use whimbrel_cluster::{Cluster, Worker, WorkerOptions};
 use whimbrel_control::{ControlStore, RedisOptions, RedisStore};
 
 /// The cluster that a store has if its address names none.
 const DEFAULT_NAME: &str = "whimbrel";
 
+/// How long the store may take to answer for the first time.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+
 /// How many bytes of frames a worker keeps in memory unless it is told otherwise.
 pub const BACKUP_MEMORY: usize = 1 << 30;
 
-/// The cluster at an address: `redis://host:port?cluster=name`.
+/// The cluster at an address: `redis://host:port?cluster=name`, or with `&virtual=name` a virtual cluster of
+/// it.
 ///
 /// # Errors
-/// `Plan` if it is no such address; `Execution` if the store cannot be reached.
+/// `Plan` if it is no such address, or there is no such virtual cluster; `Execution` if the store cannot be
+/// reached.
 pub fn connect(address: &str) -> Result<Arc<Cluster>> {
-    Ok(Arc::new(Cluster::connect(open_store(address)?, Arc::new(PlanReferences))?))
+    let address = Address::parse(address)?;
+    let cluster = Cluster::connect(address.open()?, Arc::new(PlanReferences))?;
+    Ok(Arc::new(match address.virtual_cluster {
+        Some(name) => cluster.cluster(name)?,
+        None => cluster,
+    }))
 }
 
 /// A worker of the cluster at an address.
@@ -62,27 +73,78 @@ pub fn start_worker(address: &str, settings: &WorkerSettings) -> Result<Worker> 
         folder: settings.folder.clone().unwrap_or_else(std::env::temp_dir),
         backup_memory: settings.backup_memory,
     };
-    Worker::start(open_store(address)?, Arc::new(PlanReferences), &options)
+    let address = Address::parse(address)?;
+    if let Some(name) = address.virtual_cluster {
+        return plan_err!("workers join the whole cluster; `{name}` takes them with add_workers");
+    }
+    Worker::start(address.open()?, Arc::new(PlanReferences), &options)
 }
 
-/// Opens the control store at an address.
-fn open_store(address: &str) -> Result<Arc<dyn ControlStore>> {
-    if !address.starts_with("redis://") {
-        return plan_err!(
-            "`{}` is no address of a cluster; it is that of its Redis, as redis://host:6379?cluster=name",
-            whimbrel_plan::source::redacted(address)
-        );
+/// The address of a cluster.
+struct Address<'a> {
+    /// That of its Redis.
+    url: &'a str,
+    /// What it is called there.
+    name: &'a str,
+    /// A virtual cluster of it.
+    virtual_cluster: Option<&'a str>,
+}
+
+impl Address<'_> {
+    fn parse(address: &str) -> Result<Address<'_>> {
+        let refused = |why: &str| {
+            plan_err!(
+                "`{}` is no address of a cluster: {why}; it is that of its Redis, as \
+                 redis://host:6379?cluster=name, and for a virtual cluster &virtual=name",
+                whimbrel_plan::source::redacted(address)
+            )
+        };
+        if !address.starts_with("redis://") {
+            return refused("it does not begin with redis://");
+        }
+        let (url, parameters) = address.split_once('?').unwrap_or((address, ""));
+        let mut parsed = Address { url, name: DEFAULT_NAME, virtual_cluster: None };
+        for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
+            match parameter.split_once('=') {
+                Some(("cluster", name)) if !name.is_empty() => parsed.name = name,
+                Some(("virtual", name)) if !name.is_empty() => parsed.virtual_cluster = Some(name),
+                _ => return refused("it has an unknown parameter"),
+            }
+        }
+        Ok(parsed)
     }
-    let (url, name) = match address.split_once("?cluster=") {
-        Some((url, name)) => (url, name),
-        None => (address, DEFAULT_NAME),
-    };
-    match RedisStore::open(url, name, RedisOptions::default()) {
-        Ok(store) => Ok(Arc::new(store)),
-        Err(whimbrel_control::Error::Invalid(text)) => plan_err!("{text}"),
-        Err(error) => Err(DataFusionError::Execution(format!(
-            "{error}. A cluster meets in a Redis: install one (the Debian package redis-server), start it with \
-             `redis-server --appendonly yes`, and give its address"
-        ))),
+
+    /// Opens the control store. One that does not answer at once is an error; one that goes away later is
+    /// waited for.
+    fn open(&self) -> Result<Arc<dyn ControlStore>> {
+        let probe = RedisOptions { deadline: CONNECT_DEADLINE, ..RedisOptions::default() };
+        let opened = RedisStore::open(self.url, self.name, probe)
+            .and_then(|_| RedisStore::open(self.url, self.name, RedisOptions::default()));
+        match opened {
+            Ok(store) => Ok(Arc::new(store)),
+            Err(whimbrel_control::Error::Invalid(text)) => plan_err!("{text}"),
+            Err(error) => Err(DataFusionError::Execution(format!(
+                "{error}. A cluster meets in a Redis: install one (the Debian package redis-server), start it \
+                 with `redis-server --appendonly yes`, and give its address"
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_names() {
+        let parts = |address: &'static str| {
+            Address::parse(address).map(|parsed| (parsed.url, parsed.name, parsed.virtual_cluster))
+        };
+        assert_eq!(parts("redis://h:1").unwrap(), ("redis://h:1", DEFAULT_NAME, None));
+        assert_eq!(parts("redis://h/2?cluster=a").unwrap(), ("redis://h/2", "a", None));
+        assert_eq!(parts("redis://h?virtual=v&cluster=a").unwrap(), ("redis://h", "a", Some("v")));
+        for wrong in ["http://h", "redis://h?cluster=", "redis://h?claster=a", "redis://h?cluster"] {
+            assert!(parts(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -145,6 +145,12 @@ impl Progress {
         self.control.rows_out.fetch_add(rows, Ordering::Relaxed);
     }
 
+    /// Sets how many rows have been read, and how many came too late: they are counted elsewhere.
+    pub fn set_rows(&self, read: u64, late: u64) {
+        self.control.rows_read.store(read, Ordering::Relaxed);
+        self.control.rows_late.store(late, Ordering::Relaxed);
+    }
+
     /// Cancels the job: no more rows come out from now on. Its channels end by themselves.
     pub fn cancel(&self) {
         self.control.cancel();

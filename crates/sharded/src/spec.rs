@@ -14,6 +14,7 @@ use whimbrel_plan::{References, Stream};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// The plan with its frozen sources, as bytes.
+    #[serde(with = "serde_bytes")]
     plan: Vec<u8>,
     batch_rows: u64,
     output: Output,
@@ -47,8 +48,15 @@ impl JobSpec {
         if self.engine != engine {
             return plan_err!("release {} made this job, and this is {engine}", self.engine);
         }
-        let stream = Stream::from_bytes(&self.plan, references)?;
-        Programs::new(&stream, &self.options())
+        Programs::new(&self.stream(references)?, &self.options())
+    }
+
+    /// The query.
+    ///
+    /// # Errors
+    /// `Plan` if its bytes are no plan.
+    pub fn stream(&self, references: &Arc<dyn References>) -> Result<Stream> {
+        Stream::from_bytes(&self.plan, references)
     }
 
     /// What its channels are run with.

@@ -4,6 +4,7 @@
 //! and `lint`, the arguments of several or of one sub-command; [`Arguments`], all of them.
 
 mod bounded;
+mod cluster;
 mod format;
 mod job;
 mod lint;
@@ -12,6 +13,7 @@ mod statements;
 mod worker;
 
 pub use bounded::{Bounded, Predict};
+pub use cluster::Cluster;
 pub use format::{FindingFormat, OutputFormat};
 pub use job::{Job, JobSettings};
 pub use lint::Lint;
@@ -135,6 +137,9 @@ pub enum Command {
     /// It runs parts of the queries of all clients, and takes over those of workers that are lost.
     #[command(after_help = EXIT_CODES)]
     Worker(Worker),
+    /// Look at a cluster, or change it.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Cluster(Cluster),
     /// Print what makes a shell complete the arguments of this command.
     Completions {
         /// The shell.

@@ -3,6 +3,7 @@
 mod as_python;
 mod bench;
 mod bounded;
+mod cluster;
 mod completions;
 mod explain;
 mod input;
@@ -39,6 +40,7 @@ pub fn run(arguments: Arguments, python: Option<PathBuf>) -> Result {
         Some(Command::Lint(lint)) => crate::lint::run(lint, settings),
         Some(Command::Bounded(bounded)) => bounded::run(bounded),
         Some(Command::Worker(worker)) => worker::run(worker, settings),
+        Some(Command::Cluster(cluster)) => cluster::run(cluster),
         Some(Command::Completions { shell }) => completions::run(*shell),
     }
 }

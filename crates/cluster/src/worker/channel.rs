@@ -1,26 +1,29 @@
 //! A channel that runs on a thread of a worker.
 
-use super::plan::{Finished, Plan};
-use crate::backup::QueueName;
-use crate::carrier::{NetworkCarrier, Outgoing};
-use crate::pull::{Places, Puller};
-use crossbeam_channel::Sender;
-use datafusion::common::{DataFusionError, Result, internal_err};
+use super::launch::{Begin, Finished, Run, RunCounts};
+use crate::backup::{Backup, QueueBackup, QueueName};
+use crate::carrier::{Incoming, NetworkCarrier, Outgoing};
+use crate::error::no_thread;
+use crate::lineage::{ChannelLineage, LineageLog};
+use crate::plan::Plan;
+use crate::pull::Puller;
+use crate::statistics::{Counters, add};
+use crossbeam_channel::{Sender, bounded};
+use datafusion::common::Result;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use whimbrel_sharded::error::panicked;
 use whimbrel_sharded::runtime::{Halt, Item, LaneOrigin, Progress, run_channel, spawn};
 
 /// A channel that runs here; dropping it stops the channel.
 pub struct ChannelRun {
-    /// Which of its attempts it is.
-    pub attempt: u32,
     progress: Progress,
     is_abandoned: Arc<AtomicBool>,
+    counters: Arc<Counters>,
+    sent: Vec<Arc<QueueBackup>>,
     /// What reads its queues.
     _pulls: JoinSet<()>,
 }
@@ -29,17 +32,17 @@ impl ChannelRun {
     /// Starts a channel. `finished` is told when it has ended, unless it was stopped.
     ///
     /// # Errors
-    /// `ResourcesExhausted` if there is no thread for it.
+    /// Those of the store; `ResourcesExhausted` if there is no thread for it.
     pub fn start(
-        plan: &Arc<Plan>,
-        number: usize,
-        attempt: u32,
+        begin: Begin<'_>,
         puller: &Puller,
-        places: watch::Receiver<Places>,
+        backup: &Backup,
+        log: &LineageLog,
         finished: &Sender<Finished>,
     ) -> Result<ChannelRun> {
-        let Connected { carrier, result, pulls } = connect(plan, number, puller, &places)?;
-        let is_abandoned = Arc::clone(&carrier.is_abandoned);
+        let Begin { plan, channel: number, attempt, .. } = begin;
+        let Connected { carrier, result, sent, pulls } = connect(&begin, puller, backup, log)?;
+        let (is_abandoned, counters) = (Arc::clone(&carrier.is_abandoned), Arc::clone(&carrier.counters));
         let progress = Progress::default();
         let (plan, channel_progress, finished) = (Arc::clone(plan), progress.clone(), finished.clone());
         let run = move || {
@@ -54,13 +57,24 @@ impl ChannelRun {
             // A worker that is gone needs no reports.
             let _ = finished.send(Finished { job: plan.job.clone(), channel: number, attempt, failure });
         };
-        spawn(run).map_err(|error| DataFusionError::ResourcesExhausted(error.to_string()))?;
-        Ok(ChannelRun { attempt, progress, is_abandoned, _pulls: pulls })
+        spawn(run).map_err(no_thread)?;
+        Ok(ChannelRun { progress, is_abandoned, counters, sent, _pulls: pulls })
+    }
+}
+
+impl Run for ChannelRun {
+    fn set_abandoned(&self, abandoned: bool) {
+        self.is_abandoned.store(abandoned, Ordering::Relaxed);
     }
 
-    /// Says whether all consumers have ended.
-    pub fn set_abandoned(&self, abandoned: bool) {
-        self.is_abandoned.store(abandoned, Ordering::Relaxed);
+    fn counts(&self) -> RunCounts {
+        RunCounts {
+            tasks: self.counters.tasks.load(Ordering::Relaxed),
+            rows: self.counters.rows.load(Ordering::Relaxed) + self.progress.rows_read(),
+            late_rows: self.progress.rows_late(),
+            moved_bytes: self.counters.moved_bytes.load(Ordering::Relaxed),
+            spilled_bytes: self.sent.iter().map(|queue| queue.spilled_bytes()).sum(),
+        }
     }
 }
 
@@ -75,39 +89,53 @@ struct Connected {
     carrier: NetworkCarrier,
     /// The queue of the shard of the result that it makes.
     result: Option<Outgoing>,
+    /// All queues that it fills.
+    sent: Vec<Arc<QueueBackup>>,
     pulls: JoinSet<()>,
 }
 
 /// Begins the queues that a channel fills, and to read those that it reads.
-fn connect(
-    plan: &Plan,
-    number: usize,
-    puller: &Puller,
-    places: &watch::Receiver<Places>,
-) -> Result<Connected> {
-    let Some((own, backup)) = &puller.own else { return internal_err!("a worker has a backup") };
+fn connect(begin: &Begin<'_>, puller: &Puller, backup: &Backup, log: &LineageLog) -> Result<Connected> {
+    let Begin { plan, channel: number, attempt, version, schedule, places } = begin;
+    let choices = log.of_channel(&plan.job, *number, *attempt, *version, schedule.is_dynamic)?;
+    let lineage = Arc::clone(choices.lineage());
     let topology = &plan.topology;
     let name = |queue| QueueName { job: plan.job.clone(), queue };
-    let is_here = |queue: usize| places.borrow().is_at(topology.queues()[queue].consumer, own);
-    let begin = |queue| (queue, Outgoing::new(backup.begin(name(queue)), is_here(queue)));
-    let outgoing = topology.edges(number).iter().flat_map(|edge| &edge.targets).copied().map(begin).collect();
+    let is_here = |queue: usize| {
+        let own = puller.own.as_ref().map(|(own, _)| own);
+        own.is_some_and(|own| places.borrow().is_at(topology.queues()[queue].consumer, own))
+    };
+    let mut sent = Vec::new();
+    let mut start = |name: QueueName, lineage: &Arc<ChannelLineage>, is_local: bool| {
+        let queue = backup.begin(name);
+        sent.push(Arc::clone(&queue));
+        Outgoing::new(queue, lineage, is_local)
+    };
+    let targets = topology.edges(*number).iter().flat_map(|edge| &edge.targets).copied();
+    let outgoing = targets.map(|queue| (queue, start(name(queue), &lineage, is_here(queue)))).collect();
     let shards = topology.channels_of(plan.programs.stages().result.0);
-    let result = shards.contains(&number).then(|| {
-        let name = QueueName::of_result(&plan.job, topology, number);
-        Outgoing::new(backup.begin(name), false)
-    });
-    let (mut pulls, mut incoming) = (JoinSet::new(), BTreeMap::new());
-    for lane in topology.lanes(number) {
+    let result = shards
+        .contains(number)
+        .then(|| start(QueueName::of_result(&plan.job, topology, *number), &lineage, false));
+    let counters = Arc::new(Counters::default());
+    let (notify, arrivals) = bounded(1);
+    let notify = choices.are_needed().then_some(notify);
+    let (mut pulls, mut frames) = (JoinSet::new(), BTreeMap::new());
+    for lane in topology.lanes(*number) {
         if let LaneOrigin::Queue(queue) = lane {
             let producer = topology.queues()[*queue].producer;
-            incoming.insert(*queue, puller.pull(&mut pulls, name(*queue), producer, places.clone()));
+            let (places, moved) = ((*places).clone(), &counters.moved_bytes);
+            let pulled = puller.pull(&mut pulls, name(*queue), producer, places, moved, notify.clone());
+            frames.insert(*queue, pulled);
         }
     }
-    let carrier = NetworkCarrier { incoming, outgoing, waiting: vec![], is_abandoned: Arc::default() };
-    Ok(Connected { carrier, result, pulls })
+    let incoming = Incoming { frames, arrivals, choices };
+    let is_abandoned = Arc::default();
+    let carrier = NetworkCarrier { incoming, outgoing, waiting: vec![], is_abandoned, counters };
+    Ok(Connected { carrier, result, sent, pulls })
 }
 
-/// Runs a channel to its end.
+/// Runs a channel to its end, and until what it has chosen is durable.
 fn run(
     plan: &Plan,
     number: usize,
@@ -125,9 +153,16 @@ fn run(
     };
     let is_result = result.lock().unwrap_or_else(PoisonError::into_inner).is_some();
     let sink = is_result.then(|| {
-        let append = append.clone();
-        Box::new(move |message| append(Item::Message(message))) as _
+        let (append, counters) = (append.clone(), Arc::clone(&carrier.counters));
+        Box::new(move |message| {
+            add(&counters.tasks, 1);
+            append(Item::Message(message))
+        }) as _
     });
     run_channel(&plan.programs, &plan.topology, number, &plan.options, sink, &mut carrier, progress)?;
-    Ok(append(Item::End)?)
+    append(Item::End)?;
+    match carrier.incoming.choices.lineage().wait() {
+        true => Ok(()),
+        false => Err(Halt::Stopped),
+    }
 }

@@ -1,16 +1,15 @@
 //! A job on a worker: its programs, and the channels of it that run here.
 
-use super::channel::ChannelRun;
-use super::plan::{Finished, Plan};
-use crate::error::of_store;
-use crate::pull::{Places, Puller};
-use crate::records::{ChannelRecord, Failure, JobRecord, NEWS, Tables, channel_key};
-use crossbeam_channel::Sender;
-use datafusion::common::{DataFusionError, Result};
+use super::launch::{Begin, Finished, Launcher, Run, RunCounts};
+use crate::error::{Failure, of_store};
+use crate::plan::Plan;
+use crate::pull::Places;
+use crate::records::{ChannelRecord, JobRecord, JobState, RunRecord, Tables, channel_key, now, run_key};
+use datafusion::common::Result;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
-use whimbrel_control::{Effect, Transaction, Versioned};
+use whimbrel_control::{Transaction, Versioned};
 use whimbrel_plan::References;
 
 /// A job that runs on this worker, or may be given to it.
@@ -22,7 +21,16 @@ pub struct JobRun {
     /// The rows of its channels, as they were read last.
     pub channels: Vec<Versioned<ChannelRecord>>,
     places: watch::Sender<Places>,
-    running: BTreeMap<usize, ChannelRun>,
+    running: BTreeMap<usize, Running>,
+}
+
+/// A channel that runs here.
+struct Running {
+    attempt: u32,
+    began: u64,
+    run: Box<dyn Run>,
+    /// What was written down of it last.
+    written: Option<RunCounts>,
 }
 
 impl JobRun {
@@ -37,7 +45,7 @@ impl JobRun {
         references: &Arc<dyn References>,
     ) -> Result<Option<JobRun>> {
         let Some(spec) = tables.specs().get(job).map_err(of_store)? else { return Ok(None) };
-        match Plan::of(job, &spec.value, references) {
+        match Plan::read(job, &record.value, &spec.value, references) {
             Ok(plan) => Ok(Some(JobRun {
                 plan: Arc::new(plan),
                 record,
@@ -47,14 +55,15 @@ impl JobRun {
             })),
             Err(error) => {
                 // A conflict means that another worker was faster, or the job is over.
-                let failed = failed(tables, job, &record, &error)?;
+                let state = JobState::Failed(Failure::of(&error));
+                let failed = tables.set_state(job, &record.value, record.version, state)?;
                 let _ = tables.store.commit(&failed).map_err(of_store)?;
                 Ok(None)
             }
         }
     }
 
-    /// Reads the rows of the channels, and begins and stops channels accordingly.
+    /// Reads the rows of the channels, begins and stops channels accordingly, and gives up what nobody needs.
     ///
     /// # Errors
     /// Those of the store; `ResourcesExhausted` if there is no thread for a channel.
@@ -63,33 +72,71 @@ impl JobRun {
         tables: &Tables,
         addresses: &BTreeMap<String, String>,
         own: &str,
-        puller: &Puller,
-        finished: &Sender<Finished>,
+        launcher: &dyn Launcher,
     ) -> Result<()> {
         let rows = tables.channels(&self.plan.job).rows().map_err(of_store)?;
         self.channels = rows.into_iter().map(|(_, row)| row).collect();
         let channels: Vec<ChannelRecord> = self.channels.iter().map(|row| row.value.clone()).collect();
-        self.places.send_replace(Places { channels, addresses: addresses.clone() });
-        for (number, Versioned { value: record, .. }) in self.channels.iter().enumerate() {
-            let attempt = self.running.get(&number).map(|run| run.attempt);
+        self.places.send_replace(Places { channels, addresses: addresses.clone(), is_over: false });
+        for number in 0..self.channels.len() {
+            let Versioned { value: record, version } = &self.channels[number];
+            let attempt = self.running.get(&number).map(|running| running.attempt);
             if record.worker != own {
                 self.running.remove(&number);
-            } else if !record.ended && attempt != Some(record.attempt) {
+            } else if !record.ended && attempt != Some(record.attempt) && self.may_begin(number) {
+                // The run before must not append to queues that are begun again.
                 self.running.remove(&number);
-                let places = self.places.subscribe();
-                let run = ChannelRun::start(&self.plan, number, record.attempt, puller, places, finished)?;
-                self.running.insert(number, run);
+                let begin = Begin {
+                    plan: &self.plan,
+                    channel: number,
+                    attempt: record.attempt,
+                    version: *version,
+                    schedule: self.record.value.schedule,
+                    places: self.places.subscribe(),
+                };
+                let (attempt, run) = (record.attempt, launcher.start(own, begin)?);
+                self.running.insert(number, Running { attempt, began: now(), run, written: None });
             }
         }
-        for (number, run) in &self.running {
-            let edges = self.plan.topology.edges(*number).iter();
-            let mut consumers = edges.flat_map(|edge| &edge.targets).map(|queue| {
-                let consumer = self.plan.topology.queues()[*queue].consumer;
-                self.channels.get(consumer).is_some_and(|row| row.value.ended)
-            });
-            run.set_abandoned(consumers.all(|ended| ended));
+        for (number, running) in &self.running {
+            running.run.set_abandoned(self.plan.consumers(*number).all(|consumer| self.has_ended(consumer)));
+        }
+        if self.record.value.state == JobState::Ended {
+            self.give_up_queues(launcher);
         }
         Ok(())
+    }
+
+    fn has_ended(&self, channel: usize) -> bool {
+        self.channels.get(channel).is_some_and(|row| row.value.ended)
+    }
+
+    /// Whether a channel may begin: stage by stage, those that it reads have ended.
+    fn may_begin(&self, channel: usize) -> bool {
+        self.record.value.schedule.is_pipelined
+            || self.plan.producers(channel).all(|producer| self.has_ended(producer))
+    }
+
+    /// Gives up queues whose consumers have ended, as the job has.
+    fn give_up_queues(&self, launcher: &dyn Launcher) {
+        for (number, queue) in self.plan.topology.queues().iter().enumerate() {
+            if self.has_ended(queue.consumer) {
+                launcher.remove_queue(&self.plan.job, number);
+            }
+        }
+    }
+
+    /// What writes down that the result is there, if it is and nobody has yet.
+    ///
+    /// # Errors
+    /// `Plan` if the record is too large.
+    pub fn conclude(&self, tables: &Tables) -> Result<Option<Transaction>> {
+        let Versioned { value: record, version } = &self.record;
+        let is_there = self.plan.result().into_iter().all(|channel| self.has_ended(channel));
+        match record.state == JobState::Running && is_there {
+            true => tables.set_state(&self.plan.job, record, *version, JobState::Ended).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// What writes down that a channel has ended.
@@ -99,7 +146,8 @@ impl JobRun {
     pub fn report(&self, tables: &Tables, own: &str, finished: &Finished) -> Result<Option<Transaction>> {
         let job = &self.plan.job;
         if let Some(error) = &finished.failure {
-            return failed(tables, job, &self.record, error).map(Some);
+            let state = JobState::Failed(Failure::of(error));
+            return tables.set_state(job, &self.record.value, self.record.version, state).map(Some);
         }
         let Some(Versioned { version, value }) = self.channels.get(finished.channel) else { return Ok(None) };
         if value.worker != own || value.attempt != finished.attempt {
@@ -108,20 +156,51 @@ impl JobRun {
         let (channels, key) = (tables.channels(job), channel_key(finished.channel));
         let ended = ChannelRecord { ended: true, ..value.clone() };
         let put = channels.put(&key, &ended).map_err(of_store)?;
-        Ok(Some(Transaction::new().when(channels.unchanged(&key, Some(*version))).then(put)))
+        let mut transaction = Transaction::new().when(channels.unchanged(&key, Some(*version))).then(put);
+        if let Some(running) = self.running.get(&finished.channel) {
+            let record = running.record(finished.channel, own, true);
+            let put = tables.runs(job).put(&run_key(finished.channel, finished.attempt), &record);
+            transaction = transaction.then(put.map_err(of_store)?);
+        }
+        Ok(Some(transaction))
+    }
+
+    /// What writes down what the channels have done since the last time.
+    ///
+    /// # Errors
+    /// `Plan` if a record is too large.
+    pub fn report_runs(&mut self, tables: &Tables, own: &str) -> Result<Option<Transaction>> {
+        let mut transaction = Transaction::new();
+        let is_there = tables.jobs().unchanged(&self.plan.job, Some(self.record.version));
+        for (channel, running) in &mut self.running {
+            let counts = running.run.counts();
+            if running.written != Some(counts) && !self.channels[*channel].value.ended {
+                running.written = Some(counts);
+                let key = run_key(*channel, running.attempt);
+                let put = tables.runs(&self.plan.job).put(&key, &running.record(*channel, own, false));
+                transaction = transaction.then(put.map_err(of_store)?);
+            }
+        }
+        Ok((!transaction.effects.is_empty()).then(|| transaction.when(is_there)))
     }
 }
 
-/// What writes down that a job has failed.
-fn failed(
-    tables: &Tables,
-    job: &str,
-    record: &Versioned<JobRecord>,
-    error: &DataFusionError,
-) -> Result<Transaction> {
-    let failed = JobRecord { failure: Some(Failure::of(error)) };
-    Ok(Transaction::new()
-        .when(tables.jobs().unchanged(job, Some(record.version)))
-        .then(tables.jobs().put(job, &failed).map_err(of_store)?)
-        .then(Effect::Publish { topic: NEWS.to_string(), payload: job.into() }))
+impl Running {
+    /// What is written down of the run.
+    fn record(&self, channel: usize, worker: &str, ended: bool) -> RunRecord {
+        let RunCounts { tasks, rows, late_rows, moved_bytes, spilled_bytes } = self.run.counts();
+        RunRecord {
+            channel: channel as u64,
+            attempt: self.attempt,
+            worker: worker.to_string(),
+            began: self.began,
+            seen: now(),
+            ended,
+            tasks,
+            rows,
+            late_rows,
+            moved_bytes,
+            spilled_bytes,
+        }
+    }
 }

@@ -1,41 +1,43 @@
-//! A worker: it registers, runs the channels that are given to it, and gives those of lost workers to others.
+//! A worker: a process that runs channels of the jobs of a cluster.
 //!
-//! All workers are alike, and none is a master: what each does follows from the control store (quill.txt
-//! §5.1). One thread looks into the store, several times a second and whenever there is news; each channel
-//! runs on a thread of its own.
+//! It looks into the control store for what it has to do: which jobs there are, which of their channels are
+//! its own. It begins and stops channels accordingly, and writes down which have ended. What runs where is
+//! decided by clients, for new jobs, and in `recovery`.
 //!
-//! Layers, lowest first: `plan`, `registration`; `channel`; `job`; `recovery`.
+//! Layers, lowest first: `launch`, how channels are started; `registration`; `job`; `recovery`; `state`, all
+//! that a worker decides; `channel`, channels that run; and here, the threads.
 //!
 //! Invariant: a worker whose lease has lapsed has been declared dead. It stops all that it runs, and begins
 //! again under another name.
 
 mod channel;
 mod job;
-mod plan;
+mod launch;
 mod recovery;
 mod registration;
+mod state;
 
-use crate::backup::Backup;
-use crate::error::of_store;
-use crate::flight::{Connections, serve};
-use crate::network::Network;
+use crate::backup::{Backup, QueueName};
+use crate::connection::Connection;
+use crate::error::{no_thread, of_store};
+use crate::flight::serve;
+use crate::lineage::LineageLog;
 use crate::pull::Puller;
-use crate::records::{JobRecord, NEWS, Tables};
-use crate::workers::{addresses, live_workers};
-use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
-use datafusion::common::{DataFusionError, Result};
-use job::JobRun;
-use plan::Finished;
-use recovery::recover;
-use registration::Registration;
-use std::collections::BTreeMap;
+use crate::records::NEWS;
+use crate::references::with_datasets;
+use channel::ChannelRun;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unbounded};
+use datafusion::common::Result;
+use launch::{Begin, Finished, Launcher, Run};
+use registration::{Registration, record_of};
+use state::State;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
-use whimbrel_control::{ControlStore, Subscription, Versioned};
+use whimbrel_control::{ControlStore, Subscription};
 use whimbrel_plan::References;
 
 /// How often a worker looks into the store if there is no news.
@@ -78,31 +80,28 @@ impl Worker {
         references: Arc<dyn References>,
         options: &WorkerOptions,
     ) -> Result<Worker> {
-        let network = Network::start()?;
+        let news = store.subscribe(&[NEWS]).map_err(of_store)?;
+        let connection = Arc::new(Connection::open(store)?);
+        let tables = connection.tables.clone();
         let backup = Arc::new(Backup::new(&options.folder, options.backup_memory));
-        let bound = serve(network.handle(), Arc::clone(&backup), options.listen)?;
+        let bound = serve(connection.network(), Arc::clone(&backup), options.listen)?;
         let host = options.host.clone().unwrap_or_else(|| bound.ip().to_string());
         let address = format!("{host}:{}", bound.port());
         let (running, stopped) = bounded(0);
-        let news = store.subscribe(&[NEWS]).map_err(of_store)?;
-        let tables = Tables { store };
-        let registration = Registration::new(&tables, &address, options.threads)?;
-        let (finished, reports) = unbounded();
-        let state = State {
-            tables,
-            references,
-            network,
-            backup,
-            connections: Arc::default(),
-            registration,
-            addresses: BTreeMap::new(),
-            jobs: BTreeMap::new(),
-            finished,
-            reports: vec![],
+        let registration = Registration::new(&tables, record_of(&address, options.threads))?;
+        let registration = Arc::new(registration);
+        let beat = {
+            let (registration, stopped) = (Arc::clone(&registration), stopped.clone());
+            move || beat(&registration, &stopped)
         };
-        let run = move || state.run(&stopped, &news, &reports);
-        let thread = Builder::new().name("worker".into()).spawn(run);
-        let thread = thread.map_err(|error| DataFusionError::ResourcesExhausted(error.to_string()))?;
+        Builder::new().name("heartbeat".into()).spawn(beat).map_err(no_thread)?;
+        let (finished, reports) = unbounded();
+        let lineage = LineageLog::start(&tables)?;
+        let references = with_datasets(&connection, &references);
+        let launcher = Threads { connection, backup, lineage, finished };
+        let state = State::new(tables, references, registration, Box::new(launcher));
+        let run = move || run(state, &stopped, &news, &reports);
+        let thread = Builder::new().name("worker".into()).spawn(run).map_err(no_thread)?;
         Ok(Worker { address, running: Some(running), thread: Some(thread) })
     }
 
@@ -125,107 +124,53 @@ impl Drop for Worker {
     }
 }
 
-/// What a worker knows and runs.
-struct State {
-    tables: Tables,
-    references: Arc<dyn References>,
-    network: Network,
-    backup: Arc<Backup>,
-    connections: Arc<Connections>,
-    registration: Registration,
-    /// Where workers can be reached.
-    addresses: BTreeMap<String, String>,
-    jobs: BTreeMap<String, JobRun>,
-    finished: Sender<Finished>,
-    /// What has not been written down yet.
-    reports: Vec<Finished>,
+/// Says that a worker is alive until it is stopped, also while it is busy with a large plan.
+fn beat(registration: &Registration, stopped: &Receiver<Infallible>) {
+    while stopped.recv_timeout(HEARTBEAT) != Err(RecvTimeoutError::Disconnected) {
+        // While the store is away, nobody finds the lease lapsed.
+        let _ = registration.renew();
+    }
 }
 
-impl State {
-    /// Works until it is stopped. While the store is away, the channels go on.
-    fn run(mut self, stopped: &Receiver<Infallible>, news: &Subscription, reports: &Receiver<Finished>) {
-        let mut beat = Instant::now();
-        loop {
-            // Whatever failed is tried again with the next look.
-            let _ = self.work(&mut beat);
-            select! {
-                recv(stopped) -> _ => break,
-                recv(news.messages()) -> _ => news.messages().try_iter().for_each(drop),
-                recv(reports) -> finished => self.reports.extend(finished.into_iter().chain(reports.try_iter())),
-                default(POLL) => {}
-            }
+/// Works until it is stopped. While the store is away, the channels go on.
+fn run(mut state: State, stopped: &Receiver<Infallible>, news: &Subscription, reports: &Receiver<Finished>) {
+    let mut looked_around = Instant::now();
+    loop {
+        let looks_around = looked_around.elapsed() >= HEARTBEAT;
+        // Whatever failed is tried again with the next look.
+        if state.work(looks_around).is_ok() && looks_around {
+            looked_around = Instant::now();
         }
-        self.jobs.clear();
-        // If it cannot leave, its lease lapses.
-        let _ = self.registration.leave(&self.tables);
+        select! {
+            recv(stopped) -> _ => break,
+            recv(news.messages()) -> _ => news.messages().try_iter().for_each(drop),
+            recv(reports) -> finished => state.add_reports(finished.into_iter().chain(reports.try_iter())),
+            default(POLL) => {}
+        }
+    }
+    let _ = state.leave();
+}
+
+/// Runs channels on threads of this process.
+struct Threads {
+    connection: Arc<Connection>,
+    backup: Arc<Backup>,
+    lineage: LineageLog,
+    finished: Sender<Finished>,
+}
+
+impl Launcher for Threads {
+    fn start(&self, own: &str, begin: Begin<'_>) -> Result<Box<dyn Run>> {
+        let own = Some((own.to_string(), Arc::clone(&self.backup)));
+        let puller = Puller { own, ..self.connection.puller() };
+        Ok(Box::new(ChannelRun::start(begin, &puller, &self.backup, &self.lineage, &self.finished)?))
     }
 
-    /// Does what there is to do.
-    fn work(&mut self, beat: &mut Instant) -> Result<()> {
-        if beat.elapsed() >= HEARTBEAT {
-            self.beat()?;
-            *beat = Instant::now();
-        }
-        self.report()?;
-        self.look()
+    fn remove_queue(&self, job: &str, queue: usize) {
+        self.backup.remove_queue(&QueueName { job: job.to_string(), queue });
     }
 
-    /// Says that the worker is alive, and finds out who is not.
-    fn beat(&mut self) -> Result<()> {
-        if !self.registration.renew()? {
-            // It was declared dead; what it had runs elsewhere.
-            self.jobs.keys().for_each(|job| self.backup.remove(job));
-            self.jobs.clear();
-            self.registration.register_again(&self.tables)?;
-        }
-        let live = live_workers(&self.tables)?;
-        self.addresses = addresses(&live);
-        self.jobs.values().try_for_each(|job| recover(&self.tables, &self.registration, job, &live))
-    }
-
-    /// Looks which jobs there are, and begins and stops channels accordingly.
-    fn look(&mut self) -> Result<()> {
-        let jobs = self.tables.jobs().rows().map_err(of_store)?;
-        let running = jobs.into_iter().filter(|(_, job)| job.value.failure.is_none());
-        let running: BTreeMap<String, Versioned<JobRecord>> = running.collect();
-        let over: Vec<String> = self.jobs.keys().filter(|job| !running.contains_key(*job)).cloned().collect();
-        for job in over {
-            self.jobs.remove(&job);
-            self.backup.remove(&job);
-        }
-        let own = self.registration.name();
-        let puller = Puller {
-            network: self.network.handle().clone(),
-            connections: Arc::clone(&self.connections),
-            own: Some((own.to_string(), Arc::clone(&self.backup))),
-        };
-        for (name, record) in running {
-            if !self.jobs.contains_key(&name) {
-                let Some(job) = JobRun::open(&self.tables, &name, record.clone(), &self.references)? else {
-                    continue;
-                };
-                // Workers may have come since the last heartbeat.
-                self.addresses = addresses(&live_workers(&self.tables)?);
-                self.jobs.insert(name.clone(), job);
-            }
-            let Some(job) = self.jobs.get_mut(&name) else { continue };
-            job.record = record;
-            job.update(&self.tables, &self.addresses, own, &puller, &self.finished)?;
-        }
-        Ok(())
-    }
-
-    /// Writes down which channels have ended, and which jobs have failed.
-    fn report(&mut self) -> Result<()> {
-        let mut transactions = Vec::new();
-        for finished in &self.reports {
-            if let Some(job) = self.jobs.get(&finished.job) {
-                transactions.extend(job.report(&self.tables, self.registration.name(), finished)?);
-            }
-        }
-        // A conflict means that the channel was given to another worker, or the job is over.
-        let _ = self.tables.store.commit_all(&transactions).map_err(of_store)?;
-        self.reports.clear();
-        Ok(())
+    fn remove_job(&self, job: &str) {
+        self.backup.remove(job);
     }
 }

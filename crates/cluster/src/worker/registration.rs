@@ -3,13 +3,26 @@
 use crate::error::of_store;
 use crate::records::{ENGINE, Tables, WORKER_LEASE, WorkerRecord, worker_lease};
 use datafusion::common::{Result, exec_err};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use whimbrel_control::{Effect, Lease, Outcome, Token, Transaction, TransactionId};
 
-/// A worker in the table of workers.
+/// A worker in the table of workers. One thread renews its lease, and another registers it again.
 pub struct Registration {
-    name: String,
     record: WorkerRecord,
+    state: Mutex<State>,
+}
+
+struct State {
+    name: String,
     lease: Lease,
+    /// Whether the lease has lapsed.
+    is_lost: bool,
+}
+
+/// What a worker registers as, whatever its name.
+pub fn record_of(address: &str, threads: u32) -> WorkerRecord {
+    let (address, process) = (address.to_string(), std::process::id());
+    WorkerRecord { address, process, threads, engine: ENGINE.to_string() }
 }
 
 impl Registration {
@@ -17,50 +30,42 @@ impl Registration {
     ///
     /// # Errors
     /// Those of the store.
-    pub fn new(tables: &Tables, address: &str, threads: u32) -> Result<Registration> {
-        let record = WorkerRecord {
-            address: address.to_string(),
-            process: std::process::id(),
-            threads,
-            engine: ENGINE.to_string(),
-        };
-        Registration::register(tables, record)
-    }
-
-    fn register(tables: &Tables, record: WorkerRecord) -> Result<Registration> {
-        let name = format!("{:016x}", TransactionId::random().0 as u64);
-        let lease = worker_lease(&name);
-        let transaction = Transaction::new()
-            .then(Effect::Grant { lease: lease.clone(), holder: name.clone(), ttl: WORKER_LEASE })
-            .then(tables.workers().put(&name, &record).map_err(of_store)?);
-        match tables.store.commit(&transaction).map_err(of_store)? {
-            Outcome::Committed { version, .. } => {
-                let lease = Lease::of(&tables.store, &lease, Token(version));
-                Ok(Registration { name, record, lease })
-            }
-            Outcome::Conflict { .. } => exec_err!("{} refused to register a worker", tables.store.describe()),
-        }
+    pub fn new(tables: &Tables, record: WorkerRecord) -> Result<Registration> {
+        let state = Mutex::new(register(tables, &record)?);
+        Ok(Registration { record, state })
     }
 
     /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
+    pub fn name(&self) -> String {
+        self.lock().name.clone()
     }
 
-    /// Says that the worker is alive; false if it was declared dead before.
+    /// Says that the worker is alive.
     ///
     /// # Errors
     /// Those of the store.
-    pub fn renew(&self) -> Result<bool> {
-        self.lease.renew(WORKER_LEASE).map_err(of_store)
+    pub fn renew(&self) -> Result<()> {
+        let lease = self.lock().lease.clone();
+        let is_alive = lease.renew(WORKER_LEASE).map_err(of_store)?;
+        let mut state = self.lock();
+        if state.lease.token() == lease.token() {
+            state.is_lost = !is_alive;
+        }
+        Ok(())
+    }
+
+    /// Whether the worker was declared dead.
+    pub fn is_lost(&self) -> bool {
+        self.lock().is_lost
     }
 
     /// Registers under another name.
     ///
     /// # Errors
     /// Those of the store.
-    pub fn register_again(&mut self, tables: &Tables) -> Result<()> {
-        *self = Registration::register(tables, self.record.clone())?;
+    pub fn register_again(&self, tables: &Tables) -> Result<()> {
+        let state = register(tables, &self.record)?;
+        *self.lock() = state;
         Ok(())
     }
 
@@ -68,10 +73,36 @@ impl Registration {
     ///
     /// # Errors
     /// Those of the store.
-    pub fn leave(self, tables: &Tables) -> Result<()> {
-        let leave = Transaction::new()
-            .then(tables.workers().delete(&self.name))
-            .then(Effect::Release { lease: self.lease.name().to_string() });
-        tables.store.commit(&leave).map(|_| ()).map_err(of_store)
+    pub fn leave(&self, tables: &Tables) -> Result<()> {
+        let removal = removal(tables, &self.name());
+        tables.store.commit(&removal).map(|_| ()).map_err(of_store)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change replaces a whole value.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What removes a worker from the tables.
+pub fn removal(tables: &Tables, worker: &str) -> Transaction {
+    Transaction::new()
+        .then(tables.workers().delete(worker))
+        .then(tables.members().delete(worker))
+        .then(Effect::Release { lease: worker_lease(worker) })
+}
+
+fn register(tables: &Tables, record: &WorkerRecord) -> Result<State> {
+    let name = format!("{:016x}", TransactionId::random().0 as u64);
+    let lease = worker_lease(&name);
+    let transaction = Transaction::new()
+        .then(Effect::Grant { lease: lease.clone(), holder: name.clone(), ttl: WORKER_LEASE })
+        .then(tables.workers().put(&name, record).map_err(of_store)?);
+    match tables.store.commit(&transaction).map_err(of_store)? {
+        Outcome::Committed { version, .. } => {
+            let lease = Lease::of(&tables.store, &lease, Token(version));
+            Ok(State { name, lease, is_lost: false })
+        }
+        Outcome::Conflict { .. } => exec_err!("{} refused to register a worker", tables.store.describe()),
     }
 }

@@ -232,10 +232,11 @@ impl Decoder {
             Node::Combine { input, group, calls } => {
                 extension(Combine::try_new(self.copy(*input)?, self.exprs(group)?, self.exprs(calls)?)?)
             }
-            Node::Exchange { input, movement, shards, scope } => {
+            Node::Exchange { input, movement, shards, scope, location } => {
                 let movement = self.movement(movement)?;
                 let shards = shards.map(size).transpose()?;
-                extension(Exchange::try_new(self.copy(*input)?, movement, shards, *scope)?)
+                let exchange = Exchange::try_new(self.copy(*input)?, movement, shards, *scope)?;
+                extension(exchange.at(location.clone()))
             }
             relational => return plan_err!("the bytes of this plan are damaged: {relational:?}"),
         })

@@ -118,7 +118,13 @@ pub(super) enum Node {
     /// Rows of one group and instant are put together before they move.
     Combine { input: StepId, group: Vec<Message>, calls: Vec<Message> },
     /// Rows move between shards.
-    Exchange { input: StepId, movement: Movement, shards: Option<u64>, scope: Scope },
+    Exchange {
+        input: StepId,
+        movement: Movement,
+        shards: Option<u64>,
+        scope: Scope,
+        location: Option<String>,
+    },
 }
 
 /// Where the rows of a scan come from.

@@ -276,6 +276,7 @@ impl Encoder {
                 movement: self.movement(&of.movement)?,
                 shards: of.shards.map(|shards| shards as u64),
                 scope: of.scope,
+                location: of.location.clone(),
             },
         })
     }

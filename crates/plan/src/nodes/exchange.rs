@@ -49,6 +49,8 @@ pub struct Exchange {
     pub shards: Option<usize>,
     /// How far rows may move.
     pub scope: Scope,
+    /// The virtual cluster to which rows move (quill.txt §3.5); none: where they are.
+    pub location: Option<String>,
     shape: Shape,
 }
 
@@ -64,7 +66,23 @@ impl Exchange {
         scope: Scope,
     ) -> Result<Self> {
         let shape = Shape::of_input(&input)?;
-        Ok(Exchange { input: input.into(), movement: movement.into(), shards, scope, shape })
+        let location = None;
+        Ok(Exchange { input: input.into(), movement: movement.into(), shards, scope, location, shape })
+    }
+
+    /// The same exchange, which moves rows to a virtual cluster.
+    #[must_use]
+    pub fn at(self, location: Option<String>) -> Self {
+        Exchange { location, ..self }
+    }
+
+    /// The same exchange of another input, into so many shards.
+    ///
+    /// # Errors
+    /// As [`try_new`](Exchange::try_new).
+    pub fn with_input(&self, input: LogicalPlan, shards: Option<usize>) -> Result<Self> {
+        let movement = self.movement.clone().into_inner();
+        Ok(Exchange::try_new(input, movement, shards, self.scope)?.at(self.location.clone()))
     }
 }
 
@@ -110,6 +128,9 @@ impl UserDefinedLogicalNodeCore for Exchange {
         if let Some(shards) = self.shards {
             write!(f, " into {shards}")?;
         }
+        if let Some(location) = &self.location {
+            write!(f, " at {location}")?;
+        }
         match self.scope {
             Scope::Global => Ok(()),
             Scope::Local => f.write_str(" within each group"),
@@ -123,7 +144,8 @@ impl UserDefinedLogicalNodeCore for Exchange {
             Movement::Multicast { .. } => Movement::Multicast { to: exprs.swap_remove(0) },
             fixed => fixed.clone(),
         };
-        Exchange::try_new(only_input("Exchange", inputs)?, movement, self.shards, self.scope)
+        let exchange = Exchange::try_new(only_input("Exchange", inputs)?, movement, self.shards, self.scope)?;
+        Ok(exchange.at(self.location.clone()))
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {

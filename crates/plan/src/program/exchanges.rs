@@ -140,6 +140,9 @@ impl Reader {
         if exchange.scope == ExchangeScope::Local {
             arguments.push(Doc::text("scope=\"local\""));
         }
+        if let Some(location) = &exchange.location {
+            arguments.push(Doc::Text(format!("location={}", python_string(location))));
+        }
         let moved = match &*exchange.movement {
             Movement::ReDistribute { .. } => stream.redistribute(Some(shards), exchange.scope)?,
             Movement::ReShard => stream.reshard(Some(shards), exchange.scope)?,
@@ -148,6 +151,10 @@ impl Reader {
                 let to = self.rewrite_expr(to, exchange.input.schema(), &scope)?;
                 stream.multicast(to, Some(shards), exchange.scope)?
             }
+        };
+        let moved = match &exchange.location {
+            Some(location) => moved.at(location)?,
+            None => moved,
         };
         let name = moved_name(self.steps.name(scope.step), exchange, moved.properties().key.first());
         Ok(self.add_named_step(

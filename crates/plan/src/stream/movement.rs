@@ -3,7 +3,7 @@
 use super::Stream;
 use super::relational::output_name;
 use crate::names::{column, column_name, show, type_name};
-use crate::nodes::{Colocated, Exchange, Movement, ReKey, Scope, extension};
+use crate::nodes::{Colocated, Exchange, Movement, Node, ReKey, Scope, extension, node};
 use crate::resolve::{resolve, resolve_as};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, plan_err};
@@ -119,6 +119,19 @@ impl Stream {
         let given = key.into_iter().map(|k| Ok(resolve(k, self.df_schema(), "colocated")?.unalias()));
         let key = groups.map(Ok).chain(given).collect::<Result<_>>()?;
         self.then(extension(Colocated::rows(self.input(), key)?))
+    }
+
+    /// Moves the rows to a virtual cluster: what comes after the exchange that this stream is runs there.
+    ///
+    /// # Errors
+    /// `Plan` if the stream is no exchange.
+    pub fn at(&self, location: &str) -> Result<Stream> {
+        match node(&self.plan) {
+            Some(Node::Exchange(exchange)) => {
+                self.then(extension(exchange.clone().at(Some(location.to_string()))))
+            }
+            _ => plan_err!("only an exchange moves rows to a virtual cluster"),
+        }
     }
 
     fn exchange(

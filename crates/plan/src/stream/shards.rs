@@ -43,8 +43,7 @@ impl Stream {
             let Some((old, shards)) = exchange(&node).and_then(|old| Some((old, *shards.next()?))) else {
                 return Ok(Transformed::no(node));
             };
-            let (input, movement) = (old.input.clone().into_inner(), old.movement.clone().into_inner());
-            Ok(Transformed::yes(extension(Exchange::try_new(input, movement, shards, old.scope)?)))
+            Ok(Transformed::yes(extension(old.with_input(old.input.clone().into_inner(), shards)?)))
         };
         Stream::from_plan(self.plan.as_ref().clone().transform_down_with_subqueries(replace)?.data)
     }

@@ -2,6 +2,7 @@
 
 use super::Action;
 use super::assemble::{ShardOrder, tables};
+use super::stored::StoredResult;
 use super::table_format::TableFormat;
 use crate::dataset::MemoryDataset;
 use crate::options::{Options, Output};
@@ -10,9 +11,8 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
 use std::sync::{Arc, Mutex, PoisonError};
-use whimbrel_plan::nodes::TimeSpec;
-use whimbrel_plan::{Stream, column};
-use whimbrel_temporal::{IngressOptions, Message};
+use whimbrel_plan::Stream;
+use whimbrel_temporal::Message;
 
 /// A result as one table.
 #[derive(Debug, Clone)]
@@ -72,27 +72,16 @@ pub fn collect(stream: &Stream, options: &Options) -> Result<Action<Table>> {
 /// As [`run`](crate::run).
 pub fn to_memory(stream: &Stream, options: &Options) -> Result<Action<Materialized>> {
     let format = TableFormat::of(stream, options);
+    let stored = StoredResult::of(stream, options);
     let (buffers, sinks) = buffer(stream.properties().shards);
     let job = start(stream, options, Order::Start, sinks)?;
-    let (stream, output) = (stream.clone(), options.output);
+    let machines = stream.properties().groups;
     Ok(Action::new(job, move || {
         let shards =
             take(&buffers).iter().map(|messages| tables(&format, messages)).collect::<Result<Vec<_>>>()?;
-        let properties = stream.properties();
-        let dataset = MemoryDataset::new(format.schema(), shards)?.with_machines(properties.groups)?;
-        let dataset = Arc::new(dataset);
-        let mut again = Stream::scan("memory", dataset.clone())?;
-        if properties.time.is_some() {
-            let time = match output {
-                Output::Intervals => TimeSpec::interval("start", "end"),
-                Output::Events => TimeSpec::edges("start", "end", "kind"),
-            };
-            again = again.ingress(time, IngressOptions::default())?;
-        }
-        if !properties.key.is_empty() {
-            again = again.rekey(properties.key.iter().map(|key| column(format.name(key))).collect())?;
-        }
-        Ok(Materialized { dataset, stream: again })
+        let dataset = Arc::new(MemoryDataset::new(format.schema(), shards)?.with_machines(machines)?);
+        let stream = stored.stream("memory", dataset.clone())?;
+        Ok(Materialized { dataset, stream })
     }))
 }
 

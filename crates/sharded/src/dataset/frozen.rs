@@ -11,6 +11,7 @@ use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 use std::any::Any;
 use std::io::Write;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ enum FrozenSource {
     /// Numbers.
     Series { column: String, first: i64, step: i64, count: u64, shards: u64 },
     /// A table in memory: each shard as a stream of Arrow IPC.
-    Memory { shards: Vec<Vec<u8>>, machines: u64 },
+    Memory { shards: Vec<ByteBuf>, machines: u64 },
     /// Files.
     Files(FrozenFiles),
     /// Files that grow.
@@ -53,7 +54,7 @@ pub fn freeze(source: &dyn Source) -> Result<Vec<u8>> {
     } else if let Some(memory) = any.downcast_ref::<MemoryDataset>() {
         let shards = memory.shards().iter().map(|shard| {
             let mut bytes = Vec::new();
-            write_batches(&mut bytes, memory.schema(), shard).map(|()| bytes)
+            write_batches(&mut bytes, memory.schema(), shard).map(|()| ByteBuf::from(bytes))
         });
         FrozenSource::Memory { shards: shards.collect::<Result<_>>()?, machines: source.info().groups as u64 }
     } else if let Some(files) = any.downcast_ref::<FileDataset>() {

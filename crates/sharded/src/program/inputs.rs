@@ -106,6 +106,21 @@ impl ChannelInputs {
         }
     }
 
+    /// The lanes of an input that may bring more, the one whose turn it is first. The input is that of a lane.
+    pub fn open_lanes(&self, lane: usize) -> Vec<usize> {
+        let (input, _) = self.input_of(lane);
+        self.lock().inputs[input].open_lanes().map(|lane| self.first_lanes[input] + lane).collect()
+    }
+
+    /// Gives a lane the next turn of its input.
+    pub fn give_turn(&self, lane: usize) {
+        let (input, number) = self.input_of(lane);
+        let mut state = self.lock();
+        state.inputs[input].give_turn(number);
+        let lanes = self.first_lanes[input]..self.first_lanes.get(input + 1).copied().unwrap_or(usize::MAX);
+        state.blocked.retain(|blocked| !lanes.contains(blocked));
+    }
+
     /// A lane that a leaf is blocked by. If there is none, the driver is woken when there is one.
     pub fn blocked_lane(&self, driver: &Waker) -> Option<usize> {
         let mut state = self.lock();

@@ -81,9 +81,15 @@ pub trait ChannelProgram: Send {
     fn end(&mut self, lane: usize) -> Result<()>;
 
     /// After [`Step::NeedsAny`]: the lanes of which any will do, in the order in which they should be tried.
+    /// After [`Step::Needs`]: those that may be [given the turn](ChannelProgram::give_turn), the needed one
+    /// first; none if the order of the lanes is fixed.
     fn candidate_lanes(&self) -> Vec<usize> {
         Vec::new()
     }
+
+    /// Lets a candidate be read next, out of turn. What comes out depends on that, so whoever replays the
+    /// program has to give the same turns.
+    fn give_turn(&mut self, _lane: usize) {}
 
     /// Computes on, and appends what comes out: the number of the output, and the message.
     ///

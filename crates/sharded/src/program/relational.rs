@@ -43,6 +43,8 @@ pub struct RelationalProgram {
     outputs: usize,
     /// The conditions that were pushed down to each lane.
     predicates: HashMap<usize, Predicate>,
+    /// The lane that was needed last.
+    needed: Option<usize>,
     /// Whether its expressions are so deep that walking over them may need more than the stack of a thread.
     is_deep: bool,
 }
@@ -82,7 +84,7 @@ impl RelationalProgram {
             physical.execute(0, context)?
         };
         let is_deep = has_long_conditions(&plan);
-        Ok(RelationalProgram { stream, inputs, runtime, outputs, predicates, is_deep })
+        Ok(RelationalProgram { stream, inputs, runtime, outputs, predicates, needed: None, is_deep })
     }
 
     /// Checks that programs of this plan can be replayed from their tapes.
@@ -200,9 +202,20 @@ impl ChannelProgram for RelationalProgram {
                 out.extend((0..self.outputs).map(|output| (output, always(rows.clone()))));
                 Ok(Step::Ready)
             }
-            Polled::Blocked(lane) => Ok(Step::Needs(lane)),
+            Polled::Blocked(lane) => {
+                self.needed = Some(lane);
+                Ok(Step::Needs(lane))
+            }
             Polled::Ended => Ok(Step::Ended),
         }
+    }
+
+    fn candidate_lanes(&self) -> Vec<usize> {
+        self.needed.map_or_else(Vec::new, |lane| self.inputs.open_lanes(lane))
+    }
+
+    fn give_turn(&mut self, lane: usize) {
+        self.inputs.give_turn(lane);
     }
 
     fn predicate(&self, lane: usize) -> Option<Predicate> {

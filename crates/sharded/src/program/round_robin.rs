@@ -59,6 +59,17 @@ impl RoundRobin {
         (0..lanes).map(|i| (self.next + i) % lanes).find(open)
     }
 
+    /// The lanes that may bring more, from the one that is read next on.
+    pub fn open_lanes(&self) -> impl Iterator<Item = usize> + '_ {
+        let lanes = self.lanes.len();
+        (0..lanes).map(move |i| (self.next + i) % lanes).filter(|lane| !self.lanes[*lane].ended)
+    }
+
+    /// Gives a lane the next turn.
+    pub fn give_turn(&mut self, lane: usize) {
+        self.next = lane;
+    }
+
     /// The next message.
     pub fn next(&mut self) -> Next {
         for _ in 0..self.lanes.len() {

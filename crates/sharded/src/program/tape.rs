@@ -164,6 +164,10 @@ impl ChannelProgram for RecordedProgram {
         self.program.candidate_lanes()
     }
 
+    fn give_turn(&mut self, lane: usize) {
+        self.program.give_turn(lane);
+    }
+
     fn step(&mut self, out: &mut Vec<(usize, Message)>) -> Result<Step> {
         let first = out.len();
         let step = self.program.step(out)?;

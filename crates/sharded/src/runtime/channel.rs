@@ -112,6 +112,13 @@ impl Channel {
         &self.wanted
     }
 
+    /// The lanes that may be read instead of the one that is needed, which is the first, and their queues.
+    pub fn turns(&self) -> Vec<(usize, QueueId)> {
+        let Step::Needs(_) = self.step else { return vec![] };
+        let lanes = self.program.candidate_lanes().into_iter();
+        lanes.filter_map(|lane| self.lanes[lane].queue().map(|queue| (lane, queue))).collect()
+    }
+
     /// Takes the next item of a lane.
     ///
     /// # Errors

@@ -17,6 +17,19 @@ pub trait Carrier {
     /// `Stopped` if the query is stopped meanwhile; `Failed` if the item cannot be had.
     fn receive(&mut self, queue: QueueId) -> Result<Item, Halt>;
 
+    /// Whether it decides which queue is read next where the program lets it.
+    fn chooses(&self) -> bool {
+        false
+    }
+
+    /// Which of several queues is read next: its place among them. The first is the one whose turn it is.
+    ///
+    /// # Errors
+    /// As [`receive`](Carrier::receive).
+    fn choose(&mut self, _queues: &[QueueId]) -> Result<usize, Halt> {
+        Ok(0)
+    }
+
     /// Takes an item for a queue that the channel fills. It is sent with the next call of `send`.
     fn put(&mut self, queue: QueueId, item: Item);
 
@@ -82,6 +95,14 @@ fn fetch(
     carrier: &mut impl Carrier,
     control: &Control,
 ) -> Result<(usize, Item), Halt> {
+    if carrier.chooses() {
+        let (lanes, queues): (Vec<usize>, Vec<QueueId>) = channel.turns().into_iter().unzip();
+        if queues.len() > 1 {
+            let chosen = carrier.choose(&queues)?;
+            channel.program.give_turn(lanes[chosen]);
+            return Ok((lanes[chosen], carrier.receive(queues[chosen])?));
+        }
+    }
     loop {
         for number in 0..channel.wanted().len() {
             let lane = channel.wanted()[number];

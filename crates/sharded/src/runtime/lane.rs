@@ -49,6 +49,14 @@ pub(super) enum Poll {
 }
 
 impl Lane {
+    /// The queue that it is, if it is one.
+    pub fn queue(&self) -> Option<QueueId> {
+        match self {
+            Lane::Queue(queue) => Some(*queue),
+            _ => None,
+        }
+    }
+
     /// The next item of the lane. A lane that is no queue is read here.
     ///
     /// # Errors

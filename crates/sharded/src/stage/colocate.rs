@@ -70,9 +70,7 @@ impl Arrivals {
             LogicalPlan::TableScan(_) => Ok(Transformed::new(rows.clone(), true, TreeNodeRecursion::Jump)),
             plan => Ok(Transformed::no(plan)),
         });
-        let exchange =
-            Exchange::try_new(input.data()?, exchange.movement.clone().into_inner(), shards, exchange.scope)?;
-        Ok(Some(extension(exchange)))
+        Ok(Some(extension(exchange.with_input(input.data()?, shards)?)))
     }
 
     /// The colocated rows of a scan, if it is of a live source with several shards.

@@ -197,7 +197,32 @@ impl<'a> StageBuilder<'a> {
             }
         }
         let kind = if temporal { Kind::Temporal } else { Kind::Relational };
-        Ok(Stage { kind, channels, machines, inputs: self.inputs, nodes: self.nodes, outputs })
+        let location = self.location()?;
+        Ok(Stage { kind, channels, machines, location, inputs: self.inputs, nodes: self.nodes, outputs })
+    }
+
+    /// Where the stage runs: where its inputs are moved to, or are.
+    fn location(&self) -> Result<Option<String>> {
+        let of_input = |input: &Input| match &input.origin {
+            Origin::Scan(_) => None,
+            Origin::Edge { stage, exchange, .. } => {
+                let moved = exchange.as_ref().and_then(|exchange| exchange.location.clone());
+                Some(moved.or_else(|| self.stages[*stage].1.location.clone()))
+            }
+        };
+        let locations: BTreeSet<Option<String>> = self.inputs.iter().filter_map(of_input).collect();
+        if locations.len() > 1 {
+            let name = |location: &Option<String>| match location {
+                Some(location) => format!("on the virtual cluster `{location}`"),
+                None => "where the query began".to_string(),
+            };
+            let names: Vec<String> = locations.iter().map(name).collect();
+            return plan_err!(
+                "the inputs of an operator are {}; move one of them with `location=`",
+                names.join(" and ")
+            );
+        }
+        Ok(locations.into_iter().next().flatten())
     }
 
     /// The operand of a node, which is added to the stage.

@@ -74,6 +74,8 @@ pub struct Stage {
     pub channels: usize,
     /// The number of machines that the channels are divided among, for exchanges of local scope.
     pub machines: usize,
+    /// The virtual cluster on which it runs, if the plan says so.
+    pub location: Option<String>,
     /// Its inputs.
     pub inputs: Vec<Input>,
     /// Its nodes.

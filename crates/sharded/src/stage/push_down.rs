@@ -50,12 +50,7 @@ fn in_two_steps(plan: &LogicalPlan, root: &LogicalPlan) -> Result<Option<Logical
     )?;
     let parts =
         Combine::try_new(extension(panes), aggregate.group_expr.clone(), aggregate.aggr_expr.clone())?;
-    let redistributed = Exchange::try_new(
-        extension(parts),
-        exchange.movement.clone().into_inner(),
-        exchange.shards,
-        exchange.scope,
-    )?;
+    let redistributed = exchange.with_input(extension(parts), exchange.shards)?;
     let windows = match size == hop {
         true => extension(redistributed),
         false => extension(AlterLifetime::try_new(

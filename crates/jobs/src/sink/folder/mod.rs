@@ -5,8 +5,9 @@
 //! record is the commit: a run that finds one whose file has not got its name yet finishes that first.
 //! Names that begin with an underscore are no data for readers of the folder, ours included.
 //!
-//! Invariant: records are numbered, and each number is created once. A run that takes the folder over
-//! creates the next one, so no earlier run can commit behind it.
+//! Invariant: records are numbered, and the next one is created by one run. A run that takes the folder over
+//! creates a record, so an earlier run finds its next number taken; or free again, as old records are
+//! removed, and then a later one beside it.
 
 mod file;
 mod place;
@@ -57,8 +58,13 @@ struct Commit {
 impl Commit {
     /// The name of its file before it is committed. Runs do not write each other's.
     fn staged(&self, file: &str) -> String {
-        format!("{}-{file}", self.generation)
+        staged_name(self.generation, file)
     }
+}
+
+/// The name of a file that a run of this generation has not committed yet.
+fn staged_name(generation: u64, file: &str) -> String {
+    format!("{generation}-{file}")
 }
 
 impl FolderSink {
@@ -81,11 +87,9 @@ impl FolderSink {
             false => Ok(Box::new(FolderPlace::open(path.as_ref())?)),
         }
     }
-}
 
-impl Sink for FolderSink {
-    fn open(&mut self, run: &Run) -> Result<Option<u64>> {
-        let place = self.place()?;
+    /// Opens the folder for a run, and finishes the last commit.
+    fn take_over(&mut self, place: Box<dyn Place>, run: &Run) -> Result<Option<u64>> {
         let (last, commit) = last_commit(place.as_ref())?;
         if let Some(commit) = &commit {
             if commit.job != run.job {
@@ -102,6 +106,13 @@ impl Sink for FolderSink {
         open.place.clear()?;
         self.open = Some(open);
         Ok(epoch)
+    }
+}
+
+impl Sink for FolderSink {
+    fn open(&mut self, run: &Run) -> Result<Option<u64>> {
+        let place = self.place()?;
+        self.take_over(place, run)
     }
 
     fn write(&mut self, rows: &RecordBatch) -> Result<()> {
@@ -120,7 +131,7 @@ impl Sink for FolderSink {
         let file = match open.staged.take() {
             Some(staged) => {
                 let name = format!("part-{epoch:012}.{suffix}");
-                open.place.stage(staged.finish()?, &format!("{}-{name}", open.run.generation))?;
+                open.place.stage(staged.finish()?, &staged_name(open.run.generation, &name))?;
                 Some(name)
             }
             None => None,
@@ -139,20 +150,22 @@ impl Open {
     /// Creates the next record, and removes those before it: whoever opens the folder reads the last one.
     ///
     /// # Errors
-    /// `Execution` if another run has created it.
+    /// `Execution` if another run has gone on behind the last record.
     fn create_record(&mut self, epoch: Option<u64>, file: Option<String>) -> Result<Commit> {
         let Run { job, generation, .. } = &self.run;
         let commit = Commit { job: job.clone(), generation: *generation, epoch, file };
         self.last += 1;
-        if !self.place.log().create(&record_name(self.last), codec::seal(&commit)?)? {
+        let log = self.place.log();
+        let is_created = log.create(&record_name(self.last), codec::seal(&commit)?)?;
+        let numbers: Vec<u64> = log.list(COMMITS)?.iter().filter_map(|name| name.parse().ok()).collect();
+        if !is_created || numbers.iter().any(|number| *number > self.last) {
             return exec_err!(
                 "another process goes on with the job that writes to `{}`; this one stops",
                 self.place.describe()
             );
         }
-        let old = self.place.log().list(COMMITS)?.into_iter();
-        let old = old.filter(|name| name.parse().is_ok_and(|number: u64| number < self.last));
-        self.place.log().remove(&old.map(|name| format!("{COMMITS}/{name}")).collect::<Vec<_>>())?;
+        let old = numbers.into_iter().filter(|number| *number < self.last).map(record_name);
+        log.remove(&old.collect::<Vec<_>>())?;
         Ok(commit)
     }
 }
@@ -182,5 +195,40 @@ fn publish(place: &dyn Place, commit: &Commit) -> Result<()> {
              are, or a new folder for its state and one for its results",
             place.describe()
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{ArrayRef, Int64Array};
+    use std::sync::Arc;
+
+    /// Without locks, as in an object store: a run that was replaced long ago finds its number free again.
+    #[test]
+    fn a_run_that_was_replaced_commits_nothing() {
+        let root = std::env::temp_dir().join(format!("whimbrel-fence-{}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+        let rows = RecordBatch::try_from_iter([("n", column)]).unwrap();
+        let open = |generation| {
+            let mut sink = FolderSink::new("", FolderFormat::Parquet);
+            let place = ObjectsPlace::open(&format!("file://{}", root.display())).unwrap();
+            let run = Run { job: "a job".into(), generation, schema: rows.schema() };
+            sink.take_over(Box::new(place), &run).unwrap();
+            sink
+        };
+        for later_commits in 0..4 {
+            let mut replaced = open(2 * later_commits + 1);
+            let mut current = open(2 * later_commits + 2);
+            for epoch in 0..later_commits {
+                current.write(&rows).unwrap();
+                current.commit(100 * (later_commits + 1) + epoch).unwrap();
+            }
+            replaced.write(&rows).unwrap();
+            assert!(replaced.commit(7).is_err(), "behind {later_commits} commits");
+            assert!(!root.join("part-000000000007.parquet").exists());
+        }
+        std::fs::remove_dir_all(&root).unwrap();
     }
 }

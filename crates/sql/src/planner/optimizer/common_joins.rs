@@ -154,9 +154,7 @@ pub(super) fn unify(one: &LogicalPlan, other: &LogicalPlan) -> Result<Option<Log
         (P::TableScan(one), P::TableScan(other)) => unify_scans(one, other)?,
         (P::Extension(_), P::Extension(_)) => match (gathering_exchange(one), gathering_exchange(other)) {
             (Some(one), Some(other)) => unify(&one.input, &other.input)?
-                .map(|input| {
-                    Exchange::try_new(input, one.movement.clone().into_inner(), one.shards, one.scope)
-                })
+                .map(|input| one.with_input(input, one.shards))
                 .transpose()?
                 .map(extension),
             _ => None,

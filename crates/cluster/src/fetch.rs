@@ -1,0 +1,196 @@
+//! The result of a job, fetched while the job runs, or later.
+//!
+//! It is read like any queue, so a worker that is lost meanwhile changes nothing.
+
+use crate::backup::QueueName;
+use crate::connection::Connection;
+use crate::error::{no_thread, of_store};
+use crate::follow::{Followed, follow, show_end, show_progress};
+use crate::frame::Frame;
+use crate::plan::Plan;
+use crate::pull::Places;
+use crate::records::{CLIENT_LEASE, Tables};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use datafusion::common::{DataFusionError, Result, plan_err};
+use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use whimbrel_control::Lease;
+use whimbrel_sharded::error::panicked;
+use whimbrel_sharded::runtime::{Execution, Item, Progress, Sink, spawn};
+use whimbrel_temporal::Message;
+
+/// How often a client looks how its job is doing.
+const POLL: Duration = Duration::from_millis(100);
+
+/// How often a client says that it is alive, and shows its progress.
+const HEARTBEAT: Duration = Duration::from_millis(500);
+
+/// How long a client does without the store.
+const STORE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Fetches the result of a job, with a sink for each shard. With a lease, the job ends with that.
+///
+/// # Errors
+/// `Plan` if there are not as many sinks as shards; those of the store; `ResourcesExhausted` if there are no
+/// threads.
+pub fn fetch(
+    connection: &Connection,
+    plan: &Arc<Plan>,
+    lease: Option<Lease>,
+    sinks: Vec<Sink>,
+    progress: &Progress,
+) -> Result<Box<dyn Execution>> {
+    let shards = plan.result();
+    if shards.len() != sinks.len() {
+        return plan_err!("the job has {} shards, and there are {} sinks", shards.len(), sinks.len());
+    }
+    let places = watch::Sender::default();
+    if let Followed::Over(error) = follow(&connection.tables, &plan.job, &places)? {
+        return Err(error);
+    }
+    let (running, ended) = bounded(0);
+    let outcome = FirstError::default();
+    let mut pulls = JoinSet::new();
+    let moved = Arc::new(AtomicU64::new(0));
+    for (channel, sink) in shards.into_iter().zip(sinks) {
+        let name = QueueName::of_result(&plan.job, &plan.topology, channel);
+        let frames = connection.puller().pull(&mut pulls, name, channel, places.subscribe(), &moved, None);
+        let (outcome, running, progress) = (outcome.clone(), running.clone(), progress.clone());
+        let delivery = move || {
+            let delivered = catch_unwind(AssertUnwindSafe(|| deliver(frames, sink, &progress)));
+            let delivered = delivered.unwrap_or_else(|panic| Err(panicked("the result", panic)));
+            if let Err(error) = delivered {
+                outcome.fail(error);
+                progress.cancel();
+            }
+            drop::<Sender<Infallible>>(running);
+        };
+        spawn(delivery).map_err(no_thread)?;
+    }
+    drop(running);
+    let (over, is_over) = bounded(0);
+    let (tables, plan, progress) = (connection.tables.clone(), Arc::clone(plan), progress.clone());
+    let watcher = Watcher { tables, plan, lease, places, _pulls: pulls, progress };
+    let watched = outcome.clone();
+    let watch = move || {
+        let outcome = catch_unwind(AssertUnwindSafe(|| watcher.watch(&ended)));
+        if let Err(error) = outcome.unwrap_or_else(|panic| Err(panicked("the job", panic))) {
+            watched.fail(error);
+        }
+        drop::<Sender<Infallible>>(over);
+    };
+    spawn(watch).map_err(no_thread)?;
+    Ok(Box::new(RemoteQuery { is_over, outcome }))
+}
+
+/// A query that runs on a cluster.
+struct RemoteQuery {
+    /// Disconnected once the result has been fetched, or there will be none.
+    is_over: Receiver<Infallible>,
+    outcome: FirstError,
+}
+
+impl Execution for RemoteQuery {
+    fn wait(&mut self, until: Option<Instant>) -> Result<bool> {
+        let ended = match until {
+            Some(until) => self.is_over.recv_deadline(until).err() == Some(RecvTimeoutError::Disconnected),
+            None => self.is_over.recv().is_err(),
+        };
+        match self.outcome.take().filter(|_| ended) {
+            Some(error) => Err(error),
+            None => Ok(ended),
+        }
+    }
+}
+
+/// The first error of a query.
+#[derive(Clone, Default)]
+struct FirstError(Arc<Mutex<Option<DataFusionError>>>);
+
+impl FirstError {
+    fn fail(&self, error: DataFusionError) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    fn take(&self) -> Option<DataFusionError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Hands the frames of a shard of the result to its sink. They end early if the job does.
+fn deliver(mut frames: mpsc::Receiver<Frame>, mut sink: Sink, progress: &Progress) -> Result<()> {
+    while let Some(frame) = frames.blocking_recv() {
+        let Item::Message(message) = frame.item()? else { return Ok(()) };
+        if progress.cancelled() {
+            return Ok(());
+        }
+        if let Message::Batch(batch) = &message {
+            progress.add_rows_out(batch.len() as u64);
+        }
+        sink(message)?;
+    }
+    Ok(())
+}
+
+/// Watches a job while its result is fetched.
+struct Watcher {
+    tables: Tables,
+    plan: Arc<Plan>,
+    /// The lease of the job, if it ends with its client.
+    lease: Option<Lease>,
+    /// Where its channels are, for those who fetch its result.
+    places: watch::Sender<Places>,
+    /// What reads the result; it ends with the watcher.
+    _pulls: JoinSet<()>,
+    progress: Progress,
+}
+
+impl Watcher {
+    /// Watches the job until its result has been fetched, or it has failed or was cancelled.
+    fn watch(self, ended: &Receiver<Infallible>) -> Result<()> {
+        let watched = self.watch_job(ended);
+        if watched.is_ok() && !self.progress.cancelled() && self.plan.has_ingress() {
+            show_end(&self.tables, &self.plan, &self.progress)?;
+        }
+        match self.lease {
+            Some(_) => self.tables.remove_job(&self.plan.job).and(watched),
+            None => watched,
+        }
+    }
+
+    fn watch_job(&self, ended: &Receiver<Infallible>) -> Result<()> {
+        let (mut beat, mut heard) = (Instant::now(), Instant::now());
+        while ended.recv_timeout(POLL) != Err(RecvTimeoutError::Disconnected) && !self.progress.cancelled() {
+            let is_due = beat.elapsed() >= HEARTBEAT;
+            match self.look(is_due) {
+                Ok(Followed::There) => {
+                    heard = Instant::now();
+                    beat = if is_due { heard } else { beat };
+                }
+                Ok(Followed::Over(error)) => return Err(error),
+                Err(error) if heard.elapsed() > STORE_TIMEOUT => return Err(error),
+                // The workers go on without the store for a while.
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks how the job is doing, and says that the client is alive.
+    fn look(&self, is_due: bool) -> Result<Followed> {
+        let followed = follow(&self.tables, &self.plan.job, &self.places)?;
+        if is_due && matches!(followed, Followed::There) {
+            if let Some(lease) = &self.lease {
+                // If it has lapsed, the next look finds the job gone.
+                lease.renew(CLIENT_LEASE).map_err(of_store)?;
+            }
+            show_progress(&self.tables, &self.plan, &self.progress)?;
+        }
+        Ok(followed)
+    }
+}

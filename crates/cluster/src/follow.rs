@@ -1,0 +1,115 @@
+//! How a job is doing, as a client sees it in the store.
+
+use crate::error::of_store;
+use crate::live_workers::{addresses, live_workers};
+use crate::plan::Plan;
+use crate::pull::Places;
+use crate::records::{ChannelRecord, JobRecord, JobState, RunRecord, Tables};
+use datafusion::common::{DataFusionError, Result};
+use std::thread::sleep;
+use std::time::Duration;
+use tokio::sync::watch;
+use whimbrel_sharded::runtime::{LaneOrigin, Progress};
+
+/// How often, and how many times, a client looks whether all channels have told what they counted.
+const SETTLE: (Duration, usize) = (Duration::from_millis(10), 30);
+
+/// The record of a job.
+///
+/// # Errors
+/// `Execution` if there is none.
+pub fn record(tables: &Tables, job: &str) -> Result<JobRecord> {
+    match tables.jobs().get(job).map_err(of_store)? {
+        Some(record) => Ok(record.value),
+        None => Err(DataFusionError::Execution(format!(
+            "the cluster has no job {job}: it was cancelled, its time was over, or its client was not heard of \
+             for too long"
+        ))),
+    }
+}
+
+/// The channels of a job.
+///
+/// # Errors
+/// Those of the store.
+pub fn channels(tables: &Tables, job: &str) -> Result<Vec<ChannelRecord>> {
+    let rows = tables.channels(job).rows().map_err(of_store)?;
+    Ok(rows.into_iter().map(|(_, row)| row.value).collect())
+}
+
+/// The runs of the channels of a job.
+///
+/// # Errors
+/// Those of the store.
+pub fn runs(tables: &Tables, job: &str) -> Result<Vec<RunRecord>> {
+    let rows = tables.runs(job).rows().map_err(of_store)?;
+    Ok(rows.into_iter().map(|(_, row)| row.value).collect())
+}
+
+/// Looks where the channels of a job are, for those who read its result.
+///
+/// # Errors
+/// Those of the store; that of the job if it has failed, or is gone.
+pub fn follow(tables: &Tables, job: &str, places: &watch::Sender<Places>) -> Result<Followed> {
+    let record = match record(tables, job) {
+        Ok(record) => record,
+        Err(error) => return Ok(Followed::Over(error)),
+    };
+    if let JobState::Failed(failure) = record.state {
+        return Ok(Followed::Over(failure.error()));
+    }
+    let channels = channels(tables, job)?;
+    places.send_if_modified(|places| {
+        let is_new = places.channels != channels;
+        places.channels = channels;
+        is_new
+    });
+    let is_unknown =
+        |places: &Places| places.channels.iter().any(|record| !places.addresses.contains_key(&record.worker));
+    if is_unknown(&places.borrow()) {
+        let known = addresses(&live_workers(tables)?);
+        places.send_modify(|places| places.addresses.extend(known));
+    }
+    Ok(Followed::There)
+}
+
+/// What became of a job that is followed.
+pub enum Followed {
+    /// It runs, or has its result.
+    There,
+    /// It has failed, or is gone.
+    Over(DataFusionError),
+}
+
+/// Shows how many rows were read, and how many came too late.
+///
+/// # Errors
+/// Those of the store.
+pub fn show_progress(tables: &Tables, plan: &Plan, progress: &Progress) -> Result<()> {
+    let reads_source = |run: &&RunRecord| {
+        let lanes = plan.topology.lanes(run.channel as usize);
+        lanes.iter().any(|lane| matches!(lane, LaneOrigin::Source { .. }))
+    };
+    let (channels, runs) = (channels(tables, &plan.job)?, runs(tables, &plan.job)?);
+    let current = |run: &&RunRecord| {
+        channels.get(run.channel as usize).is_some_and(|channel| channel.attempt == run.attempt)
+    };
+    let read = runs.iter().filter(current).filter(reads_source).map(|run| run.rows).sum();
+    let late = runs.iter().filter(current).map(|run| run.late_rows).sum();
+    progress.set_rows(read, late);
+    Ok(())
+}
+
+/// Shows the progress of a job whose result has been read, once all channels have told theirs.
+///
+/// # Errors
+/// Those of the store.
+pub fn show_end(tables: &Tables, plan: &Plan, progress: &Progress) -> Result<()> {
+    for _ in 0..SETTLE.1 {
+        if channels(tables, &plan.job)?.iter().all(|channel| channel.ended) {
+            break;
+        }
+        sleep(SETTLE.0);
+    }
+    show_progress(tables, plan, progress)
+}

@@ -1,0 +1,189 @@
+//! What a worker knows and does: a state machine over the control store, without threads and clocks, so that
+//! a simulation can drive it step by step.
+
+use super::job::JobRun;
+use super::launch::{Finished, Launcher};
+use super::recovery::recover;
+use super::registration::{Registration, removal};
+use crate::error::of_store;
+use crate::live_workers::{LiveWorker, addresses, live_workers, pools};
+use crate::records::{JobRecord, JobState, Lifetime, Tables, job_lease, worker_lease};
+use datafusion::common::Result;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use whimbrel_control::{Condition, Transaction, Versioned};
+use whimbrel_plan::References;
+
+/// A worker.
+pub struct State {
+    tables: Tables,
+    references: Arc<dyn References>,
+    registration: Arc<Registration>,
+    launcher: Box<dyn Launcher>,
+    /// Where workers can be reached.
+    addresses: BTreeMap<String, String>,
+    jobs: BTreeMap<String, JobRun>,
+    /// What has not been written down yet.
+    reports: Vec<Finished>,
+}
+
+impl State {
+    /// A worker that has registered.
+    pub fn new(
+        tables: Tables,
+        references: Arc<dyn References>,
+        registration: Arc<Registration>,
+        launcher: Box<dyn Launcher>,
+    ) -> State {
+        let (addresses, jobs, reports) = (BTreeMap::new(), BTreeMap::new(), vec![]);
+        State { tables, references, registration, launcher, addresses, jobs, reports }
+    }
+
+    /// Learns that channels have ended here.
+    pub fn add_reports(&mut self, finished: impl IntoIterator<Item = Finished>) {
+        self.reports.extend(finished);
+    }
+
+    /// Does what there is to do. `looks_around` is for now and then: who else is lost?
+    ///
+    /// # Errors
+    /// Those of the store; what was not done is done the next time.
+    pub fn work(&mut self, looks_around: bool) -> Result<()> {
+        if self.registration.is_lost() {
+            // What it had runs elsewhere.
+            self.jobs.keys().for_each(|job| self.launcher.remove_job(job));
+            self.jobs.clear();
+            self.reports.clear();
+            self.registration.register_again(&self.tables)?;
+        }
+        if looks_around {
+            self.look_around()?;
+        }
+        self.report()?;
+        self.look()?;
+        self.conclude()?;
+        match looks_around {
+            true => self.report_runs(),
+            false => Ok(()),
+        }
+    }
+
+    /// Stops everything, and leaves the cluster. If it cannot leave, its lease lapses.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn leave(mut self) -> Result<()> {
+        self.jobs.clear();
+        self.registration.leave(&self.tables)
+    }
+
+    /// Finds out who is lost.
+    fn look_around(&mut self) -> Result<()> {
+        let live = live_workers(&self.tables)?;
+        self.addresses = addresses(&live);
+        self.fill_clusters(&live)?;
+        let (pools, own) = (pools(&live), self.registration.name());
+        self.jobs.values().try_for_each(|job| recover(&self.tables, &own, job, &pools))?;
+        let known = self.tables.workers().rows().map_err(of_store)?;
+        for (worker, _) in known.iter().filter(|(worker, _)| !pools.alive.contains(worker)) {
+            let removal = removal(&self.tables, worker).when(Condition::Free { lease: worker_lease(worker) });
+            // A conflict means that it was not lost.
+            let _ = self.tables.store.commit(&removal).map_err(of_store)?;
+        }
+        Ok(())
+    }
+
+    /// Gives virtual clusters free workers in the place of those that were lost.
+    fn fill_clusters(&self, live: &[LiveWorker]) -> Result<()> {
+        let tables = &self.tables;
+        for (name, row) in tables.clusters().rows().map_err(of_store)? {
+            let is_member = |worker: &&LiveWorker| worker.membership.cluster.as_ref() == Some(&name);
+            let missing = (row.value.workers as usize).saturating_sub(live.iter().filter(is_member).count());
+            for worker in live.iter().filter(|worker| worker.is_free()).take(missing) {
+                let unchanged = tables.clusters().unchanged(&name, Some(row.version));
+                let assigned = worker.assign(tables, Transaction::new().when(unchanged), Some(&name))?;
+                // A conflict means that another worker was faster.
+                let _ = tables.store.commit(&assigned).map_err(of_store)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks which jobs there are, and begins and stops channels accordingly.
+    fn look(&mut self) -> Result<()> {
+        let jobs = self.tables.jobs().rows().map_err(of_store)?;
+        let has_failed = |job: &Versioned<JobRecord>| matches!(job.value.state, JobState::Failed(_));
+        let mut there: BTreeMap<String, Versioned<JobRecord>> = jobs.into_iter().collect();
+        self.remove_expired(&there)?;
+        there.retain(|_, job| !has_failed(job));
+        let over: Vec<String> = self.jobs.keys().filter(|job| !there.contains_key(*job)).cloned().collect();
+        for job in over {
+            self.jobs.remove(&job);
+            self.launcher.remove_job(&job);
+        }
+        let own = self.registration.name();
+        for (name, record) in there {
+            if !self.jobs.contains_key(&name) {
+                let Some(job) = JobRun::open(&self.tables, &name, record.clone(), &self.references)? else {
+                    continue;
+                };
+                // Workers may have come since the last look around.
+                self.addresses = addresses(&live_workers(&self.tables)?);
+                self.jobs.insert(name.clone(), job);
+            }
+            let Some(job) = self.jobs.get_mut(&name) else { continue };
+            job.record = record;
+            job.update(&self.tables, &self.addresses, &own, self.launcher.as_ref())?;
+        }
+        Ok(())
+    }
+
+    /// Removes failed jobs whose time is over; those that run are looked after by recovery.
+    fn remove_expired(&self, jobs: &BTreeMap<String, Versioned<JobRecord>>) -> Result<()> {
+        for (name, job) in jobs {
+            if matches!(job.value.state, JobState::Failed(_)) && job.value.is_expired(false) {
+                let lease = job_lease(name);
+                let removal = self.tables.removal(name).when(Condition::Free { lease });
+                let _ = self.tables.store.commit(&removal).map_err(of_store)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes down which channels have ended, and which jobs have failed.
+    fn report(&mut self) -> Result<()> {
+        let own = self.registration.name();
+        let mut transactions = Vec::new();
+        for finished in &self.reports {
+            if let Some(job) = self.jobs.get(&finished.job) {
+                transactions.extend(job.report(&self.tables, &own, finished)?);
+            }
+        }
+        // A conflict means that the channel was given to another worker, or the job is over.
+        let _ = self.tables.store.commit_all(&transactions).map_err(of_store)?;
+        self.reports.clear();
+        Ok(())
+    }
+
+    /// Writes down which jobs have their results. Their clients may have gone, so somebody has to.
+    fn conclude(&mut self) -> Result<()> {
+        let mut transactions = Vec::new();
+        for job in self.jobs.values().filter(|job| job.record.value.lifetime != Lifetime::Client) {
+            transactions.extend(job.conclude(&self.tables)?);
+        }
+        // A conflict means that another worker was faster.
+        let _ = self.tables.store.commit_all(&transactions).map_err(of_store)?;
+        Ok(())
+    }
+
+    /// Writes down what the channels that run have done.
+    fn report_runs(&mut self) -> Result<()> {
+        let own = self.registration.name();
+        let mut transactions = Vec::new();
+        for job in self.jobs.values_mut() {
+            transactions.extend(job.report_runs(&self.tables, &own)?);
+        }
+        let _ = self.tables.store.commit_all(&transactions).map_err(of_store)?;
+        Ok(())
+    }
+}

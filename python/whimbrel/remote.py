@@ -1,0 +1,36 @@
+"""Where queries run, if not in this process."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from .errors import InvalidError
+
+if TYPE_CHECKING:
+    from . import _whimbrel as native
+    from .cluster_job import ClusterJob
+
+
+class RemoteRuntime:
+    """What ``on=`` takes: a cluster."""
+
+    _native: Any
+
+    @property
+    def name(self) -> str | None:
+        """The name of the virtual cluster that it is, if it is one."""
+        return None
+
+    @property
+    def cores(self) -> int:
+        """How many channels of a query run at the same time."""
+        return self._native.cores()
+
+    def _submit(self, plan: native.Plan, keep: str | timedelta) -> ClusterJob:
+        """Run a plan that goes on without this process."""
+        raise InvalidError(f"{self!r} runs no jobs that go on without their client; submit them to a cluster")
+
+    def _store(self, name: str, plan: native.Plan) -> native.Plan:
+        """Run a plan, and keep its result there under a name."""
+        raise InvalidError(f"{self!r} has no memory of its own; use a cluster, or to_storage")
