@@ -1,36 +1,70 @@
 """The same plans on a cluster whose workers are killed while they run.
 
     python examples/cluster.py                    # or: make cluster
-    python examples/cluster.py --workers 3 --scale 0.1
+    python examples/cluster.py --scale 0.1 --out cluster.html
 
-Starts a Redis and some workers, which are processes of this machine, and runs the three plans of the flights
-and some queries of TPC-H on them: undisturbed; while a worker is killed; and while one is stopped until it
-has been declared dead, and then goes on. Every answer is compared with that of this process; the exit code is
-1 if one differs.
+Starts a Redis, a worker that is a process, and three that Ray hosts (without Ray, four processes). The three
+plans of the flights and some queries of TPC-H run on them: undisturbed; while a worker is killed; and while
+one is stopped until it has been declared dead, and then goes on. Every answer is compared with that of this
+process; the exit code is 1 if one differs. The page shows where each channel ran, and what ran again.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import logging
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import flights
 import whimbrel as wb
+from cluster_page import Disturbed, write_page
 
 TPCH = Path(__file__).resolve().parent.parent / "tests" / "tpch"
-QUERIES = (1, 3, 5, 18)
+QUERIES = (1, 3, 9, 18)
 
-Cluster = wb.cluster.LocalCluster
-Query = Callable[["Cluster | None"], wb.ShardedStream]
+# A kill may come too late for a query of some milliseconds.
+ATTEMPTS = 5
+
+Query = Callable[["wb.cluster.Cluster | None"], wb.ShardedStream]
 """Plans a query for a cluster, or for this process."""
+
+
+@dataclass
+class Machine:
+    """The cluster, and how many workers it is to have."""
+
+    cluster: wb.cluster.LocalCluster
+    workers: int
+
+    def wait_for_workers(self) -> None:
+        """Wait until all workers are there: Ray restarts its own, and others are started here."""
+        until = time.monotonic() + 60
+        while len(self.cluster.workers) < self.workers and time.monotonic() < until:
+            time.sleep(0.05)
+
+    def kill_one(self) -> None:
+        """Kill the worker that registered first."""
+        victim = self.cluster.workers[0].pid
+        os.kill(victim, signal.SIGKILL)
+        if self.cluster.owns(victim):
+            self.cluster.add(1)
+
+    def stop_one(self) -> None:
+        """Stop a worker until it has been declared dead, and let it go on."""
+        victim = self.cluster.workers[-1]
+        os.kill(victim.pid, signal.SIGSTOP)
+        while victim.name in {worker.name for worker in self.cluster.workers}:
+            time.sleep(0.05)
+        os.kill(victim.pid, signal.SIGCONT)
 
 
 def flight_plans() -> dict[str, Query]:
@@ -38,7 +72,7 @@ def flight_plans() -> dict[str, Query]:
     year = flights.bounded(flights.flown())
 
     def planned(plan: Callable[[wb.ShardedStream], wb.ShardedStream]) -> Query:
-        def query(cluster: Cluster | None) -> wb.ShardedStream:
+        def query(cluster: wb.cluster.Cluster | None) -> wb.ShardedStream:
             with wb.config(on=cluster):
                 return plan(year)
 
@@ -76,68 +110,89 @@ def values(table: wb.Table) -> list[tuple[Any, ...]]:
     return sorted((tuple(map(about, dict(row).values())) for row in table), key=str)
 
 
-def disturbed(run: Callable[[], wb.Table], after: float, act: Callable[[], None]) -> tuple[wb.Table, float]:
-    """Run a query, and do something to the cluster while it runs."""
-    timer = threading.Timer(after, act)
-    timer.start()
+def show_progress(job: wb.cluster.ClusterJob) -> None:
+    """Wait for the end of a job; on a terminal, show meanwhile which of its stages have ended."""
+    on_terminal = sys.stdout.isatty()
+    while not job.wait(0.1):
+        if on_terminal:
+            stages = [f"{stage.ended}/{stage.channels}" for stage in job.progress]
+            print(f"\r\033[K  channels ended, by stage: {'  '.join(stages)}", end="", flush=True)
+    if on_terminal:
+        print("\r\033[K", end="", flush=True)
+
+
+def disturbed(
+    name: str, stream: wb.ShardedStream, machine: Machine, after: float, act: Callable[[], None]
+) -> Disturbed:
+    """Run a query as a job, and do something to a worker while it runs; again if that came too late."""
+    for attempt in range(ATTEMPTS):
+        start = time.perf_counter()
+        job = stream.submit(on=machine.cluster)
+        time.sleep(after / 2 ** (attempt + 1))
+        act()
+        show_progress(job)
+        table = job.result()
+        seconds = time.perf_counter() - start
+        stats, runs = job.stats(), job.timeline()
+        job.cancel()
+        machine.wait_for_workers()
+        if stats.failures > 0:
+            break
+    return Disturbed(name, seconds, values(table), stats, runs)
+
+
+@contextlib.contextmanager
+def machine() -> Iterator[Machine]:
+    """Start a cluster whose workers Ray hosts, but for one; without Ray, they are all processes."""
     try:
-        return measured(run)
+        import ray
+    except ImportError:
+        with wb.cluster.start(4) as cluster:
+            yield Machine(cluster, 4)
+        return
+    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, logging_level=logging.FATAL)
+    try:
+        with wb.cluster.start(1) as cluster, wb.cluster.ray(cluster.address, workers=3):
+            yield Machine(cluster, 4)
     finally:
-        timer.join()
-
-
-def kill_one(cluster: Cluster) -> None:
-    """Kill a worker; another is started in its place."""
-    os.kill(cluster.workers[0].pid, signal.SIGKILL)
-    cluster.add(1)
-
-
-def stop_one(cluster: Cluster) -> None:
-    """Stop a worker until it has been declared dead, and let it go on."""
-    victim = cluster.workers[-1]
-    os.kill(victim.pid, signal.SIGSTOP)
-    while victim.name in {worker.name for worker in cluster.workers}:
-        time.sleep(0.1)
-    os.kill(victim.pid, signal.SIGCONT)
-    while victim.pid not in {worker.pid for worker in cluster.workers}:
-        time.sleep(0.1)
-
-
-def run_on(cluster: Cluster, query: Query) -> tuple[bool, list[float]]:
-    """Run a query here and on the cluster; tell whether all answers are equal, and the seconds of each."""
-    expected, here = measured(query(None).collect)
-    stream = query(cluster)
-
-    def run() -> wb.Table:
-        return stream.collect(on=cluster)
-
-    run()
-    peaceful, alone = measured(run)
-    killed, with_kill = disturbed(run, alone / 2, lambda: kill_one(cluster))
-    stopped, with_stop = disturbed(run, alone / 2, lambda: stop_one(cluster))
-    right = all(values(answer) == values(expected) for answer in (peaceful, killed, stopped))
-    return right, [here, alone, with_kill, with_stop]
+        ray.shutdown()
 
 
 def main() -> int:
-    """Run everything, print a table, and tell whether all answers were right."""
+    """Run everything, print a table, write the page, and tell whether all answers were right."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--workers", type=int, default=4, help="how many workers (4)")
     parser.add_argument("--scale", default="1", help="the scale factor of TPC-H (1)")
+    parser.add_argument("--out", type=Path, default=Path("cluster.html"), help="the page (cluster.html)")
     arguments = parser.parse_args()
     wb.config(progress=False)
-    wrong = 0
-    with wb.cluster.start(arguments.workers) as cluster:
-        print(f"{len(cluster.workers)} workers: processes {', '.join(str(w.pid) for w in cluster.workers)}\n")
-        print(f"{'seconds':22}{'here':>9}{'cluster':>9}{'killed':>9}{'stopped':>9}  answers")
+    wrong, shown = 0, []
+    with machine() as there:
+        pids = ", ".join(str(worker.pid) for worker in there.cluster.workers)
+        print(f"{there.workers} workers: processes {pids}\n")
+        print(f"{'seconds':22}{'here':>8}{'cluster':>9}{'killed':>8}{'stopped':>9}", end="")
+        print(f"{'rows':>12}{'again':>11}{'lineage':>9}  answers")
         for name, query in (flight_plans() | tpch_queries(arguments.scale)).items():
-            right, seconds = run_on(cluster, query)
+            expected, here = measured(query(None).collect)
+            stream = query(there.cluster)
+            stream.collect(on=there.cluster)
+            alone_table, alone = measured(lambda stream=stream: stream.collect(on=there.cluster))
+            killed = disturbed(f"{name}, a worker killed", stream, there, alone, there.kill_one)
+            stopped = disturbed(f"{name}, a worker stopped", stream, there, alone, there.stop_one)
+            answers = (values(alone_table), killed.answer, stopped.answer)
+            right = all(answer == values(expected) for answer in answers)
             wrong += not right
-            times = "".join(f"{each:9.2f}" for each in seconds)
-            print(f"{name:22}{times}  {'equal' if right else 'DIFFERENT'}", flush=True)
-    print("\nAll answers are those of one process." if not wrong else f"\n{wrong} answers differ.")
+            shown += [killed, stopped]
+            times = f"{here:8.2f}{alone:9.2f}{killed.seconds:8.2f}{stopped.seconds:9.2f}"
+            stats = killed.stats
+            counts = (
+                f"{stats.rows - stats.replayed_rows:12,}{stats.replayed_rows:11,}{stats.lineage_bytes:9,}"
+            )
+            print(f"{name:22}{times}{counts}  {'equal' if right else 'DIFFERENT'}", flush=True)
+    write_page(arguments.out, shown)
+    print(f"\nWhere each channel ran: {arguments.out}")
+    print("All answers are those of one process." if not wrong else f"{wrong} answers differ.")
     return 1 if wrong else 0
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import Any, TypedDict, final
+from typing import Any, Literal, TypedDict, final
 
 __version__: str
 

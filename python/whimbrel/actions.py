@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _whimbrel as native
 from . import feeds, shutdown
-from .remote import RemoteRuntime
 from .connectors import JobSink, SinkAdapter, sink_at
 from .display import text_table
 from .errors import InvalidError
 from .events import Event
 from .plan_builder import PlanBuilder
+from .remote import RemoteRuntime
 from .settings import Runtime, with_changes
 from .subscription import Job, Subscription, callback_of, on_epoch, one_by_one
 from .table import Table

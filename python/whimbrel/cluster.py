@@ -254,9 +254,9 @@ class Cluster(RemoteRuntime):
         """
         self._native.drain(worker.name if isinstance(worker, Worker) else worker)
 
-    def scheduled(self, *, pipelined: bool = True, dynamic: bool = True) -> Cluster:
+    def scheduled(self, *, pipelined: bool = True, dynamic: bool = False) -> Cluster:
         """
-        Get the same cluster with another schedule for what is run on it. Answers are the same.
+        Get the same cluster with another schedule for what is run on it.
 
         Parameters
         ----------
@@ -264,8 +264,9 @@ class Cluster(RemoteRuntime):
             Whether all stages run at once (Quokka, §II). Otherwise a stage begins when those before it have
             ended.
         dynamic
-            Whether a channel reads what is there if the input whose turn it is has nothing yet. The order of
-            rows that nothing orders, and the last digits of sums of floats, may then differ from run to run.
+            Whether a channel reads what is there if the input whose turn it is has nothing for some
+            milliseconds (Quokka, §II). That pays where inputs are uneven. Rows that nothing orders may then
+            come in another order in each run, and sums of floats may differ in their last digits.
 
         Returns
         -------
@@ -352,6 +353,22 @@ class LocalCluster(Cluster):
             if any(process.poll() is not None for process in started):
                 break
         raise UnavailableError(f"a worker did not start: {self._log()}")
+
+    def owns(self, pid: int) -> bool:
+        """
+        Say whether a process was started here.
+
+        Parameters
+        ----------
+        pid
+            The number of the process.
+
+        Returns
+        -------
+        bool
+            Whether it was; others may have joined the cluster.
+        """
+        return any(process.pid == pid for process in self._processes)
 
     def stop(self) -> None:
         """End all processes of the cluster."""

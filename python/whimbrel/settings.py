@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from .remote import RemoteRuntime
 from .errors import InvalidError
+from .remote import RemoteRuntime
 
 Runtime = Literal["library", "local"]
 _UNSET: Any = object()

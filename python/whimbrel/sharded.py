@@ -413,6 +413,7 @@ class ShardedStream(Actions):
         shards: int | None = None,
         *,
         scope: Scope = "global",
+        location: str | RemoteRuntime | None = None,
         returns: Any = "int64",
     ) -> ShardedStream:
         """

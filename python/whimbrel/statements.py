@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _whimbrel as native
-from .remote import RemoteRuntime
 from .errors import InvalidError
 from .ingress import shard_count
 from .query import Query
+from .remote import RemoteRuntime
 from .settings import current_cluster
 from .sharded import ShardedStream
 from .sources import from_arrow, from_pandas, from_polars, from_rows, read

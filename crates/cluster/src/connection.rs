@@ -1,6 +1,7 @@
 //! The connection of a process to a cluster: its store, and the network.
 
 use crate::flight::Connections;
+use crate::identity::Identity;
 use crate::network::Network;
 use crate::pull::Puller;
 use crate::records::Tables;
@@ -13,6 +14,8 @@ use whimbrel_control::ControlStore;
 pub struct Connection {
     /// What the cluster keeps in its store.
     pub tables: Tables,
+    /// Who belongs to the cluster.
+    pub identity: Identity,
     network: Network,
     connections: Arc<Connections>,
 }
@@ -21,9 +24,12 @@ impl Connection {
     /// Connects to the cluster that meets in a store.
     ///
     /// # Errors
-    /// `ResourcesExhausted` if there are no threads.
+    /// Those of the store; `ResourcesExhausted` if there are no threads.
     pub fn open(store: Arc<dyn ControlStore>) -> Result<Connection> {
-        Ok(Connection { tables: Tables { store }, network: Network::start()?, connections: Arc::default() })
+        let tables = Tables { store };
+        let identity = Identity::of(&tables)?;
+        let connections = Arc::new(Connections::new(identity.clone()));
+        Ok(Connection { tables, identity, network: Network::start()?, connections })
     }
 
     /// Where tasks of the network are given to it.

@@ -1,17 +1,22 @@
 //! Datasets in the memory of workers: the result of a job, read by other jobs and other applications
 //! (quill.txt §5.2).
 //!
-//! A dataset that was lost with its worker is computed again from its lineage, as that of any job.
+//! A dataset that was lost with its worker is computed again from its lineage, as that of any job. What its
+//! lineage reads may have been removed meanwhile: then that is computed again, too.
 
 use crate::backup::QueueName;
-use crate::error::no_thread;
+use crate::error::{no_thread, of_store};
 use crate::follow::{Followed, follow};
 use crate::frame::Frame;
 use crate::job::ClusterJob;
+use crate::live_workers::{live_workers, pools};
+use crate::placement::place;
+use crate::plan::Plan;
 use crate::pull::Places;
-use crate::records::Tables;
+use crate::records::{ChannelRecord, JobRecord, JobState, Lifetime, Tables, news};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result, exec_err};
+use std::any::Any;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -19,10 +24,14 @@ use std::thread::{Builder, sleep};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use whimbrel_control::Transaction;
 use whimbrel_plan::{Source, SourceInfo, Stream};
 use whimbrel_sharded::action::StoredResult;
 use whimbrel_sharded::dataset::{Dataset, OpenSource, Reader, Shard};
 use whimbrel_sharded::runtime::Item;
+
+/// How long a result stays that was computed again for readers.
+const REVIVED_SECONDS: u64 = 60;
 
 /// How often a reader looks where the dataset is.
 const POLL: Duration = Duration::from_millis(100);
@@ -42,6 +51,13 @@ impl ClusterDataset {
     pub fn of(job: ClusterJob) -> Result<ClusterDataset> {
         let stored = StoredResult::of(&job.stream()?, &job.plan().options);
         Ok(ClusterDataset { job, stored, follower: Mutex::default() })
+    }
+
+    /// The dataset that a source of a plan is, if it is one.
+    pub fn behind(source: &dyn Source) -> Option<&ClusterDataset> {
+        let source: &dyn Any = source;
+        let open = source.downcast_ref::<OpenSource>()?;
+        (open.0.as_ref() as &dyn Any).downcast_ref()
     }
 
     /// The job.
@@ -64,7 +80,7 @@ impl ClusterDataset {
         if let Some(follower) = follower.upgrade() {
             return Ok(follower);
         }
-        let started = Follower::start(&self.job.connection().tables, self.job.name())?;
+        let started = Follower::start(&self.job.connection().tables, self.job.plan())?;
         *follower = Arc::downgrade(&started);
         Ok(started)
     }
@@ -127,16 +143,16 @@ struct Follower {
 
 impl Follower {
     /// Looks, and goes on looking on a thread.
-    fn start(tables: &Tables, job: &str) -> Result<Arc<Follower>> {
+    fn start(tables: &Tables, plan: &Arc<Plan>) -> Result<Arc<Follower>> {
         let follower = Arc::new(Follower { places: watch::Sender::default(), error: Mutex::default() });
-        if let Followed::Over(error) = follow(tables, job, &follower.places)? {
+        if let Some(error) = follower.look(tables, plan)? {
             return Err(error);
         }
-        let (tables, job, followed) = (tables.clone(), job.to_string(), Arc::downgrade(&follower));
+        let (tables, plan, followed) = (tables.clone(), Arc::clone(plan), Arc::downgrade(&follower));
         let look = move || {
             while let Some(follower) = followed.upgrade() {
                 // The workers go on without the store for a while.
-                if let Ok(Followed::Over(error)) = follow(&tables, &job, &follower.places) {
+                if let Ok(Some(error)) = follower.look(&tables, &plan) {
                     follower.fail(error);
                     return;
                 }
@@ -146,6 +162,15 @@ impl Follower {
         };
         Builder::new().name("dataset".into()).spawn(look).map_err(no_thread)?;
         Ok(follower)
+    }
+
+    /// Looks where the dataset is, and has it computed again if it was given up; the error if it is gone.
+    fn look(&self, tables: &Tables, plan: &Plan) -> Result<Option<DataFusionError>> {
+        match follow(tables, &plan.job, &self.places)? {
+            Followed::There => Ok(None),
+            Followed::Over(error) => Ok(Some(error)),
+            Followed::Released => revive(tables, plan).map(|()| None),
+        }
     }
 
     /// Ends all readers.
@@ -158,6 +183,27 @@ impl Follower {
         let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).take();
         error.unwrap_or_else(|| DataFusionError::Execution("a dataset cannot be read any more".to_string()))
     }
+}
+
+/// Has a job compute its result again, for who reads it as a part of their lineage.
+fn revive(tables: &Tables, plan: &Plan) -> Result<()> {
+    let name = &plan.job;
+    let Some(row) = tables.jobs().get(name).map_err(of_store)? else { return Ok(()) };
+    let old = tables.channels(name).rows().map_err(of_store)?;
+    let pools = pools(&live_workers(tables)?);
+    let state = JobState::Running;
+    let record = JobRecord { state, lifetime: Lifetime::Seconds(REVIVED_SECONDS), ..row.value };
+    let mut transaction = Transaction::new()
+        .when(tables.jobs().unchanged(name, Some(row.version)))
+        .then(tables.jobs().put(name, &record).map_err(of_store)?);
+    let placed = place(&plan.topology, &pools.available(&plan.locations), &pools)?;
+    for ((key, old), new) in old.iter().zip(placed) {
+        let record = ChannelRecord { attempt: old.value.attempt + 1, ..new };
+        transaction = transaction.then(tables.channels(name).put(key, &record).map_err(of_store)?);
+    }
+    // A conflict means that another reader was faster.
+    let _ = tables.store.commit(&transaction.then(news(name))).map_err(of_store)?;
+    Ok(())
 }
 
 /// Reads a shard of a dataset.

@@ -5,7 +5,7 @@
 use crate::backup::QueueName;
 use crate::connection::Connection;
 use crate::error::{no_thread, of_store};
-use crate::follow::{Followed, follow, show_end, show_progress};
+use crate::follow::{Followed, follow, released, show_end, show_progress};
 use crate::frame::Frame;
 use crate::plan::Plan;
 use crate::pull::Places;
@@ -50,8 +50,10 @@ pub fn fetch(
         return plan_err!("the job has {} shards, and there are {} sinks", shards.len(), sinks.len());
     }
     let places = watch::Sender::default();
-    if let Followed::Over(error) = follow(&connection.tables, &plan.job, &places)? {
-        return Err(error);
+    match follow(&connection.tables, &plan.job, &places)? {
+        Followed::There => {}
+        Followed::Released => return Err(released(&plan.job)),
+        Followed::Over(error) => return Err(error),
     }
     let (running, ended) = bounded(0);
     let outcome = FirstError::default();
@@ -172,6 +174,7 @@ impl Watcher {
                     heard = Instant::now();
                     beat = if is_due { heard } else { beat };
                 }
+                Ok(Followed::Released) => return Err(released(&self.plan.job)),
                 Ok(Followed::Over(error)) => return Err(error),
                 Err(error) if heard.elapsed() > STORE_TIMEOUT => return Err(error),
                 // The workers go on without the store for a while.

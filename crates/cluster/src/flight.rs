@@ -2,6 +2,7 @@
 
 use crate::backup::{Backup, QueueName, next_frame};
 use crate::frame::Frame;
+use crate::identity::Identity;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
 use arrow_flight::{
@@ -47,7 +48,12 @@ struct Wanted {
 ///
 /// # Errors
 /// `Execution` if the address cannot be listened on.
-pub fn serve(network: &Handle, backup: Arc<Backup>, address: SocketAddr) -> Result<SocketAddr> {
+pub fn serve(
+    network: &Handle,
+    backup: Arc<Backup>,
+    address: SocketAddr,
+    identity: &Identity,
+) -> Result<SocketAddr> {
     let failed = |error| DataFusionError::Execution(format!("a worker cannot listen on {address}: {error}"));
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
@@ -55,7 +61,9 @@ pub fn serve(network: &Handle, backup: Arc<Backup>, address: SocketAddr) -> Resu
     let _guard = network.enter();
     let listener = TcpListener::from_std(listener).map_err(failed)?;
     let service = FlightServiceServer::new(FrameServer { backup }).max_encoding_message_size(usize::MAX);
-    let server = Server::builder()
+    let builder = Server::builder().tls_config(identity.server());
+    let server = builder
+        .map_err(|error| DataFusionError::Execution(format!("the identity of the cluster: {error}")))?
         // A stream lasts as long as a query, and one that had to wait for others could wait for itself.
         .max_concurrent_streams(u32::MAX)
         .http2_keepalive_interval(Some(KEEP_ALIVE))
@@ -66,12 +74,17 @@ pub fn serve(network: &Handle, backup: Arc<Backup>, address: SocketAddr) -> Resu
 }
 
 /// Connections to other workers, by their addresses.
-#[derive(Default)]
 pub struct Connections {
+    identity: Identity,
     channels: Mutex<HashMap<String, Channel>>,
 }
 
 impl Connections {
+    /// Connections of a process of the cluster with this identity.
+    pub fn new(identity: Identity) -> Connections {
+        Connections { identity, channels: Mutex::default() }
+    }
+
     /// The frames of a queue of another worker, from a number on. It ends if the connection does.
     ///
     /// # Errors
@@ -98,7 +111,8 @@ impl Connections {
         if let Some(channel) = channels.get(address) {
             return Ok(channel.clone());
         }
-        let endpoint = Endpoint::from_shared(format!("http://{address}"));
+        let endpoint = Endpoint::from_shared(format!("https://{address}"))
+            .and_then(|endpoint| endpoint.tls_config(self.identity.client()));
         let endpoint = endpoint.map_err(|error| DataFusionError::Execution(format!("{address}: {error}")))?;
         let channel = endpoint
             .connect_timeout(CONNECT_TIMEOUT)

@@ -55,8 +55,10 @@ pub fn follow(tables: &Tables, job: &str, places: &watch::Sender<Places>) -> Res
         Ok(record) => record,
         Err(error) => return Ok(Followed::Over(error)),
     };
-    if let JobState::Failed(failure) = record.state {
-        return Ok(Followed::Over(failure.error()));
+    match record.state {
+        JobState::Running | JobState::Ended => {}
+        JobState::Failed(failure) => return Ok(Followed::Over(failure.error())),
+        JobState::Released => return Ok(Followed::Released),
     }
     let channels = channels(tables, job)?;
     places.send_if_modified(|places| {
@@ -73,10 +75,17 @@ pub fn follow(tables: &Tables, job: &str, places: &watch::Sender<Places>) -> Res
     Ok(Followed::There)
 }
 
+/// The error of a job whose result was given up.
+pub fn released(job: &str) -> DataFusionError {
+    DataFusionError::Execution(format!("the result of the job {job} was removed"))
+}
+
 /// What became of a job that is followed.
 pub enum Followed {
     /// It runs, or has its result.
     There,
+    /// Its result was given up.
+    Released,
     /// It has failed, or is gone.
     Over(DataFusionError),
 }

@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::error::of_store;
 use crate::fetch::fetch;
-use crate::follow::{channels, record, runs};
+use crate::follow::{channels, record, released, runs};
 use crate::plan::Plan;
 use crate::records::{JobState, RunRecord};
 use crate::statistics::{JobStatistics, StageProgress};
@@ -107,6 +107,7 @@ impl ClusterJob {
             JobState::Running => JobStatus::Running,
             JobState::Ended => JobStatus::Ended,
             JobState::Failed(failure) => JobStatus::Failed(failure.error()),
+            JobState::Released => JobStatus::Failed(released(self.name())),
         })
     }
 
@@ -146,7 +147,8 @@ impl ClusterJob {
         let rows: usize = channels.iter().map(|channel| channel.worker.len() + 2 * size_of::<u32>()).sum();
         let choices = tables.choices(name).length().map_err(of_store)?;
         let bytes = (spec + rows) as u64 + choices * 3 * size_of::<u64>() as u64;
-        Ok(JobStatistics::of(&channels, &runs, bytes))
+        let failures = tables.losses(name).rows().map_err(of_store)?.len() as u64;
+        Ok(JobStatistics::of(&channels, &runs, failures, bytes))
     }
 
     /// Where and when its channels ran.

@@ -13,7 +13,7 @@
 //! 3. `records`: what the control store has;
 //! 4. `statistics`: what channels have done; `placement`, `live_workers`: which worker runs what, and who is
 //!    there; `plan`: what the channels of a job share;
-//! 5. `backup`: what channels have sent;
+//! 5. `backup`: what channels have sent; `identity`: who belongs to the cluster;
 //! 6. `flight`: frames over the network; `lineage`: choices, written down before what depends on them;
 //! 7. `pull`, `carrier`: the two ends of a queue; `connection`: what all of a process share;
 //! 8. `follow`, `fetch`: how a job is doing, and its result; `job`: jobs that are there;
@@ -35,6 +35,7 @@ mod fetch;
 mod flight;
 mod follow;
 mod frame;
+mod identity;
 mod job;
 mod lineage;
 mod live_workers;

@@ -20,6 +20,23 @@ pub struct Pools {
     pub by_cluster: BTreeMap<Option<String>, Workers>,
 }
 
+impl Pools {
+    /// The same locations, without virtual clusters that have no workers, or were torn down.
+    pub fn available(&self, locations: &Locations) -> Locations {
+        let has_workers = |cluster: &&Option<String>| {
+            self.by_cluster.get(*cluster).is_some_and(|workers| !workers.is_empty())
+        };
+        locations.iter().map(|location| Some(location).filter(has_workers).cloned().flatten()).collect()
+    }
+
+    /// The workers that can be given lost channels: those of the virtual cluster, or free ones if it has none
+    /// or was torn down.
+    fn for_recovery(&self, cluster: &Option<String>) -> Option<&Workers> {
+        let of = |cluster| self.by_cluster.get(cluster).filter(|workers: &&Workers| !workers.is_empty());
+        of(cluster).or_else(|| of(&None))
+    }
+}
+
 /// Where each channel of a job belongs: a virtual cluster, or none.
 pub type Locations = Vec<Option<String>>;
 
@@ -99,7 +116,7 @@ pub fn replace(
         let is_gone =
             !pools.alive.contains(&record.worker) || (kept == Kept::Result && consumers().any(begins_again));
         if is_gone && (is_result || consumers().any(is_needed)) {
-            let pool = pools.by_cluster.get(&locations[channel]).into_iter().flat_map(BTreeMap::keys);
+            let pool = pools.for_recovery(&locations[channel]).into_iter().flat_map(BTreeMap::keys);
             let Some(worker) = pool.min_by_key(|worker| load.get(worker).copied().unwrap_or(0)) else {
                 continue;
             };

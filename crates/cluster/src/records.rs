@@ -1,12 +1,14 @@
 //! What a cluster keeps in its control store.
 //!
+//! - `secrets`: the certificate of the cluster, with its key;
 //! - `workers`: who works, and where its frames can be had; a lease of each says that it is alive;
 //! - `members`: which virtual cluster a worker belongs to;
 //! - `clusters`: the virtual clusters; `datasets`: the datasets that have a name;
 //! - `jobs`: which jobs there are; `specs`: what they compute;
 //! - `channels/<job>`: for each channel, which worker runs it, and whether it has ended;
 //! - `choices/<job>`: the lineage of channels that read out of turn;
-//! - `runs/<job>`: what each run of a channel has done, for those who look on.
+//! - `runs/<job>`: what each run of a channel has done; `losses/<job>`: which workers were lost with one: for
+//!   those who look on.
 //!
 //! Invariant: a row of `channels` is changed by the worker that runs the channel, as long as the row names
 //! it, and by whoever holds the recovery lease of the job. Both change the version that they have read.
@@ -15,6 +17,7 @@ use crate::error::{Failure, of_store};
 use datafusion::common::Result;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use whimbrel_control::{ControlStore, Effect, Log, Table, Transaction};
@@ -45,6 +48,21 @@ pub struct WorkerRecord {
     pub threads: u32,
     /// The release that it runs.
     pub engine: String,
+}
+
+/// The certificate that the processes of a cluster show each other, and its key.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretRecord {
+    /// The certificate, as PEM.
+    pub certificate: String,
+    /// Its key, as PEM.
+    pub key: String,
+}
+
+impl fmt::Debug for SecretRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretRecord")
+    }
 }
 
 /// What was decided about a worker.
@@ -83,6 +101,8 @@ pub struct JobRecord {
     pub cluster: Option<String>,
     /// When it was submitted, in milliseconds since 1970.
     pub submitted: u64,
+    /// The jobs whose results it reads.
+    pub inputs: Vec<String>,
     /// What has become of it.
     pub state: JobState,
 }
@@ -107,9 +127,11 @@ pub enum JobState {
     Ended,
     /// It has failed.
     Failed(Failure),
+    /// Its result was given up. It can be computed again, for jobs that read it.
+    Released,
 }
 
-/// How the channels of a job are scheduled. None of it changes the answer.
+/// How the channels of a job are scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     /// Whether all stages run at once; otherwise a stage begins when those that it reads have ended.
@@ -120,8 +142,9 @@ pub struct Schedule {
 }
 
 impl Default for Schedule {
+    /// All stages at once, and all queues in turns: rows come in the same order in every run.
     fn default() -> Schedule {
-        Schedule { is_pipelined: true, is_dynamic: true }
+        Schedule { is_pipelined: true, is_dynamic: false }
     }
 }
 
@@ -131,7 +154,9 @@ impl JobRecord {
         match (self.lifetime, &self.state) {
             (Lifetime::Client, _) => !is_leased,
             (Lifetime::Seconds(_), JobState::Ended | JobState::Failed(_)) => !is_leased,
-            (Lifetime::Seconds(_), JobState::Running) | (Lifetime::Unlimited, _) => false,
+            (Lifetime::Seconds(_), JobState::Running | JobState::Released) | (Lifetime::Unlimited, _) => {
+                false
+            }
         }
     }
 }
@@ -193,22 +218,48 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Removes a job, and tells the workers.
+    /// Removes a job, and tells the workers. Of one whose result other jobs have read, the lineage stays as
+    /// long as they do: it is part of theirs.
     ///
     /// # Errors
     /// Those of the store.
     pub fn remove_job(&self, job: &str) -> Result<()> {
-        let remove = self.removal(job);
-        self.store.commit(&remove).map(|_| ()).map_err(of_store)
+        let jobs = self.jobs().rows().map_err(of_store)?;
+        let reads = |name: &str, from: &str| {
+            jobs.iter()
+                .any(|(other, row)| other != from && row.value.inputs.iter().any(|input| input == name))
+        };
+        let Some((_, row)) = jobs.iter().find(|(name, _)| name == job) else { return Ok(()) };
+        let (record, version) = (&row.value, row.version);
+        if reads(job, job) {
+            let released = JobRecord { state: JobState::Released, ..record.clone() };
+            let release = Transaction::new()
+                .when(self.jobs().unchanged(job, Some(version)))
+                .then(self.jobs().put(job, &released).map_err(of_store)?)
+                .then(Effect::Release { lease: job_lease(job) })
+                .then(news(job));
+            return self.store.commit(&release).map(|_| ()).map_err(of_store);
+        }
+        let _ = self.store.commit(&self.removal(job)).map_err(of_store)?;
+        // A dataset is there until it is removed; if its job is not, it was, and is here for its readers.
+        let is_removed = |input: &&String| {
+            jobs.iter().any(|(name, row)| {
+                name == *input
+                    && (row.value.state == JobState::Released || row.value.lifetime != Lifetime::Unlimited)
+            })
+        };
+        let unread = record.inputs.iter().filter(is_removed).filter(|input| !reads(input, job));
+        unread.into_iter().try_for_each(|input| self.remove_job(input))
     }
 
-    /// What removes a job, and tells the workers.
-    pub fn removal(&self, job: &str) -> Transaction {
+    /// What removes a job that nobody else reads, and tells the workers.
+    fn removal(&self, job: &str) -> Transaction {
         Transaction::new()
             .then(self.jobs().delete(job))
             .then(self.specs().delete(job))
             .then(Effect::RemoveTable { table: channels_of(job) })
             .then(Effect::RemoveTable { table: runs_of(job) })
+            .then(Effect::RemoveTable { table: losses_of(job) })
             .then(Effect::RemoveLog { log: choices_of(job) })
             .then(Effect::Release { lease: job_lease(job) })
             .then(news(job))
@@ -235,6 +286,11 @@ impl Tables {
             transaction = transaction.then(Effect::Grant { lease, holder: job.to_string(), ttl });
         }
         Ok(transaction)
+    }
+
+    /// The secrets of the cluster.
+    pub fn secrets(&self) -> Table<SecretRecord> {
+        self.table("secrets")
     }
 
     /// The workers.
@@ -282,6 +338,12 @@ impl Tables {
         self.table(&runs_of(job))
     }
 
+    /// The workers that were lost while a job needed what they had, and when that was found out, in
+    /// milliseconds since 1970.
+    pub fn losses(&self, job: &str) -> Table<u64> {
+        self.table(&losses_of(job))
+    }
+
     fn table<T: Serialize + serde::de::DeserializeOwned>(&self, name: &str) -> Table<T> {
         Table::new(Arc::clone(&self.store), name)
     }
@@ -302,6 +364,10 @@ fn choices_of(job: &str) -> String {
 
 fn runs_of(job: &str) -> String {
     format!("runs/{job}")
+}
+
+fn losses_of(job: &str) -> String {
+    format!("losses/{job}")
 }
 
 /// The key of a channel in its table: keys are in the order of the numbers.

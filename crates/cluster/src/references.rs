@@ -5,7 +5,6 @@ use crate::dataset::ClusterDataset;
 use crate::job::ClusterJob;
 use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use whimbrel_plan::{References, Source};
@@ -37,10 +36,7 @@ impl fmt::Debug for ClusterReferences {
 
 impl References for ClusterReferences {
     fn write_source(&self, source: &dyn Source) -> Result<Vec<u8>> {
-        let any: &dyn Any = source;
-        let open = any.downcast_ref::<OpenSource>();
-        let dataset = open.and_then(|open| (open.0.as_ref() as &dyn Any).downcast_ref::<ClusterDataset>());
-        let (kind, bytes) = match dataset {
+        let (kind, bytes) = match ClusterDataset::behind(source) {
             Some(dataset) => (DATASET, dataset.job().name().as_bytes().to_vec()),
             None => (ANYWHERE, self.others.write_source(source)?),
         };

@@ -1,7 +1,6 @@
 //! What the channels of a job have done, and what had to be done again.
 
 use crate::records::{ChannelRecord, RunRecord};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use whimbrel_sharded::runtime::Topology;
@@ -47,9 +46,13 @@ pub struct JobStatistics {
 
 impl JobStatistics {
     /// The statistics of a job, by the runs of its channels.
-    pub fn of(channels: &[ChannelRecord], runs: &[RunRecord], lineage_bytes: u64) -> JobStatistics {
-        let mut statistics = JobStatistics { lineage_bytes, ..JobStatistics::default() };
-        let mut lost = BTreeSet::new();
+    pub fn of(
+        channels: &[ChannelRecord],
+        runs: &[RunRecord],
+        failures: u64,
+        lineage_bytes: u64,
+    ) -> JobStatistics {
+        let mut statistics = JobStatistics { failures, lineage_bytes, ..JobStatistics::default() };
         for run in runs {
             let current = channels.get(run.channel as usize).map_or(0, |channel| channel.attempt);
             let sums = [
@@ -59,12 +62,10 @@ impl JobStatistics {
                 (&mut statistics.spilled_bytes, run.spilled_bytes),
             ];
             sums.into_iter().for_each(|(sum, n)| *sum += n);
-            match run.attempt < current {
-                true => _ = lost.insert(&run.worker),
-                false => statistics.late_rows += run.late_rows,
+            if run.attempt == current {
+                statistics.late_rows += run.late_rows;
             }
         }
-        statistics.failures = lost.len() as u64;
         for (channel, _) in channels.iter().enumerate() {
             let runs = || runs.iter().filter(move |run| run.channel as usize == channel);
             let replayed =
@@ -130,7 +131,7 @@ mod tests {
         let channel = |attempt| ChannelRecord { worker: "b".into(), attempt, ended: true };
         let channels = [channel(0), channel(2)];
         let runs = [run(0, 0, "b", 100), run(1, 0, "a", 30), run(1, 1, "c", 10), run(1, 2, "b", 50)];
-        let statistics = JobStatistics::of(&channels, &runs, 12);
+        let statistics = JobStatistics::of(&channels, &runs, 2, 12);
         let expected = JobStatistics {
             rows: 190,
             replayed_rows: 40,

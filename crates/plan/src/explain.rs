@@ -380,7 +380,8 @@ fn describe_exchange(exchange: &Exchange) -> Result<String> {
         Scope::Global => "",
         Scope::Local => " within each group",
     };
-    Ok(format!("{} into {}{scope}", exchange.movement, count(shards, "shard")))
+    let location = exchange.location.as_ref().map_or_else(String::new, |location| format!(" at {location}"));
+    Ok(format!("{} into {}{location}{scope}", exchange.movement, count(shards, "shard")))
 }
 
 /// The time columns, and the options that are not the defaults.

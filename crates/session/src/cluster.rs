@@ -99,8 +99,8 @@ impl Address<'_> {
                 whimbrel_plan::source::redacted(address)
             )
         };
-        if !address.starts_with("redis://") {
-            return refused("it does not begin with redis://");
+        if !address.starts_with("redis://") && !address.starts_with("rediss://") {
+            return refused("it begins with neither redis:// nor rediss://");
         }
         let (url, parameters) = address.split_once('?').unwrap_or((address, ""));
         let mut parsed = Address { url, name: DEFAULT_NAME, virtual_cluster: None };

@@ -93,6 +93,7 @@ fn status(cluster: &Cluster) -> Result<String, DataFusionError> {
         let state = match &record.state {
             JobState::Running => "running".to_string(),
             JobState::Ended => "ended".to_string(),
+            JobState::Released => "removed, but part of the lineage of others".to_string(),
             JobState::Failed(failure) => format!("failed: {}", failure.message),
         };
         // It may be over by now.

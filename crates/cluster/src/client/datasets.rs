@@ -68,12 +68,13 @@ impl Cluster {
         let Some(row) = datasets.get(name).map_err(of_store)? else {
             return plan_err!("the cluster has no dataset `{name}`");
         };
-        let removal = row.value.job.as_deref().map_or_else(Transaction::new, |job| tables.removal(job));
-        let removal = removal.when(datasets.unchanged(name, Some(row.version))).then(datasets.delete(name));
-        match tables.store.commit(&removal).map_err(of_store)?.is_committed() {
-            true => Ok(()),
+        let unchanged = datasets.unchanged(name, Some(row.version));
+        let removal = Transaction::new().when(unchanged).then(datasets.delete(name));
+        match (tables.store.commit(&removal).map_err(of_store)?.is_committed(), row.value.job) {
+            (true, Some(job)) => tables.remove_job(&job),
+            (true, None) => Ok(()),
             // It was removed or replaced meanwhile.
-            false => self.remove_dataset(name),
+            (false, _) => self.remove_dataset(name),
         }
     }
 

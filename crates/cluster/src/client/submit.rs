@@ -1,6 +1,7 @@
 //! New jobs.
 
 use crate::connection::Connection;
+use crate::dataset::ClusterDataset;
 use crate::error::of_store;
 use crate::job::ClusterJob;
 use crate::live_workers::{LiveWorker, live_workers, pools};
@@ -15,6 +16,7 @@ use serde_bytes::ByteBuf;
 use std::sync::Arc;
 use whimbrel_control::{Effect, Lease, Outcome, Token, Transaction, TransactionId};
 use whimbrel_plan::{References, Stream};
+use whimbrel_sharded::stage::Origin;
 use whimbrel_sharded::{JobSpec, Memory, Options};
 
 /// A job that was written down.
@@ -57,9 +59,26 @@ pub fn submit(
     check_workers(&live, &connection.tables.store.describe())?;
     let channels = place(&plan.topology, &plan.locations, &pools(&live))?;
     let (cluster, submitted) = (cluster.map(str::to_string), now());
-    let record = JobRecord { lifetime, schedule, cluster, submitted, state: JobState::Running };
+    let inputs = inputs(&plan);
+    let record = JobRecord { lifetime, schedule, cluster, submitted, inputs, state: JobState::Running };
     let lease = write(connection, &name, &ByteBuf::from(spec.to_bytes()?), &record, &channels)?;
     Ok(Submitted { job: ClusterJob::of(connection, references, Arc::new(plan)), lease })
+}
+
+/// The jobs whose results a plan reads.
+fn inputs(plan: &Plan) -> Vec<String> {
+    let stages = &plan.programs.stages().stages;
+    let mut inputs = Vec::new();
+    for input in stages.iter().flat_map(|stage| &stage.inputs) {
+        if let Origin::Scan(scan) = &input.origin
+            && let Some(dataset) = ClusterDataset::behind(scan.source.as_ref())
+        {
+            inputs.push(dataset.job().name().to_string());
+        }
+    }
+    inputs.sort();
+    inputs.dedup();
+    inputs
 }
 
 /// Checks that there are workers, of this release.

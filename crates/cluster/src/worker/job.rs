@@ -4,7 +4,9 @@ use super::launch::{Begin, Finished, Launcher, Run, RunCounts};
 use crate::error::{Failure, of_store};
 use crate::plan::Plan;
 use crate::pull::Places;
-use crate::records::{ChannelRecord, JobRecord, JobState, RunRecord, Tables, channel_key, now, run_key};
+use crate::records::{
+    ChannelRecord, JobRecord, JobState, RunRecord, Tables, channel_key, news, now, run_key,
+};
 use datafusion::common::Result;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -157,6 +159,10 @@ impl JobRun {
         let ended = ChannelRecord { ended: true, ..value.clone() };
         let put = channels.put(&key, &ended).map_err(of_store)?;
         let mut transaction = Transaction::new().when(channels.unchanged(&key, Some(*version))).then(put);
+        if !self.record.value.schedule.is_pipelined {
+            // The stages behind it may begin.
+            transaction = transaction.then(news(job));
+        }
         if let Some(running) = self.running.get(&finished.channel) {
             let record = running.record(finished.channel, own, true);
             let put = tables.runs(job).put(&run_key(finished.channel, finished.attempt), &record);

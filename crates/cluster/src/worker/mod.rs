@@ -84,7 +84,7 @@ impl Worker {
         let connection = Arc::new(Connection::open(store)?);
         let tables = connection.tables.clone();
         let backup = Arc::new(Backup::new(&options.folder, options.backup_memory));
-        let bound = serve(connection.network(), Arc::clone(&backup), options.listen)?;
+        let bound = serve(connection.network(), Arc::clone(&backup), options.listen, &connection.identity)?;
         let host = options.host.clone().unwrap_or_else(|| bound.ip().to_string());
         let address = format!("{host}:{}", bound.port());
         let (running, stopped) = bounded(0);

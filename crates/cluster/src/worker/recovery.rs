@@ -8,7 +8,7 @@ use super::job::JobRun;
 use crate::error::of_store;
 use crate::placement::{Kept, Pools, replace};
 use crate::records::{
-    ChannelRecord, JobState, RECOVERY_LEASE, Tables, channel_key, job_lease, news, recovery_lease,
+    ChannelRecord, JobState, RECOVERY_LEASE, Tables, channel_key, job_lease, news, now, recovery_lease,
 };
 use datafusion::common::Result;
 use whimbrel_control::{Lease, Transaction};
@@ -41,6 +41,10 @@ pub fn recover(tables: &Tables, own: &str, job: &JobRun, pools: &Pools) -> Resul
     let unchanged = tables.jobs().unchanged(name, Some(job.record.version));
     let mut transaction = Transaction::new().when(lease.held()).when(unchanged);
     for (channel, record) in replaced {
+        let lost = &channels[channel].worker;
+        if !pools.alive.contains(lost) {
+            transaction = transaction.then(tables.losses(name).put(lost, &now()).map_err(of_store)?);
+        }
         let (table, key) = (tables.channels(name), channel_key(channel));
         transaction = transaction
             .when(table.unchanged(&key, Some(rows[channel].1.version)))

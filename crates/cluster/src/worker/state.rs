@@ -11,7 +11,7 @@ use crate::records::{JobRecord, JobState, Lifetime, Tables, job_lease, worker_le
 use datafusion::common::Result;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use whimbrel_control::{Condition, Transaction, Versioned};
+use whimbrel_control::{Condition, Lease, Transaction, Versioned};
 use whimbrel_plan::References;
 
 /// A worker.
@@ -112,10 +112,9 @@ impl State {
     /// Looks which jobs there are, and begins and stops channels accordingly.
     fn look(&mut self) -> Result<()> {
         let jobs = self.tables.jobs().rows().map_err(of_store)?;
-        let has_failed = |job: &Versioned<JobRecord>| matches!(job.value.state, JobState::Failed(_));
         let mut there: BTreeMap<String, Versioned<JobRecord>> = jobs.into_iter().collect();
         self.remove_expired(&there)?;
-        there.retain(|_, job| !has_failed(job));
+        there.retain(|_, job| matches!(job.value.state, JobState::Running | JobState::Ended));
         let over: Vec<String> = self.jobs.keys().filter(|job| !there.contains_key(*job)).cloned().collect();
         for job in over {
             self.jobs.remove(&job);
@@ -142,9 +141,10 @@ impl State {
     fn remove_expired(&self, jobs: &BTreeMap<String, Versioned<JobRecord>>) -> Result<()> {
         for (name, job) in jobs {
             if matches!(job.value.state, JobState::Failed(_)) && job.value.is_expired(false) {
-                let lease = job_lease(name);
-                let removal = self.tables.removal(name).when(Condition::Free { lease });
-                let _ = self.tables.store.commit(&removal).map_err(of_store)?;
+                let lease = Lease::holding(self.tables.store.as_ref(), &job_lease(name)).map_err(of_store)?;
+                if lease.is_none() {
+                    self.tables.remove_job(name)?;
+                }
             }
         }
         Ok(())

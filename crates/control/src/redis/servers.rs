@@ -13,6 +13,8 @@ pub struct Servers {
     pub addresses: Vec<Address>,
     /// How to log in, and the number of the database; its own address is not used.
     login: ConnectionInfo,
+    /// Whether connections are encrypted, and servers have to prove who they are.
+    is_encrypted: bool,
 }
 
 /// Where a server listens.
@@ -23,19 +25,13 @@ pub struct Address {
 }
 
 impl Servers {
-    /// Reads `redis://user:password@host:port,host:port/database`.
+    /// Reads `redis://user:password@host:port,host:port/database`; `rediss://` is Redis over TLS.
     ///
     /// # Errors
     /// `Invalid` if it is no such address.
     pub fn parse(url: &str) -> Result<Servers> {
-        if url.starts_with("rediss://") {
-            return Err(Error::Invalid(
-                "`rediss://` is Redis over TLS, which the control store does not speak: use `redis://` in a \
-                 private network, or to a tunnel that ends on this machine"
-                    .to_string(),
-            ));
-        }
-        let Some(rest) = url.strip_prefix("redis://") else {
+        let is_encrypted = url.starts_with("rediss://");
+        let Some(rest) = url.strip_prefix("redis://").or_else(|| url.strip_prefix("rediss://")) else {
             return Err(Error::Invalid(
                 "the address of a control store is `redis://user:password@host:port,host:port/database`"
                     .to_string(),
@@ -61,12 +57,17 @@ impl Servers {
         Ok(Servers {
             addresses: addresses.ok_or_else(|| wrong("a server is `host` or `host:port`"))?,
             login: login.set_redis_settings(settings),
+            is_encrypted,
         })
     }
 
     /// How to connect to one server.
     pub fn connection(&self, to: &Address) -> ConnectionInfo {
-        self.login.clone().set_addr(ConnectionAddr::Tcp(to.host.clone(), to.port))
+        let (host, port) = (to.host.clone(), to.port);
+        self.login.clone().set_addr(match self.is_encrypted {
+            true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
+            false => ConnectionAddr::Tcp(host, port),
+        })
     }
 }
 
@@ -97,7 +98,8 @@ impl fmt::Display for Address {
 impl fmt::Display for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
-        write!(f, "redis://{}/{}", addresses.join(","), self.login.redis_settings().db())
+        let scheme = if self.is_encrypted { "rediss" } else { "redis" };
+        write!(f, "{scheme}://{}/{}", addresses.join(","), self.login.redis_settings().db())
     }
 }
 
@@ -112,6 +114,7 @@ mod tests {
             ("redis://a:1,b:2/3", "redis://a:1,b:2/3"),
             ("redis://me:s3cr@t@[::1]:7,b", "redis://[::1]:7,b:6379/0"),
             ("redis://:s3cret@a/", "redis://a:6379/0"),
+            ("rediss://:s3cret@a:1,b", "rediss://a:1,b:6379/0"),
         ] {
             assert_eq!(Servers::parse(url).map(|servers| servers.to_string()), Ok(shown.to_string()));
         }
@@ -123,7 +126,6 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_without_the_password() {
         for (url, says) in [
-            ("rediss://me:s3cret@a", "TLS"),
             ("http://me:s3cret@a", "redis://user:password@host"),
             ("redis://me:s3cret@a:x", "host:port"),
             ("redis://me:s3cret@a,,b", "host:port"),

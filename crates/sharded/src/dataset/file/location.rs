@@ -207,7 +207,9 @@ pub(super) fn objects_now(url: &str) -> Result<Vec<Location>> {
     };
     let parsed = ListingTableUrl::parse(base).map_err(|e| in_place(&redacted(url), e))?;
     let environment = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
-    let (store, path) = match object_store::parse_url_opts(parsed.as_ref(), environment) {
+    // Who writes `http://` means it.
+    let allow_http = url.starts_with("http://").then(|| ("allow_http".to_string(), "true".to_string()));
+    let (store, path) = match object_store::parse_url_opts(parsed.as_ref(), environment.chain(allow_http)) {
         Ok(opened) => opened,
         Err(error) => return plan_err!("{}", redacted(&format!("`{url}`: {error}"))),
     };
