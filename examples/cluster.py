@@ -125,20 +125,20 @@ def disturbed(
     name: str, stream: wb.ShardedStream, machine: Machine, after: float, act: Callable[[], None]
 ) -> Disturbed:
     """Run a query as a job, and do something to a worker while it runs; again if that came too late."""
-    for attempt in range(ATTEMPTS):
+    for attempt in range(1, ATTEMPTS + 1):
         start = time.perf_counter()
         job = stream.submit(on=machine.cluster)
-        time.sleep(after / 2 ** (attempt + 1))
+        time.sleep(after / 2**attempt)
         act()
         show_progress(job)
         table = job.result()
         seconds = time.perf_counter() - start
-        stats, runs = job.stats(), job.timeline()
+        query = Disturbed(name, seconds, values(table), job.stats(), job.timeline())
         job.cancel()
         machine.wait_for_workers()
-        if stats.failures > 0:
-            break
-    return Disturbed(name, seconds, values(table), stats, runs)
+        if query.stats.failures > 0:
+            return query
+    raise SystemExit(f"{name}: every time the query had ended before")
 
 
 @contextlib.contextmanager

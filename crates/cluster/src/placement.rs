@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use whimbrel_sharded::program::ChannelId;
 use whimbrel_sharded::runtime::Topology;
 
-/// The workers of a virtual cluster that channels can be given to: their names, and how many threads each has.
+/// The workers of a virtual cluster that channels can be given to: their names, and how many threads each
+/// has.
 pub type Workers = BTreeMap<String, u32>;
 
 /// The workers of a cluster.

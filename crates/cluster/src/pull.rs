@@ -32,7 +32,7 @@ const CAPACITY: usize = 4;
 pub struct Places {
     /// The channels, by their numbers.
     pub channels: Vec<ChannelRecord>,
-    /// The address of each worker that is known.
+    /// The address of each worker that is known; an empty one of those that are lost.
     pub addresses: BTreeMap<String, String>,
     /// Whether there is nothing to read any more: the job is gone.
     pub is_over: bool,
@@ -47,7 +47,7 @@ impl Places {
     /// The worker that runs a channel, and its address if it is known.
     fn of(&self, channel: usize) -> Option<(String, Option<String>)> {
         let worker = self.channels.get(channel).map(|record| record.worker.clone())?;
-        let address = self.addresses.get(&worker).cloned();
+        let address = self.addresses.get(&worker).filter(|address| !address.is_empty()).cloned();
         Some((worker, address))
     }
 

@@ -31,6 +31,9 @@ pub const CLIENT_LEASE: Duration = Duration::from_secs(5);
 /// How long a recovery may take before another one is begun.
 pub const RECOVERY_LEASE: Duration = Duration::from_secs(10);
 
+/// How long a worker is the lookout after it has looked around last.
+pub const LOOKOUT_LEASE: Duration = Duration::from_millis(1500);
+
 /// The release of this process. All of a cluster run the same one.
 pub const ENGINE: &str = env!("CARGO_PKG_VERSION");
 
@@ -388,6 +391,11 @@ pub fn worker_lease(worker: &str) -> String {
 /// The lease of a job: its client holds it, or it runs out some time after the job has ended.
 pub fn job_lease(job: &str) -> String {
     format!("job/{job}")
+}
+
+/// The lease of the worker that finds out who is lost.
+pub fn lookout_lease() -> &'static str {
+    "lookout"
 }
 
 /// The lease under which lost channels of a job are given to others.

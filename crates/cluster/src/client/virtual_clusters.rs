@@ -17,7 +17,8 @@ impl Cluster {
     /// Creates a virtual cluster of so many free workers.
     ///
     /// # Errors
-    /// `Plan` if the name is empty, or there is one of that name; `Execution` if not as many workers are free.
+    /// `Plan` if the name is empty, or there is one of that name; `Execution` if not as many workers are
+    /// free.
     pub fn create_cluster(&self, name: &str, workers: usize) -> Result<Cluster> {
         if name.is_empty() || workers == 0 {
             return plan_err!("a virtual cluster has a name and at least one worker");

@@ -5,7 +5,7 @@ use crate::error::{Failure, of_store};
 use crate::plan::Plan;
 use crate::pull::Places;
 use crate::records::{
-    ChannelRecord, JobRecord, JobState, RunRecord, Tables, channel_key, news, now, run_key,
+    ChannelRecord, JobRecord, JobState, Lifetime, RunRecord, Tables, channel_key, news, now, run_key,
 };
 use datafusion::common::Result;
 use std::collections::BTreeMap;
@@ -65,19 +65,31 @@ impl JobRun {
         }
     }
 
-    /// Reads the rows of the channels, begins and stops channels accordingly, and gives up what nobody needs.
+    /// Reads the rows of the channels.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn read(&mut self, tables: &Tables) -> Result<()> {
+        let rows = tables.channels(&self.plan.job).rows().map_err(of_store)?;
+        self.channels = rows.into_iter().map(|(_, row)| row).collect();
+        Ok(())
+    }
+
+    /// The workers of its channels.
+    pub fn workers(&self) -> impl Iterator<Item = &String> {
+        self.channels.iter().map(|row| &row.value.worker)
+    }
+
+    /// Begins and stops channels as their rows say, and gives up what nobody needs.
     ///
     /// # Errors
     /// Those of the store; `ResourcesExhausted` if there is no thread for a channel.
     pub fn update(
         &mut self,
-        tables: &Tables,
         addresses: &BTreeMap<String, String>,
         own: &str,
         launcher: &dyn Launcher,
     ) -> Result<()> {
-        let rows = tables.channels(&self.plan.job).rows().map_err(of_store)?;
-        self.channels = rows.into_iter().map(|(_, row)| row).collect();
         let channels: Vec<ChannelRecord> = self.channels.iter().map(|row| row.value.clone()).collect();
         self.places.send_replace(Places { channels, addresses: addresses.clone(), is_over: false });
         for number in 0..self.channels.len() {
@@ -159,8 +171,10 @@ impl JobRun {
         let ended = ChannelRecord { ended: true, ..value.clone() };
         let put = channels.put(&key, &ended).map_err(of_store)?;
         let mut transaction = Transaction::new().when(channels.unchanged(&key, Some(*version))).then(put);
-        if !self.record.value.schedule.is_pipelined {
-            // The stages behind it may begin.
+        let JobRecord { schedule, lifetime, .. } = &self.record.value;
+        let is_result = self.plan.result().contains(&finished.channel);
+        if !schedule.is_pipelined || (is_result && *lifetime != Lifetime::Client) {
+            // The stages behind it may begin, or the job may have ended.
             transaction = transaction.then(news(job));
         }
         if let Some(running) = self.running.get(&finished.channel) {
@@ -180,7 +194,9 @@ impl JobRun {
         let is_there = tables.jobs().unchanged(&self.plan.job, Some(self.record.version));
         for (channel, running) in &mut self.running {
             let counts = running.run.counts();
-            if running.written != Some(counts) && !self.channels[*channel].value.ended {
+            // A job that is gone has no rows any more.
+            let is_open = self.channels.get(*channel).is_some_and(|row| !row.value.ended);
+            if is_open && running.written != Some(counts) {
                 running.written = Some(counts);
                 let key = run_key(*channel, running.attempt);
                 let put = tables.runs(&self.plan.job).put(&key, &running.record(*channel, own, false));

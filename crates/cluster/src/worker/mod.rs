@@ -26,7 +26,7 @@ use crate::pull::Puller;
 use crate::records::NEWS;
 use crate::references::with_datasets;
 use channel::ChannelRun;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, tick, unbounded};
 use datafusion::common::Result;
 use launch::{Begin, Finished, Launcher, Run};
 use registration::{Registration, record_of};
@@ -36,14 +36,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use whimbrel_control::{ControlStore, Subscription};
 use whimbrel_plan::References;
 
-/// How often a worker looks into the store if there is no news.
-const POLL: Duration = Duration::from_millis(250);
-
-/// How often a worker says that it is alive, and looks whether others are.
+/// How often a worker says that it is alive, and looks into the store if there is no news.
 const HEARTBEAT: Duration = Duration::from_millis(750);
 
 /// What a worker offers.
@@ -134,21 +131,28 @@ fn beat(registration: &Registration, stopped: &Receiver<Infallible>) {
 
 /// Works until it is stopped. While the store is away, the channels go on.
 fn run(mut state: State, stopped: &Receiver<Infallible>, news: &Subscription, reports: &Receiver<Finished>) {
-    let mut looked_around = Instant::now();
+    let ticks = tick(HEARTBEAT);
+    let mut looks_around = false;
     loop {
-        let looks_around = looked_around.elapsed() >= HEARTBEAT;
         // Whatever failed is tried again with the next look.
-        if state.work(looks_around).is_ok() && looks_around {
-            looked_around = Instant::now();
-        }
-        select! {
-            recv(stopped) -> _ => break,
-            recv(news.messages()) -> _ => news.messages().try_iter().for_each(drop),
-            recv(reports) -> finished => state.add_reports(finished.into_iter().chain(reports.try_iter())),
-            default(POLL) => {}
-        }
+        let _ = state.work(looks_around);
+        looks_around = loop {
+            select! {
+                recv(stopped) -> _ => {
+                    let _ = state.leave();
+                    return;
+                }
+                recv(news.messages()) -> _ => {
+                    news.messages().try_iter().for_each(drop);
+                    break false;
+                }
+                recv(reports) -> finished => {
+                    let _ = state.add_reports(finished.into_iter().chain(reports.try_iter()));
+                }
+                recv(ticks) -> _ => break true,
+            }
+        };
     }
-    let _ = state.leave();
 }
 
 /// Runs channels on threads of this process.

@@ -7,7 +7,9 @@ use super::recovery::recover;
 use super::registration::{Registration, removal};
 use crate::error::of_store;
 use crate::live_workers::{LiveWorker, addresses, live_workers, pools};
-use crate::records::{JobRecord, JobState, Lifetime, Tables, job_lease, worker_lease};
+use crate::records::{
+    JobRecord, JobState, LOOKOUT_LEASE, Lifetime, Tables, job_lease, lookout_lease, worker_lease,
+};
 use datafusion::common::Result;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +27,8 @@ pub struct State {
     jobs: BTreeMap<String, JobRun>,
     /// What has not been written down yet.
     reports: Vec<Finished>,
+    /// Held while this worker is the one that looks around.
+    lookout: Option<Lease>,
 }
 
 impl State {
@@ -35,16 +39,21 @@ impl State {
         registration: Arc<Registration>,
         launcher: Box<dyn Launcher>,
     ) -> State {
-        let (addresses, jobs, reports) = (BTreeMap::new(), BTreeMap::new(), vec![]);
-        State { tables, references, registration, launcher, addresses, jobs, reports }
+        let (addresses, jobs, reports, lookout) = (BTreeMap::new(), BTreeMap::new(), vec![], None);
+        State { tables, references, registration, launcher, addresses, jobs, reports, lookout }
     }
 
-    /// Learns that channels have ended here.
-    pub fn add_reports(&mut self, finished: impl IntoIterator<Item = Finished>) {
+    /// Learns that channels have ended here, and writes that down.
+    ///
+    /// # Errors
+    /// Those of the store; what was not written is the next time.
+    pub fn add_reports(&mut self, finished: impl IntoIterator<Item = Finished>) -> Result<()> {
         self.reports.extend(finished);
+        self.report()
     }
 
-    /// Does what there is to do. `looks_around` is for now and then: who else is lost?
+    /// Does what there is to do. `looks_around` is for now and then: who else is lost? One worker does that
+    /// for all, so that the store has the same to do for many workers as for few.
     ///
     /// # Errors
     /// Those of the store; what was not done is done the next time.
@@ -56,7 +65,7 @@ impl State {
             self.reports.clear();
             self.registration.register_again(&self.tables)?;
         }
-        if looks_around {
+        if looks_around && self.is_lookout()? {
             self.look_around()?;
         }
         self.report()?;
@@ -77,10 +86,22 @@ impl State {
         self.registration.leave(&self.tables)
     }
 
+    /// Whether this worker is the lookout, or is from now on.
+    fn is_lookout(&mut self) -> Result<bool> {
+        if let Some(lease) = &self.lookout
+            && lease.renew(LOOKOUT_LEASE).map_err(of_store)?
+        {
+            return Ok(true);
+        }
+        let own = self.registration.name();
+        let lease = Lease::acquire(&self.tables.store, lookout_lease(), &own, LOOKOUT_LEASE);
+        self.lookout = lease.map_err(of_store)?;
+        Ok(self.lookout.is_some())
+    }
+
     /// Finds out who is lost.
     fn look_around(&mut self) -> Result<()> {
         let live = live_workers(&self.tables)?;
-        self.addresses = addresses(&live);
         self.fill_clusters(&live)?;
         let (pools, own) = (pools(&live), self.registration.name());
         self.jobs.values().try_for_each(|job| recover(&self.tables, &own, job, &pools))?;
@@ -126,13 +147,17 @@ impl State {
                 let Some(job) = JobRun::open(&self.tables, &name, record.clone(), &self.references)? else {
                     continue;
                 };
-                // Workers may have come since the last look around.
-                self.addresses = addresses(&live_workers(&self.tables)?);
                 self.jobs.insert(name.clone(), job);
             }
             let Some(job) = self.jobs.get_mut(&name) else { continue };
             job.record = record;
-            job.update(&self.tables, &self.addresses, &own, self.launcher.as_ref())?;
+            job.read(&self.tables)?;
+            if !job.workers().all(|worker| self.addresses.contains_key(worker)) {
+                self.addresses = addresses(&live_workers(&self.tables)?);
+                // Those that are lost have none, and never come back under their names.
+                job.workers().for_each(|worker| _ = self.addresses.entry(worker.clone()).or_default());
+            }
+            job.update(&self.addresses, &own, self.launcher.as_ref())?;
         }
         Ok(())
     }
@@ -160,7 +185,7 @@ impl State {
             }
         }
         // A conflict means that the channel was given to another worker, or the job is over.
-        let _ = self.tables.store.commit_all(&transactions).map_err(of_store)?;
+        self.commit_each(&transactions)?;
         self.reports.clear();
         Ok(())
     }
@@ -172,8 +197,7 @@ impl State {
             transactions.extend(job.conclude(&self.tables)?);
         }
         // A conflict means that another worker was faster.
-        let _ = self.tables.store.commit_all(&transactions).map_err(of_store)?;
-        Ok(())
+        self.commit_each(&transactions)
     }
 
     /// Writes down what the channels that run have done.
@@ -183,7 +207,12 @@ impl State {
         for job in self.jobs.values_mut() {
             transactions.extend(job.report_runs(&self.tables, &own)?);
         }
-        let _ = self.tables.store.commit_all(&transactions).map_err(of_store)?;
+        self.commit_each(&transactions)
+    }
+
+    /// Commits each of these transactions, or finds that it has been overtaken.
+    fn commit_each(&self, transactions: &[Transaction]) -> Result<()> {
+        let _ = self.tables.store.commit_all(transactions).map_err(of_store)?;
         Ok(())
     }
 }

@@ -106,7 +106,7 @@ impl ChannelInputs {
         }
     }
 
-    /// The lanes of an input that may bring more, the one whose turn it is first. The input is that of a lane.
+    /// The lanes of the input of a lane that may bring more, the one whose turn it is first.
     pub fn open_lanes(&self, lane: usize) -> Vec<usize> {
         let (input, _) = self.input_of(lane);
         self.lock().inputs[input].open_lanes().map(|lane| self.first_lanes[input] + lane).collect()
