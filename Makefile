@@ -19,7 +19,7 @@ LINTERS := $(VENV)/.linters-installed
 PEER := benches/peers/differential
 PEER_TARGET := $(CARGO_TARGET_DIR)/peers
 
-.PHONY: help build wheel trywheel demo cluster scadr test bench fmt lint clean
+.PHONY: help build wheel trywheel demo cluster chaos scadr test bench fmt lint clean
 
 help: ## list the commands
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-8s %s\n", $$1, $$2 }'
@@ -66,6 +66,9 @@ scadr: build ## serve a microblog whose pages have a bound, at http://localhost:
 
 test: build $(TPCDS) ## every test: Rust, Python, conformance, doctests, documents
 	tests/servers tests/kafka bash -c 'cargo test --release --workspace --locked --quiet && $(RUN) -m pytest --quiet python/tests tests'
+
+chaos: build ## kill, stop and cut off the processes of a cluster for long; WHIMBREL_CHAOS says how long
+	WHIMBREL_CHAOS=$${WHIMBREL_CHAOS:-100} $(RUN) -m pytest tests/chaos python/tests/test_cluster.py
 
 bench: build ## measure against Polars, DuckDB and differential dataflow; writes benches/results.json and hopping_cost_results.json
 	CARGO_TARGET_DIR=$(PEER_TARGET) cargo build --release --locked --quiet --manifest-path $(PEER)/Cargo.toml

@@ -40,6 +40,6 @@ impl Connection {
     /// What reads queues of workers.
     pub fn puller(&self) -> Puller {
         let network = self.network.handle().clone();
-        Puller { network, connections: Arc::clone(&self.connections), own: None }
+        Puller { network, connections: Arc::clone(&self.connections), own: None, unreachable: None }
     }
 }

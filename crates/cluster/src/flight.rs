@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -73,6 +73,15 @@ pub fn serve(
     Ok(bound)
 }
 
+/// Why there are no frames of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// The worker cannot be reached.
+    Worker,
+    /// The worker does not have the queue, or not yet.
+    Queue,
+}
+
 /// Connections to other workers, by their addresses.
 pub struct Connections {
     identity: Identity,
@@ -88,19 +97,22 @@ impl Connections {
     /// The frames of a queue of another worker, from a number on. It ends if the connection does.
     ///
     /// # Errors
-    /// `Execution` if the worker cannot be reached, or does not have the queue.
+    /// What is missing.
     pub async fn frames(
         &self,
         address: &str,
         name: &QueueName,
         from: u64,
-    ) -> Result<BoxStream<'static, Result<Frame>>> {
+    ) -> Result<BoxStream<'static, Result<Frame>>, Missing> {
         let wanted = Wanted { job: name.job.clone(), queue: name.queue as u64, from };
-        let ticket = postcard::to_stdvec(&wanted).map_err(|e| DataFusionError::Internal(e.to_string()))?;
-        let mut client =
-            FlightServiceClient::new(self.channel(address)?).max_decoding_message_size(usize::MAX);
+        let ticket = postcard::to_stdvec(&wanted).map_err(|_| Missing::Queue)?;
+        let channel = self.channel(address).map_err(|_| Missing::Worker)?;
+        let mut client = FlightServiceClient::new(channel).max_decoding_message_size(usize::MAX);
         let answer =
-            client.do_get(Ticket { ticket: ticket.into() }).await.map_err(|s| failed(address, &s))?;
+            client.do_get(Ticket { ticket: ticket.into() }).await.map_err(|status| match status.code() {
+                Code::NotFound | Code::Aborted | Code::InvalidArgument => Missing::Queue,
+                _ => Missing::Worker,
+            })?;
         let address = address.to_string();
         Ok(answer.into_inner().map(move |data| frame(&address, data)).boxed())
     }

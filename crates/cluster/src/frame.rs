@@ -13,6 +13,7 @@ use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use whimbrel_sharded::error::untrusted;
 use whimbrel_sharded::relation::always;
 use whimbrel_sharded::runtime::Item;
 use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode};
@@ -113,7 +114,7 @@ impl Frame {
             Content::Message(Message::Punctuation(time)) => (Kind::Punctuation(time), vec![]),
             Content::End => (Kind::End, vec![]),
         };
-        let content = Content::Bytes { kind, digest: digest(&body), body: body.into() };
+        let content = Content::Bytes { kind, digest: digest(kind, &body)?, body: body.into() };
         Ok(Frame { sequence: self.sequence, content })
     }
 
@@ -140,14 +141,16 @@ impl Frame {
             Content::End => return Ok(Item::End),
             Content::Bytes { kind, digest, body } => (kind, digest, body),
         };
-        if digest(&body) != expected {
+        if digest(kind, &body)? != expected {
             return exec_err!("frame {} of a queue was changed on its way", self.sequence);
         }
-        Ok(match kind {
-            Kind::Rows => Item::Message(always(batch(body)?)),
-            Kind::Events => Item::Message(decode::<SavedMessage>(&body)?.message()?),
-            Kind::Punctuation(time) => Item::Message(Message::Punctuation(time)),
-            Kind::End => Item::End,
+        untrusted(&"a frame of a queue", || {
+            Ok(match kind {
+                Kind::Rows => Item::Message(always(batch(body)?)),
+                Kind::Events => Item::Message(decode::<SavedMessage>(&body)?.message()?),
+                Kind::Punctuation(time) => Item::Message(Message::Punctuation(time)),
+                Kind::End => Item::End,
+            })
         })
     }
 
@@ -195,8 +198,10 @@ fn is_always(batch: &Batch) -> bool {
         && batch.sync.last().is_none_or(|last| *last == BEGINNING)
 }
 
-fn digest(body: &[u8]) -> [u8; 32] {
-    *blake3::hash(body).as_bytes()
+/// The digest of a frame: bytes of one kind are not read as those of another.
+fn digest(kind: Kind, body: &[u8]) -> Result<[u8; 32]> {
+    let kind = postcard::to_stdvec(&kind).map_err(|error| DataFusionError::Internal(error.to_string()))?;
+    Ok(*blake3::Hasher::new().update(&kind).update(body).finalize().as_bytes())
 }
 
 fn rows(rows: &RecordBatch) -> Result<Vec<u8>> {
@@ -264,6 +269,34 @@ mod tests {
         assert!(Frame::from_bytes(&header, changed.into()).unwrap().item().is_err());
         assert!(Frame::from_bytes(&header[..9], body.clone()).is_err());
         assert!(Frame::from_bytes(&[9], body).is_err());
+    }
+
+    #[test]
+    fn damaged_frames_are_errors_and_no_panics() {
+        let events = Batch::new(vec![1, 2, 2].into(), Other::After(5), table());
+        let mut random = 1_u64;
+        let mut next = |below: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) as usize % below
+        };
+        for message in [always(table()), Message::Batch(events)] {
+            let (header, body) = Frame::of(0, Item::Message(message)).unwrap().into_bytes().unwrap();
+            for _ in 0..5_000 {
+                let mut changed = body.to_vec();
+                let at = next(changed.len());
+                changed[at] ^= 1 << next(8);
+                changed.truncate(changed.len() - next(2) * next(body.len()));
+                let read = |header: &[u8], body: Vec<u8>| {
+                    Frame::from_bytes(header, body.into()).and_then(Frame::item)
+                };
+                assert!(read(&header, changed).is_err());
+                let mut header = header.clone();
+                let at = next(header.len());
+                header[at] ^= 1 << next(8);
+                // It may be the number that changed, which is checked where frames are in a row.
+                let _ = read(&header, body.to_vec());
+            }
+        }
     }
 
     #[test]

@@ -10,11 +10,15 @@ use crate::error::of_store;
 use crate::records::{SecretRecord, Tables};
 use datafusion::common::{DataFusionError, Result, exec_err};
 use std::fmt::Display;
+use std::time::Duration;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity as TlsIdentity, ServerTlsConfig};
 use whimbrel_control::Transaction;
 
 /// The name in the certificate, which is that of no machine.
 const NAME: &str = "whimbrel";
+
+/// How long the other side may take to show its certificate.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The row of the identity in the table of secrets.
 const ROW: &str = "identity";
@@ -56,7 +60,8 @@ impl Identity {
 
     /// What a client of frames shows, and what it wants to see.
     pub fn client(&self) -> ClientTlsConfig {
-        ClientTlsConfig::new().identity(self.identity()).ca_certificate(self.certificate()).domain_name(NAME)
+        let config = ClientTlsConfig::new().identity(self.identity()).ca_certificate(self.certificate());
+        config.domain_name(NAME).timeout(HANDSHAKE_TIMEOUT)
     }
 
     fn identity(&self) -> TlsIdentity {

@@ -22,6 +22,16 @@ pub struct Pools {
 }
 
 impl Pools {
+    /// The same without some workers.
+    pub fn without<'a>(&self, workers: impl Iterator<Item = &'a String>) -> Pools {
+        let mut pools = self.clone();
+        for worker in workers {
+            pools.alive.remove(worker);
+            pools.by_cluster.values_mut().for_each(|pool| _ = pool.remove(worker));
+        }
+        pools
+    }
+
     /// The same locations, without virtual clusters that have no workers, or were torn down.
     pub fn available(&self, locations: &Locations) -> Locations {
         let has_workers = |cluster: &&Option<String>| {

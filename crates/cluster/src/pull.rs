@@ -4,18 +4,18 @@
 //! loses its connection goes on with the next number, at the worker that has the channel then.
 
 use crate::backup::{Backup, QueueName, next_frame};
-use crate::flight::Connections;
+use crate::flight::{Connections, Missing};
 use crate::frame::Frame;
 use crate::records::ChannelRecord;
 use crate::statistics::add;
 use crossbeam_channel::Sender;
-use datafusion::common::{Result, exec_err};
+use datafusion::common::Result;
 use futures::stream::{self, BoxStream, StreamExt};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -23,6 +23,9 @@ use tokio::time::sleep;
 
 /// After how long a queue is tried again that could not be read.
 const RETRY: Duration = Duration::from_millis(50);
+
+/// After how long without a connection a worker is of no use to a job, though it may be alive.
+const UNREACHABLE: Duration = Duration::from_secs(6);
 
 /// How many frames of a queue wait for their consumer.
 const CAPACITY: usize = 4;
@@ -66,6 +69,17 @@ pub struct Puller {
     pub connections: Arc<Connections>,
     /// The name of the worker that this process is, and its backup.
     pub own: Option<(String, Arc<Backup>)>,
+    /// Told of workers that cannot be reached, for so long that they are of no use to the job.
+    pub unreachable: Option<Sender<Unreachable>>,
+}
+
+/// A worker that cannot be reached from here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreachable {
+    /// The job that needs it.
+    pub job: String,
+    /// The worker.
+    pub worker: String,
 }
 
 /// The end of a queue that a puller fills.
@@ -104,7 +118,7 @@ impl Puller {
         mut places: watch::Receiver<Places>,
         to: Arrivals,
     ) {
-        let mut next = 0;
+        let (mut next, mut missed) = (0, None);
         loop {
             let place = {
                 let places = places.borrow_and_update();
@@ -113,13 +127,26 @@ impl Puller {
                 }
                 places.of(producer)
             };
-            if let Some((worker, address)) = place
-                && let Ok(frames) = self.frames(&worker, address, &name, next, &to.moved).await
-                && forward(frames, &mut next, &to, &mut places, |places| places.is_at(producer, &worker))
-                    .await
-                    .is_break()
-            {
-                return;
+            if let Some((worker, address)) = place {
+                match self.frames(&worker, address, &name, next, &to.moved).await {
+                    Ok(frames) => {
+                        missed = None;
+                        let is_here = |places: &Places| places.is_at(producer, &worker);
+                        if forward(frames, &mut next, &to, &mut places, is_here).await.is_break() {
+                            return;
+                        }
+                    }
+                    Err(Missing::Queue) => missed = None,
+                    Err(Missing::Worker) => {
+                        let since = *missed.get_or_insert_with(Instant::now);
+                        if since.elapsed() > UNREACHABLE {
+                            missed = None;
+                            let unreachable = Unreachable { job: name.job.clone(), worker };
+                            // A worker that has ended needs no reports.
+                            let _ = self.unreachable.as_ref().map(|reports| reports.send(unreachable));
+                        }
+                    }
+                }
             }
             tokio::select! {
                 changed = places.changed() => if changed.is_err() { return },
@@ -137,12 +164,10 @@ impl Puller {
         name: &QueueName,
         from: u64,
         moved: &Arc<AtomicU64>,
-    ) -> Result<BoxStream<'static, Result<Frame>>> {
+    ) -> Result<BoxStream<'static, Result<Frame>>, Missing> {
         match (&self.own, address) {
             (Some((own, backup)), _) if own == worker => {
-                let Some(queue) = backup.wait_for_queue(name).await else {
-                    return exec_err!("queue {} has not been begun", name.queue);
-                };
+                let Some(queue) = backup.wait_for_queue(name).await else { return Err(Missing::Queue) };
                 let length = queue.length();
                 Ok(stream::unfold((queue, length, from), |(queue, mut length, sequence)| async move {
                     let frame = next_frame(&queue, &mut length, sequence).await;
@@ -157,7 +182,8 @@ impl Puller {
                     .inspect(move |frame| frame.iter().for_each(|frame| add(&moved, frame.size())))
                     .boxed())
             }
-            (_, None) => exec_err!("worker {worker} is not there"),
+            // It is lost, which others find out, or has just come.
+            (_, None) => Err(Missing::Queue),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! - `jobs`: which jobs there are; `specs`: what they compute;
 //! - `channels/<job>`: for each channel, which worker runs it, and whether it has ended;
 //! - `choices/<job>`: the lineage of channels that read out of turn;
+//! - `excluded/<job>`: the workers that others could not reach, which the job does without;
 //! - `runs/<job>`: what each run of a channel has done; `losses/<job>`: which workers were lost with one: for
 //!   those who look on.
 //!
@@ -263,6 +264,7 @@ impl Tables {
             .then(Effect::RemoveTable { table: channels_of(job) })
             .then(Effect::RemoveTable { table: runs_of(job) })
             .then(Effect::RemoveTable { table: losses_of(job) })
+            .then(Effect::RemoveTable { table: excluded_from(job) })
             .then(Effect::RemoveLog { log: choices_of(job) })
             .then(Effect::Release { lease: job_lease(job) })
             .then(news(job))
@@ -341,6 +343,11 @@ impl Tables {
         self.table(&runs_of(job))
     }
 
+    /// The workers that a job does without, each with the name of the one that could not reach it.
+    pub fn excluded(&self, job: &str) -> Table<String> {
+        self.table(&excluded_from(job))
+    }
+
     /// The workers that were lost while a job needed what they had, and when that was found out, in
     /// milliseconds since 1970.
     pub fn losses(&self, job: &str) -> Table<u64> {
@@ -367,6 +374,10 @@ fn choices_of(job: &str) -> String {
 
 fn runs_of(job: &str) -> String {
     format!("runs/{job}")
+}
+
+fn excluded_from(job: &str) -> String {
+    format!("excluded/{job}")
 }
 
 fn losses_of(job: &str) -> String {

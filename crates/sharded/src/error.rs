@@ -118,9 +118,16 @@ pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
 /// Runs a reader of bytes that may be damaged. Libraries panic on some damage: here that becomes an error of
 /// the data.
 ///
+/// ```
+/// use whimbrel_sharded::error::untrusted;
+///
+/// let read = || -> datafusion::error::Result<u8> { panic!("a length that is none") };
+/// assert!(untrusted(&"a file", read).unwrap_err().to_string().contains("a length that is none"));
+/// ```
+///
 /// # Errors
 /// Those of the reader, with the place; `Execution` if it panics.
-pub(crate) fn untrusted<T>(place: &impl Display, read: impl FnOnce() -> Result<T>) -> Result<T> {
+pub fn untrusted<T>(place: &impl Display, read: impl FnOnce() -> Result<T>) -> Result<T> {
     // The reader is not used after a panic.
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(Err(error)) if ErrorKind::of(&error) == ErrorKind::Data && !names(&error, place) => {

@@ -22,7 +22,7 @@ use crate::connection::Connection;
 use crate::error::{no_thread, of_store};
 use crate::flight::serve;
 use crate::lineage::LineageLog;
-use crate::pull::Puller;
+use crate::pull::{Puller, Unreachable};
 use crate::records::NEWS;
 use crate::references::with_datasets;
 use channel::ChannelRun;
@@ -95,9 +95,10 @@ impl Worker {
         let (finished, reports) = unbounded();
         let lineage = LineageLog::start(&tables)?;
         let references = with_datasets(&connection, &references);
-        let launcher = Threads { connection, backup, lineage, finished };
+        let (unreachable, complaints) = unbounded();
+        let launcher = Threads { connection, backup, lineage, finished, unreachable };
         let state = State::new(tables, references, registration, Box::new(launcher));
-        let run = move || run(state, &stopped, &news, &reports);
+        let run = move || run(state, &stopped, &news, &reports, &complaints);
         let thread = Builder::new().name("worker".into()).spawn(run).map_err(no_thread)?;
         Ok(Worker { address, running: Some(running), thread: Some(thread) })
     }
@@ -130,7 +131,13 @@ fn beat(registration: &Registration, stopped: &Receiver<Infallible>) {
 }
 
 /// Works until it is stopped. While the store is away, the channels go on.
-fn run(mut state: State, stopped: &Receiver<Infallible>, news: &Subscription, reports: &Receiver<Finished>) {
+fn run(
+    mut state: State,
+    stopped: &Receiver<Infallible>,
+    news: &Subscription,
+    reports: &Receiver<Finished>,
+    complaints: &Receiver<Unreachable>,
+) {
     let ticks = tick(HEARTBEAT);
     let mut looks_around = false;
     loop {
@@ -149,6 +156,10 @@ fn run(mut state: State, stopped: &Receiver<Infallible>, news: &Subscription, re
                 recv(reports) -> finished => {
                     let _ = state.add_reports(finished.into_iter().chain(reports.try_iter()));
                 }
+                recv(complaints) -> unreachable => {
+                    // It is found again if it stays so.
+                    let _ = unreachable.map(|unreachable| state.exclude(&unreachable));
+                }
                 recv(ticks) -> _ => break true,
             }
         };
@@ -161,12 +172,14 @@ struct Threads {
     backup: Arc<Backup>,
     lineage: LineageLog,
     finished: Sender<Finished>,
+    unreachable: Sender<Unreachable>,
 }
 
 impl Launcher for Threads {
     fn start(&self, own: &str, begin: Begin<'_>) -> Result<Box<dyn Run>> {
         let own = Some((own.to_string(), Arc::clone(&self.backup)));
-        let puller = Puller { own, ..self.connection.puller() };
+        let unreachable = Some(self.unreachable.clone());
+        let puller = Puller { own, unreachable, ..self.connection.puller() };
         Ok(Box::new(ChannelRun::start(begin, &puller, &self.backup, &self.lineage, &self.finished)?))
     }
 

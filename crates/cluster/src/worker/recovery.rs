@@ -27,6 +27,8 @@ pub fn recover(tables: &Tables, own: &str, job: &JobRun, pools: &Pools) -> Resul
     if channels.len() != job.plan.topology.channels().len() {
         return Ok(());
     }
+    let excluded = tables.excluded(name).rows().map_err(of_store)?;
+    let pools = &pools.without(excluded.iter().map(|(worker, _)| worker));
     let kept = match job.record.value.state {
         JobState::Ended => Kept::Result,
         _ => Kept::All,

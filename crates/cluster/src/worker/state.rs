@@ -7,6 +7,7 @@ use super::recovery::recover;
 use super::registration::{Registration, removal};
 use crate::error::of_store;
 use crate::live_workers::{LiveWorker, addresses, live_workers, pools};
+use crate::pull::Unreachable;
 use crate::records::{
     JobRecord, JobState, LOOKOUT_LEASE, Lifetime, Tables, job_lease, lookout_lease, worker_lease,
 };
@@ -50,6 +51,23 @@ impl State {
     pub fn add_reports(&mut self, finished: impl IntoIterator<Item = Finished>) -> Result<()> {
         self.reports.extend(finished);
         self.report()
+    }
+
+    /// Lets a job do without a worker that cannot be reached from here, unless it does without this one.
+    /// So if a link is cut, one side goes on.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn exclude(&self, unreachable: &Unreachable) -> Result<()> {
+        let Some(job) = self.jobs.get(&unreachable.job) else { return Ok(()) };
+        let (own, excluded) = (self.registration.name(), self.tables.excluded(&unreachable.job));
+        let exclude = Transaction::new()
+            .when(self.tables.jobs().unchanged(&unreachable.job, Some(job.record.version)))
+            .when(excluded.unchanged(&own, None))
+            .then(excluded.put(&unreachable.worker, &own).map_err(of_store)?);
+        // A conflict means that this side does not go on, or the job is over.
+        let _ = self.tables.store.commit(&exclude).map_err(of_store)?;
+        Ok(())
     }
 
     /// Does what there is to do. `looks_around` is for now and then: who else is lost? One worker does that
