@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import whimbrel as wb
 from run import machine
@@ -29,7 +30,7 @@ from tpch import HERE, TABLES, TPCH, answer, same, text
 LEASE = 3.0
 
 
-def timed(sql: str, cluster: wb.cluster.LocalCluster, shards: int, tables: dict[str, str]) -> tuple:
+def timed(sql: str, cluster: wb.cluster.LocalCluster, shards: int, tables: dict[str, Any]) -> tuple:
     """Run a query as a job; return its folded answer, the seconds, and its statistics."""
     start = time.perf_counter()
     job = wb.sql(sql, shards=shards, **tables).submit(on=cluster)
@@ -41,7 +42,9 @@ def timed(sql: str, cluster: wb.cluster.LocalCluster, shards: int, tables: dict[
     return answer(table), seconds, stats
 
 
-def killed(sql: str, cluster: wb.cluster.LocalCluster, after: float, shards: int, tables: dict) -> tuple:
+def killed(
+    sql: str, cluster: wb.cluster.LocalCluster, after: float, shards: int, tables: dict[str, Any]
+) -> tuple:
     """Run a query, and kill a worker some seconds after it began."""
 
     def kill() -> None:
