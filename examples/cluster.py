@@ -173,7 +173,7 @@ def main() -> int:
         pids = ", ".join(str(worker.pid) for worker in there.cluster.workers)
         print(f"{there.workers} workers: processes {pids}\n")
         print(f"{'seconds':22}{'here':>8}{'cluster':>9}{'killed':>8}{'stopped':>9}", end="")
-        print(f"{'rows':>12}{'again':>11}{'lineage':>9}  answers")
+        print(f"{'rows':>12}{'again':>11}{'lineage':>12}  answers")
         for name, query in (flight_plans() | tpch_queries(arguments.scale)).items():
             expected, here = measured(query(None).collect)
             stream = query(there.cluster)
@@ -188,7 +188,7 @@ def main() -> int:
             times = f"{here:8.2f}{alone:9.2f}{killed.seconds:8.2f}{stopped.seconds:9.2f}"
             stats = killed.stats
             counts = (
-                f"{stats.rows - stats.replayed_rows:12,}{stats.replayed_rows:11,}{stats.lineage_bytes:9,}"
+                f"{stats.rows - stats.replayed_rows:12,}{stats.replayed_rows:11,}{stats.lineage_bytes:12,}"
             )
             print(f"{name:22}{times}{counts}  {'equal' if right else 'DIFFERENT'}", flush=True)
     write_page(arguments.out, shown)

@@ -139,13 +139,11 @@ def server(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_files_behind_urls(server: str, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ALLOW_HTTP", "true")
+def test_files_behind_urls(server: str, suffix: str) -> None:
     assert rows(QUERY.replace("from t", f"from '{server}/t.{suffix}'")) == TOTALS
 
 
-def test_a_large_file_behind_a_url(server: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ALLOW_HTTP", "true")
+def test_a_large_file_behind_a_url(server: str, folder: Path) -> None:
     pl.DataFrame({"a": range(300_000), "b": [str(n) for n in range(300_000)]}).write_parquet(
         folder / "large.parquet", row_group_size=50_000
     )
@@ -154,8 +152,7 @@ def test_a_large_file_behind_a_url(server: str, folder: Path, monkeypatch: pytes
         assert rows(query, shards=shards) == [{"n": 300_000, "s": sum(range(300_000))}]
 
 
-def test_a_missing_file_behind_a_url(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ALLOW_HTTP", "true")
+def test_a_missing_file_behind_a_url(server: str) -> None:
     with pytest.raises(wb.DataError, match=r"nowhere\.parquet"):
         wb.sql(f"select * from '{server}/nowhere.parquet'")
 
