@@ -19,10 +19,10 @@ LINTERS := $(VENV)/.linters-installed
 PEER := benches/peers/differential
 PEER_TARGET := $(CARGO_TARGET_DIR)/peers
 
-.PHONY: help build wheel trywheel demo cluster chaos scadr test bench fmt lint clean
+.PHONY: help build wheel trywheel demo cluster functions function function-package chaos scadr test bench fmt lint clean
 
 help: ## list the commands
-	@sed -nE 's/^([a-z]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-8s %s\n", $$1, $$2 }'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-16s %s\n", $$1, $$2 }'
 
 # Packages are installed only if what is asked for is not there, so that a network is needed only once.
 $(RUN):
@@ -47,7 +47,7 @@ build: $(TOOLS) ## build everything and install the package into .venv
 # What has been built for tests and benchmarks is used; a release has a profile of its own: `make wheel PROFILE=wheel`.
 wheel: PROFILE ?= release
 wheel: $(TOOLS) ## build a wheel into dist/, say how large it is, and try it in an empty environment
-	rm -rf dist
+	rm -f dist/*.whl
 	source $(VENV)/bin/activate && maturin build --profile $(PROFILE) --out dist
 	$(MAKE) trywheel
 
@@ -61,11 +61,20 @@ demo: build ## run the papers' examples on a year of flights: table, chart, pict
 cluster: build ## the same plans on a cluster of processes, while workers are killed and stopped
 	$(RUN) examples/cluster.py
 
+function:
+	cargo build --release --locked --quiet --package whimbrel-cli --bin whimbrel-function
+
+function-package: function | $(RUN) ## build the program of functions for AWS Lambda into dist/
+	$(RUN) deploy/functions/package.py $(CARGO_TARGET_DIR)/release/whimbrel-function
+
+functions: build function ## the same plans on stateless functions over an S3 server, with a bill for each
+	tests/cloud --required $(RUN) examples/functions.py
+
 scadr: build ## serve a microblog whose pages have a bound, at http://localhost:8000
 	$(RUN) examples/scadr/app.py
 
 test: build $(TPCDS) ## every test: Rust, Python, conformance, doctests, documents
-	tests/servers tests/kafka bash -c 'cargo test --release --workspace --locked --quiet && $(RUN) -m pytest --quiet python/tests tests'
+	tests/servers tests/kafka tests/cloud bash -c 'cargo test --release --workspace --locked --quiet && $(RUN) -m pytest --quiet python/tests tests'
 
 chaos: build ## kill, stop and cut off the processes of a cluster for long; WHIMBREL_CHAOS says how long
 	WHIMBREL_CHAOS=$${WHIMBREL_CHAOS:-100} $(RUN) -m pytest tests/chaos python/tests/test_cluster.py

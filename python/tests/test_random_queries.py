@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -43,9 +44,11 @@ def multiset(rows: list[Row]) -> list[Row]:
     return sorted(tuple(map(plain, row)) for row in rows)
 
 
-def answer(sql: str, inputs: dict[str, pa.Table], shards: int) -> list[Row]:
+def answer(
+    sql: str, inputs: dict[str, pa.Table], shards: int, on: wb.functions.Functions | None = None
+) -> list[Row]:
     # Small as they are, tables are cut into shards.
-    table = pa.table(wb.sql(f"set shard_rows = 0; {sql}", shards=shards, **inputs).to_arrow())
+    table = pa.table(wb.sql(f"set shard_rows = 0; {sql}", shards=shards, on=on, **inputs).to_arrow())
     columns = [column.to_pylist() for column in table.columns]
     return list(zip(*columns, strict=True))
 
@@ -58,8 +61,14 @@ def duckdb_with(inputs: dict[str, pa.Table]) -> duckdb.DuckDBPyConnection:
     return peer
 
 
+@pytest.fixture(scope="module")
+def functions() -> Iterator[wb.functions.LocalFunctions]:
+    with wb.functions.start(concurrency=2, small=0) as started:
+        yield started
+
+
 @pytest.mark.parametrize("seed", range(FIRST, LAST))
-def test_random_queries(seed: int) -> None:
+def test_random_queries(seed: int, functions: wb.functions.LocalFunctions) -> None:
     inputs = tables(seed)
     peer = duckdb_with(inputs)
     failures, refused = [], 0
@@ -71,7 +80,8 @@ def test_random_queries(seed: int) -> None:
             continue
         shards = 1 + (seed + i) % 3
         try:
-            ours = multiset(answer(sql, inputs, shards))
+            # Every tenth runs on functions.
+            ours = multiset(answer(sql, inputs, shards, functions if i % 10 == 0 else None))
         except wb.WhimbrelError as error:
             if REFUSED in str(error):
                 continue

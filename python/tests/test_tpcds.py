@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,16 +61,33 @@ def in_some_order(rows: list[Row]) -> list[Row]:
     )
 
 
-@pytest.mark.parametrize("shards", SHARDS)
-@pytest.mark.parametrize("number", range(1, 100))
-def test_answers_are_those_of_duckdb(number: int, shards: int, data: Data) -> None:
+def check(number: int, data: Data, **options: Any) -> None:
     sql = data.query(number)
-    table = pa.table(wb.sql(sql, shards=shards, **data.tables).to_arrow())
+    table = pa.table(wb.sql(sql, **options, **data.tables).to_arrow())
     ours = [tuple(row.values()) for row in table.to_pylist()]
     theirs = data.peer.execute(sql).fetchall()
     # Rows that the query's order leaves equal come in any.
     same = same_rows(ours, theirs) or same_rows(in_some_order(ours), in_some_order(theirs))
     assert same, (ours[:3], theirs[:3])
+
+
+@pytest.mark.parametrize("shards", SHARDS)
+@pytest.mark.parametrize("number", range(1, 100))
+def test_answers_are_those_of_duckdb(number: int, shards: int, data: Data) -> None:
+    check(number, data, shards=shards)
+
+
+@pytest.fixture(scope="module")
+def functions() -> Iterator[wb.functions.LocalFunctions]:
+    with wb.functions.start(concurrency=2, small=0) as started:
+        yield started
+
+
+@pytest.mark.parametrize("number", range(1, 100))
+def test_functions_have_the_same_answer(
+    number: int, data: Data, functions: wb.functions.LocalFunctions
+) -> None:
+    check(number, data, shards=4, on=functions)
 
 
 def test_the_data_has_answers(data: Data) -> None:

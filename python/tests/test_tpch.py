@@ -10,6 +10,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from decimal import Decimal
 from itertools import groupby
 from pathlib import Path
@@ -131,3 +132,26 @@ def test_a_wrong_answer_would_be_seen() -> None:
     assert not same_rows([(Decimal("1.20"),)], [(1.23,)])
     assert not same_rows([(1,), (2,)], [(2,), (1,)])
     assert in_groups([(1, "b"), (1, "a"), (0, "c")], (0,)) == [(1, "a"), (1, "b"), (0, "c")]
+
+
+@pytest.fixture(scope="module")
+def functions() -> Iterator[wb.functions.LocalFunctions]:
+    with wb.functions.start(concurrency=2, small=0) as started:
+        yield started
+
+
+@pytest.mark.parametrize("shards", [1, 5])
+@pytest.mark.parametrize("number", range(1, 23))
+def test_functions_have_the_same_answer(
+    number: int,
+    shards: int,
+    tables: dict[str, Any],
+    peer: duckdb.DuckDBPyConnection,
+    functions: wb.functions.LocalFunctions,
+) -> None:
+    sql, order = query(number), ORDERS.get(number, ())
+    result = wb.sql(sql, shards=shards, on=functions, **tables).collect()
+    ours = [tuple(row.values()) for row in pa.table(result).to_pylist()]
+    theirs = peer.execute(sql).fetchall()
+    assert same_rows(in_groups(ours, order), in_groups(theirs, order)), (ours[:3], theirs[:3])
+    assert result.bill is not None and result.bill.invocations > 0

@@ -23,7 +23,8 @@ Sources make sharded streams, methods build plans over them, actions run the pla
 - Programs: `Program`, a plan as the text of a program that builds it (`ShardedStream.to_python`).
 - Databases for web applications, whose queries have a proven bound: `bounded`.
 - Events: `interval`, `start_edge`, `end_edge`, `punctuation`.
-- Clusters of processes that survive the loss of any of them: `cluster`.
+- Clusters of processes that survive the loss of any of them: `cluster`. Stateless functions over object
+  storage, paid by the query: `functions`.
 - Settings: `config`. Errors: `WhimbrelError` and its subclasses, one for each remedy.
 """
 
@@ -87,6 +88,7 @@ __all__ = [
     "from_polars",
     "from_rows",
     "from_source",
+    "functions",
     "grouping_sets",
     "interval",
     "kafka",

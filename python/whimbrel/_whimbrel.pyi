@@ -1,6 +1,6 @@
 """The native half of the package: conversions. What users call is in the modules beside this."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict, final
 
@@ -189,8 +189,13 @@ class Function:
 @final
 class Options:
     def __new__(
-        cls, runtime: str, batch_rows: int, progress: bool | None, remote: Cluster | ClusterJob | None = None
+        cls,
+        runtime: str,
+        batch_rows: int,
+        progress: bool | None,
+        remote: Cluster | ClusterJob | Functions | None = None,
     ) -> Options: ...
+    def bill(self) -> dict[str, Any] | None: ...
 
 @final
 class Cluster:
@@ -224,6 +229,54 @@ class ClusterJob:
     def statistics(self) -> dict[str, int]: ...
     def timeline(self) -> list[tuple[int, int, int, str, int, int, bool, int]]: ...
     def cancel(self) -> None: ...
+
+@final
+class FunctionService:
+    def __new__(
+        cls,
+        command: list[str],
+        concurrency: int,
+        memory: int,
+        timeout: str | timedelta,
+        listen: str,
+    ) -> FunctionService: ...
+    def endpoint(self) -> str: ...
+    def processes(self) -> list[int]: ...
+    def stop(self) -> None: ...
+
+@final
+class Functions:
+    def __new__(
+        cls,
+        *,
+        function: str,
+        endpoints: Sequence[str],
+        bucket: str,
+        s3: str | None,
+        concurrency: int,
+        memory: int,
+        timeout: str | timedelta,
+        prices: str,
+        hedge: bool,
+        inline: bool,
+        keep: str | timedelta | None,
+        small: int,
+        pipelined: bool,
+        combine: bool | None,
+    ) -> Functions: ...
+    def for_query(self) -> Functions: ...
+    def cores(self) -> int: ...
+    def bill(self) -> dict[str, Any] | None: ...
+    def last_bill(self) -> dict[str, Any] | None: ...
+    def progress(self) -> list[tuple[int, int, int]]: ...
+    def explain(self, plan: Plan) -> dict[str, Any]: ...
+    def upload(self, path: str) -> str: ...
+    def sweep(self, age: str | timedelta) -> tuple[int, int]: ...
+
+@final
+class FunctionGoal:
+    def __new__(cls, kind: str, value: float | str | timedelta | None) -> FunctionGoal: ...
+    def choose(self, forecasts: list[tuple[float, float, float]]) -> int: ...
 
 @final
 class Worker:
@@ -292,7 +345,9 @@ def black_box(
 
 @final
 class Session:
-    def __new__(cls, shards: int | None, cluster: Cluster | None = None) -> Session: ...
+    def __new__(
+        cls, shards: int | None, remote: Cluster | ClusterJob | Functions | None = None
+    ) -> Session: ...
     def register(self, name: str, plan: Plan) -> None: ...
     def plan(self, sql: str, values: Parameters | None = None) -> Planned: ...
     def store(self, planned: Planned, rows: Table) -> tuple[str, Table | None]: ...

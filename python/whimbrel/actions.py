@@ -15,6 +15,7 @@ from .connectors import JobSink, SinkAdapter, sink_at
 from .display import text_table
 from .errors import InvalidError
 from .events import Event
+from .function_bill import Bill
 from .plan_builder import PlanBuilder
 from .remote import RemoteRuntime
 from .settings import Runtime, with_changes
@@ -77,8 +78,10 @@ class Actions(PlanBuilder):
         >>> len(wb.from_rows([{"item": "a"}, {"item": "b"}]).collect())
         2
         """
+        options = self._options(runtime, progress, batch_rows, on)
         with feeds.running(self._plan) as poll:
-            return Table(native.collect(self._plan, self._options(runtime, progress, batch_rows, on), poll))
+            table = native.collect(self._plan, options, poll)
+        return Table(table, Bill.of(options.bill()))
 
     def to_arrow(self, **options: Any) -> pyarrow.Table | Table:
         """
@@ -631,5 +634,5 @@ class Actions(PlanBuilder):
     ) -> native.Options:
         changes = {"runtime": runtime, "progress": progress, "batch_rows": batch_rows, "on": on or self._on}
         settings = with_changes(**{name: value for name, value in changes.items() if value is not None})
-        cluster = None if settings.on is None else settings.on._native
-        return native.Options(settings.runtime, settings.batch_rows, settings.progress, cluster)
+        remote = None if settings.on is None else settings.on._begin()
+        return native.Options(settings.runtime, settings.batch_rows, settings.progress, remote)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import whimbrel.bounded as bounded
 import whimbrel.cluster as cluster
+import whimbrel.functions as functions
 
 from ._whimbrel import Row, __version__
 from .aggregate_functions import AggregateFunction, aggregate_function
@@ -35,12 +36,12 @@ from .errors import (
 )
 from .events import INFINITY, Event, end_edge, interval, punctuation, start_edge
 from .expressions import Expr, col, lit, when
-from .functions import fn
 from .kafka_topics import KafkaSink, KafkaSource, kafka
 from .live_stream import LiveStream, live, live_events
 from .program import Program
 from .query import Candidate, Query
 from .relational import GroupingSets, agg, cube, grouping_sets, rollup
+from .scalar_functions import fn
 from .schema import Schema
 from .settings import config
 from .sharded import ShardedStream

@@ -1,77 +1,405 @@
-"""DataFusion's functions, by name."""
+"""
+Functions: queries that run on stateless functions over object storage, and come with a bill (Starling).
+
+`start` brings up a function service on this machine, for tests, notebooks and machines of one's own;
+`connect` takes a function of AWS Lambda, or of another such service. A query runs there with
+``on=functions``, or under ``wb.config(on=functions)``.
+
+Examples
+--------
+>>> import whimbrel as wb
+>>> with wb.functions.start(concurrency=2) as functions:  # doctest: +SKIP
+...     table = wb.sql("select count(*) as n from range(1000000)", on=functions).collect()
+...     print(table.to_rows(), table.bill.dollars)
+[Row(n=1000000)] 0.0
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from . import _whimbrel as native
 from .errors import InvalidError
-from .expressions import Expr, to_native
+from .function_bill import Attempt, Bill, FunctionStage
+from .function_plans import Choice, FunctionPlan
+from .remote import RemoteRuntime
+
+if TYPE_CHECKING:
+    from .query import Query
+
+__all__ = [
+    "Attempt",
+    "Bill",
+    "Choice",
+    "FunctionPlan",
+    "FunctionStage",
+    "Functions",
+    "LocalFunctions",
+    "connect",
+    "start",
+]
+
+_LAMBDA_PRICES = "aws-us-east-1-x86"
+_OWN_PRICES = "own-machines"
 
 
-class Namespace:
-    """Functions as attributes, named by those who make the calls."""
+class Functions(RemoteRuntime):
+    """
+    Functions and the place of their objects, as a client sees them: the result of `connect`.
 
-    _name: str
-    _made_by: str
+    Parameters
+    ----------
+    settings
+        The settings of `connect`, by name.
+    """
 
-    def _names(self) -> list[str]:
-        raise NotImplementedError
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = dict(settings)
+        self._goal = native.FunctionGoal("knee", None)
+        self._native = native.Functions(**settings)
 
-    def _call(self, name: str) -> Callable[..., Any]:
-        raise NotImplementedError
+    @property
+    def bucket(self) -> str:
+        """Where objects are: ``s3://bucket/prefix``, or a folder."""
+        return self._settings["bucket"]
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        call = self._call(name)
-        call.__name__ = call.__qualname__ = name
-        return call
+    @property
+    def last_bill(self) -> Bill | None:
+        """The bill of the last query that has ended; None before the first."""
+        return Bill.of(self._native.last_bill())
 
-    def __dir__(self) -> list[str]:
-        return self._names()
+    @property
+    def progress(self) -> list[FunctionStage]:
+        """How far the query is that was started last, stage by stage."""
+        return [FunctionStage(*stage) for stage in self._native.progress()]
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise InvalidError(f"functions cannot be added to {self._name}; use {self._made_by} for {name}")
+    def within(
+        self,
+        *,
+        max_cost: float | None = None,
+        max_latency: str | timedelta | None = None,
+        knee: bool | None = None,
+    ) -> Functions:
+        """
+        Get the same functions with another goal for the number of tasks of queries in SQL.
+
+        Without a goal it is the knee: the number of tasks beyond which more dollars buy little time
+        (Starling, §4.3).
+
+        Parameters
+        ----------
+        max_cost
+            Take the fastest plan that costs at most so many dollars.
+        max_latency
+            Take the cheapest plan that takes at most this long: ``"5s"``, or a `timedelta`.
+        knee
+            Take the knee, which is the default.
+
+        Returns
+        -------
+        Functions
+            The functions, for ``on=``.
+
+        Raises
+        ------
+        InvalidError
+            If not exactly one goal is given.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> functions = wb.functions.connect(function="whimbrel", bucket="s3://b/whimbrel")  # doctest: +SKIP
+        >>> wb.sql("select 1", on=functions.within(max_cost=0.01)).collect()  # doctest: +SKIP
+        """
+        given = {"max_cost": max_cost, "max_latency": max_latency, "knee": knee or None}
+        goals = [(kind, value) for kind, value in given.items() if value is not None]
+        if len(goals) != 1:
+            raise InvalidError("within takes one goal: max_cost=, max_latency= or knee=True")
+        kind, value = goals[0]
+        like = Functions.__new__(Functions)
+        like._settings, like._native = self._settings, self._native
+        like._goal = native.FunctionGoal(kind, None if kind == "knee" else value)
+        return like
+
+    def upload(self, path: str | os.PathLike[str]) -> str:
+        """
+        Copy a file, or all files of a folder, to the bucket, so that functions can read them as a table.
+
+        Parameters
+        ----------
+        path
+            A file or a folder of this machine. Files of the same name in the bucket are replaced.
+
+        Returns
+        -------
+        str
+            Its URL, which is a table in SQL and in `read`.
+
+        Raises
+        ------
+        DataError
+            If it cannot be read, or not be written there.
+        """
+        return self._native.upload(os.fspath(path))
+
+    def sweep(self, older_than: str | timedelta = "1h") -> tuple[int, int]:
+        """
+        Remove what was left in the bucket by queries whose client died, and outputs that were kept.
+
+        Parameters
+        ----------
+        older_than
+            Only what was written longer ago than this.
+
+        Returns
+        -------
+        tuple of int
+            How many objects were removed, and how many bytes they had.
+        """
+        return self._native.sweep(older_than)
+
+    def _begin(self) -> native.Functions:
+        return self._native.for_query()
+
+    def _expect(self, plan: native.Plan) -> FunctionPlan:
+        return FunctionPlan.of(self._native.explain(plan))
+
+    def _choose_shards(self, planned: Callable[[int], Query]) -> Query:
+        counts = sorted({min(2**power, self.cores) for power in range(self.cores.bit_length() + 1)})
+        queries, expected = [], []
+        for shards in counts:
+            queries.append(planned(shards))
+            expected.append(self._expect(queries[-1]._plan))
+            if expected[-1].runs_here:
+                break
+        chosen = self._goal.choose([(e.seconds, e.dollars, e.gb_seconds) for e in expected])
+        query = queries[chosen]
+        query._choices = [
+            Choice(shards, e.seconds, e.dollars, e.gb_seconds, place == chosen)
+            for place, (shards, e) in enumerate(zip(counts, expected, strict=False))
+        ]
+        return query
 
     def __repr__(self) -> str:
-        return f"<{len(dir(self))} functions: dir({self._name}) lists them>"
+        return f"Functions({self._settings['function']!r}, bucket={self.bucket!r})"
 
 
-class Functions(Namespace):
+def connect(
+    *,
+    function: str,
+    bucket: str,
+    endpoint: str | Sequence[str] | None = None,
+    s3: str | None = None,
+    concurrency: int = 100,
+    memory: int = 3008,
+    timeout: str | timedelta = "15m",
+    prices: str | Mapping[str, Any] = _LAMBDA_PRICES,
+    hedge: bool = True,
+    inline: bool = True,
+    keep: str | timedelta | None = None,
+    small: int = 4 << 20,
+    pipelined: bool = True,
+    combine: bool | None = None,
+) -> Functions:
     """
-    All of DataFusion's scalar functions, as attributes: ``wb.fn.sqrt(e.x)``.
+    Connect to a function that is deployed.
 
-    ``dir(wb.fn)`` lists them; https://datafusion.apache.org/user-guide/sql/scalar_functions.html describes
-    them. Arguments are expressions and constants. Besides, ``mod`` and ``div`` are SQL's ``%`` and ``/`` of
-    whole numbers, whose results are cut towards zero.
+    Parameters
+    ----------
+    function
+        The name of the function.
+    bucket
+        Where objects are: ``s3://bucket/prefix``, or the absolute path of a folder that all functions see.
+    endpoint
+        The address of a function service other than AWS Lambda. Of several, each runs one invocation at a
+        time.
+    s3
+        The address of an S3 server other than Amazon's; by default that of ``AWS_ENDPOINT``.
+    concurrency
+        How many functions run at the same time.
+    memory
+        The megabytes of memory that a function has.
+    timeout
+        For how long a function may run.
+    prices
+        The price sheet: the name of one that comes along (``"aws-us-east-1-x86"``, ``"aws-us-east-1-arm"``,
+        ``"own-machines"``), or a mapping with all fields of one.
+    hedge
+        Whether requests and tasks that take too long are started a second time (Starling, §5).
+    inline
+        Whether small outputs go along with invocations and answers instead of through objects.
+    keep
+        For how long outputs of stages are kept, for the next query that has the same stage over the same
+        inputs, and for a query that is started again. None: they are removed when their query ends.
+    small
+        Queries that read at most so many bytes run in this process. 0: none does.
+    pipelined
+        Whether tasks begin before all tasks that they read from have ended, if functions are free
+        (Starling, §4.4).
+    combine
+        Whether large shuffles go through combining tasks (Starling, §4.2); None: where that is cheaper.
+
+    Returns
+    -------
+    Functions
+        The functions, for ``on=``.
 
     Raises
     ------
     InvalidError
-        If there is no function of that name; the message has the nearest one.
+        If the bucket has no such address, no region of AWS is known, or a setting has no such value.
 
     Examples
     --------
     >>> import whimbrel as wb
-    >>> wb.fn.sqrt(wb.col("x") + 1)
-    sqrt(x + 1)
-    >>> wb.fn.sqroot(wb.col("x"))
-    Traceback (most recent call last):
-        ...
-    whimbrel.errors.InvalidError: there is no function "sqroot"; did you mean "sqrt"? dir(wb.fn) lists them
-    all
+    >>> wb.functions.connect(function="whimbrel", bucket="s3://b/whimbrel")  # doctest: +SKIP
+    Functions('whimbrel', bucket='s3://b/whimbrel')
+    """
+    return Functions(
+        {
+            "function": function,
+            "endpoints": [] if endpoint is None else [endpoint] if isinstance(endpoint, str) else endpoint,
+            "bucket": os.fspath(bucket),
+            "s3": _s3_server(s3),
+            "concurrency": concurrency,
+            "memory": memory,
+            "timeout": timeout,
+            "prices": prices if isinstance(prices, str) else json.dumps(dict(prices)),
+            "hedge": hedge,
+            "inline": inline,
+            "keep": keep,
+            "small": small,
+            "pipelined": pipelined,
+            "combine": combine,
+        }
+    )
+
+
+class LocalFunctions(Functions):
+    """
+    Functions of a service on this machine: the result of `start`.
+
+    They end with the ``with`` block, or with `stop`.
     """
 
-    _name = "wb.fn"
-    _made_by = "wb.udf"
+    def __init__(
+        self,
+        concurrency: int,
+        memory: int,
+        timeout: str | timedelta,
+        bucket: str | None,
+        listen: str,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self._folder = None if bucket else tempfile.mkdtemp(prefix="whimbrel-functions-")
+        # Before the functions start: they have the environment of this process.
+        s3 = _s3_server(settings.get("s3"))
+        command = [sys.executable, "-m", "whimbrel", "function"]
+        try:
+            self._service = native.FunctionService(command, concurrency, memory, timeout, listen)
+            self.endpoint: str = self._service.endpoint()
+            like = connect(
+                function="whimbrel",
+                endpoint=self.endpoint,
+                bucket=bucket or self._folder or "",
+                concurrency=concurrency,
+                memory=memory,
+                timeout=timeout,
+                **{**settings, "s3": s3},
+            )
+        except BaseException:
+            self.stop()
+            raise
+        self._settings, self._goal, self._native = like._settings, like._goal, like._native
 
-    def _names(self) -> list[str]:
-        return native.function_names()
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the functions that have started."""
+        return self._service.processes()
 
-    def _call(self, name: str) -> Callable[..., Expr]:
-        return lambda *arguments: Expr(native.Expr.call(name, [to_native(each) for each in arguments]))
+    def stop(self) -> None:
+        """End all functions, and remove their objects."""
+        if hasattr(self, "_service"):
+            self._service.stop()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> LocalFunctions:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"LocalFunctions({self.endpoint!r}, bucket={self.bucket!r})"
 
 
-fn = Functions()
+def start(
+    concurrency: int = 8,
+    *,
+    memory: int = 3008,
+    timeout: str | timedelta = "15m",
+    bucket: str | None = None,
+    listen: str = "127.0.0.1:0",
+    prices: str | Mapping[str, Any] = _OWN_PRICES,
+    **settings: Any,
+) -> LocalFunctions:
+    """
+    Start a function service on this machine, whose functions are processes.
+
+    Parameters
+    ----------
+    concurrency
+        How many functions run at the same time.
+    memory, timeout, prices
+        As in `connect`.
+    bucket
+        As in `connect`; by default a folder that is gone in the end.
+    listen
+        Where clients find the service: an address and a port, 0 for any.
+    **settings
+        What else `connect` takes.
+
+    Returns
+    -------
+    LocalFunctions
+        The functions; they end with the ``with`` block.
+
+    Raises
+    ------
+    InvalidError
+        If a setting has no such value.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> with wb.functions.start(concurrency=2, small=0) as functions:  # doctest: +SKIP
+    ...     bill = wb.sql("select max(n) as n from range(1000) t(n)", on=functions).collect().bill
+    >>> bill.invocations  # doctest: +SKIP
+    1
+    """
+    return LocalFunctions(
+        concurrency,
+        memory,
+        timeout,
+        None if bucket is None else os.fspath(bucket),
+        listen,
+        {**settings, "prices": prices},
+    )
+
+
+def _s3_server(address: str | None) -> str | None:
+    """Get the address of the S3 server; one that is given is that of all of this process from now on."""
+    if address is None:
+        return os.environ.get("AWS_ENDPOINT") or os.environ.get("AWS_ENDPOINT_URL")
+    # Tables in the bucket are read by their URLs, whose stores are opened as the environment says.
+    os.environ["AWS_ENDPOINT"] = address
+    os.environ.setdefault("AWS_ALLOW_HTTP", "true")
+    return address

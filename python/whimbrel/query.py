@@ -8,6 +8,8 @@ from typing import Any
 
 from . import _whimbrel as native
 from . import feeds
+from .function_plans import Choice
+from .functions import Functions
 from .remote import RemoteRuntime
 from .sharded import ShardedStream
 
@@ -52,12 +54,13 @@ class Candidate:
 class Query(ShardedStream):
     """A query in SQL: a sharded stream that has candidate plans."""
 
-    __slots__ = ("_list_candidates", "_on")
+    __slots__ = ("_choices", "_list_candidates", "_on")
 
     def __init__(self, plan: native.Plan, list_candidates: Callable[[], list[Any]]) -> None:
         super().__init__(plan)
         self._list_candidates = list_candidates
         self._on: RemoteRuntime | None = None
+        self._choices: list[Choice] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The candidates stay with the session that planned the query.
@@ -97,7 +100,8 @@ class Query(ShardedStream):
         Returns
         -------
         str
-            A line for each operator, movement and source, inputs indented below.
+            A line for each operator, movement and source, inputs indented below. On functions, also what each
+            stage is expected to take, what all of it costs, and the numbers of shards to choose from.
 
         Examples
         --------
@@ -107,6 +111,10 @@ class Query(ShardedStream):
           read memory, 2 rows  | 1 shard, about 2 rows, 16 bytes
         <BLANKLINE>
         """
+        on = self._remote(options.get("on"))
+        if isinstance(on, Functions):
+            bill = self.collect(**options).bill if analyze else None
+            return native.expected(self._plan) + on._expect(self._plan).text(self._choices, bill)
         if analyze:
             with feeds.running(self._plan) as poll:
                 return native.analyze(self._plan, self._options(**options), poll)

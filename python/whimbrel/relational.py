@@ -8,8 +8,8 @@ from typing import Any
 
 from . import _whimbrel as native
 from .aggregates import Aggregate
-from .functions import Namespace
 from .ordering import Order
+from .scalar_functions import Namespace
 
 __all__ = ["GroupingSets", "agg", "cube", "grouping_sets", "rollup"]
 

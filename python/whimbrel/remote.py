@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,11 @@ from .errors import InvalidError
 if TYPE_CHECKING:
     from . import _whimbrel as native
     from .cluster_job import ClusterJob
+    from .query import Query
 
 
 class RemoteRuntime:
-    """What ``on=`` takes: a cluster."""
+    """What ``on=`` takes: a cluster, or functions."""
 
     _native: Any
 
@@ -26,6 +28,14 @@ class RemoteRuntime:
     def cores(self) -> int:
         """How many channels of a query run at the same time."""
         return self._native.cores()
+
+    def _begin(self) -> Any:
+        """Get the native half for one query."""
+        return self._native
+
+    def _choose_shards(self, planned: Callable[[int], Query]) -> Query:
+        """Plan a query in as many shards as are best there."""
+        return planned(self.cores)
 
     def _submit(self, plan: native.Plan, keep: str | timedelta) -> ClusterJob:
         """Run a plan that goes on without this process."""

@@ -43,7 +43,7 @@ class config:
     batch_rows
         How many rows a batch holds at most. Results do not depend on it.
     on
-        The cluster on which queries run; None is this process.
+        The cluster, or the functions, on which queries run; None is this process.
 
     Raises
     ------
@@ -97,7 +97,9 @@ def with_changes(**changes: Any) -> Settings:
     if settings.shards is not None and settings.shards < 1:
         raise InvalidError(f"shards has to be at least 1, not {settings.shards}")
     if settings.on is not None and not isinstance(settings.on, RemoteRuntime):
-        raise InvalidError(f"on is a cluster (wb.cluster.connect), not {settings.on!r}")
+        raise InvalidError(
+            f"on is a cluster (wb.cluster.connect) or functions (wb.functions.connect), not {settings.on!r}"
+        )
     if settings.batch_rows < 1:
         raise InvalidError(f"batch_rows has to be at least 1, not {settings.batch_rows}")
     return settings
@@ -109,6 +111,6 @@ def default_shards() -> int:
     return _current.shards or cores or 1
 
 
-def current_cluster() -> RemoteRuntime | None:
-    """Return the cluster on which queries run; None is this process."""
+def current_remote() -> RemoteRuntime | None:
+    """Return the cluster, or the functions, on which queries run; None is this process."""
     return _current.on

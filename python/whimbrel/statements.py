@@ -11,7 +11,7 @@ from .errors import InvalidError
 from .ingress import shard_count
 from .query import Query
 from .remote import RemoteRuntime
-from .settings import current_cluster
+from .settings import current_remote
 from .sharded import ShardedStream
 from .sources import from_arrow, from_pandas, from_polars, from_rows, read
 
@@ -39,9 +39,9 @@ def sql(
         for ``$name`` or ``:name``.
     shards
         The number of shards to read files in and to maintain results of live sources in; on a cluster, by
-        default as many as it has threads.
+        default as many as it has threads; on functions, as many as serve their goal (`Functions.within`).
     on
-        The cluster on which the query runs; by default that of `config`, or this process.
+        The cluster, or the functions, on which the query runs; by default those of `config`, or this process.
     **tables
         Tables by name: sharded streams, paths of files, polars, pandas and Arrow tables, lists of dicts.
 
@@ -77,20 +77,26 @@ def sql(
     [Row(item='a')]
     """
     values = _values(parameters)
-    cluster = on or current_cluster()
-    if cluster is not None and shards is None:
-        shards = cluster.cores
-    session = native.Session(shard_count(shards), None if cluster is None else cluster._native)
-    for name, table in tables.items():
-        session.register(name, stream_of(table, name, shards)._plan)
+    remote = on or current_remote()
     *preceding, query = native.statements(text) or [""]
-    for statement in preceding:
-        _execute(session, statement, values)
-    result = _result(session, query, values)
-    if values is not None:
-        values.all_read()
-    result._on = on
-    return result
+
+    def planned(shards: int | None) -> Query:
+        session = native.Session(shard_count(shards), None if remote is None else remote._native)
+        for name, table in tables.items():
+            session.register(name, stream_of(table, name, shards)._plan)
+        own = values and values.copy()
+        for statement in preceding:
+            _execute(session, statement, own)
+        result = _result(session, query, own)
+        if own is not None:
+            own.all_read()
+        result._on = on
+        return result
+
+    if remote is None or shards is not None:
+        return planned(shards)
+    # What has effects is done once.
+    return planned(remote.cores) if preceding else remote._choose_shards(planned)
 
 
 def _values(parameters: Sequence[Any] | Mapping[str, Any] | None) -> native.Parameters | None:

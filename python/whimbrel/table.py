@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+    from .function_bill import Bill
+
 _PREVIEW = 10
 
 
@@ -39,10 +41,16 @@ class Table:
     1 row, 2 columns
     """
 
-    __slots__ = ("_native",)
+    __slots__ = ("_bill", "_native")
 
-    def __init__(self, table: native.Table) -> None:
+    def __init__(self, table: native.Table, bill: Bill | None = None) -> None:
         self._native = table
+        self._bill = bill
+
+    @property
+    def bill(self) -> Bill | None:
+        """What it cost, if it is the result of a query that ran on functions."""
+        return self._bill
 
     @property
     def schema(self) -> Schema:

@@ -5,7 +5,6 @@
 //!
 //! Invariant: the frames of a queue are appended in the order of their numbers, and never change.
 
-use crate::frame::Frame;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use whimbrel_sharded::runtime::Frame;
 use whimbrel_sharded::runtime::Topology;
 
 /// How long a queue is waited for that its worker has not begun yet.

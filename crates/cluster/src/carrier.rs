@@ -2,7 +2,6 @@
 //! goes into the backup of its worker.
 
 use crate::backup::QueueBackup;
-use crate::frame::{Frame, is_same};
 use crate::lineage::{ChannelLineage, Choices, Turn};
 use crate::statistics::{Counters, add};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -13,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use whimbrel_sharded::runtime::{Carrier, Halt, Item, QueueId};
+use whimbrel_sharded::runtime::{Frame, is_same};
 use whimbrel_temporal::Message;
 
 /// How long a channel waits for the queue whose turn it is while others have something. A choice costs a

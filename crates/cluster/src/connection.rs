@@ -2,13 +2,13 @@
 
 use crate::flight::Connections;
 use crate::identity::Identity;
-use crate::network::Network;
 use crate::pull::Puller;
 use crate::records::Tables;
 use datafusion::common::Result;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use whimbrel_control::ControlStore;
+use whimbrel_sharded::runtime::Network;
 
 /// The connection of a process to a cluster.
 pub struct Connection {

@@ -7,7 +7,6 @@
 use crate::backup::QueueName;
 use crate::error::{no_thread, of_store};
 use crate::follow::{Followed, follow};
-use crate::frame::Frame;
 use crate::job::ClusterJob;
 use crate::live_workers::{live_workers, pools};
 use crate::placement::place;
@@ -28,6 +27,7 @@ use whimbrel_control::Transaction;
 use whimbrel_plan::{Source, SourceInfo, Stream};
 use whimbrel_sharded::action::StoredResult;
 use whimbrel_sharded::dataset::{Dataset, OpenSource, Reader, Shard};
+use whimbrel_sharded::runtime::Frame;
 use whimbrel_sharded::runtime::Item;
 
 /// How long a result stays that was computed again for readers.

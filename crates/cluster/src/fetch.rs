@@ -6,7 +6,6 @@ use crate::backup::QueueName;
 use crate::connection::Connection;
 use crate::error::{no_thread, of_store};
 use crate::follow::{Followed, follow, released, show_end, show_progress};
-use crate::frame::Frame;
 use crate::plan::Plan;
 use crate::pull::Places;
 use crate::records::{CLIENT_LEASE, Tables};
@@ -21,6 +20,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use whimbrel_control::Lease;
 use whimbrel_sharded::error::panicked;
+use whimbrel_sharded::runtime::Frame;
 use whimbrel_sharded::runtime::{Execution, Item, Progress, Sink, spawn};
 use whimbrel_temporal::Message;
 

@@ -1,7 +1,6 @@
 //! Frames over Arrow Flight: a server for the backup of a worker, and streams of frames for its consumers.
 
 use crate::backup::{Backup, QueueName, next_frame};
-use crate::frame::Frame;
 use crate::identity::Identity;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
@@ -21,6 +20,7 @@ use tokio::runtime::Handle;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Request, Response, Status, Streaming};
+use whimbrel_sharded::runtime::Frame;
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

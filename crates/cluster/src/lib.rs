@@ -9,17 +9,16 @@
 //!
 //! Layers, lowest first; each module uses only modules above it in this list:
 //! 1. `error`: errors by their remedies;
-//! 2. `string_views`, `frame`, `network`: items of queues as bytes, and the thread that moves them;
-//! 3. `records`: what the control store has;
-//! 4. `statistics`: what channels have done; `placement`, `live_workers`: which worker runs what, and who is
+//! 2. `records`: what the control store has;
+//! 3. `statistics`: what channels have done; `placement`, `live_workers`: which worker runs what, and who is
 //!    there; `plan`: what the channels of a job share;
-//! 5. `backup`: what channels have sent; `identity`: who belongs to the cluster;
-//! 6. `flight`: frames over the network; `lineage`: choices, written down before what depends on them;
-//! 7. `pull`, `carrier`: the two ends of a queue; `connection`: what all of a process share;
-//! 8. `follow`, `fetch`: how a job is doing, and its result; `job`: jobs that are there;
-//! 9. `dataset`, `references`: results that other plans read;
-//! 10. `worker`: a process that runs channels;
-//! 11. `client`: a process that submits jobs.
+//! 4. `backup`: what channels have sent; `identity`: who belongs to the cluster;
+//! 5. `flight`: frames over the network; `lineage`: choices, written down before what depends on them;
+//! 6. `pull`, `carrier`: the two ends of a queue; `connection`: what all of a process share;
+//! 7. `follow`, `fetch`: how a job is doing, and its result; `job`: jobs that are there;
+//! 8. `dataset`, `references`: results that other plans read;
+//! 9. `worker`: a process that runs channels;
+//! 10. `client`: a process that submits jobs.
 //!
 //! Start at [`Worker::start`] and [`Cluster`].
 //!
@@ -34,23 +33,19 @@ mod error;
 mod fetch;
 mod flight;
 mod follow;
-mod frame;
 mod identity;
 mod job;
 mod lineage;
 mod live_workers;
-mod network;
 mod placement;
 mod plan;
 mod pull;
 mod records;
 mod references;
 mod statistics;
-mod string_views;
 mod worker;
 
 pub use client::Cluster;
-pub use error::Failure;
 pub use job::{ClusterJob, JobStatus, RunTime};
 pub use live_workers::LiveWorker;
 pub use records::{

@@ -243,9 +243,9 @@ fn transaction(tables: &Tables, run: &[Logged]) -> Result<Transaction> {
 mod tests {
     use super::*;
     use crate::backup::{Backup, QueueName};
-    use crate::frame::Frame;
     use crate::records::ChannelRecord;
     use whimbrel_control::{MemoryStore, Outcome};
+    use whimbrel_sharded::runtime::Frame;
     use whimbrel_sharded::runtime::Item;
 
     fn tables() -> (Tables, u64) {

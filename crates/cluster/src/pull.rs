@@ -5,7 +5,6 @@
 
 use crate::backup::{Backup, QueueName, next_frame};
 use crate::flight::{Connections, Missing};
-use crate::frame::Frame;
 use crate::records::ChannelRecord;
 use crate::statistics::add;
 use crossbeam_channel::Sender;
@@ -20,6 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use whimbrel_sharded::runtime::Frame;
 
 /// After how long a queue is tried again that could not be read.
 const RETRY: Duration = Duration::from_millis(50);

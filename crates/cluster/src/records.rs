@@ -14,7 +14,7 @@
 //! Invariant: a row of `channels` is changed by the worker that runs the channel, as long as the row names
 //! it, and by whoever holds the recovery lease of the job. Both change the version that they have read.
 
-use crate::error::{Failure, of_store};
+use crate::error::of_store;
 use datafusion::common::Result;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -22,6 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use whimbrel_control::{ControlStore, Effect, Log, Table, Transaction};
+use whimbrel_sharded::error::Failure;
 
 /// How long a worker is taken for alive after it was heard of last.
 pub const WORKER_LEASE: Duration = Duration::from_secs(3);

@@ -58,7 +58,7 @@ mod value_errors;
 
 pub use aggregate::{Agg, AggFunction, UserFunction, aggregate_of, avg_udaf};
 pub use canonical::{canonical, canonical_f64, canonical_not_null, canonical_values};
-pub use codec::References;
+pub use codec::{References, step_bytes};
 pub use conditions::{flat_conditions, has_long_conditions};
 pub use duration::Duration;
 pub use explain::{describe, explain};

@@ -3,7 +3,7 @@
 //!
 //! Layers, lowest first:
 //! 1. `shutdown`: calls into an interpreter that may end; `error`: exceptions; `functions`: functions by
-//!    name; `command`: the command `whimbrel`; `cluster`: clusters;
+//!    name; `command`: the command `whimbrel`; `cluster`, `function_service`, `remote`: where queries run;
 //! 2. `types`: names of types; `tree`: expressions while they are built; `plan`: the class of plans;
 //! 3. `values`: objects to columns and back; `text`: expressions as Python text;
 //! 4. `arguments`: counts and durations; `rows`: rows as objects; `aggregate`: aggregates in Python;
@@ -28,11 +28,13 @@ mod durable;
 mod error;
 mod events;
 mod expr;
+mod function_service;
 mod functions;
 mod json;
 mod plan;
 mod program;
 mod references;
+mod remote;
 mod rows;
 mod run;
 mod sample;
@@ -71,6 +73,8 @@ mod _whimbrel {
     use crate::durable::{NativeDurableJob, start_durable};
     #[pymodule_export]
     use crate::expr::NativeExpr;
+    #[pymodule_export]
+    use crate::function_service::{NativeFunctionGoal, NativeFunctionService, NativeFunctions};
     #[pymodule_export]
     use crate::functions::function_names;
     #[pymodule_export]

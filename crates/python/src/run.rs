@@ -9,11 +9,11 @@
 
 use datafusion::common::DataFusionError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
+use whimbrel_functions::Functions;
 use whimbrel_process::progress::QueryProgress;
 use whimbrel_session::panic;
 use whimbrel_sharded::action::{self, Action, Existing};
@@ -21,9 +21,10 @@ use whimbrel_sharded::program::TaskId;
 use whimbrel_sharded::{Job, Options, Output, RuntimeKind, analyze, replay as tapes};
 
 use crate::arguments::Count;
-use crate::cluster::{NativeCluster, NativeClusterJob};
 use crate::error::{OrRaise, PythonError, invalid};
+use crate::function_service::bill_dict;
 use crate::plan::NativePlan;
+use crate::remote::Remote;
 use crate::shutdown::{self, InterpreterGuard, attach};
 use crate::table::NativeTable;
 
@@ -37,15 +38,8 @@ pub struct NativeOptions {
     pub options: Options,
     /// Whether a progress bar is shown. By default if standard error is a terminal.
     progress: Option<bool>,
-}
-
-/// Where a query runs, if not in this process.
-#[derive(FromPyObject)]
-enum Remote<'py> {
-    /// On a cluster.
-    Cluster(Bound<'py, NativeCluster>),
-    /// It runs already, as this job.
-    Job(Bound<'py, NativeClusterJob>),
+    /// The functions that it runs on, if it does.
+    functions: Option<Functions>,
 }
 
 #[pymethods]
@@ -64,14 +58,19 @@ impl NativeOptions {
             "local" => RuntimeKind::Local,
             other => return Err(invalid(format!("runtime is \"library\" or \"local\", not \"{other}\""))),
         };
-        let remote = remote.map(|remote| match remote {
-            Remote::Cluster(cluster) => Arc::clone(&cluster.get().cluster) as _,
-            Remote::Job(job) => Arc::clone(&job.get().job) as _,
-        });
+        let functions = remote.as_ref().and_then(Remote::functions);
+        let remote = remote.map(|remote| remote.runtime());
         Ok(NativeOptions {
             options: Options { runtime, batch_rows: batch_rows.0, remote, ..Options::default() },
             progress,
+            functions,
         })
+    }
+
+    /// The bill of the query that was run with these options, if it ran on functions.
+    fn bill<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let bill = self.functions.as_ref().and_then(Functions::bill);
+        bill.map(|bill| bill_dict(py, &bill)).transpose()
     }
 }
 

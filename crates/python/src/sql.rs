@@ -12,9 +12,9 @@ use whimbrel_sharded::Options;
 use whimbrel_sql::{Format, Parameters, Planned, Store, render};
 
 use crate::arguments::Count;
-use crate::cluster::NativeCluster;
 use crate::error::{OrRaise, invalid, raise_with};
 use crate::plan::NativePlan;
+use crate::remote::Remote;
 use crate::table::NativeTable;
 use crate::values;
 
@@ -37,11 +37,11 @@ impl NativeSession {
 #[pymethods]
 impl NativeSession {
     /// A session without tables, whose files are read in so many shards. Its queries are planned for the
-    /// cores of this process, or of a cluster.
+    /// cores of this process, or of where they run.
     #[new]
-    #[pyo3(signature = (shards, cluster = None))]
-    fn new(py: Python<'_>, shards: Option<Count>, cluster: Option<&NativeCluster>) -> NativeSession {
-        let remote = cluster.map(|cluster| Arc::clone(&cluster.cluster) as _);
+    #[pyo3(signature = (shards, remote = None))]
+    fn new(py: Python<'_>, shards: Option<Count>, remote: Option<Remote<'_>>) -> NativeSession {
+        let remote = remote.map(|remote| remote.runtime());
         let mut session = py.detach(|| Session::new(Options { remote, ..Options::default() }));
         session.sql.set_shards(shards.map(|count| count.0));
         NativeSession { session: Mutex::new(session) }

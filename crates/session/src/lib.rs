@@ -24,14 +24,15 @@
 //! 1. [`panic`]: a panic becomes an error; [`lines`]: lines of text become batches of rows;
 //! 2. [`stdin`]: standard input as a live table; [`query`]: a query that runs in the background;
 //! 3. [`datasets`]: opens the files that a statement names; [`references`]: what plans in bytes refer to;
-//! 4. [`durable`]: jobs that survive; [`cluster`]: other processes; [`session`]: named tables, settings,
-//!    and the options of the runtime.
+//! 4. [`durable`]: jobs that survive; [`cluster`] and [`functions`]: other processes; [`session`]: named
+//!    tables, settings, and the options of the runtime.
 //!
 //! Start at [`Session`]. SQL is planned in whimbrel-sql and plans are run in whimbrel-sharded.
 
 pub mod cluster;
 pub mod datasets;
 pub mod durable;
+pub mod functions;
 pub mod lines;
 pub mod panic;
 pub mod query;

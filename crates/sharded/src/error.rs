@@ -60,6 +60,42 @@ fn of_arrow(error: &ArrowError) -> ErrorKind {
     }
 }
 
+/// An error that another process has reported, or will read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What has to be done about it.
+    pub kind: ErrorKind,
+    /// The message.
+    pub message: String,
+}
+
+impl Failure {
+    /// The failure that an error is.
+    pub fn of(error: &DataFusionError) -> Failure {
+        Failure { kind: ErrorKind::of(error), message: message(error) }
+    }
+
+    /// The error that it was.
+    pub fn error(&self) -> DataFusionError {
+        let message = self.message.clone();
+        match self.kind {
+            ErrorKind::Invalid => DataFusionError::Plan(message),
+            ErrorKind::Data => DataFusionError::Execution(message),
+            ErrorKind::ResourceExhausted => DataFusionError::ResourcesExhausted(message),
+            ErrorKind::Internal => DataFusionError::Internal(message),
+        }
+    }
+}
+
+/// The message of an error, without the names of its kinds.
+fn message(error: &DataFusionError) -> String {
+    match error {
+        DataFusionError::Shared(error) => message(error),
+        DataFusionError::Context(context, error) => format!("{context}: {}", message(error)),
+        other => other.message().into_owned(),
+    }
+}
+
 /// The error, with the path of the file.
 pub(crate) fn in_file(path: &Path, error: impl Into<DataFusionError>) -> DataFusionError {
     in_place(&path.display(), error)

@@ -16,6 +16,13 @@ pub fn always(rows: RecordBatch) -> Message {
     Message::Batch(always_batch(rows))
 }
 
+/// Whether all rows of a batch are those of a relation. Times never decrease, so the last tells.
+pub fn is_always(batch: &Batch) -> bool {
+    matches!(batch.other, Other::Open)
+        && batch.present().is_none()
+        && batch.sync.last().is_none_or(|last| *last == BEGINNING)
+}
+
 /// These rows as a batch: they are always alive.
 pub(crate) fn always_batch(rows: RecordBatch) -> Batch {
     let sync = match rows.num_rows() {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -34,6 +35,22 @@ def test_case(case: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wb.UntracedLambdaWarning)
         _COMPARE[case["compare"]](case)
+
+
+@pytest.fixture(scope="module")
+def functions() -> Iterator[wb.functions.LocalFunctions]:
+    with wb.functions.start(concurrency=2, small=0) as started:
+        yield started
+
+
+def test_case_on_functions(case: dict[str, Any], functions: wb.functions.LocalFunctions) -> None:
+    with wb.config(on=functions):
+        try:
+            test_case(case)
+        except wb.InvalidError as refusal:
+            if re.search("run it in this process|belongs to this process", str(refusal)):
+                pytest.skip(str(refusal))
+            raise
 
 
 def check(case: dict[str, Any]) -> None:

@@ -137,6 +137,9 @@ pub enum Command {
     /// It runs parts of the queries of all clients, and takes over those of workers that are lost.
     #[command(after_help = EXIT_CODES)]
     Worker(Worker),
+    /// Be a function: run the invocations of the function service that has started this process.
+    #[command(hide = true)]
+    Function,
     /// Look at a cluster, or change it.
     #[command(subcommand, after_help = EXIT_CODES)]
     Cluster(Cluster),

@@ -7,6 +7,9 @@ use clap::Args;
 use clap::builder::{EnumValueParser, TypedValueParser};
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::Arc;
+use whimbrel_session::{cluster, functions};
+use whimbrel_sharded::runtime::RemoteRuntime;
 use whimbrel_sharded::{Memory, Options, RuntimeKind};
 
 /// How queries are run and results are shown.
@@ -18,7 +21,8 @@ pub struct Settings {
     /// 1 runs everything on one thread; more read files in as many shards, unless --shards says otherwise.
     #[arg(long, global = true, value_name = "N", value_parser = positive)]
     pub threads: Option<usize>,
-    /// Run queries on the cluster whose Redis is there: redis://host:6379?cluster=name.
+    /// Run queries on the cluster whose Redis is there, redis://host:6379?cluster=name; or on functions:
+    /// functions://name?bucket=s3://bucket/prefix, or just functions for processes of this machine.
     #[arg(long, global = true, value_name = "ADDRESS")]
     pub on: Option<String>,
     /// How much memory the operators of a query may take together, as 512MB or 2GiB; what is more is written
@@ -55,13 +59,18 @@ impl Settings {
     /// The options of the runtime.
     ///
     /// # Errors
-    /// `Query` if the cluster that is named cannot be reached.
+    /// `Query` if the cluster or the functions that are named cannot be reached.
     pub fn options(&self) -> Result<Options> {
         let runtime = if self.threads == Some(1) { RuntimeKind::Library } else { RuntimeKind::Local };
         let memory = self.memory_limit.map_or(Memory::Unlimited, |bytes| Memory::Query(bytes as u64));
-        let connected = self.on.as_deref().map(whimbrel_session::cluster::connect).transpose();
-        let cluster = connected.map_err(|error| Error::Query(error.message().into_owned()))?;
-        let remote = cluster.map(|cluster| cluster as _);
+        let connect = |address: &str| -> datafusion::common::Result<Arc<dyn RemoteRuntime>> {
+            match address.starts_with(functions::SCHEME) {
+                true => functions::open(address),
+                false => Ok(cluster::connect(address)?),
+            }
+        };
+        let remote = self.on.as_deref().map(connect).transpose();
+        let remote = remote.map_err(|error| Error::Query(error.message().into_owned()))?;
         Ok(Options { runtime, memory, remote, ..Options::default() })
     }
 

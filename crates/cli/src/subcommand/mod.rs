@@ -40,6 +40,10 @@ pub fn run(arguments: Arguments, python: Option<PathBuf>) -> Result {
         Some(Command::Lint(lint)) => crate::lint::run(lint, settings),
         Some(Command::Bounded(bounded)) => bounded::run(bounded),
         Some(Command::Worker(worker)) => worker::run(worker, settings),
+        Some(Command::Function) => match whimbrel_session::functions::serve() {
+            Ok(never) => match never {},
+            Err(error) => Err(Error::Query(error.message().into_owned())),
+        },
         Some(Command::Cluster(cluster)) => cluster::run(cluster),
         Some(Command::Completions { shell }) => completions::run(*shell),
     }

@@ -1,6 +1,6 @@
 //! What was asked for on the command line.
 
-use crate::database::Place;
+use crate::database::{On, Place};
 use std::path::{Path, PathBuf};
 
 const HELP: &str = "Run SQL logic tests.
@@ -9,7 +9,8 @@ usage: slt [OPTIONS] [FILE|FOLDER]...
 
 Without a path the project's own files run, on every runtime, and messages of errors have to be as they stand there.
 
-  --runtime NAME   library, or local or a cluster with so many shards: local1, cluster3; may be repeated (default: all)
+  --runtime NAME   library, or local, a cluster or functions with so many shards: local1, cluster3; may be
+                   repeated (default: all)
   --strict         messages of errors have to be as in the file
   --failures N     print at most N failures a file (default: 20)
   --quiet          say nothing of files that pass
@@ -69,13 +70,16 @@ fn place(name: &str) -> Result<Place, String> {
     if name == "library" {
         return Ok(Place::LIBRARY);
     }
-    let shards = |prefix| {
+    let shards = |prefix: &str| {
         let shards = name.strip_prefix(prefix).map(|shards| if shards.is_empty() { "1" } else { shards });
         shards.and_then(|shards| shards.parse().ok()).filter(|shards| *shards > 0)
     };
-    match (shards("local"), shards("cluster")) {
-        (Some(shards), _) => Ok(Place::local(shards)),
-        (_, Some(shards)) => Ok(Place { on_cluster: true, ..Place::local(shards) }),
-        _ => Err(format!("there is no runtime {name}; there are library, local1, local2, …, cluster1, …")),
-    }
+    let places = [("local", On::ThisProcess), ("cluster", On::Cluster), ("functions", On::Functions)];
+    let found =
+        places.iter().find_map(|(prefix, on)| Some(Place { on: *on, ..Place::local(shards(prefix)?) }));
+    found.ok_or_else(|| {
+        format!(
+            "there is no runtime {name}; there are library, local1, local2, …, cluster1, …, functions1, …"
+        )
+    })
 }

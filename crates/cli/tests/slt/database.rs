@@ -18,11 +18,15 @@ use std::time::Duration;
 use whimbrel_cli::output::{FileOptions as OutputFileOptions, OutputOptions, Target};
 use whimbrel_cluster::{Cluster, Worker, WorkerOptions};
 use whimbrel_control::{ControlStore, MemoryStore};
+use whimbrel_functions::{
+    BucketAddress, FunctionAddress, FunctionService, Functions, FunctionsSettings, ServiceOptions,
+};
 use whimbrel_plan::{References, Source, Stream};
 use whimbrel_session::{Datasets, PlanReferences};
 use whimbrel_sharded::action::{Table, collect};
 use whimbrel_sharded::dataset::MemoryDataset;
 use whimbrel_sharded::replay::record;
+use whimbrel_sharded::runtime::RemoteRuntime;
 use whimbrel_sharded::{Options, RuntimeKind};
 use whimbrel_sql::{FileOptions, Files, Format, Planned, Session};
 
@@ -34,34 +38,44 @@ pub struct Place {
     pub runtime: RuntimeKind,
     /// In how many shards tables are read.
     pub shards: usize,
-    /// Whether queries run on a cluster.
-    pub on_cluster: bool,
+    /// In which processes queries run.
+    pub on: On,
+}
+
+/// In which processes queries run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    ThisProcess,
+    Cluster,
+    Functions,
 }
 
 impl Place {
     /// Every runtime there is, and what a number of shards may change. In library mode every plan goes
     /// through bytes.
-    pub const ALL: [Place; 5] = [
+    pub const ALL: [Place; 6] = [
         Place::LIBRARY,
         Place::local(1),
         Place::local(2),
         Place::local(3),
-        Place { on_cluster: true, ..Place::local(3) },
+        Place { on: On::Cluster, ..Place::local(3) },
+        Place { on: On::Functions, ..Place::local(3) },
     ];
 
-    pub const LIBRARY: Place = Place { runtime: RuntimeKind::Library, shards: 1, on_cluster: false };
+    pub const LIBRARY: Place = Place { runtime: RuntimeKind::Library, shards: 1, on: On::ThisProcess };
 
     pub const fn local(shards: usize) -> Place {
-        Place { runtime: RuntimeKind::Local, shards, on_cluster: false }
+        Place { runtime: RuntimeKind::Local, shards, on: On::ThisProcess }
     }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.runtime {
-            RuntimeKind::Library => write!(f, "library"),
-            RuntimeKind::Local if self.on_cluster => write!(f, "cluster{}", self.shards),
-            RuntimeKind::Local => write!(f, "local{}", self.shards),
+        match (self.runtime, self.on) {
+            (RuntimeKind::Library, _) => write!(f, "library"),
+            (RuntimeKind::Local, On::ThisProcess) => write!(f, "local{}", self.shards),
+            (RuntimeKind::Local, On::Cluster) => write!(f, "cluster{}", self.shards),
+            (RuntimeKind::Local, On::Functions) => write!(f, "functions{}", self.shards),
         }
     }
 }
@@ -93,7 +107,11 @@ impl Shared {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("whimbrel-slt-{}-{number}", std::process::id()));
-        let remote = place.on_cluster.then(|| cluster() as _);
+        let remote: Option<Arc<dyn RemoteRuntime>> = match place.on {
+            On::ThisProcess => None,
+            On::Cluster => Some(cluster()),
+            On::Functions => Some(functions()),
+        };
         let options = Options { runtime: place.runtime, remote, ..Options::default() };
         Arc::new(Shared { place, options, folder, letters: Mutex::default() })
     }
@@ -273,6 +291,36 @@ fn cluster() -> Arc<Cluster> {
         (Arc::new(Cluster::connect(Arc::clone(&store), references()).expect("a client connects")), workers)
     };
     Arc::clone(&CLUSTER.get_or_init(start).0)
+}
+
+/// Four functions on this machine, which run the command. No query is too small for them, and every shuffle
+/// is combined.
+fn functions() -> Arc<Functions> {
+    static FUNCTIONS: OnceLock<(Arc<Functions>, FunctionService)> = OnceLock::new();
+    let start = || {
+        let command = vec![env!("CARGO_BIN_EXE_whimbrel").to_string(), "function".to_string()];
+        let (name, memory) = ("whimbrel".to_string(), 3008);
+        let service = FunctionService::start(ServiceOptions {
+            command,
+            name: name.clone(),
+            concurrency: 4,
+            memory,
+            timeout: TIME_LIMIT,
+            listen: ([127, 0, 0, 1], 0).into(),
+        });
+        let service = service.expect("a service starts");
+        let folder = std::env::temp_dir().join(format!("whimbrel-slt-functions-{}", std::process::id()));
+        let url = folder.to_str().expect("the name of the folder is text").to_string();
+        let function = FunctionAddress { name, endpoints: vec![format!("http://{}", service.address())] };
+        let settings = FunctionsSettings::new(function, BucketAddress { url, endpoint: None });
+        let mut settings = settings.expect("a price sheet comes along");
+        (settings.small, settings.combine) = (0, Some(true));
+        // Some outputs go along with answers, and some into objects.
+        settings.job.inline_bytes = 2000;
+        let functions = Functions::connect(settings, Arc::new(PlanReferences));
+        (Arc::new(functions.expect("functions are there")), service)
+    };
+    Arc::clone(&FUNCTIONS.get_or_init(start).0)
 }
 
 /// Whether a cluster refuses a query: it calls functions that have another value each time, or count in their

@@ -1,7 +1,7 @@
 //! A job on a worker: its programs, and the channels of it that run here.
 
 use super::launch::{Begin, Finished, Launcher, Run, RunCounts};
-use crate::error::{Failure, of_store};
+use crate::error::of_store;
 use crate::plan::Plan;
 use crate::pull::Places;
 use crate::records::{
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use whimbrel_control::{Transaction, Versioned};
 use whimbrel_plan::References;
+use whimbrel_sharded::error::Failure;
 
 /// A job that runs on this worker, or may be given to it.
 pub struct JobRun {

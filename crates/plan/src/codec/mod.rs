@@ -26,7 +26,7 @@ pub use references::References;
 
 use crate::stream::Stream;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use decode::Decoder;
 use document::Document;
 use encode::Encoder;
@@ -44,6 +44,22 @@ const VERSION: u16 = 1;
 
 /// Bytes of a digest.
 const DIGEST: usize = 32;
+
+/// A step of a plan as bytes, without its inputs: what stands in their place are their columns. Equal steps
+/// over equal columns have equal bytes, in any process of this release.
+///
+/// # Errors
+/// `Plan` if the step cannot be written.
+pub fn step_bytes(step: &LogicalPlan, references: &Arc<dyn References>) -> Result<Vec<u8>> {
+    let columns = |input: &&LogicalPlan| {
+        let schema = Arc::clone(input.schema());
+        LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema })
+    };
+    let inputs = step.inputs().iter().map(columns).collect();
+    let alone = step.with_new_exprs(step.expressions(), inputs)?;
+    let document = Encoder::new(Arc::clone(references)).document(&alone)?;
+    postcard::to_stdvec(&document).map_err(|e| plan_datafusion_err!("{e}"))
+}
 
 impl Stream {
     /// The plan as bytes. Any process of this release can read them, if it can reach the sources and knows

@@ -10,6 +10,7 @@ mod journal;
 mod live;
 mod log;
 mod memory;
+mod object_stores;
 mod predicate;
 mod series;
 mod split;
@@ -19,6 +20,7 @@ pub use frozen::{fingerprint, freeze, thaw};
 pub use live::{LiveDataset, LiveSender, Patience};
 pub use log::{Cut, Part, ReplayableShard, ShardLog, SliceReader};
 pub use memory::MemoryDataset;
+pub use object_stores::{OpenStores, open_stores_with};
 pub use predicate::Predicate;
 
 use crossbeam_channel::Receiver;

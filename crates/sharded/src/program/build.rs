@@ -236,6 +236,11 @@ impl Programs {
         self.coalesce.filter(|_| stage == result).map(|order| (output, order))
     }
 
+    /// The form of the result, in a stage that hands it out: what its options say beside the plan.
+    pub(super) fn result_form(&self, stage: usize) -> String {
+        format!("{:?} {}", self.coalesced(stage), self.live)
+    }
+
     /// The description of a channel's program: what it computes, line by line.
     fn describe(&self, number: usize, index: usize, lanes: &[usize]) -> String {
         let stage = &self.stages.stages[number];

@@ -29,6 +29,8 @@
 //! operators spill to files (`spill`).
 
 mod build;
+mod digest;
+mod estimates;
 mod inputs;
 mod lint;
 mod memory;
@@ -39,6 +41,8 @@ mod tape;
 mod temporal;
 
 pub use build::Programs;
+pub use digest::StageDigest;
+pub use estimates::StageEstimate;
 pub use relational::RelationalProgram;
 pub use tape::{ChannelId, ChannelTape, Produced, TapeEntry, TapeRecorder, TaskId};
 pub use temporal::TemporalProgram;

@@ -4,6 +4,7 @@
 //! knows. Credentials come from the environment, under the names that the stores' own tools use.
 
 use super::object_runtime::block_on;
+use crate::dataset::object_stores::open_store;
 use crate::error::in_place;
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::datasource::listing::ListingTableUrl;
@@ -206,14 +207,7 @@ pub(super) fn objects_now(url: &str) -> Result<Vec<Location>> {
         None => url,
     };
     let parsed = ListingTableUrl::parse(base).map_err(|e| in_place(&redacted(url), e))?;
-    let environment = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
-    // Who writes `http://` means it.
-    let allow_http = url.starts_with("http://").then(|| ("allow_http".to_string(), "true".to_string()));
-    let (store, path) = match object_store::parse_url_opts(parsed.as_ref(), environment.chain(allow_http)) {
-        Ok(opened) => opened,
-        Err(error) => return plan_err!("{}", redacted(&format!("`{url}`: {error}"))),
-    };
-    let store: Arc<dyn ObjectStore> = Arc::from(store);
+    let (store, path) = open_store(parsed.as_ref())?;
     let found = match folder {
         true => listed(&store, &path),
         false => {
@@ -231,6 +225,8 @@ pub(super) fn objects_now(url: &str) -> Result<Vec<Location>> {
         found.retain(|meta| below(&meta.location, &path).is_some_and(|name| glob.matches(&name)));
     }
     found.sort_by(|a, b| a.location.cmp(&b.location));
+    // A folder has a slash in the end, and its path has none.
+    let base = base.trim_end_matches('/');
     let root = base.strip_suffix(path.as_ref()).unwrap_or(base).trim_end_matches('/');
     Ok(found.into_iter().map(|meta| object(root, &store, meta, folder, url)).collect())
 }

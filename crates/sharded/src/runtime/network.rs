@@ -1,6 +1,6 @@
-//! The thread that moves frames: it serves those of this process, and fetches those of others.
+//! The thread of a runtime of other processes that talks to them: it moves frames, and waits for answers.
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use std::convert::Infallible;
 use std::thread::{Builder, JoinHandle};
 use tokio::runtime::Handle;
@@ -33,6 +33,20 @@ impl Network {
     /// Where tasks are given to it.
     pub fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Runs a task on it, and waits for what comes out. It must not be called on the thread itself.
+    ///
+    /// # Errors
+    /// Those of the task; `Internal` if it panicked.
+    pub fn wait<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        // The receiver is there until it has an answer.
+        self.handle.spawn(async move { _ = sender.send(task.await) });
+        receiver.recv().map_err(|_| internal_datafusion_err!("a task of the network has panicked"))?
     }
 }
 

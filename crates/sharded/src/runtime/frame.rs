@@ -4,7 +4,10 @@
 //! runs again sends the same frames under the same numbers, and a consumer goes on with the next one, whoever
 //! sends it.
 
-use crate::string_views::compact;
+use super::lane::Item;
+use super::string_views::compact;
+use crate::error::untrusted;
+use crate::relation::{always, is_always};
 use bytes::Bytes;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::buffer::Buffer;
@@ -13,11 +16,8 @@ use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use whimbrel_sharded::error::untrusted;
-use whimbrel_sharded::relation::always;
-use whimbrel_sharded::runtime::Item;
 use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode};
-use whimbrel_temporal::{BEGINNING, Batch, Message, Other, Time};
+use whimbrel_temporal::{Message, Other, Time};
 
 /// The version of the format.
 const VERSION: u8 = 1;
@@ -191,13 +191,6 @@ fn has_same_extent(left: &Other, right: &Other) -> bool {
     }
 }
 
-/// Whether all rows are those of a relation. Times never decrease, so the last tells.
-fn is_always(batch: &Batch) -> bool {
-    matches!(batch.other, Other::Open)
-        && batch.present().is_none()
-        && batch.sync.last().is_none_or(|last| *last == BEGINNING)
-}
-
 /// The digest of a frame: bytes of one kind are not read as those of another.
 fn digest(kind: Kind, body: &[u8]) -> Result<[u8; 32]> {
     let kind = postcard::to_stdvec(&kind).map_err(|error| DataFusionError::Internal(error.to_string()))?;
@@ -225,6 +218,7 @@ fn batch(bytes: Bytes) -> Result<RecordBatch> {
 mod tests {
     use super::*;
     use datafusion::arrow::array::{ArrayRef, Int64Array, StringArray};
+    use whimbrel_temporal::Batch;
 
     fn table() -> RecordBatch {
         let columns: [(&str, ArrayRef); 2] = [

@@ -1,0 +1,311 @@
+//! Functions as a runtime: where queries go, and what they cost.
+
+use crate::bill::{Bill, Finished};
+use crate::bucket::{Bucket, BucketAddress};
+use crate::coordinator::{
+    self, Board, Combining, JobSettings, QUERIES, STAGES, ScheduleSettings, Start, Units,
+};
+use crate::hedged_store::Stragglers;
+use crate::invoke::{FunctionAddress, Invoke, Invoker};
+use crate::metered::{Account, Billed, Metered};
+use crate::model::{Forecast, Model, is_small};
+use crate::plan::Plan;
+use crate::prices::PriceSheet;
+use crate::small::SmallQuery;
+use crate::tables::Tables;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use datafusion::common::{Result, exec_datafusion_err, internal_err, plan_err};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use whimbrel_plan::{References, Stream};
+use whimbrel_sharded::runtime::{Execution, Network, Progress, RemoteRuntime, Sink};
+use whimbrel_sharded::{JobSpec, Memory, Options};
+
+/// What part of its memory the operators of a function may hold; the rest is for what it reads and writes.
+const OPERATOR_MEMORY: f64 = 0.5;
+
+/// Queries that read less than this are done before a function has begun.
+const SMALL: u64 = 4 << 20;
+
+/// Tables that were uploaded are below this.
+const TABLES: &str = "tables";
+
+/// Functions, and how they are used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FunctionsSettings {
+    /// The function.
+    pub function: FunctionAddress,
+    /// Where objects are.
+    pub bucket: BucketAddress,
+    /// How queries are run.
+    pub job: JobSettings,
+    /// Whether large shuffles go through tasks that combine; none: where that is cheaper.
+    pub combine: Option<bool>,
+    /// Queries that read at most so many bytes from tables run in the process that asks; 0 for none.
+    pub small: u64,
+    /// For how long a function may run.
+    pub timeout: Duration,
+    /// How requests that take too long are treated.
+    pub stragglers: Stragglers,
+    /// What all of it costs.
+    pub prices: PriceSheet,
+}
+
+impl FunctionsSettings {
+    /// The usual settings of a function and a bucket.
+    ///
+    /// # Errors
+    /// None but those of the price sheet that comes along.
+    pub fn new(function: FunctionAddress, bucket: BucketAddress) -> Result<FunctionsSettings> {
+        let job = JobSettings {
+            schedule: ScheduleSettings::default(),
+            memory: 3008,
+            parallel_reads: 16,
+            inline_bytes: u64::MAX,
+            keep: None,
+        };
+        Ok(FunctionsSettings {
+            function,
+            bucket,
+            job,
+            combine: None,
+            small: SMALL,
+            timeout: Duration::from_secs(900),
+            stragglers: Stragglers::default(),
+            prices: PriceSheet::named("aws-us-east-1-x86")?,
+        })
+    }
+}
+
+/// Functions, as a client sees them.
+#[derive(Clone)]
+pub struct Functions {
+    settings: FunctionsSettings,
+    invoker: Arc<dyn Invoke>,
+    bucket: Arc<Bucket>,
+    references: Arc<dyn References>,
+    tables: Arc<Tables>,
+    network: Arc<Network>,
+    /// The bill of the query that these functions are for, and of the last one of all.
+    bills: [Arc<Mutex<Option<Bill>>>; 2],
+    board: Board,
+}
+
+impl Functions {
+    /// Functions that are there.
+    ///
+    /// # Errors `Plan` if the bucket has no address, or no region is known; `ResourcesExhausted` if there are
+    /// no threads.
+    pub fn connect(settings: FunctionsSettings, references: Arc<dyn References>) -> Result<Functions> {
+        let invoker = Arc::new(Invoker::new(&settings.function, settings.timeout)?);
+        Functions::with_invoker(settings, references, invoker)
+    }
+
+    /// Functions that are invoked in this way.
+    ///
+    /// # Errors
+    /// As [`connect`](Functions::connect).
+    pub fn with_invoker(
+        settings: FunctionsSettings,
+        references: Arc<dyn References>,
+        invoker: Arc<dyn Invoke>,
+    ) -> Result<Functions> {
+        if settings.job.schedule.concurrency == 0 || settings.job.schedule.attempts == 0 {
+            return plan_err!("functions run one task at a time at least, and try it once");
+        }
+        Ok(Functions {
+            invoker,
+            bucket: Arc::new(Bucket::open(&settings.bucket, settings.stragglers)?),
+            network: Arc::new(Network::start()?),
+            tables: Tables::of_process(),
+            bills: Default::default(),
+            board: Board::default(),
+            references,
+            settings,
+        })
+    }
+
+    /// The same functions for one query, with a bill of its own.
+    #[must_use]
+    pub fn for_query(&self) -> Functions {
+        let [_, last] = &self.bills;
+        Functions { bills: [Arc::default(), Arc::clone(last)], ..self.clone() }
+    }
+
+    /// How they are used.
+    pub fn settings(&self) -> &FunctionsSettings {
+        &self.settings
+    }
+
+    /// The bill of the query that these functions are for, once it has ended.
+    pub fn bill(&self) -> Option<Bill> {
+        self.bills[0].lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The bill of the last query of all that has ended.
+    pub fn last_bill(&self) -> Option<Bill> {
+        self.bills[1].lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How far the query is that was started last: for each stage its tasks, those that run, and those that
+    /// have ended.
+    pub fn progress(&self) -> Vec<(usize, usize, usize)> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What a query is expected to take and to cost.
+    ///
+    /// # Errors
+    /// `Plan` if it cannot run on functions.
+    pub fn explain(&self, stream: &Stream, options: &Options) -> Result<Forecast> {
+        let (_, plan) = self.plan(stream, options)?;
+        let units = Units::of(plan, &self.combining());
+        let model = Model::of(&self.settings.job, self.settings.prices.clone());
+        Ok(model.forecast(&units, self.settings.small, 1.0))
+    }
+
+    /// The specification and the plan of a query.
+    fn plan(&self, stream: &Stream, options: &Options) -> Result<(JobSpec, Arc<Plan>)> {
+        if !stream.properties().bounded {
+            return plan_err!(
+                "functions run queries that end, and this one reads a source that does not; run it in this process"
+            );
+        }
+        let memory = (f64::from(self.settings.job.memory) * OPERATOR_MEMORY) as u64 * (1 << 20);
+        let memory = match options.memory {
+            Memory::Query(bytes) | Memory::Channel(bytes) => Memory::Channel(bytes.min(memory)),
+            Memory::Unlimited => Memory::Channel(memory),
+        };
+        let spec = JobSpec::of(stream, &Options { memory, ..options.clone() }, &self.references)?;
+        let plan = Arc::new(Plan::of(&spec, &self.references)?);
+        Ok((spec, plan))
+    }
+
+    /// Which shuffles are combined.
+    fn combining(&self) -> Combining {
+        match self.settings.combine {
+            Some(true) => Combining::Always,
+            Some(false) => Combining::Never,
+            None => Combining::WhereCheaper(self.settings.prices.clone(), self.settings.job.memory),
+        }
+    }
+
+    /// Copies a file, or all files of a folder, to the bucket, for queries that read it there; where it is
+    /// then.
+    ///
+    /// # Errors
+    /// `Execution` if it cannot be read; those of the store.
+    pub fn upload(&self, path: &Path) -> Result<String> {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+            return plan_err!("`{}` is no file with a name", path.display());
+        };
+        let key = format!("{TABLES}/{name}");
+        if !path.is_dir() {
+            self.upload_file(path, key.clone())?;
+            return Ok(self.bucket.url_of(&key));
+        }
+        let failed = |error: std::io::Error| exec_datafusion_err!("`{}`: {error}", path.display());
+        for entry in std::fs::read_dir(path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if let Some(name) = entry.file_name().to_str().filter(|_| entry.path().is_file()) {
+                self.upload_file(&entry.path(), format!("{key}/{name}"))?;
+            }
+        }
+        Ok(self.bucket.url_of(&format!("{key}/")))
+    }
+
+    fn upload_file(&self, path: &Path, key: String) -> Result<()> {
+        let failed = |error: std::io::Error| exec_datafusion_err!("`{}`: {error}", path.display());
+        let file = std::fs::File::open(path).map_err(failed)?;
+        let bucket = Arc::clone(&self.bucket);
+        self.network.wait(async move { Ok(bucket.upload(&key, file).await?) })
+    }
+
+    /// Removes what is older than this: what queries have left that were given up, and what was kept; how
+    /// many objects and bytes.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn sweep(&self, age: Duration) -> Result<(usize, u64)> {
+        let bucket = Arc::clone(&self.bucket);
+        self.network.wait(async move {
+            let mut found = bucket.older_than(QUERIES, age).await?;
+            found.extend(bucket.older_than(STAGES, age).await?);
+            let bytes = found.iter().map(|(_, bytes)| bytes).sum();
+            let keys: Vec<String> = found.into_iter().map(|(key, _)| key).collect();
+            let count = keys.len();
+            bucket.delete(keys).await?;
+            Ok((count, bytes))
+        })
+    }
+}
+
+impl RemoteRuntime for Functions {
+    fn cores(&self) -> usize {
+        self.settings.job.schedule.concurrency
+    }
+
+    fn start(
+        &self,
+        stream: &Stream,
+        options: &Options,
+        sinks: Vec<Sink>,
+        progress: &Progress,
+    ) -> Result<Box<dyn Execution>> {
+        let (spec, plan) = self.plan(stream, options)?;
+        if plan.result().len() != sinks.len() {
+            return plan_err!(
+                "the result has {} shards, and there are {} sinks",
+                plan.result().len(),
+                sinks.len()
+            );
+        }
+        let account = Account {
+            began: Instant::now(),
+            prices: self.settings.prices.clone(),
+            bills: self.bills.clone(),
+        };
+        if is_small(plan.programs.source_bytes(), self.settings.small) {
+            let query = SmallQuery::start(stream, options, sinks, progress, Arc::clone(&self.tables))?;
+            return Ok(Box::new(Billed::new(query, account)));
+        }
+        let digests = match self.settings.job.keep {
+            Some(_) => plan.programs.stage_digests(&self.references)?,
+            None => vec![],
+        };
+        let start = Start {
+            spec,
+            plan,
+            digests,
+            combining: self.combining(),
+            settings: self.settings.job.clone(),
+            invoker: Arc::clone(&self.invoker),
+            bucket: Arc::clone(&self.bucket),
+            board: Arc::clone(&self.board),
+        };
+        let ended = coordinator::start(start, self.network.handle(), sinks, progress)?;
+        let query = RunningJob { ended, _network: Arc::clone(&self.network) };
+        Ok(Box::new(Billed::new(query, account)))
+    }
+}
+
+/// A query that runs on functions.
+struct RunningJob {
+    ended: Receiver<(Result<()>, Finished)>,
+    _network: Arc<Network>,
+}
+
+impl Metered for RunningJob {
+    fn wait(&mut self, until: Option<Instant>) -> Result<Option<(Result<()>, Finished)>> {
+        let ended = match until {
+            Some(until) => self.ended.recv_deadline(until),
+            None => self.ended.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match ended {
+            Ok(ended) => Ok(Some(ended)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => internal_err!("the coordinator has panicked"),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Functions: a service of one's own, and where queries run on functions.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use whimbrel_functions::{
+    Attempt, Bill, BucketAddress, Finished, Forecast, FunctionAddress, FunctionService, Functions,
+    FunctionsSettings, Goal, PriceSheet, ServiceOptions, Stragglers,
+};
+use whimbrel_session::durable::wall_duration;
+use whimbrel_session::functions::connect;
+use whimbrel_sharded::Options;
+
+use crate::arguments::{Count, Length};
+use crate::error::{OrRaise, invalid};
+use crate::plan::NativePlan;
+
+/// A function service on this machine.
+#[pyclass(frozen, module = "whimbrel._whimbrel", name = "FunctionService")]
+pub struct NativeFunctionService {
+    address: SocketAddr,
+    service: Mutex<Option<FunctionService>>,
+}
+
+#[pymethods]
+impl NativeFunctionService {
+    /// Starts a service whose functions run a command.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        command: Vec<String>,
+        concurrency: Count,
+        memory: u32,
+        timeout: Length,
+        listen: &str,
+    ) -> PyResult<NativeFunctionService> {
+        let Ok(listen) = listen.parse() else {
+            return Err(invalid(format!("a service listens on an address and a port, not on \"{listen}\"")));
+        };
+        let timeout = wall_duration(&timeout.0, "timeout").or_raise()?;
+        let options = ServiceOptions {
+            command,
+            name: "whimbrel".to_string(),
+            concurrency: concurrency.0,
+            memory,
+            timeout,
+            listen,
+        };
+        let service = py.detach(|| FunctionService::start(options)).or_raise()?;
+        Ok(NativeFunctionService { address: service.address(), service: Mutex::new(Some(service)) })
+    }
+
+    /// Where it is invoked.
+    fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The processes of its functions.
+    fn processes(&self) -> Vec<u32> {
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
+        service.as_ref().map(FunctionService::processes).unwrap_or_default()
+    }
+
+    /// Ends it, and its functions.
+    fn stop(&self, py: Python<'_>) {
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(service));
+    }
+}
+
+/// Functions, as a client sees them.
+#[pyclass(frozen, module = "whimbrel._whimbrel", name = "Functions")]
+pub struct NativeFunctions {
+    /// The runtime of queries.
+    pub functions: Functions,
+}
+
+#[pymethods]
+impl NativeFunctions {
+    /// Functions that are there.
+    #[new]
+    #[pyo3(signature = (
+        *, function, endpoints, bucket, s3, concurrency, memory, timeout, prices, hedge, inline, keep, small,
+        pipelined, combine
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "Python gives them by name")]
+    fn new(
+        py: Python<'_>,
+        function: String,
+        endpoints: Vec<String>,
+        bucket: String,
+        s3: Option<String>,
+        concurrency: Count,
+        memory: u32,
+        timeout: Length,
+        prices: &str,
+        hedge: bool,
+        inline: bool,
+        keep: Option<Length>,
+        small: u64,
+        pipelined: bool,
+        combine: Option<bool>,
+    ) -> PyResult<NativeFunctions> {
+        let function = FunctionAddress { name: function, endpoints };
+        let bucket = BucketAddress { url: bucket, endpoint: s3 };
+        let mut settings = FunctionsSettings::new(function, bucket).or_raise()?;
+        settings.timeout = wall_duration(&timeout.0, "timeout").or_raise()?;
+        settings.prices = match prices.trim_start().starts_with('{') {
+            true => PriceSheet::parse(prices).or_raise()?,
+            false => PriceSheet::named(prices).or_raise()?,
+        };
+        settings.job.schedule.concurrency = concurrency.0;
+        settings.job.schedule.pipelined = pipelined;
+        settings.job.memory = memory;
+        settings.job.keep = keep.map(|keep| wall_duration(&keep.0, "keep").or_raise()).transpose()?;
+        settings.small = small;
+        settings.combine = combine;
+        if !hedge {
+            settings.stragglers = Stragglers::ignored();
+            settings.job.schedule.duplicate_after = f64::INFINITY;
+        }
+        if !inline {
+            settings.job.inline_bytes = 0;
+        }
+        Ok(NativeFunctions { functions: py.detach(|| connect(settings)).or_raise()? })
+    }
+
+    /// The same functions for one query, with a bill of its own.
+    fn for_query(&self) -> NativeFunctions {
+        NativeFunctions { functions: self.functions.for_query() }
+    }
+
+    /// How many channels of a query run at the same time.
+    fn cores(&self) -> usize {
+        self.functions.settings().job.schedule.concurrency
+    }
+
+    /// The bill of the query that these functions are for.
+    fn bill<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        self.functions.bill().map(|bill| bill_dict(py, &bill)).transpose()
+    }
+
+    /// The bill of the last query of all.
+    fn last_bill<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        self.functions.last_bill().map(|bill| bill_dict(py, &bill)).transpose()
+    }
+
+    /// How far the query is that was started last.
+    fn progress(&self) -> Vec<(usize, usize, usize)> {
+        self.functions.progress()
+    }
+
+    /// What a plan is expected to take and to cost.
+    fn explain<'py>(&self, py: Python<'py>, plan: &NativePlan) -> PyResult<Bound<'py, PyDict>> {
+        let forecast = py.detach(|| self.functions.explain(&plan.stream, &Options::default())).or_raise()?;
+        forecast_dict(py, &forecast)
+    }
+
+    /// Copies a file to the bucket; where it is then.
+    fn upload(&self, py: Python<'_>, path: PathBuf) -> PyResult<String> {
+        py.detach(|| self.functions.upload(&path)).or_raise()
+    }
+
+    /// Removes what is older than this.
+    fn sweep(&self, py: Python<'_>, age: Length) -> PyResult<(usize, u64)> {
+        let age = wall_duration(&age.0, "older_than").or_raise()?;
+        py.detach(|| self.functions.sweep(age)).or_raise()
+    }
+}
+
+/// What is wanted of the number of tasks of a query.
+#[pyclass(frozen, module = "whimbrel._whimbrel", name = "FunctionGoal")]
+pub struct NativeFunctionGoal {
+    goal: Goal,
+}
+
+#[pymethods]
+impl NativeFunctionGoal {
+    /// A goal: `knee`, `max_cost` with dollars, or `max_latency` with a duration.
+    #[new]
+    fn new(kind: &str, value: Option<Bound<'_, PyAny>>) -> PyResult<NativeFunctionGoal> {
+        let goal = match (kind, value) {
+            ("max_cost", Some(dollars)) => {
+                let dollars: f64 = dollars.extract()?;
+                if !(dollars.is_finite() && dollars >= 0.0) {
+                    return Err(invalid(format!("max_cost is a number of dollars, not {dollars}")));
+                }
+                Goal::MaxCost(dollars)
+            }
+            ("max_latency", Some(length)) => {
+                let length: Length = length.extract()?;
+                Goal::MaxLatency(wall_duration(&length.0, "max_latency").or_raise()?)
+            }
+            _ => Goal::Knee,
+        };
+        Ok(NativeFunctionGoal { goal })
+    }
+
+    /// The place of the choice among forecasts, by seconds, dollars and gigabyte-seconds.
+    fn choose(&self, forecasts: Vec<(f64, f64, f64)>) -> usize {
+        self.goal.choose(&forecasts)
+    }
+}
+
+/// An attempt, as Python's half has it.
+type AttemptTuple = (usize, usize, &'static str, f64, f64, &'static str);
+
+/// A bill, as Python's half takes it.
+///
+/// # Errors
+/// Those of the interpreter.
+pub fn bill_dict<'py>(py: Python<'py>, bill: &Bill) -> PyResult<Bound<'py, PyDict>> {
+    let Finished { usage, formula, attempts, .. } = &bill.finished;
+    let dict = PyDict::new(py);
+    let kinds = ["compute", "invocation", "get", "put", "storage"];
+    for (kind, dollars) in kinds.into_iter().zip(bill.dollars_by_kind()) {
+        dict.set_item(format!("{kind}_dollars"), dollars)?;
+    }
+    dict.set_item("dollars", bill.dollars())?;
+    dict.set_item("gets", usage.gets)?;
+    dict.set_item("puts", usage.puts)?;
+    dict.set_item("table_gets", usage.table_gets)?;
+    dict.set_item("invocations", usage.invocations)?;
+    dict.set_item("gb_seconds", usage.gb_seconds)?;
+    dict.set_item("seconds", bill.elapsed.as_secs_f64())?;
+    dict.set_item("read_bytes", usage.read_bytes)?;
+    dict.set_item("written_bytes", usage.written_bytes)?;
+    dict.set_item("hedged", usage.hedged)?;
+    dict.set_item("failures", bill.finished.failures)?;
+    dict.set_item("duplicates", bill.finished.duplicates)?;
+    dict.set_item("formula", (formula.gets, formula.puts))?;
+    dict.set_item("prices", &bill.prices.name)?;
+    dict.set_item("ran", if bill.finished.ran_here { "coordinator" } else { "functions" })?;
+    dict.set_item("tasks", bill.finished.tasks)?;
+    dict.set_item("kept", bill.finished.kept)?;
+    let attempt = |attempt: &Attempt| -> AttemptTuple {
+        let (start, end) = (attempt.start.as_secs_f64(), attempt.end.as_secs_f64());
+        (attempt.stage, attempt.task, attempt.kind.name(), start, end, attempt.outcome.name())
+    };
+    dict.set_item("attempts", attempts.iter().map(attempt).collect::<Vec<_>>())?;
+    Ok(dict)
+}
+
+fn forecast_dict<'py>(py: Python<'py>, forecast: &Forecast) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    let stages = forecast.stages.iter().map(|stage| {
+        let one = PyDict::new(py);
+        let [source_bytes, input_bytes, output_bytes] = stage.bytes;
+        one.set_item("tasks", stage.tasks)?;
+        one.set_item("combines", stage.combines)?;
+        one.set_item("source_bytes", source_bytes)?;
+        one.set_item("input_bytes", input_bytes)?;
+        one.set_item("output_bytes", output_bytes)?;
+        one.set_item("objects", stage.objects)?;
+        one.set_item("gets", stage.usage.gets)?;
+        one.set_item("puts", stage.usage.puts)?;
+        one.set_item("gb_seconds", stage.usage.gb_seconds)?;
+        one.set_item("task_seconds", stage.task_seconds)?;
+        one.set_item("start", stage.span.0)?;
+        one.set_item("end", stage.span.1)?;
+        Ok(one)
+    });
+    dict.set_item("stages", stages.collect::<PyResult<Vec<_>>>()?)?;
+    dict.set_item("runs_here", forecast.runs_here)?;
+    dict.set_item("seconds", forecast.seconds)?;
+    dict.set_item("dollars", forecast.dollars)?;
+    dict.set_item("invocations", forecast.usage.invocations)?;
+    dict.set_item("gets", forecast.usage.gets)?;
+    dict.set_item("puts", forecast.usage.puts)?;
+    dict.set_item("gb_seconds", forecast.usage.gb_seconds)?;
+    Ok(dict)
+}

@@ -1,0 +1,364 @@
+"""Functions: processes on this machine, a folder or an S3 server for their objects, and faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_proxy import Fault, FaultProxy
+
+import whimbrel as wb
+
+FLIGHTS = Path(__file__).parents[2] / "data" / "nyc_flights_2013.parquet"
+S3 = os.environ.get("WHIMBREL_S3")
+STRICT_S3 = os.environ.get("WHIMBREL_S3_STRICT")
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are ended as on Unix")
+on_s3 = pytest.mark.skipif(S3 is None, reason="no S3 server: run in tests/cloud")
+
+# Some seconds on two cores: a join of two aggregates over shards.
+LONG = """
+    select a.k, count(*) as c, sum(b.s) as s, min(b.low) as low, sum(a.digits) as digits
+    from (select k, sum(length(md5(md5(text)))) as digits from rows group by k) a
+    join (select k, sum(n) as s, min(md5(md5(text))) as low from rows group by k) b on a.k = b.k
+    group by a.k
+"""
+GROUPS = "select k, count(*) as c, sum(n) as s, min(text) as low from rows group by k"
+
+
+@pytest.fixture(scope="module")
+def functions() -> Iterator[wb.functions.LocalFunctions]:
+    with wb.functions.start(concurrency=2, small=0) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file of a million rows."""
+    path = tmp_path_factory.mktemp("functions") / "rows.parquet"
+    made = "select n, n * 7919 % 20011 as k, md5(n::varchar) as text from range(1000000) t(n)"
+    wb.sql(made).to_storage(path)
+    return str(path)
+
+
+def values(rows: Any) -> list[tuple]:
+    return sorted((tuple(dict(row).values()) for row in rows), key=str)
+
+
+def by_carrier(flights: wb.ShardedStream) -> wb.ShardedStream:
+    per_day = flights.rekey(lambda e: e.carrier).redistribute()
+    return per_day.query(lambda q: q.tumbling("1d").aggregate(flights=wb.count(), late=wb.max("arr_delay")))
+
+
+def test_a_query_comes_with_its_bill(functions: wb.functions.LocalFunctions, rows: str) -> None:
+    table = wb.sql(GROUPS, on=functions, rows=rows, shards=4).collect()
+    assert values(table) == values(wb.sql(GROUPS, rows=rows).to_rows())
+    bill = table.bill
+    assert bill is not None and bill.ran == "functions" and bill.invocations > 0 and bill.gb_seconds > 0
+    assert bill.dollars == 0.0 and bill.prices == "own-machines"
+    assert {a.outcome for a in bill.attempts if a.kind == "task"} == {"ended"}
+    assert functions.last_bill == bill
+    assert len(functions.pids) in (1, 2)
+    assert wb.sql("select 1 as a").collect().bill is None
+
+
+def test_dollars_are_those_of_the_price_sheet(rows: str) -> None:
+    sheet = {"name": "mine", "date": "2026-01-01", "source": "none", "gb_second": 1.0, "invocation": 10.0}
+    sheet |= {"get": 100.0, "put": 1000.0, "gb_month": 0.0}
+    with wb.functions.start(2, small=0, inline=False, prices=sheet, pipelined=False) as functions:
+        bill = wb.sql(GROUPS, on=functions, rows=rows, shards=3).collect().bill
+    assert bill is not None
+    expected = (bill.gb_seconds, 10.0 * bill.invocations, 100.0 * bill.gets, 1000.0 * bill.puts)
+    assert (bill.compute_dollars, bill.invocation_dollars, bill.get_dollars, bill.put_dollars) == expected
+    assert bill.dollars == pytest.approx(sum(expected))
+    if not bill.hedged:
+        assert (bill.gets - bill.table_gets, bill.puts) == bill.formula
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_temporal_plans_are_those_of_one_process(functions: wb.functions.LocalFunctions, shards: int) -> None:
+    with wb.config(shards=shards):
+        plan = by_carrier(wb.read(FLIGHTS, time="sched_dep", shards=shards))
+    assert values(plan.to_rows(on=functions)) == values(plan.to_rows())
+
+
+def test_settings_take_functions(functions: wb.functions.LocalFunctions, rows: str) -> None:
+    with wb.config(on=functions):
+        table = wb.sql("select count(*) as n from rows", rows=rows).collect()
+    assert values(table) == [(1_000_000,)]
+    assert table.bill is not None
+
+
+def test_small_queries_run_here(rows: str) -> None:
+    with wb.functions.start(2) as functions:
+        bill = wb.sql("select 6 * 7 as a", on=functions).collect().bill
+        assert bill is not None and (bill.ran, bill.invocations) == ("coordinator", 0)
+        assert functions.pids == []
+
+
+def test_explain_shows_what_is_expected_and_the_choice(
+    functions: wb.functions.LocalFunctions, rows: str
+) -> None:
+    query = wb.sql(GROUPS, on=functions, rows=rows)
+    text = query.explain()
+    assert "on functions" in text and "stage 0:" in text and "GETs" in text
+    assert len(re.findall(r"^  \* \d+ shards?:", text, re.MULTILINE)) == 1
+    analyzed = query.explain(analyze=True)
+    assert "happened:" in analyzed and "| was" in analyzed
+
+
+def test_goals_choose_among_the_numbers_of_shards(rows: str) -> None:
+    with wb.functions.start(8, small=0, prices="aws-us-east-1-x86") as functions:
+
+        def chosen(**goal: Any) -> wb.functions.Choice:
+            query = wb.sql(GROUPS, on=functions.within(**goal), rows=rows)
+            (choice,) = (choice for choice in query._choices if choice.chosen)
+            return choice
+
+        fastest, cheapest = chosen(max_cost=1.0), chosen(max_latency="1h")
+        assert fastest.seconds <= cheapest.seconds
+        assert cheapest.dollars <= fastest.dollars
+        knee = chosen(knee=True)
+        assert cheapest.seconds >= knee.seconds >= fastest.seconds
+    for wrong in ({}, {"max_cost": 1.0, "knee": True}, {"max_cost": -1.0}, {"max_latency": "soon"}):
+        with pytest.raises(wb.InvalidError):
+            functions.within(**wrong)  # type: ignore[arg-type]
+
+
+def test_wrong_settings_are_refused() -> None:
+    for wrong, why in [
+        ({"bucket": "gopher://a"}, "no place for the objects"),
+        ({"bucket": "relative"}, "no place for the objects"),
+        ({"prices": "azure"}, "no price sheet"),
+        ({"prices": {"name": "x"}}, "no price sheet"),
+        ({"concurrency": 0}, "at least"),
+        ({"timeout": "soon"}, "timeout"),
+        ({"keep": "soon"}, "keep"),
+    ]:
+        settings = {"function": "f", "bucket": "/tmp/whimbrel", "endpoint": "http://127.0.0.1:1"} | wrong
+        with pytest.raises(wb.InvalidError, match=why):
+            wb.functions.connect(**settings)  # type: ignore[arg-type]
+
+
+def test_a_region_has_to_be_known_for_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(wb.InvalidError, match="AWS_REGION"):
+        wb.functions.connect(function="f", bucket="/tmp/whimbrel")
+
+
+def test_a_service_that_is_not_there_is_an_error_with_its_address(tmp_path: Path, rows: str) -> None:
+    functions = wb.functions.connect(
+        function="f", bucket=str(tmp_path), endpoint="http://127.0.0.1:1", small=0
+    )
+    with pytest.raises(wb.DataError, match="no function service answers at http://127.0.0.1:1/"):
+        wb.sql("select count(*) from rows", on=functions, rows=rows).to_rows()
+
+
+def test_live_sources_are_refused_with_where_they_run(functions: wb.functions.LocalFunctions) -> None:
+    clicks = wb.live({"item": "string"})
+    with pytest.raises(wb.InvalidError, match="run it in this process"):
+        wb.sql("select item from c", c=clicks).collect(on=functions)
+    clicks.close()
+
+
+def test_jobs_and_named_datasets_are_of_clusters(functions: wb.functions.LocalFunctions) -> None:
+    with pytest.raises(wb.InvalidError, match="cluster"):
+        wb.sql("select 1 as a").submit(on=functions)
+    with pytest.raises(wb.InvalidError, match="cluster"):
+        wb.sql("select 1 as a").to_memory("a", on=functions)
+
+
+def test_errors_of_users_look_as_they_do_here(functions: wb.functions.LocalFunctions, rows: str) -> None:
+    wrong = "select sum(cast(text as int)) as s from rows"
+    with pytest.raises(wb.DataError) as here:
+        wb.sql(wrong, rows=rows).to_rows()
+    with pytest.raises(wb.DataError) as there:
+        wb.sql(wrong, on=functions, rows=rows, shards=2).to_rows()
+    assert str(here.value) == str(there.value)
+    assert functions.last_bill is not None and functions.last_bill.failures == 0
+
+
+def test_a_file_that_has_changed_is_named(functions: wb.functions.LocalFunctions, tmp_path: Path) -> None:
+    path = tmp_path / "changes.parquet"
+    wb.sql("select n from range(200000) t(n)").to_storage(path)
+    query = wb.sql("select sum(n) as s from t", on=functions, t=str(path), shards=2)
+    wb.sql("select n from range(300000) t(n)").to_storage(path, replace=True)
+    with pytest.raises(wb.DataError, match=r"changes\.parquet"):
+        query.to_rows()
+
+
+def test_functions_that_are_killed_change_nothing(rows: str) -> None:
+    expected = values(wb.sql(LONG, rows=rows).to_rows())
+    with wb.functions.start(2, small=0) as functions:
+        query = wb.sql(LONG, on=functions, rows=rows, shards=6)
+        result: list[Any] = []
+        thread = threading.Thread(target=lambda: result.append(query.collect()))
+        thread.start()
+        killed = 0
+        while thread.is_alive() and killed < 3:
+            time.sleep(0.1)
+            for pid in functions.pids[:1]:
+                os.kill(pid, signal.SIGKILL)
+                killed += 1
+        thread.join()
+        assert killed and values(result[0]) == expected
+        assert result[0].bill.failures > 0
+        assert functions.sweep("0s") == (0, 0)
+
+
+def test_ctrl_c_leaves_nothing(rows: str, tmp_path: Path) -> None:
+    bucket = tmp_path / "bucket"
+    program = f"""
+import whimbrel as wb
+with wb.functions.start(2, small=0, inline=False, bucket={str(bucket)!r}) as functions:
+    print("ready", flush=True)
+    try:
+        wb.sql({LONG!r}, on=functions, rows={rows!r}, shards=6).to_rows()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        # Attempts that still run may write once more, and are cleaned up after.
+        import time
+        time.sleep(6)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.4)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert "interrupted" in out, err
+    assert [path for path in bucket.rglob("*") if path.is_file()] == []
+
+
+def test_kept_outputs_serve_the_next_client(rows: str, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"small": 0, "keep": "1h", "bucket": str(tmp_path / "bucket")}
+    with wb.functions.start(2, **settings) as functions:
+        first = wb.sql(GROUPS, on=functions, rows=rows, shards=3).collect()
+    with wb.functions.start(2, **settings) as functions:
+        second = wb.sql(GROUPS, on=functions, rows=rows, shards=3).collect()
+        assert functions.pids == []
+        assert second.bill is not None and second.bill.kept > 0 and second.bill.invocations == 0
+        assert values(second) == values(first)
+        objects, size = functions.sweep("0s")
+        assert objects > 0 and size > 0
+
+
+def test_the_command_runs_queries_on_functions(rows: str) -> None:
+    command = [sys.executable, "-m", "whimbrel", "sql", "--on", "functions", "--format", "json"]
+    asked = [*command, f"select count(*) as n, sum(n) as s from '{rows}'"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"n": 1_000_000, "s": 499999500000}
+
+
+def test_a_function_alone_says_who_starts_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "whimbrel", "function"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode != 0 and "started by a function service" in done.stderr
+
+
+# Object stores over the network.
+
+
+def through(proxy: FaultProxy, path: str, **settings: Any) -> wb.functions.LocalFunctions:
+    return wb.functions.start(
+        2, small=0, inline=False, bucket=f"s3://whimbrel/{path}", s3=proxy.url, **settings
+    )
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what `s3=` sets within the test."""
+    monkeypatch.setenv("AWS_ENDPOINT", "")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+
+
+@on_s3
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("server", [S3, STRICT_S3])
+def test_tables_and_objects_in_a_bucket(server: str | None, rows: str) -> None:
+    if server is None:
+        pytest.skip("this server is not there")
+    with wb.functions.start(2, small=0, bucket="s3://whimbrel/tables", s3=server, inline=False) as functions:
+        table = functions.upload(rows)
+        # A stream is stored as a folder.
+        assert table == "s3://whimbrel/tables/tables/rows.parquet/"
+        result = wb.sql(GROUPS, on=functions, rows=table, shards=3).collect()
+        assert values(result) == values(wb.sql(GROUPS, rows=rows).to_rows())
+        bill = result.bill
+        assert bill is not None and bill.table_gets > 0 and bill.written_bytes > 0
+        assert functions.sweep("0s") == (0, 0)
+
+
+FAULTS: dict[str, list[Fault]] = {
+    "slow first bytes": [Fault("GET", "/queries/", delay=1.0, times=2)],
+    "slow bodies": [Fault("GET", "/queries/", bytes_per_second=100_000, times=2)],
+    "refused": [
+        Fault("GET", "/queries/", status=503, times=3),
+        Fault("PUT", "/queries/", status=503, times=2),
+    ],
+    "conflicts": [Fault("PUT", "/queries/", status=409, times=2)],
+    "cut": [Fault("GET", "/queries/", cut_after=1000, times=3)],
+    "lost answers": [Fault("PUT", "/queries/", lose_response=True, times=2)],
+    "late visibility": [Fault("GET", "/queries/", hide_for=0.3, times=2)],
+    "broken": [Fault("GET", "/queries/", status=500, times=3)],
+}
+
+
+@on_s3
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_of_the_store_change_nothing(name: str, rows: str) -> None:
+    assert S3 is not None
+    expected = values(wb.sql(GROUPS, rows=rows).to_rows())
+    faults = FAULTS[name]
+    with FaultProxy(S3, faults) as proxy, through(proxy, f"faults-{name.replace(' ', '-')}") as functions:
+        result = wb.sql(GROUPS, on=functions, rows=rows, shards=4).collect()
+        assert values(result) == expected
+        assert all(fault.fired > 0 for fault in faults), faults
+        assert functions.sweep("0s") == (0, 0)
+
+
+@on_s3
+@pytest.mark.usefixtures("environment")
+def test_late_requests_are_sent_twice_within_the_budget(rows: str) -> None:
+    server, delay = S3 or "", 2.0
+
+    def seconds(hedge: bool) -> tuple[float, wb.functions.Bill]:
+        slow = Fault("GET", "/queries/", delay=delay, times=1)
+        with FaultProxy(server, [slow]) as proxy, through(proxy, f"hedge-{hedge}", hedge=hedge) as functions:
+            bill = wb.sql(GROUPS, on=functions, rows=rows, shards=4).collect().bill
+        assert slow.fired == 1 and bill is not None
+        return bill.seconds, bill
+
+    undisturbed, hedged = seconds(hedge=False), seconds(hedge=True)
+    # With the remedy off, the query waits for the slow request.
+    assert undisturbed[1].hedged == 0 and undisturbed[0] > delay
+    assert 1 <= hedged[1].hedged <= 2 + 0.35 * (hedged[1].gets + hedged[1].puts)
+    assert hedged[0] < undisturbed[0]
+
+
+@on_s3
+@pytest.mark.usefixtures("environment")
+def test_requests_on_the_wire_are_those_of_the_bill(rows: str) -> None:
+    assert S3 is not None
+    with FaultProxy(S3) as proxy, through(proxy, "counted", hedge=False, pipelined=False) as functions:
+        bill = wb.sql(GROUPS, on=functions, rows=rows, shards=4).collect().bill
+        assert bill is not None
+        own = [request for request in proxy.requests if "/counted/" in request.path]
+        sent = (sum(r.method == "GET" for r in own), sum(r.method == "PUT" for r in own))
+        assert sent == (bill.gets, bill.puts) == bill.formula
