@@ -561,8 +561,9 @@ class _Side(asyncio.Protocol):
     async def end(self) -> None:
         """Ends in order: what was sent is not lost because something that nobody wants still arrives."""
         if not self._is_lost and not self.transport.is_closing():
-            self.transport.write_eof()
-            with contextlib.suppress(asyncio.TimeoutError, EOFError):
+            # A client that was killed has closed both ways.
+            with contextlib.suppress(asyncio.TimeoutError, EOFError, OSError):
+                self.transport.write_eof()
                 await asyncio.wait_for(self._drop(), 1)
 
     async def _drop(self) -> None:

@@ -137,6 +137,7 @@ def test_goals_choose_among_the_numbers_of_shards(rows: str) -> None:
 
 def test_wrong_settings_are_refused() -> None:
     for wrong, why in [
+        ({"hedge": "all"}, "hedge is"),
         ({"bucket": "gopher://a"}, "no place for the objects"),
         ({"bucket": "relative"}, "no place for the objects"),
         ({"prices": "azure"}, "no price sheet"),
@@ -217,6 +218,48 @@ def test_functions_that_are_killed_change_nothing(rows: str) -> None:
         assert functions.sweep("0s") == (0, 0)
 
 
+def test_a_function_that_hangs_is_overtaken(rows: str) -> None:
+    # Eight like tasks, the last of which hangs until it is of no use any more.
+    with wb.functions.start(3, small=0, timeout="30s") as functions:
+        wb.sql(GROUPS, on=functions, rows=rows, shards=3).collect()
+        stopped = functions.pids[0]
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            query = wb.sql("select sum(length(md5(text))) as s from rows", on=functions, rows=rows, shards=12)
+            result = query.collect()
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        assert values(result) == [(32_000_000,)]
+        assert result.bill is not None and result.bill.duplicates == 1 and result.bill.seconds < 30
+        # What hung may have been the one that was waited for longest; nobody waits for it.
+        assert "late" in {attempt.outcome for attempt in result.bill.attempts}
+
+
+def test_a_coordinator_that_was_killed_goes_on_from_what_is_kept(rows: str, tmp_path: Path) -> None:
+    bucket = tmp_path / "bucket"
+    program = f"""
+import whimbrel as wb
+with wb.functions.start(2, small=0, keep="1h", bucket={str(bucket)!r}) as functions:
+    print("ready", flush=True)
+    wb.sql({LONG!r}, on=functions, rows={rows!r}, shards=6).to_rows()
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    until = time.monotonic() + 60
+    while not list(bucket.rglob("manifest")):
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    with wb.functions.start(2, small=0, keep="1h", bucket=str(bucket)) as functions:
+        result = wb.sql(LONG, on=functions, rows=rows, shards=6).collect()
+        assert values(result) == values(wb.sql(LONG, rows=rows).to_rows())
+        assert result.bill is not None and result.bill.kept > 0
+        functions.sweep("0s")
+    assert [path for path in bucket.rglob("*") if path.is_file()] == []
+
+
 def test_ctrl_c_leaves_nothing(rows: str, tmp_path: Path) -> None:
     bucket = tmp_path / "bucket"
     program = f"""
@@ -269,6 +312,34 @@ def test_a_function_alone_says_who_starts_it() -> None:
         [sys.executable, "-m", "whimbrel", "function"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode != 0 and "started by a function service" in done.stderr
+
+
+SERVICE_FAULTS: dict[str, list[Fault]] = {
+    "lost answers": [Fault("POST", lose_response=True, times=2)],
+    "cut answers": [Fault("POST", cut_after=50, times=2)],
+    "full": [Fault("POST", status=429, times=5)],
+    "broken": [Fault("POST", status=500, times=2)],
+    "late": [Fault("POST", delay=1.0, times=2)],
+}
+
+
+@pytest.mark.parametrize("name", SERVICE_FAULTS)
+def test_faults_of_the_function_service_change_nothing(name: str, rows: str, tmp_path: Path) -> None:
+    faults = SERVICE_FAULTS[name]
+    with wb.functions.start(2, small=0) as service, FaultProxy(service.endpoint, faults) as proxy:
+        functions = wb.functions.connect(
+            function="whimbrel",
+            endpoint=proxy.url,
+            bucket=str(tmp_path / "bucket"),
+            concurrency=2,
+            small=0,
+            inline=False,
+        )
+        result = wb.sql(GROUPS, on=functions, rows=rows, shards=6).collect()
+        assert values(result) == values(wb.sql(GROUPS, rows=rows).to_rows())
+        assert all(fault.fired > 0 for fault in faults), faults
+        # Work whose answer was lost was done, and its object is found.
+        assert functions.sweep("0s") == (0, 0)
 
 
 # Object stores over the network.

@@ -23,7 +23,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _whimbrel as native
 from .errors import InvalidError
@@ -168,8 +168,8 @@ class Functions(RemoteRuntime):
     def _begin(self) -> native.Functions:
         return self._native.for_query()
 
-    def _expect(self, plan: native.Plan) -> FunctionPlan:
-        return FunctionPlan.of(self._native.explain(plan))
+    def _expect(self, plan: native.Plan, scale: float = 1.0) -> FunctionPlan:
+        return FunctionPlan.of(self._native.explain(plan, scale))
 
     def _choose_shards(self, planned: Callable[[int], Query]) -> Query:
         counts = sorted({min(2**power, self.cores) for power in range(self.cores.bit_length() + 1)})
@@ -201,12 +201,13 @@ def connect(
     memory: int = 3008,
     timeout: str | timedelta = "15m",
     prices: str | Mapping[str, Any] = _LAMBDA_PRICES,
-    hedge: bool = True,
+    hedge: bool | Literal["reads", "writes"] = True,
     inline: bool = True,
     keep: str | timedelta | None = None,
     small: int = 4 << 20,
     pipelined: bool = True,
     combine: bool | None = None,
+    parallel_reads: int = 16,
 ) -> Functions:
     """
     Connect to a function that is deployed.
@@ -232,7 +233,8 @@ def connect(
         The price sheet: the name of one that comes along (``"aws-us-east-1-x86"``, ``"aws-us-east-1-arm"``,
         ``"own-machines"``), or a mapping with all fields of one.
     hedge
-        Whether requests and tasks that take too long are started a second time (Starling, §5).
+        Whether requests and tasks that take too long are started a second time (Starling, §5); of requests,
+        all, or only reads or writes.
     inline
         Whether small outputs go along with invocations and answers instead of through objects.
     keep
@@ -245,6 +247,8 @@ def connect(
         (Starling, §4.4).
     combine
         Whether large shuffles go through combining tasks (Starling, §4.2); None: where that is cheaper.
+    parallel_reads
+        How many reads of objects a function makes at the same time (Starling, §3.3).
 
     Returns
     -------
@@ -262,6 +266,9 @@ def connect(
     >>> wb.functions.connect(function="whimbrel", bucket="s3://b/whimbrel")  # doctest: +SKIP
     Functions('whimbrel', bucket='s3://b/whimbrel')
     """
+    hedges: dict[Any, str] = {True: "all", False: "none", "reads": "reads", "writes": "writes"}
+    if hedge not in hedges:
+        raise InvalidError(f'hedge is True, False, "reads" or "writes", not {hedge!r}')
     return Functions(
         {
             "function": function,
@@ -272,12 +279,13 @@ def connect(
             "memory": memory,
             "timeout": timeout,
             "prices": prices if isinstance(prices, str) else json.dumps(dict(prices)),
-            "hedge": hedge,
+            "hedge": hedges[hedge],
             "inline": inline,
             "keep": keep,
             "small": small,
             "pipelined": pipelined,
             "combine": combine,
+            "parallel_reads": parallel_reads,
         }
     )
 

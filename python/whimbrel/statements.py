@@ -79,11 +79,14 @@ def sql(
     values = _values(parameters)
     remote = on or current_remote()
     *preceding, query = native.statements(text) or [""]
+    own_shards = remote.cores if shards is None and remote is not None else shards
+    # The planner cuts them into as many shards as it wants.
+    opened = {name: stream_of(table, name, own_shards)._plan for name, table in tables.items()}
 
     def planned(shards: int | None) -> Query:
         session = native.Session(shard_count(shards), None if remote is None else remote._native)
-        for name, table in tables.items():
-            session.register(name, stream_of(table, name, shards)._plan)
+        for name, plan in opened.items():
+            session.register(name, plan)
         own = values and values.copy()
         for statement in preceding:
             _execute(session, statement, own)

@@ -8,7 +8,7 @@ use crate::coordinator::{
 use crate::hedged_store::Stragglers;
 use crate::invoke::{FunctionAddress, Invoke, Invoker};
 use crate::metered::{Account, Billed, Metered};
-use crate::model::{Forecast, Model, is_small};
+use crate::model::{Forecast, Model, Rates, is_small};
 use crate::plan::Plan;
 use crate::prices::PriceSheet;
 use crate::small::SmallQuery;
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use whimbrel_plan::{References, Stream};
-use whimbrel_sharded::runtime::{Execution, Network, Progress, RemoteRuntime, Sink};
+use whimbrel_sharded::runtime::{Execution, Network, Progress, RemoteRuntime, Sink, TransferCosts};
 use whimbrel_sharded::{JobSpec, Memory, Options};
 
 /// What part of its memory the operators of a function may hold; the rest is for what it reads and writes.
@@ -154,15 +154,22 @@ impl Functions {
         self.board.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What a query is expected to take and to cost.
+    /// What a query is expected to take and to cost; if its tables were `scale` times as large, for `scale`
+    /// other than one.
     ///
     /// # Errors
     /// `Plan` if it cannot run on functions.
-    pub fn explain(&self, stream: &Stream, options: &Options) -> Result<Forecast> {
+    pub fn explain(&self, stream: &Stream, options: &Options, scale: f64) -> Result<Forecast> {
         let (_, plan) = self.plan(stream, options)?;
         let units = Units::of(plan, &self.combining());
-        let model = Model::of(&self.settings.job, self.settings.prices.clone());
-        Ok(model.forecast(&units, self.settings.small, 1.0))
+        Ok(self.model().forecast(&units, self.settings.small, scale))
+    }
+
+    /// What is expected of these functions.
+    fn model(&self) -> Model {
+        let is_lambda = self.settings.function.endpoints.is_empty();
+        let rates = if is_lambda { Rates::LAMBDA } else { Rates::OWN_MACHINES };
+        Model::of(&self.settings.job, rates, self.settings.prices.clone())
     }
 
     /// The specification and the plan of a query.
@@ -244,6 +251,10 @@ impl Functions {
 impl RemoteRuntime for Functions {
     fn cores(&self) -> usize {
         self.settings.job.schedule.concurrency
+    }
+
+    fn transfer_costs(&self) -> TransferCosts {
+        self.model().transfer_costs()
     }
 
     fn start(

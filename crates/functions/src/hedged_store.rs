@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use datafusion::common::{Result as PlanResult, plan_datafusion_err};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use object_store::aws::AmazonS3Builder;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path;
 use object_store::{
     ClientOptions, CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
@@ -47,9 +47,20 @@ impl Stragglers {
     /// No request is sent twice.
     #[must_use]
     pub fn ignored() -> Stragglers {
-        let Stragglers { reads, writes, answers } = Stragglers::default();
-        let never = |model| StragglerModel { budget: 0.0, ..model };
-        Stragglers { reads: never(reads), writes: never(writes), answers: never(answers) }
+        Stragglers::default().without_reads().without_writes()
+    }
+
+    /// The same, but that no read is sent twice.
+    #[must_use]
+    pub fn without_reads(self) -> Stragglers {
+        Stragglers { reads: self.reads.without_duplicates(), ..self }
+    }
+
+    /// The same, but that no write is sent twice.
+    #[must_use]
+    pub fn without_writes(self) -> Stragglers {
+        let (writes, answers) = (self.writes.without_duplicates(), self.answers.without_duplicates());
+        Stragglers { writes, answers, ..self }
     }
 }
 
@@ -80,7 +91,7 @@ impl HedgedStore {
         meter: Arc<Meter>,
     ) -> PlanResult<HedgedStore> {
         let open = || -> PlanResult<Arc<dyn ObjectStore>> {
-            let mut builder = AmazonS3Builder::from_env()
+            let mut builder = of_environment()
                 .with_bucket_name(bucket)
                 .with_client_options(ClientOptions::new().with_timeout(TIMEOUT).with_allow_http(true))
                 .with_http_connector(MeteredConnector(Arc::clone(&meter)));
@@ -142,6 +153,17 @@ impl HedgedStore {
         }
         self.stores[store].put_opts(location, payload, options).await
     }
+}
+
+/// What the environment says of Amazon S3: credentials, region, encryption. A variable that is empty says
+/// nothing; AWS's emulator of functions sets some of them to that.
+fn of_environment() -> AmazonS3Builder {
+    let own = std::env::vars().filter(|(name, value)| name.starts_with("AWS_") && !value.is_empty());
+    let known = own.filter_map(|(name, value)| {
+        let key: AmazonS3ConfigKey = name.to_ascii_lowercase().parse().ok()?;
+        Some((key, value))
+    });
+    known.fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value))
 }
 
 #[async_trait]

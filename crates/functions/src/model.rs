@@ -10,29 +10,51 @@ use crate::coordinator::{JobSettings, Units};
 use crate::prices::PriceSheet;
 use std::time::Duration;
 use whimbrel_sharded::program::StageEstimate;
+use whimbrel_sharded::runtime::TransferCosts;
 
 /// How many bytes of a table a request reads, about.
 const TABLE_REQUEST: f64 = 8e6;
 
-/// How many requests open a file of a table: its size, and its footer.
-const OPEN_FILE: f64 = 2.0;
+/// How many bytes of columns in memory a byte of a table has.
+const COMPRESSION: f64 = 3.0;
+
+/// How many requests open an object of a table: its size, and its footer.
+const OPEN_OBJECT: f64 = 2.0;
 
 /// The most that an invocation brings along (see the coordinator).
 const INLINE_TOTAL: f64 = 3e6;
 
-/// How fast a function is, and how its queries are run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Model {
+/// How fast functions are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates {
     /// From the invocation to the first request, and from the last one to the answer, in seconds.
     pub invocation: f64,
     /// The latency of a request, in seconds.
     pub latency: f64,
     /// How many bytes a function reads or writes in a second.
     pub transfer: f64,
-    /// How many bytes it computes with in a second.
+    /// How many bytes it computes with in a second, with a whole processor.
     pub compute: f64,
-    /// How many rows it computes with in a second.
+    /// How many rows it computes with in a second, with a whole processor.
     pub rows: f64,
+}
+
+impl Rates {
+    /// Of AWS Lambda over Amazon S3: latency and throughput as in starling.txt §3.3 and §5.1. What this
+    /// engine computes was measured (`benches/functions.py`).
+    pub const LAMBDA: Rates =
+        Rates { invocation: 0.03, latency: 0.015, transfer: 75e6, compute: 2.5e9, rows: 60e6 };
+
+    /// Of processes of one machine over an object store that is near.
+    pub const OWN_MACHINES: Rates =
+        Rates { invocation: 0.005, latency: 0.002, transfer: 500e6, ..Rates::LAMBDA };
+}
+
+/// How fast functions are, and how their queries are run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// How fast they are.
+    pub rates: Rates,
     /// How many functions run at the same time.
     pub concurrency: f64,
     /// How many reads of a function run at the same time.
@@ -80,23 +102,24 @@ pub struct Forecast {
 }
 
 impl Model {
-    /// The model of functions that are used like this, at these prices. Latency and throughput of
-    /// requests are those of starling.txt §3.3 and §5.1; the rest was measured on this engine.
-    pub fn of(settings: &JobSettings, prices: PriceSheet) -> Model {
+    /// The model of functions that are as fast and are used like this, at these prices.
+    pub fn of(settings: &JobSettings, rates: Rates, prices: PriceSheet) -> Model {
         // A function has one processor for each 1769 megabytes; a task is one thread.
         let processor = (f64::from(settings.memory) / 1769.0).min(1.0);
         Model {
-            invocation: 0.03,
-            latency: 0.015,
-            transfer: 75e6,
-            compute: 400e6 * processor,
-            rows: 20e6 * processor,
+            rates: Rates { compute: rates.compute * processor, rows: rates.rows * processor, ..rates },
             concurrency: settings.schedule.concurrency as f64,
             parallel_reads: f64::from(settings.parallel_reads),
             inline_bytes: settings.inline_bytes as f64,
             memory: f64::from(settings.memory) / 1024.0,
             prices,
         }
+    }
+
+    /// What it costs to bring rows from one task to another: they are written and read.
+    pub fn transfer_costs(&self) -> TransferCosts {
+        let Rates { invocation, latency, transfer, .. } = self.rates;
+        TransferCosts { movement: (invocation + 2.0 * latency) * 1e9, byte: 2.0 / transfer * 1e9 }
     }
 
     /// What a query is expected to take. Small ones run in the process that asks.
@@ -110,7 +133,7 @@ impl Model {
             return Forecast {
                 stages: vec![],
                 runs_here: true,
-                seconds: source_bytes / self.compute + rows / self.rows,
+                seconds: source_bytes / self.rates.compute + rows / self.rates.rows,
                 dollars: 0.0,
                 usage: Usage::default(),
             };
@@ -150,18 +173,25 @@ impl Model {
         }
         let combined: f64 = combines.iter().map(|unit| units.readings(*unit).len() as f64).sum();
         let objects = if is_inline { 0.0 } else { count + combines.len() as f64 };
-        let transferred = estimate.source_bytes + estimate.input_bytes;
+        let computed = estimate.source_bytes + estimate.input_bytes;
+        let transferred = estimate.source_bytes / COMPRESSION + estimate.input_bytes;
         let waits = (gets / count / self.parallel_reads).ceil();
-        let task_seconds = self.invocation
-            + waits * self.latency
-            + transferred / count / self.transfer
-            + transferred / count / self.compute
-            + estimate.input_rows / count / self.rows
-            + if is_inline { 0.0 } else { self.latency + estimate.output_bytes / count / self.transfer };
+        let task_seconds = self.rates.invocation
+            + waits * self.rates.latency
+            + transferred / count / self.rates.transfer
+            + computed / count / self.rates.compute
+            + estimate.input_rows / count / self.rates.rows
+            + if is_inline {
+                0.0
+            } else {
+                self.rates.latency + estimate.output_bytes / count / self.rates.transfer
+            };
         let combine_seconds = match combines.len() as f64 {
             0.0 => 0.0,
             tasks => {
-                self.invocation + self.latency * 2.0 + 2.0 * estimate.output_bytes / tasks / self.transfer
+                self.rates.invocation
+                    + self.rates.latency * 2.0
+                    + 2.0 * estimate.output_bytes / tasks / self.rates.transfer
             }
         };
         let waves = |tasks: f64| (tasks / self.concurrency).ceil();
@@ -188,12 +218,12 @@ impl Model {
     }
 
     fn table_gets(&self, estimate: &StageEstimate, tasks: f64) -> f64 {
-        if estimate.source_files == 0 {
+        if estimate.source_objects == 0 {
             return 0.0;
         }
-        let files = estimate.source_files as f64;
-        (estimate.source_bytes / TABLE_REQUEST).ceil().max(tasks)
-            + OPEN_FILE * files * tasks.min(self.concurrency)
+        let objects = estimate.source_objects as f64;
+        (estimate.source_bytes / COMPRESSION / TABLE_REQUEST).ceil().max(tasks)
+            + OPEN_OBJECT * objects * tasks.min(self.concurrency)
     }
 
     /// Whether the output of a stage goes along with invocations.
@@ -201,7 +231,7 @@ impl Model {
         let tasks = units.plan.topology.channels_of(stage);
         let each = estimate.output_bytes / tasks.len() as f64;
         let readers = units.readers(tasks.start);
-        let sources = readers.iter().map(|reader| units.sources(*reader).len()).max().unwrap_or(1);
+        let sources = readers.map(|reader| units.sources(reader).len()).max().unwrap_or(1);
         each <= (INLINE_TOTAL / sources as f64).min(self.inline_bytes)
     }
 }

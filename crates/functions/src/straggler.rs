@@ -69,6 +69,12 @@ impl StragglerModel {
     pub const ANSWERS: StragglerModel =
         StragglerModel { latency: 0.05, throughput: 1e9, ..StragglerModel::WRITES };
 
+    /// The same, but that no request is sent twice.
+    #[must_use]
+    pub fn without_duplicates(self) -> StragglerModel {
+        StragglerModel { budget: 0.0, ..self }
+    }
+
     /// The time that a request of so many bytes is expected to take, beside others.
     fn expected(&self, bytes: u64, concurrent: usize) -> f64 {
         let (bytes, concurrent) = (bytes as f64, concurrent.max(1) as f64);

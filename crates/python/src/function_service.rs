@@ -83,7 +83,7 @@ impl NativeFunctions {
     #[new]
     #[pyo3(signature = (
         *, function, endpoints, bucket, s3, concurrency, memory, timeout, prices, hedge, inline, keep, small,
-        pipelined, combine
+        pipelined, combine, parallel_reads
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python gives them by name")]
     fn new(
@@ -96,12 +96,13 @@ impl NativeFunctions {
         memory: u32,
         timeout: Length,
         prices: &str,
-        hedge: bool,
+        hedge: &str,
         inline: bool,
         keep: Option<Length>,
         small: u64,
         pipelined: bool,
         combine: Option<bool>,
+        parallel_reads: Count,
     ) -> PyResult<NativeFunctions> {
         let function = FunctionAddress { name: function, endpoints };
         let bucket = BucketAddress { url: bucket, endpoint: s3 };
@@ -117,8 +118,14 @@ impl NativeFunctions {
         settings.job.keep = keep.map(|keep| wall_duration(&keep.0, "keep").or_raise()).transpose()?;
         settings.small = small;
         settings.combine = combine;
-        if !hedge {
-            settings.stragglers = Stragglers::ignored();
+        settings.job.parallel_reads = u32::try_from(parallel_reads.0).unwrap_or(u32::MAX);
+        settings.stragglers = match hedge {
+            "all" => Stragglers::default(),
+            "reads" => Stragglers::default().without_writes(),
+            "writes" => Stragglers::default().without_reads(),
+            _ => Stragglers::ignored(),
+        };
+        if hedge == "none" {
             settings.job.schedule.duplicate_after = f64::INFINITY;
         }
         if !inline {
@@ -152,9 +159,10 @@ impl NativeFunctions {
         self.functions.progress()
     }
 
-    /// What a plan is expected to take and to cost.
-    fn explain<'py>(&self, py: Python<'py>, plan: &NativePlan) -> PyResult<Bound<'py, PyDict>> {
-        let forecast = py.detach(|| self.functions.explain(&plan.stream, &Options::default())).or_raise()?;
+    /// What a plan is expected to take and to cost, over tables that are so many times as large.
+    fn explain<'py>(&self, py: Python<'py>, plan: &NativePlan, scale: f64) -> PyResult<Bound<'py, PyDict>> {
+        let explain = || self.functions.explain(&plan.stream, &Options::default(), scale);
+        let forecast = py.detach(explain).or_raise()?;
         forecast_dict(py, &forecast)
     }
 

@@ -12,7 +12,7 @@ use whimbrel_functions::{
 };
 use whimbrel_plan::Stream;
 use whimbrel_sharded::Options;
-use whimbrel_sharded::runtime::{Execution, Progress, RemoteRuntime, Sink};
+use whimbrel_sharded::runtime::{Execution, Progress, RemoteRuntime, Sink, TransferCosts};
 
 /// The name of the function of a service on this machine.
 const LOCAL_NAME: &str = "whimbrel";
@@ -140,6 +140,10 @@ impl Drop for LocalFunctions {
 impl RemoteRuntime for LocalFunctions {
     fn cores(&self) -> usize {
         self.functions.cores()
+    }
+
+    fn transfer_costs(&self) -> TransferCosts {
+        self.functions.transfer_costs()
     }
 
     fn start(

@@ -8,6 +8,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
 use std::sync::Arc;
 use whimbrel_plan::{Stream, interruptible};
+use whimbrel_sharded::runtime::TransferCosts;
 use whimbrel_sharded::{Options, action};
 use whimbrel_sql::{Candidate, Parameters, Planned};
 
@@ -34,6 +35,8 @@ impl Session {
     fn over(datasets: Datasets, options: Options) -> Session {
         let mut sql = whimbrel_sql::Session::new(Arc::new(datasets));
         sql.set_cores(options.cores());
+        let TransferCosts { movement, byte } = options.transfer_costs();
+        sql.set_transfer_costs(movement, byte);
         Session { sql, options }
     }
 

@@ -66,10 +66,25 @@ pub trait Execution: Send {
     fn wait(&mut self, until: Option<Instant>) -> Result<bool>;
 }
 
+/// What it costs to bring rows from one channel to another that is in another process, beside what it costs
+/// in one, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TransferCosts {
+    /// Of each movement.
+    pub movement: f64,
+    /// Of each byte.
+    pub byte: f64,
+}
+
 /// Runs queries in other processes.
 pub trait RemoteRuntime: Send + Sync {
     /// How many channels of a query run at the same time.
     fn cores(&self) -> usize;
+
+    /// What it costs to bring rows from one channel to another. Planners choose by it.
+    fn transfer_costs(&self) -> TransferCosts {
+        TransferCosts::default()
+    }
 
     /// Starts a query whose result goes to these sinks, one for each shard. It ends early once its progress
     /// is cancelled.
@@ -117,6 +132,11 @@ impl Options {
     /// How many channels of a query run at the same time.
     pub fn cores(&self) -> usize {
         self.remote.as_ref().map_or(self.runtime.cores(), |remote| remote.cores())
+    }
+
+    /// What it costs to bring rows from one channel to another, beside copying them.
+    pub fn transfer_costs(&self) -> TransferCosts {
+        self.remote.as_ref().map_or(TransferCosts::default(), |remote| remote.transfer_costs())
     }
 }
 

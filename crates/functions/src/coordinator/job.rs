@@ -9,11 +9,13 @@ use crate::bill::{Attempt, AttemptKind, AttemptOutcome, Finished, Usage};
 use crate::bucket::Bucket;
 use crate::carrier::{of_bucket, requests};
 use crate::invoke::{Invoke, InvokeError, Invoked};
+use crate::object::Index;
 use crate::plan::Plan;
 use crate::protocol::{
     Answer, Inline, Input, Invocation, OutputPlace, Remedy, SpecAddress, Work, WorkError, WorkKind,
     WorkOutput,
 };
+use crate::task::write;
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
@@ -331,9 +333,10 @@ impl Job {
             return 0;
         }
         let readers = self.units.readers(unit);
-        let sources = readers.iter().map(|reader| self.units.sources(*reader).len() as u64).max();
+        let count = readers.len() as u64;
+        let sources = readers.map(|reader| self.units.sources(reader).len() as u64).max();
         let fits = INLINE_TOTAL / sources.unwrap_or(1).max(1);
-        fits.min(INLINE_SENT / (readers.len() as u64).max(1)).min(self.settings.inline_bytes)
+        fits.min(INLINE_SENT / count.max(1)).min(self.settings.inline_bytes)
     }
 
     /// Acts on what an invocation says.
@@ -422,19 +425,13 @@ impl Job {
 
     /// Takes the output of an attempt, if it is the first one.
     async fn succeed(&mut self, unit: usize, began: Instant, output: WorkOutput) -> Result<()> {
+        let output = self.published(unit, output).await?;
         let bytes = self.bytes_of_readers(unit, &output);
         if !self.schedule.succeed(unit, began, Instant::now(), &bytes) {
             self.note(unit, began, self.kind(unit), AttemptOutcome::Late);
             return Ok(());
         }
         self.note(unit, began, self.kind(unit), AttemptOutcome::Ended);
-        if let OutputPlace::Inline(bytes) = &output.place
-            && self.awaited.contains(&unit)
-        {
-            // Whoever has begun to read waits for an object.
-            let payload = PutPayload::from(bytes.0.clone());
-            self.bucket.put_new(&self.key(unit), &payload).await.map_err(of_bucket)?;
-        }
         self.take_output(unit, output);
         if let Some(kept) = &mut self.kept {
             kept.list(self.units.stage(unit), &self.outputs).await?;
@@ -442,13 +439,25 @@ impl Job {
         Ok(())
     }
 
+    /// The output of a unit, in an object if somebody waits for one: this output, or that of an attempt which
+    /// has written the object already. All readers read the same attempt.
+    async fn published(&self, unit: usize, output: WorkOutput) -> Result<WorkOutput> {
+        match &output.place {
+            OutputPlace::Inline(bytes)
+                if self.awaited.contains(&unit) && !self.schedule.has_outcome(unit) =>
+            {
+                let index = Index::read(bytes.0.clone())?;
+                write(&self.bucket, self.key(unit), &PutPayload::from(bytes.0.clone()), index).await
+            }
+            _ => Ok(output),
+        }
+    }
+
     /// How many bytes of an output each reader of its unit reads.
     fn bytes_of_readers(&self, unit: usize, output: &WorkOutput) -> Vec<(usize, u64)> {
-        let bytes = |reader: usize| {
-            let own = self.units.readings(reader).iter().filter(|reading| reading.from == unit);
-            own.filter_map(|reading| output.input(reading.first, &reading.lanes)?.bytes()).sum()
-        };
-        self.units.readers(unit).iter().map(|reader| (*reader, bytes(*reader))).collect()
+        let bytes = |reading: &Reading| output.input(reading.first, &reading.lanes)?.bytes();
+        let readings = self.units.readings_of(unit);
+        readings.map(|(reader, own)| (reader, own.filter_map(bytes).sum())).collect()
     }
 
     /// Acts on an attempt that failed.
@@ -528,9 +537,11 @@ impl Job {
     /// for the index if the object was not there yet; one write for each object.
     fn formula(&self, spec: &JobSpec) -> Usage {
         let mut formula = Usage { gets: self.index_reads, ..Usage::default() };
-        let is_object = |output: &&WorkOutput| matches!(output.place, OutputPlace::Object { .. });
-        let attempted = self.attempts.keys().filter_map(|unit| self.outputs[*unit].as_ref());
-        formula.puts = attempted.filter(is_object).count() as u64;
+        let is_written = |unit: &&usize| match &self.outputs[**unit] {
+            Some(output) => matches!(output.place, OutputPlace::Object { .. }) || self.awaited.contains(unit),
+            None => false,
+        };
+        formula.puts = self.attempts.keys().filter(is_written).count() as u64;
         let plan = &self.units.plan;
         let read =
             |from: usize, first: usize, lanes: &[u32]| self.outputs[from].as_ref()?.input(first, lanes);
@@ -558,7 +569,7 @@ fn unneeded(units: &Units, outputs: &[Option<WorkOutput>]) -> Vec<bool> {
     let mut is_needed = vec![false; units.count()];
     let mut next: Vec<usize> = units.plan.result().collect();
     // A stage without readers that is not the result's is a part of the plan all the same.
-    next.extend((0..units.count()).filter(|unit| units.readers(*unit).is_empty()));
+    next.extend((0..units.count()).filter(|unit| units.readers(*unit).len() == 0));
     while let Some(unit) = next.pop() {
         if outputs[unit].is_none() && !std::mem::replace(&mut is_needed[unit], true) {
             next.extend(units.sources(unit));

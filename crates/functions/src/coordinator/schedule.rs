@@ -46,6 +46,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How long it takes from an invocation to the first read.
 const BEGIN: Duration = Duration::from_millis(20);
 
+/// No unit begins early before all but one in so many of its sources have ended.
+const MISSING: usize = 4;
+
 /// How fast a function reads what is there, in bytes a second.
 const READ_RATE: f64 = 75e6;
 
@@ -67,7 +70,7 @@ pub struct Schedule {
     invocations: usize,
     /// How many invocations the service seems to take.
     places: f64,
-    /// How long the units of each stage took that have ended, tasks and those that combine.
+    /// How long the units of each stage took that have ended, tasks and those that combine, in order.
     took: Vec<[Vec<Duration>; 2]>,
     /// How many units of each stage there are.
     counts: Vec<[usize; 2]>,
@@ -126,9 +129,10 @@ impl Schedule {
         if self.invocations as f64 >= self.places.floor() {
             return None;
         }
-        let group =
-            self.ready_group().or_else(|| Some(vec![self.straggler(now).or_else(|| self.early(now))?]));
-        let group = group?;
+        let group = match self.ready_group() {
+            Some(group) => group,
+            None => vec![self.early(now).or_else(|| self.straggler(now))?],
+        };
         group.iter().for_each(|unit| self.states[*unit].running.push(now));
         self.invocations += 1;
         Some(group)
@@ -159,21 +163,32 @@ impl Schedule {
 
     /// A unit that takes much longer than others of its stage, nearly all of which have ended.
     fn straggler(&mut self, now: Instant) -> Option<usize> {
-        let is_late = |unit: &usize| {
-            let (state, kind) = (&self.states[*unit], self.kind(*unit));
-            let [began] = state.running[..] else { return false };
-            let (took, all) = (&self.took[kind.0][kind.1], self.counts[kind.0][kind.1]);
-            // A stage of one task has nothing to be compared with.
-            let nearly_all = (self.settings.duplicate_after * all as f64).max(1.0);
-            if state.is_done || state.was_duplicated || (took.len() as f64) < nearly_all {
+        let units = 0..self.states.len();
+        let late: Vec<[Option<Duration>; 2]> = (0..self.took.len()).map(|stage| self.late(stage)).collect();
+        if late.iter().flatten().all(Option::is_none) {
+            return None;
+        }
+        let unit = units.into_iter().find(|unit| {
+            let (state, (stage, kind)) = (&self.states[*unit], self.kind(*unit));
+            let ([began], false) = (&state.running[..], state.is_done || state.was_duplicated) else {
                 return false;
-            }
-            let usual = median(took).mul_f64(self.settings.duplicate_factor).max(PATIENCE);
-            now.saturating_duration_since(began) > usual
-        };
-        let unit = (0..self.states.len()).find(is_late)?;
+            };
+            late[stage][kind].is_some_and(|late| now.saturating_duration_since(*began) > late)
+        })?;
         self.states[unit].was_duplicated = true;
         Some(unit)
+    }
+
+    /// From when on a unit of a stage is late, tasks and those that combine, if nearly all of them have
+    /// ended.
+    fn late(&self, stage: usize) -> [Option<Duration>; 2] {
+        [0, 1].map(|kind| {
+            let (took, all) = (&self.took[stage][kind], self.counts[stage][kind]);
+            // A stage of one task has nothing to be compared with.
+            let nearly_all = (self.settings.duplicate_after * all as f64).max(1.0);
+            let is_time = took.len() < all && took.len() as f64 >= nearly_all;
+            is_time.then(|| median(took).mul_f64(self.settings.duplicate_factor).max(PATIENCE))
+        })
     }
 
     /// A unit whose missing sources are all running, and will have ended by the time it has read the others.
@@ -181,17 +196,27 @@ impl Schedule {
         if !self.settings.pipelined {
             return None;
         }
-        let is_time = |unit: usize| {
-            let missing = self.units.sources(unit).iter().filter(|source| !self.states[**source].is_done);
-            let left = missing
-                .map(|source| self.expected_end(*source, now))
-                .try_fold(Duration::ZERO, |longest, left| Some(longest.max(left?)));
-            let reads = Duration::from_secs_f64(self.states[unit].known_bytes as f64 / READ_RATE);
-            left.is_some_and(|left| left <= reads + BEGIN)
-        };
-        let place = self.waiting.iter().copied().find(|(_, unit)| is_time(*unit))?;
+        let mut stage = None;
+        let place = self.waiting.iter().copied().find(|(of, unit)| {
+            // Units of a stage mostly wait for the same.
+            let is_first = stage.replace(*of) != Some(*of);
+            is_first && self.is_time(*unit, now)
+        })?;
         self.waiting.remove(&place);
         Some(place.1)
+    }
+
+    fn is_time(&self, unit: usize, now: Instant) -> bool {
+        let (state, sources) = (&self.states[unit], self.units.sources(unit));
+        if state.missing * MISSING > sources.len() {
+            return false;
+        }
+        let missing = sources.iter().filter(|source| !self.states[**source].is_done);
+        let left = missing
+            .map(|source| self.expected_end(*source, now))
+            .try_fold(Duration::ZERO, |longest, left| Some(longest.max(left?)));
+        let reads = Duration::from_secs_f64(state.known_bytes as f64 / READ_RATE);
+        left.is_some_and(|left| left <= reads + BEGIN)
     }
 
     /// How long a running unit will still take, if that can be told.
@@ -220,7 +245,8 @@ impl Schedule {
         // A unit that was given up may wait for another attempt.
         self.ready.remove(&place);
         self.waiting.remove(&place);
-        self.took[kind.0][kind.1].push(now.saturating_duration_since(began));
+        let (took, time) = (&mut self.took[kind.0][kind.1], now.saturating_duration_since(began));
+        took.insert(took.partition_point(|other| *other <= time), time);
         for (reader, bytes) in bytes {
             let state = &mut self.states[*reader];
             if state.is_done {
@@ -323,8 +349,7 @@ impl Schedule {
     }
 }
 
+/// The middle of times that are in order.
 fn median(times: &[Duration]) -> Duration {
-    let mut times = times.to_vec();
-    let middle = times.len() / 2;
-    *times.select_nth_unstable(middle).1
+    times[times.len() / 2]
 }

@@ -30,8 +30,8 @@ pub struct Units {
     combines: Vec<Combine>,
     /// What each unit reads.
     readings: Vec<Vec<Reading>>,
-    /// Which units read from each unit, once each.
-    readers: Vec<Vec<usize>>,
+    /// Which units read from each unit, and the numbers of these readings of theirs.
+    readers: Vec<Vec<(usize, Vec<usize>)>>,
     /// Which units each unit reads from, once each.
     sources: Vec<Vec<usize>>,
 }
@@ -76,6 +76,11 @@ impl Groups {
         Groups { producers: of_producers.min(producers), consumers: of_consumers }
     }
 
+    /// The groups for rows that all consumers read: each combining task reads whole objects.
+    fn of_broadcast(producers: usize) -> Groups {
+        Groups { producers: producers.div_ceil(100), consumers: 1 }
+    }
+
     /// How many reads the shuffle takes: those of combining tasks and of consumers.
     pub fn reads(self, producers: usize, consumers: usize) -> usize {
         producers * self.consumers + consumers * self.producers
@@ -103,8 +108,11 @@ pub enum Combining {
 }
 
 impl Combining {
-    fn groups(&self, producers: usize, consumers: usize) -> Option<Groups> {
-        let groups = Groups::of(producers, consumers);
+    fn groups(&self, producers: usize, consumers: usize, is_broadcast: bool) -> Option<Groups> {
+        let groups = match is_broadcast {
+            true => Groups::of_broadcast(producers),
+            false => Groups::of(producers, consumers),
+        };
         let pays = match self {
             Combining::Never => false,
             Combining::Always => true,
@@ -129,7 +137,7 @@ impl Units {
         }
         for shuffle in shuffles(&plan) {
             let (producers, consumers) = (shuffle.queues.len(), shuffle.queues[0].len());
-            if let Some(groups) = combining.groups(producers, consumers) {
+            if let Some(groups) = combining.groups(producers, consumers, shuffle.is_broadcast) {
                 let first = tasks + combines.len();
                 shuffle.combine(first, groups, &mut places, &mut readings);
                 let partitions = readings[first..].iter().map(|own| own.iter().map(|r| r.lanes.len()).sum());
@@ -142,11 +150,12 @@ impl Units {
         let mut readers = vec![vec![]; readings.len()];
         let mut sources = vec![vec![]; readings.len()];
         for (unit, own) in readings.iter().enumerate() {
-            let mut from: Vec<usize> = own.iter().map(|reading| reading.from).collect();
-            from.sort_unstable();
-            from.dedup();
-            from.iter().for_each(|source| readers[*source].push(unit));
-            sources[unit] = from;
+            let mut from: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+            for (number, reading) in own.iter().enumerate() {
+                from.entry(reading.from).or_default().push(number);
+            }
+            sources[unit] = from.keys().copied().collect();
+            from.into_iter().for_each(|(source, numbers)| readers[source].push((unit, numbers)));
         }
         Units { plan, combines, readings, readers, sources }
     }
@@ -175,8 +184,16 @@ impl Units {
     }
 
     /// The units that read from a unit.
-    pub fn readers(&self, unit: usize) -> &[usize] {
-        &self.readers[unit]
+    pub fn readers(&self, unit: usize) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.readers[unit].iter().map(|(reader, _)| *reader)
+    }
+
+    /// What each unit reads from a unit that reads from it.
+    pub fn readings_of(&self, unit: usize) -> impl Iterator<Item = (usize, impl Iterator<Item = &Reading>)> {
+        self.readers[unit].iter().map(|(reader, numbers)| {
+            let own = &self.readings[*reader];
+            (*reader, numbers.iter().map(|number| &own[*number]))
+        })
     }
 
     /// The units that a unit reads from.
@@ -197,11 +214,13 @@ impl Units {
 struct Shuffle {
     /// The stage of the producers.
     stage: usize,
+    /// Whether all consumers read the same.
+    is_broadcast: bool,
     /// The queues of each producer, to each consumer.
     queues: Vec<Vec<QueueId>>,
 }
 
-/// The shuffles of a plan. What all consumers read is no shuffle, nor is what goes to some of them.
+/// The shuffles of a plan. What goes to some consumers only is none.
 fn shuffles(plan: &Plan) -> Vec<Shuffle> {
     let mut found: BTreeMap<(usize, usize), Shuffle> = BTreeMap::new();
     let mut partial = Vec::new();
@@ -209,11 +228,12 @@ fn shuffles(plan: &Plan) -> Vec<Shuffle> {
         for edge in plan.topology.edges(task) {
             let all = plan.topology.channels_of(edge.stage).len();
             let place = (edge.stage, edge.input);
-            if edge.targets.len() != all || plan.is_broadcast(edge) {
+            if edge.targets.len() != all {
                 partial.push(place);
             }
-            let shuffle =
-                found.entry(place).or_insert_with(|| Shuffle { stage: plan.stage(task), queues: vec![] });
+            let (stage, is_broadcast) = (plan.stage(task), plan.is_broadcast(edge));
+            let shuffle = || Shuffle { stage, is_broadcast, queues: vec![] };
+            let shuffle = found.entry(place).or_insert_with(shuffle);
             shuffle.queues.push(edge.targets.clone());
         }
     }
@@ -239,15 +259,14 @@ impl Shuffle {
                 for (place, producer) in own.clone().enumerate() {
                     let queues = &self.queues[producer][for_.clone()];
                     let (from, partition) = places[queues[0]];
-                    // All partitions of a consumer lie side by side, in the order of producers.
-                    let lane = |consumer: usize| (consumer * own.len() + place) as u32;
-                    read.push(Reading {
-                        from,
-                        first: partition,
-                        lanes: (0..queues.len()).map(lane).collect(),
-                    });
+                    // All partitions of a consumer lie side by side, in the order of producers; those of all
+                    // consumers are the same if all read the same.
+                    let partitions = if self.is_broadcast { 1 } else { queues.len() };
+                    let lane = |consumer: usize| consumer % partitions * own.len() + place;
+                    let lanes = (0..partitions).map(|consumer| lane(consumer) as u32).collect();
+                    read.push(Reading { from, first: partition, lanes });
                     for (consumer, queue) in queues.iter().enumerate() {
-                        places[*queue] = (unit, consumer * own.len() + place);
+                        places[*queue] = (unit, lane(consumer));
                     }
                 }
                 readings.push(read);
@@ -297,9 +316,11 @@ mod tests {
     #[test]
     fn large_shuffles_are_combined_and_small_ones_are_not() {
         let combining = Combining::WhereCheaper(PriceSheet::named("aws-us-east-1-x86").unwrap(), 3008);
-        assert_eq!(combining.groups(8, 8), None);
-        assert_eq!(combining.groups(512, 1), None);
-        let groups = combining.groups(5120, 1280).unwrap();
+        assert_eq!(combining.groups(8, 8, false), None);
+        assert_eq!(combining.groups(512, 1, false), None);
+        let groups = combining.groups(5120, 1280, false).unwrap();
         assert!(groups.reads(5120, 1280) < 5120 * 1280 / 10, "{groups:?}");
+        let groups = combining.groups(512, 512, true).unwrap();
+        assert_eq!(groups.reads(512, 512), 512 + 6 * 512);
     }
 }

@@ -5,7 +5,7 @@ use datafusion::error::DataFusionError;
 use std::sync::Arc;
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
-use whimbrel_functions::{AttemptOutcome, Finished, FunctionsSettings};
+use whimbrel_functions::{Attempt, AttemptKind, AttemptOutcome, Finished, FunctionsSettings};
 use whimbrel_plan::nodes::Scope;
 use whimbrel_plan::{Series, Source, Stream, column};
 use whimbrel_sharded::Options;
@@ -100,6 +100,21 @@ fn combined_shuffles_have_the_same_rows_and_fewer_reads() {
             assert!(combined * 2 < direct, "{combined}, {direct}");
         }
     }
+}
+
+#[test]
+fn what_all_read_is_combined_too() {
+    let sql = "select count(*) as c, sum(b.m) as s from range(60000) a(n) join (select n, n * 2 as m from \
+               range(0, 60000, 3) t(n)) b on a.n = b.n";
+    let functions = TestFunctions::new(4, |settings| {
+        through_objects(settings);
+        settings.combine = Some(true);
+    });
+    let finished = check(&functions, sql, 12);
+    let is_combine = |attempt: &Attempt| attempt.kind == AttemptKind::Combine;
+    assert!(finished.attempts.iter().any(is_combine), "{finished:?}");
+    assert_eq!((finished.usage.gets, finished.usage.puts), (finished.formula.gets, finished.formula.puts));
+    assert!(finished.usage.gets < 12 * 12, "{:?}", finished.usage);
 }
 
 #[test]
@@ -214,6 +229,15 @@ fn kept_outputs_are_read_by_the_next_query() {
 }
 
 #[test]
+fn what_has_another_value_each_time_is_not_kept() {
+    let functions = TestFunctions::new(2, |settings| settings.job.keep = Some(Duration::from_secs(3600)));
+    let stream = plan("select n, random() as r from range(1000) t(n)", 2);
+    let first = rows(&stream, &functions.options());
+    assert_ne!(rows(&stream, &functions.options()), first);
+    assert_eq!(functions.functions.last_bill().unwrap().finished.kept, 0);
+}
+
+#[test]
 fn two_queries_at_once_share_functions_and_have_bills_of_their_own() {
     let functions = TestFunctions::new(2, |_| {});
     let threads: Vec<_> = (0..4)
@@ -236,7 +260,7 @@ fn two_queries_at_once_share_functions_and_have_bills_of_their_own() {
 fn what_is_expected_is_of_every_stage() {
     let functions = TestFunctions::new(4, |_| {});
     let stream = plan("select n % 10 as k, count(*) as c from range(1000000) t(n) group by k", 4);
-    let forecast = functions.functions.explain(&stream, &Default::default()).unwrap();
+    let forecast = functions.functions.explain(&stream, &Default::default(), 1.0).unwrap();
     assert!(forecast.stages.len() > 1 && forecast.seconds > 0.0 && forecast.dollars > 0.0, "{forecast:?}");
     assert_eq!(
         forecast.usage.invocations as usize,

@@ -4,6 +4,7 @@ use super::Programs;
 use crate::dataset::fingerprint;
 use crate::stage::{Origin, Stage, StageGraph};
 use datafusion::common::Result;
+use datafusion::logical_expr::Expr;
 use std::sync::Arc;
 use whimbrel_plan::nodes::Exchange;
 use whimbrel_plan::{References, step_bytes, with_room};
@@ -13,7 +14,8 @@ pub type StageDigest = [u8; 32];
 
 impl Programs {
     /// The digest of each stage: of what its channels compute, of what they read, and of how their output is
-    /// divided among those that read it. None for a stage with a step that has no bytes.
+    /// divided among those that read it. None for a stage with a step that has no bytes, or another value
+    /// each time.
     ///
     /// # Errors
     /// `Plan` if the rows of a source are in this process only.
@@ -44,6 +46,10 @@ fn written(
         return Ok(None);
     }
     for node in &stage.nodes {
+        // What has another value each time is computed each time.
+        if node.plan.expressions().iter().any(Expr::is_volatile) {
+            return Ok(None);
+        }
         let Ok(step) = step_bytes(&node.plan, references) else { return Ok(None) };
         append(&mut bytes, format!("{:?}", node.inputs).as_bytes());
         append(&mut bytes, &step);

@@ -1,7 +1,9 @@
 //! What is expected of the stages of a query, for planners of other crates. No answer depends on it.
 
 use super::Programs;
+use crate::dataset::FileDataset;
 use crate::stage::{Input, Origin};
+use std::any::Any;
 use whimbrel_plan::estimate::Estimate;
 use whimbrel_plan::nodes::Movement;
 
@@ -10,8 +12,8 @@ use whimbrel_plan::nodes::Movement;
 pub struct StageEstimate {
     /// Bytes that are read from sources.
     pub source_bytes: f64,
-    /// How many files these are in, if they are in files.
-    pub source_files: usize,
+    /// How many objects these are in, if they are in an object store.
+    pub source_objects: usize,
     /// Bytes that come from other stages. What goes to all channels counts once for each.
     pub input_bytes: f64,
     /// Rows that come in.
@@ -51,7 +53,8 @@ impl Programs {
                 let statistics = scan.source.statistics().as_ref().clone().project(scan.columns.as_ref());
                 let all = Estimate::of_statistics(&statistics, input.schema.as_arrow());
                 sum.source_bytes += all.bytes();
-                sum.source_files += 1;
+                let source: &dyn Any = scan.source.as_ref();
+                sum.source_objects += source.downcast_ref::<FileDataset>().map_or(0, FileDataset::objects);
                 sum.input_rows += all.rows;
             }
             Origin::Edge { stage: from, exchange, .. } => {

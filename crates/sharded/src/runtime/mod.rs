@@ -28,7 +28,7 @@ mod topology;
 mod wire;
 mod wiring;
 
-pub use crate::options::{Execution, RemoteRuntime, Sink};
+pub use crate::options::{Execution, RemoteRuntime, Sink, TransferCosts};
 pub use crate::progress::Progress;
 pub use drive::{Carrier, Halt};
 pub use epoch::{ChannelState, Marker, PacedSource, Report};

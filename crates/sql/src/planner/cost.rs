@@ -1,6 +1,7 @@
 //! The cost of movements and operators: nanoseconds of the busiest core, roughly, as measured on one machine.
 //! Only their ratios matter.
 
+use super::Shards;
 use super::placement::Partitioning;
 use whimbrel_plan::Movement;
 use whimbrel_plan::estimate::Estimate;
@@ -47,12 +48,21 @@ pub(super) struct Costs {
     shards: f64,
     /// How many of them run at the same time.
     at_once: f64,
+    /// Bringing rows to other shards, beside copying them.
+    movement: f64,
+    /// Bringing a byte to another shard.
+    byte_sent: f64,
 }
 
 impl Costs {
-    /// The costs for these shards and cores.
-    pub fn of(shards: usize, cores: usize) -> Costs {
-        Costs { shards: shards as f64, at_once: shards.min(cores) as f64 }
+    /// The costs for these shards.
+    pub fn of(shards: &Shards) -> Costs {
+        Costs {
+            shards: shards.count as f64,
+            at_once: shards.count.min(shards.cores) as f64,
+            movement: STAGE + shards.transfer_costs.0,
+            byte_sent: shards.transfer_costs.1,
+        }
     }
 
     /// The cost of work that takes so long in each shard, or in the only one.
@@ -65,20 +75,20 @@ impl Costs {
 
     /// The cost of moving rows from all shards to so many.
     pub fn moved(&self, rows: &Estimate, movement: &Movement, targets: usize) -> Moved {
-        let bytes = rows.bytes();
-        let elsewhere = (self.shards - 1.0) / self.shards;
-        match movement {
-            Movement::Broadcast => Moved {
-                bytes: bytes * (targets as f64 - 1.0),
-                // Every shard gets all of them.
-                cost: STAGE + rows.rows * ROW_PASSED * self.shards / self.at_once,
-            },
-            Movement::ReShard => Moved { bytes: bytes * elsewhere, cost: STAGE + rows.rows * ROW_PASSED },
-            Movement::ReDistribute { .. } | Movement::Multicast { .. } => Moved {
-                bytes: bytes * elsewhere,
-                cost: STAGE + (rows.rows * ROW_SORTED + bytes * BYTE_SORTED) / self.at_once,
-            },
-        }
+        let elsewhere = rows.bytes() * (self.shards - 1.0) / self.shards;
+        let (bytes, work, receivers) = match movement {
+            // Every shard gets all of them.
+            Movement::Broadcast => {
+                let bytes = rows.bytes() * (targets as f64 - 1.0);
+                (bytes, rows.rows * ROW_PASSED * self.shards / self.at_once, self.at_once)
+            }
+            Movement::ReShard => (elsewhere, rows.rows * ROW_PASSED, self.at_once.min(targets as f64)),
+            Movement::ReDistribute { .. } | Movement::Multicast { .. } => {
+                let work = (rows.rows * ROW_SORTED + rows.bytes() * BYTE_SORTED) / self.at_once;
+                (elsewhere, work, self.at_once)
+            }
+        };
+        Moved { bytes, cost: self.movement + work + bytes * self.byte_sent / receivers }
     }
 
     /// The cost of a hash join of so many rows in a shard.

@@ -56,7 +56,7 @@ pub(crate) struct Policy {
 }
 
 /// How many shards there are, and which tables are cut into them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Shards {
     /// How many there are.
     pub count: usize,
@@ -64,6 +64,9 @@ pub(crate) struct Shards {
     pub rows: usize,
     /// How many of them work at the same time, if there are as many.
     pub cores: usize,
+    /// What it costs to bring rows from one to another, beside copying them: nanoseconds for each movement,
+    /// and for each byte.
+    pub transfer_costs: (f64, f64),
 }
 
 /// A table with fewer rows is not worth a thread.
@@ -86,7 +89,7 @@ pub(crate) fn optimize(state: &SessionState, plan: LogicalPlan) -> Result<Logica
 /// # Errors
 /// `Plan` if the inputs of an operator cannot meet.
 pub(crate) fn shard(plan: LogicalPlan, shards: Shards, policy: Policy) -> Result<Placed> {
-    let (costs, estimator) = (Costs::of(shards.count, shards.cores), Estimator::default());
+    let (costs, estimator) = (Costs::of(&shards), Estimator::default());
     let (few_rows, shards) = (shards.rows as f64, shards.count);
     let ranges = RangePartitions::default();
     let mut planner = Planner { shards, few_rows, policy, costs, ranges, estimator };

@@ -69,6 +69,7 @@ pub struct Session {
     pub(crate) shard_rows: usize,
     /// How many shards run at the same time.
     cores: Option<usize>,
+    transfer_costs: (f64, f64),
     /// DataFusion's functions and settings.
     pub(crate) state: SessionState,
 }
@@ -88,6 +89,7 @@ impl Session {
             shards: None,
             shard_rows: ROWS_OF_A_SHARD,
             cores: None,
+            transfer_costs: (0.0, 0.0),
         }
     }
 
@@ -113,6 +115,12 @@ impl Session {
     /// Sets how many shards run at the same time; all of them by default.
     pub fn set_cores(&mut self, cores: usize) {
         self.cores = Some(cores);
+    }
+
+    /// Sets what it costs to bring rows from one shard to another that is in another process: nanoseconds for
+    /// each movement, and for each byte.
+    pub fn set_transfer_costs(&mut self, movement: f64, byte: f64) {
+        self.transfer_costs = (movement, byte);
     }
 
     /// All tables and views, by name.
@@ -182,7 +190,8 @@ impl Session {
     /// How tables are cut into shards.
     fn shard_settings(&self) -> Shards {
         let count = self.shards.unwrap_or(1);
-        Shards { count, rows: self.shard_rows, cores: self.cores.unwrap_or(count) }
+        let (cores, transfer_costs) = (self.cores.unwrap_or(count), self.transfer_costs);
+        Shards { count, rows: self.shard_rows, cores, transfer_costs }
     }
 
     /// All ways to run a planned query.

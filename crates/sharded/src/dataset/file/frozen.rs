@@ -2,7 +2,8 @@
 
 use super::format::{FileFormat, ReadOptions};
 use super::location::{Location, is_url, objects_at};
-use super::{FileDataset, FollowDataset, RangeShards};
+use super::statistics::distinct_counts;
+use super::{FileDataset, FollowDataset, RangeShards, Unit, parquet};
 use crate::error::in_file;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::arrow::ipc::reader::StreamReader;
@@ -42,6 +43,8 @@ struct FrozenFile {
     modified: Option<Duration>,
     /// The version of an object, if its store has versions.
     tag: Option<String>,
+    /// The estimated distinct counts of the columns of an object: reading them again takes requests.
+    distinct_counts: Option<Vec<Option<u64>>>,
 }
 
 impl FileDataset {
@@ -55,7 +58,7 @@ impl FileDataset {
         let ReadOptions { format, header, delimiter, schema, .. } = &self.files.options;
         Ok(FrozenFiles {
             names: self.names.clone(),
-            files: self.files.locations.iter().map(freeze_file).collect::<Result<_>>()?,
+            files: self.files.locations.iter().map(|file| self.freeze_file(file)).collect::<Result<_>>()?,
             shards: self.shards as u64,
             machines: self.machines as u64,
             format: format.map(|format| format.name().to_string()),
@@ -85,10 +88,36 @@ impl FileDataset {
             ranges: None,
         };
         let files = FileDataset::open_at(frozen.names, locations, &options)?;
+        for file in &frozen.files {
+            if let (Some(parquet), Some(counts)) = (files.parquet(&file.place), &file.distinct_counts) {
+                let counts = counts.iter().map(|count| count.and_then(|count| usize::try_from(count).ok()));
+                // They may be known already.
+                let _ = parquet.distinct_counts.set(counts.collect());
+            }
+        }
         let files = files.with_machines(size(frozen.machines)?)?;
         let Some((column, bounds)) = frozen.ranges else { return Ok(files) };
         let cut = RangeShards::try_new(&files.units, &files.schema, &Ranges::try_new(column, bounds)?)?;
         Ok(FileDataset { cut: Some(cut), ..files })
+    }
+}
+
+impl FileDataset {
+    /// A file with what planners look at.
+    fn freeze_file(&self, location: &Location) -> Result<FrozenFile> {
+        let frozen = freeze_file(location)?;
+        let parquet = self.parquet(&frozen.place).filter(|file| !file.is_local());
+        let counts = parquet.map(|file| distinct_counts(file).to_vec());
+        let counts = counts.map(|counts| counts.into_iter().map(|c| c.map(|count| count as u64)).collect());
+        Ok(FrozenFile { distinct_counts: counts, ..frozen })
+    }
+
+    /// The Parquet file of a place that has rows.
+    fn parquet(&self, place: &str) -> Option<&Arc<parquet::File>> {
+        self.units.iter().find_map(|unit| match unit {
+            Unit::Parquet { file, .. } if file.location.to_string() == place => Some(file),
+            _ => None,
+        })
     }
 }
 
@@ -159,13 +188,20 @@ fn freeze_file(location: &Location) -> Result<FrozenFile> {
             let Some(place) = path.to_str() else {
                 return plan_err!("the path `{}` is no text; rename it", path.display());
             };
-            Ok(FrozenFile { place: place.to_string(), bytes: metadata.len(), modified, tag: None })
+            Ok(FrozenFile {
+                place: place.to_string(),
+                bytes: metadata.len(),
+                modified,
+                tag: None,
+                distinct_counts: None,
+            })
         }
         Location::Object(object) => Ok(FrozenFile {
             place: object.url.clone(),
             bytes: object.size,
             modified: None,
             tag: object.tag.clone(),
+            distinct_counts: None,
         }),
     }
 }

@@ -178,6 +178,21 @@ impl Location {
     }
 }
 
+impl Location {
+    /// Fetches ranges of an object, all at once.
+    ///
+    /// # Errors
+    /// As [`fetch`](Location::fetch).
+    pub fn fetch_all(&self, ranges: &[std::ops::Range<u64>]) -> Result<Vec<bytes::Bytes>> {
+        let Location::Object(object) = self else {
+            return exec_err!("`{self}` is not in an object store");
+        };
+        let (object, ranges) = (Arc::clone(object), ranges.to_vec());
+        let fetched = block_on(async move { object.store.get_ranges(&object.path, &ranges).await })?;
+        fetched.map_err(|e| in_place(self, e))
+    }
+}
+
 /// Whether this is a URL of an object store rather than a path.
 pub(super) fn is_url(name: &str) -> bool {
     name.contains("://") && !name.starts_with("file://")

@@ -149,6 +149,11 @@ impl FileDataset {
         FileDataset::open_at(paths_or_globs.to_vec(), discover(paths_or_globs)?, options)
     }
 
+    /// How many of the files are in an object store.
+    pub fn objects(&self) -> usize {
+        self.files.locations.iter().filter(|location| matches!(location, Location::Object(_))).count()
+    }
+
     /// Opens files that were found under these names.
     fn open_at(names: Vec<String>, locations: Vec<Location>, options: &ReadOptions) -> Result<FileDataset> {
         let ranges = options.ranges.as_ref().map(Ranges::shards);

@@ -18,7 +18,7 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, SystemTime};
 
@@ -29,6 +29,8 @@ pub(super) struct File {
     pub metadata: ArrowReaderMetadata,
     /// The statistics in the footer, computed on first use.
     pub statistics: OnceLock<Statistics>,
+    /// The estimated distinct count of each column, where it is known; read on first use.
+    pub distinct_counts: OnceLock<Vec<Option<usize>>>,
 }
 
 /// Part of a row group: `length` rows from `offset` on.
@@ -45,8 +47,8 @@ impl File {
     }
 }
 
-/// Files by their paths, and the version of each that was read.
-type Footers = HashMap<PathBuf, (Version, Arc<File>)>;
+/// Files by their paths or URLs, and the version of each that was read.
+type Footers = HashMap<String, (Version, Arc<File>)>;
 
 /// The footers that this process has read: many queries open the same files.
 static FOOTERS: LazyLock<Mutex<Footers>> = LazyLock::new(Mutex::default);
@@ -54,8 +56,14 @@ static FOOTERS: LazyLock<Mutex<Footers>> = LazyLock::new(Mutex::default);
 /// How many footers are kept at most.
 const MAX_FOOTERS: usize = 1000;
 
-/// The length of a file and the time of its last change.
-type Version = (u64, SystemTime);
+/// What a file was when it was read.
+#[derive(Debug, PartialEq, Eq)]
+enum Version {
+    /// The length of a file and the time of its last change.
+    Path(u64, SystemTime),
+    /// The length of an object and the version that its store gives it.
+    Object(u64, String),
+}
 
 /// The beginning and the end of a Parquet file.
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -68,10 +76,7 @@ const FOOTER_GUESS: u64 = 64 << 10;
 /// # Errors
 /// `Execution` if it is no Parquet file, or is damaged.
 pub(super) fn open(location: &Location) -> Result<Opened> {
-    let file = match location {
-        Location::Path(path) => cached(location, path)?,
-        Location::Object(object) => new_file(location, of_object(location, object)?),
-    };
+    let file = cached(location)?;
     let metadata = &file.metadata;
     let rows: Vec<usize> = metadata.metadata().row_groups().iter().map(|g| g.num_rows() as usize).collect();
     let schema = metadata.schema().clone();
@@ -81,24 +86,39 @@ pub(super) fn open(location: &Location) -> Result<Opened> {
 
 /// A file with its footer.
 fn new_file(location: &Location, metadata: ArrowReaderMetadata) -> Arc<File> {
-    Arc::new(File { location: location.clone(), metadata, statistics: OnceLock::new() })
+    let (statistics, distinct_counts) = (OnceLock::new(), OnceLock::new());
+    Arc::new(File { location: location.clone(), metadata, statistics, distinct_counts })
 }
 
-/// A local file; its footer is read unless this version of it was read before.
-fn cached(location: &Location, path: &Path) -> Result<Arc<File>> {
-    let Some(version) = version(path) else { return Ok(new_file(location, of_file(location)?)) };
+/// A file; its footer is read unless this version of it was read before.
+fn cached(location: &Location) -> Result<Arc<File>> {
+    let read = || {
+        let metadata = match location {
+            Location::Path(_) => of_file(location)?,
+            Location::Object(object) => of_object(location, object)?,
+        };
+        Ok(new_file(location, metadata))
+    };
+    let (place, version) = match location {
+        Location::Path(path) => (path.to_str().map(str::to_string), version(path)),
+        Location::Object(object) => {
+            let version = object.tag.clone().map(|tag| Version::Object(object.size, tag));
+            (Some(object.url.clone()), version)
+        }
+    };
+    let (Some(place), Some(version)) = (place, version) else { return read() };
     let lookup = |footers: &Footers| {
-        footers.get(path).filter(|(cached, _)| *cached == version).map(|(_, file)| Arc::clone(file))
+        footers.get(&place).filter(|(cached, _)| *cached == version).map(|(_, file)| Arc::clone(file))
     };
     if let Some(file) = lookup(&FOOTERS.lock().unwrap_or_else(PoisonError::into_inner)) {
         return Ok(file);
     }
-    let file = new_file(location, of_file(location)?);
+    let file = read()?;
     let mut footers = FOOTERS.lock().unwrap_or_else(PoisonError::into_inner);
     if footers.len() >= MAX_FOOTERS {
         footers.clear();
     }
-    footers.insert(path.to_path_buf(), (version, Arc::clone(&file)));
+    footers.insert(place, (version, Arc::clone(&file)));
     Ok(file)
 }
 
@@ -108,7 +128,7 @@ fn version(path: &Path) -> Option<Version> {
     let metadata = std::fs::metadata(path).ok()?;
     let modified = metadata.modified().ok()?;
     let settled = modified.elapsed().is_ok_and(|age| age >= SETTLED);
-    settled.then_some((metadata.len(), modified))
+    settled.then_some(Version::Path(metadata.len(), modified))
 }
 
 /// The footer of a local file.

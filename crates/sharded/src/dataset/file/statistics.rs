@@ -2,14 +2,19 @@
 
 use super::Unit;
 use super::parquet::File;
+use bytes::buf::Reader;
+use bytes::{Buf, Bytes};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use parquet::column::page::{Page, PageReader};
+use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics as ColumnStatistics;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A longer dictionary is not read: its column has many values.
@@ -39,32 +44,60 @@ fn of_file(file: &File, schema: &SchemaRef) -> Statistics {
     };
     // With nested columns, leaves and fields have different numbers.
     if metadata.file_metadata().schema_descr().num_columns() == statistics.column_statistics.len() {
-        for (index, column) in statistics.column_statistics.iter_mut().enumerate() {
-            if let Some(values) = distinct_count(file, index) {
-                column.distinct_count = Precision::Inexact(values);
+        for (column, values) in statistics.column_statistics.iter_mut().zip(distinct_counts(file)) {
+            if let Some(values) = values {
+                column.distinct_count = Precision::Inexact(*values);
             }
         }
     }
     statistics
 }
 
-/// The estimated distinct count of a column, from the dictionaries of some row groups: the largest, if row
-/// groups share their values; the largest for each row group, if each has values of its own.
-fn distinct_count(file: &File, column: usize) -> Option<usize> {
+/// The estimated distinct count of each column, where its dictionaries tell.
+pub(super) fn distinct_counts(file: &File) -> &[Option<usize>] {
+    file.distinct_counts.get_or_init(|| {
+        let metadata = file.metadata.metadata();
+        let columns = metadata.file_metadata().schema_descr().num_columns();
+        if file.is_local() {
+            let lengths = |column: usize| {
+                let groups = sampled(metadata.num_row_groups()).map(|group| metadata.row_group(group));
+                groups.map(move |group| (group, length_in_file(file, group, column)))
+            };
+            return (0..columns).map(|column| distinct_count(file, column, lengths(column))).collect();
+        }
+        if metadata.num_row_groups() == 0 {
+            return vec![None; columns];
+        }
+        // One row group of an object, for each is a request more.
+        let lengths = lengths_in_object(file).into_iter().map(|length| [(metadata.row_group(0), length)]);
+        lengths.enumerate().map(|(column, length)| distinct_count(file, column, length)).collect()
+    })
+}
+
+/// The row groups whose dictionaries are read.
+fn sampled(groups: usize) -> impl Iterator<Item = usize> {
+    (0..groups).step_by(groups.div_ceil(SAMPLED_ROW_GROUPS).max(1))
+}
+
+/// The estimated distinct count of a column, from the lengths of the dictionaries of some row groups: the
+/// largest, if row groups share their values; the largest for each row group, if each has values of its own.
+fn distinct_count<'a>(
+    file: &File,
+    column: usize,
+    lengths: impl IntoIterator<Item = (&'a RowGroupMetaData, Option<usize>)>,
+) -> Option<usize> {
     let metadata = file.metadata.metadata();
     let groups = metadata.num_row_groups();
-    let step = groups.div_ceil(SAMPLED_ROW_GROUPS).max(1);
-    let mut most = 0;
-    for group in (0..groups).step_by(step) {
-        let group = metadata.row_group(group);
-        let values = dictionary_length(file, group.column(column), group.num_rows() as usize)?;
+    let mut most = None;
+    for (group, values) in lengths {
+        let values = values?;
         if groups > 1 && values * 2 > group.num_rows() as usize {
             return None;
         }
-        most = most.max(values);
+        most = most.max(Some(values));
     }
     let own = have_own_values(metadata.row_groups(), column);
-    (groups > 0).then_some(if own { most * groups } else { most })
+    most.map(|most| if own { most * groups } else { most })
 }
 
 /// Whether each row group covers a small part of the range of a column.
@@ -88,16 +121,84 @@ pub(super) fn range(chunk: &ColumnChunkMetaData) -> Option<(i64, i64)> {
     }
 }
 
-/// How many values the dictionary of a column chunk has, if it has a short one.
-fn dictionary_length(file: &File, chunk: &ColumnChunkMetaData, rows: usize) -> Option<usize> {
-    let begin = chunk.dictionary_page_offset()?;
-    if chunk.data_page_offset() - begin > MAX_DICTIONARY {
-        return None;
-    }
+/// Where the dictionary of a column chunk is, if it has a short one.
+fn dictionary(chunk: &ColumnChunkMetaData) -> Option<Range<u64>> {
+    let (begin, end) = (chunk.dictionary_page_offset()?, chunk.data_page_offset());
+    let is_short = begin >= 0 && begin < end && end - begin <= MAX_DICTIONARY;
+    is_short.then_some(begin as u64..end as u64)
+}
+
+/// How many values the dictionary of a column has in a row group of a local file, if it has a short one.
+fn length_in_file(file: &File, group: &RowGroupMetaData, column: usize) -> Option<usize> {
+    let chunk = group.column(column);
+    dictionary(chunk)?;
     let input = Arc::new(file.location.open_local().ok()??);
+    dictionary_length(input, chunk, group.num_rows() as usize)
+}
+
+/// How many values the dictionary of each column has in the first row group of an object. All are fetched at
+/// once.
+fn lengths_in_object(file: &File) -> Vec<Option<usize>> {
+    let group = file.metadata.metadata().row_group(0);
+    let places: Vec<Option<Range<u64>>> = group.columns().iter().map(dictionary).collect();
+    let ranges: Vec<Range<u64>> = places.iter().flatten().cloned().collect();
+    // Planning does without them.
+    let Ok(parts) = file.location.fetch_all(&ranges) else { return vec![None; places.len()] };
+    let mut parts = parts.into_iter();
+    let length = |(place, chunk): (Option<Range<u64>>, &ColumnChunkMetaData)| {
+        let part = Part { start: place?.start, bytes: parts.next()? };
+        dictionary_length(Arc::new(part), chunk, group.num_rows() as usize)
+    };
+    places.into_iter().zip(group.columns()).map(length).collect()
+}
+
+/// How many values the dictionary of a column chunk has.
+fn dictionary_length<R: ChunkReader + 'static>(
+    input: Arc<R>,
+    chunk: &ColumnChunkMetaData,
+    rows: usize,
+) -> Option<usize> {
     let mut pages = SerializedPageReader::new(input, chunk, rows, None).ok()?;
     match pages.get_next_page().ok()?? {
         Page::DictionaryPage { num_values, .. } => Some(num_values as usize),
         _ => None,
+    }
+}
+
+/// Some bytes of a file, from an offset on.
+struct Part {
+    start: u64,
+    bytes: Bytes,
+}
+
+impl Part {
+    fn from(&self, offset: u64) -> ParquetResult<Bytes> {
+        let skipped = offset.checked_sub(self.start).and_then(|skipped| usize::try_from(skipped).ok());
+        match skipped.filter(|skipped| *skipped <= self.bytes.len()) {
+            Some(skipped) => Ok(self.bytes.slice(skipped..)),
+            None => Err(ParquetError::EOF(format!("byte {offset} was not fetched"))),
+        }
+    }
+}
+
+impl Length for Part {
+    fn len(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for Part {
+    type T = Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Reader<Bytes>> {
+        Ok(self.from(start)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let bytes = self.from(start)?;
+        match length <= bytes.len() {
+            true => Ok(bytes.slice(..length)),
+            false => Err(ParquetError::EOF(format!("{length} bytes from {start} on were not fetched"))),
+        }
     }
 }
