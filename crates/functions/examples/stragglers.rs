@@ -176,10 +176,15 @@ async fn run() -> PlanResult<()> {
     for (name, stragglers) in
         [("writes", Stragglers::ignored()), ("writes, one timer", one), ("writes, both timers", both)]
     {
-        let (meter, store) = store(stragglers);
+        // Each function writes one object at a time.
+        let meter = Arc::new(Meter::default());
+        let late: Arc<dyn ObjectStore> = Arc::new(LateStore::default());
+        let store = |_| HedgedStore::local(Arc::clone(&late), stragglers, Arc::clone(&meter));
+        let functions: Vec<HedgedStore> = (0..PARALLEL).map(store).collect();
         let payload = PutPayload::from(vec![0; WRITE_BYTES]);
         let write = |number: usize| {
-            let (store, key, payload) = (&store, Path::from(format!("{number}")), payload.clone());
+            let (store, key) = (&functions[number % PARALLEL], Path::from(format!("{number}")));
+            let payload = payload.clone();
             async move { store.put_opts(&key, payload, PutOptions::default()).await.map(|_| ()) }
         };
         measure(name, WRITES, &meter, write).await?;

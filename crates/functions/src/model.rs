@@ -12,9 +12,6 @@ use std::time::Duration;
 use whimbrel_sharded::program::StageEstimate;
 use whimbrel_sharded::runtime::TransferCosts;
 
-/// How many bytes of a table a request reads, about.
-const TABLE_REQUEST: f64 = 8e6;
-
 /// How many bytes of columns in memory a byte of a table has.
 const COMPRESSION: f64 = 3.0;
 
@@ -218,12 +215,8 @@ impl Model {
     }
 
     fn table_gets(&self, estimate: &StageEstimate, tasks: f64) -> f64 {
-        if estimate.source_objects == 0 {
-            return 0.0;
-        }
-        let objects = estimate.source_objects as f64;
-        (estimate.source_bytes / COMPRESSION / TABLE_REQUEST).ceil().max(tasks)
-            + OPEN_OBJECT * objects * tasks.min(self.concurrency)
+        let opened = estimate.source_objects as f64 * tasks.min(self.concurrency);
+        estimate.source_requests as f64 + OPEN_OBJECT * opened
     }
 
     /// Whether the output of a stage goes along with invocations.
@@ -255,6 +248,7 @@ fn producers(units: &Units, stage: usize) -> impl Iterator<Item = usize> + '_ {
 fn scaled(estimate: &StageEstimate, scale: f64) -> StageEstimate {
     StageEstimate {
         source_bytes: estimate.source_bytes * scale,
+        source_requests: (estimate.source_requests as f64 * scale) as usize,
         input_bytes: estimate.input_bytes * scale,
         input_rows: estimate.input_rows * scale,
         output_bytes: estimate.output_bytes * scale,

@@ -14,6 +14,8 @@ pub struct StageEstimate {
     pub source_bytes: f64,
     /// How many objects these are in, if they are in an object store.
     pub source_objects: usize,
+    /// How many requests read them.
+    pub source_requests: usize,
     /// Bytes that come from other stages. What goes to all channels counts once for each.
     pub input_bytes: f64,
     /// Rows that come in.
@@ -54,7 +56,10 @@ impl Programs {
                 let all = Estimate::of_statistics(&statistics, input.schema.as_arrow());
                 sum.source_bytes += all.bytes();
                 let source: &dyn Any = scan.source.as_ref();
-                sum.source_objects += source.downcast_ref::<FileDataset>().map_or(0, FileDataset::objects);
+                if let Some(files) = source.downcast_ref::<FileDataset>() {
+                    sum.source_objects += files.objects();
+                    sum.source_requests += files.requests(scan.columns.as_deref());
+                }
                 sum.input_rows += all.rows;
             }
             Origin::Edge { stage: from, exchange, .. } => {

@@ -154,6 +154,16 @@ impl FileDataset {
         self.files.locations.iter().filter(|location| matches!(location, Location::Object(_))).count()
     }
 
+    /// How many requests read these columns of all objects, or all columns.
+    pub fn requests(&self, columns: Option<&[usize]>) -> usize {
+        let of_unit = |unit: &Unit| match (unit.location(), unit) {
+            (Location::Path(_), _) => 0,
+            (Location::Object(_), Unit::Parquet { file, row_group }) => file.requests(*row_group, columns),
+            (Location::Object(_), _) => 1,
+        };
+        self.units.iter().map(of_unit).sum()
+    }
+
     /// Opens files that were found under these names.
     fn open_at(names: Vec<String>, locations: Vec<Location>, options: &ReadOptions) -> Result<FileDataset> {
         let ranges = options.ranges.as_ref().map(Ranges::shards);

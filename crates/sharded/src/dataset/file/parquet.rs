@@ -13,6 +13,7 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, Statistics, exec_err};
 use futures::StreamExt;
+use object_store::OBJECT_STORE_COALESCE_DEFAULT;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
@@ -44,6 +45,22 @@ impl File {
     /// Whether it is on this machine.
     pub fn is_local(&self) -> bool {
         matches!(self.location, Location::Path(_))
+    }
+
+    /// How many requests read these columns of a row group, or all: those that lie close together are read at
+    /// once.
+    pub fn requests(&self, row_group: usize, columns: Option<&[usize]>) -> usize {
+        let schema = self.metadata.parquet_schema();
+        let is_read =
+            |leaf: &usize| columns.is_none_or(|columns| columns.contains(&schema.get_column_root_idx(*leaf)));
+        let group = self.metadata.metadata().row_group(row_group);
+        let leaves = (0..schema.num_columns()).filter(is_read);
+        let mut ranges: Vec<(u64, u64)> = leaves.map(|leaf| group.column(leaf).byte_range()).collect();
+        ranges.sort_unstable();
+        let is_far = |pair: &[(u64, u64)]| {
+            pair[1].0 > pair[0].0.saturating_add(pair[0].1).saturating_add(OBJECT_STORE_COALESCE_DEFAULT)
+        };
+        usize::from(!ranges.is_empty()) + ranges.windows(2).filter(|pair| is_far(pair)).count()
     }
 }
 
