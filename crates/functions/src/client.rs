@@ -1,17 +1,17 @@
 //! Functions as a runtime: where queries go, and what they cost.
 
 use crate::bill::{Bill, Finished};
+use crate::billing::{Account, Billed, Metered};
 use crate::bucket::{Bucket, BucketAddress};
 use crate::coordinator::{
     self, Board, Combining, JobSettings, QUERIES, STAGES, ScheduleSettings, Start, Units,
 };
 use crate::hedged_store::Stragglers;
 use crate::invoke::{FunctionAddress, Invoke, Invoker};
-use crate::metered::{Account, Billed, Metered};
 use crate::model::{Forecast, Model, Rates, is_small};
 use crate::plan::Plan;
 use crate::prices::PriceSheet;
-use crate::small::SmallQuery;
+use crate::small_query::SmallQuery;
 use crate::tables::Tables;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use datafusion::common::{Result, exec_datafusion_err, internal_err, plan_err};

@@ -16,7 +16,7 @@
 //! 7. `service`: functions as processes of one's own machines, as AWS Lambda runs them; `invoke`: invoking
 //!    them;
 //! 8. `coordinator`: what is invoked when, multi-stage shuffles (§4.2), pipelining (§4.4);
-//! 9. `model`: what a query will take and cost (§4.3); `metered`, `small`: queries and their bills;
+//! 9. `model`: what a query will take and cost (§4.3); `billing`, `small_query`: queries and their bills;
 //! 10. `client`: all of it as a runtime.
 //!
 //! Start at [`Functions`], follow it to `coordinator/job.rs`, then read `task.rs`.
@@ -24,6 +24,7 @@
 //! Not here: what tasks compute (whimbrel-sharded), names and files of queries (whimbrel-session).
 
 mod bill;
+mod billing;
 mod bootstrap;
 mod bucket;
 mod carrier;
@@ -33,14 +34,13 @@ mod hedged_store;
 mod http;
 mod invoke;
 mod meter;
-mod metered;
 mod model;
 mod object;
 mod plan;
 mod prices;
 pub mod protocol;
 mod service;
-mod small;
+mod small_query;
 mod straggler;
 mod tables;
 mod task;

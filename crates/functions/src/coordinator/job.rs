@@ -1,9 +1,9 @@
 //! A query: its work is invoked, and what comes of it is acted on.
 
-use super::kept::Kept;
 use super::keys::{output_key, spec_key};
 use super::result::deliver;
 use super::schedule::{Schedule, ScheduleSettings};
+use super::stage_cache::StageCache;
 use super::units::{Combining, Reading, Units};
 use crate::bill::{Attempt, AttemptKind, AttemptOutcome, Finished, Usage};
 use crate::bucket::Bucket;
@@ -147,7 +147,7 @@ struct Job {
     units: Arc<Units>,
     settings: JobSettings,
     schedule: Schedule,
-    kept: Option<Kept>,
+    cache: Option<StageCache>,
     outputs: Vec<Option<WorkOutput>>,
     /// How many attempts at each unit there were.
     attempts: BTreeMap<usize, u64>,
@@ -185,10 +185,10 @@ impl Job {
     async fn new(start: Start, shards: Sender<(usize, Option<Input>)>, progress: Progress) -> (Job, JobSpec) {
         let Start { spec, plan, digests, combining, settings, invoker, bucket, board } = start;
         let units = Arc::new(Units::of(plan, &combining));
-        let mut kept =
-            settings.keep.map(|age| Kept::new(Arc::clone(&units), Arc::clone(&bucket), age, digests));
-        let outputs = match &mut kept {
-            Some(kept) => kept.find().await,
+        let mut cache =
+            settings.keep.map(|age| StageCache::new(Arc::clone(&units), Arc::clone(&bucket), age, digests));
+        let outputs = match &mut cache {
+            Some(cache) => cache.find().await,
             None => vec![None; units.count()],
         };
         let schedule = Schedule::new(&units, settings.schedule, &unneeded(&units, &outputs));
@@ -196,7 +196,7 @@ impl Job {
         let mut job = Job {
             name: format!("{:032x}", random()),
             schedule,
-            kept,
+            cache,
             attempts: BTreeMap::new(),
             awaited: BTreeSet::new(),
             index_reads: 0,
@@ -305,8 +305,8 @@ impl Job {
 
     /// The key of the output of a unit.
     fn key(&self, unit: usize) -> String {
-        let kept = self.kept.as_ref().and_then(|kept| kept.key(unit));
-        kept.unwrap_or_else(|| output_key(&self.name, unit))
+        let cached = self.cache.as_ref().and_then(|cache| cache.key(unit));
+        cached.unwrap_or_else(|| output_key(&self.name, unit))
     }
 
     /// What is read from a unit, which has ended, or runs.
@@ -329,7 +329,8 @@ impl Job {
     /// How large an output may be that is not written to an object: all of them have to fit into the
     /// invocations of readers.
     fn inline_bytes(&self, unit: usize) -> u64 {
-        if self.kept.as_ref().is_some_and(|kept| kept.key(unit).is_some()) || self.awaited.contains(&unit) {
+        if self.cache.as_ref().is_some_and(|cache| cache.key(unit).is_some()) || self.awaited.contains(&unit)
+        {
             return 0;
         }
         let readers = self.units.readers(unit);
@@ -433,8 +434,8 @@ impl Job {
         }
         self.note(unit, began, self.kind(unit), AttemptOutcome::Ended);
         self.take_output(unit, output);
-        if let Some(kept) = &mut self.kept {
-            kept.list(self.units.stage(unit), &self.outputs).await?;
+        if let Some(cache) = &mut self.cache {
+            cache.list(self.units.stage(unit), &self.outputs).await?;
         }
         Ok(())
     }
@@ -511,7 +512,7 @@ impl Job {
             }
             None => true,
         };
-        let is_kept = |unit: usize| self.kept.as_ref().is_some_and(|kept| kept.key(unit).is_some());
+        let is_kept = |unit: usize| self.cache.as_ref().is_some_and(|cache| cache.key(unit).is_some());
         let units = self.attempts.keys().filter(|unit| may_exist(unit) && !is_kept(**unit));
         let mut keys: Vec<String> = units.map(|unit| output_key(&self.name, *unit)).collect();
         keys.push(spec_key(&self.name));
@@ -556,9 +557,9 @@ impl Job {
         if spec.to_bytes().is_ok_and(|bytes| bytes.len() > INLINE_SPEC) {
             formula.puts += 1;
         }
-        if let Some(kept) = &self.kept {
-            formula.gets += kept.requests.0;
-            formula.puts += kept.requests.1;
+        if let Some(cache) = &self.cache {
+            formula.gets += cache.requests.0;
+            formula.puts += cache.requests.1;
         }
         formula
     }

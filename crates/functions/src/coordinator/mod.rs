@@ -1,16 +1,16 @@
 //! The coordinator: it invokes the tasks of a query as their inputs become ready, and hands out the result.
 //!
 //! It runs in the process that asks for the answer. `units` says what work there is, `schedule` decides what
-//! is invoked when, `job` does it, `kept` finds what earlier queries have left, `result` reads what came out.
-//! Whatever is decided, the answer is the same.
+//! is invoked when, `job` does it, `stage_cache` finds what earlier queries have left, `result` reads what
+//! came out. Whatever is decided, the answer is the same.
 //!
-//! Layers, lowest first: `keys`; `units`; `schedule`, `kept`, `result`; `job`.
+//! Layers, lowest first: `keys`; `units`; `schedule`, `stage_cache`, `result`; `job`.
 
 mod job;
-mod kept;
 mod keys;
 mod result;
 mod schedule;
+mod stage_cache;
 mod units;
 
 pub use job::{Board, JobSettings, Start, start};

@@ -25,7 +25,7 @@ struct Manifest {
 }
 
 /// The outputs of the stages of a query that are kept.
-pub struct Kept {
+pub struct StageCache {
     units: Arc<Units>,
     bucket: Arc<Bucket>,
     /// For how long.
@@ -38,18 +38,18 @@ pub struct Kept {
     pub requests: (u64, u64),
 }
 
-impl Kept {
+impl StageCache {
     /// The stages of a query, by their digests.
     pub fn new(
         units: Arc<Units>,
         bucket: Arc<Bucket>,
         age: Duration,
         digests: Vec<Option<[u8; 32]>>,
-    ) -> Kept {
+    ) -> StageCache {
         let name = |digest: [u8; 32]| digest.iter().map(|byte| format!("{byte:02x}")).collect();
         let listed = vec![false; digests.len()];
         let stages = digests.into_iter().map(|digest| digest.map(name)).collect();
-        Kept { units, bucket, age, stages, listed, requests: (0, 0) }
+        StageCache { units, bucket, age, stages, listed, requests: (0, 0) }
     }
 
     /// The key of the output of a unit, if it is kept.

@@ -2,7 +2,7 @@
 //! begun (serverless engines call that the small-query path).
 
 use crate::bill::{Finished, Usage};
-use crate::metered::Metered;
+use crate::billing::Metered;
 use crate::tables::Tables;
 use datafusion::common::Result;
 use std::sync::Arc;
