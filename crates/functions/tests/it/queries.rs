@@ -146,22 +146,25 @@ fn errors_of_users_look_as_they_do_here_and_are_not_tried_again() {
 #[test]
 fn functions_that_die_are_invoked_again() {
     let functions = TestFunctions::new(3, |_| {});
-    let (options, stream) = (functions.options(), plan(LONG, 6));
-    let running = spawn(move || rows(&stream, &options));
-    let mut killed = 0;
-    let began = Instant::now();
-    while killed < 3 && !running.is_finished() {
-        sleep(Duration::from_millis(150));
-        if let Some(process) = functions.service.processes().first() {
-            let kill = std::process::Command::new("kill").args(["-9", &process.to_string()]).status();
-            killed += usize::from(kill.unwrap().success());
+    let expected = expected(LONG);
+    // A kill may find a function between two invocations.
+    let was_lost = (0..5).any(|_| {
+        let (options, stream) = (functions.options(), plan(LONG, 6));
+        let running = spawn(move || rows(&stream, &options));
+        for _ in 0..3 {
+            sleep(Duration::from_millis(150));
+            if let Some(process) = functions.service.processes().first() {
+                // It may have ended by itself.
+                let _ = std::process::Command::new("kill").args(["-9", &process.to_string()]).status();
+            }
         }
-        assert!(began.elapsed() < Duration::from_secs(60));
-    }
-    assert_eq!(running.join().unwrap(), expected(LONG));
-    let finished = functions.functions.last_bill().unwrap().finished;
-    assert!(finished.failures > 0, "{killed} were killed, none while it ran");
-    assert!(finished.attempts.iter().any(|attempt| attempt.outcome == AttemptOutcome::Lost));
+        assert_eq!(running.join().unwrap(), expected);
+        let finished = functions.functions.last_bill().unwrap().finished;
+        let is_lost = |attempt: &Attempt| attempt.outcome == AttemptOutcome::Lost;
+        assert_eq!(finished.failures > 0, finished.attempts.iter().any(is_lost));
+        finished.failures > 0
+    });
+    assert!(was_lost, "none was killed while it ran");
     assert_eq!(functions.objects(), Vec::<String>::new());
 }
 
