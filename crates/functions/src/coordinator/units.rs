@@ -19,8 +19,8 @@ use whimbrel_sharded::runtime::QueueId;
 /// guess that is too low costs time, one that is too high reads.
 const COMBINE_SECONDS: f64 = 0.5;
 
-/// How many bytes of partitions a combining task should not exceed is not known when shuffles are chosen, so
-/// there are at least so many of them for each hundred producers.
+/// How many combining tasks there are at least for each hundred producers. The bytes of a shuffle are not
+/// known when its tasks are counted, so this is what keeps a task from combining too much.
 const COMBINERS: usize = 4;
 
 /// The work of a query.
@@ -253,11 +253,11 @@ impl Shuffle {
         let (producers, consumers) = (self.queues.len(), self.queues[0].len());
         debug_assert_eq!(first, readings.len());
         for own in divide(producers, groups.producers) {
-            for for_ in divide(consumers, groups.consumers) {
+            for readers in divide(consumers, groups.consumers) {
                 let unit = readings.len();
                 let mut read = Vec::with_capacity(own.len());
                 for (place, producer) in own.clone().enumerate() {
-                    let queues = &self.queues[producer][for_.clone()];
+                    let queues = &self.queues[producer][readers.clone()];
                     let (from, partition) = places[queues[0]];
                     // All partitions of a consumer lie side by side, in the order of producers; those of all
                     // consumers are the same if all read the same.
