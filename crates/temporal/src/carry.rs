@@ -48,6 +48,7 @@ macro_rules! carry {
 carry!(i32, i32::is_negative);
 carry!(i64, i64::is_negative);
 carry!(u64, |_| false);
+carry!(u128, |_| false);
 carry!(i128, i128::is_negative);
 carry!(i256, i256::is_negative);
 

@@ -10,7 +10,7 @@
 
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BinaryArray, RecordBatch, make_array};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
-use arrow::compute::cast;
+use arrow::compute::{SortOptions, cast};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Float16Type, Float32Type, Float64Type, Int64Type, UInt64Type,
 };
@@ -121,8 +121,13 @@ fn equal_floats<T: ArrowPrimitiveType>(
 
 /// The row encoding of several columns, or of one whose type has no word form.
 pub(crate) fn encode_rows(arrays: &[ArrayRef]) -> Result<BinaryArray> {
-    let fields = arrays.iter().map(|a| SortField::new(a.data_type().clone())).collect();
-    Ok(RowConverter::new(fields)?.convert_columns(arrays)?.try_into_binary()?)
+    encode_sorted(arrays, SortOptions::default())
+}
+
+/// The same, so that the bytes have this order.
+pub(crate) fn encode_sorted(arrays: &[ArrayRef], order: SortOptions) -> Result<BinaryArray> {
+    let field = |array: &ArrayRef| SortField::new_with_options(array.data_type().clone(), order);
+    Ok(RowConverter::new(arrays.iter().map(field).collect())?.convert_columns(arrays)?.try_into_binary()?)
 }
 
 /// The columns whose row encoding `bytes` is.

@@ -2,14 +2,19 @@
 //! back.
 //!
 //! Aggregates are written over these four forms instead of over forty types: `i64` (signed integers and
-//! times), `u64`, `f64`, `i128` (decimals), and order-preserving bytes for all else.
+//! times), `u64`, `f64`, `i128` (decimals), and order-preserving bytes for all else. Lists and structs that an
+//! aggregate makes itself are built of columns of these.
 
 use crate::key::{decode_rows, encode_rows, with_equal_floats, words_of};
 use arrow::array::NullBufferBuilder;
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, PrimitiveArray};
-use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, ListArray, PrimitiveArray, StructArray,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Decimal128Type, Fields, Float64Type, Int64Type, UInt64Type,
+};
 use datafusion::common::{Result, exec_err, internal_err};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
@@ -62,6 +67,10 @@ pub(crate) trait Value: Clone + Debug + Send + Serialize + DeserializeOwned + 's
 
     /// The column's values, brought to this form.
     fn column(array: &ArrayRef) -> Result<Self::Column>;
+    /// The same for those who want the [exact](Value::exact) values.
+    fn exact_column(array: &ArrayRef) -> Result<Self::Column> {
+        Self::column(array)
+    }
     /// The value of a row. Where the row is null it means nothing.
     fn get(column: &Self::Column, row: usize) -> Self;
     /// Two values have equal stand-ins exactly if SQL takes them for equal, and stand-ins are in SQL's
@@ -239,7 +248,10 @@ impl Value for Bytes {
     type Ordered = Bytes;
 
     fn column(array: &ArrayRef) -> Result<Self::Column> {
-        Ok(ByteColumn(encode_rows(&[with_equal_floats(array)?])?))
+        Bytes::exact_column(&with_equal_floats(array)?)
+    }
+    fn exact_column(array: &ArrayRef) -> Result<Self::Column> {
+        Ok(ByteColumn(encode_rows(std::slice::from_ref(array))?))
     }
     fn get(column: &Self::Column, row: usize) -> Bytes {
         column.0.value(row).into()
@@ -288,7 +300,7 @@ pub(crate) fn copy_out<T: Copy>(values: &mut Vec<T>) -> Vec<T> {
     copy
 }
 
-/// The values of a column that is being built, in one of the forms.
+/// The values of a column that is being built, in one of the forms, or in parts that are columns themselves.
 #[derive(Debug)]
 pub(crate) enum Values {
     Int(Vec<i64>),
@@ -296,6 +308,12 @@ pub(crate) enum Values {
     Float(Vec<f64>),
     Decimal(Vec<i128>),
     Bytes(Vec<Bytes>),
+    /// Where each list ends among the elements of all.
+    Lists {
+        ends: Vec<usize>,
+        elements: Box<Column>,
+    },
+    Structs(Vec<Column>),
 }
 
 /// A column that is being built: results are appended to it, and it becomes an array once, when a batch is
@@ -346,6 +364,37 @@ impl Column {
         }
     }
 
+    /// Appends lists of these lengths, or nulls. Their elements have to be appended to the column that is
+    /// returned. To a column that is built of lists nothing else can be appended.
+    pub(crate) fn lists(&mut self, lengths: impl Iterator<Item = Option<usize>>) -> &mut Column {
+        let Column { values, nulls, to, .. } = self;
+        if !matches!(values, Values::Lists { .. }) {
+            let element = if let DataType::List(item) = &*to { item.data_type() } else { &*to };
+            *values = Values::Lists { ends: Vec::new(), elements: Box::new(Column::new(element.clone())) };
+        }
+        let Values::Lists { ends, elements } = values else {
+            unreachable!("it has just become one of lists")
+        };
+        for length in lengths {
+            nulls.append(length.is_some());
+            ends.push(ends.last().copied().unwrap_or(0) + length.unwrap_or(0));
+        }
+        elements
+    }
+
+    /// Appends so many structs. Their fields have to be appended to the columns that are returned. To a column
+    /// that is built of structs nothing else can be appended.
+    pub(crate) fn structs(&mut self, count: usize) -> &mut [Column] {
+        let Column { values, nulls, to, .. } = self;
+        if !matches!(values, Values::Structs(_)) {
+            let fields = if let DataType::Struct(fields) = &*to { fields.clone() } else { Fields::empty() };
+            *values = Values::Structs(fields.iter().map(|f| Column::new(f.data_type().clone())).collect());
+        }
+        let Values::Structs(fields) = values else { unreachable!("it has just become one of structs") };
+        nulls.append_n_non_nulls(count);
+        fields
+    }
+
     /// Appends an array of the column's type.
     ///
     /// # Errors
@@ -383,6 +432,35 @@ impl Column {
             Values::Float(values) => f64::array(copy_out(values), nulls, &self.to),
             Values::Decimal(values) => i128::array(copy_out(values), nulls, &self.to),
             Values::Bytes(values) => Bytes::array(std::mem::take(values), nulls, &self.to),
+            Values::Lists { ends, elements } => {
+                list_array(copy_out(ends), elements.finish()?, nulls, &self.to)
+            }
+            Values::Structs(fields) => {
+                let fields = fields.iter_mut().map(Column::finish).collect::<Result<_>>()?;
+                struct_array(fields, nulls, &self.to)
+            }
         }
     }
+}
+
+/// The lists of type `to` that end at these places of their elements.
+fn list_array(
+    ends: Vec<usize>,
+    elements: ArrayRef,
+    nulls: Option<NullBuffer>,
+    to: &DataType,
+) -> Result<ArrayRef> {
+    let DataType::List(item) = to else { return internal_err!("{to} is not a list") };
+    let Ok(offsets) = [0].iter().chain(&ends).map(|&end| i32::try_from(end)).collect::<Result<Vec<_>, _>>()
+    else {
+        return exec_err!("lists of more than 2^31 elements in one batch: aggregate over shorter windows");
+    };
+    let offsets = OffsetBuffer::new(offsets.into());
+    Ok(Arc::new(ListArray::try_new(item.clone(), offsets, elements, nulls)?))
+}
+
+/// The structs of type `to` with these fields.
+fn struct_array(fields: Vec<ArrayRef>, nulls: Option<NullBuffer>, to: &DataType) -> Result<ArrayRef> {
+    let DataType::Struct(of) = to else { return internal_err!("{to} is not a struct") };
+    Ok(Arc::new(StructArray::try_new(of.clone(), fields, nulls)?))
 }

@@ -23,7 +23,8 @@ mod unnest;
 mod where_;
 
 pub use aggregate::{
-    Accumulator, Aggregate, AggregateCall, AggregateFunction, Combine, Emission, Rows, UserAggregate, same,
+    Accumulator, Aggregate, AggregateCall, AggregateFunction, Combine, Emission, Fraction, Rows,
+    UserAggregate, same,
 };
 pub use alter_lifetime::AlterLifetime;
 pub use changes::Changes;

@@ -1,18 +1,21 @@
 //! The snapshot aggregate against the oracle: every function, every variant, every kind of key.
 
-use crate::equal::{cases, closed, unary};
+use crate::calls::Call;
+use crate::equal::{cases, closed, unary, with_lists};
 use crate::formula::Formula;
 use crate::generate::{Dice, FLOAT, KEY, Kinds, NUMBER, Stream, TEXT, conditions, dice, streams};
-use crate::model::Value;
-use crate::oracle::Call;
-use crate::plan::{Step, Variant};
+use crate::model::{Event, Value, assert_identical};
+use crate::plan::{Plan, Step, Variant, answer};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array};
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use datafusion::common::Result;
+use datafusion::logical_expr::Operator;
 use proptest::prelude::*;
 use std::any::Any;
 use std::sync::Arc;
-use whimbrel_temporal::operators::{Accumulator, AggregateFunction as F, Rows, UserAggregate, same};
+use whimbrel_temporal::operators::{
+    Accumulator, AggregateFunction as F, Fraction, Rows, UserAggregate, same,
+};
 use whimbrel_temporal::{Column, Time};
 
 fn variants() -> impl Strategy<Value = Variant> {
@@ -28,6 +31,11 @@ fn variants() -> impl Strategy<Value = Variant> {
     ]
 }
 
+/// Those where no row is ended by itself: edges have tests of their own.
+fn windows() -> impl Strategy<Value = Variant> {
+    variants().prop_filter("rows are ended one by one", |v| !matches!(v, Variant::Any))
+}
+
 fn keys() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![
         3 => Just(vec![KEY]),
@@ -39,23 +47,59 @@ fn keys() -> impl Strategy<Value = Vec<usize>> {
     ]
 }
 
-/// Aggregates that do not ask in which order rows came.
-fn unordered() -> impl Strategy<Value = Call> {
-    let numbers = prop_oneof![
+/// The number, made so small that sums of its squares are numbers of 64 bits.
+fn small_number() -> Formula {
+    Formula::column(NUMBER).binary(Operator::Modulo, Formula::Int(1000))
+}
+
+fn fractions() -> impl Strategy<Value = Fraction> {
+    let numbers = prop_oneof![Just(0.0), Just(0.5), Just(0.6), Just(1.0), 0.0..1.0];
+    numbers.prop_map(|number| Fraction::new(number).expect("it is from 0 to 1"))
+}
+
+/// Aggregates of numbers.
+pub fn of_numbers() -> impl Strategy<Value = F> {
+    prop_oneof![
         Just(F::Sum),
         Just(F::Average),
+        any::<bool>().prop_map(|population| F::Variance { population }),
+        any::<bool>().prop_map(|population| F::StandardDeviation { population }),
+        Just(F::AverageOfSquares),
+        Just(F::Product),
+        fractions().prop_map(|fraction| F::Percentile { fraction, continuous: true }),
+    ]
+}
+
+/// Aggregates of anything that do not ask in which order rows came.
+pub fn of_anything() -> impl Strategy<Value = F> {
+    prop_oneof![
         Just(F::Min),
         Just(F::Max),
         Just(F::Count),
         Just(F::CountDistinct),
-    ];
-    let comparable = prop_oneof![Just(F::Min), Just(F::Max), Just(F::Count), Just(F::CountDistinct)];
+        fractions().prop_map(|fraction| F::Percentile { fraction, continuous: false }),
+        (1..5usize, any::<bool>(), any::<bool>()).prop_map(|(k, ties, descending)| F::TopK {
+            k: k.try_into().expect("it is not 0"),
+            ties,
+            descending,
+        }),
+        Just(F::Collect),
+        Just(F::Single),
+    ]
+}
+
+/// Aggregates that do not ask in which order rows came.
+fn unordered() -> impl Strategy<Value = Call> {
     let of = |c: usize| Some(Formula::column(c));
+    let columns = || prop_oneof![2 => Just(NUMBER), 2 => Just(FLOAT), 1 => Just(TEXT)];
+    let pairs = (columns(), columns()).prop_map(|(key, value)| Some(Formula::pair(key, value)));
+    let numbers = || prop_oneof![Just(NUMBER), Just(FLOAT)].prop_map(move |column| of(column));
     let call = prop_oneof![
         1 => Just((F::Count, None)),
-        3 => numbers.clone().prop_map(move |f| (f, of(NUMBER))),
-        3 => numbers.prop_map(move |f| (f, of(FLOAT))),
-        2 => comparable.prop_map(move |f| (f, of(TEXT))),
+        5 => (of_numbers(), numbers()),
+        6 => (of_anything(), columns().prop_map(move |column| of(column))),
+        1 => (Just(F::SumOfSquares), prop_oneof![Just(of(FLOAT)), Just(Some(small_number()))]),
+        2 => (prop_oneof![Just(F::MaxBy), Just(F::MinBy)], pairs),
         1 => Just((F::User(Arc::new(Squares) as Arc<dyn UserAggregate>), of(NUMBER))),
     ];
     (call, prop::option::weighted(0.3, conditions())).prop_map(|((function, argument), filter)| Call {
@@ -78,6 +122,39 @@ fn whole() -> impl Strategy<Value = Call> {
         argument,
         filter,
     })
+}
+
+/// Aggregates of floats that are computed without rounding, or in one order.
+fn exact() -> impl Strategy<Value = F> {
+    prop_oneof![2 => of_numbers(), 1 => of_anything()].prop_map(|function| match function {
+        // In twice the precision of a float, but not exact.
+        F::Sum | F::Average => F::SumOfSquares,
+        exact => exact,
+    })
+}
+
+/// Aggregates of lists, and of structs.
+fn of_nested() -> impl Strategy<Value = Call> {
+    let columns = || prop_oneof![Just(NUMBER), Just(TEXT), Just(FLOAT)];
+    let by = prop_oneof![Just(F::MaxBy), Just(F::MinBy)];
+    let call = prop_oneof![
+        3 => (of_anything(), columns().prop_map(Formula::column)),
+        1 => (by, (columns(), columns()).prop_map(|(key, value)| Formula::pair(key, value))),
+    ];
+    call.prop_map(|(function, argument)| Call { function, argument: Some(argument), filter: None })
+}
+
+/// The same stream, with structs of the text and the float in place of the text.
+fn with_structs(mut stream: Stream) -> Stream {
+    let mut fields = stream.schema.fields().to_vec();
+    let pair = [&fields[TEXT], &fields[FLOAT]].map(|f| f.as_ref().clone());
+    fields[TEXT] = Arc::new(Field::new("pair", DataType::Struct(pair.to_vec().into()), true));
+    stream.schema = Arc::new(Schema::new(fields));
+    stream.events.iter_mut().enumerate().for_each(|(i, Event { row, .. })| {
+        let pair = vec![row[TEXT].clone(), row[FLOAT].clone()];
+        row[TEXT] = if i % 5 == 4 { Value::Null } else { Value::Struct(pair) };
+    });
+    stream
 }
 
 /// First and last, of any column.
@@ -163,13 +240,46 @@ proptest! {
         aggregate(key, calls, Variant::StartEdges, stream, &dice);
     }
 
+    /// Not even in the last bit, and whether rows are told by edges or as intervals.
+    #[test]
+    fn arrival_does_not_show(
+        stream in streams(Kinds::Any, 40), functions in prop::collection::vec(exact(), 1..4),
+        variant in variants(), sizes in (1..50usize, 1..50usize), dice in dice(),
+    ) {
+        let call = |function| Call { function, argument: Some(Formula::column(FLOAT)), filter: None };
+        let calls = functions.into_iter().map(call).collect();
+        let plan = Plan::of(Step::Aggregate { key: vec![KEY], calls, variant });
+        let mut dice = dice;
+        let stream = inexact(stream);
+        let one = answer(&plan, &stream, sizes.0, &mut dice);
+        let other = answer(&plan, &stream.shuffled(&mut dice), sizes.1, &mut dice);
+        assert_identical(&one, &other, "another order");
+    }
+
+    #[test]
+    fn over_nested_values(
+        stream in streams(Kinds::Any, 40), key in prop_oneof![Just(vec![KEY]), Just(vec![])],
+        calls in prop::collection::vec(of_nested(), 1..4), variant in variants(), dice in dice(),
+    ) {
+        aggregate(key, calls, variant, with_structs(with_lists(stream)), &dice);
+    }
+
     #[test]
     fn first_and_last_of_windows(
         stream in streams(Kinds::Any, 40), key in keys(), calls in prop::collection::vec(ordered(), 1..3),
-        variant in variants().prop_filter("edges have a test of their own", |v| !matches!(v, Variant::Any)),
-        dice in dice(),
+        variant in windows(), dice in dice(),
     ) {
         aggregate(key, calls, variant, stream, &dice);
+    }
+
+    #[test]
+    fn first_and_last_nested_values(
+        stream in streams(Kinds::Any, 40), column in prop_oneof![Just(NUMBER), Just(TEXT)], last: bool,
+        variant in windows(), dice in dice(),
+    ) {
+        let function = if last { F::Last } else { F::First };
+        let call = Call { function, argument: Some(Formula::column(column)), filter: None };
+        aggregate(vec![KEY], vec![call], variant, with_structs(with_lists(stream)), &dice);
     }
 
     /// Rows that start together and are ended one by one, each with a value of its own.

@@ -1,9 +1,9 @@
 //! Operators wired together at random, a stream often feeding both sides of one.
 
+use crate::calls::Call;
 use crate::equal::{cases, keys, rules};
 use crate::formula::Formula;
 use crate::generate::{FLOAT, KEY, Kinds, NUMBER, TEXT, conditions, dice, streams, streams_near_zero};
-use crate::oracle::Call;
 use crate::plan::{Pair, Plan, Step, Variant, check};
 use proptest::prelude::*;
 use whimbrel_temporal::operators::AggregateFunction as F;

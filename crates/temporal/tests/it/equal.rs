@@ -288,7 +288,7 @@ proptest! {
 }
 
 /// The same stream, with a list of up to three numbers in place of the number.
-fn with_lists(mut stream: Stream) -> Stream {
+pub fn with_lists(mut stream: Stream) -> Stream {
     let item = Arc::new(Field::new_list_field(DataType::Int64, true));
     let mut fields = stream.schema.fields().to_vec();
     fields[NUMBER] = Arc::new(Field::new("numbers", DataType::List(item), true));

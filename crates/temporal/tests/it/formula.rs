@@ -3,9 +3,10 @@
 use crate::model::{Row, Value};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::ScalarValue;
+use datafusion::functions::core::r#struct;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use std::sync::Arc;
 
 #[derive(Debug, Clone)]
@@ -14,6 +15,8 @@ pub enum Formula {
     Int(i64),
     Float(f64),
     Binary(Box<Formula>, Operator, Box<Formula>),
+    /// A struct of two fields.
+    Pair(Box<Formula>, Box<Formula>),
 }
 
 impl Formula {
@@ -25,6 +28,10 @@ impl Formula {
         Formula::Binary(Box::new(self), op, Box::new(right))
     }
 
+    pub fn pair(first: usize, second: usize) -> Formula {
+        Formula::Pair(Box::new(Formula::Column(first)), Box::new(Formula::Column(second)))
+    }
+
     pub fn physical(&self, schema: &SchemaRef) -> Arc<dyn PhysicalExpr> {
         match self {
             Formula::Column(index) => Arc::new(Column::new(schema.field(*index).name(), *index)),
@@ -32,6 +39,11 @@ impl Formula {
             Formula::Float(f) => Arc::new(Literal::new(ScalarValue::Float64(Some(*f)))),
             Formula::Binary(l, op, r) => {
                 Arc::new(BinaryExpr::new(l.physical(schema), *op, r.physical(schema)))
+            }
+            Formula::Pair(l, r) => {
+                let fields = vec![l.physical(schema), r.physical(schema)];
+                let pair = ScalarFunctionExpr::try_new(r#struct(), fields, schema, Arc::default());
+                Arc::new(pair.expect("a struct of any two"))
             }
         }
     }
@@ -42,6 +54,7 @@ impl Formula {
             Formula::Int(i) => Value::Int(*i),
             Formula::Float(f) => Value::Float(*f),
             Formula::Binary(left, op, right) => binary(left.eval(row), *op, right.eval(row)),
+            Formula::Pair(first, second) => Value::Struct(vec![first.eval(row), second.eval(row)]),
         }
     }
 

@@ -91,6 +91,14 @@ impl Stream {
         Stream::new(self.schema, self.events.into_iter().enumerate().map(event).map(draft).collect())
     }
 
+    /// The same rows, of which those that start together come in another order.
+    pub fn shuffled(self, dice: &mut Dice) -> Stream {
+        let mut events: Vec<(usize, Event)> = self.events.into_iter().map(|e| (dice.below(256), e)).collect();
+        events.sort_by_key(|(place, _)| *place);
+        let draft = |(place, event)| Draft { event, edges: place % 2 == 0, early: place % 3 == 0 };
+        Stream::new(self.schema, events.into_iter().map(draft).collect())
+    }
+
     /// Whether a float is so large that the digits of others are lost beside it.
     pub fn has_huge_floats(&self) -> bool {
         self.events.iter().any(|e| is_huge(&e.row[FLOAT]))

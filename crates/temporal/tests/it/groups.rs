@@ -1,16 +1,18 @@
 //! Keys of every type through the operators that group, and keys that come and go.
 
+use crate::calls::Call;
 use crate::formula::Formula;
-use crate::model::{Event, assert_same, decode, value};
-use crate::oracle::{self, Call};
+use crate::model::{Event, Value, assert_same, decode, value};
+use crate::oracle;
 use crate::plan::aggregate_calls;
-use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, RecordBatch, StringArray, StructArray};
 use arrow::compute::{can_cast_types, cast};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
     Aggregate, AggregateFunction as F, Chop, Clip, ClipConstant, Coalesce, CoalesceOrder, Emission, Exists,
-    Join, PointAtEnd, Session,
+    Fraction, Join, PointAtEnd, Session,
 };
 use whimbrel_temporal::{Batch, INFINITY, Key, Lifetimes, Message, Operator, Other, Time};
 
@@ -52,8 +54,23 @@ fn column(numbers: &[Option<i64>], of: &DataType) -> ArrayRef {
     cast(&cast(&wide, step).expect("casts"), of).expect("casts")
 }
 
-/// The column as text, which every type has.
+/// The column as text, which every type has; of lists and structs what is in them.
 fn as_text(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::List(_) => {
+            let lists = column.as_list::<i32>();
+            let elements = as_text(lists.values());
+            let item = Arc::new(Field::new_list_field(elements.data_type().clone(), true));
+            return Arc::new(ListArray::new(item, lists.offsets().clone(), elements, lists.nulls().cloned()));
+        }
+        DataType::Struct(fields) => {
+            let columns: Vec<ArrayRef> = column.as_struct().columns().iter().map(as_text).collect();
+            let field = |(f, c): (&FieldRef, &ArrayRef)| Field::new(f.name(), c.data_type().clone(), true);
+            let fields = fields.iter().zip(&columns).map(field).collect();
+            return Arc::new(StructArray::new(fields, columns, column.nulls().cloned()));
+        }
+        _ => {}
+    }
     let bytes = matches!(column.data_type(), DataType::Binary);
     let plain = if bytes { cast(column, &DataType::Utf8) } else { Ok(column.clone()) };
     cast(&plain.expect("casts"), &DataType::Utf8).expect("casts")
@@ -85,7 +102,8 @@ fn texts(message: Message) -> Message {
         .schema()
         .fields()
         .iter()
-        .map(|f| Field::new(f.name(), DataType::Utf8, true))
+        .zip(&columns)
+        .map(|(f, c)| Field::new(f.name(), c.data_type().clone(), true))
         .collect::<Vec<_>>();
     let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("texts");
     Message::Batch(batch.with_rows(rows, None))
@@ -102,7 +120,13 @@ const LIFETIMES: [Lifetimes; 3] = [Lifetimes::Any, Lifetimes::Constant(6), Lifet
 #[test]
 fn keys_and_arguments_of_every_type() {
     let call = |function| Call { function, argument: Some(Formula::column(1)), filter: None };
-    let calls = [F::Min, F::Max, F::First, F::Last, F::Count, F::CountDistinct].map(call);
+    let fraction = Fraction::new(0.6).expect("a fraction");
+    let by = |function| Call { argument: Some(Formula::pair(1, 0)), ..call(function) };
+    let top = F::TopK { k: NonZeroUsize::MIN, ties: true, descending: true };
+    let mut calls = [F::Min, F::Max, F::First, F::Last, F::Count, F::CountDistinct].map(call).to_vec();
+    let percentile = F::Percentile { fraction, continuous: false };
+    calls.extend([percentile, top, F::Collect, F::Single].map(call));
+    calls.extend([F::MaxBy, F::MinBy].map(by));
     for of in types() {
         let (schema, events, messages) = stream(column(&NUMBERS, &of), column(&NUMBERS, &of));
         let mut expected = oracle::aggregate(&events, &[0], &calls);
@@ -126,9 +150,11 @@ fn keys_and_arguments_of_every_type() {
     }
 }
 
-fn number_as_text(value: &crate::model::Value) -> crate::model::Value {
+fn number_as_text(value: &Value) -> Value {
     match value {
-        crate::model::Value::Int(i) => crate::model::Value::Text(i.to_string()),
+        Value::Int(i) => Value::Text(i.to_string()),
+        Value::List(values) => Value::List(values.iter().map(number_as_text).collect()),
+        Value::Struct(values) => Value::Struct(values.iter().map(number_as_text).collect()),
         other => other.clone(),
     }
 }

@@ -3,7 +3,7 @@
 use arrow::array::{
     Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions,
 };
-use arrow::array::{BooleanArray, StringArray};
+use arrow::array::{BooleanArray, StringArray, StructArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type, SchemaRef};
 use std::cmp::Ordering;
@@ -20,6 +20,7 @@ pub enum Value {
     Float(f64),
     Text(String),
     List(Vec<Value>),
+    Struct(Vec<Value>),
 }
 
 pub type Row = Vec<Value>;
@@ -41,6 +42,7 @@ impl Value {
             Value::Float(_) => 3,
             Value::Text(_) => 4,
             Value::List(_) => 5,
+            Value::Struct(_) => 6,
         }
     }
 
@@ -54,6 +56,7 @@ impl Value {
             Value::Float(f) if f.is_nan() => Value::Float(f64::NAN),
             Value::Float(f) if *f == 0.0 => Value::Float(0.0),
             Value::List(elements) => Value::List(elements.iter().map(Value::of_equal).collect()),
+            Value::Struct(fields) => Value::Struct(fields.iter().map(Value::of_equal).collect()),
             other => other.clone(),
         }
     }
@@ -66,7 +69,7 @@ impl Ord for Value {
             (Value::Int(a), Value::Int(b)) => a.cmp(b),
             (Value::Float(a), Value::Float(b)) => a.total_cmp(b),
             (Value::Text(a), Value::Text(b)) => a.cmp(b),
-            (Value::List(a), Value::List(b)) => a.cmp(b),
+            (Value::List(a), Value::List(b)) | (Value::Struct(a), Value::Struct(b)) => a.cmp(b),
             _ => self.rank().cmp(&other.rank()),
         }
     }
@@ -94,7 +97,7 @@ impl std::hash::Hash for Value {
             Value::Int(i) => i.hash(state),
             Value::Float(f) => f.to_bits().hash(state),
             Value::Text(t) => t.hash(state),
-            Value::List(l) => l.hash(state),
+            Value::List(values) | Value::Struct(values) => values.hash(state),
         }
     }
 }
@@ -112,6 +115,9 @@ pub fn value(array: &ArrayRef, row: usize) -> Value {
             let elements = array.as_list::<i32>().value(row);
             Value::List((0..elements.len()).map(|i| value(&elements, i)).collect())
         }
+        DataType::Struct(_) => {
+            Value::Struct(array.as_struct().columns().iter().map(|field| value(field, row)).collect())
+        }
         _ => {
             let ints = cast(array, &DataType::Int64).expect("an integer column");
             Value::Int(ints.as_primitive::<Int64Type>().value(row))
@@ -120,7 +126,7 @@ pub fn value(array: &ArrayRef, row: usize) -> Value {
 }
 
 /// A column of values.
-pub fn column<'a>(values: impl Iterator<Item = &'a Value>, of: &DataType) -> ArrayRef {
+pub fn column<'a>(values: impl Iterator<Item = &'a Value> + Clone, of: &DataType) -> ArrayRef {
     let int = |v: &Value| if let Value::Int(i) = v { Some(*i) } else { None };
     match of {
         DataType::Boolean => Arc::new(BooleanArray::from_iter(
@@ -137,6 +143,14 @@ pub fn column<'a>(values: impl Iterator<Item = &'a Value>, of: &DataType) -> Arr
                 Value::List(elements) => Some(elements.iter().map(int).collect::<Vec<_>>()),
                 _ => None,
             })))
+        }
+        DataType::Struct(fields) => {
+            let valid: Vec<bool> = values.clone().map(|v| !v.is_null()).collect();
+            let part =
+                |i: usize, v: &'a Value| if let Value::Struct(parts) = v { &parts[i] } else { &Value::Null };
+            let part = |i: usize| values.clone().map(|v| part(i, v)).collect::<Vec<_>>().into_iter();
+            let parts = fields.iter().enumerate().map(|(i, f)| column(part(i), f.data_type())).collect();
+            Arc::new(StructArray::new(fields.clone(), parts, Some(valid.into())))
         }
         other => cast(&Int64Array::from_iter(values.map(int)), other).expect("a column of numbers"),
     }
@@ -296,7 +310,12 @@ impl Rounding {
 /// Panics, with the payloads that differ, unless both describe the same changing relation.
 pub fn assert_same(expected: &[Event], found: &[Event], what: &str) {
     let rounding = Rounding::of(expected.iter().chain(found));
-    let (expected, found) = (relation(&rounding.events(expected)), relation(&rounding.events(found)));
+    assert_identical(&rounding.events(expected), &rounding.events(found), what);
+}
+
+/// The same, where floats have to be equal to the bit.
+pub fn assert_identical(expected: &[Event], found: &[Event], what: &str) {
+    let (expected, found) = (relation(expected), relation(found));
     if expected == found {
         return;
     }

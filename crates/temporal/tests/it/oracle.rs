@@ -2,21 +2,13 @@
 //!
 //! Lists are in order of start, then of arrival.
 
+use crate::calls::Call;
 use crate::formula::Formula;
 use crate::model::{Event, Row, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use whimbrel_temporal::operators::AggregateFunction;
 use whimbrel_temporal::{BEGINNING, Closed, DurationRule, INFINITY, StartRule, Time};
 
 pub type Events = Vec<Event>;
-
-/// One aggregate: what, over which values, over which rows.
-#[derive(Debug, Clone)]
-pub struct Call {
-    pub function: AggregateFunction,
-    pub argument: Option<Formula>,
-    pub filter: Option<Formula>,
-}
 
 pub fn in_order(mut events: Events) -> Events {
     events.sort_by_key(|e| e.start);
@@ -175,59 +167,15 @@ pub fn aggregate(events: &Events, key: &[usize], calls: &[Call]) -> Events {
     for (key, events) in groups {
         for pair in instants(events.iter().copied()).windows(2) {
             let alive = events.iter().filter(|e| e.start <= pair[0] && pair[0] < e.end);
-            let alive: Vec<&Row> = alive.map(|e| &e.row).collect();
+            let alive: Vec<&Event> = alive.copied().collect();
             if !alive.is_empty() {
-                let values = calls.iter().map(|call| result(call, &alive));
+                let values = calls.iter().map(|call| call.result(&alive));
                 let row = key.iter().cloned().chain(values).collect();
                 results.push(Event { start: pair[0], end: pair[1], row });
             }
         }
     }
     in_order(results)
-}
-
-fn result(call: &Call, alive: &[&Row]) -> Value {
-    let counted = alive.iter().filter(|r| call.filter.as_ref().is_none_or(|f| f.holds(r)));
-    let values: Vec<Value> =
-        counted.map(|r| call.argument.as_ref().map_or(Value::Int(1), |a| a.eval(r))).collect();
-    let known: Vec<&Value> = values.iter().filter(|v| !v.is_null()).collect();
-    let number = |v: &&Value| match v {
-        Value::Int(i) => *i as f64,
-        Value::Float(f) => *f,
-        other => panic!("{other:?} is not a number"),
-    };
-    let int = |v: &&Value| if let Value::Int(i) = v { *i } else { 0 };
-    let sum = || sum_of(known.iter().map(number));
-    match &call.function {
-        AggregateFunction::Count => Value::Int(known.len() as i64),
-        AggregateFunction::CountDistinct => {
-            Value::Int(known.iter().map(|v| v.of_equal()).collect::<BTreeSet<_>>().len() as i64)
-        }
-        AggregateFunction::First => values.first().cloned().unwrap_or(Value::Null),
-        AggregateFunction::Last => values.last().cloned().unwrap_or(Value::Null),
-        _ if known.is_empty() => Value::Null,
-        AggregateFunction::Sum => match known[0] {
-            Value::Float(_) => Value::Float(sum()),
-            _ => Value::Int(known.iter().map(int).fold(0, i64::wrapping_add)),
-        },
-        AggregateFunction::Average => Value::Float(sum() / known.len() as f64),
-        AggregateFunction::Min => known.iter().map(|v| v.of_equal()).min().expect("some are known"),
-        AggregateFunction::Max => known.iter().map(|v| v.of_equal()).max().expect("some are known"),
-        // The tests' own aggregate: the sum of squares.
-        AggregateFunction::User(_) => {
-            Value::Int(known.iter().map(|v| int(v).wrapping_mul(int(v))).fold(0, i64::wrapping_add))
-        }
-    }
-}
-
-/// The sum, infinite only if it is in the end: what is huge is added up apart, as smaller numbers.
-fn sum_of(numbers: impl Iterator<Item = f64>) -> f64 {
-    const SMALLER: f64 = 1.0 / (1_u64 << 62) as f64;
-    let (huge, others): (Vec<f64>, Vec<f64>) =
-        numbers.partition(|number| number.is_finite() && number.abs() > 1e300);
-    let huge = huge.iter().fold(0.0, |sum, number| sum + number * SMALLER);
-    let others = others.iter().fold(0.0, |sum, number| sum + number);
-    if huge == 0.0 { others } else { (huge + others * SMALLER) / SMALLER }
 }
 
 /// Each payload while any row has it.

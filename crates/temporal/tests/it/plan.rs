@@ -1,9 +1,10 @@
 //! Queries that exist twice: as a graph of the engine's operators, and as the oracle's.
 
+use crate::calls::Call;
 use crate::formula::Formula;
 use crate::generate::{BATCH_SIZES, Dice, Stream, interleave, schema};
 use crate::model::{Decoder, Event, Row, assert_same, contents, record_batch};
-use crate::oracle::{self, Call, Events, Nulls};
+use crate::oracle::{self, Events, Nulls};
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -351,6 +352,12 @@ pub fn check(plan: &Plan, streams: &[Stream], dice: &Dice) {
         let found = run(plan, streams, messages, &mut dice);
         assert_same(&expected, &found, &format!("in batches of {size}"));
     }
+}
+
+/// What a plan gives over a stream in batches of this size.
+pub fn answer(plan: &Plan, stream: &Stream, size: usize, dice: &mut Dice) -> Vec<Event> {
+    let messages = stream.messages(size, dice).into_iter().map(|message| (0, message)).collect();
+    run(plan, std::slice::from_ref(stream), messages, dice)
 }
 
 /// Runs a plan, and from a random message on also a second graph that starts from a checkpoint.

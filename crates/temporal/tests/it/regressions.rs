@@ -1,9 +1,9 @@
 //! Corners: payloads without columns, values that are not finite, large batches, foreign checkpoints.
 
+use crate::calls::Call;
 use crate::formula::Formula;
 use crate::generate::{FLOAT, KEY, Kinds, NUMBER, TEXT, dice, streams};
 use crate::model::{Event, Value, assert_same, decode, value};
-use crate::oracle::Call;
 use crate::plan::{Pair, Plan, Step, Variant, aggregate_calls};
 use arrow::array::{
     ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions, StringArray,

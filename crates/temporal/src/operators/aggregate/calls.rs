@@ -76,12 +76,7 @@ impl Plan {
             fields.push(Field::new(&call.name, data_type, nullable));
             arguments.push(argument);
         }
-        let ordered = calls.iter().any(|c| {
-            matches!(
-                c.function,
-                AggregateFunction::First | AggregateFunction::Last | AggregateFunction::User(_)
-            )
-        });
+        let ordered = calls.iter().any(|call| call.function.asks_for_starts());
         Ok(Plan { key, key_types, calls, arguments, schema: Arc::new(Schema::new(fields)), ordered })
     }
 

@@ -7,6 +7,7 @@ use super::total::Total;
 use crate::carry::Carry;
 use crate::values::Value;
 use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::i256;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -28,17 +29,32 @@ pub(super) struct Carried<W> {
 
 impl<W: Carry> Carried<W> {
     #[inline(always)]
-    fn plus(&mut self, by: W) {
+    pub fn plus(&mut self, by: W) {
         let (low, carry) = self.low.add_carrying(by);
         self.low = low;
         self.carry += carry;
     }
 
     #[inline(always)]
-    fn minus(&mut self, by: W) {
+    pub fn minus(&mut self, by: W) {
         let (low, carry) = self.low.sub_carrying(by);
         self.low = low;
         self.carry += carry;
+    }
+
+    pub fn plus_sum(&mut self, other: &Self) {
+        self.plus(other.low);
+        self.carry += other.carry;
+    }
+
+    pub fn minus_sum(&mut self, other: &Self) {
+        self.minus(other.low);
+        self.carry -= other.carry;
+    }
+
+    /// Whether the word is the sum.
+    pub fn fits_word(&self) -> bool {
+        self.carry == 0
     }
 }
 
@@ -53,16 +69,14 @@ macro_rules! carried_total {
             fn remove(&mut self, value: &$word) {
                 self.minus(*value);
             }
-            fn merge(&mut self, other: Self) {
-                self.plus(other.low);
-                self.carry += other.carry;
+            fn merge(&mut self, other: &Self) {
+                self.plus_sum(other);
             }
-            fn unmerge(&mut self, other: Self) {
-                self.minus(other.low);
-                self.carry -= other.carry;
+            fn unmerge(&mut self, other: &Self) {
+                self.minus_sum(other);
             }
             fn fits(&self) -> bool {
-                self.carry == 0 && $fits(self.low)
+                self.fits_word() && $fits(self.low)
             }
             fn add_run(
                 &mut self,
@@ -70,7 +84,7 @@ macro_rules! carried_total {
                 rows: Range<usize>,
                 selection: Option<&BooleanBuffer>,
             ) {
-                self.merge($sum(&column[rows], selection));
+                self.merge(&$sum(&column[rows], selection));
             }
         }
     };
@@ -92,7 +106,20 @@ carried_total!(i128, |sum: i128| sum.unsigned_abs() <= MOST, |numbers: &[i128], 
 
 impl Carried<i128> {
     /// The sum as a float, which has room for it.
-    pub fn value(self) -> f64 {
+    pub fn value(&self) -> f64 {
+        self.low as f64 + self.carry as f64 * 2_f64.powi(128)
+    }
+
+    /// The sum itself.
+    pub fn exact(&self) -> i256 {
+        let sign = self.low >> (i128::BITS - 1);
+        i256::from_parts(self.low as u128, sign + i128::from(self.carry))
+    }
+}
+
+impl Carried<u128> {
+    /// The sum as a float, which has room for it.
+    pub fn value(&self) -> f64 {
         self.low as f64 + self.carry as f64 * 2_f64.powi(128)
     }
 }
@@ -162,9 +189,9 @@ mod tests {
         let mut other = Carried::<i64>::default();
         other.add_run(&vec![i64::MIN, i64::MIN, i64::MAX].into(), 0..3, None);
         assert!(!other.fits());
-        sum.unmerge(other);
+        sum.unmerge(&other);
         assert!(!sum.fits());
-        sum.merge(other);
+        sum.merge(&other);
         assert_eq!((sum.fits(), sum.low), (true, 4));
     }
 

@@ -1,14 +1,14 @@
-//! First and last: the value of the row that started first, or last, among those alive; ties by arrival.
-//! Nulls are values here, as in SQL's `first_value`.
+//! First and last: the value of the row that started first, or last, among those alive; ties by arrival. And
+//! the value of the only row. Nulls are values here, as in SQL's `first_value`.
 //!
 //! An end edge does not tell apart rows with one start and one value: any of them leaves.
 
 use super::accumulator::Rows;
+use super::sort_keys::Nullable;
 use super::state_column::{Aggregator, filter};
 use crate::time::Time;
 use crate::values::{Column, Value};
-use arrow::array::Array;
-use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::buffer::BooleanBuffer;
 use datafusion::common::Result;
 use std::collections::BTreeMap;
 
@@ -19,32 +19,28 @@ pub(super) enum End {
     First,
     /// The newest row.
     Last,
+    /// The row that is both.
+    Only,
 }
 
 /// When a row started, and its number among all rows ever loaded.
 type Place = (Time, u64);
 
-/// The rows alive by place. Where rows never leave, only the one asked for is kept.
+/// The rows alive by place. Where rows never leave, only those are kept that decide.
 #[derive(Debug)]
 pub(super) struct Ends<V: Value> {
-    column: V::Column,
-    nulls: Option<NullBuffer>,
+    value: Nullable<V>,
     starts: Vec<Time>,
     /// The number of the first row of the loaded batch.
     first: u64,
     end: End,
-    /// Rows never leave, so no other is ever asked for.
-    only_one: bool,
+    /// Rows never leave, so what does not decide now never will.
+    final_rows: bool,
 }
 
 impl<V: Value> Ends<V> {
-    pub fn new(end: End, only_one: bool) -> Self {
-        Ends { column: Default::default(), nulls: None, starts: Vec::new(), first: 0, end, only_one }
-    }
-
-    fn value(&self, row: usize) -> Option<V::Ordered> {
-        let valid = self.nulls.as_ref().is_none_or(|n| n.is_valid(row));
-        valid.then(|| V::get(&self.column, row).exact())
+    pub fn new(end: End, final_rows: bool) -> Self {
+        Ends { value: Nullable::new(), starts: Vec::new(), first: 0, end, final_rows }
     }
 
     /// Takes out a row with this start and value; all rows with this start may be looked at.
@@ -59,11 +55,12 @@ impl<V: Value> Ends<V> {
         }
     }
 
-    /// Forgets the rows that are not asked for.
+    /// Forgets the rows that do not decide. Two show that none is the only one.
     fn trim(&self, state: &mut BTreeMap<Place, Option<V::Ordered>>) {
-        while self.only_one && state.len() > 1 {
+        let most = if self.end == End::Only { 2 } else { 1 };
+        while self.final_rows && state.len() > most {
             match self.end {
-                End::First => state.pop_last(),
+                End::First | End::Only => state.pop_last(),
                 End::Last => state.pop_first(),
             };
         }
@@ -76,21 +73,17 @@ impl<V: Value> Aggregator for Ends<V> {
     fn load(&mut self, rows: &Rows, first: u64) -> Result<()> {
         self.starts = rows.starts.clone();
         self.first = first;
-        if let Some(argument) = &rows.argument {
-            self.nulls = argument.logical_nulls();
-            self.column = V::column(argument)?;
-        }
-        Ok(())
+        rows.argument.as_ref().map_or(Ok(()), |argument| self.value.load(argument))
     }
     fn selection(rows: &Rows) -> Option<BooleanBuffer> {
         filter(rows)
     }
     fn add(&self, state: &mut Self::State, row: usize) {
-        state.insert((self.starts[row], self.first + row as u64), self.value(row));
+        state.insert((self.starts[row], self.first + row as u64), self.value.get(row));
         self.trim(state);
     }
     fn remove(&self, state: &mut Self::State, row: usize) {
-        Self::remove_equal(state, self.starts[row], &self.value(row));
+        Self::remove_equal(state, self.starts[row], &self.value.get(row));
     }
     fn combine(&self, state: &mut Self::State, other: &Self::State, _end: Time) {
         state.extend(other.iter().map(|(place, value)| (*place, value.clone())));
@@ -107,7 +100,8 @@ impl<V: Value> Aggregator for Ends<V> {
     fn results<'a>(&self, states: impl ExactSizeIterator<Item = &'a Self::State> + Clone, out: &mut Column) {
         let value = |state: &Self::State| {
             let entry = match self.end {
-                End::First => state.first_key_value(),
+                End::Only if state.len() > 1 => None,
+                End::First | End::Only => state.first_key_value(),
                 End::Last => state.last_key_value(),
             };
             entry.and_then(|(_, value)| value.as_ref()).map(V::from_ordered)

@@ -1,25 +1,25 @@
-//! Minimum, maximum and distinct count.
+//! Minimum and maximum where not all values have to be kept.
 //!
 //! Three ways to keep a minimum, by how rows leave (trill.txt §5.3): [`Best`] where none ever does, [`Queue`]
 //! where they leave in the order in which they came (a monotone queue: what a newer row beats can never
-//! matter again), and [`Bag`], a multiset, where any row may leave at any time.
+//! matter again), and a [multiset](super::bag) where any row may leave at any time.
 
 use super::accumulator::Rows;
+use super::sort_keys::SortKeys;
 use super::state_column::Aggregator;
 use crate::time::{INFINITY, Time};
-use crate::values::{Column, Value};
+use crate::values::Column;
+use arrow::buffer::BooleanBuffer;
 use datafusion::common::Result;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-/// What is read off a multiset of values.
+/// Which end of an order is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pick {
     /// The smallest.
     Min,
     /// The largest.
     Max,
-    /// How many different ones.
-    Distinct,
 }
 
 impl Pick {
@@ -28,49 +28,25 @@ impl Pick {
     fn beats<O: Ord>(self, new: &O, old: &O) -> bool {
         match self {
             Pick::Min => new <= old,
-            _ => new >= old,
+            Pick::Max => new >= old,
         }
-    }
-}
-
-/// The argument of the loaded batch.
-#[derive(Debug)]
-struct Argument<V: Value>(V::Column);
-
-impl<V: Value> Default for Argument<V> {
-    fn default() -> Self {
-        Argument(V::Column::default())
-    }
-}
-
-impl<V: Value> Argument<V> {
-    fn load(&mut self, rows: &Rows) -> Result<()> {
-        if let Some(argument) = &rows.argument {
-            self.0 = V::column(argument)?;
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn get(&self, row: usize) -> V::Ordered {
-        V::get(&self.0, row).ordered()
     }
 }
 
 /// The best value so far; rows never leave.
 /// Constant time and memory.
 #[derive(Debug)]
-pub(super) struct Best<V: Value> {
-    argument: Argument<V>,
+pub(super) struct Best<K: SortKeys> {
+    keys: K,
     pick: Pick,
 }
 
-impl<V: Value> Best<V> {
-    pub fn new(pick: Pick) -> Self {
-        Best { argument: Argument::default(), pick }
+impl<K: SortKeys> Best<K> {
+    pub fn new(keys: K, pick: Pick) -> Self {
+        Best { keys, pick }
     }
 
-    fn offer(&self, state: &mut Option<V::Ordered>, value: V::Ordered) {
+    fn offer(&self, state: &mut Option<K::Key>, value: K::Key) {
         match state {
             Some(old) if !self.pick.beats(&value, old) => {}
             _ => *state = Some(value),
@@ -78,14 +54,17 @@ impl<V: Value> Best<V> {
     }
 }
 
-impl<V: Value> Aggregator for Best<V> {
-    type State = Option<V::Ordered>;
+impl<K: SortKeys> Aggregator for Best<K> {
+    type State = Option<K::Key>;
 
     fn load(&mut self, rows: &Rows, _first: u64) -> Result<()> {
-        self.argument.load(rows)
+        self.keys.load(rows)
+    }
+    fn selection(rows: &Rows) -> Option<BooleanBuffer> {
+        K::selection(rows)
     }
     fn add(&self, state: &mut Self::State, row: usize) {
-        self.offer(state, self.argument.get(row));
+        self.offer(state, self.keys.key(row));
     }
     fn remove(&self, _state: &mut Self::State, _row: usize) {
         debug_assert!(false, "rows never leave here");
@@ -99,7 +78,7 @@ impl<V: Value> Aggregator for Best<V> {
         debug_assert!(false, "rows never leave here");
     }
     fn results<'a>(&self, states: impl ExactSizeIterator<Item = &'a Self::State> + Clone, out: &mut Column) {
-        out.extend_optional(states.map(|state| state.as_ref().map(V::from_ordered)));
+        self.keys.append(states.map(Option::as_ref), out);
     }
 }
 
@@ -108,26 +87,29 @@ impl<V: Value> Aggregator for Best<V> {
 /// A value enters and leaves once, so a change takes constant time on average, and there are at most as
 /// many values as panes.
 #[derive(Debug)]
-pub(super) struct Queue<V: Value> {
-    argument: Argument<V>,
+pub(super) struct Queue<K: SortKeys> {
+    keys: K,
     pick: Pick,
 }
 
-impl<V: Value> Queue<V> {
-    pub fn new(pick: Pick) -> Self {
-        Queue { argument: Argument::default(), pick }
+impl<K: SortKeys> Queue<K> {
+    pub fn new(keys: K, pick: Pick) -> Self {
+        Queue { keys, pick }
     }
 }
 
-impl<V: Value> Aggregator for Queue<V> {
-    type State = VecDeque<(Time, V::Ordered)>;
+impl<K: SortKeys> Aggregator for Queue<K> {
+    type State = VecDeque<(Time, K::Key)>;
 
     fn load(&mut self, rows: &Rows, _first: u64) -> Result<()> {
-        self.argument.load(rows)
+        self.keys.load(rows)
+    }
+    fn selection(rows: &Rows) -> Option<BooleanBuffer> {
+        K::selection(rows)
     }
     /// The rows of one pane end together: only the best one matters.
     fn add(&self, state: &mut Self::State, row: usize) {
-        let value = self.argument.get(row);
+        let value = self.keys.key(row);
         match state.front() {
             Some((_, old)) if !self.pick.beats(&value, old) => {}
             _ => {
@@ -156,56 +138,6 @@ impl<V: Value> Aggregator for Queue<V> {
         state.clear();
     }
     fn results<'a>(&self, states: impl ExactSizeIterator<Item = &'a Self::State> + Clone, out: &mut Column) {
-        out.extend_optional(states.map(|state| state.front().map(|(_, value)| V::from_ordered(value))));
-    }
-}
-
-/// All values with how often each is there; any row may leave.
-/// A change takes time logarithmic in the different values, and they are all kept.
-#[derive(Debug)]
-pub(super) struct Bag<V: Value> {
-    argument: Argument<V>,
-    pick: Pick,
-}
-
-impl<V: Value> Bag<V> {
-    pub fn new(pick: Pick) -> Self {
-        Bag { argument: Argument::default(), pick }
-    }
-
-    fn change(state: &mut BTreeMap<V::Ordered, i64>, value: V::Ordered, by: i64) {
-        let count = state.entry(value.clone()).or_insert(0);
-        *count += by;
-        if *count == 0 {
-            state.remove(&value);
-        }
-    }
-}
-
-impl<V: Value> Aggregator for Bag<V> {
-    type State = BTreeMap<V::Ordered, i64>;
-
-    fn load(&mut self, rows: &Rows, _first: u64) -> Result<()> {
-        self.argument.load(rows)
-    }
-    fn add(&self, state: &mut Self::State, row: usize) {
-        Self::change(state, self.argument.get(row), 1);
-    }
-    fn remove(&self, state: &mut Self::State, row: usize) {
-        Self::change(state, self.argument.get(row), -1);
-    }
-    fn combine(&self, state: &mut Self::State, other: &Self::State, _end: Time) {
-        other.iter().for_each(|(value, count)| Self::change(state, value.clone(), *count));
-    }
-    fn difference(&self, state: &mut Self::State, other: &Self::State, _end: Time) {
-        other.iter().for_each(|(value, count)| Self::change(state, value.clone(), -count));
-    }
-    fn results<'a>(&self, states: impl ExactSizeIterator<Item = &'a Self::State> + Clone, out: &mut Column) {
-        let value = |entry: Option<(&V::Ordered, &i64)>| entry.map(|(value, _)| V::from_ordered(value));
-        match self.pick {
-            Pick::Distinct => out.extend(states.map(|state| state.len() as i64)),
-            Pick::Min => out.extend_optional(states.map(|state| value(state.first_key_value()))),
-            Pick::Max => out.extend_optional(states.map(|state| value(state.last_key_value()))),
-        }
+        self.keys.append(states.map(|state| state.front().map(|(_, value)| value)), out);
     }
 }

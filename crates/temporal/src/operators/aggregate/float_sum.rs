@@ -92,7 +92,7 @@ impl Total for FloatSum {
     fn remove(&mut self, value: &f64) {
         self.count(*value, -1);
     }
-    fn merge(&mut self, other: Self) {
+    fn merge(&mut self, other: &Self) {
         self.plus(other.high);
         self.low += other.low;
         self.units += other.units;
@@ -100,7 +100,7 @@ impl Total for FloatSum {
         self.positive += other.positive;
         self.negative += other.negative;
     }
-    fn unmerge(&mut self, other: Self) {
+    fn unmerge(&mut self, other: &Self) {
         self.plus(-other.high);
         self.low -= other.low;
         self.units -= other.units;

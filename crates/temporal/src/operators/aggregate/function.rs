@@ -1,17 +1,43 @@
 //! The aggregates by name: their types, and the accumulator that fits how rows leave the stream.
 
 use super::accumulator::Accumulator;
+use super::bag::{Bag, Distinct, Kept, Readout};
 use super::carried::Carried;
 use super::ends::{End, Ends};
-use super::extremes::{Bag, Best, Pick, Queue};
+use super::extremes::{Best, Pick, Queue};
 use super::float_sum::FloatSum;
+use super::fraction::Fraction;
+use super::lists::{All, First, list_of, list_of_ranked};
+use super::moments::{Dispersion, ExactMoments, IntegerMoments};
+use super::percentile::{Continuous, Discrete};
+use super::product::Product;
+use super::sort_keys::{Argument, ByThenValue, SortKeys, StartThenValue};
+use super::squares::{ExactSquares, IntegerSquares};
 use super::state_column::StateColumn;
-use super::sums::{AsAverage, AsSum, Count, Sum, Wide, WideUnsigned};
+use super::sums::{AsQuotient, AsSum, Count, Sum, Wide, WideUnsigned};
 use crate::values::{Bytes, Form};
 use arrow::datatypes::DataType;
-use datafusion::common::{Result, plan_err};
+use datafusion::common::{Result, internal_err, plan_err};
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+
+/// What is made for the form `$value` of the values of a type.
+macro_rules! by_form {
+    ($of:expr, $value:ident => $make:expr) => {
+        match Form::of($of) {
+            Form::Int => by_form!(@make $value = i64, $make),
+            Form::Uint => by_form!(@make $value = u64, $make),
+            Form::Float => by_form!(@make $value = f64, $make),
+            Form::Decimal => by_form!(@make $value = i128, $make),
+            Form::Bytes => by_form!(@make $value = Bytes, $make),
+        }
+    };
+    (@make $value:ident = $form:ty, $make:expr) => {{
+        type $value = $form;
+        $make
+    }};
+}
 
 /// An aggregate written by a user over the same framework as the built-in ones.
 pub trait UserAggregate: Send + Sync + fmt::Debug {
@@ -50,6 +76,52 @@ pub enum AggregateFunction<U = Arc<dyn UserAggregate>> {
     Last,
     /// How many different values, nulls apart.
     CountDistinct,
+    /// The variance of a number: float64, exact until it is rounded to one, so the order of rows does not
+    /// show. Null if there are too few values; NaN while one of them is NaN or infinite.
+    Variance {
+        /// Of all there is, which one value has too; else estimated from a sample, of two values at least.
+        population: bool,
+    },
+    /// The square root of the variance.
+    StandardDeviation {
+        /// As in [`Variance`](AggregateFunction::Variance).
+        population: bool,
+    },
+    /// The sum of the squares of a number. int64, uint64 (one that is too large is an error), or float64 of
+    /// floats and decimals.
+    SumOfSquares,
+    /// The mean of the squares of a number. float64.
+    AverageOfSquares,
+    /// The product of a number. float64; a zero in it has no sign.
+    Product,
+    /// A percentile.
+    Percentile {
+        /// The share of the values that are no larger than it.
+        fraction: Fraction,
+        /// Of a number: at its place between two values, on the line between them. float64. Else the first
+        /// value in order with at least this share, of any type.
+        continuous: bool,
+    },
+    /// The value of the row with the largest key: the argument is a struct of two fields, the key and the
+    /// value. Rows without a key do not count. Of several rows the smallest value, null if none has one.
+    MaxBy,
+    /// The value of the row with the smallest key; else as [`MaxBy`](AggregateFunction::MaxBy).
+    MinBy,
+    /// A list of the smallest values in order, each with its rank: one more than there are values before it.
+    /// Its elements are structs of `rank`, an int64, and `value`.
+    TopK {
+        /// How many values.
+        k: NonZeroUsize,
+        /// Whether those equal to the last are there too.
+        ties: bool,
+        /// The largest first, instead of the smallest.
+        descending: bool,
+    },
+    /// A list of all values, nulls too, by the start of their rows, those that start together by value, a
+    /// null first.
+    Collect,
+    /// The value of the only row, which may be null; null if there are several.
+    Single,
     /// A user's own.
     User(U),
 }
@@ -83,12 +155,34 @@ impl AggregateFunction {
                 Decimal128(precision, scale) => Ok(Decimal128((precision + 10).min(38), *scale)),
                 other => plan_err!("sum takes numbers, not {other}; cast the argument"),
             },
-            (AggregateFunction::Average, Some(of)) => match of {
-                of if of.is_integer() || of.is_floating() || matches!(of, Decimal128(..)) => Ok(Float64),
-                other => plan_err!("avg takes numbers, not {other}; cast the argument"),
+            (AggregateFunction::SumOfSquares, Some(of)) if of.is_signed_integer() => Ok(Int64),
+            (AggregateFunction::SumOfSquares, Some(of)) if of.is_unsigned_integer() => Ok(UInt64),
+            (function, Some(of)) if function.is_float() => match is_number(of) {
+                true => Ok(Float64),
+                false => plan_err!("{function} takes numbers, not {of}; cast the argument"),
             },
+            (AggregateFunction::MaxBy | AggregateFunction::MinBy, Some(of)) => match of {
+                Struct(fields) if fields.len() == 2 => Ok(fields[1].data_type().clone()),
+                other => plan_err!("{self} takes structs of a key and a value, not {other}"),
+            },
+            (AggregateFunction::TopK { .. }, Some(of)) => Ok(list_of_ranked(of.clone())),
+            (AggregateFunction::Collect, Some(of)) => Ok(list_of(of.clone())),
             (_, Some(of)) => Ok(of.clone()),
         }
+    }
+
+    /// Whether it takes numbers and gives a float64, of integers perhaps something else.
+    fn is_float(&self) -> bool {
+        use AggregateFunction::*;
+        let of_squares =
+            matches!(self, Variance { .. } | StandardDeviation { .. } | SumOfSquares | AverageOfSquares);
+        of_squares || matches!(self, Average | Product | Percentile { continuous: true, .. })
+    }
+
+    /// Whether it depends on when rows started.
+    pub(super) fn asks_for_starts(&self) -> bool {
+        use AggregateFunction::*;
+        matches!(self, First | Last | Single | Collect | User(_))
     }
 
     /// A column of states that can undo what this stream asks for.
@@ -109,33 +203,88 @@ impl AggregateFunction {
             AggregateFunction::Count => StateColumn::boxed(Count),
             AggregateFunction::Sum => sum(of)?,
             AggregateFunction::Average => average(of)?,
-            AggregateFunction::Min => extreme(Pick::Min, of, leaving),
-            AggregateFunction::Max => extreme(Pick::Max, of, leaving),
-            AggregateFunction::CountDistinct => extreme(Pick::Distinct, of, leaving),
+            AggregateFunction::Min => by_form!(of, V => extreme(Argument::<V>::new(), Pick::Min, leaving)),
+            AggregateFunction::Max => by_form!(of, V => extreme(Argument::<V>::new(), Pick::Max, leaving)),
+            AggregateFunction::CountDistinct => by_form!(of, V => bag(Argument::<V>::new(), Distinct)),
+            AggregateFunction::Variance { population } => dispersion(of, *population, false)?,
+            AggregateFunction::StandardDeviation { population } => dispersion(of, *population, true)?,
+            AggregateFunction::SumOfSquares => squares(of, false)?,
+            AggregateFunction::AverageOfSquares => squares(of, true)?,
+            AggregateFunction::Product => bag(Argument::<f64>::new(), Product),
+            AggregateFunction::Percentile { fraction, continuous: true } => {
+                bag(Argument::<f64>::new(), Continuous(*fraction))
+            }
+            AggregateFunction::Percentile { fraction, continuous: false } => {
+                by_form!(of, V => bag(Argument::<V>::new(), Discrete(*fraction)))
+            }
+            AggregateFunction::MaxBy => by(of, true, leaving)?,
+            AggregateFunction::MinBy => by(of, false, leaving)?,
+            AggregateFunction::TopK { k, ties, descending } => {
+                let end = if *descending { Pick::Max } else { Pick::Min };
+                let first = First { end, count: *k, ties: *ties };
+                by_form!(of, V => first_of(Argument::<V>::new(), first, leaving))
+            }
+            AggregateFunction::Collect => by_form!(of, V => bag(StartThenValue::<V>::new(), All)),
             AggregateFunction::First => end(End::First, of, leaving),
             AggregateFunction::Last => end(End::Last, of, leaving),
+            AggregateFunction::Single => end(End::Only, of, leaving),
             AggregateFunction::User(user) => user.accumulator(argument, undone),
         })
     }
 }
 
+/// Whether a float64 can stand for every value of this type.
+fn is_number(of: &DataType) -> bool {
+    of.is_integer() || of.is_floating() || Form::of(of) == Form::Decimal
+}
+
+/// Of what has no total.
+fn no_number(of: &DataType) -> Result<Box<dyn Accumulator>> {
+    internal_err!("{of} is not a number, which should have been found out before")
+}
+
 fn sum(of: &DataType) -> Result<Box<dyn Accumulator>> {
     Ok(match Form::of(of) {
-        Form::Int => StateColumn::boxed(Sum::<Carried<i64>, AsSum>::new()),
-        Form::Uint => StateColumn::boxed(Sum::<Carried<u64>, AsSum>::new()),
-        Form::Float => StateColumn::boxed(Sum::<FloatSum, AsSum>::new()),
-        Form::Decimal => StateColumn::boxed(Sum::<Carried<i128>, AsSum>::new()),
-        Form::Bytes => return plan_err!("sum takes numbers, not {of}"),
+        Form::Int => StateColumn::boxed(Sum::<Carried<i64>, _>::new(AsSum)),
+        Form::Uint => StateColumn::boxed(Sum::<Carried<u64>, _>::new(AsSum)),
+        Form::Float => StateColumn::boxed(Sum::<FloatSum, _>::new(AsSum)),
+        Form::Decimal => StateColumn::boxed(Sum::<Carried<i128>, _>::new(AsSum)),
+        Form::Bytes => return no_number(of),
     })
 }
 
 fn average(of: &DataType) -> Result<Box<dyn Accumulator>> {
+    let mean = AsQuotient { units: units(of), average: true };
     Ok(match Form::of(of) {
-        Form::Int => StateColumn::boxed(Sum::<Wide, AsAverage>::new()),
-        Form::Uint => StateColumn::boxed(Sum::<WideUnsigned, AsAverage>::new()),
-        Form::Float => StateColumn::boxed(Sum::<FloatSum, AsAverage>::new()),
-        Form::Decimal => StateColumn::boxed(Sum::<Carried<i128>, AsAverage>::of_units(units(of))),
-        Form::Bytes => return plan_err!("avg takes numbers, not {of}"),
+        Form::Int => StateColumn::boxed(Sum::<Wide, _>::new(mean)),
+        Form::Uint => StateColumn::boxed(Sum::<WideUnsigned, _>::new(mean)),
+        Form::Float => StateColumn::boxed(Sum::<FloatSum, _>::new(mean)),
+        Form::Decimal => StateColumn::boxed(Sum::<Carried<i128>, _>::new(mean)),
+        Form::Bytes => return no_number(of),
+    })
+}
+
+fn squares(of: &DataType, average: bool) -> Result<Box<dyn Accumulator>> {
+    let quotient = AsQuotient { units: units(of) * units(of), average };
+    Ok(match (Form::of(of), average) {
+        (Form::Int, false) => StateColumn::boxed(Sum::<IntegerSquares<i64>, _>::new(AsSum)),
+        (Form::Int, true) => StateColumn::boxed(Sum::<IntegerSquares<i64>, _>::new(quotient)),
+        (Form::Uint, false) => StateColumn::boxed(Sum::<IntegerSquares<u64>, _>::new(AsSum)),
+        (Form::Uint, true) => StateColumn::boxed(Sum::<IntegerSquares<u64>, _>::new(quotient)),
+        (Form::Float, _) => StateColumn::boxed(Sum::<ExactSquares<f64>, _>::new(quotient)),
+        (Form::Decimal, _) => StateColumn::boxed(Sum::<ExactSquares<i128>, _>::new(quotient)),
+        (Form::Bytes, _) => return no_number(of),
+    })
+}
+
+fn dispersion(of: &DataType, population: bool, root: bool) -> Result<Box<dyn Accumulator>> {
+    let dispersion = Dispersion { population, root, units: units(of) };
+    Ok(match Form::of(of) {
+        Form::Int => StateColumn::boxed(Sum::<IntegerMoments<i64>, _>::new(dispersion)),
+        Form::Uint => StateColumn::boxed(Sum::<IntegerMoments<u64>, _>::new(dispersion)),
+        Form::Float => StateColumn::boxed(Sum::<ExactMoments<f64>, _>::new(dispersion)),
+        Form::Decimal => StateColumn::boxed(Sum::<ExactMoments<i128>, _>::new(dispersion)),
+        Form::Bytes => return no_number(of),
     })
 }
 
@@ -149,30 +298,35 @@ fn units(of: &DataType) -> f64 {
     }
 }
 
-/// One accumulator for each form of value.
-macro_rules! by_form {
-    ($of:expr, $make:ident, $($argument:expr),*) => {
-        match Form::of($of) {
-            Form::Int => StateColumn::boxed($make::<i64>::new($($argument),*)),
-            Form::Uint => StateColumn::boxed($make::<u64>::new($($argument),*)),
-            Form::Float => StateColumn::boxed($make::<f64>::new($($argument),*)),
-            Form::Decimal => StateColumn::boxed($make::<i128>::new($($argument),*)),
-            Form::Bytes => StateColumn::boxed($make::<Bytes>::new($($argument),*)),
-        }
-    };
-}
-
-/// How rows leave decides what has to be kept; different values can only be counted where all are.
-fn extreme(pick: Pick, of: &DataType, leaving: Leaving) -> Box<dyn Accumulator> {
-    match (pick, leaving) {
-        (Pick::Distinct, _) | (_, Leaving::AnyOrder) => by_form!(of, Bag, pick),
-        (_, Leaving::Never) => by_form!(of, Best, pick),
-        (_, Leaving::InOrder) => by_form!(of, Queue, pick),
+/// How rows leave decides what has to be kept.
+fn extreme<K: SortKeys>(keys: K, pick: Pick, leaving: Leaving) -> Box<dyn Accumulator> {
+    match leaving {
+        Leaving::Never => StateColumn::boxed(Best::new(keys, pick)),
+        Leaving::InOrder => StateColumn::boxed(Queue::new(keys, pick)),
+        Leaving::AnyOrder => bag(keys, pick),
     }
 }
 
+fn bag<K: SortKeys>(keys: K, readout: impl Readout<K>) -> Box<dyn Accumulator> {
+    StateColumn::boxed(Bag::new(keys, readout))
+}
+
+fn first_of<K: SortKeys>(keys: K, first: First, leaving: Leaving) -> Box<dyn Accumulator> {
+    let kept = match leaving {
+        Leaving::Never => Kept::First(first.end, first.count.get() as i64),
+        Leaving::InOrder | Leaving::AnyOrder => Kept::All,
+    };
+    StateColumn::boxed(Bag::keeping(kept, keys, first))
+}
+
+/// The largest key is the first one where keys are in descending order.
+fn by(of: &DataType, descending: bool, leaving: Leaving) -> Result<Box<dyn Accumulator>> {
+    let DataType::Struct(fields) = of else { return internal_err!("{of} is not a struct") };
+    Ok(by_form!(fields[1].data_type(), V => extreme(ByThenValue::<V>::new(descending), Pick::Min, leaving)))
+}
+
 fn end(end: End, of: &DataType, leaving: Leaving) -> Box<dyn Accumulator> {
-    by_form!(of, Ends, end, leaving == Leaving::Never)
+    by_form!(of, V => StateColumn::boxed(Ends::<V>::new(end, leaving == Leaving::Never)))
 }
 
 impl<U> AggregateFunction<U> {
@@ -187,6 +341,25 @@ impl<U> AggregateFunction<U> {
             AggregateFunction::First => AggregateFunction::First,
             AggregateFunction::Last => AggregateFunction::Last,
             AggregateFunction::CountDistinct => AggregateFunction::CountDistinct,
+            AggregateFunction::Variance { population } => {
+                AggregateFunction::Variance { population: *population }
+            }
+            AggregateFunction::StandardDeviation { population } => {
+                AggregateFunction::StandardDeviation { population: *population }
+            }
+            AggregateFunction::SumOfSquares => AggregateFunction::SumOfSquares,
+            AggregateFunction::AverageOfSquares => AggregateFunction::AverageOfSquares,
+            AggregateFunction::Product => AggregateFunction::Product,
+            AggregateFunction::Percentile { fraction, continuous } => {
+                AggregateFunction::Percentile { fraction: *fraction, continuous: *continuous }
+            }
+            AggregateFunction::MaxBy => AggregateFunction::MaxBy,
+            AggregateFunction::MinBy => AggregateFunction::MinBy,
+            AggregateFunction::TopK { k, ties, descending } => {
+                AggregateFunction::TopK { k: *k, ties: *ties, descending: *descending }
+            }
+            AggregateFunction::Collect => AggregateFunction::Collect,
+            AggregateFunction::Single => AggregateFunction::Single,
             AggregateFunction::User(user) => AggregateFunction::User(map(user)),
         }
     }
@@ -204,6 +377,20 @@ impl<U: AsRef<dyn UserAggregate>> AggregateFunction<U> {
             AggregateFunction::First => "first",
             AggregateFunction::Last => "last",
             AggregateFunction::CountDistinct => "count_distinct",
+            AggregateFunction::Variance { population: false } => "var_samp",
+            AggregateFunction::Variance { population: true } => "var_pop",
+            AggregateFunction::StandardDeviation { population: false } => "stddev_samp",
+            AggregateFunction::StandardDeviation { population: true } => "stddev_pop",
+            AggregateFunction::SumOfSquares => "sum_of_squares",
+            AggregateFunction::AverageOfSquares => "average_of_squares",
+            AggregateFunction::Product => "product",
+            AggregateFunction::Percentile { continuous: true, .. } => "percentile_cont",
+            AggregateFunction::Percentile { continuous: false, .. } => "percentile_disc",
+            AggregateFunction::MaxBy => "max_by",
+            AggregateFunction::MinBy => "min_by",
+            AggregateFunction::TopK { .. } => "top_k",
+            AggregateFunction::Collect => "collect",
+            AggregateFunction::Single => "single",
             AggregateFunction::User(user) => user.as_ref().name(),
         }
     }

@@ -10,19 +10,30 @@
 //! of words, [`general`] otherwise.
 
 mod accumulator;
+mod bag;
 mod calls;
 mod carried;
 mod combine;
 mod emitter;
 mod ends;
+mod exact_sum;
 mod extremes;
 mod flat;
 mod float_sum;
+mod fraction;
 mod function;
 mod general;
 mod instant_table;
+mod lists;
 mod live;
+mod moments;
+mod multiset;
 mod output_batch;
+mod percentile;
+mod product;
+mod scaled;
+mod sort_keys;
+mod squares;
 mod state_column;
 mod sums;
 mod total;
@@ -34,6 +45,7 @@ pub use accumulator::{Accumulator, Rows, same};
 pub use calls::AggregateCall;
 pub use combine::Combine;
 pub use emitter::Emission;
+pub use fraction::Fraction;
 pub use function::{AggregateFunction, UserAggregate};
 
 use crate::batch::Message;

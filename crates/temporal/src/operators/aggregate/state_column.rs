@@ -60,7 +60,8 @@ pub(super) fn selection(rows: &Rows) -> Option<BooleanBuffer> {
     both(filter(rows), valid(rows))
 }
 
-fn both(one: Option<BooleanBuffer>, other: Option<BooleanBuffer>) -> Option<BooleanBuffer> {
+/// The rows that are selected by both; none: all.
+pub(super) fn both(one: Option<BooleanBuffer>, other: Option<BooleanBuffer>) -> Option<BooleanBuffer> {
     match (one, other) {
         (Some(one), Some(other)) => Some(&one & &other),
         (one, None) | (None, one) => one,

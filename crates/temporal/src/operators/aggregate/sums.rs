@@ -1,4 +1,4 @@
-//! Count, sum and average: states from which rows can be taken out again by subtraction.
+//! Count, sum, average and what else is a total: states from which rows can be taken out again by subtraction.
 
 use super::accumulator::Rows;
 use super::carried::{Carried, TOO_LARGE, sum_of_halves, sum_of_upper_and_lower};
@@ -67,10 +67,10 @@ macro_rules! wide_total {
             fn remove(&mut self, value: &$value) {
                 self.0 -= *value as i128;
             }
-            fn merge(&mut self, other: Self) {
+            fn merge(&mut self, other: &Self) {
                 self.0 += other.0;
             }
-            fn unmerge(&mut self, other: Self) {
+            fn unmerge(&mut self, other: &Self) {
                 self.0 -= other.0;
             }
             fn add_run(
@@ -88,76 +88,117 @@ macro_rules! wide_total {
 wide_total!(Wide, i64, sum_of_halves);
 wide_total!(WideUnsigned, u64, sum_of_upper_and_lower);
 
-/// What a sum and a count give.
-pub(super) trait Finish<T: Total>: Debug + Send + 'static {
-    type Value: Value;
-    /// The result over `count` values, of which there is at least one; so many `units` make 1.
-    fn finish(total: T, count: i64, units: f64) -> Self::Value;
-    /// Whether there is one.
-    fn fits(total: T) -> bool {
-        total.fits()
-    }
+/// A total that is a sum of its values' kind.
+pub(super) trait Summed: Total {
+    type Sum: Value;
+    /// The sum, where it [fits](Total::fits).
+    fn sum(&self) -> Self::Sum;
 }
 
-/// The sum; null if nothing was counted.
-#[derive(Debug)]
-pub(super) struct AsSum;
-/// The sum divided by the count; null if nothing was counted.
-#[derive(Debug)]
-pub(super) struct AsAverage;
+/// A total of which there are quotients, also where it does not fit its type.
+pub(super) trait Divided: Total {
+    /// The sum divided by a number.
+    fn divided_by(&self, by: f64) -> f64;
+}
 
-macro_rules! finish {
-    ($($as:ty: $total:ty => $value:ty, $finish:expr;)*) => {
-        $(impl Finish<$total> for $as {
-            type Value = $value;
+macro_rules! summed {
+    ($($total:ty => $sum:ty, $value:expr;)*) => {
+        $(impl Summed for $total {
+            type Sum = $sum;
             #[inline(always)]
-            fn finish(total: $total, count: i64, units: f64) -> $value {
-                let finish: fn($total, i64, f64) -> $value = $finish;
-                finish(total, count, units)
+            fn sum(&self) -> $sum {
+                let value: fn(&$total) -> $sum = $value;
+                value(self)
             }
         })*
     };
 }
 
-finish! {
-    AsSum: Carried<i64> => i64, |sum, _, _| sum.low;
-    AsSum: Carried<u64> => u64, |sum, _, _| sum.low;
-    AsSum: Carried<i128> => i128, |sum, _, _| sum.low;
-    AsSum: FloatSum => f64, |sum, _, _| sum.value();
-    AsAverage: Wide => f64, |sum, count, _| sum.0 as f64 / count as f64;
-    AsAverage: WideUnsigned => f64, |sum, count, _| sum.0 as f64 / count as f64;
-    AsAverage: FloatSum => f64, |sum, count, _| sum.value() / count as f64;
+summed! {
+    Carried<i64> => i64, |sum| sum.low;
+    Carried<u64> => u64, |sum| sum.low;
+    Carried<i128> => i128, |sum| sum.low;
+    FloatSum => f64, |sum| sum.value();
 }
 
-/// An average is not larger than what it is of, whatever the sum is.
-impl Finish<Carried<i128>> for AsAverage {
-    type Value = f64;
-    fn finish(total: Carried<i128>, count: i64, units: f64) -> f64 {
-        total.value() / (count as f64 * units)
+macro_rules! divided {
+    ($($total:ty, $value:expr;)*) => {
+        $(impl Divided for $total {
+            #[inline(always)]
+            fn divided_by(&self, by: f64) -> f64 {
+                let value: fn(&$total) -> f64 = $value;
+                value(self) / by
+            }
+        })*
+    };
+}
+
+divided! {
+    Wide, |sum| sum.0 as f64;
+    WideUnsigned, |sum| sum.0 as f64;
+    FloatSum, |sum| sum.value();
+    Carried<i128>, |sum| sum.value();
+}
+
+/// What a total and a count give.
+pub(super) trait Finish<T: Total>: Debug + Send + 'static {
+    type Value: Value;
+    /// The fewest values of which there is a result; with fewer it is null.
+    fn least(&self) -> i64 {
+        1
     }
-    fn fits(_: Carried<i128>) -> bool {
+    /// The result over `count` values, of which there are enough.
+    fn finish(&self, total: &T, count: i64) -> Self::Value;
+    /// Whether there is one.
+    fn fits(&self, _total: &T) -> bool {
         true
     }
 }
 
-/// A sum, or what follows from it and the count. A state is both: one access to memory.
+/// The sum.
+#[derive(Debug)]
+pub(super) struct AsSum;
+
+impl<T: Summed> Finish<T> for AsSum {
+    type Value = T::Sum;
+    #[inline(always)]
+    fn finish(&self, total: &T, _count: i64) -> T::Sum {
+        total.sum()
+    }
+    #[inline(always)]
+    fn fits(&self, total: &T) -> bool {
+        total.fits()
+    }
+}
+
+/// The sum divided by the units of a value that make 1, and by the count if it is an average: decimals are
+/// added up as whole numbers, without their point. An average is not larger than what it is of, whatever the
+/// sum is.
+#[derive(Debug)]
+pub(super) struct AsQuotient {
+    pub units: f64,
+    pub average: bool,
+}
+
+impl<T: Divided> Finish<T> for AsQuotient {
+    type Value = f64;
+    #[inline(always)]
+    fn finish(&self, total: &T, count: i64) -> f64 {
+        let parts = if self.average { count as f64 } else { 1.0 };
+        total.divided_by(parts * self.units)
+    }
+}
+
+/// A total, or what follows from it and the count. A state is both: one access to memory.
 #[derive(Debug)]
 pub(super) struct Sum<T: Total, F: Finish<T>> {
     column: <T::Value as Value>::Column,
-    /// How many units of what is added up make 1: decimals are added up as whole numbers, without their
-    /// point.
-    units: f64,
-    finish: std::marker::PhantomData<F>,
+    finish: F,
 }
 
 impl<T: Total, F: Finish<T>> Sum<T, F> {
-    pub fn new() -> Self {
-        Sum::of_units(1.0)
-    }
-
-    /// The same over decimals, which are added up as whole numbers: so many units make 1.
-    pub fn of_units(units: f64) -> Self {
-        Sum { column: Default::default(), units, finish: std::marker::PhantomData }
+    pub fn new(finish: F) -> Self {
+        Sum { column: Default::default(), finish }
     }
 }
 
@@ -189,24 +230,26 @@ impl<T: Total, F: Finish<T>> Aggregator for Sum<T, F> {
         *count -= 1;
     }
     fn combine(&self, (total, count): &mut Self::State, (added, by): &Self::State, _end: Time) {
-        total.merge(*added);
+        total.merge(added);
         *count += by;
     }
     fn difference(&self, (total, count): &mut Self::State, (removed, by): &Self::State, _end: Time) {
-        total.unmerge(*removed);
+        total.unmerge(removed);
         *count -= by;
         if *count == 0 {
             *total = T::default();
         }
     }
     fn results<'a>(&self, states: impl ExactSizeIterator<Item = &'a Self::State> + Clone, out: &mut Column) {
-        if !states.clone().all(|(total, _)| F::fits(*total)) {
+        let Sum { finish, .. } = self;
+        if !states.clone().all(|(total, _)| finish.fits(total)) {
             return out.refuse(TOO_LARGE);
         }
-        let finish = |&(total, count): &Self::State| F::finish(total, count, self.units);
-        match states.clone().all(|(_, count)| *count > 0) {
-            true => out.extend(states.map(finish)),
-            false => out.extend_optional(states.map(|state| (state.1 > 0).then(|| finish(state)))),
+        let least = finish.least();
+        let result = |(total, count): &Self::State| finish.finish(total, *count);
+        match states.clone().all(|(_, count)| *count >= least) {
+            true => out.extend(states.map(result)),
+            false => out.extend_optional(states.map(|state| (state.1 >= least).then(|| result(state)))),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What sums are kept in: a word, a word that counts how often it overflowed, or a float of twice the
-//! precision.
+//! What sums are kept in: a word, a word that counts how often it overflowed, a float of twice the precision,
+//! or as many digits as are needed.
 
 use crate::values::Value;
 use arrow::buffer::BooleanBuffer;
@@ -9,16 +9,16 @@ use std::ops::Range;
 
 /// A sum to and from which values are added and taken.
 pub(super) trait Total:
-    Copy + Default + Debug + Send + Serialize + DeserializeOwned + 'static
+    Clone + Default + Debug + Send + Serialize + DeserializeOwned + 'static
 {
     type Value: Value;
     fn add(&mut self, value: &Self::Value);
     /// Takes out a value that was added.
     fn remove(&mut self, value: &Self::Value);
     /// Adds all that another sum holds.
-    fn merge(&mut self, other: Self);
+    fn merge(&mut self, other: &Self);
     /// Takes out what was merged, or added value by value.
-    fn unmerge(&mut self, other: Self);
+    fn unmerge(&mut self, other: &Self);
 
     /// Whether it is a number of its type.
     fn fits(&self) -> bool {
