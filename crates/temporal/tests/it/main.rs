@@ -22,5 +22,6 @@ mod ingress;
 mod ingress_edges;
 mod join;
 mod large_batches;
+mod lifetimes;
 mod merge;
 mod regressions;

@@ -367,3 +367,81 @@ pub fn numbered(events: &Events, key: &[usize], column: usize) -> Events {
     }
     in_order(pieces)
 }
+
+/// Ends moved by so many ticks; what has no ticks left is gone.
+pub fn extend(events: Events, by: i64) -> Events {
+    let end = |e: &Event| if e.end == INFINITY { INFINITY } else { e.end.saturating_add(by) };
+    let extended = events.into_iter().map(|e| Event { end: end(&e), ..e });
+    extended.filter(|e| e.end > e.start).collect()
+}
+
+/// Lifetimes of equal rows that touch are one, each end going on with one start at most: those that began
+/// first go on, and of pieces that began together the first to end is of the row that began first.
+pub fn stitch(events: &Events) -> Events {
+    let mut groups: BTreeMap<&Row, Vec<&Event>> = BTreeMap::new();
+    events.iter().for_each(|event| groups.entry(&event.row).or_default().push(event));
+    let mut stitched = Vec::new();
+    for (row, pieces) in groups {
+        // Start of the piece, start of the row.
+        let mut alive: Vec<(Time, Time)> = Vec::new();
+        for now in instants(pieces.iter().copied()).into_iter().filter(|&now| now < INFINITY) {
+            let mut ended = Vec::new();
+            for piece in pieces.iter().filter(|piece| piece.end == now) {
+                let of_it = (0..alive.len()).filter(|&i| alive[i].0 == piece.start);
+                let first = of_it.min_by_key(|&i| alive[i].1).expect("it began");
+                ended.push(alive.remove(first).1);
+            }
+            ended.sort();
+            let mut ended = ended.into_iter();
+            for _ in pieces.iter().filter(|piece| piece.start == now) {
+                alive.push((now, ended.next().unwrap_or(now)));
+            }
+            stitched.extend(ended.map(|start| Event { start, end: now, row: row.clone() }));
+        }
+        stitched.extend(alive.into_iter().map(|(_, start)| Event { start, end: INFINITY, row: row.clone() }));
+    }
+    in_order(stitched)
+}
+
+/// The first instant of a grid from this one on, and the last one up to it.
+fn on_grid(time: Time, hop: i64, offset: i64) -> (Time, Time) {
+    let is_on = |t: &Time| (i128::from(*t) - i128::from(offset)) % i128::from(hop) == 0;
+    (
+        (time..).find(is_on).expect("there is one"),
+        (0..).map(|back| time - back).find(is_on).expect("there is one"),
+    )
+}
+
+/// Windows of `size` begin at `offset + k·period`. A row lives from the last begin up to its start, of
+/// windows or of their parts, to the first end of a window from its own end on, but all of the last window
+/// that begins before it.
+pub fn quantize(events: Events, (size, period, offset): (i64, i64, i64), progress: Option<i64>) -> Events {
+    let quantize = |e: Event| {
+        let (start, begin) = match e.start {
+            BEGINNING => (BEGINNING, BEGINNING),
+            start => (on_grid(start, progress.unwrap_or(period), offset).1, on_grid(start, period, offset).1),
+        };
+        let end = match e.end {
+            INFINITY => INFINITY,
+            end => on_grid(end, period, offset + size).0.max(begin.saturating_add(size)),
+        };
+        Event { start, end, ..e }
+    };
+    events.into_iter().map(quantize).collect()
+}
+
+/// Windows of `size` end at `offset + k·hop`. A row lives from the end of the first window that it is in to
+/// the first end after that of a window that it is not in.
+pub fn hopping(events: Events, (size, hop, offset): (i64, i64, i64), closed: Closed) -> Events {
+    let hopping = |e: Event| {
+        let is_in = |end: Time| match closed {
+            Closed::Left => end - size <= e.start && e.start < end,
+            Closed::Right => end - size < e.start && e.start <= end,
+        };
+        let ends = || (e.start..=e.start + size + hop).filter(|t| (t - offset) % hop == 0);
+        let start = ends().find(|&t| is_in(t))?;
+        let end = ends().find(|&t| t > start && !is_in(t)).expect("windows end");
+        Some(Event { start, end, ..e })
+    };
+    events.into_iter().filter_map(hopping).collect()
+}

@@ -13,8 +13,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
     Aggregate, AggregateCall, AlterLifetime, Changes, Chop, Clip, ClipConstant, Coalesce, CoalesceOrder,
-    Exists, Join, OrElse, PointAtEnd, RecomputeGroups, Select, Session, TopK, Union, Unnest, Where,
-    WithStart,
+    Exists, ExtendLifetime, Hopping, Join, OrElse, PointAtEnd, Quantize, RecomputeGroups, Select, Session,
+    Stitch, TopK, Union, Unnest, Where, WithStart,
 };
 use whimbrel_temporal::{Closed, DurationRule, Graph, Lifetimes, Message, NodeId, Operator, StartRule};
 
@@ -37,17 +37,39 @@ pub enum Step {
     WithStart,
     Unnest(usize),
     Alter(StartRule<Formula>, DurationRule<Formula>),
-    Session { key: Vec<usize>, timeout: i64, max_duration: Option<i64> },
+    Session {
+        key: Vec<usize>,
+        timeout: i64,
+        max_duration: Option<i64>,
+    },
     Chop(i64, i64),
     ClipConstant(i64),
     PointAtEnd,
-    Aggregate { key: Vec<usize>, calls: Vec<Call>, variant: Variant },
+    Extend(i64),
+    Stitch,
+    /// Size, period and offset; progress.
+    Quantize((i64, i64, i64), Option<i64>),
+    /// Size, hop and offset.
+    Hopping((i64, i64, i64), Closed),
+    Aggregate {
+        key: Vec<usize>,
+        calls: Vec<Call>,
+        variant: Variant,
+    },
     Distinct(Variant),
     Coalesce,
     OrElse(Row),
-    TopK { column: usize, descending: bool, skip: usize, fetch: usize },
+    TopK {
+        column: usize,
+        descending: bool,
+        skip: usize,
+        fetch: usize,
+    },
     Changes,
-    Numbered { key: Vec<usize>, column: usize },
+    Numbered {
+        key: Vec<usize>,
+        column: usize,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -186,6 +208,14 @@ impl Step {
             Step::Chop(period, offset) => (Box::new(Chop::new(*period, *offset)), input),
             Step::ClipConstant(limit) => (Box::new(ClipConstant::new(*limit)), input),
             Step::PointAtEnd => (Box::new(PointAtEnd::new()), input),
+            Step::Extend(by) => (Box::new(ExtendLifetime::new(*by)), input),
+            Step::Stitch => (Box::new(Stitch::new(input.clone())), input),
+            Step::Quantize((size, period, offset), progress) => {
+                (Box::new(Quantize::new(*size, *period, *offset, *progress).expect("a grid")), input)
+            }
+            Step::Hopping((size, hop, offset), closed) => {
+                (Box::new(Hopping::new(*size, *hop, *offset, *closed).expect("windows")), input)
+            }
             Step::Coalesce => (Box::new(Coalesce::new(CoalesceOrder::Start)), input),
             Step::OrElse(row) => {
                 let row = record_batch(&[row], &input);
@@ -233,6 +263,10 @@ impl Step {
             Step::Chop(period, offset) => oracle::chop(events, *period, *offset),
             Step::ClipConstant(limit) => oracle::clip_constant(events, *limit),
             Step::PointAtEnd => oracle::point_at_end(events),
+            Step::Extend(by) => oracle::extend(events, *by),
+            Step::Stitch => oracle::stitch(&events),
+            Step::Quantize(grid, progress) => oracle::quantize(events, *grid, *progress),
+            Step::Hopping(windows, closed) => oracle::hopping(events, *windows, *closed),
             Step::Coalesce => events,
             Step::OrElse(row) => oracle::or_else(&events, row),
             Step::TopK { column, descending, skip, fetch } => {
