@@ -17,6 +17,7 @@ mod chains;
 mod checkpoints;
 mod combine;
 mod equal;
+mod gaps;
 mod groups;
 mod ingress;
 mod ingress_edges;

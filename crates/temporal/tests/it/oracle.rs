@@ -445,3 +445,74 @@ pub fn hopping(events: Events, (size, hop, offset): (i64, i64, i64), closed: Clo
     };
     events.into_iter().filter_map(hopping).collect()
 }
+
+/// How gaps are filled.
+#[derive(Debug, Clone)]
+pub struct Gaps {
+    pub key: Vec<usize>,
+    /// Of all columns; those of the key are not looked at.
+    pub fills: Vec<GapFill>,
+    pub period: i64,
+    pub offset: i64,
+    pub max_gap: Option<i64>,
+}
+
+/// What a column has in a gap.
+#[derive(Debug, Clone)]
+pub enum GapFill {
+    Constant(Value),
+    Previous,
+    Linear,
+}
+
+/// The events, and a row for each cell that lies in a gap of a key, which ends with its next row, or when the
+/// key is forgotten, or else `until` there is no more.
+pub fn fill_gaps(events: &Events, gaps: &Gaps, until: Time) -> Events {
+    let mut groups: BTreeMap<Row, Vec<&Event>> = BTreeMap::new();
+    for event in events {
+        groups.entry(key_of(&event.row, &gaps.key)).or_default().push(event);
+    }
+    let first = |time: Time| on_grid(time, gaps.period, gaps.offset).0;
+    let mut filled = events.clone();
+    for events in groups.into_values() {
+        let covered = covered(events.iter().copied());
+        for (place, &(_, since)) in covered.iter().enumerate().filter(|(_, (_, end))| *end < INFINITY) {
+            let forgotten = gaps.max_gap.map(|ticks| first(since + ticks));
+            let next = covered.get(place + 1).map(|(start, _)| *start);
+            let next = next.filter(|&next| forgotten.is_none_or(|forgotten| next < forgotten));
+            let over = next.or(forgotten).unwrap_or(until);
+            let order = |a: &&&Event, b: &&&Event| (a.start, &a.row).cmp(&(b.start, &b.row));
+            let previous = events.iter().filter(|e| e.end == since).max_by(order).expect("a row ended");
+            let next = events.iter().filter(|e| Some(e.start) == next).max_by(order);
+            let mut cell = first(since);
+            while cell + gaps.period <= over {
+                let value = |column: usize| match &gaps.fills[column] {
+                    _ if gaps.key.contains(&column) => previous.row[column].clone(),
+                    GapFill::Constant(value) => value.clone(),
+                    GapFill::Previous => previous.row[column].clone(),
+                    GapFill::Linear => next.map_or(Value::Null, |next| on_line(previous, next, column, cell)),
+                };
+                let row = (0..gaps.fills.len()).map(value).collect();
+                filled.push(Event { start: cell, end: cell + gaps.period, row });
+                cell += gaps.period;
+            }
+        }
+    }
+    in_order(filled)
+}
+
+/// The value at an instant between the starts of two rows.
+fn on_line(previous: &Event, next: &Event, column: usize, at: Time) -> Value {
+    if previous.start == BEGINNING {
+        return Value::Null;
+    }
+    let at = (at - previous.start) as f64 / (next.start - previous.start) as f64;
+    match (&previous.row[column], &next.row[column]) {
+        (Value::Int(from), Value::Int(to)) => Value::Int(from + ((to - from) as f64 * at).round() as i64),
+        (Value::Float(from), Value::Float(to)) if (to - from).is_finite() => {
+            Value::Float(from + (to - from) * at)
+        }
+        (Value::Float(from), Value::Float(to)) => Value::Float(from * (1.0 - at) + to * at),
+        _ => Value::Null,
+    }
+}
