@@ -112,11 +112,33 @@ pub fn next_on_grid(time: Time, hop: i64, offset: i64, inclusive: bool) -> Time 
     if time == INFINITY || time == BEGINNING {
         return time;
     }
-    let past = (time as i128 - offset as i128).rem_euclid(hop as i128) as i64;
-    match past {
+    match past_grid(time, hop, offset) {
         0 if inclusive => time,
-        _ => time.saturating_add(hop - past),
+        past => time.saturating_add(hop - past),
     }
+}
+
+/// The last instant of the grid `offset + k·hop` that is not after `time`.
+/// The ends of time stay where they are. `hop` is positive.
+///
+/// ```
+/// use whimbrel_temporal::time::last_on_grid;
+///
+/// assert_eq!(last_on_grid(12, 10, 0), 10);
+/// assert_eq!(last_on_grid(-1, 10, 0), -10);
+/// ```
+#[inline]
+pub fn last_on_grid(time: Time, hop: i64, offset: i64) -> Time {
+    if time == INFINITY || time == BEGINNING {
+        return time;
+    }
+    time.saturating_sub(past_grid(time, hop, offset))
+}
+
+/// How many ticks an instant is after the last one of the grid.
+#[inline]
+fn past_grid(time: Time, hop: i64, offset: i64) -> i64 {
+    (time as i128 - offset as i128).rem_euclid(hop as i128) as i64
 }
 
 #[cfg(test)]

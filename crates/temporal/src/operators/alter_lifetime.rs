@@ -294,7 +294,7 @@ impl AlterLifetime {
 }
 
 /// Moves sorted times to a grid: one division for each instant of the grid, not for each row.
-fn snap(times: &[Time], hop: i64, offset: i64, closed: Closed) -> ScalarBuffer<i64> {
+pub(super) fn snap(times: &[Time], hop: i64, offset: i64, closed: Closed) -> ScalarBuffer<i64> {
     let inclusive = closed == Closed::Right;
     let mut snapped = Vec::with_capacity(times.len());
     let mut rows = 1;

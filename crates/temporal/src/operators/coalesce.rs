@@ -1,19 +1,16 @@
 //! Edges to intervals, for those who read the result.
 //!
-//! Invariants: a start edge waits in `open` for its end edge (rows with equal columns are one group; of
-//! several equal edges that began together any may be taken). Ordered by start, nothing passes a row that
+//! Invariants: a start edge waits in `open` for its end edge. Ordered by start, nothing passes a row that
 //! still waits; ordered by end, a row leaves when its end comes. At the end of the stream what still waits
 //! leaves as it is.
 
 use crate::batch::{Batch, Message};
-use crate::groups::Groups;
 use crate::operator::{Operator, decode, encode};
+use crate::operators::open_edges::OpenEdges;
 use crate::operators::rows_out::RowsOut;
 use crate::synopsis::{EntryId, SavedSynopsis, Synopsis};
 use crate::time::{INFINITY, Kind, Time};
-use arrow::datatypes::DataType;
-use datafusion::common::{Result, exec_err};
-use hashbrown::HashMap;
+use datafusion::common::Result;
 use std::collections::VecDeque;
 
 /// In which order whole lifetimes leave.
@@ -28,13 +25,12 @@ pub enum CoalesceOrder {
 /// Joins start and end edges into intervals.
 pub struct Coalesce {
     order: CoalesceOrder,
-    groups: Option<Groups>,
+    /// The rows whose end is not known.
+    open: OpenEdges,
     /// Rows that have not left. The note is the end, once it is known.
     waiting: Synopsis,
     /// The waiting rows in the order of their start, if they leave in it.
     queue: VecDeque<EntryId>,
-    /// The rows whose end is not known, by group and start.
-    open: HashMap<(u32, Time), Vec<EntryId>>,
     /// The groups of rows that have just left.
     left: Vec<u32>,
     rows: RowsOut,
@@ -45,10 +41,9 @@ impl Coalesce {
     pub fn new(order: CoalesceOrder) -> Coalesce {
         Coalesce {
             order,
-            groups: None,
+            open: OpenEdges::default(),
             waiting: Synopsis::default(),
             queue: VecDeque::new(),
-            open: HashMap::new(),
             left: Vec::new(),
             rows: RowsOut::default(),
         }
@@ -61,19 +56,14 @@ impl Coalesce {
             out.push(Message::Batch(batch));
             return Ok(());
         }
-        let types: Vec<DataType> = batch.rows.columns().iter().map(|c| c.data_type().clone()).collect();
-        let key = batch.identity()?;
+        let mut numbers = self.open.intern(&mut batch)?;
         let kept = self.waiting.keep(batch.rows.clone());
-        let mut numbers = Vec::new();
-        self.groups.get_or_insert_with(|| Groups::new(&types)).intern(&key, 0..batch.len(), &mut numbers)?;
         for (row, &group) in numbers.iter().enumerate() {
             self.row(&batch, row, group, (kept, row as u32))?;
         }
         self.release();
         numbers.append(&mut self.left);
-        for group in numbers {
-            self.forget_if_empty(group);
-        }
+        self.open.forget_empty(&numbers, &self.waiting);
         Ok(())
     }
 
@@ -86,12 +76,7 @@ impl Coalesce {
                 self.enqueue(id);
             }
             Kind::End => {
-                let Some(id) = self.close(group, other) else {
-                    return exec_err!(
-                        "an end edge at {sync} ends a row that began at {other}, but no such row is open; a start edge \
-                         and its end edge carry equal columns"
-                    );
-                };
+                let id = self.open.close(group, other, sync)?;
                 self.waiting.note(id, sync);
                 match self.order {
                     CoalesceOrder::Start => self.release(),
@@ -107,21 +92,11 @@ impl Coalesce {
     fn enqueue(&mut self, id: EntryId) {
         let entry = self.waiting.get(id);
         if entry.note == INFINITY {
-            self.open.entry((entry.group, entry.start)).or_default().push(id);
+            self.open.open(entry.group, entry.start, id);
         }
         if self.order == CoalesceOrder::Start {
             self.queue.push_back(id);
         }
-    }
-
-    /// The open row of this group that began at `start`; it is not open any more.
-    fn close(&mut self, group: u32, start: Time) -> Option<EntryId> {
-        let open = self.open.get_mut(&(group, start))?;
-        let id = open.pop();
-        if open.is_empty() {
-            self.open.remove(&(group, start));
-        }
-        id
     }
 
     /// A row leaves with its end; without one only when the stream ends.
@@ -139,15 +114,6 @@ impl Coalesce {
         {
             self.queue.pop_front();
             self.leave(id);
-        }
-    }
-
-    /// Forgets a group of which no row waits.
-    fn forget_if_empty(&mut self, group: u32) {
-        if self.waiting.is_empty(group)
-            && let Some(groups) = &mut self.groups
-        {
-            groups.remove(group);
         }
     }
 
@@ -182,12 +148,12 @@ impl Operator for Coalesce {
     }
 
     fn save(&self) -> Result<Vec<u8>> {
-        encode(&(&self.groups, self.waiting.save()?))
+        encode(&(self.open.groups(), self.waiting.save()?))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let waiting: SavedSynopsis;
-        (self.groups, waiting) = decode(state)?;
+        let (groups, waiting): (_, SavedSynopsis) = decode(state)?;
+        self.open = OpenEdges::restore(groups);
         self.waiting = Synopsis::restore(waiting)?;
         let all: Vec<EntryId> = self.waiting.all().map(|(id, _)| id).collect();
         all.into_iter().for_each(|id| self.enqueue(id));

@@ -1,7 +1,7 @@
 //! Operators wired together at random, a stream often feeding both sides of one.
 
 use crate::calls::Call;
-use crate::equal::{cases, keys, rules};
+use crate::equal::{cases, grids, keys, rules};
 use crate::formula::Formula;
 use crate::generate::{FLOAT, KEY, Kinds, NUMBER, TEXT, conditions, dice, streams, streams_near_zero};
 use crate::plan::{Pair, Plan, Step, Variant, check};
@@ -26,6 +26,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (1..15i64).prop_map(|limit| vec![Step::ClipConstant(limit)]),
         1 => (1..15i64).prop_map(|period| vec![Step::ClipConstant(20), Step::Chop(period, 0)]),
         1 => Just(vec![Step::PointAtEnd]),
+        1 => (-15..15i64).prop_map(|by| vec![Step::Extend(by)]),
+        1 => Just(vec![Step::Stitch]),
+        1 => (grids(), 1..15i64).prop_map(|((period, offset), size)| {
+            vec![Step::Quantize((size, period, offset), None)]
+        }),
         1 => Just(vec![Step::Distinct(Variant::Any)]),
         2 => aggregates(variants()),
     ]

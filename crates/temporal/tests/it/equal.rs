@@ -89,6 +89,11 @@ pub fn keys() -> impl Strategy<Value = (Vec<usize>, Vec<usize>)> {
     ]
 }
 
+/// Period and offset.
+pub fn grids() -> impl Strategy<Value = (i64, i64)> {
+    (1..12i64, -20..20i64)
+}
+
 proptest! {
     #![proptest_config(cases(200))]
 

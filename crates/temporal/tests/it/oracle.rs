@@ -315,3 +315,152 @@ pub fn numbered(events: &Events, key: &[usize], column: usize) -> Events {
     }
     in_order(pieces)
 }
+
+/// Ends moved by so many ticks; what has no ticks left is gone.
+pub fn extend(events: Events, by: i64) -> Events {
+    let end = |e: &Event| if e.end == INFINITY { INFINITY } else { e.end.saturating_add(by) };
+    let extended = events.into_iter().map(|e| Event { end: end(&e), ..e });
+    extended.filter(|e| e.end > e.start).collect()
+}
+
+/// Lifetimes of equal rows that touch are one, each end going on with one start at most: those that began
+/// first go on, and of pieces that began together the first to end is of the row that began first.
+pub fn stitch(events: &Events) -> Events {
+    let mut groups: BTreeMap<&Row, Vec<&Event>> = BTreeMap::new();
+    events.iter().for_each(|event| groups.entry(&event.row).or_default().push(event));
+    let mut stitched = Vec::new();
+    for (row, pieces) in groups {
+        // Start of the piece, start of the row.
+        let mut alive: Vec<(Time, Time)> = Vec::new();
+        for now in instants(pieces.iter().copied()).into_iter().filter(|&now| now < INFINITY) {
+            let mut ended = Vec::new();
+            for piece in pieces.iter().filter(|piece| piece.end == now) {
+                let of_it = (0..alive.len()).filter(|&i| alive[i].0 == piece.start);
+                let first = of_it.min_by_key(|&i| alive[i].1).expect("it began");
+                ended.push(alive.remove(first).1);
+            }
+            ended.sort();
+            let mut ended = ended.into_iter();
+            for _ in pieces.iter().filter(|piece| piece.start == now) {
+                alive.push((now, ended.next().unwrap_or(now)));
+            }
+            stitched.extend(ended.map(|start| Event { start, end: now, row: row.clone() }));
+        }
+        stitched.extend(alive.into_iter().map(|(_, start)| Event { start, end: INFINITY, row: row.clone() }));
+    }
+    in_order(stitched)
+}
+
+/// The first instant of a grid from this one on, and the last one up to it.
+fn on_grid(time: Time, hop: i64, offset: i64) -> (Time, Time) {
+    let is_on = |t: &Time| (i128::from(*t) - i128::from(offset)) % i128::from(hop) == 0;
+    (
+        (time..).find(is_on).expect("there is one"),
+        (0..).map(|back| time - back).find(is_on).expect("there is one"),
+    )
+}
+
+/// Windows of `size` begin at `offset + k·period`. A row lives from the last begin up to its start, of
+/// windows or of their parts, to the first end of a window from its own end on, but all of the last window
+/// that begins before it.
+pub fn quantize(events: Events, (size, period, offset): (i64, i64, i64), progress: Option<i64>) -> Events {
+    let quantize = |e: Event| {
+        let (start, begin) = match e.start {
+            BEGINNING => (BEGINNING, BEGINNING),
+            start => (on_grid(start, progress.unwrap_or(period), offset).1, on_grid(start, period, offset).1),
+        };
+        let end = match e.end {
+            INFINITY => INFINITY,
+            end => on_grid(end, period, offset + size).0.max(begin.saturating_add(size)),
+        };
+        Event { start, end, ..e }
+    };
+    events.into_iter().map(quantize).collect()
+}
+
+/// Windows of `size` end at `offset + k·hop`. A row lives from the end of the first window that it is in to
+/// the first end after that of a window that it is not in.
+pub fn hopping(events: Events, (size, hop, offset): (i64, i64, i64), closed: Closed) -> Events {
+    let hopping = |e: Event| {
+        let is_in = |end: Time| match closed {
+            Closed::Left => end - size <= e.start && e.start < end,
+            Closed::Right => end - size < e.start && e.start <= end,
+        };
+        let ends = || (e.start..=e.start + size + hop).filter(|t| (t - offset) % hop == 0);
+        let start = ends().find(|&t| is_in(t))?;
+        let end = ends().find(|&t| t > start && !is_in(t)).expect("windows end");
+        Some(Event { start, end, ..e })
+    };
+    events.into_iter().filter_map(hopping).collect()
+}
+
+/// How gaps are filled.
+#[derive(Debug, Clone)]
+pub struct Gaps {
+    pub key: Vec<usize>,
+    /// Of all columns; those of the key are not looked at.
+    pub fills: Vec<GapFill>,
+    pub period: i64,
+    pub offset: i64,
+    pub max_gap: Option<i64>,
+}
+
+/// What a column has in a gap.
+#[derive(Debug, Clone)]
+pub enum GapFill {
+    Constant(Value),
+    Previous,
+    Linear,
+}
+
+/// The events, and a row for each cell that lies in a gap of a key, which ends with its next row, or when the
+/// key is forgotten, or else `until` there is no more.
+pub fn fill_gaps(events: &Events, gaps: &Gaps, until: Time) -> Events {
+    let mut groups: BTreeMap<Row, Vec<&Event>> = BTreeMap::new();
+    for event in events {
+        groups.entry(key_of(&event.row, &gaps.key)).or_default().push(event);
+    }
+    let first = |time: Time| on_grid(time, gaps.period, gaps.offset).0;
+    let mut filled = events.clone();
+    for events in groups.into_values() {
+        let covered = covered(events.iter().copied());
+        for (place, &(_, since)) in covered.iter().enumerate().filter(|(_, (_, end))| *end < INFINITY) {
+            let forgotten = gaps.max_gap.map(|ticks| first(since + ticks));
+            let next = covered.get(place + 1).map(|(start, _)| *start);
+            let next = next.filter(|&next| forgotten.is_none_or(|forgotten| next < forgotten));
+            let over = next.or(forgotten).unwrap_or(until);
+            let order = |a: &&&Event, b: &&&Event| (a.start, &a.row).cmp(&(b.start, &b.row));
+            let previous = events.iter().filter(|e| e.end == since).max_by(order).expect("a row ended");
+            let next = events.iter().filter(|e| Some(e.start) == next).max_by(order);
+            let mut cell = first(since);
+            while cell + gaps.period <= over {
+                let value = |column: usize| match &gaps.fills[column] {
+                    _ if gaps.key.contains(&column) => previous.row[column].clone(),
+                    GapFill::Constant(value) => value.clone(),
+                    GapFill::Previous => previous.row[column].clone(),
+                    GapFill::Linear => next.map_or(Value::Null, |next| on_line(previous, next, column, cell)),
+                };
+                let row = (0..gaps.fills.len()).map(value).collect();
+                filled.push(Event { start: cell, end: cell + gaps.period, row });
+                cell += gaps.period;
+            }
+        }
+    }
+    in_order(filled)
+}
+
+/// The value at an instant between the starts of two rows.
+fn on_line(previous: &Event, next: &Event, column: usize, at: Time) -> Value {
+    if previous.start == BEGINNING {
+        return Value::Null;
+    }
+    let at = (at - previous.start) as f64 / (next.start - previous.start) as f64;
+    match (&previous.row[column], &next.row[column]) {
+        (Value::Int(from), Value::Int(to)) => Value::Int(from + ((to - from) as f64 * at).round() as i64),
+        (Value::Float(from), Value::Float(to)) if (to - from).is_finite() => {
+            Value::Float(from + (to - from) * at)
+        }
+        (Value::Float(from), Value::Float(to)) => Value::Float(from * (1.0 - at) + to * at),
+        _ => Value::Null,
+    }
+}

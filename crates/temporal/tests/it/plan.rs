@@ -3,21 +3,24 @@
 use crate::calls::Call;
 use crate::formula::Formula;
 use crate::generate::{BATCH_SIZES, Dice, Stream, interleave, schema};
-use crate::model::{Decoder, Event, Row, assert_same, contents, record_batch};
-use crate::oracle::{self, Events, Nulls};
+use crate::model::{Decoder, Event, Row, Value, assert_same, contents, record_batch};
+use crate::oracle::{self, Events, GapFill, Gaps, Nulls};
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator as Op;
 use datafusion::physical_expr::PhysicalSortExpr;
 use std::convert::Infallible;
 use std::sync::Arc;
 use whimbrel_temporal::operators::{
     Aggregate, AggregateCall, AlterLifetime, Changes, Chop, Clip, ClipConstant, Coalesce, CoalesceOrder,
-    Exists, Join, OrElse, PointAtEnd, RecomputeGroups, Select, Session, TopK, Union, Unnest, Where,
-    WithStart,
+    Exists, ExtendLifetime, Fill, FillGaps, Hopping, Join, OrElse, PointAtEnd, Quantize, RecomputeGroups,
+    Select, Session, Stitch, TopK, Union, Unnest, Where, WithStart,
 };
-use whimbrel_temporal::{Closed, DurationRule, Graph, Lifetimes, Message, NodeId, Operator, StartRule};
+use whimbrel_temporal::{
+    BEGINNING, Closed, DurationRule, Graph, Lifetimes, Message, NodeId, Operator, StartRule,
+};
 
 /// The lifetimes that an aggregate is given, and told that it is given.
 #[derive(Debug, Clone, Copy)]
@@ -38,17 +41,41 @@ pub enum Step {
     WithStart,
     Unnest(usize),
     Alter(StartRule<Formula>, DurationRule<Formula>),
-    Session { key: Vec<usize>, timeout: i64, max_duration: Option<i64> },
+    Session {
+        key: Vec<usize>,
+        timeout: i64,
+        max_duration: Option<i64>,
+    },
     Chop(i64, i64),
     ClipConstant(i64),
     PointAtEnd,
-    Aggregate { key: Vec<usize>, calls: Vec<Call>, variant: Variant },
+    Extend(i64),
+    Stitch,
+    /// Size, period and offset; progress.
+    Quantize((i64, i64, i64), Option<i64>),
+    /// Size, hop and offset.
+    Hopping((i64, i64, i64), Closed),
+    /// With a maximum, without which what comes out depends on how far time comes.
+    FillGaps(Gaps),
+    Aggregate {
+        key: Vec<usize>,
+        calls: Vec<Call>,
+        variant: Variant,
+    },
     Distinct(Variant),
     Coalesce,
     OrElse(Row),
-    TopK { column: usize, descending: bool, skip: usize, fetch: usize },
+    TopK {
+        column: usize,
+        descending: bool,
+        skip: usize,
+        fetch: usize,
+    },
     Changes,
-    Numbered { key: Vec<usize>, column: usize },
+    Numbered {
+        key: Vec<usize>,
+        column: usize,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -143,6 +170,24 @@ pub fn aggregate_calls(calls: &[Call], input: &SchemaRef) -> Vec<AggregateCall> 
     calls.iter().enumerate().map(call).collect()
 }
 
+fn fill_gaps(gaps: &Gaps, input: &SchemaRef) -> FillGaps {
+    let constant = |value: &Value| match value {
+        Value::Int(i) => ScalarValue::Int64(Some(*i)),
+        Value::Float(f) => ScalarValue::Float64(Some(*f)),
+        Value::Text(text) => ScalarValue::from(text.as_str()),
+        _ => ScalarValue::Null,
+    };
+    let fill = |fill: &GapFill| match fill {
+        GapFill::Constant(value) => Fill::Constant(constant(value)),
+        GapFill::Previous => Fill::Previous,
+        GapFill::Linear => Fill::Linear,
+    };
+    let fills = gaps.fills.iter().enumerate().filter(|(column, _)| !gaps.key.contains(column));
+    let fills = fills.map(|(_, f)| fill(f)).collect();
+    FillGaps::new(input.clone(), gaps.key.clone(), fills, (gaps.period, gaps.offset), gaps.max_gap)
+        .expect("fills for these columns")
+}
+
 impl Step {
     fn wire(&self, graph: &mut Graph, (node, input): (NodeId, SchemaRef)) -> (NodeId, SchemaRef) {
         if let Step::Aggregate { variant, .. } | Step::Distinct(variant) = self {
@@ -187,6 +232,15 @@ impl Step {
             Step::Chop(period, offset) => (Box::new(Chop::new(*period, *offset)), input),
             Step::ClipConstant(limit) => (Box::new(ClipConstant::new(*limit)), input),
             Step::PointAtEnd => (Box::new(PointAtEnd::new()), input),
+            Step::Extend(by) => (Box::new(ExtendLifetime::new(*by)), input),
+            Step::Stitch => (Box::new(Stitch::new(input.clone())), input),
+            Step::Quantize((size, period, offset), progress) => {
+                (Box::new(Quantize::new(*size, *period, *offset, *progress).expect("a grid")), input)
+            }
+            Step::Hopping((size, hop, offset), closed) => {
+                (Box::new(Hopping::new(*size, *hop, *offset, *closed).expect("windows")), input)
+            }
+            Step::FillGaps(gaps) => (Box::new(fill_gaps(gaps, &input)), input),
             Step::Coalesce => (Box::new(Coalesce::new(CoalesceOrder::Start)), input),
             Step::OrElse(row) => {
                 let row = record_batch(&[row], &input);
@@ -234,6 +288,11 @@ impl Step {
             Step::Chop(period, offset) => oracle::chop(events, *period, *offset),
             Step::ClipConstant(limit) => oracle::clip_constant(events, *limit),
             Step::PointAtEnd => oracle::point_at_end(events),
+            Step::Extend(by) => oracle::extend(events, *by),
+            Step::Stitch => oracle::stitch(&events),
+            Step::Quantize(grid, progress) => oracle::quantize(events, *grid, *progress),
+            Step::Hopping(windows, closed) => oracle::hopping(events, *windows, *closed),
+            Step::FillGaps(gaps) => oracle::fill_gaps(&events, gaps, BEGINNING),
             Step::Coalesce => events,
             Step::OrElse(row) => oracle::or_else(&events, row),
             Step::TopK { column, descending, skip, fetch } => {
