@@ -11,6 +11,7 @@ mod join;
 mod keyed_inputs;
 mod last_snapshot;
 mod or_else;
+mod pattern;
 mod point_at_end;
 mod recompute_groups;
 pub(crate) mod rows_out;
@@ -34,6 +35,10 @@ pub use exists::Exists;
 pub use join::Join;
 pub use last_snapshot::LastSnapshot;
 pub use or_else::OrElse;
+pub use pattern::{
+    Automaton, Detect, Element, Label, Overlap, Quantifier, Regex, RegisterField, Simultaneous, Transition,
+    quantified,
+};
 pub use point_at_end::PointAtEnd;
 pub use recompute_groups::{Compute, RecomputeGroups};
 pub use select::{Select, WithStart};

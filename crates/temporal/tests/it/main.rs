@@ -2,10 +2,12 @@
 //!
 //! `model` says what a stream means and when two are equal; `generate` makes streams and cuts them into
 //! messages; `formula` and `plan` are expressions and queries that exist twice, as the engine's and as a
-//! naive evaluator's; the evaluator is in `oracle`. The other modules are the tests.
+//! naive evaluator's; the evaluator is in `oracle`, that of patterns in `detection`. The other modules are the
+//! tests.
 
 #![allow(clippy::unwrap_used)]
 
+mod detection;
 mod formula;
 mod generate;
 mod model;
@@ -23,4 +25,5 @@ mod ingress_edges;
 mod join;
 mod large_batches;
 mod merge;
+mod pattern;
 mod regressions;
