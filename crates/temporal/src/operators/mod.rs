@@ -16,6 +16,7 @@ mod keyed_inputs;
 mod last_snapshot;
 mod open_edges;
 mod or_else;
+mod pattern;
 mod point_at_end;
 mod quantize;
 mod recompute_groups;
@@ -46,6 +47,10 @@ pub use hopping::Hopping;
 pub use join::Join;
 pub use last_snapshot::LastSnapshot;
 pub use or_else::OrElse;
+pub use pattern::{
+    Automaton, Detect, Element, Label, Overlap, Quantifier, Regex, RegisterField, Simultaneous, Transition,
+    quantified,
+};
 pub use point_at_end::PointAtEnd;
 pub use quantize::Quantize;
 pub use recompute_groups::{Compute, RecomputeGroups};

@@ -4,6 +4,7 @@ use crate::calls::Call;
 use crate::equal::{cases, grids, keys, rules};
 use crate::formula::Formula;
 use crate::generate::{FLOAT, KEY, Kinds, NUMBER, TEXT, conditions, dice, streams, streams_near_zero};
+use crate::pattern::any_detection;
 use crate::plan::{Pair, Plan, Step, Variant, check};
 use proptest::prelude::*;
 use whimbrel_temporal::operators::AggregateFunction as F;
@@ -33,6 +34,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         }),
         1 => Just(vec![Step::Distinct(Variant::Any)]),
         2 => aggregates(variants()),
+        1 => any_detection().prop_map(|detection| vec![Step::Detect(detection)]),
     ]
 }
 

@@ -2,11 +2,13 @@
 //!
 //! `model` says what a stream means and when two are equal; `generate` makes streams and cuts them into
 //! messages; `formula` and `plan` are expressions and queries that exist twice, as the engine's and as a
-//! naive evaluator's; the evaluator is in `oracle`, of aggregates in `calls`. The other modules are the tests.
+//! naive evaluator's; the evaluator is in `oracle`, of aggregates in `calls`, of patterns in `detection`. The other
+//! modules are the tests.
 
 #![allow(clippy::unwrap_used)]
 
 mod calls;
+mod detection;
 mod formula;
 mod generate;
 mod model;
@@ -27,4 +29,5 @@ mod join;
 mod large_batches;
 mod lifetimes;
 mod merge;
+mod pattern;
 mod regressions;

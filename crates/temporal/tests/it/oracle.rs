@@ -15,7 +15,7 @@ pub fn in_order(mut events: Events) -> Events {
     events
 }
 
-fn key_of(row: &Row, key: &[usize]) -> Row {
+pub fn key_of(row: &Row, key: &[usize]) -> Row {
     key.iter().map(|&c| row[c].of_equal()).collect()
 }
 

@@ -1,6 +1,7 @@
 //! Queries that exist twice: as a graph of the engine's operators, and as the oracle's.
 
 use crate::calls::Call;
+use crate::detection::{Detection, matched_columns};
 use crate::formula::Formula;
 use crate::generate::{BATCH_SIZES, Dice, Stream, interleave, schema};
 use crate::model::{Decoder, Event, Row, Value, assert_same, contents, record_batch};
@@ -76,6 +77,7 @@ pub enum Step {
         key: Vec<usize>,
         column: usize,
     },
+    Detect(Detection),
 }
 
 #[derive(Debug, Clone)]
@@ -265,6 +267,10 @@ impl Step {
                 });
                 (Box::new(RecomputeGroups::new(input, key.clone(), vec![by], output.clone(), number)), output)
             }
+            Step::Detect(detection) => {
+                let operator = detection.operator(&input);
+                (Box::new(operator), matched_columns(&detection.key, &input))
+            }
             Step::Changes => {
                 let change = Arc::new(Field::new("change", DataType::Int64, false));
                 let fields: Vec<_> = [change].into_iter().chain(input.fields().iter().cloned()).collect();
@@ -298,6 +304,7 @@ impl Step {
             Step::TopK { column, descending, skip, fetch } => {
                 oracle::top_k(&events, *column, *descending, *skip, *fetch)
             }
+            Step::Detect(detection) => detection.oracle(&events),
             Step::Changes => oracle::changes(&events),
             Step::Numbered { key, column } => oracle::numbered(&events, key, *column),
             Step::Aggregate { key, calls, variant } => {
