@@ -1,8 +1,8 @@
 //! Columns of a few physical forms, to which every Arrow type is brought once a batch and from which it comes
 //! back.
 //!
-//! Aggregates are written over these four forms instead of over forty types: `i64` (signed integers and
-//! times), `u64`, `f64`, `i128` (decimals), and order-preserving bytes for all else. Lists and structs that an
+//! Aggregates are written over these forms instead of over forty types: `i64` (signed integers and times),
+//! `u64`, `f64`, `i128` (decimals), and order-preserving bytes for all else. Lists and structs that an
 //! aggregate makes itself are built of columns of these.
 
 use crate::key::{decode_rows, encode_rows, with_equal_floats, words_of};
@@ -382,8 +382,8 @@ impl Column {
         elements
     }
 
-    /// Appends so many structs. Their fields have to be appended to the columns that are returned. To a column
-    /// that is built of structs nothing else can be appended.
+    /// Appends so many structs. Their fields have to be appended to the columns that are returned. To a
+    /// column that is built of structs nothing else can be appended.
     pub(crate) fn structs(&mut self, count: usize) -> &mut [Column] {
         let Column { values, nulls, to, .. } = self;
         if !matches!(values, Values::Structs(_)) {

@@ -93,11 +93,11 @@ fn unordered() -> impl Strategy<Value = Call> {
     let of = |c: usize| Some(Formula::column(c));
     let columns = || prop_oneof![2 => Just(NUMBER), 2 => Just(FLOAT), 1 => Just(TEXT)];
     let pairs = (columns(), columns()).prop_map(|(key, value)| Some(Formula::pair(key, value)));
-    let numbers = || prop_oneof![Just(NUMBER), Just(FLOAT)].prop_map(move |column| of(column));
+    let numbers = || prop_oneof![Just(NUMBER), Just(FLOAT)].prop_map(of);
     let call = prop_oneof![
         1 => Just((F::Count, None)),
         5 => (of_numbers(), numbers()),
-        6 => (of_anything(), columns().prop_map(move |column| of(column))),
+        6 => (of_anything(), columns().prop_map(of)),
         1 => (Just(F::SumOfSquares), prop_oneof![Just(of(FLOAT)), Just(Some(small_number()))]),
         2 => (prop_oneof![Just(F::MaxBy), Just(F::MinBy)], pairs),
         1 => Just((F::User(Arc::new(Squares) as Arc<dyn UserAggregate>), of(NUMBER))),

@@ -7,7 +7,7 @@ use crate::generate::{FLOAT, KEY, Kinds, NUMBER, TEXT, conditions, dice, streams
 use crate::pattern::any_detection;
 use crate::plan::{Pair, Plan, Step, Variant, check};
 use proptest::prelude::*;
-use whimbrel_temporal::operators::AggregateFunction as F;
+use whimbrel_temporal::operators::{AggregateFunction as F, Fraction};
 
 fn columns(columns: [usize; 4]) -> Step {
     Step::Select(columns.map(Formula::column).to_vec())
@@ -48,10 +48,13 @@ fn variants() -> impl Strategy<Value = Variant> {
 
 fn aggregates(variants: impl Strategy<Value = Variant>) -> impl Strategy<Value = Vec<Step>> {
     let call = |function, column| Call { function, argument: Some(Formula::column(column)), filter: None };
+    let median = F::Percentile { fraction: Fraction::HALF, continuous: false };
+    let by_float = Call { function: F::MaxBy, argument: Some(Formula::pair(FLOAT, TEXT)), filter: None };
     let calls = prop_oneof![
         Just(vec![call(F::Sum, NUMBER), call(F::Min, TEXT), call(F::Average, FLOAT)]),
         Just(vec![call(F::Count, TEXT), call(F::Max, TEXT), call(F::Sum, FLOAT)]),
         Just(vec![call(F::CountDistinct, NUMBER), call(F::Max, TEXT), call(F::Min, FLOAT)]),
+        Just(vec![call(F::Single, NUMBER), by_float, call(median, FLOAT)]),
     ];
     (calls, variants).prop_map(|(calls, variant)| {
         vec![Step::Aggregate { key: vec![KEY], calls, variant }, columns([0, 1, 2, 3])]

@@ -1,7 +1,8 @@
 //! The aggregates of one operator: evaluated once a batch, accumulated together.
 
 use super::accumulator::{Accumulator, Rows};
-use super::function::{AggregateFunction, Leaving};
+use super::function::AggregateFunction;
+use super::leaving::Leaving;
 use crate::batch::Batch;
 use crate::time::Time;
 use crate::values::Column;

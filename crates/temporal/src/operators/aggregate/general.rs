@@ -7,7 +7,7 @@
 
 use super::calls::{Plan, States};
 use super::emitter::Emitter;
-use super::function::Leaving;
+use super::leaving::Leaving;
 use super::live::Live;
 use crate::batch::{Batch, Message};
 use crate::operator::{Operator, decode, encode};

@@ -6,7 +6,7 @@
 
 use super::accumulator::Rows;
 use super::calls::{Plan, States};
-use super::function::Leaving;
+use super::leaving::Leaving;
 use crate::batch::Batch;
 use crate::groups::Groups;
 use crate::key::Key;

@@ -11,7 +11,7 @@
 
 use super::calls::{Plan, States};
 use super::emitter::{Emitter, NO_SNAPSHOT, SnapshotId};
-use super::function::Leaving;
+use super::leaving::Leaving;
 use super::output_batch::Snapshots;
 use crate::batch::Message;
 use crate::groups::Groups;

@@ -1,7 +1,7 @@
 //! Variance and standard deviation: from the sum of the values and that of their squares, both exact.
 //!
-//! Invariant: `count · Σx² - (Σx)²` is computed without rounding, so nothing cancels, it is never negative, and
-//! the order in which values came and went does not show.
+//! Invariant: `count · Σx² - (Σx)²` is computed without rounding, so nothing cancels, it is never negative,
+//! and the order in which values came and went does not show.
 
 use super::carried::Carried;
 use super::exact_sum::ExactSum;

@@ -1,8 +1,8 @@
 //! An ordered multiset that finds a value by its rank.
 //!
 //! Invariants: the entries, read block after block, are in order and all different; no block is empty, and
-//! none has more than [`MOST`] entries; no count is 0. `count` is the sum of all counts, a block's that of its
-//! own. A change takes time logarithmic in the entries, plus a move of at most a block and of the list of
+//! none has more than [`MOST`] entries; no count is 0. `count` is the sum of all counts, a block's that of
+//! its own. A change takes time logarithmic in the entries, plus a move of at most a block and of the list of
 //! blocks; a rank is found by a walk over the blocks and one of them.
 //!
 //! On the wire it is a map from keys to counts, whatever its blocks are.

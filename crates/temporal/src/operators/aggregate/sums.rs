@@ -1,4 +1,5 @@
-//! Count, sum, average and what else is a total: states from which rows can be taken out again by subtraction.
+//! Count, sum, average and what else is a total: states from which rows can be taken out again by
+//! subtraction.
 
 use super::accumulator::Rows;
 use super::carried::{Carried, TOO_LARGE, sum_of_halves, sum_of_upper_and_lower};

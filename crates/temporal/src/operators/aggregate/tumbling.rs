@@ -4,8 +4,8 @@
 //! Invariant: `table` has the rows at `now`, which end at `until`, and no others.
 
 use super::calls::Plan;
-use super::function::Leaving;
 use super::instant_table::InstantTable;
+use super::leaving::Leaving;
 use super::output_batch::{OutputBatch, Snapshots};
 use crate::batch::{Batch, Message};
 use crate::operator::{Operator, decode, encode};

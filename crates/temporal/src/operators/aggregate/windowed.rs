@@ -11,8 +11,8 @@
 
 use super::calls::{Plan, States};
 use super::emitter::Emitter;
-use super::function::Leaving;
 use super::instant_table::InstantTable;
+use super::leaving::Leaving;
 use super::live::Live;
 use crate::batch::{Batch, Message};
 use crate::key::Key;
