@@ -18,11 +18,13 @@ Sources make sharded streams, methods build plans over them, actions run the pla
   works on.
 - Expressions: `col`, `lit`, `when`, the functions in `fn`, `udf`; lambdas of a row are traced into these.
 - Aggregates: `count`, `count_non_null`, `sum`, `avg` (`mean`), `min`, `max`, `first`, `last`,
-  `count_distinct`; your own with `aggregate_function`. For relations, DataFusion's in `agg`, window functions
-  with `Aggregate.over`, and grouping sets with `grouping_sets`, `rollup` and `cube`.
+  `count_distinct`; `var`, `std`, `median`, `percentile`, `product`, `sum_squares`, `avg_squares`; `max_by`,
+  `min_by`, `top_k`, `collect`, `single`; your own with `aggregate_function`. For relations, DataFusion's in
+  `agg`, window functions with `Aggregate.over`, and grouping sets with `grouping_sets`, `rollup`, `cube`.
+- Patterns of events, for `Stream.detect`: `event`, `events_at_once`, `automaton`, `Pattern`.
 - Programs: `Program`, a plan as the text of a program that builds it (`ShardedStream.to_python`).
 - Databases for web applications, whose queries have a proven bound: `bounded`.
-- Events: `interval`, `start_edge`, `end_edge`, `punctuation`.
+- Events: `interval`, `start_edge`, `end_edge`, `punctuation`, `low_watermark`.
 - Clusters of processes that survive the loss of any of them: `cluster`. Stateless functions over object
   storage, paid by the query: `functions`.
 - Settings: `config`. Errors: `WhimbrelError` and its subclasses, one for each remedy.
@@ -31,15 +33,16 @@ Sources make sharded streams, methods build plans over them, actions run the pla
 from __future__ import annotations
 
 __all__ = [
-    "END",
-    "INFINITY",
     "Aggregate",
     "AggregateFunction",
+    "Candidate",
     "ConflictError",
     "DataError",
+    "END",
     "Event",
     "Expr",
     "GroupingSets",
+    "INFINITY",
     "InternalError",
     "InvalidError",
     "Job",
@@ -48,13 +51,13 @@ __all__ = [
     "KafkaSource",
     "LiveStream",
     "Over",
+    "Pattern",
     "Program",
+    "Query",
+    "ReplayableSource",
     "ResourceExhaustedError",
     "Row",
     "Schema",
-    "Candidate",
-    "Query",
-    "ReplayableSource",
     "ShardedStream",
     "SourceShard",
     "Stream",
@@ -68,16 +71,21 @@ __all__ = [
     "__version__",
     "agg",
     "aggregate_function",
+    "automaton",
     "avg",
+    "avg_squares",
     "bounded",
     "cluster",
     "col",
+    "collect",
     "config",
     "count",
     "count_distinct",
     "count_non_null",
     "cube",
     "end_edge",
+    "event",
+    "events_at_once",
     "first",
     "fn",
     "follow",
@@ -96,17 +104,28 @@ __all__ = [
     "lit",
     "live",
     "live_events",
+    "low_watermark",
     "max",
+    "max_by",
     "mean",
+    "median",
     "min",
+    "min_by",
+    "percentile",
+    "product",
     "punctuation",
     "read",
     "rollup",
+    "single",
     "sql",
     "start_edge",
+    "std",
     "sum",
+    "sum_squares",
+    "top_k",
     "udf",
     "values",
+    "var",
     "when",
 ]
 

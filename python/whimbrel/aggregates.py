@@ -6,12 +6,12 @@ Each takes its argument as a column's name, an expression or a lambda of the row
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from . import _whimbrel as native
 from .errors import InvalidError
 from .ordering import Order
-from .projection import expression, predicate
+from .projection import expression, expression_or_struct, predicate
 
 __all__ = [
     "Aggregate",
@@ -29,6 +29,10 @@ __all__ = [
 ]
 
 
+Function: TypeAlias = "str | tuple[Any, ...] | native.Aggregate"
+"""A function by its name, or by its name and its parameters, or one of a user's own."""
+
+
 @dataclass(frozen=True, repr=False)
 class Aggregate:
     """
@@ -43,7 +47,7 @@ class Aggregate:
     sum('price', where=price > 0)
     """
 
-    function: str | native.Aggregate
+    function: Function
     of: Any = None
     where: Any = None
     name: str | None = None
@@ -57,23 +61,34 @@ class Aggregate:
         parts = [repr(part) for part in (self.of, *self.further) if part is not None]
         if self.where is not None:
             parts.append(f"where={self.where!r}")
-        name = self.name or self.function
+        name = self.name or (self.function[0] if isinstance(self.function, tuple) else self.function)
         return f"{name}({', '.join(parts)})"
 
     def resolve(
         self, schema: native.Schema
-    ) -> tuple[str | native.Aggregate | native.Expr, native.Expr | None, native.Expr | None]:
+    ) -> tuple[Function | native.Expr, native.Expr | None, native.Expr | None]:
         """Make the function, its argument and its filter; a relational aggregate is one expression."""
         condition = None if self.where is None else predicate(schema, self.where)
         if not self.relational:
-            argument = None if self.of is None else expression(schema, self.of)
-            return self.function, argument, condition
+            return self.function, self._argument(schema), condition
         arguments = self._arguments(schema)
         order = self.order.resolve(schema)
         call = native.aggregate_call(
             str(self.function), arguments, self.distinct, condition, order, self.ignore_nulls
         )
         return call, None, None
+
+    def _argument(self, schema: native.Schema) -> native.Expr | None:
+        """Make the one argument; of several, a struct of the key and the value."""
+        if self.of is None:
+            return None
+        value = expression_or_struct(schema, self.of)
+        if not self.further:
+            return value
+        (key,) = self.further
+        literal = native.Expr.literal
+        parts = [literal("by", None), expression(schema, key), literal("value", None), value]
+        return native.Expr.call("named_struct", parts)
 
     def _arguments(self, schema: native.Schema) -> list[native.Expr]:
         arguments = (self.of, *self.further) if self.of is not None or self.further else ()

@@ -34,15 +34,17 @@ from .errors import (
     UntracedLambdaWarning,
     WhimbrelError,
 )
-from .events import INFINITY, Event, end_edge, interval, punctuation, start_edge
+from .events import INFINITY, Event, end_edge, interval, low_watermark, punctuation, start_edge
 from .expressions import Expr, col, lit, when
 from .kafka_topics import KafkaSink, KafkaSource, kafka
 from .live_stream import LiveStream, live, live_events
+from .patterns import Pattern, automaton, event, events_at_once
 from .program import Program
 from .query import Candidate, Query
 from .relational import GroupingSets, agg, cube, grouping_sets, rollup
 from .scalar_functions import fn
 from .schema import Schema
+from .selections import collect, max_by, min_by, single, top_k
 from .settings import config
 from .sharded import ShardedStream
 from .sources import (
@@ -58,6 +60,7 @@ from .sources import (
     values,
 )
 from .statements import sql
+from .statistics import avg_squares, median, percentile, product, std, sum_squares, var
 from .stream import Stream
 from .subscription import Job, Subscription
 from .table import Table

@@ -20,21 +20,23 @@ INFINITY: Final = 2**63 - 1
 @dataclass(frozen=True)
 class Event:
     """
-    An element of a temporal stream; made by `interval`, `start_edge`, `end_edge` and `punctuation`.
+    An element of a temporal stream.
+
+    Made by `interval`, `start_edge`, `end_edge`, `punctuation` and `low_watermark`.
 
     Attributes
     ----------
     kind
-        ``"interval"``, ``"start"``, ``"end"`` or ``"punctuation"``.
+        ``"interval"``, ``"start"``, ``"end"``, ``"punctuation"`` or ``"low_watermark"``.
     start
-        The start of the lifetime; the time of a punctuation.
+        The start of the lifetime; the time of a punctuation or low watermark.
     end
         The end of the lifetime; `None` for start edges, which have none yet, and for punctuations.
     row
         The payload, by name of column; a tuple of values if it was made of one.
     """
 
-    kind: Literal["interval", "start", "end", "punctuation"]
+    kind: Literal["interval", "start", "end", "punctuation", "low_watermark"]
     start: Instant
     end: Instant | None
     row: Any
@@ -101,9 +103,32 @@ def end_edge(start: Instant, end: Instant, row: Any) -> Event:
     return Event("end", start, end, _payload(row))
 
 
-def punctuation(time: Instant) -> Event:
+def punctuation(time: Instant, partition: Any = None) -> Event:
     """
     Make the promise that nothing before a time will follow.
+
+    Parameters
+    ----------
+    time
+        The time; `INFINITY` ends the stream.
+    partition
+        Of which partition, as a dict of the columns that tell partitions apart; only for streams with
+        ``partition_by=``, whose promises are of one partition each.
+
+    Examples
+    --------
+    >>> import whimbrel as wb
+    >>> wb.punctuation(10)
+    Event(kind='punctuation', start=10, end=None, row=None)
+    """
+    return Event("punctuation", time, None, None if partition is None else _payload(partition))
+
+
+def low_watermark(time: Instant) -> Event:
+    """
+    Make the promise that nothing before a time will follow in any partition.
+
+    Only for streams with ``partition_by=``; the others have one clock, and `punctuation`.
 
     Parameters
     ----------
@@ -113,10 +138,10 @@ def punctuation(time: Instant) -> Event:
     Examples
     --------
     >>> import whimbrel as wb
-    >>> wb.punctuation(10)
-    Event(kind='punctuation', start=10, end=None, row=None)
+    >>> wb.low_watermark(10)
+    Event(kind='low_watermark', start=10, end=None, row=None)
     """
-    return Event("punctuation", time, None, None)
+    return Event("low_watermark", time, None, None)
 
 
 def _payload(row: Any) -> Mapping[str, Any] | tuple[Any, ...]:
@@ -138,7 +163,7 @@ VALUE = "value"
 def event_row(event: Event, columns: Sequence[str]) -> dict[str, Any]:
     """Make the row of a table that stands for an event whose payload has these columns."""
     row = {} if event.row is None else _by_name(event.row, columns)
-    end = None if event.kind == "punctuation" else event.end
+    end = None if event.kind in ("punctuation", "low_watermark") else event.end
     return {START: event.start, END: end, KIND: event.kind, **row}
 
 

@@ -26,6 +26,8 @@ class Ingress:
     punctuate_rows: int | None = None
     on_completed: OnCompleted = "end_of_stream"
     batch_rows: int | None = None
+    partition_by: str | tuple[str, ...] | list[str] | None = None
+    lag: Duration | None = None
 
     def apply(self, plan: native.Plan) -> native.Plan:
         """Put the ingress on a plan, if it has a time."""
@@ -43,11 +45,22 @@ class Ingress:
             self.punctuate_rows,
             self.on_completed,
             self.batch_rows,
+            self._partition_columns(),
+            self.lag,
         )
+
+    def _partition_columns(self) -> list[str]:
+        if isinstance(self.partition_by, str):
+            return [self.partition_by]
+        if self.lag is not None and not self.partition_by:
+            raise InvalidError("lag= is of partitions: name the columns of these with partition_by=")
+        return list(self.partition_by or ())
 
     def _refuse_settings(self) -> None:
         settings = [
-            name for name in ("end", "kind", "punctuate", "punctuate_rows") if getattr(self, name) is not None
+            name
+            for name in ("end", "kind", "punctuate", "punctuate_rows", "partition_by", "lag")
+            if getattr(self, name) is not None
         ]
         if self.disorder != "raise" or self.reorder_latency != 0:
             settings.append("disorder")
@@ -65,6 +78,8 @@ _SETTINGS = {
     "punctuate_rows",
     "on_completed",
     "batch_rows",
+    "partition_by",
+    "lag",
 }
 
 

@@ -56,6 +56,23 @@ def expression(
     return result
 
 
+def expression_or_struct(schema: native.Schema, spec: Any) -> native.Expr:
+    """Make one expression, where a function may return a dict of expressions too."""
+    if is_function(spec) and not isinstance(spec, Udf):
+        try:
+            result = trace(spec, RowTracer(schema))
+        except Untraceable as reason:
+            warn_untraced(spec, reason)
+            return row_black_box(spec, schema)[0]
+        if isinstance(result, Mapping):
+            literal = native.Expr.literal
+            parts = [
+                part for name, value in result.items() for part in (literal(name, None), to_native(value))
+            ]
+            return native.Expr.call("named_struct", parts)
+    return expression(schema, spec)
+
+
 def expression_or_list(schema: native.Schema, spec: Any, returns: Any = None) -> native.Expr:
     """Make one expression, where a function may return a list of expressions too."""
     result = _traced_value(schema, spec, returns, ())

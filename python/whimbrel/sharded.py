@@ -379,6 +379,33 @@ class ShardedStream(Actions):
         """
         return _moved(self._plan.reshard(self._target(shards), scope), location)
 
+    def merge_partitions(self) -> ShardedStream:
+        """
+        Give a stream with a clock for each partition (``partition_by=``) one clock again.
+
+        Its rows come in one order from here on, as far as all partitions have come: it waits for the slowest
+        of them, or for the low watermark that ``lag=`` or the source gives.
+
+        Returns
+        -------
+        ShardedStream
+            The same rows.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has one clock already.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> rows = [(70, "a", 1), (80, "a", 2), (10, "b", 4)]
+        >>> power = wb.from_rows(rows, schema=["at", "device", "watt"], time="at", partition_by="device")
+        >>> power.merge_partitions().rekey().query(lambda q: q.tumbling(60).aggregate(n=wb.count())).to_rows()
+        [Row(start=60, end=120, n=1), Row(start=120, end=180, n=2)]
+        """
+        return ShardedStream(self._plan.merge_partitions())
+
     def broadcast(
         self,
         shards: int | None = None,

@@ -74,7 +74,15 @@ def read(
             What the end of the input means: that nothing follows ever; that results up to the last time are
             final; or nothing at all.
         ``kind`` : str
-            The column that says what a row is: ``"interval"``, ``"start"``, ``"end"`` or ``"punctuation"``.
+            The column that says what a row is: ``"interval"``, ``"start"``, ``"end"``, ``"punctuation"`` or,
+            with ``partition_by``, ``"low_watermark"``.
+        ``partition_by`` : str or list of str
+            Give each value of these columns (a device, a user) a clock of its own: its rows are in order
+            among themselves, a slow one makes no other late, and none waits for it. The columns are the key;
+            what follows is computed for each of them, until `ShardedStream.merge_partitions`.
+        ``lag`` : duration
+            With ``partition_by``, how far a partition may be behind the most advanced one: rows that are
+            further behind are late. By default as far as it likes.
         ``batch_rows`` : int
             How many rows to gather before they are handed on, at most: less is a lower latency.
 
@@ -468,8 +476,8 @@ def from_events(
     Parameters
     ----------
     given
-        Events made by `interval`, `start_edge`, `end_edge` and `punctuation`, in order of when they become
-        known.
+        Events made by `interval`, `start_edge`, `end_edge`, `punctuation` and, with ``partition_by=``,
+        `low_watermark`, in order of when they become known.
     schema
         The payload's columns, as in `from_rows`.
     shards, **ingress

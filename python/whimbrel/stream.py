@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _whimbrel as native
-from . import attribute_errors
+from . import attribute_errors, patterns
 from ._types import Duration, Key, RowFunction
 from .aggregates import Aggregate, Over
 from .errors import InvalidError
 from .expressions import Expr, Untraceable, to_native
+from .lifetimes import LifetimeMethods
 from .ordering import sort_keys
-from .plan_builder import PlanBuilder
+from .patterns import Pattern
 from .projection import START, Projection, expression_or_list, is_function, predicate, projection
 from .relational import GroupingSets
-from .tracing import SideTracer, Udf, arity, label, trace, warn_untraced
+from .tracing import SideTracer, label, takes_two, trace
 
-Closed = Literal["left", "right"]
-How = Literal["inner", "left", "full", "cross", "semi", "anti", "mark"]
+How = Literal["inner", "left", "right", "full", "cross", "semi", "anti", "mark"]
 
 
-class Stream(PlanBuilder):
+class Stream(LifetimeMethods):
     """
     A relation, whose rows have a lifetime ``[start, end)`` each if the source has a time.
 
@@ -273,302 +272,6 @@ class Stream(PlanBuilder):
 
     # Lifetimes.
 
-    def alter_lifetime(
-        self,
-        start: Duration | Callable[[Any], Any] | None = None,
-        duration: Duration | float | Callable[..., Any] | None = None,
-    ) -> Stream:
-        """
-        Give every row another lifetime.
-
-        Parameters
-        ----------
-        start
-            How far to move the start (`Duration`), or a lambda that computes the new start from the old one,
-            both in ticks; by default it stays. New starts have to keep the order of the old ones.
-        duration
-            The new length (`Duration`), ``math.inf`` for ever, or a lambda of the start, or of the start and
-            the end, in ticks; by default it stays. It has to be positive; a row for which the lambda returns
-            zero or less is dropped. With a lambda of the end, a row is handed on once its end is known.
-
-        Returns
-        -------
-        Stream
-            The same rows with new lifetimes.
-
-        Raises
-        ------
-        InvalidError
-            If the stream has no time, or a duration is not a positive whole number of ticks.
-        DataError
-            When run, if a new start comes before that of an earlier row.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> clicks = wb.from_rows([(3, "a"), (14, "b")], schema=["time", "item"], time="time")
-        >>> clicks.query(lambda q: q.alter_lifetime(lambda s: s // 10 * 10, 10).select("item")).to_rows()
-        [Row(start=0, end=10, item='a'), Row(start=10, end=20, item='b')]
-        """
-        return Stream(self._plan.alter_lifetime(_start_rule(start), _duration_rule(duration)))
-
-    def alter_duration(self, duration: Duration | float | Callable[..., Any]) -> Stream:
-        """
-        Give every row another length of life; its start stays.
-
-        Parameters
-        ----------
-        duration
-            The new length, as in `alter_lifetime`.
-
-        Returns
-        -------
-        Stream
-            The same rows with new lifetimes.
-
-        Raises
-        ------
-        InvalidError
-            If the stream has no time, or the duration is not a positive whole number of ticks.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> clicks = wb.from_rows([(3, "a")], schema=["time", "item"], time="time")
-        >>> clicks.query(lambda q: q.alter_duration(10).select("item")).to_rows()
-        [Row(start=3, end=13, item='a')]
-        """
-        if duration is None:
-            raise InvalidError("alter_duration needs a duration: a length, math.inf, or a lambda")
-        if isinstance(duration, float) and math.isinf(duration) and duration > 0:
-            return Stream(self._plan.alter_duration(None))
-        if not callable(duration) and not isinstance(duration, float):
-            return Stream(self._plan.alter_duration(duration))
-        return self.alter_lifetime(None, duration)
-
-    def with_start(self, name: str) -> Stream:
-        """
-        Add the start of each row's lifetime as a column.
-
-        Parameters
-        ----------
-        name
-            The name of the new column.
-
-        Returns
-        -------
-        Stream
-            Shape ``(n, k + 1)``; the new column is the last, of the type of the stream's time.
-
-        Raises
-        ------
-        InvalidError
-            If the stream has no time, or there is a column of that name.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> clicks = wb.from_rows([(3, "a")], schema=["time", "item"], time="time")
-        >>> clicks.query(lambda q: q.shift(10).with_start("at").select("item", "at")).to_rows()
-        [Row(start=13, end=14, item='a', at=13)]
-        """
-        return Stream(self._plan.with_start(name))
-
-    def shift(self, by: Duration) -> Stream:
-        """
-        Move lifetimes in time; their lengths stay.
-
-        Parameters
-        ----------
-        by
-            How far; negative is back.
-
-        Returns
-        -------
-        Stream
-            The same rows with new lifetimes.
-
-        Raises
-        ------
-        InvalidError
-            If the stream has no time, or the duration is not a whole number of ticks.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> clicks = wb.from_rows([(3, "a")], schema=["time", "item"], time="time")
-        >>> clicks.query(lambda q: q.shift(10).select("item")).to_rows()
-        [Row(start=13, end=14, item='a')]
-        """
-        return Stream(self._plan.shift(by))
-
-    def tumbling(
-        self,
-        size: Duration,
-        *,
-        offset: Duration = 0,
-        closed: Closed = "left",
-        zone: str | None = None,
-    ) -> Stream:
-        """
-        Put every row into the one window of length `size` that it belongs to.
-
-        ``hopping(size, hop=size)``: windows neither overlap nor leave gaps.
-
-        Parameters
-        ----------
-        size
-            Length of a window; positive. ``"1d"``, ``"1w"``, ``"1mo"``, ``"1q"`` and ``"1y"``, and several of
-            one, are those of the calendar: a day is as long as it is in the zone, weeks begin on Mondays.
-            ``"24h"`` and a `timedelta` are as long always.
-        offset
-            Shift of the windows' ends from time 0 (for timestamps, 1970-01-01 UTC), or from midnight.
-        closed
-            ``"left"``: windows ``[T - size, T)``, as in SQL. ``"right"``: windows ``(T - size, T]``, as in
-            Trill.
-        zone
-            The time zone of days and months, ``"America/New_York"``. By default that of the stream's time.
-
-        Returns
-        -------
-        Stream
-            The same rows with lifetimes ``[T, T + size)``, where `T` is the end of the window: an aggregate
-            of them is known when the window is complete. Those in a window of the calendar live until the
-            next one ends.
-
-        Raises
-        ------
-        InvalidError
-            If the stream has no time, `size` is not a positive whole number of ticks, or there is no such
-            zone.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> clicks = wb.from_rows([(3,), (9,), (10,)], schema=["time"], time="time")
-        >>> clicks.query(lambda q: q.tumbling(10).aggregate(n=wb.count())).to_rows()
-        [Row(start=10, end=20, n=2), Row(start=20, end=30, n=1)]
-
-        Days in New York, of which one has 23 hours:
-
-        >>> from datetime import datetime, timezone
-        >>> utc = lambda day, hour: datetime(2024, 3, day, hour, tzinfo=timezone.utc)
-        >>> visits = wb.from_rows([(utc(10, 4),), (utc(10, 5),), (utc(11, 3),)], schema=["at"], time="at")
-        >>> days = visits.query(lambda q: q.tumbling("1d", zone="America/New_York").aggregate(n=wb.count()))
-        >>> for row in days.to_rows():
-        ...     print(f"{row.start:%d %H:%M} {row.n}")
-        10 05:00 1
-        11 04:00 2
-        """
-        return Stream(self._plan.tumbling(size, offset, closed, zone))
-
-    def hopping(
-        self,
-        size: Duration,
-        hop: Duration,
-        *,
-        offset: Duration = 0,
-        closed: Closed = "left",
-        zone: str | None = None,
-    ) -> Stream:
-        """
-        Put every row into all windows of length `size`, one every `hop`, that it belongs to.
-
-        Parameters
-        ----------
-        size
-            Length of a window; positive. If `hop` is days or months of the calendar, so many of them.
-        hop
-            Distance between windows; positive. Days and months are those of the calendar, as in `tumbling`.
-        offset, closed, zone
-            As in `tumbling`.
-
-        Returns
-        -------
-        Stream
-            The same rows, once each, with lifetimes ``[T, T + size)``, where `T` is the end of the first
-            window that the row belongs to. An aggregate alive at an instant is that of the `size` before.
-
-        Raises
-        ------
-        InvalidError
-            If the stream has no time, `size` or `hop` is not a positive whole number of ticks, `size` is no
-            multiple of a `hop` of the calendar, or there is no such zone.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> clicks = wb.from_rows([(3,), (9,), (10,)], schema=["time"], time="time")
-        >>> clicks.query(lambda q: q.hopping(20, hop=10).aggregate(n=wb.count())).to_rows()
-        [Row(start=10, end=20, n=2), Row(start=20, end=30, n=3), Row(start=30, end=40, n=1)]
-        """
-        return Stream(self._plan.hopping(size, hop, offset, closed, zone))
-
-    def sliding(self, size: Duration, *, closed: Closed = "left") -> Stream:
-        """
-        Let every row live for `size` from its start: a window that moves with every event.
-
-        Parameters
-        ----------
-        size
-            Length of the window; positive.
-        closed
-            ``"right"``: a row at `t` lives in ``[t, t + size)``, so that at the instant of an event the
-            window ``(t - size, t]`` includes it. ``"left"``: from the tick after `t`, so that the window is
-            ``[t - size, t)``.
-
-        Returns
-        -------
-        Stream
-            The same rows with new lifetimes.
-
-        Raises
-        ------
-        InvalidError
-            If the stream has no time, or `size` is not a positive whole number of ticks.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> clicks = wb.from_rows([(3,), (9,)], schema=["time"], time="time")
-        >>> clicks.query(lambda q: q.sliding(10, closed="right").aggregate(n=wb.count())).to_rows()
-        [Row(start=3, end=9, n=1), Row(start=9, end=13, n=2), Row(start=13, end=19, n=1)]
-        """
-        return Stream(self._plan.sliding(size, closed))
-
-    def session(self, timeout: Duration, *, max_duration: Duration | None = None) -> Stream:
-        """
-        Let every row live until the end of its session: the last event before a pause, and the pause.
-
-        Sessions are kept per key (of `ShardedStream.rekey` or `group_apply`).
-
-        Parameters
-        ----------
-        timeout
-            The pause that ends a session; positive.
-        max_duration
-            A session ends at the latest at a multiple of this: at the first that is so long after its first
-            event, or longer. So it lasts less than twice as long. By default there is no such limit.
-
-        Returns
-        -------
-        Stream
-            The same rows with lifetimes ``[start, end of session)``.
-
-        Raises
-        ------
-        InvalidError
-            If the stream has no time, or a duration is not a positive whole number of ticks.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> clicks = wb.from_rows([(3,), (5,), (20,)], schema=["time"], time="time")
-        >>> clicks.query(lambda q: q.session(10).aggregate(n=wb.count()).point_at_end()).to_rows()
-        [Row(start=5, end=6, n=1), Row(start=15, end=16, n=2), Row(start=30, end=31, n=1)]
-        """
-        return Stream(self._plan.session(timeout, max_duration))
-
     def clip(
         self,
         by: Stream | Duration,
@@ -613,68 +316,6 @@ class Stream(PlanBuilder):
             return Stream(self._plan.clip_constant(by))
         left, right, pairs = _keyed_pair(self, by, on, left_on, right_on)
         return Stream(left._plan.clip(right._plan, pairs))
-
-    def chop(self, period: Duration, *, offset: Duration = 0, zone: str | None = None) -> Stream:
-        """
-        Cut lifetimes at every multiple of a period (Trill's `Chop`).
-
-        What is alive at an instant stays the same: rows start anew at every beat. After `hopping` and
-        `aggregate` it gives every window a row of its own, also where the next window holds the same.
-
-        Parameters
-        ----------
-        period
-            How far apart the beats are. Days and months are those of the calendar, as in `tumbling`.
-        offset
-            Where they lie: at ``offset``, ``offset + period``, and so on.
-        zone
-            As in `tumbling`.
-
-        Returns
-        -------
-        Stream
-            The same rows, in pieces. A row that never ends is cut as far as time has come.
-
-        Raises
-        ------
-        InvalidError
-            If the stream has no time, the period is not a positive whole number of ticks, or there is no such
-            zone.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> clicks = wb.from_rows([(3, "a")], schema=["time", "ad"], time="time")
-        >>> windows = clicks.query(lambda q: q.hopping(10, 5).aggregate(n=wb.count()))
-        >>> windows.to_rows()
-        [Row(start=5, end=15, n=1)]
-        >>> windows.query(lambda q: q.chop(5)).to_rows()
-        [Row(start=5, end=10, n=1), Row(start=10, end=15, n=1)]
-        """
-        return Stream(self._plan.chop(period, offset, zone))
-
-    def point_at_end(self) -> Stream:
-        """
-        Turn every row into a point, of one tick, at the end of its lifetime.
-
-        Returns
-        -------
-        Stream
-            Rows whose end is never known are left out.
-
-        Raises
-        ------
-        InvalidError
-            If the stream has no time.
-
-        Examples
-        --------
-        >>> import whimbrel as wb
-        >>> flights = wb.from_rows([(3, 9, "a")], schema=["dep", "arr", "plane"], time="dep", end="arr")
-        >>> flights.query(lambda q: q.point_at_end().select("plane")).to_rows()
-        [Row(start=9, end=10, plane='a')]
-        """
-        return Stream(self._plan.point_at_end())
 
     # Groups.
 
@@ -878,15 +519,14 @@ class Stream(PlanBuilder):
             What has to be equal, on both sides or on each: names of columns or lambdas of the row. By default
             the current key, if both sides have one.
         how
-            ``"inner"``; ``"left"`` or ``"full"``, where what has no partner gets nulls; ``"cross"``, every
-            row with every row; ``"semi"`` and ``"anti"``, the left rows with and without a partner;
-            ``"mark"``, all left rows, and in the column ``mark`` whether they have one.
+            ``"inner"``; ``"left"``, ``"right"`` or ``"full"``, where what has no partner gets nulls for as
+            long; ``"cross"``, every row with every row; ``"semi"`` and ``"anti"``, the left rows with and
+            without a partner; ``"mark"``, all left rows, and in the column ``mark`` whether they have one.
         suffix
             Put after the names of right columns that the left side has too. The right side's keys of the same
             name are left out.
         where
-            A further condition of partners: a lambda of the left and the right row. For streams without
-            a time; the pairs of an inner join can be filtered with `where` on any stream.
+            A further condition of partners: a lambda of the left and the right row.
         nulls_equal
             Whether a null equals a null.
         null_aware
@@ -1000,6 +640,202 @@ class Stream(PlanBuilder):
         left, right, pairs = _keyed_pair(self, other, on, left_on, right_on)
         return Stream(left._plan.where_not_exists(right._plan, pairs))
 
+    # Sequences of events.
+
+    def detect(
+        self,
+        pattern: Pattern,
+        *,
+        within: Duration,
+        register: Mapping[str, Any] | None = None,
+        overlap: bool = True,
+        simultaneous: Literal["ordered", "kill", "absent"] = "ordered",
+    ) -> Stream:
+        """
+        Find sequences of events, per key: a regular expression over them, or an automaton (Trill's `Detect`).
+
+        An instance of the pattern begins with every event. Each event of the key has to be the next one of
+        the instance, or the instance is over; so it is after `within`.
+
+        Parameters
+        ----------
+        pattern
+            What is looked for, made with `event`.
+        within
+            How long after its first event an instance is given up.
+        register
+            What an instance remembers: fields with the values that they have before its first event, which
+            the parts of the pattern read and change. A null has no type: write ``wb.lit(None, "string")``.
+        overlap
+            Whether an instance begins while another one of the key is alive.
+        simultaneous
+            What events of one key and instant mean. ``"ordered"``: they follow one another in the order of
+            their values; ``"kill"``: they end all instances, as in Trill; ``"absent"``: there are none, so
+            that matches come at once.
+
+        Returns
+        -------
+        Stream
+            A row for each match: the key's columns, then the register. It lives from the last event of the
+            match until `within` after the first.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time, an expression does not fit, or a field of the register has no type.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> rows = [(1, "u", 5), (2, "v", 3), (3, "u", 7), (4, "u", 9), (5, "v", 2)]
+        >>> log = wb.from_rows(rows, schema=["at", "user", "price"], time="at")
+        >>> rise = wb.event(last=lambda e: e.price).then(
+        ...     wb.event(
+        ...         lambda e, seen: e.price > seen.last, last=lambda e: e.price, n=lambda e, seen: seen.n + 1
+        ...     )
+        ... )
+        >>> found = log.rekey("user").query(lambda q: q.detect(rise, within=10, register={"last": 0, "n": 1}))
+        >>> found.to_rows()
+        [Row(start=3, end=11, user='u', last=7, n=2), Row(start=4, end=13, user='u', last=9, n=2)]
+        """
+        resolved, fields = patterns.resolve(pattern, self._plan, register or {})
+        return Stream(self._plan.detect(resolved, fields, within, overlap, simultaneous))
+
+    def followed_by(
+        self,
+        other: Stream,
+        on: Key | None = None,
+        *,
+        left_on: Key | None = None,
+        right_on: Key | None = None,
+        within: Duration | None = None,
+        suffix: str = "_right",
+    ) -> Stream:
+        """
+        Pair every event with the first one of another stream that comes later (`FollowedByImmediate`).
+
+        Parameters
+        ----------
+        other
+            The events that follow.
+        on, left_on, right_on
+            What has to be equal in both events; by default the current key, and without one nothing.
+        within
+            How much later they may come, at most; by default as late as they like.
+        suffix
+            Put after the names of columns of `other` that the left side has too.
+
+        Returns
+        -------
+        Stream
+            The columns of both, as a join gives them. A pair is alive for one tick, from the later event on.
+
+        Raises
+        ------
+        InvalidError
+            If a stream has no time, a column does not exist, or the duration is not a positive whole number
+            of ticks.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> rows = [(1, "u", "ad"), (3, "u", "buy"), (4, "v", "ad"), (9, "u", "buy")]
+        >>> log = wb.from_rows(rows, schema=["at", "user", "what"], time="at")
+        >>> def bought(q):
+        ...     ads, buys = q.where(lambda e: e.what == "ad"), q.where(lambda e: e.what == "buy")
+        ...     return ads.followed_by(buys, on="user", within=5).select("user", "at", "at_right")
+        >>> log.query(bought).to_rows()
+        [Row(start=3, end=4, user='u', at=1, at_right=3)]
+        """
+        left, right, pairs = _keyed_pair(self, other, on, left_on, right_on)
+        return Stream(left._plan.followed_by(right._plan, pairs, within, suffix))
+
+    def consecutive_pairs(
+        self, on: Key | None = None, *, within: Duration | None = None, suffix: str = "_next"
+    ) -> Stream:
+        """
+        Pair every event with the next one (Trill's `ConsecutivePairs`).
+
+        Parameters
+        ----------
+        on
+            What has to be equal in both events; by default the current key.
+        within
+            How much later the next one may come, at most.
+        suffix
+            Put after the names of the columns of the later event.
+
+        Returns
+        -------
+        Stream
+            The columns of the earlier event, then those of the later. A pair is alive for one tick, from the
+            later event on. Events of one instant are each paired with each of the next.
+
+        Raises
+        ------
+        InvalidError
+            As `followed_by`.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> power = wb.from_rows([(1, 10), (4, 30), (6, 20)], schema=["at", "watt"], time="at")
+        >>> steps = power.query(lambda q: q.consecutive_pairs().select(by=lambda e: e.watt_next - e.watt))
+        >>> steps.to_rows()
+        [Row(start=4, end=5, by=20), Row(start=6, end=7, by=-10)]
+        """
+        return self.followed_by(self, on, within=within, suffix=suffix)
+
+    def sessions_between(
+        self,
+        opens: RowFunction | Expr | str,
+        closes: RowFunction | Expr | str,
+        *,
+        on: Key | None = None,
+    ) -> Stream:
+        """
+        Keep the events of sessions, each alive until its session ends (Trill's `Sessionize`).
+
+        A session is open from an event that satisfies `opens` until the next one that satisfies `closes`,
+        both included.
+
+        Parameters
+        ----------
+        opens, closes
+            What opens a session, and what closes it, as in `where`.
+        on
+            What has to be equal in the events of a session; by default the current key.
+
+        Returns
+        -------
+        Stream
+            The events within sessions. All of a session are alive at the instant of its last one. Events
+            outside of sessions are left out; a session that nobody closes stays open.
+
+        Raises
+        ------
+        InvalidError
+            If the stream has no time, or a column does not exist.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> rows = [(1, "noise"), (2, "on"), (3, "noise"), (5, "off"), (6, "noise")]
+        >>> log = wb.from_rows(rows, schema=["at", "what"], time="at")
+        >>> def sizes(q):
+        ...     sessions = q.sessions_between(lambda e: e.what == "on", lambda e: e.what == "off")
+        ...     return sessions.aggregate(n=wb.count())
+        >>> log.query(sizes).to_rows()
+        [Row(start=2, end=3, n=1), Row(start=3, end=5, n=2), Row(start=5, end=6, n=3)]
+        """
+        forever = float("inf")
+        closing = self.where(closes)
+        # An event is still alive at the instant at which its session ends.
+        after_close = closing.alter_lifetime(lambda s: s + 1)
+        sessions = self.where(opens).alter_duration(forever).clip(after_close, on=on)
+        inside = self.where_exists(sessions, on=on)
+        return inside.alter_duration(forever).clip(after_close, on=on)
+
     def multicast(self, query: Callable[[Stream], Stream]) -> Stream:
         """
         Use a stream several times; what comes before is computed once.
@@ -1109,10 +945,10 @@ class Stream(PlanBuilder):
         """Make the projection, and the plan with the columns it needs: the start, a black box's struct."""
         plan, extra = self._plan, ()
         functions = [spec for spec in (*specs, *named.values()) if is_function(spec)]
-        if any(_takes_two(f) for f in functions):
+        if any(takes_two(f) for f in functions):
             plan = plan.with_start(START)
             extra = (Expr(native.Expr.column(START, plan.schema())),)
-            if not all(_takes_two(f) for f in functions):
+            if not all(takes_two(f) for f in functions):
                 raise InvalidError("either all lambdas of a call take the lifetime's start, or none")
         projected = projection(self._schema, specs, named, returns, extra)
         if projected.struct is not None:
@@ -1182,44 +1018,3 @@ def _key_columns(stream: Stream, key: Any) -> list[native.Expr]:
             "a key that is a black box has to return one value; add it with with_columns first"
         )
     return projected.columns
-
-
-def _start_rule(start: Any) -> tuple[str, Any]:
-    if start is None:
-        return ("keep", None)
-    if is_function(start):
-        return ("by", _of_instants(start, ["start"]))
-    return ("shift", start)
-
-
-def _duration_rule(duration: Any) -> tuple[str, Any]:
-    if duration is None:
-        return ("keep", None)
-    if isinstance(duration, float) and math.isinf(duration) and duration > 0:
-        return ("infinite", None)
-    if not callable(duration):
-        return ("constant", duration)
-    if _takes_two(duration):
-        return ("by_lifetime", _of_instants(duration, ["start", "end"]))
-    return ("by_start", _of_instants(duration, ["start"]))
-
-
-def _of_instants(function: Any, names: list[str]) -> native.Expr:
-    """Make the expression of a function of instants, in ticks."""
-    schema = native.Schema.of([(name, "int64") for name in names])
-    args = [native.Expr.column(name, schema) for name in names]
-    if not isinstance(function, Udf):
-        try:
-            return to_native(trace(function, None, *(Expr(arg) for arg in args)))
-        except Untraceable as reason:
-            warn_untraced(function, reason)
-    inner = _python_function(function)
-    return native.black_box(inner, args, "int64", label(inner))
-
-
-def _takes_two(function: Callable[..., Any]) -> bool:
-    return arity(_python_function(function)) == 2
-
-
-def _python_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    return function.function if isinstance(function, Udf) else function

@@ -275,3 +275,13 @@ def _infer(function: Callable[..., Any], samples: list[tuple[Any, ...]]) -> Any:
             'type of its results is not known; say it with returns="int64" or another type'
         ) from failure
     return native.infer_type(values)
+
+
+def python_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the function itself, of one that was declared with `udf` too."""
+    return function.function if isinstance(function, Udf) else function
+
+
+def takes_two(function: Callable[..., Any]) -> bool:
+    """Tell whether a function has two parameters."""
+    return arity(python_function(function)) == 2

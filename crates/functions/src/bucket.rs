@@ -13,7 +13,8 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{
-    Error, GetOptions, GetRange, ObjectStore, PutMode, PutOptions, PutPayload, WriteMultipart,
+    Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload,
+    WriteMultipart,
 };
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -102,6 +103,18 @@ impl Bucket {
     /// `NotFound` if there is none; those of the store.
     pub async fn get_small(&self, key: &str) -> object_store::Result<Bytes> {
         self.store.get_opts(&Path::from(key), GetOptions::default()).await?.bytes().await
+    }
+
+    /// Whether there is an object; with a tag, whether it is the one that has it.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn holds(&self, key: &str, tag: Option<&str>) -> object_store::Result<bool> {
+        match self.store.head(&Path::from(key)).await {
+            Ok(found) => Ok(tag.is_none() || found.e_tag.as_deref() == tag),
+            Err(Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes an object unless there is one; whether it is this one. The tag is that of the object if it is.

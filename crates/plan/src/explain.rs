@@ -7,7 +7,10 @@ use crate::aggregate::aggregate_of;
 use crate::calendar::Grid;
 use crate::duration::show_ticks;
 use crate::names::{column_name, count, names, show, type_name};
-use crate::nodes::{Colocation, Exchange, Ingress, Node, Scope, Session, join_of, node};
+use crate::nodes::{
+    ChangeLifetimes, Colocation, Exchange, HoppingWindows, Ingress, LifetimeChange, Node, Partitioning,
+    Scope, Session, join_of, node,
+};
 use crate::properties::{Properties, properties};
 use crate::source::{bare_scan, given_name, source_of};
 use arrow::datatypes::DataType;
@@ -16,7 +19,7 @@ use datafusion::logical_expr::{
     Aggregate, Expr, FetchType, Join, Limit, LogicalPlan, Projection, SkipType, Sort, TableScan,
 };
 use std::collections::HashMap;
-use whimbrel_temporal::{Disorder, IngressOptions, Lifetimes, OnCompleted, Punctuate};
+use whimbrel_temporal::{Closed, Disorder, IngressOptions, Lifetimes, OnCompleted, Punctuate};
 
 /// Beyond this width the properties are no longer lined up.
 const MAX_ALIGNED_WIDTH: usize = 72;
@@ -330,16 +333,25 @@ fn describe_node(extension: Node<'_>) -> Result<String> {
         Node::AlterLifetime(n) => n.label.clone(),
         Node::WithStart(n) => format!("with start as {}", n.name),
         Node::Session(n) => describe_session(n)?,
-        Node::Chop(n) => match &n.beats {
-            Grid::Ticks { hop, offset: 0 } => format!("chop every {}", ticks(*hop, &n.input)?),
-            Grid::Ticks { hop, offset } => {
-                format!("chop every {} offset {}", ticks(*hop, &n.input)?, ticks(*offset, &n.input)?)
-            }
-            Grid::Calendar(calendar) => format!("chop every {calendar}"),
-        },
-        Node::ClipConstant(n) => format!("clip to {}", ticks(n.limit, &n.input)?),
+        Node::ChangeLifetimes(n) => describe_change(n)?,
         Node::Clip(n) => format!("clip by the next{}", join_condition(&n.on)),
-        Node::PointAtEnd(_) => "point at end".to_string(),
+        Node::Detect(n) => {
+            let mut text = format!("detect a pattern within {}", ticks(n.settings.max_duration, &n.input)?);
+            if !n.key.is_empty() {
+                text.push_str(&format!(" by {}", listed(&n.key)));
+            }
+            text
+        }
+        Node::FillGaps(n) => {
+            let mut text = format!("fill gaps of {}", ticks(n.period, &n.input)?);
+            if let Some(gap) = n.max_gap {
+                text.push_str(&format!(" up to {}", ticks(gap, &n.input)?));
+            }
+            if !n.key.is_empty() {
+                text.push_str(&format!(" by {}", listed(&n.key)));
+            }
+            text
+        }
         Node::Changes(_) => "changes".to_string(),
         Node::ReKey(n) if n.key.is_empty() => "rekey by nothing".to_string(),
         Node::ReKey(n) => format!("rekey by {}", listed(&n.key)),
@@ -356,6 +368,43 @@ fn describe_node(extension: Node<'_>) -> Result<String> {
 /// Ticks in the unit of a stream's time.
 fn ticks(ticks: i64, input: &LogicalPlan) -> Result<String> {
     Ok(properties(input)?.time.map_or_else(|| ticks.to_string(), |t| show_ticks(ticks, &t)))
+}
+
+/// `chop every 5m`
+fn describe_change(node: &ChangeLifetimes) -> Result<String> {
+    let ticks = |n: i64| ticks(n, &node.input);
+    Ok(match &node.change {
+        LifetimeChange::Chop(Grid::Ticks { hop, offset: 0 }) => format!("chop every {}", ticks(*hop)?),
+        LifetimeChange::Chop(Grid::Ticks { hop, offset }) => {
+            format!("chop every {} offset {}", ticks(*hop)?, ticks(*offset)?)
+        }
+        LifetimeChange::Chop(Grid::Calendar(calendar)) => format!("chop every {calendar}"),
+        LifetimeChange::Clip(limit) => format!("clip to {}", ticks(*limit)?),
+        LifetimeChange::PointAtEnd => "point at end".to_string(),
+        LifetimeChange::Extend(by) if *by < 0 => format!("shorten by {}", ticks(-by)?),
+        LifetimeChange::Extend(by) => format!("extend by {}", ticks(*by)?),
+        LifetimeChange::Stitch => "stitch".to_string(),
+        LifetimeChange::Hop(HoppingWindows { size, hop, offset, closed }) => {
+            let mut text = format!("hopping {} hop {} snapped", ticks(*size)?, ticks(*hop)?);
+            if *offset != 0 {
+                text.push_str(&format!(" offset {}", ticks(*offset)?));
+            }
+            if *closed == Closed::Right {
+                text.push_str(" closed right");
+            }
+            text
+        }
+        LifetimeChange::Quantize(grid) => {
+            let mut text = format!("quantize {} period {}", ticks(grid.size)?, ticks(grid.period)?);
+            if let Some(progress) = grid.progress {
+                text.push_str(&format!(" progress {}", ticks(progress)?));
+            }
+            if grid.offset != 0 {
+                text.push_str(&format!(" offset {}", ticks(grid.offset)?));
+            }
+            text
+        }
+    })
 }
 
 /// `session 30m max 4h by user`
@@ -403,6 +452,10 @@ fn describe_ingress(ingress: &Ingress) -> Result<String> {
             Disorder::Adjust => "late rows start now".to_string(),
             Disorder::Drop => "late rows dropped".to_string(),
         });
+    }
+    if let Some(Partitioning { columns, lag }) = &ingress.partitioning {
+        words.push(format!("a clock for each {}", columns.join(", ")));
+        words.extend(lag.map(|lag| format!("lag {}", show_ticks(lag, &unit))));
     }
     if options.punctuate != default.punctuate {
         words.push(match options.punctuate {

@@ -44,6 +44,8 @@ mod floor_division;
 mod interrupt;
 mod maintained;
 mod null_safe;
+mod partition_columns;
+mod pattern;
 mod physical;
 mod placement;
 mod program;
@@ -56,7 +58,7 @@ mod stack;
 mod stream;
 mod value_errors;
 
-pub use aggregate::{Agg, AggFunction, UserFunction, aggregate_of, avg_udaf};
+pub use aggregate::{Agg, AggFunction, UserFunction, aggregate_of, avg_udaf, engine_functions};
 pub use canonical::{canonical, canonical_f64, canonical_not_null, canonical_values};
 pub use codec::{References, step_bytes};
 pub use conditions::{flat_conditions, has_long_conditions};
@@ -66,8 +68,11 @@ pub use floor_division::{floor_div, floor_mod};
 pub use interrupt::{interrupted, interruptible};
 pub use maintained::unmaintained;
 pub use names::column;
-pub use nodes::{Colocated, Colocation, Exchange, Movement, Node, Scope, Subtree, TimeSpec, node};
+pub use nodes::{
+    Colocated, Colocation, Exchange, Movement, Node, Partitioning, Scope, Subtree, TimeSpec, node,
+};
 pub use null_safe::{optimizer_rules, takes_nulls, without_rules};
+pub use pattern::{EVENT, Element, Label, Pattern, REGISTER, Transition, pattern_schema};
 pub use physical::physical;
 pub use placement::Placement;
 pub use program::{Program, literal_for_comparison, literal_for_operand};

@@ -5,9 +5,9 @@
 //! the key with it. Inputs that cannot meet (other units of time, other numbers of shards) are refused here,
 //! whoever built the plan.
 
-use crate::calendar::Grid;
 use crate::names::{count, index_of, show, type_name};
 use crate::nodes::{Colocated, Colocation, Exchange, Movement, Node, Scope, node};
+use crate::partition_columns;
 use crate::placement::{self, Placement};
 use crate::ranges::Ranges;
 use crate::source::source_of;
@@ -34,6 +34,8 @@ pub struct Properties {
     pub groups: usize,
     /// How its rows lie over the shards.
     pub placement: Placement,
+    /// The columns by which it is [partitioned](crate::nodes::Partitioning); none: all rows have one clock.
+    pub partition: Vec<String>,
 }
 
 /// The same with columns as positions in the schema.
@@ -46,6 +48,7 @@ struct Derived {
     shards: usize,
     groups: usize,
     placement: Placement<usize>,
+    partition: Vec<usize>,
 }
 
 /// The properties of a plan's result.
@@ -82,6 +85,7 @@ pub fn properties(plan: &LogicalPlan) -> Result<Properties> {
         shards: derived.shards,
         groups: derived.groups,
         placement: derived.placement.map_columns(|i| vec![fields[i].name().clone()]),
+        partition: derived.partition.iter().map(|i| fields[*i].name().clone()).collect(),
     })
 }
 
@@ -103,8 +107,8 @@ fn of_plan(plan: &LogicalPlan) -> Result<Derived> {
         LogicalPlan::Filter(filter) => derive(&filter.input),
         LogicalPlan::SubqueryAlias(alias) => derive(&alias.input),
         LogicalPlan::Sort(sort) if sort.fetch.is_none() => derive(&sort.input),
-        LogicalPlan::Sort(sort) => Ok(after_local_choice(changing(derive(&sort.input)?))),
-        LogicalPlan::Limit(limit) => Ok(after_local_choice(changing(derive(&limit.input)?))),
+        LogicalPlan::Sort(sort) => of_choice(&sort.input),
+        LogicalPlan::Limit(limit) => of_choice(&limit.input),
         LogicalPlan::Unnest(unnest) => by_name(derive(&unnest.input)?, unnest.input.schema(), &unnest.schema),
         LogicalPlan::Distinct(Distinct::All(input)) => Ok(snapshots(derive(input)?)),
         LogicalPlan::Distinct(Distinct::On(distinct)) => {
@@ -164,7 +168,15 @@ fn relation(bounded: bool, shards: usize, groups: usize) -> Derived {
         shards,
         groups,
         placement: Placement::Unknown,
+        partition: vec![],
     }
+}
+
+/// Some of the rows that are alive together.
+fn of_choice(input: &LogicalPlan) -> Result<Derived> {
+    let derived = derive(input)?;
+    partition_columns::check_key(&derived.partition, &[], input.schema(), "limit")?;
+    Ok(after_local_choice(changing(derived)))
 }
 
 /// Which of equally good rows are taken can differ between copies.
@@ -201,6 +213,9 @@ fn of_projection(projection: &Projection) -> Result<Derived> {
         derived.key.iter().map(|k| columns.iter().position(|p| *p == Some(*k))).collect();
     derived.key = key.unwrap_or_default();
     derived.placement = derived.placement.map_columns(|i| places(&columns, i));
+    derived.partition = partition_columns::through(&derived.partition, input, "select", |column| {
+        columns.iter().position(|place| *place == Some(column))
+    })?;
     Ok(derived)
 }
 
@@ -224,6 +239,7 @@ fn by_name(mut derived: Derived, input: &DFSchema, output: &DFSchema) -> Result<
     let key: Option<Vec<usize>> = derived.key.iter().map(|k| place(*k)).collect();
     derived.key = key.unwrap_or_default();
     derived.placement = derived.placement.map_columns(|i| Vec::from_iter(place(i)));
+    derived.partition = partition_columns::through(&derived.partition, input, "select", place)?;
     Ok(derived)
 }
 
@@ -257,6 +273,9 @@ fn of_aggregate(aggregate: &Aggregate) -> Result<Derived> {
         derived.key.iter().map(|k| groups.iter().position(|g| *g == Some(*k))).collect();
     derived.key = key.unwrap_or_default();
     derived.placement = derived.placement.map_columns(|i| places(&groups, i));
+    derived.partition = partition_columns::through(&derived.partition, input, "aggregate", |column| {
+        groups.iter().position(|place| *place == Some(column))
+    })?;
     Ok(derived)
 }
 
@@ -269,11 +288,15 @@ fn of_join(join: &Join, colocated: bool) -> Result<Derived> {
     if colocated {
         placement::check_join(join, (&left.placement, &right.placement), &equal, common.shards)?;
     }
+    let sides = (join.left.schema().as_ref(), join.right.schema().as_ref());
+    partition_columns::check_pairs((&left.partition, sides.0), (&right.partition, sides.1), &equal, "join")?;
     let width = join.left.schema().fields().len();
     let placement = placement::of_join(join, left.placement, right.placement, &equal, width);
-    let key = match join.join_type {
-        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => right.key.clone(),
-        _ => left.key.clone(),
+    let (key, partition) = match join.join_type {
+        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
+            (right.key.clone(), right.partition.clone())
+        }
+        _ => (left.key.clone(), left.partition.clone()),
     };
     let lifetimes = match join.join_type {
         JoinType::Inner if left.lifetimes.edge_free() && right.lifetimes.edge_free() => Lifetimes::Intervals,
@@ -286,7 +309,7 @@ fn of_join(join: &Join, colocated: bool) -> Result<Derived> {
         }
         _ => Lifetimes::Any,
     };
-    Ok(Derived { key, lifetimes, placement, ..common })
+    Ok(Derived { key, lifetimes, placement, partition, ..common })
 }
 
 /// Columns of equal types that a join makes equal, as positions on either side.
@@ -312,7 +335,13 @@ fn of_union(inputs: Vec<Derived>) -> Result<Derived> {
         };
         let key = if left.key == right.key { left.key } else { vec![] };
         let placement = if left.placement == right.placement { left.placement } else { Placement::Unknown };
-        Ok(Derived { key, lifetimes, placement, ..common })
+        if left.partition != right.partition {
+            return plan_err!(
+                "union: both sides need a clock for each of the same columns, or one for all rows: \
+                 merge_partitions()"
+            );
+        }
+        Ok(Derived { key, lifetimes, placement, partition: left.partition, ..common })
     })
 }
 
@@ -349,6 +378,7 @@ fn common_properties(what: &str, left: &Derived, right: &Derived) -> Result<Deri
         // Sides that are laid out over different groups meet as if there were one.
         groups: if left.groups == right.groups { left.groups } else { 1 },
         placement: Placement::Unknown,
+        partition: vec![],
     })
 }
 
@@ -366,7 +396,10 @@ fn of_node(node: Node<'_>) -> Result<Derived> {
     match node {
         Node::Ingress(n) => {
             let derived = derive(&n.input)?;
-            let derived = Derived { time: Some(n.time_type()?), lifetimes: n.lifetimes()?, ..derived };
+            let columns = n.partitioning.iter().flat_map(|partitioning| &partitioning.columns);
+            let partition = columns.map(|name| index_of(n.input.schema(), name)).collect::<Result<_>>()?;
+            let (time, lifetimes) = (Some(n.time_type()?), n.lifetimes()?);
+            let derived = Derived { time, lifetimes, partition, ..derived };
             by_name(
                 derived,
                 n.input.schema(),
@@ -378,12 +411,16 @@ fn of_node(node: Node<'_>) -> Result<Derived> {
             Ok(Derived { lifetimes: n.lifetimes(derived.lifetimes), ..derived })
         }
         Node::WithStart(n) => derive(&n.input),
-        Node::Session(n) => any_lifetimes(derive(&n.input)?),
-        Node::Chop(n) => {
+        Node::Session(n) => {
             let derived = derive(&n.input)?;
-            Ok(Derived { lifetimes: chopped(derived.lifetimes, &n.beats), ..derived })
+            let key: Vec<usize> = n.key.iter().filter_map(|k| passed_column(k, n.input.schema())).collect();
+            partition_columns::check_key(&derived.partition, &key, n.input.schema(), "session")?;
+            any_lifetimes(derived)
         }
-        Node::ClipConstant(n) => any_lifetimes(derive(&n.input)?),
+        Node::ChangeLifetimes(n) => {
+            let derived = derive(&n.input)?;
+            Ok(Derived { lifetimes: n.change.lifetimes(derived.lifetimes), ..derived })
+        }
         Node::Clip(n) => {
             let left = derive(&n.left)?;
             let right = derive(&n.right)?;
@@ -392,14 +429,41 @@ fn of_node(node: Node<'_>) -> Result<Derived> {
                 Placement::Replicated => left.placement,
                 _ => left.placement.after_local_choice(),
             };
-            Ok(Derived { key: left.key, lifetimes: Lifetimes::Any, placement, ..common })
+            let sides = (n.left.schema().as_ref(), n.right.schema().as_ref());
+            let place =
+                |(l, r): &(Expr, Expr)| Some((passed_column(l, sides.0)?, passed_column(r, sides.1)?));
+            let equal: Vec<(usize, usize)> = n.on.iter().filter_map(place).collect();
+            let (l, r) = (&left.partition, &right.partition);
+            partition_columns::check_pairs((l, sides.0), (r, sides.1), &equal, "clip")?;
+            let (key, partition) = (left.key, left.partition);
+            Ok(Derived { key, lifetimes: Lifetimes::Any, placement, partition, ..common })
+        }
+        Node::Detect(n) => {
+            let derived = derive(&n.input)?;
+            let places = n.key_places()?;
+            partition_columns::check_key(&derived.partition, &places, n.input.schema(), "detect")?;
+            let place = |column: &usize| places.iter().position(|place| place == column);
+            let placement = derived.placement.map_columns(|column| Vec::from_iter(place(&column)));
+            let partition = derived.partition.iter().filter_map(place).collect();
+            let (key, lifetimes) = ((0..places.len()).collect(), Lifetimes::Intervals);
+            Ok(Derived { key, lifetimes, placement, partition, ..derived })
+        }
+        Node::FillGaps(n) => {
+            let derived = derive(&n.input)?;
+            partition_columns::check_key(
+                &derived.partition,
+                &n.key_places()?,
+                n.input.schema(),
+                "fill_gaps",
+            )?;
+            any_lifetimes(derived)
         }
         Node::Changes(n) => {
             let derived = derive(&n.input)?;
             let key = derived.key.iter().map(|place| place + 1).collect();
-            Ok(Derived { key, lifetimes: Lifetimes::StartEdges, ..derived })
+            let partition = derived.partition.iter().map(|place| place + 1).collect();
+            Ok(Derived { key, lifetimes: Lifetimes::StartEdges, partition, ..derived })
         }
-        Node::PointAtEnd(n) => Ok(Derived { lifetimes: Lifetimes::Points, ..derive(&n.input)? }),
         Node::ReKey(n) => {
             let key = n.key.iter().map(|e| key_column(e, n.input.schema())).collect::<Result<Vec<_>>>()?;
             Ok(Derived { key, ..derive(&n.input)? })
@@ -408,21 +472,6 @@ fn of_node(node: Node<'_>) -> Result<Derived> {
         Node::Combine(n) => Ok(Derived { key: vec![], placement: Placement::Unknown, ..derive(&n.input)? }),
         Node::Colocated(n) => of_colocated(n),
         Node::Exchange(n) => of_exchange(n),
-    }
-}
-
-/// The pieces of lifetimes.
-fn chopped(lifetimes: Lifetimes, beats: &Grid) -> Lifetimes {
-    match (lifetimes, beats) {
-        (Lifetimes::Points, _) => Lifetimes::Points,
-        // The last piece is as long as the others only if no beat cuts it short.
-        (Lifetimes::Hop { size, hop, offset: start }, &Grid::Ticks { hop: period, offset })
-            if hop % period == 0 && size % period == 0 && start.rem_euclid(period) == offset =>
-        {
-            Lifetimes::Hop { size: period, hop: period, offset }
-        }
-        (lifetimes, _) if lifetimes.edge_free() => Lifetimes::Intervals,
-        _ => Lifetimes::Any,
     }
 }
 
@@ -461,7 +510,9 @@ fn of_exchange(exchange: &Exchange) -> Result<Derived> {
         Movement::Broadcast if everywhere => Placement::Replicated,
         _ => Placement::Unknown,
     };
-    Ok(Derived { shards, groups: if even { derived.groups } else { 1 }, placement, ..derived })
+    let groups = if even { derived.groups } else { 1 };
+    // Whoever receives the rows gets them in one order.
+    Ok(Derived { shards, groups, placement, partition: vec![], ..derived })
 }
 
 /// Rows hashed by a key; unknown if a key expression is not a column.

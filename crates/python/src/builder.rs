@@ -10,13 +10,17 @@
 use datafusion::logical_expr::{Expr, GroupingSet, SortExpr};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use std::num::NonZeroUsize;
+use whimbrel_plan::nodes::Fill;
 use whimbrel_plan::{Agg, AggFunction, Call as AggregateCall, Groups, JoinHow, JoinKind, Scope, Stream};
+use whimbrel_temporal::operators::Fraction;
 use whimbrel_temporal::{Closed, DurationRule, Lifetimes, StartRule};
 
 use crate::aggregate::NativeAggregate;
 use crate::arguments::{Count, Length};
 use crate::error::{OrRaise, PythonError, invalid};
 use crate::expr::{NativeExpr, exprs};
+use crate::pattern::{self, NativePattern, Register};
 use crate::plan::NativePlan;
 use crate::program::NativeProgram;
 use crate::references::PythonReferences;
@@ -54,8 +58,8 @@ fn scope(scope: &str) -> PyResult<Scope> {
 
 /// The kind of a join, by its name.
 fn join_kind(how: &str) -> PyResult<JoinKind> {
-    use JoinKind::{Anti, Cross, Full, Inner, Left, Mark, Semi};
-    const KINDS: [JoinKind; 7] = [Inner, Left, Full, Cross, Semi, Anti, Mark];
+    use JoinKind::{Anti, Cross, Full, Inner, Left, Mark, Right, Semi};
+    const KINDS: [JoinKind; 8] = [Inner, Left, Right, Full, Cross, Semi, Anti, Mark];
     KINDS.into_iter().find(|kind| kind.name() == how).ok_or_else(|| {
         invalid(format!("how is one of {}, not \"{how}\"", KINDS.map(JoinKind::name).join(", ")))
     })
@@ -63,7 +67,7 @@ fn join_kind(how: &str) -> PyResult<JoinKind> {
 
 /// An aggregate: one of the engine, by its name, or one of the user.
 fn aggregate_function(given: &Bound<'_, PyAny>) -> PyResult<AggFunction> {
-    const FUNCTIONS: [AggFunction; 8] = [
+    const FUNCTIONS: [AggFunction; 19] = [
         AggFunction::Count,
         AggFunction::Sum,
         AggFunction::Average,
@@ -72,9 +76,27 @@ fn aggregate_function(given: &Bound<'_, PyAny>) -> PyResult<AggFunction> {
         AggFunction::First,
         AggFunction::Last,
         AggFunction::CountDistinct,
+        AggFunction::Variance { population: false },
+        AggFunction::Variance { population: true },
+        AggFunction::StandardDeviation { population: false },
+        AggFunction::StandardDeviation { population: true },
+        AggFunction::SumOfSquares,
+        AggFunction::AverageOfSquares,
+        AggFunction::Product,
+        AggFunction::MaxBy,
+        AggFunction::MinBy,
+        AggFunction::Collect,
+        AggFunction::Single,
     ];
     if let Ok(user) = given.cast::<NativeAggregate>() {
         return Ok(AggFunction::User(user.get().function.clone()));
+    }
+    if let Ok((name, fraction)) = given.extract::<(String, f64)>() {
+        let fraction = Fraction::new(fraction).or_raise()?;
+        return Ok(AggFunction::Percentile { fraction, continuous: name == "percentile_cont" });
+    }
+    if let Ok((_, k, ties, descending)) = given.extract::<(String, NonZeroUsize, bool, bool)>() {
+        return Ok(AggFunction::TopK { k, ties, descending });
     }
     let name: String = given.extract()?;
     FUNCTIONS
@@ -305,6 +327,76 @@ impl NativePlan {
         NativePlan::wrap(self.stream.clip(&other.stream, pairs(on)))
     }
 
+    /// Moves the ends of lifetimes.
+    fn extend(&self, by: Length) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.extend(by.0))
+    }
+
+    /// Puts touching lifetimes of equal rows together.
+    fn stitch(&self) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.stitch())
+    }
+
+    /// Snaps lifetimes to a grid.
+    fn quantize(
+        &self,
+        size: Length,
+        period: Length,
+        progress: Option<Length>,
+        offset: Length,
+    ) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.quantize(size.0, period.0, progress.map(|p| p.0), offset.0))
+    }
+
+    /// Detects sequences of events.
+    fn detect(
+        &self,
+        pattern: NativePattern,
+        register: Register,
+        max_duration: Length,
+        overlap: bool,
+        simultaneous: &str,
+    ) -> PyResult<NativePlan> {
+        let (overlap, simultaneous) = pattern::detection(overlap, simultaneous)?;
+        let register = pattern::constants(&register)?;
+        NativePlan::wrap(self.stream.detect(&pattern.0, register, max_duration.0, overlap, simultaneous))
+    }
+
+    /// Hopping windows whose rows live from grid instant to grid instant.
+    fn hopping_snapped(&self, size: Length, hop: Length, offset: Length, side: &str) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.hopping_snapped(size.0, hop.0, offset.0, closed(side)?))
+    }
+
+    /// Fills the gaps of keys; columns that are not named get nulls there.
+    fn fill_gaps(
+        &self,
+        period: Length,
+        offset: Length,
+        max_gap: Option<Length>,
+        constants: Vec<(String, NativeExpr)>,
+        previous: Vec<String>,
+        linear: Vec<String>,
+    ) -> PyResult<NativePlan> {
+        let constants = pattern::constants(&constants)?.into_iter();
+        let mut fills: Vec<(String, Fill)> =
+            constants.map(|(name, value)| (name, Fill::Constant(value))).collect();
+        fills.extend(previous.into_iter().map(|name| (name, Fill::Previous)));
+        fills.extend(linear.into_iter().map(|name| (name, Fill::Linear)));
+        NativePlan::wrap(self.stream.fill_gaps(period.0, offset.0, max_gap.map(|gap| gap.0), fills))
+    }
+
+    /// Pairs events with those that follow them.
+    fn followed_by(
+        &self,
+        other: &NativePlan,
+        on: Keys,
+        within: Option<Length>,
+        suffix: &str,
+    ) -> PyResult<NativePlan> {
+        let within = within.map(|within| within.0);
+        NativePlan::wrap(self.stream.followed_by(&other.stream, pairs(on), within, suffix))
+    }
+
     /// Makes each lifetime a point at its end.
     fn point_at_end(&self) -> PyResult<NativePlan> {
         NativePlan::wrap(self.stream.point_at_end())
@@ -430,6 +522,11 @@ impl NativePlan {
     /// Spreads rows evenly over shards.
     fn reshard(&self, shards: Count, among: &str) -> PyResult<NativePlan> {
         NativePlan::wrap(self.stream.reshard(Some(shards.0), scope(among)?))
+    }
+
+    /// Puts the rows of all partitions in one order.
+    fn merge_partitions(&self) -> PyResult<NativePlan> {
+        NativePlan::wrap(self.stream.merge_partitions())
     }
 
     /// Copies all rows to every shard.

@@ -31,6 +31,7 @@ mod expr;
 mod function_service;
 mod functions;
 mod json;
+mod pattern;
 mod plan;
 mod program;
 mod references;
@@ -79,6 +80,8 @@ mod _whimbrel {
     use crate::functions::function_names;
     #[pymodule_export]
     use crate::json::{format_json, parse_json};
+    #[pymodule_export]
+    use crate::pattern::{NativePattern, PatternColumns};
     #[pymodule_export]
     use crate::plan::NativePlan;
     #[pymodule_export]

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use whimbrel_plan::names::unknown_column;
-use whimbrel_plan::{Ranges, Source, Stream, TimeSpec, source_of};
+use whimbrel_plan::{Partitioning, Ranges, Source, Stream, TimeSpec, source_of};
 use whimbrel_sharded::dataset::{
     FileDataset, FileFormat, FollowDataset, LiveDataset, LiveSender, MemoryDataset, ReadOptions,
 };
@@ -174,6 +174,8 @@ pub fn ingress(
     punctuate_rows: Option<Count>,
     on_completed: &str,
     batch_rows: Option<Count>,
+    partition_by: Vec<String>,
+    lag: Option<Length>,
 ) -> PyResult<NativePlan> {
     let schema = plan.stream.schema();
     let Ok(clock) = schema.field_with_name(&time) else {
@@ -211,8 +213,12 @@ pub fn ingress(
             None => IngressOptions::default().batch_rows,
         },
     };
-    let stream = plan.stream.ingress(TimeSpec { start: time, end, kind }, options);
-    Ok(NativePlan { stream: stream.or_raise()? })
+    let lag = lag.map(|lag| lag.0.ticks(clock.data_type(), "lag")).transpose().or_raise()?;
+    let time = TimeSpec { start: time, end, kind };
+    NativePlan::wrap(match partition_by.is_empty() {
+        true => plan.stream.ingress(time, options),
+        false => plan.stream.ingress_by_partition(time, options, Partitioning { columns: partition_by, lag }),
+    })
 }
 
 /// An identity for each live source of a plan.

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 END_OF_TIME = float("inf")
 
+MARKS = ("punctuation", "low_watermark")
+"""The kinds of events that only say how far time has come."""
+
 
 class Said(NamedTuple):
     """One event, in a form that can be compared."""
@@ -19,6 +22,7 @@ class Said(NamedTuple):
     start: float
     end: float | None
     payload: Hashable
+    partition: Hashable = None
 
     @property
     def sync(self) -> float:
@@ -39,14 +43,16 @@ def canonical(payload: Any) -> Hashable:
 
 def of_case(event: dict[str, Any]) -> Said:
     """Read an event of a case file."""
-    if event["kind"] == "punctuation":
-        return Said("punctuation", instant(event["punctuation"]), None, None)
+    kind, partition = event["kind"], event.get("partition")
+    if kind in MARKS:
+        return Said(kind, instant(event[kind]), None, None, partition)
     end = event.get("end")
     return Said(
-        event["kind"],
+        kind,
         event["start"],
-        None if event["kind"] == "start" else end,
+        None if kind == "start" else end,
         canonical(event.get("payload")),
+        partition,
     )
 
 
@@ -74,9 +80,9 @@ def steps(events: Iterable[Said]) -> Steps:
     changes: defaultdict[Hashable, Counter[float]] = defaultdict(Counter)
     for event in events:
         if event.kind in ("interval", "start"):
-            changes[event.payload][event.start] += 1
+            changes[event.partition, event.payload][event.start] += 1
         if event.kind in ("interval", "end") and event.end is not None:
-            changes[event.payload][event.end] -= 1
+            changes[event.partition, event.payload][event.end] -= 1
     relation = {payload: {t: n for t, n in when.items() if n != 0} for payload, when in changes.items()}
     return {payload: when for payload, when in relation.items() if when}
 
@@ -91,7 +97,11 @@ def of_lifetimes(rows: Iterable[dict[str, Any]]) -> list[Said]:
     """Read a list of lifetimes of a case file."""
     return [
         Said(
-            "start" if row["end"] is None else "interval", row["start"], row["end"], canonical(row["payload"])
+            "start" if row["end"] is None else "interval",
+            row["start"],
+            row["end"],
+            canonical(row["payload"]),
+            row.get("partition"),
         )
         for row in rows
     ]

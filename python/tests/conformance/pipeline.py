@@ -12,13 +12,17 @@ by luck.
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Any
 
 import whimbrel as wb
 
 SCALAR = "value"
+PARTITION = "__partition"
+"""The columns of a payload that is one value, and of the partitions."""
 
 
 class UnknownFieldError(Exception):
@@ -88,6 +92,8 @@ class Node:
 
     stream: wb.Stream
     fields: tuple[str, ...] | None
+    no_ties: bool = False
+    """Whether the case declares that no two events of a group start at one instant."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -251,18 +257,8 @@ def _hopping(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
     size = node["size"]
     hop, offset = node.get("period", size), node.get("offset", 0)
-    if size % hop == 0:
-        return replace(source, stream=source.stream.hopping(size, hop, offset=offset, closed="right"))
-    # Trill ends such windows on the grid too; what lives no time at all is in no window.
-
-    def up(time: Any) -> Any:
-        return -((offset - time) // hop) * hop + offset
-
-    lasting = source.stream.with_columns(__lasts=lambda e, s: up(s + size) - up(s)).where(
-        lambda e: e["__lasts"] > 0
-    )
-    snapped = lasting.alter_lifetime(lambda s: up(s), lambda s: up(s + size) - up(s))
-    return replace(source, stream=snapped.drop("__lasts"))
+    stream = source.stream.hopping(size, hop, offset=offset, closed="right", snapped=size % hop != 0)
+    return replace(source, stream=stream)
 
 
 def _session(node: Fields, inputs: dict[str, Node]) -> Node:
@@ -279,6 +275,138 @@ def _clip(node: Fields, inputs: dict[str, Node]) -> Node:
 def _point_at_end(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
     return replace(source, stream=source.stream.point_at_end())
+
+
+def _extend(node: Fields, inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    return replace(source, stream=source.stream.extend(node.first("by", "duration")))
+
+
+def _stitch(node: Fields, inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    return replace(source, stream=source.stream.stitch())
+
+
+def _quantize(node: Fields, inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    size = node["size"]
+    stream = source.stream.quantize(
+        size, node.get("period", size), progress=node.get("progress"), offset=node.get("offset", 0)
+    )
+    return replace(source, stream=stream)
+
+
+def _repetitive_hopping(node: Fields, inputs: dict[str, Node]) -> Node:
+    hopped = _hopping(node, inputs)
+    period, offset = node.get("period", node["size"]), node.get("offset", 0)
+    return replace(hopped, stream=hopped.stream.chop(period, offset=offset))
+
+
+def _asserted(node: Fields, inputs: dict[str, Node]) -> Node:
+    """Properties that a case asserts and its events keep; an answer depends on one of them only."""
+    told = str([node.get(name) for name in ("property", "properties", "value", "name")]).lower()
+    source = _source(node, inputs)
+    return replace(source, no_ties=source.no_ties or "simultan" in told)
+
+
+def _detect(node: Fields, inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    initial = node.get("register")
+    pattern = _pattern(node["pattern"], source) if "pattern" in node else _arcs(node, source)
+    updates = "agg" in str(node.get("pattern") or node.get("arcs"))
+    register: dict[str, Any] = {}
+    if updates or initial is not None:
+        register[SCALAR] = wb.lit(None, source.stream.schema[SCALAR]) if initial is None else initial
+    found = source.stream.detect(
+        pattern,
+        within=node["max_duration"],
+        register=register,
+        overlap=node.get("allow_overlap", True),
+        simultaneous="absent" if source.no_ties else "kill",
+    )
+    return Node(found, None if register else ())
+
+
+def _pattern(tree: dict[str, Any], source: Node) -> wb.Pattern:
+    """Read a regular expression over events."""
+    fields = Fields(tree, "a pattern")
+    (word,) = [name for name in tree if name != "agg"]
+    value = fields[word]
+    if word in ("el", "list"):
+        pattern = _element(fields, source, word)
+    elif word in ("seq", "or"):
+        first, *rest = [_pattern(part, source) for part in value]
+        pattern = first.then(*rest) if word == "seq" else reduce(operator.or_, rest, first)
+    else:
+        of = _pattern(value, source)
+        pattern = {"star": of.star, "plus": of.plus, "opt": of.optional}[word]()
+    fields.all_read()
+    return pattern
+
+
+def _arcs(node: Fields, source: Node) -> wb.Pattern:
+    arcs = []
+    for given in node["arcs"]:
+        fields = Fields(given, "an arc")
+        word = next((name for name in ("el", "list") if name in fields), None)
+        element = None if word is None else _element(fields, source, word)
+        arcs.append((fields["frm"], fields["to"], element))
+        fields.all_read()
+    return wb.automaton(arcs, final=node["final"])
+
+
+def _element(fields: Fields, source: Node, word: str) -> wb.Pattern:
+    """Read what takes an event, or all events of an instant as the list `es`."""
+    make, name = (wb.event, "e") if word == "el" else (wb.events_at_once, "es")
+    payload = from_row(source.fields)
+    if word == "list" and source.fields is not None:
+        payload = f"[dict(zip({tuple(source.fields)!r}, row_)) for row_ in zip(*{payload}.values())]"
+
+    def lambda_of(expression: str) -> Callable[..., Any]:
+        known = {"payload_of": payload_of, "Items": Items}
+        code = f"lambda row, register: (lambda {name}, reg: ({expression}))({payload}, register[{SCALAR!r}])"
+        if "reg" not in _names(expression):
+            code = f"lambda row: (lambda {name}: ({expression}))({payload})"
+        return eval(code, known)
+
+    update = fields.get("agg")
+    condition = lambda_of(str(fields[word]))
+    return make(condition) if update is None else make(condition, **{SCALAR: lambda_of(update)})
+
+
+def _consecutive_pairs(node: Fields, inputs: dict[str, Node]) -> Node:
+    source = _source(node, inputs)
+    return _result(node["result"], _following(node, source).stream, source, source)
+
+
+def _followed_by(node: Fields, inputs: dict[str, Node]) -> Node:
+    """Read pairs of events of which the second is the very next one, of one stream or of two."""
+    if "left" in node:
+        left, right = apply(node["left"], inputs), apply(node["right"], inputs)
+        sides = [
+            side.stream.with_columns(__side=lambda e, name=name: wb.lit(name))
+            for side, name in ((left, "l"), (right, "r"))
+        ]
+        both = replace(left, stream=sides[0].union(sides[1]))
+        pairs = _following(node, both, "__side").stream
+        pairs = pairs.where(lambda e: (e["l___side"] == "l") & (e["r___side"] == "r"))
+        return _result(node["result"], pairs, left, right)
+    source = _source(node, inputs)
+    pairs = _following(node, source).stream
+    for name, prefix in (("first", "l_"), ("second", "r_")):
+        pairs = pairs.where(function(node[name], e=from_row(source.fields, prefix)))
+    return _result(node["result"], pairs, source, source)
+
+
+def _following(node: Fields, source: Node, *further: str) -> Node:
+    """Pair each event with the next; Trill takes those that come less than `within` later."""
+    within = node.get("within", node.get("duration"))
+    within = None if within in (None, "inf") else within - 1
+    columns = [*source.columns, *further]
+    left, right = (
+        source.stream.select(**{prefix + name: name for name in columns}) for prefix in ("l_", "r_")
+    )
+    return replace(source, stream=left.followed_by(right, within=within))
 
 
 def _distinct(node: Fields, inputs: dict[str, Node]) -> Node:
@@ -301,7 +429,29 @@ _AGGREGATES: dict[str, Callable[..., wb.Aggregate]] = {
     "count_not_null": wb.count_non_null,
     "count_non_null": wb.count_non_null,
     "count_distinct": wb.count_distinct,
+    "product": wb.product,
+    "sum_squares": wb.sum_squares,
+    "average_squares": wb.avg_squares,
+    "avg_squares": wb.avg_squares,
+    "variance": wb.var,
+    "stddev": wb.std,
+    "standard_deviation": wb.std,
+    "variance_pop": partial(wb.var, population=True),
+    "population_variance": partial(wb.var, population=True),
+    "stddev_pop": partial(wb.std, population=True),
+    "population_standard_deviation": partial(wb.std, population=True),
+    "single_or_default": wb.single,
 }
+
+_PERCENTILES = {
+    "percentile_cont": True,
+    "percentile_continuous": True,
+    "percentile_disc": False,
+    "percentile_discrete": False,
+}
+
+_BY = {"max_by": wb.max_by, "min_by": wb.min_by}
+_TOP = ("top_k", "topk")
 
 
 def _aggregate_of(spec: Fields, source: Node) -> wb.Aggregate:
@@ -311,13 +461,21 @@ def _aggregate_of(spec: Fields, source: Node) -> wb.Aggregate:
     name, of = spec["agg"], spec.get("of", "e")
     if name == "count":
         return wb.count(where=where)
+    if name in _PERCENTILES:
+        fraction = spec.first("p", "fraction", "percentile")
+        return wb.percentile(function(of, e=row), fraction, continuous=_PERCENTILES[name], where=where)
+    if name in _TOP:
+        return wb.top_k(function(of, e=row), spec["k"], where=where)
     return _AGGREGATES[name](function(of, e=row), where=where)
 
 
 def _aggregate(node: Fields, inputs: dict[str, Node]) -> Node:
     source = _source(node, inputs)
+    if "aggs" not in node and node["agg"] in _BY:
+        return _row_by(node, source)
     if "aggs" not in node:
-        return Node(source.stream.aggregate(value=_aggregate_of(node, source)), None)
+        result = Node(source.stream.aggregate(value=_aggregate_of(node, source)), None)
+        return _ranked(result) if node["agg"] in _TOP else result
     results: dict[str, wb.Aggregate] = {}
     for name, given in zip(Items.of(len(node["aggs"])), node["aggs"], strict=True):
         spec = Fields(given, "an aggregate")
@@ -328,6 +486,21 @@ def _aggregate(node: Fields, inputs: dict[str, Node]) -> Node:
     if "result" not in node:
         return Node(merged, columns)
     return select(merged, node["result"], shape(node["result"], a=columns), a=from_row(columns))
+
+
+def _row_by(node: Fields, source: Node) -> Node:
+    """Take the whole row with the greatest or least key."""
+    key = function(node.get("of", "e"), e=from_row(source.fields))
+    payload = function(f"dict(({', '.join(f'({c!r}, e[{c!r}])' for c in source.columns)},))", e="row")
+    best = source.stream.aggregate(__item=_BY[node["agg"]](payload, key))
+    fields = {name: wb.col("__item")[name] for name in source.columns}
+    return replace(source, stream=best.select(**fields))
+
+
+def _ranked(node: Node) -> Node:
+    """Read a list of ranked values as pairs, as Trill gives it."""
+    pairs = node.stream.select(value=lambda row: [(item["rank"], item["value"]) for item in row.value])
+    return replace(node, stream=pairs)
 
 
 def _group_apply(node: Fields, inputs: dict[str, Node]) -> Node:
@@ -371,9 +544,10 @@ def _pair(node: Fields, inputs: dict[str, Node], *, prefixed: bool) -> tuple[Nod
     for side, key, prefix in ((left, left_key, "l_"), (right, right_key, "r_")):
         keys = {} if key is None else _keys(key, side, "__on")[0]
         stream = side.stream.with_columns(**keys) if keys else side.stream
+        names = [*keys, *(name for name in (PARTITION,) if name in stream.columns)]
         if prefixed:
-            stream = stream.select(*keys, **{prefix + name: name for name in side.columns})
-        made.append((stream, list(keys)))
+            stream = stream.select(*names, **{prefix + name: name for name in side.columns})
+        made.append((stream, names))
     on = made[0][1] or None
     return replace(left, stream=made[0][0]), replace(right, stream=made[1][0]), on
 
@@ -426,7 +600,7 @@ def _narrowed(name: str) -> Callable[[Fields, dict[str, Node]], Node]:
     def narrow(node: Fields, inputs: dict[str, Node]) -> Node:
         left, right, on = _pair(node, inputs, prefixed=False)
         stream = getattr(left.stream, name)(right.stream, on=on)
-        return replace(left, stream=stream.drop(*on) if on else stream)
+        return replace(left, stream=stream.drop(*(name for name in on or () if name != PARTITION)))
 
     return narrow
 
@@ -456,6 +630,22 @@ _OPERATORS: dict[str, Callable[[Fields, dict[str, Node]], Node]] = {
     "clip_duration": _clip,
     "clip_join": _narrowed("clip"),
     "point_at_end": _point_at_end,
+    "extend": _extend,
+    "extend_lifetime": _extend,
+    "stitch": _stitch,
+    "quantize": _quantize,
+    "quantize_lifetime": _quantize,
+    "progressive_quantize": _quantize,
+    "progressive_quantize_lifetime": _quantize,
+    "repetitive_hopping_lifetime": _repetitive_hopping,
+    "repetitive_hopping": _repetitive_hopping,
+    "set_property": _asserted,
+    "detect": _detect,
+    "detect_afa": _detect,
+    "publish": _source,
+    "followed_by": _followed_by,
+    "followed_by_immediate": _followed_by,
+    "consecutive_pairs": _consecutive_pairs,
     "distinct": _distinct,
     "aggregate": _aggregate,
     "group_apply": _group_apply,
@@ -481,6 +671,11 @@ def known(pipeline: Any) -> str | None:
         return None
     if "op" in pipeline and pipeline["op"] not in _OPERATORS:
         return pipeline["op"]
-    if "agg" in pipeline and pipeline["agg"] not in (*_AGGREGATES, "count"):
+    is_element = "el" in pipeline or "list" in pipeline
+    if (
+        "agg" in pipeline
+        and not is_element
+        and pipeline["agg"] not in (*_AGGREGATES, *_PERCENTILES, *_BY, *_TOP, "count")
+    ):
         return pipeline["agg"]
     return next(filter(None, map(known, pipeline.values())), None)

@@ -2,18 +2,23 @@
 //! that is started again, go on from them.
 //!
 //! Invariants: a stage is named by the digest of what it computes, of its inputs and of how its output is
-//! divided; its list is written once all its tasks have ended; a list that is too old counts for nothing.
+//! divided; its list is written once all its tasks have ended; a list that is too old, or that names an
+//! object which is not there any more, counts for nothing.
 
 use super::keys::{kept_key, manifest_key};
 use super::units::Units;
 use crate::bucket::Bucket;
 use crate::carrier::of_bucket;
-use crate::protocol::WorkOutput;
+use crate::protocol::{OutputPlace, WorkOutput};
 use datafusion::common::{Result, internal_datafusion_err};
+use futures::StreamExt;
 use object_store::PutPayload;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How many objects are looked for at the same time.
+const PARALLEL_LOOKS: usize = 32;
 
 /// The list of the outputs of a stage.
 #[derive(Serialize, Deserialize)]
@@ -34,7 +39,7 @@ pub struct StageCache {
     stages: Vec<Option<String>>,
     /// Which stages were there, or have been written.
     listed: Vec<bool>,
-    /// How many requests the lists took: reads, and writes.
+    /// How many requests the lists, and looking for what they name, took: reads, and writes.
     pub requests: (u64, u64),
 }
 
@@ -87,14 +92,35 @@ impl StageCache {
         outputs
     }
 
-    /// The outputs in the list of a stage, if there is one that is not too old.
+    /// The outputs in the list of a stage, if there is one that is not too old, and if all of them are there.
     async fn manifest(&mut self, stage: usize) -> Option<Vec<WorkOutput>> {
         let key = manifest_key(self.stages[stage].as_ref()?);
         self.requests.0 += 1;
         let bytes = self.bucket.get_small(&key).await.ok()?;
         let manifest: Manifest = serde_json::from_slice(&bytes).ok()?;
         let age = seconds_since_1970().saturating_sub(manifest.written);
-        (age <= self.age.as_secs()).then_some(manifest.outputs)
+        if age > self.age.as_secs() {
+            return None;
+        }
+        self.requests.0 += manifest.outputs.len() as u64;
+        self.hold_all(&manifest.outputs).await.then_some(manifest.outputs)
+    }
+
+    /// Whether all outputs are there: a rule of the bucket may have removed some.
+    async fn hold_all(&self, outputs: &[WorkOutput]) -> bool {
+        let holds = |output: &WorkOutput| {
+            let (bucket, place) = (Arc::clone(&self.bucket), output.place.clone());
+            async move {
+                match place {
+                    OutputPlace::Inline(_) => true,
+                    OutputPlace::Object { key, tag } => {
+                        bucket.holds(&key, tag.as_deref()).await.unwrap_or(false)
+                    }
+                }
+            }
+        };
+        let found = futures::stream::iter(outputs.iter().map(holds));
+        found.buffer_unordered(PARALLEL_LOOKS).all(|is_there| async move { is_there }).await
     }
 
     /// Writes the list of a stage all of whose tasks have ended, unless it is there.

@@ -232,6 +232,21 @@ fn kept_outputs_are_read_by_the_next_query() {
 }
 
 #[test]
+fn kept_outputs_that_were_removed_are_computed_again() {
+    let functions = TestFunctions::new(2, |settings| settings.job.keep = Some(Duration::from_secs(3600)));
+    let sql = "select n % 100 as k, sum(n) as s from range(300000) t(n) group by k";
+    check(&functions, sql, 3);
+    for object in functions.objects().iter().filter(|object| object.ends_with("/0")) {
+        std::fs::remove_file(object).unwrap();
+    }
+    let second = check(&functions, sql, 3);
+    assert!(second.usage.invocations > 0, "{second:?}");
+    assert_eq!(second.failures, 0, "what is not there must not be counted on: {second:?}");
+    let third = check(&functions, sql, 3);
+    assert!(third.usage.invocations == 0 && third.kept > 0, "{third:?}");
+}
+
+#[test]
 fn what_has_another_value_each_time_is_not_kept() {
     let functions = TestFunctions::new(2, |settings| settings.job.keep = Some(Duration::from_secs(3600)));
     let stream = plan("select n, random() as r from range(1000) t(n)", 2);

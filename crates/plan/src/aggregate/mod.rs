@@ -4,22 +4,27 @@
 //! results have the types of the temporal engine's: arguments are cast where the two would differ.
 
 mod average;
+mod engine_function;
+mod state_accumulator;
 mod user_function;
 
 pub use average::avg_udaf;
+pub use engine_function::engine_functions;
 pub use user_function::UserFunction;
 
 use crate::names::{show, type_name};
 use crate::resolve::{resolve, resolve_as};
 use arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err, plan_err};
 use datafusion::functions_aggregate::{
     count::count_udaf, first_last::first_value_udaf, first_last::last_value_udaf, min_max::max_udaf,
-    min_max::min_udaf, sum::sum_udaf,
+    min_max::min_udaf, stddev::stddev_pop_udaf, stddev::stddev_udaf, sum::sum_udaf, variance::var_pop_udaf,
+    variance::var_samp_udaf,
 };
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::utils::COUNT_STAR_EXPANSION;
 use datafusion::logical_expr::{AggregateUDF, Expr, ExprSchemable};
+use engine_function::{engine_function, engine_udaf, parameters};
 use std::sync::Arc;
 use user_function::user_function;
 use whimbrel_temporal::operators;
@@ -39,8 +44,8 @@ pub struct Agg {
 }
 
 /// DataFusion's function for an aggregate function.
-fn udaf(function: &AggFunction) -> Arc<AggregateUDF> {
-    match function {
+fn udaf(function: &AggFunction) -> Result<Arc<AggregateUDF>> {
+    Ok(match function {
         AggFunction::Count | AggFunction::CountDistinct => count_udaf(),
         AggFunction::Sum => sum_udaf(),
         AggFunction::Average => avg_udaf(),
@@ -48,8 +53,16 @@ fn udaf(function: &AggFunction) -> Arc<AggregateUDF> {
         AggFunction::Max => max_udaf(),
         AggFunction::First => first_value_udaf(),
         AggFunction::Last => last_value_udaf(),
+        AggFunction::Variance { population: false } => var_samp_udaf(),
+        AggFunction::Variance { population: true } => var_pop_udaf(),
+        AggFunction::StandardDeviation { population: false } => stddev_udaf(),
+        AggFunction::StandardDeviation { population: true } => stddev_pop_udaf(),
         AggFunction::User(user) => user.udaf(),
-    }
+        other => match engine_udaf(other) {
+            Some(udaf) => udaf,
+            None => return internal_err!("there is no function {}", other.name()),
+        },
+    })
 }
 
 /// The type that an argument of this type is cast to, where the two engines would give results of other
@@ -58,7 +71,10 @@ fn computes_over(function: &AggFunction, argument: &DataType) -> Option<DataType
     match (function, argument) {
         (_, DataType::Dictionary(_, value)) => Some(value.as_ref().clone()),
         (
-            AggFunction::Sum | AggFunction::Average,
+            AggFunction::Sum
+            | AggFunction::Average
+            | AggFunction::Variance { .. }
+            | AggFunction::StandardDeviation { .. },
             DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale),
         ) => Some(DataType::Decimal128(*precision, *scale)),
         _ => None,
@@ -68,7 +84,14 @@ fn computes_over(function: &AggFunction, argument: &DataType) -> Option<DataType
 /// Whether a function can be computed over values of this type.
 fn takes(function: &AggFunction, argument: &DataType) -> bool {
     match function {
-        AggFunction::Sum | AggFunction::Average => {
+        AggFunction::Sum
+        | AggFunction::Average
+        | AggFunction::Variance { .. }
+        | AggFunction::StandardDeviation { .. }
+        | AggFunction::SumOfSquares
+        | AggFunction::AverageOfSquares
+        | AggFunction::Product
+        | AggFunction::Percentile { continuous: true, .. } => {
             argument.is_numeric() && !matches!(argument, DataType::Decimal256(_, _))
         }
         AggFunction::Min | AggFunction::Max => !argument.is_nested() && !argument.is_null(),
@@ -110,9 +133,10 @@ impl Agg {
             let f = resolve_as(f, &DataType::Boolean, schema, &format!("{what}: where"))?;
             Ok::<_, datafusion::common::DataFusionError>(Box::new(f.unalias()))
         });
+        let arguments = std::iter::once(argument).chain(parameters(&self.function)).collect();
         Ok(Expr::AggregateFunction(AggregateFunction::new_udf(
-            udaf(&self.function),
-            vec![argument],
+            udaf(&self.function)?,
+            arguments,
             self.function == AggFunction::CountDistinct,
             filter.transpose()?,
             vec![],
@@ -149,12 +173,16 @@ pub fn aggregate_of(expr: &Expr) -> Result<(String, Agg)> {
     let Expr::AggregateFunction(call) = expr.clone().unalias() else {
         return plan_err!("{} is no aggregate", show(expr));
     };
-    let function = function_of(&call.func, call.params.distinct, &name)?;
-    if !call.params.order_by.is_empty() || call.params.null_treatment.is_some() || call.params.args.len() != 1
-    {
+    let (own, further) = call.params.args.split_at(1.min(call.params.args.len()));
+    let (function, parameters) = match engine_function(&call.func, further) {
+        Some(function) => (function?, further.len()),
+        None => (function_of(&call.func, call.params.distinct, &name)?, 0),
+    };
+    let has_order = !call.params.order_by.is_empty() || call.params.null_treatment.is_some();
+    if has_order || own.len() != 1 || further.len() != parameters {
         return plan_err!("{name}: a stream's aggregates take one argument and no ordering: {}", show(expr));
     }
-    let argument = call.params.args.into_iter().next().filter(|a| !is_any_row(&function, a));
+    let argument = own.first().cloned().filter(|a| !is_any_row(&function, a));
     Ok((name, Agg { function, argument, filter: call.params.filter.map(|f| *f) }))
 }
 
@@ -172,6 +200,10 @@ fn function_of(func: &AggregateUDF, distinct: bool, name: &str) -> Result<AggFun
         ("max", _) => AggFunction::Max,
         ("first_value", false) => AggFunction::First,
         ("last_value", false) => AggFunction::Last,
+        ("var", false) => AggFunction::Variance { population: false },
+        ("var_pop", false) => AggFunction::Variance { population: true },
+        ("stddev", false) => AggFunction::StandardDeviation { population: false },
+        ("stddev_pop", false) => AggFunction::StandardDeviation { population: true },
         (other, _) => return plan_err!("{name}: a stream has no aggregate {other}"),
     })
 }

@@ -2,22 +2,22 @@
 //! of the nodes, and what these do not check is checked here.
 
 use super::document::{
-    Beats, Join, JoinKind, Message, Movement, Node, NullRows, Rows, SortKey, Step, StepId,
+    Beats, Change, Fill, Join, JoinKind, Message, Movement, Node, NullRows, Rows, SortKey, Step, StepId,
 };
 use super::expression::{Expressions, damaged, read_schema};
 use super::names::Names;
 use crate::calendar::{Calendar, Grid};
 use crate::depth::{MOST_PARTS, MOST_STEPS};
 use crate::nodes::{
-    self, AlterLifetime, Changes, Chop, Clip, ClipConstant, Colocated, Combine, Exchange, Ingress,
-    PointAtEnd, ReKey, Session, WithStart, extension,
+    self, AlterLifetime, ChangeLifetimes, Changes, Clip, Colocated, Combine, Detect, Exchange, FillGaps,
+    Ingress, LifetimeChange, ReKey, Session, WithStart, extension,
 };
 use crate::source::{PlanSource, Source};
 use crate::stack::with_room;
 use arrow::datatypes::DataType;
 use datafusion::common::{
-    Column, DFSchema, DFSchemaRef, NullEquality, NullHandling, RecursionUnnestOption, Result, TableReference,
-    UnnestOptions, plan_datafusion_err, plan_err,
+    Column, DFSchema, DFSchemaRef, NullEquality, NullHandling, RecursionUnnestOption, Result, ScalarValue,
+    TableReference, UnnestOptions, plan_datafusion_err, plan_err,
 };
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
@@ -196,8 +196,9 @@ impl Decoder {
     /// The nodes of ours.
     fn temporal(&mut self, node: &Node) -> Result<LogicalPlan> {
         Ok(match node {
-            Node::Ingress { input, time, options } => {
-                extension(Ingress::try_new(self.copy(*input)?, time.clone(), options.clone())?)
+            Node::Ingress { input, time, options, partitioning } => {
+                let ingress = Ingress::try_new(self.copy(*input)?, time.clone(), options.clone())?;
+                extension(ingress.partitioned(partitioning.clone())?)
             }
             Node::AlterLifetime { input, start, duration, label } => {
                 let start = start.try_map(|e| self.expr(e))?;
@@ -210,14 +211,24 @@ impl Decoder {
             Node::Session { input, key, timeout, max_duration } => {
                 extension(Session::try_new(self.copy(*input)?, self.exprs(key)?, *timeout, *max_duration)?)
             }
-            Node::Chop { input, beats } => extension(Chop::try_new(self.copy(*input)?, grid(beats)?)?),
-            Node::ClipConstant { input, limit } => {
-                extension(ClipConstant::try_new(self.copy(*input)?, *limit)?)
+            Node::ChangeLifetimes { input, change } => {
+                extension(ChangeLifetimes::try_new(self.copy(*input)?, lifetime_change(change)?)?)
             }
             Node::Clip { left, right, on } => {
                 extension(Clip::try_new(self.copy(*left)?, self.copy(*right)?, self.pairs(on)?)?)
             }
-            Node::PointAtEnd { input } => extension(PointAtEnd::try_new(self.copy(*input)?)?),
+            Node::Detect { input, key, pattern, register, settings } => {
+                let pattern = pattern.try_map(&mut |expr, _| self.expr(expr))?;
+                let register = register.iter().map(|(name, value)| Ok((name.clone(), self.value(value)?)));
+                let register = register.collect::<Result<_>>()?;
+                let key = self.exprs(key)?;
+                extension(Detect::try_new(self.copy(*input)?, key, pattern, register, *settings)?)
+            }
+            Node::FillGaps { input, key, grid, max_gap, fills } => {
+                let fills = fills.iter().map(|fill| self.fill(fill)).collect::<Result<_>>()?;
+                let key = self.exprs(key)?;
+                extension(FillGaps::try_new(self.copy(*input)?, key, *grid, *max_gap, fills)?)
+            }
             Node::Changes { input } => extension(Changes::try_new(self.copy(*input)?)?),
             Node::ReKey { input, key } => extension(ReKey::try_new(self.copy(*input)?, self.exprs(key)?)?),
             Node::ColocatedRows { input, key } => {
@@ -305,6 +316,21 @@ impl Decoder {
         messages.iter().map(|message| self.expr(message)).collect()
     }
 
+    fn fill(&mut self, fill: &Fill) -> Result<nodes::Fill> {
+        Ok(match fill {
+            Fill::Constant(value) => nodes::Fill::Constant(self.value(value)?),
+            Fill::Previous => nodes::Fill::Previous,
+            Fill::Linear => nodes::Fill::Linear,
+        })
+    }
+
+    fn value(&mut self, message: &Message) -> Result<ScalarValue> {
+        match self.expr(message)? {
+            Expr::Literal(value, _) => Ok(value),
+            other => plan_err!("{other} is no value"),
+        }
+    }
+
     fn pairs(&mut self, pairs: &[(Message, Message)]) -> Result<Vec<(Expr, Expr)>> {
         pairs.iter().map(|(left, right)| Ok((self.expr(left)?, self.expr(right)?))).collect()
     }
@@ -348,6 +374,18 @@ fn size(number: u64) -> Result<usize> {
 
 fn data_type(name: &str) -> Result<DataType> {
     DataType::from_str(name).map_err(|e| plan_datafusion_err!("{e}"))
+}
+
+fn lifetime_change(change: &Change) -> Result<LifetimeChange> {
+    Ok(match change {
+        Change::Chop(beats) => LifetimeChange::Chop(grid(beats)?),
+        Change::Clip(limit) => LifetimeChange::Clip(*limit),
+        Change::PointAtEnd => LifetimeChange::PointAtEnd,
+        Change::Extend(by) => LifetimeChange::Extend(*by),
+        Change::Stitch => LifetimeChange::Stitch,
+        Change::Quantize(grid) => LifetimeChange::Quantize(*grid),
+        Change::Hop(windows) => LifetimeChange::Hop(*windows),
+    })
 }
 
 fn grid(beats: &Beats) -> Result<Grid> {

@@ -5,7 +5,8 @@
 //! of `datafusion-proto`; everything else is ours.
 
 use crate::duration::Every;
-use crate::nodes::{Scope, TimeSpec};
+use crate::nodes::{DetectSettings, HoppingWindows, Partitioning, QuantizeGrid, Scope, TimeSpec};
+use crate::pattern::Pattern;
 use serde::{Deserialize, Serialize};
 use whimbrel_temporal::{DurationRule, IngressOptions, StartRule};
 
@@ -92,21 +93,27 @@ pub(super) enum Node {
     /// A row for each item of a list.
     Unnest { input: StepId, columns: Vec<Message>, nulls: NullRows, depths: Vec<UnnestDepth> },
     /// Rows get lifetimes.
-    Ingress { input: StepId, time: TimeSpec, options: IngressOptions },
+    Ingress { input: StepId, time: TimeSpec, options: IngressOptions, partitioning: Option<Partitioning> },
     /// Lifetimes are moved and resized.
     AlterLifetime { input: StepId, start: StartRule<Message>, duration: DurationRule<Message>, label: String },
     /// The start of the lifetime becomes a column. The type is in Arrow's notation.
     WithStart { input: StepId, name: String, time: String },
     /// Lifetimes reach to the end of their session.
     Session { input: StepId, key: Vec<Message>, timeout: i64, max_duration: Option<i64> },
-    /// Lifetimes are cut at every beat.
-    Chop { input: StepId, beats: Beats },
-    /// Lifetimes are cut to a length.
-    ClipConstant { input: StepId, limit: i64 },
+    /// Lifetimes are cut, moved or put together.
+    ChangeLifetimes { input: StepId, change: Change },
     /// Lifetimes are cut by the events of another stream.
     Clip { left: StepId, right: StepId, on: Vec<(Message, Message)> },
-    /// Rows become points at the ends of their lifetimes.
-    PointAtEnd { input: StepId },
+    /// Sequences of events are matched.
+    Detect {
+        input: StepId,
+        key: Vec<Message>,
+        pattern: Pattern<Message>,
+        register: Vec<(String, Message)>,
+        settings: DetectSettings,
+    },
+    /// Gaps of keys are filled.
+    FillGaps { input: StepId, key: Vec<Message>, grid: (i64, i64), max_gap: Option<i64>, fills: Vec<Fill> },
     /// What comes into a relation and leaves it.
     Changes { input: StepId },
     /// The current key changes.
@@ -200,6 +207,26 @@ pub(super) struct UnnestDepth {
     pub output: Message,
     /// How many levels.
     pub depth: u32,
+}
+
+/// What a column has in a gap.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Fill {
+    Constant(Message),
+    Previous,
+    Linear,
+}
+
+/// What becomes of each lifetime.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Change {
+    Chop(Beats),
+    Clip(i64),
+    PointAtEnd,
+    Extend(i64),
+    Stitch,
+    Quantize(QuantizeGrid),
+    Hop(HoppingWindows),
 }
 
 /// The grid of a chop.

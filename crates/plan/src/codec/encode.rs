@@ -5,14 +5,14 @@
 
 use super::decode::{Decoder, same_columns, set_schema};
 use super::document::{
-    Beats, Document, Join, JoinKind, Message, Movement, Node, NullRows, Rows, SortKey, Step, StepId,
-    UnnestDepth,
+    Beats, Change, Document, Fill, Join, JoinKind, Message, Movement, Node, NullRows, Rows, SortKey, Step,
+    StepId, UnnestDepth,
 };
 use super::expression::{Expressions, with_calls, write_schema};
 use super::names::Names;
 use super::references::References;
 use crate::calendar::Grid;
-use crate::nodes::{self, Colocation};
+use crate::nodes::{self, Colocation, LifetimeChange};
 use crate::source::source_of;
 use crate::stack::with_room;
 use crate::stream::is_work_table;
@@ -20,7 +20,7 @@ use datafusion::common::{
     Column, NullEquality, NullHandling, Result, TableReference, plan_datafusion_err, plan_err,
 };
 use datafusion::logical_expr::{
-    Distinct, Expr, JoinConstraint, JoinType, LogicalPlan, SortExpr, TableScan, Unnest, logical_plan,
+    Distinct, Expr, JoinConstraint, JoinType, LogicalPlan, SortExpr, TableScan, Unnest, lit, logical_plan,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -229,6 +229,7 @@ impl Encoder {
                 input: self.plan(&of.input)?,
                 time: of.time.clone(),
                 options: of.options.clone(),
+                partitioning: of.partitioning.clone(),
             },
             nodes::Node::AlterLifetime(of) => Node::AlterLifetime {
                 input: self.plan(&of.input)?,
@@ -247,16 +248,32 @@ impl Encoder {
                 timeout: of.timeout,
                 max_duration: of.max_duration,
             },
-            nodes::Node::Chop(of) => Node::Chop { input: self.plan(&of.input)?, beats: beats(&of.beats) },
-            nodes::Node::ClipConstant(of) => {
-                Node::ClipConstant { input: self.plan(&of.input)?, limit: of.limit }
+            nodes::Node::ChangeLifetimes(of) => {
+                Node::ChangeLifetimes { input: self.plan(&of.input)?, change: change(&of.change) }
             }
             nodes::Node::Clip(of) => Node::Clip {
                 left: self.plan(&of.left)?,
                 right: self.plan(&of.right)?,
                 on: self.pairs(&of.on)?,
             },
-            nodes::Node::PointAtEnd(of) => Node::PointAtEnd { input: self.plan(&of.input)? },
+            nodes::Node::Detect(of) => Node::Detect {
+                input: self.plan(&of.input)?,
+                key: self.exprs(&of.key)?,
+                pattern: of.pattern.try_map(&mut |expr, _| self.expr(expr))?,
+                register: of
+                    .register
+                    .iter()
+                    .map(|(name, value)| Ok((name.clone(), self.expr(&lit(value.clone()))?)))
+                    .collect::<Result<_>>()?,
+                settings: of.settings,
+            },
+            nodes::Node::FillGaps(of) => Node::FillGaps {
+                input: self.plan(&of.input)?,
+                key: self.exprs(&of.key)?,
+                grid: (of.period, of.offset),
+                max_gap: of.max_gap,
+                fills: of.fills.iter().map(|fill| self.fill(fill)).collect::<Result<_>>()?,
+            },
             nodes::Node::Changes(of) => Node::Changes { input: self.plan(&of.input)? },
             nodes::Node::ReKey(of) => Node::ReKey { input: self.plan(&of.input)?, key: self.exprs(&of.key)? },
             nodes::Node::Colocated(of) => {
@@ -297,6 +314,14 @@ impl Encoder {
         })
     }
 
+    fn fill(&mut self, fill: &nodes::Fill) -> Result<Fill> {
+        Ok(match fill {
+            nodes::Fill::Constant(value) => Fill::Constant(self.expr(&lit(value.clone()))?),
+            nodes::Fill::Previous => Fill::Previous,
+            nodes::Fill::Linear => Fill::Linear,
+        })
+    }
+
     fn exprs(&mut self, exprs: &[Expr]) -> Result<Vec<Message>> {
         exprs.iter().map(|expr| self.expr(expr)).collect()
     }
@@ -329,6 +354,18 @@ fn join_kind(kind: JoinType) -> JoinKind {
         JoinType::RightAnti => JoinKind::RightAnti,
         JoinType::LeftMark => JoinKind::LeftMark,
         JoinType::RightMark => JoinKind::RightMark,
+    }
+}
+
+fn change(change: &LifetimeChange) -> Change {
+    match change {
+        LifetimeChange::Chop(grid) => Change::Chop(beats(grid)),
+        LifetimeChange::Clip(limit) => Change::Clip(*limit),
+        LifetimeChange::PointAtEnd => Change::PointAtEnd,
+        LifetimeChange::Extend(by) => Change::Extend(*by),
+        LifetimeChange::Stitch => Change::Stitch,
+        LifetimeChange::Quantize(grid) => Change::Quantize(*grid),
+        LifetimeChange::Hop(windows) => Change::Hop(*windows),
     }
 }
 

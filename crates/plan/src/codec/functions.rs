@@ -6,6 +6,7 @@
 use super::document::SubqueryUse;
 use super::references::{References, own_scalar_functions};
 use super::subquery::{self, SubqueryFunction};
+use crate::aggregate::engine_functions;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{Result, TableReference, internal_err, plan_datafusion_err, plan_err};
@@ -34,6 +35,11 @@ impl FunctionCodec {
     fn scalar_functions(&self, name: &str) -> Vec<Arc<ScalarUDF>> {
         let own = own_scalar_functions().into_iter().filter(|function| function.name() == name);
         own.chain(self.0.scalar_functions(name)).collect()
+    }
+
+    fn aggregate_functions(&self, name: &str) -> Vec<Arc<AggregateUDF>> {
+        let own = engine_functions().filter(|function| function.name() == name);
+        own.chain(self.0.aggregate_functions(name)).collect()
     }
 
     fn scalar_definition(&self, function: &ScalarUDF) -> Option<Definition> {
@@ -103,11 +109,11 @@ impl LogicalExtensionCodec for FunctionCodec {
     }
 
     fn try_encode_udaf(&self, function: &AggregateUDF, bytes: &mut Vec<u8>) -> Result<()> {
-        write(place(&self.0.aggregate_functions(function.name()), function), bytes)
+        write(place(&self.aggregate_functions(function.name()), function), bytes)
     }
 
     fn try_decode_udaf(&self, name: &str, bytes: &[u8]) -> Result<Arc<AggregateUDF>> {
-        known(name, self.0.aggregate_functions(name), &read(name, bytes)?)
+        known(name, self.aggregate_functions(name), &read(name, bytes)?)
     }
 
     fn try_encode_udwf(&self, function: &WindowUDF, bytes: &mut Vec<u8>) -> Result<()> {

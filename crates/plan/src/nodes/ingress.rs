@@ -42,6 +42,16 @@ impl TimeSpec {
     }
 }
 
+/// A clock for each partition: rows are in order within one, and no other makes them late (trill.txt §5.4).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Serialize, Deserialize)]
+pub struct Partitioning {
+    /// The columns that tell partitions apart.
+    pub columns: Vec<String>,
+    /// How much earlier than the latest row of all partitions a row may be, in ticks; `None`: as much as it
+    /// likes, so that only the source can say that time has come for all of them.
+    pub lag: Option<i64>,
+}
+
 /// Rows get lifetimes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct Ingress {
@@ -51,6 +61,8 @@ pub struct Ingress {
     pub time: TimeSpec,
     /// Disorder, punctuation, batches.
     pub options: IngressOptions,
+    /// Whether each partition has a clock of its own.
+    pub partitioning: Option<Partitioning>,
     shape: Shape,
 }
 
@@ -62,7 +74,29 @@ impl Ingress {
     pub fn try_new(input: LogicalPlan, time: TimeSpec, options: IngressOptions) -> Result<Self> {
         let fields = check(&input, &time)?;
         let shape = Shape::unqualified(fields, &input)?;
-        Ok(Ingress { input: input.into(), time, options, shape })
+        Ok(Ingress { input: input.into(), time, options, partitioning: None, shape })
+    }
+
+    /// The same, with a clock for each partition.
+    ///
+    /// # Errors
+    /// `Plan` if a column is not there, or cannot tell partitions apart.
+    pub fn partitioned(self, partitioning: Option<Partitioning>) -> Result<Self> {
+        for name in partitioning.iter().flat_map(|partitioning| &partitioning.columns) {
+            let schema = self.input.schema();
+            let data_type = schema.field(index_of(schema, name)?).data_type();
+            if data_type.is_floating() || data_type.is_nested() {
+                return plan_err!(
+                    "column {name:?} is {}, which cannot tell partitions apart; use a column of integers, \
+                     strings, dates or booleans",
+                    type_name(data_type)
+                );
+            }
+            if self.shape.schema().index_of_column_by_name(None, name).is_none() {
+                return plan_err!("{name:?} cannot be both a time column and tell partitions apart");
+            }
+        }
+        Ok(Ingress { partitioning, ..self })
     }
 
     /// The type of the time column.
@@ -188,17 +222,26 @@ impl UserDefinedLogicalNodeCore for Ingress {
         if let Some(kind) = &self.time.kind {
             write!(f, ", kind={kind}")?;
         }
+        if let Some(Partitioning { columns, lag }) = &self.partitioning {
+            write!(f, ", partitioned by {}", columns.join(", "))?;
+            if let Some(lag) = lag {
+                write!(f, " with a lag of {lag}")?;
+            }
+        }
         Ok(())
     }
 
     fn with_exprs_and_inputs(&self, _exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        Ingress::try_new(only_input("Ingress", inputs)?, self.time.clone(), self.options.clone())
+        Ingress::try_new(only_input("Ingress", inputs)?, self.time.clone(), self.options.clone())?
+            .partitioned(self.partitioning.clone())
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
         let sources = self.sources();
         let wanted = output_columns.iter().filter_map(|i| sources.get(*i).copied());
-        let mut needed: Vec<usize> = wanted.chain(self.time_columns()).collect();
+        let partitions = self.partitioning.iter().flat_map(|partitioning| &partitioning.columns);
+        let partitions = partitions.filter_map(|n| self.input.schema().index_of_column_by_name(None, n));
+        let mut needed: Vec<usize> = wanted.chain(self.time_columns()).chain(partitions).collect();
         needed.sort_unstable();
         needed.dedup();
         Some(vec![needed])

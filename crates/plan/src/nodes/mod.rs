@@ -6,15 +6,15 @@
 //! a new node cannot be forgotten.
 
 mod alter_lifetime;
+mod change_lifetimes;
 mod changes;
-mod chop;
 mod clip;
-mod clip_constant;
 mod colocated;
 mod combine;
+mod detect;
 mod exchange;
+mod fill_gaps;
 mod ingress;
-mod point_at_end;
 mod rekey;
 mod session;
 mod shape;
@@ -22,16 +22,16 @@ mod subtree;
 mod with_start;
 
 pub use alter_lifetime::{AlterLifetime, lifetime_schema, start_schema};
+pub use change_lifetimes::{ChangeLifetimes, HoppingWindows, LifetimeChange, QuantizeGrid};
 pub use changes::{CHANGE, Changes};
-pub use chop::Chop;
 pub use clip::Clip;
-pub use clip_constant::ClipConstant;
 pub(crate) use colocated::join_of;
 pub use colocated::{Colocated, Colocation};
 pub use combine::Combine;
+pub use detect::{Detect, DetectSettings};
 pub use exchange::{Exchange, Movement, Scope};
-pub use ingress::{Ingress, TimeSpec};
-pub use point_at_end::PointAtEnd;
+pub use fill_gaps::{Fill, FillGaps};
+pub use ingress::{Ingress, Partitioning, TimeSpec};
 pub use rekey::ReKey;
 pub use session::Session;
 pub use subtree::Subtree;
@@ -52,14 +52,14 @@ pub enum Node<'a> {
     WithStart(&'a WithStart),
     /// Lifetimes reach to the end of their session.
     Session(&'a Session),
-    /// Lifetimes are cut at every beat.
-    Chop(&'a Chop),
-    /// Lifetimes are cut to a length.
-    ClipConstant(&'a ClipConstant),
+    /// Lifetimes are cut, moved or put together.
+    ChangeLifetimes(&'a ChangeLifetimes),
     /// Lifetimes are cut by the events of another stream.
     Clip(&'a Clip),
-    /// Rows become points at the ends of their lifetimes.
-    PointAtEnd(&'a PointAtEnd),
+    /// Sequences of events are matched.
+    Detect(&'a Detect),
+    /// Gaps of keys are filled.
+    FillGaps(&'a FillGaps),
     /// What comes into a relation and leaves it.
     Changes(&'a Changes),
     /// The current key changes.
@@ -80,10 +80,10 @@ pub fn node(plan: &LogicalPlan) -> Option<Node<'_>> {
         .or_else(|| any.downcast_ref().map(Node::AlterLifetime))
         .or_else(|| any.downcast_ref().map(Node::WithStart))
         .or_else(|| any.downcast_ref().map(Node::Session))
-        .or_else(|| any.downcast_ref().map(Node::Chop))
-        .or_else(|| any.downcast_ref().map(Node::ClipConstant))
+        .or_else(|| any.downcast_ref().map(Node::ChangeLifetimes))
         .or_else(|| any.downcast_ref().map(Node::Clip))
-        .or_else(|| any.downcast_ref().map(Node::PointAtEnd))
+        .or_else(|| any.downcast_ref().map(Node::Detect))
+        .or_else(|| any.downcast_ref().map(Node::FillGaps))
         .or_else(|| any.downcast_ref().map(Node::Changes))
         .or_else(|| any.downcast_ref().map(Node::ReKey))
         .or_else(|| any.downcast_ref().map(Node::Colocated))

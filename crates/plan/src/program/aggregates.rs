@@ -269,12 +269,22 @@ impl Reader {
                 );
             }
             (AggFunction::Count, Some(_)) => "count_non_null",
+            (AggFunction::Variance { .. }, _) => "var",
+            (AggFunction::StandardDeviation { .. }, _) => "std",
+            (AggFunction::Percentile { .. }, _) => "percentile",
+            (AggFunction::SumOfSquares, _) => "sum_squares",
+            (AggFunction::AverageOfSquares, _) => "avg_squares",
             (function, _) => function.name(),
         };
         let mut arguments = Vec::new();
-        if let Some(argument) = &agg.argument {
-            arguments.push(self.argument(step, argument)?);
+        match (&agg.argument, key_and_value(agg)) {
+            (_, Some((key, value))) => {
+                arguments.extend([self.argument(step, value)?, self.argument(step, key)?]);
+            }
+            (Some(argument), None) => arguments.push(self.argument(step, argument)?),
+            (None, None) => {}
         }
+        arguments.extend(parameters(&agg.function).into_iter().map(Doc::text));
         if let Some(filter) = &agg.filter {
             arguments.push(Doc::keyword("where", self.lambda(step, filter)?));
         }
@@ -342,6 +352,40 @@ fn deduplicated(key: &[(String, Expr)]) -> Vec<(String, Expr)> {
         }
     }
     once
+}
+
+/// What else the call of a function says.
+fn parameters(function: &AggFunction) -> Vec<String> {
+    let mut parameters = Vec::new();
+    match function {
+        AggFunction::Variance { population: true } | AggFunction::StandardDeviation { population: true } => {
+            parameters.push("population=True".to_string());
+        }
+        AggFunction::Percentile { fraction, continuous } => {
+            parameters.push(format!("{:?}", fraction.value()));
+            parameters.extend((!continuous).then(|| "continuous=False".to_string()));
+        }
+        AggFunction::TopK { k, ties, descending } => {
+            parameters.push(k.to_string());
+            parameters.extend((!ties).then(|| "ties=False".to_string()));
+            parameters.extend((!descending).then(|| "descending=False".to_string()));
+        }
+        _ => {}
+    }
+    parameters
+}
+
+/// The key and the value of the row that an aggregate takes.
+fn key_and_value(agg: &Agg) -> Option<(&Expr, &Expr)> {
+    let (AggFunction::MaxBy | AggFunction::MinBy, Some(Expr::ScalarFunction(row))) =
+        (&agg.function, &agg.argument)
+    else {
+        return None;
+    };
+    match row.args.as_slice() {
+        [_, key, _, value] => Some((key, value)),
+        _ => None,
+    }
 }
 
 /// The argument without a cast to the type in which the function computes anyway.

@@ -99,6 +99,7 @@ fn kind_of(join: &Join) -> Option<JoinKind> {
         JoinType::Inner if join.on.is_empty() => JoinKind::Cross,
         JoinType::Inner => JoinKind::Inner,
         JoinType::Left => JoinKind::Left,
+        JoinType::Right => JoinKind::Right,
         JoinType::Full => JoinKind::Full,
         JoinType::LeftSemi => JoinKind::Semi,
         JoinType::LeftAnti => JoinKind::Anti,

@@ -3,7 +3,7 @@
 use super::document::Doc;
 use super::expression::ExprWriter;
 use super::join_steps::on_arguments;
-use super::literal::python_string;
+use super::literal::{python_object, python_string};
 use super::python_expressions::rewrite_for_python;
 use super::reader::{Reader, Scope};
 use super::sources::duration_text;
@@ -13,8 +13,8 @@ use crate::calendar::{CalendarWindows, Grid, zone_of};
 use crate::duration::Duration;
 use crate::names::{column, column_name, names};
 use crate::nodes::{
-    AlterLifetime, CHANGE, Changes, Chop, Clip, ClipConstant, PointAtEnd, Session, WithStart,
-    lifetime_schema, start_schema,
+    AlterLifetime, CHANGE, ChangeLifetimes, Changes, Clip, Fill, FillGaps, HoppingWindows, LifetimeChange,
+    Session, WithStart, lifetime_schema, start_schema,
 };
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, Result, plan_err};
@@ -213,42 +213,54 @@ impl Reader {
         Ok(self.add_step(scope, StepKind::QueryMethod, Doc::call(".session", arguments), result))
     }
 
-    pub fn chop(&mut self, node: &Chop) -> Result<Scope> {
+    pub fn change_lifetimes(&mut self, node: &ChangeLifetimes) -> Result<Scope> {
         self.unary_step(&node.input, |_, stream| {
             let Some(unit) = stream.properties().time.clone() else {
-                return plan_err!("a chop of a relation without a time");
+                return plan_err!("the lifetimes of a relation without a time");
             };
-            let (period, offset, zone) = match &node.beats {
-                Grid::Ticks { hop, offset } => (duration_in_hours(*hop, &unit), *offset, None),
-                Grid::Calendar(calendar) => (
-                    python_string(&calendar.every().to_string()),
-                    calendar.offset(),
-                    calendar.zone_beside(&unit),
-                ),
-            };
-            let mut arguments = vec![Doc::text(period)];
-            if offset != 0 {
-                arguments.push(Doc::keyword("offset", Doc::text(duration_text(offset, &unit))));
-            }
-            if let Some(zone) = zone {
-                arguments.push(Doc::keyword("zone", Doc::Text(python_string(zone))));
-            }
-            let offset = duration(offset, &unit);
-            let result = match &node.beats {
-                Grid::Ticks { hop, .. } => stream.chop(duration(*hop, &unit), offset)?,
-                Grid::Calendar(calendar) => stream.chop_in(calendar.every().to_string(), offset, zone)?,
-            };
-            Ok((Doc::call(".chop", arguments), result))
-        })
-    }
-
-    pub fn clip_constant(&mut self, node: &ClipConstant) -> Result<Scope> {
-        self.unary_step(&node.input, |_, stream| {
-            let Some(unit) = stream.properties().time.clone() else {
-                return plan_err!("a clip of a relation without a time");
-            };
-            let result = stream.clip_constant(duration(node.limit, &unit))?;
-            Ok((Doc::call(".clip", vec![Doc::text(duration_text(node.limit, &unit))]), result))
+            let (text, ticks) = (|n: i64| duration_text(n, &unit), |n: i64| duration(n, &unit));
+            Ok(match &node.change {
+                LifetimeChange::Chop(beats) => return chop(beats, stream, &unit),
+                LifetimeChange::Clip(limit) => {
+                    (Doc::call(".clip", vec![Doc::text(text(*limit))]), stream.clip_constant(ticks(*limit))?)
+                }
+                LifetimeChange::PointAtEnd => (Doc::text(".point_at_end()"), stream.point_at_end()?),
+                LifetimeChange::Extend(by) => {
+                    (Doc::call(".extend", vec![Doc::text(text(*by))]), stream.extend(ticks(*by))?)
+                }
+                LifetimeChange::Hop(windows) => {
+                    let HoppingWindows { size, hop, offset, closed } = *windows;
+                    let mut arguments =
+                        vec![Doc::text(text(size)), Doc::keyword("hop", Doc::text(text(hop)))];
+                    if offset != 0 {
+                        arguments.push(Doc::keyword("offset", Doc::text(text(offset))));
+                    }
+                    if closed == Closed::Right {
+                        arguments.push(Doc::text("closed=\"right\""));
+                    }
+                    arguments.push(Doc::text("snapped=True"));
+                    let result = stream.hopping_snapped(ticks(size), ticks(hop), ticks(offset), closed)?;
+                    (Doc::call(".hopping", arguments), result)
+                }
+                LifetimeChange::Stitch => (Doc::text(".stitch()"), stream.stitch()?),
+                LifetimeChange::Quantize(grid) => {
+                    let mut arguments = vec![Doc::text(text(grid.size)), Doc::text(text(grid.period))];
+                    if let Some(progress) = grid.progress {
+                        arguments.push(Doc::keyword("progress", Doc::text(text(progress))));
+                    }
+                    if grid.offset != 0 {
+                        arguments.push(Doc::keyword("offset", Doc::text(text(grid.offset))));
+                    }
+                    let progress = grid.progress.map(ticks);
+                    let result = stream.quantize(
+                        ticks(grid.size),
+                        ticks(grid.period),
+                        progress,
+                        ticks(grid.offset),
+                    )?;
+                    (Doc::call(".quantize", arguments), result)
+                }
+            })
         })
     }
 
@@ -279,8 +291,29 @@ impl Reader {
         Ok(Scope { step: self.steps.add(step), columns: left.columns })
     }
 
-    pub fn point_at_end(&mut self, node: &PointAtEnd) -> Result<Scope> {
-        self.unary_step(&node.input, |_, stream| Ok((Doc::text(".point_at_end()"), stream.point_at_end()?)))
+    pub fn fill_gaps(&mut self, node: &FillGaps) -> Result<Scope> {
+        let scope = self.read(&node.input, &Default::default())?;
+        let key = self.rewrite_exprs(&*node.key, node.input.schema(), &scope)?;
+        let key: Vec<String> = key.iter().filter_map(column_name).map(String::from).collect();
+        let scope = self.keyed(scope, &key)?;
+        let stream = self.steps.stream(scope.step).clone();
+        let Some(unit) = stream.properties().time.clone() else {
+            return plan_err!("gaps of a relation without a time");
+        };
+        let others = scope.columns.iter().filter(|name| !key.contains(name));
+        let fills: Vec<(String, Fill)> = others.cloned().zip(node.fills.iter().cloned()).collect();
+        let mut arguments = vec![Doc::text(duration_text(node.period, &unit))];
+        arguments.extend(fill_arguments(&fills)?);
+        if node.offset != 0 {
+            arguments.push(Doc::keyword("offset", Doc::text(duration_text(node.offset, &unit))));
+        }
+        if let Some(gap) = node.max_gap {
+            arguments.push(Doc::keyword("max_gap", Doc::text(duration_text(gap, &unit))));
+        }
+        let max_gap = node.max_gap.map(|gap| duration(gap, &unit));
+        let result =
+            stream.fill_gaps(duration(node.period, &unit), duration(node.offset, &unit), max_gap, fills)?;
+        Ok(self.add_step(scope, StepKind::QueryMethod, Doc::call(".fill_gaps", arguments), result))
     }
 
     pub fn changes(&mut self, node: &Changes) -> Result<Scope> {
@@ -292,6 +325,56 @@ impl Reader {
         scope.columns.insert(0, CHANGE.to_string());
         Ok(scope)
     }
+}
+
+/// `values={"n": 0}, previous=["price"]`.
+fn fill_arguments(fills: &[(String, Fill)]) -> Result<Vec<Doc>> {
+    let (mut values, mut previous, mut linear) = (vec![], vec![], vec![]);
+    for (name, fill) in fills {
+        let name = python_string(name);
+        match fill {
+            Fill::Constant(value) if value.is_null() => {}
+            Fill::Constant(value) => match python_object(value) {
+                Some(text) => values.push(format!("{name}: {text}")),
+                None => return plan_err!("there is no way to write the value {value}"),
+            },
+            Fill::Previous => previous.push(name),
+            Fill::Linear => linear.push(name),
+        }
+    }
+    let mut arguments = Vec::new();
+    if !values.is_empty() {
+        arguments.push(Doc::keyword("values", Doc::Text(format!("{{{}}}", values.join(", ")))));
+    }
+    for (word, names) in [("previous", previous), ("linear", linear)] {
+        if !names.is_empty() {
+            arguments.push(Doc::keyword(word, Doc::Text(format!("[{}]", names.join(", ")))));
+        }
+    }
+    Ok(arguments)
+}
+
+/// `.chop("5m", offset="1m")`.
+fn chop(beats: &Grid, stream: &Stream, unit: &DataType) -> Result<(Doc, Stream)> {
+    let (period, offset, zone) = match beats {
+        Grid::Ticks { hop, offset } => (duration_in_hours(*hop, unit), *offset, None),
+        Grid::Calendar(calendar) => {
+            (python_string(&calendar.every().to_string()), calendar.offset(), calendar.zone_beside(unit))
+        }
+    };
+    let mut arguments = vec![Doc::text(period)];
+    if offset != 0 {
+        arguments.push(Doc::keyword("offset", Doc::text(duration_text(offset, unit))));
+    }
+    if let Some(zone) = zone {
+        arguments.push(Doc::keyword("zone", Doc::Text(python_string(zone))));
+    }
+    let offset = duration(offset, unit);
+    let result = match beats {
+        Grid::Ticks { hop, .. } => stream.chop(duration(*hop, unit), offset)?,
+        Grid::Calendar(calendar) => stream.chop_in(calendar.every().to_string(), offset, zone)?,
+    };
+    Ok((Doc::call(".chop", arguments), result))
 }
 
 /// The expression over `s` and `t`, the parameters of the lambda, instead of `start` and `end`.

@@ -113,10 +113,10 @@ impl Reader {
             Node::AlterLifetime(n) => self.alter_lifetime(n),
             Node::WithStart(n) => self.with_start(n),
             Node::Session(n) => self.session(n),
-            Node::Chop(n) => self.chop(n),
-            Node::ClipConstant(n) => self.clip_constant(n),
+            Node::ChangeLifetimes(n) => self.change_lifetimes(n),
             Node::Clip(n) => self.clip(n),
-            Node::PointAtEnd(n) => self.point_at_end(n),
+            Node::Detect(_) => plan_err!("the program has no word for a pattern of events"),
+            Node::FillGaps(n) => self.fill_gaps(n),
             Node::Changes(n) => self.changes(n),
             // The physical planner inserts it.
             Node::Combine(_) => plan_err!(

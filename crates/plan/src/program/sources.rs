@@ -8,7 +8,7 @@ use super::variable_names::name_of;
 use crate::Stream;
 use crate::duration::show_ticks;
 use crate::names::names;
-use crate::nodes::{Ingress, TimeSpec};
+use crate::nodes::{Ingress, Partitioning, TimeSpec};
 use crate::source::{Location, given_name, rescan, source_of};
 use crate::stream::is_work_table;
 use arrow::datatypes::DataType;
@@ -121,8 +121,20 @@ impl Reader {
             end: ingress.time.end.as_ref().map(column_of),
             kind: ingress.time.kind.as_ref().map(column_of),
         };
-        let stream = self.steps.stream(input.step).ingress(time.clone(), ingress.options.clone())?;
-        let settings = settings(&time, &ingress.options, &ingress.time_type()?);
+        let rows = self.steps.stream(input.step);
+        let mut settings = settings(&time, &ingress.options, &ingress.time_type()?);
+        let stream = match &ingress.partitioning {
+            None => rows.ingress(time.clone(), ingress.options.clone())?,
+            Some(Partitioning { columns, lag }) => {
+                let columns: Vec<String> = columns.iter().map(column_of).collect();
+                let names: Vec<String> = columns.iter().map(|name| python_string(name)).collect();
+                settings.push(format!("partition_by=[{}]", names.join(", ")));
+                let unit = ingress.time_type()?;
+                settings.extend(lag.map(|lag| format!("lag={}", duration_text(lag, &unit))));
+                let partitioning = Partitioning { columns, lag: *lag };
+                rows.ingress_by_partition(time.clone(), ingress.options.clone(), partitioning)?
+            }
+        };
         let dropped = |name: &String| !stream.schema().fields().iter().any(|f| f.name() == name);
         let columns: Vec<String> = input.columns.iter().filter(|n| !dropped(n)).cloned().collect();
         let Step { kind, name, .. } = self.steps.all[input.step].clone();

@@ -19,6 +19,8 @@ pub enum JoinKind {
     Inner,
     /// Pairs, and left rows while they have no partner, with nulls on the right.
     Left,
+    /// Pairs, and right rows while they have no partner, with nulls on the left.
+    Right,
     /// Pairs, and rows of either side while they have no partner.
     Full,
     /// Every left row with every right row (of its group).
@@ -27,7 +29,7 @@ pub enum JoinKind {
     Semi,
     /// Left rows while they have none.
     Anti,
-    /// All left rows, and in a column `mark` whether they have a partner. Relations only.
+    /// All left rows, and in a column `mark` whether they have a partner.
     Mark,
 }
 
@@ -39,7 +41,7 @@ pub struct JoinHow {
     /// What right columns get that have the name of a left one.
     pub suffix: String,
     /// What partners have to satisfy besides, over the columns of `left` and `right`
-    /// ([`JoinHow::sides_schema`]). Relations only.
+    /// ([`JoinHow::sides_schema`]).
     pub filter: Option<Expr>,
     /// Whether a null equals a null.
     pub nulls_equal: bool,
@@ -94,6 +96,7 @@ impl JoinKind {
         match self {
             JoinKind::Inner => "inner",
             JoinKind::Left => "left",
+            JoinKind::Right => "right",
             JoinKind::Full => "full",
             JoinKind::Cross => "cross",
             JoinKind::Semi => "semi",
@@ -106,6 +109,7 @@ impl JoinKind {
         match self {
             JoinKind::Inner | JoinKind::Cross => JoinType::Inner,
             JoinKind::Left => JoinType::Left,
+            JoinKind::Right => JoinType::Right,
             JoinKind::Full => JoinType::Full,
             JoinKind::Semi => JoinType::LeftSemi,
             JoinKind::Anti => JoinType::LeftAnti,
@@ -185,13 +189,6 @@ impl Stream {
         if kind == JoinKind::Cross && !on.is_empty() {
             return plan_err!("join: a cross join pairs all rows; leave out on=, or join another way");
         }
-        let timed = self.properties.time.is_some() || other.properties.time.is_some();
-        if timed && (how.filter.is_some() || how.nulls_equal || how.null_aware || kind == JoinKind::Mark) {
-            return plan_err!(
-                "join: where=, nulls_equal=, null_aware= and how=\"mark\" are for relations, this is a stream; \
-                filter the pairs of an inner join instead"
-            );
-        }
         if how.null_aware && kind != JoinKind::Anti {
             return plan_err!("join: null_aware= says what \"anti\" means, not what {:?} does", kind.name());
         }
@@ -268,9 +265,10 @@ impl Stream {
         let shared = |name: &str| pairs.on.iter().any(|(l, r)| l == name && r == name);
         let mut columns: Vec<(String, Expr)> = Vec::new();
         for name in names(self.df_schema()) {
-            let value = match kind == JoinKind::Full && shared(name) {
-                true => coalesce(vec![side(LEFT, name), side(RIGHT, name)]),
-                false => side(LEFT, name),
+            let value = match kind {
+                JoinKind::Full if shared(name) => coalesce(vec![side(LEFT, name), side(RIGHT, name)]),
+                JoinKind::Right if shared(name) => side(RIGHT, name),
+                _ => side(LEFT, name),
             };
             columns.push((name.to_string(), value));
         }

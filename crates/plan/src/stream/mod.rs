@@ -6,11 +6,15 @@
 
 mod aggregates;
 mod calls;
+mod detect;
+mod gaps;
+mod ingress;
 mod joins;
 mod movement;
 mod pairs;
 mod recursive;
 mod relational;
+mod sequences;
 mod shards;
 mod values;
 mod windows;
@@ -21,15 +25,13 @@ pub use recursive::is_work_table;
 
 use crate::depth::check_steps;
 use crate::explain::explain;
-use crate::nodes::{Ingress, TimeSpec, extension};
 use crate::properties::{Properties, properties};
-use crate::source::{Source, bare_scan, scan};
+use crate::source::{Source, scan};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::LogicalPlan;
 use std::collections::HashSet;
 use std::sync::Arc;
-use whimbrel_temporal::{IngressOptions, Punctuate};
 
 /// A sharded stream or relation: a plan, built step by step. Cheap to clone.
 ///
@@ -88,21 +90,6 @@ impl Stream {
         Stream::from_plan(scan(name, source)?)
     }
 
-    /// Gives the rows lifetimes: the relation becomes a stream.
-    ///
-    /// # Errors
-    /// `Plan` if this is a stream already, the columns of the time do not fit, or the options contradict each
-    /// other.
-    pub fn ingress(&self, time: TimeSpec, options: IngressOptions) -> Result<Stream> {
-        if self.properties.time.is_some() {
-            return plan_err!("this is a stream already; it gets its time once");
-        }
-        check_options(&options)?;
-        // Ingress takes the qualifiers off itself, so it can stand right on the table.
-        let input = bare_scan(&self.plan).unwrap_or(&self.plan);
-        self.then(extension(Ingress::try_new(input.as_ref().clone(), time, options)?))
-    }
-
     /// The plan.
     pub fn plan(&self) -> &LogicalPlan {
         &self.plan
@@ -155,22 +142,5 @@ impl Stream {
                 read it, time=\"…\""
             ),
         }
-    }
-}
-
-/// Numbers with which ingress could not work.
-fn check_options(options: &IngressOptions) -> Result<()> {
-    if options.reorder_latency < 0 {
-        return plan_err!("the reorder latency is {} ticks; give 0 or more", options.reorder_latency);
-    }
-    if options.batch_rows == 0 {
-        return plan_err!("a batch cannot hold 0 rows; give at least 1");
-    }
-    match options.punctuate {
-        Punctuate::Every(ticks) if ticks <= 0 => {
-            plan_err!("punctuation every {ticks} ticks; give a positive number")
-        }
-        Punctuate::Rows(0) => plan_err!("punctuation every 0 rows; give at least 1"),
-        _ => Ok(()),
     }
 }

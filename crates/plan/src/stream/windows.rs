@@ -6,8 +6,8 @@ use crate::calendar::{CalendarWindows, Grid, size_in_ticks};
 use crate::duration::{Duration, show_ticks};
 use crate::names::{show, type_name};
 use crate::nodes::{
-    AlterLifetime, Chop, Clip, ClipConstant, PointAtEnd, Session, WithStart, extension, lifetime_schema,
-    start_schema,
+    AlterLifetime, ChangeLifetimes, Clip, HoppingWindows, LifetimeChange, QuantizeGrid, Session, WithStart,
+    extension, lifetime_schema, start_schema,
 };
 use crate::resolve::resolve;
 use arrow::datatypes::DataType;
@@ -125,7 +125,8 @@ impl Stream {
         }
     }
 
-    /// Windows of `size` that end at every multiple of `hop` (plus `offset`).
+    /// Windows of `size` that end at every multiple of `hop` (plus `offset`). If the hop is longer than the
+    /// size, rows between two windows are in none, and vanish; the others live until the next window ends.
     ///
     /// A row lives from the first multiple after it (not before it, if closed right) for `size`: what is
     /// alive at an instant `T` of the grid are the rows of the `size` before it.
@@ -144,8 +145,9 @@ impl Stream {
 
     /// The same; days and months are those of a time zone, without one those of the stream's time.
     ///
-    /// # Errors `Plan` if the stream has no time, a length is not positive or no whole number of ticks,
-    /// windows leave gaps, or there is no such zone.
+    /// # Errors
+    /// `Plan` if the stream has no time, a length is not positive or no whole number of ticks, or there is no
+    /// such zone.
     pub fn hopping_in(
         &self,
         size: impl Into<Duration>,
@@ -160,15 +162,17 @@ impl Stream {
         match Grid::new(&hop, offset, time, zone, "hopping: hop")? {
             Grid::Ticks { hop: hop_ticks, offset } => {
                 let size_ticks = size_in_ticks(&size, time, zone, "hopping: size")?;
-                if hop_ticks > size_ticks {
-                    return plan_err!(
-                        "hopping: hop {hop} is longer than size {size}, so rows between two windows would be in \
-                        none; give a hop of at most the size"
-                    );
-                }
                 let label =
                     format!("hopping {} hop {}", show_ticks(size_ticks, time), show_ticks(hop_ticks, time));
-                self.window(size_ticks, hop_ticks, offset, closed, label)
+                match hop_ticks > size_ticks {
+                    true => self.changed(LifetimeChange::Hop(HoppingWindows {
+                        size: size_ticks,
+                        hop: hop_ticks,
+                        offset: offset.rem_euclid(hop_ticks),
+                        closed,
+                    })),
+                    false => self.window(size_ticks, hop_ticks, offset, closed, label),
+                }
             }
             Grid::Calendar(calendar) => {
                 let hops = calendar.times_in(&size, "hopping: size")?;
@@ -176,6 +180,26 @@ impl Stream {
                 self.calendar_windows(CalendarWindows { calendar, hops, closed }, label)
             }
         }
+    }
+
+    /// Windows of `size` that end at every multiple of `hop` (plus `offset`), whose rows live from grid
+    /// instant to grid instant: an aggregate changes there only, also if the size is no multiple of the
+    /// hop. Trill's `HoppingWindowLifetime`.
+    ///
+    /// # Errors
+    /// `Plan` if this is a relation, or a length is not positive or does not fit its time.
+    pub fn hopping_snapped(
+        &self,
+        size: impl Into<Duration>,
+        hop: impl Into<Duration>,
+        offset: impl Into<Duration>,
+        closed: Closed,
+    ) -> Result<Stream> {
+        let time = self.time("hopping")?;
+        let size = size.into().positive_ticks(time, "hopping: size")?;
+        let hop = hop.into().positive_ticks(time, "hopping: hop")?;
+        let offset = offset.into().ticks(time, "hopping: offset")?.rem_euclid(hop);
+        self.changed(LifetimeChange::Hop(HoppingWindows { size, hop, offset, closed }))
     }
 
     /// Every row lives for `size` from its start: what is alive at `T` are the rows of `(T - size, T]`;
@@ -230,7 +254,7 @@ impl Stream {
         let time = self.time("chop")?;
         let offset = offset.into().ticks(time, "chop: offset")?;
         let beats = Grid::new(&period.into(), offset, time, zone, "chop: period")?;
-        self.then(extension(Chop::try_new(self.input(), beats)?))
+        self.changed(LifetimeChange::Chop(beats))
     }
 
     /// No row lives longer than `limit`.
@@ -239,7 +263,7 @@ impl Stream {
     /// `Plan` if this is a relation, or the limit is not positive or does not fit its time.
     pub fn clip_constant(&self, limit: impl Into<Duration>) -> Result<Stream> {
         let limit = limit.into().positive_ticks(self.time("clip")?, "clip: limit")?;
-        self.then(extension(ClipConstant::try_new(self.input(), limit)?))
+        self.changed(LifetimeChange::Clip(limit))
     }
 
     /// A row ends when the next row of `other` with an equal key starts. Without `on` the current keys are
@@ -262,7 +286,68 @@ impl Stream {
     /// `Plan` if this is a relation.
     pub fn point_at_end(&self) -> Result<Stream> {
         self.time("point_at_end")?;
-        self.then(extension(PointAtEnd::try_new(self.input())?))
+        self.changed(LifetimeChange::PointAtEnd)
+    }
+
+    /// Every lifetime ends so much later; with a negative duration earlier, and one that would be empty
+    /// vanishes. Trill's `ExtendLifetime`.
+    ///
+    /// # Errors
+    /// `Plan` if this is a relation, or the duration does not fit its time.
+    pub fn extend(&self, by: impl Into<Duration>) -> Result<Stream> {
+        let by = by.into().ticks(self.time("extend")?, "extend")?;
+        self.changed(LifetimeChange::Extend(by))
+    }
+
+    /// Lifetimes of equal rows of which one ends where the other starts become one: the inverse of
+    /// [`chop`](Stream::chop). The relation stays the same. Trill's `Stitch`.
+    ///
+    /// # Errors
+    /// `Plan` if this is a relation.
+    pub fn stitch(&self) -> Result<Stream> {
+        self.time("stitch")?;
+        self.changed(LifetimeChange::Stitch)
+    }
+
+    /// Lifetimes start and end on a grid: the start moves back to a multiple of `period` (of `progress`, if
+    /// given: then results come while a window is open), and the end so that each row is in every window of
+    /// `size` that it touches. Trill's `QuantizeLifetime`.
+    ///
+    /// # Errors
+    /// `Plan` if this is a relation, a duration is not positive or does not fit its time, or `progress` does
+    /// not divide `period`.
+    pub fn quantize(
+        &self,
+        size: impl Into<Duration>,
+        period: impl Into<Duration>,
+        progress: Option<Duration>,
+        offset: impl Into<Duration>,
+    ) -> Result<Stream> {
+        let time = self.time("quantize")?;
+        let size = size.into().positive_ticks(time, "quantize: size")?;
+        let period = period.into().positive_ticks(time, "quantize: period")?;
+        let progress = progress.map(|p| p.positive_ticks(time, "quantize: progress")).transpose()?;
+        let offset = offset.into().ticks(time, "quantize: offset")?;
+        if let Some(progress) = progress.filter(|p| *p >= period || period % p != 0) {
+            return plan_err!(
+                "quantize: progress {} has to be a part of the period {}",
+                show_ticks(progress, time),
+                show_ticks(period, time)
+            );
+        }
+        if size < period {
+            return plan_err!(
+                "quantize: size {} is shorter than period {}; give a size of at least the period",
+                show_ticks(size, time),
+                show_ticks(period, time)
+            );
+        }
+        let offset = offset.rem_euclid(period);
+        self.changed(LifetimeChange::Quantize(QuantizeGrid { size, period, progress, offset }))
+    }
+
+    fn changed(&self, change: LifetimeChange) -> Result<Stream> {
+        self.then(extension(ChangeLifetimes::try_new(self.input(), change)?))
     }
 
     fn calendar_windows(&self, windows: CalendarWindows, label: String) -> Result<Stream> {
@@ -284,7 +369,12 @@ impl Stream {
         self.altered(StartRule::Snap { hop, offset, closed }, DurationRule::Constant(size), label)
     }
 
-    fn altered(&self, start: StartRule<Expr>, duration: DurationRule<Expr>, label: String) -> Result<Stream> {
+    pub(super) fn altered(
+        &self,
+        start: StartRule<Expr>,
+        duration: DurationRule<Expr>,
+        label: String,
+    ) -> Result<Stream> {
         self.then(extension(AlterLifetime::try_new(self.input(), start, duration, label)?))
     }
 

@@ -1,13 +1,15 @@
 //! Nodes that read or change lifetimes: windows, sessions, clips.
 
 use super::exprs::keyed;
-use super::{aggregate, arithmetic};
+use super::{aggregate, arithmetic, pattern};
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::logical_expr::{Expr, Operator as Op, UserDefinedLogicalNodeCore, lit};
 use datafusion::physical_expr::PhysicalExpr;
 use std::sync::Arc;
 use whimbrel_plan::calendar::Grid;
-use whimbrel_plan::nodes::{self, Node, lifetime_schema, start_schema};
+use whimbrel_plan::nodes::{
+    self, HoppingWindows, LifetimeChange, Node, QuantizeGrid, lifetime_schema, start_schema,
+};
 use whimbrel_plan::{column, physical, properties};
 use whimbrel_temporal::operators;
 use whimbrel_temporal::{DurationRule, Graph, Lifetimes, NodeId, Operator, unit_of};
@@ -21,23 +23,49 @@ pub(super) fn lower(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Res
         Node::AlterLifetime(n) => Box::new(alter(n)?),
         Node::WithStart(n) => Box::new(operators::WithStart::new(n.schema().inner().clone())),
         Node::Session(n) => return session(graph, n, inputs[0]),
-        Node::Chop(n) => match &n.beats {
-            Grid::Ticks { hop, offset } => Box::new(operators::Chop::new(*hop, *offset)),
-            Grid::Calendar(calendar) => {
-                let next = calendar.boundary(column("start"), lit(1_i64));
-                Box::new(operators::Chop::at_next(rule(&next, start_schema())?))
-            }
-        },
-        Node::ClipConstant(n) => Box::new(operators::ClipConstant::new(n.limit)),
+        Node::ChangeLifetimes(n) => change(n)?,
         Node::Clip(n) => return clip(graph, n, inputs),
+        Node::Detect(n) => Box::new(pattern::detect(n)?),
+        Node::FillGaps(n) => Box::new(fill_gaps(n)?),
         Node::Changes(n) => Box::new(operators::Changes::new(n.schema().inner().clone())),
-        Node::PointAtEnd(_) => Box::new(operators::PointAtEnd::new()),
         Node::Combine(n) => return aggregate::combine(graph, n, inputs[0]),
         Node::Ingress(_) | Node::ReKey(_) | Node::Colocated(_) | Node::Exchange(_) => {
             return internal_err!("{node:?} has no place within a stage");
         }
     };
     Ok(graph.add(operator, inputs))
+}
+
+/// The operator that changes each lifetime.
+fn change(node: &nodes::ChangeLifetimes) -> Result<Box<dyn Operator>> {
+    Ok(match &node.change {
+        LifetimeChange::Chop(Grid::Ticks { hop, offset }) => Box::new(operators::Chop::new(*hop, *offset)),
+        LifetimeChange::Chop(Grid::Calendar(calendar)) => {
+            let next = calendar.boundary(column("start"), lit(1_i64));
+            Box::new(operators::Chop::at_next(rule(&next, start_schema())?))
+        }
+        LifetimeChange::Clip(limit) => Box::new(operators::ClipConstant::new(*limit)),
+        LifetimeChange::PointAtEnd => Box::new(operators::PointAtEnd::new()),
+        LifetimeChange::Extend(by) => Box::new(operators::ExtendLifetime::new(*by)),
+        LifetimeChange::Stitch => Box::new(operators::Stitch::new(node.schema().inner().clone())),
+        LifetimeChange::Hop(HoppingWindows { size, hop, offset, closed }) => {
+            Box::new(operators::Hopping::new(*size, *hop, *offset, *closed)?)
+        }
+        LifetimeChange::Quantize(QuantizeGrid { size, period, progress, offset }) => {
+            Box::new(operators::Quantize::new(*size, *period, *offset, *progress)?)
+        }
+    })
+}
+
+/// The operator that fills gaps.
+fn fill_gaps(node: &nodes::FillGaps) -> Result<operators::FillGaps> {
+    let fill = |fill: &nodes::Fill| match fill {
+        nodes::Fill::Constant(value) => operators::Fill::Constant(value.clone()),
+        nodes::Fill::Previous => operators::Fill::Previous,
+        nodes::Fill::Linear => operators::Fill::Linear,
+    };
+    let (schema, fills) = (node.schema().inner().clone(), node.fills.iter().map(fill).collect());
+    operators::FillGaps::new(schema, node.key_places()?, fills, (node.period, node.offset), node.max_gap)
 }
 
 /// The operator that alters lifetimes.

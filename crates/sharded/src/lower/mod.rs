@@ -26,6 +26,7 @@ mod integer;
 mod join;
 mod leaf;
 mod lifetime;
+mod pattern;
 mod relational;
 mod replay;
 mod rows;

@@ -5,6 +5,7 @@
 //! every node computes. The size of batches is not in it: that changes no answer.
 
 use super::memory::ChannelMemory;
+use super::partitioned::{PartitionedInput, PartitionedProgram};
 use super::tape::RecordedProgram;
 use super::{ChannelId, ChannelProgram, InputAdapter, RelationalProgram, TapeRecorder, TemporalProgram};
 use crate::dataset::dataset;
@@ -14,10 +15,10 @@ use crate::merge::Gather;
 use crate::metrics::EdgeMetrics;
 use crate::options::{Options, Output};
 use crate::stage::{
-    Input, Kind, Operand, Origin, StageGraph, colocate_live_sources, cut, prune, push_down_aggregates,
+    Input, Kind, Operand, Origin, Stage, StageGraph, colocate_live_sources, cut, prune, push_down_aggregates,
     without_requirements,
 };
-use datafusion::common::{DFSchema, Result, internal_err};
+use datafusion::common::{DFSchema, Result, internal_err, plan_err};
 use std::collections::HashMap;
 use std::sync::Arc;
 use whimbrel_plan::nodes::Ingress;
@@ -181,13 +182,45 @@ impl Programs {
             });
             return Ok(Box::new(program?));
         }
+        let description = self.describe(stage, index, &lanes);
+        if is_partitioned(&self.stages.stages[stage]) {
+            return Ok(Box::new(self.partitioned_channel(stage, &lanes, description)?));
+        }
         let adapter = |(input, &lanes): (&Input, &usize)| Ok((self.adapter(input, lanes, index)?, lanes));
         let adapters = inputs.iter().zip(&lanes).map(adapter).collect::<Result<_>>()?;
         let graph = graph(&self.stages.stages[stage], self.coalesced(stage))?;
         // The readers of an exchange, or of a live result, wait for punctuations.
         let announce = self.live || self.stages.edges_out(stage) > 0;
-        let description = self.describe(stage, index, &lanes);
         Ok(Box::new(TemporalProgram::new(adapters, graph, announce, description)))
+    }
+
+    /// The program of a channel whose streams have a clock for each partition.
+    fn partitioned_channel(
+        &self,
+        number: usize,
+        lanes: &[usize],
+        description: String,
+    ) -> Result<PartitionedProgram> {
+        let stage = Arc::clone(&self.stages.stages[number]);
+        let inputs = stage.inputs.iter().zip(lanes).map(|(input, &lanes)| partitioned_input(input, lanes));
+        let inputs: Vec<PartitionedInput> = inputs.collect::<Result<_>>()?;
+        let types = match (stage.inputs.first(), inputs.first()) {
+            (Some(input), Some(first)) => {
+                first.partition.iter().map(|column| input.schema.field(*column).data_type().clone()).collect()
+            }
+            _ => vec![],
+        };
+        let is_ordered: Vec<bool> = stage.outputs.iter().map(|output| !output.readers.is_empty()).collect();
+        let (coalesced, batch_rows) = (self.coalesced(number), self.batch_rows);
+        let make = move || {
+            let events = |input: &Input| match &input.ingress {
+                Some(ingress) => events(ingress, input, batch_rows),
+                None => internal_err!("an input of partitions without an ingress"),
+            };
+            let ingresses = stage.inputs.iter().map(events).collect::<Result<_>>()?;
+            Ok((ingresses, graph(&stage, coalesced)?))
+        };
+        PartitionedProgram::new(inputs, &types, Box::new(make), &is_ordered, self.live, description)
     }
 
     /// Which channels are connected by an input of a stage.
@@ -297,6 +330,35 @@ fn operand(operand: &Operand) -> String {
 fn columns(schema: &DFSchema) -> String {
     let fields = schema.fields().iter().map(|f| format!("{} {}", f.name(), f.data_type()));
     format!("[{}]", fields.collect::<Vec<_>>().join(", "))
+}
+
+/// Whether the streams of a stage have a clock for each partition.
+fn is_partitioned(stage: &Stage) -> bool {
+    let mut ingresses = stage.inputs.iter().filter_map(|input| input.ingress.as_ref());
+    ingresses.any(|ingress| ingress.partitioning.is_some())
+}
+
+/// An input of a channel whose streams have a clock for each partition.
+fn partitioned_input(input: &Input, lanes: usize) -> Result<PartitionedInput> {
+    let partitioned =
+        input.ingress.as_ref().and_then(|ingress| Some((ingress, ingress.partitioning.as_ref()?)));
+    let Some((ingress, partitioning)) = partitioned else {
+        return plan_err!(
+            "a stream with a clock for each partition meets rows that have none; join them before the stream gets \
+             its time, or put its partitions in one order first: merge_partitions()"
+        );
+    };
+    let place = |name: &String| match input.schema.index_of_column_by_name(None, name) {
+        Some(place) => Ok(place),
+        None => internal_err!("the column `{name}` is gone"),
+    };
+    Ok(PartitionedInput {
+        lanes,
+        partition: partitioning.columns.iter().map(place).collect::<Result<_>>()?,
+        start: place(&ingress.time.start)?,
+        kind: ingress.time.kind.as_ref().map(place).transpose()?,
+        lag: partitioning.lag,
+    })
 }
 
 /// The known order of a shard by start time.

@@ -29,11 +29,15 @@
 //! operators spill to files (`spill`).
 
 mod build;
+mod clock;
 mod digest;
 mod estimates;
 mod inputs;
 mod lint;
 mod memory;
+mod ordered_rows;
+mod partitioned;
+mod partitions;
 mod relational;
 mod round_robin;
 mod spill;

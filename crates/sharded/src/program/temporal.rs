@@ -5,6 +5,7 @@
 //! one of the input that is furthest behind, so that no operator buffers more than it must. With
 //! `announce`, a punctuation follows the rows of every step: the consumers of an exchange wait for it.
 
+use super::clock::InputClock;
 use super::round_robin::{Next, RoundRobin};
 use super::{ChannelProgram, Step};
 use crate::merge::Gather;
@@ -12,7 +13,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, exec_err};
 use serde_bytes::ByteBuf;
 use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode, open, seal};
-use whimbrel_temporal::{BEGINNING, Batch, Graph, INFINITY, Ingress, Message, Other, Time};
+use whimbrel_temporal::{Batch, Graph, INFINITY, Ingress, Message, Other, Time};
 
 /// The program of a temporal channel.
 pub struct TemporalProgram {
@@ -28,9 +29,8 @@ pub struct TemporalProgram {
     description: String,
 }
 
-/// An input in a checkpoint: its adapter, which lanes have ended, its frontier, and the last time that
-/// was announced.
-type SavedInput = (ByteBuf, Vec<bool>, Time, Time);
+/// An input in a checkpoint: its adapter, which lanes have ended, and its clock.
+type SavedInput = (ByteBuf, Vec<bool>, InputClock);
 
 /// Turns the messages of lanes into an ordered input of the graph.
 pub(crate) enum InputAdapter {
@@ -48,10 +48,7 @@ struct Input {
     adapter: InputAdapter,
     first_lane: usize,
     ended: Vec<bool>,
-    /// No row before this time will come on this input.
-    frontier: Time,
-    /// The last time that the graph was told.
-    announced: Time,
+    clock: InputClock,
 }
 
 impl InputAdapter {
@@ -168,16 +165,16 @@ impl InputAdapter {
 impl Input {
     /// The state of the input.
     fn save(&self) -> Result<SavedInput> {
-        Ok((self.adapter.save()?.into(), self.ended.clone(), self.frontier, self.announced))
+        Ok((self.adapter.save()?.into(), self.ended.clone(), self.clock))
     }
 
     /// Takes over a saved state.
-    fn restore(&mut self, (adapter, ended, frontier, announced): SavedInput) -> Result<()> {
+    fn restore(&mut self, (adapter, ended, clock): SavedInput) -> Result<()> {
         if ended.len() != self.ended.len() {
             return exec_err!("the checkpoint has {} lanes, this input {}", ended.len(), self.ended.len());
         }
         self.adapter.restore(&adapter)?;
-        (self.ended, self.frontier, self.announced) = (ended, frontier, announced);
+        (self.ended, self.clock) = (ended, clock);
         Ok(())
     }
 
@@ -212,8 +209,7 @@ impl TemporalProgram {
         for (adapter, lanes) in adapters {
             let first_lane = all.len();
             all.extend((0..lanes).map(|lane| (inputs.len(), lane)));
-            let (ended, frontier, announced) = (vec![false; lanes], BEGINNING, BEGINNING);
-            inputs.push(Input { adapter, first_lane, ended, frontier, announced });
+            inputs.push(Input { adapter, first_lane, ended: vec![false; lanes], clock: InputClock::new() });
         }
         TemporalProgram { inputs, lanes: all, graph, announce, clock: 0, description }
     }
@@ -222,30 +218,20 @@ impl TemporalProgram {
     fn feed(&mut self, input: usize, out: &mut Vec<(usize, Message)>) -> Result<()> {
         let state = &mut self.inputs[input];
         for message in state.adapter.take_ready() {
-            match &message {
-                Message::Punctuation(time) => {
-                    state.frontier = state.frontier.max(*time);
-                    state.announced = state.announced.max(*time);
-                }
-                Message::Batch(batch) => {
-                    let last = batch.sync.last().copied().unwrap_or(state.frontier);
-                    state.frontier = state.frontier.max(last);
-                }
-            }
+            state.clock.note(&message);
             self.graph.push(input, message, out)?;
         }
-        if self.announce && state.frontier > state.announced {
-            state.announced = state.frontier;
-            self.graph.push(input, Message::Punctuation(state.frontier), out)?;
+        match self.announce.then(|| state.clock.announce()).flatten() {
+            Some(punctuation) => self.graph.push(input, punctuation, out),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// What the program needs next.
     fn needs(&self) -> Step {
         let behind = |(i, input): (usize, &Input)| {
             let lane = input.blocked_lane()?;
-            Some((input.frontier, i, input.first_lane + lane))
+            Some((input.clock.frontier, i, input.first_lane + lane))
         };
         if let Some((_, _, lane)) = self.inputs.iter().enumerate().filter_map(behind).min() {
             return Step::Needs(lane);

@@ -19,6 +19,7 @@ use super::{Input, Kind, Operand, Origin, Output, OutputMode, Stage, StageGraph}
 use datafusion::common::{HashMap, Result, internal_err, plan_err};
 use datafusion::logical_expr::LogicalPlan;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use whimbrel_temporal::Lifetimes;
 
 /// Cuts a plan into stages.
@@ -334,5 +335,5 @@ fn connect(dag: &Dag, parts: &[usize], stages: Vec<(usize, Stage)>) -> Result<St
         stages[stage].outputs[output].readers.push(reader);
     }
     let output = output_number(dag, parts, dag.root, output_mode(&dag.nodes[dag.root], None));
-    Ok(StageGraph { stages, result: (result, output) })
+    Ok(StageGraph { stages: stages.into_iter().map(Arc::new).collect(), result: (result, output) })
 }

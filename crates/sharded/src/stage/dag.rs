@@ -19,7 +19,7 @@ use datafusion::common::{DFSchemaRef, Result, internal_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, TableScan};
 use std::collections::HashMap;
 use std::sync::Arc;
-use whimbrel_plan::nodes::{self, Exchange, Ingress, ReKey};
+use whimbrel_plan::nodes::{self, Exchange, Ingress, ReKey, extension};
 use whimbrel_plan::{Source, Stream, is_work_table, properties, source_of, unmaintained};
 use whimbrel_temporal::Lifetimes;
 
@@ -176,28 +176,30 @@ impl<'a> Builder<'a> {
     fn live_ingress(&mut self, plan: &LogicalPlan, ingress: &Ingress, scan: Scan) -> Result<usize> {
         let Scan { source, .. } = scan;
         let stream = Stream::scan("live", source.clone())?;
-        let all = stream.ingress(ingress.time.clone(), ingress.options.clone())?;
-        let Some(nodes::Node::Ingress(events)) = nodes::node(all.plan()) else {
-            return internal_err!("an ingress is one");
-        };
-        let same = |(of, ingress, _): &&(Arc<dyn Source>, Ingress, usize)| {
-            Arc::ptr_eq(of, &source) && ingress.time == events.time && ingress.options == events.options
+        let events = Ingress::try_new(stream.plan().clone(), ingress.time.clone(), ingress.options.clone())?
+            .partitioned(ingress.partitioning.clone())?;
+        let all = extension(events.clone());
+        let same = |(of, known, _): &&(Arc<dyn Source>, Ingress, usize)| {
+            Arc::ptr_eq(of, &source)
+                && known.time == events.time
+                && known.options == events.options
+                && known.partitioning == events.partitioning
         };
         let node = match self.ingresses.iter().find(same) {
             Some((_, _, node)) => *node,
             None => {
                 let scan = Scan { source: source.clone(), columns: None };
                 let input = self.node(&events.input, Operation::Scan(scan), vec![])?;
-                let node = self.node(all.plan(), Operation::Ingress(events.clone()), vec![input])?;
-                self.ingresses.push((source, events.clone(), node));
+                let node = self.node(&all, Operation::Ingress(events.clone()), vec![input])?;
+                self.ingresses.push((source, events, node));
                 node
             }
         };
-        if all.plan().schema().fields() == plan.schema().fields() {
+        if all.schema().fields() == plan.schema().fields() {
             return Ok(node);
         }
         let columns = plan.schema().columns().into_iter().map(Expr::Column).collect();
-        let projection = Projection::try_new(columns, Arc::new(all.plan().clone()))?;
+        let projection = Projection::try_new(columns, Arc::new(all))?;
         self.node(plan, Operation::Plan(LogicalPlan::Projection(projection)), vec![node])
     }
 

@@ -27,6 +27,7 @@ pub(crate) use requirements::without_requirements;
 
 use datafusion::common::DFSchemaRef;
 use datafusion::logical_expr::LogicalPlan;
+use std::sync::Arc;
 use whimbrel_plan::nodes::{Exchange, Ingress};
 use whimbrel_temporal::Lifetimes;
 
@@ -51,7 +52,7 @@ use whimbrel_temporal::Lifetimes;
 #[derive(Debug)]
 pub struct StageGraph {
     /// The stages, producers before consumers.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<Arc<Stage>>,
     /// The stage of the result, and the output of it.
     pub result: (usize, usize),
 }

@@ -13,7 +13,8 @@ use datafusion::logical_expr::{
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use whimbrel_plan::nodes::{Clip, Exchange};
+use whimbrel_plan::nodes::{Clip, Exchange, Node, node};
+use whimbrel_plan::properties;
 
 /// Indices of columns in a schema.
 type Columns = BTreeSet<usize>;
@@ -26,6 +27,7 @@ pub(crate) fn prune(plan: &LogicalPlan) -> Result<LogicalPlan> {
     let mut nodes = Vec::new();
     number(plan, &mut nodes, &mut SubplanTable::within(plan)?)?;
     let root = nodes.len() - 1;
+    let is_partitioned = nodes.iter().any(|(node, _)| has_partitions(node));
     let mut needed = vec![Columns::new(); nodes.len()];
     needed[root] = all(plan);
     for i in (0..nodes.len()).rev() {
@@ -33,6 +35,11 @@ pub(crate) fn prune(plan: &LogicalPlan) -> Result<LogicalPlan> {
         if needed[i].is_empty() {
             // A count needs no column, but a batch needs one.
             needed[i].extend(cheapest(node.schema().as_arrow()));
+        }
+        if is_partitioned {
+            // Rows have the columns of their partition as long as partitions have clocks of their own.
+            let names = properties(node)?.partition;
+            needed[i].extend(names.iter().filter_map(|n| node.schema().index_of_column_by_name(None, n)));
         }
         for (input, columns) in inputs.iter().zip(needs(node, &needed[i])?) {
             needed[*input].extend(columns);
@@ -46,6 +53,11 @@ pub(crate) fn prune(plan: &LogicalPlan) -> Result<LogicalPlan> {
     // The root needs all of its columns.
     let pruned = rebuilt.swap_remove(root);
     Ok(if pruned.schema() == plan.schema() { pruned } else { plan.clone() })
+}
+
+/// Whether a node gives each partition a clock.
+fn has_partitions(plan: &LogicalPlan) -> bool {
+    matches!(node(plan), Some(Node::Ingress(ingress)) if ingress.partitioning.is_some())
 }
 
 /// Numbers the subplans, inputs first; equal subplans get one number.

@@ -6,7 +6,7 @@ use datafusion::arrow::array::UInt32Array;
 use datafusion::arrow::compute::take_record_batch;
 use datafusion::prelude::lit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use whimbrel_plan::nodes::{Scope, TimeSpec};
+use whimbrel_plan::nodes::{Partitioning, Scope, TimeSpec};
 use whimbrel_plan::{Agg, AggFunction, JoinKind, Stream, column};
 use whimbrel_sharded::Options;
 use whimbrel_sharded::dataset::{Shard, dataset as source};
@@ -283,6 +283,19 @@ fn disordered() -> Stream {
     relation(&rows, 2, 1).ingress(TimeSpec::point("time"), options).unwrap()
 }
 
+/// The same rows with a clock for each user, whose rows are up to ten late within it.
+fn partitioned() -> Stream {
+    let clicks = clicks(300);
+    let mut random = Random(12);
+    let mut order: Vec<u32> = (0..300).collect();
+    order.sort_by_cached_key(|i| i64::from(*i) + random.below(60));
+    let rows = take_record_batch(&clicks, &UInt32Array::from(order)).unwrap();
+    let options =
+        IngressOptions { disorder: Disorder::Drop, reorder_latency: 10, ..IngressOptions::default() };
+    let partitioning = Partitioning { columns: vec!["user".to_string()], lag: Some(45) };
+    relation(&rows, 2, 1).ingress_by_partition(TimeSpec::point("time"), options, partitioning).unwrap()
+}
+
 /// The queries, by name.
 fn queries() -> Vec<(&'static str, Stream)> {
     let stream = points(&clicks(300), 2, 1);
@@ -308,6 +321,27 @@ fn queries() -> Vec<(&'static str, Stream)> {
         (
             "late rows",
             keyed(&disordered()).tumbling(30, 0, Closed::Left).unwrap().aggregate(aggregates()).unwrap(),
+        ),
+        ("partitions", partitioned().tumbling(30, 0, Closed::Left).unwrap().aggregate(aggregates()).unwrap()),
+        (
+            "a join of partitions",
+            partitioned()
+                .sliding(20, Closed::Left)
+                .unwrap()
+                .join(&partitioned().sliding(9, Closed::Left).unwrap(), vec![], JoinKind::Left, "_right")
+                .unwrap(),
+        ),
+        (
+            "merged partitions",
+            partitioned()
+                .merge_partitions()
+                .unwrap()
+                .rekey(vec![])
+                .unwrap()
+                .tumbling(30, 0, Closed::Left)
+                .unwrap()
+                .aggregate(aggregates())
+                .unwrap(),
         ),
         ("table", keyed(&stream).join(&old.unwrap(), vec![], JoinKind::Inner, "_right").unwrap()),
         (

@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
 };
 use std::collections::BTreeMap;
 use whimbrel_plan::calendar::{Calendar, CalendarWindows, Grid};
-use whimbrel_plan::nodes::{AlterLifetime, Node, node};
+use whimbrel_plan::nodes::{AlterLifetime, LifetimeChange, Node, node};
 use whimbrel_plan::properties;
 use whimbrel_temporal::{DurationRule, Lifetimes, StartRule};
 
@@ -464,25 +464,33 @@ fn of_node(plan: &LogicalPlan) -> Result<Liveness> {
         Some(Node::ReKey(rekey)) => liveness(&rekey.input),
         Some(Node::Exchange(exchange)) => liveness(&exchange.input),
         Some(Node::AlterLifetime(alter)) => of_window(alter),
-        Some(Node::Chop(chop)) => match (liveness(&chop.input)?, properties(plan)?.lifetimes) {
-            (Liveness::From(instants), _) if instants.lifetime == Some(Lifetime::between(&chop.beats)) => {
-                Ok(Liveness::From(instants))
-            }
-            (Liveness::From(_), Lifetimes::Hop { size, hop, .. }) if size == hop => {
-                Ok(Liveness::From(Instants::results(Lifetime::Ticks(hop))))
-            }
+        Some(Node::ChangeLifetimes(changed)) => match &changed.change {
+            LifetimeChange::Chop(beats) => of_chop(plan, &changed.input, beats),
+            LifetimeChange::PointAtEnd => from(&changed.input, |_| Ok(Instants::results(Lifetime::Ticks(1)))),
             _ => Ok(Liveness::Unknown),
         },
         Some(Node::Session(session)) => from(&session.input, |instants| {
             check_event_time(&instants)?;
             Ok(Instants::results(Lifetime::Ticks(1)))
         }),
-        Some(Node::PointAtEnd(points)) => from(&points.input, |_| Ok(Instants::results(Lifetime::Ticks(1)))),
         Some(Node::WithStart(start)) => from(&start.input, |mut instants| {
             instants.columns.insert(start.input.schema().fields().len(), Distance::After(0));
             Ok(instants)
         }),
         _ => unknown(plan),
+    }
+}
+
+/// The pieces of lifetimes.
+fn of_chop(plan: &LogicalPlan, input: &LogicalPlan, beats: &Grid) -> Result<Liveness> {
+    match (liveness(input)?, properties(plan)?.lifetimes) {
+        (Liveness::From(instants), _) if instants.lifetime == Some(Lifetime::between(beats)) => {
+            Ok(Liveness::From(instants))
+        }
+        (Liveness::From(_), Lifetimes::Hop { size, hop, .. }) if size == hop => {
+            Ok(Liveness::From(Instants::results(Lifetime::Ticks(hop))))
+        }
+        _ => Ok(Liveness::Unknown),
     }
 }
 

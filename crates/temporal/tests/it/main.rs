@@ -2,8 +2,8 @@
 //!
 //! `model` says what a stream means and when two are equal; `generate` makes streams and cuts them into
 //! messages; `formula` and `plan` are expressions and queries that exist twice, as the engine's and as a
-//! naive evaluator's; the evaluator is in `oracle`, of aggregates in `calls`, of patterns in `detection`. The other
-//! modules are the tests.
+//! naive evaluator's; the evaluator is in `oracle`, of aggregates in `calls`, of patterns in `detection`.
+//! The other modules are the tests.
 
 #![allow(clippy::unwrap_used)]
 

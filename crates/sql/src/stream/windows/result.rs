@@ -12,7 +12,9 @@ use datafusion::common::{Column, Result, TableReference};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection};
 use std::sync::Arc;
 use whimbrel_plan::calendar::{CalendarWindows, Grid};
-use whimbrel_plan::nodes::{AlterLifetime, Chop, Node, WithStart, extension, node};
+use whimbrel_plan::nodes::{
+    AlterLifetime, ChangeLifetimes, LifetimeChange, Node, WithStart, extension, node,
+};
 use whimbrel_plan::properties;
 use whimbrel_temporal::Lifetimes;
 
@@ -71,7 +73,7 @@ struct Windowed<'a> {
     /// The rows, alive in their windows.
     rows: &'a LogicalPlan,
     /// The beats at which the rows are cut into windows, if these overlap.
-    chop: Option<&'a Chop>,
+    beats: Option<&'a Grid>,
     /// What stands between the aggregate and the column, if anything does.
     between: Option<&'a Projection>,
 }
@@ -91,23 +93,23 @@ impl<'a> Windowed<'a> {
         };
         let Some(Node::WithStart(end)) = node(below) else { return Ok(None) };
         let chop = match node(&end.input) {
-            Some(Node::Chop(chop)) => Some(chop),
+            Some(Node::ChangeLifetimes(changed)) => changed.beats().map(|beats| (changed, beats)),
             _ => None,
         };
-        let rows = chop.map_or(&end.input, |chop| &chop.input);
-        let windowed = Windowed { aggregate, end, rows, chop, between };
+        let (rows, beats) = chop.map_or((&end.input, None), |(chop, beats)| (&chop.input, Some(beats)));
+        let windowed = Windowed { aggregate, end, rows, beats, between };
         Ok((windowed.on_grid()? && windowed.fits()).then_some(windowed))
     }
 
     /// Whether rows come and go at beats only, and one window is alive between two of them.
     fn on_grid(&self) -> Result<bool> {
-        let Some(chop) = self.chop else {
+        let Some(beats) = self.beats else {
             return Ok(match properties(self.rows)?.lifetimes {
                 Lifetimes::Hop { size, hop, .. } => size == hop,
                 lifetimes => lifetimes == Lifetimes::Tiled,
             });
         };
-        Ok(match (properties(self.rows)?.lifetimes, &chop.beats) {
+        Ok(match (properties(self.rows)?.lifetimes, beats) {
             (Lifetimes::Hop { size, hop, offset }, beats) => {
                 size % hop == 0 && *beats == Grid::Ticks { hop, offset }
             }
@@ -153,8 +155,8 @@ impl<'a> Windowed<'a> {
         let calls = self.aggregate.aggr_expr.clone();
         let inner = Aggregate::try_new(Arc::new(self.rows()?), groups.collect(), calls)?;
         let mut inner = LogicalPlan::Aggregate(inner);
-        if let Some(chop) = self.chop {
-            inner = extension(Chop::try_new(inner, chop.beats.clone())?);
+        if let Some(beats) = self.beats {
+            inner = extension(ChangeLifetimes::try_new(inner, LifetimeChange::Chop(beats.clone()))?);
         }
         let Some(time) = properties(&inner)?.time else { return Ok(inner) };
         let ended = extension(WithStart::try_new(inner, self.end.name.clone(), time)?);

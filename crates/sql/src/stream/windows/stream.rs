@@ -11,7 +11,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{NullEquality, Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, cast, lit};
 use whimbrel_plan::calendar::Grid;
-use whimbrel_plan::nodes::{AlterLifetime, Chop, extension};
+use whimbrel_plan::nodes::{AlterLifetime, ChangeLifetimes, LifetimeChange, extension};
 use whimbrel_plan::{Agg, AggFunction, Duration, JoinKind, Stream, column};
 use whimbrel_temporal::{Closed, DurationRule, StartRule};
 
@@ -97,7 +97,7 @@ fn start(grid: &Grid, hops: i64, clock: &DataType) -> Expr {
 
 /// Cuts lifetimes into pieces, one for each window of a row, each from the end of its window.
 fn chop(rows: LogicalPlan, beats: &Grid) -> Result<Stream> {
-    Stream::from_plan(extension(Chop::try_new(rows, beats.clone())?))
+    Stream::from_plan(extension(ChangeLifetimes::try_new(rows, LifetimeChange::Chop(beats.clone()))?))
 }
 
 /// A row lives in pieces, from the end of its first window to that of its last and largest one.

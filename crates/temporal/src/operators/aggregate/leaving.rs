@@ -48,6 +48,14 @@ macro_rules! by_form {
 }
 
 impl AggregateFunction {
+    /// A column of states. `undone`: rows leave them again.
+    ///
+    /// # Errors
+    /// As [`return_type`](AggregateFunction::return_type).
+    pub fn states(&self, argument: Option<&DataType>, undone: bool) -> Result<Box<dyn Accumulator>> {
+        self.accumulator(argument, if undone { Leaving::AnyOrder } else { Leaving::Never })
+    }
+
     /// A column of states that can undo what this stream asks for.
     pub(super) fn accumulator(
         &self,

@@ -34,7 +34,7 @@ const SWEEP_PART: usize = 4;
 const SWEEP_EVENTS: usize = 8;
 
 /// Whether an instance may start while another of its key is alive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Serialize, Deserialize)]
 pub enum Overlap {
     /// With every event.
     Allowed,
@@ -44,7 +44,7 @@ pub enum Overlap {
 
 /// What several events of a key at one instant mean. An automaton that consumes lists takes them as one list
 /// in any case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Serialize, Deserialize)]
 pub enum Simultaneous {
     /// They follow one another in the order of their values, column by column.
     Ordered,

@@ -133,6 +133,9 @@ macro_rules! with_form {
             Values::Float($found) => $do,
             Values::Decimal($found) => $do,
             Values::Bytes($found) => $do,
+            Values::Lists { .. } | Values::Structs(_) => {
+                unreachable!("the values of a register are encoded: it has no columns within columns")
+            }
         }
     };
 }
