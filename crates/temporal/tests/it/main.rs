@@ -2,8 +2,8 @@
 //!
 //! `model` says what a stream means and when two are equal; `generate` makes streams and cuts them into
 //! messages; `formula` and `plan` are expressions and queries that exist twice, as the engine's and as a
-//! naive evaluator's; the evaluator is in `oracle`, that of patterns in `detection`. The other modules are the
-//! tests.
+//! naive evaluator's; the evaluator is in `oracle`, those of patterns are in `detection` and `recognition`.
+//! The other modules are the tests.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,6 +13,7 @@ mod generate;
 mod model;
 mod oracle;
 mod plan;
+mod recognition;
 
 mod aggregates;
 mod chains;
@@ -27,3 +28,4 @@ mod large_batches;
 mod merge;
 mod pattern;
 mod regressions;
+mod row_pattern;
