@@ -11,7 +11,8 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use std::sync::Arc;
 use std::time::Instant;
 use whimbrel_temporal::operators::{
-    Detect, Element, Overlap, Quantifier, Regex, RegisterField, Simultaneous, quantified,
+    AfterMatch, Detect, Element, MatchRecognize, Overlap, Quantifier, Regex, RegisterField, RowPattern,
+    Simultaneous, quantified,
 };
 use whimbrel_temporal::{Batch, INFINITY, Message, Operator, Other};
 
@@ -88,8 +89,21 @@ fn detect(
     Detect::try_new(&pattern.automaton(register)?, &schema(), vec![0], 1_000_000, overlap, how)
 }
 
+fn recognize(pattern: &Regex, register: Vec<RegisterField>) -> Result<MatchRecognize> {
+    let pattern = RowPattern {
+        automaton: pattern.automaton(register)?,
+        key: vec![0],
+        previous: vec![],
+        within: Some(1_000_000),
+        after_match: AfterMatch::PastLastRow,
+        match_number: None,
+        simultaneous: Simultaneous::Ordered,
+    };
+    MatchRecognize::try_new(pattern, &schema())
+}
+
 /// Prints the events a second of the first run and of the median one.
-fn measure(name: &str, new: impl Fn() -> Result<Detect>, messages: &[Message]) -> Result<()> {
+fn measure<O: Operator>(name: &str, new: impl Fn() -> Result<O>, messages: &[Message]) -> Result<()> {
     let (mut rates, mut matches) = (Vec::new(), 0);
     for _ in 0..RUNS {
         let mut operator = new()?;
@@ -141,5 +155,10 @@ fn main() -> Result<()> {
     let lists = sequence(|step| {
         Ok(Regex::list(Element::when(quantified(Quantifier::Any, &is_step(step), &schema(), 2)?)))
     })?;
-    measure("over lists", || detect(&lists, vec![], one, Simultaneous::Ordered), &messages)
+    measure("over lists", || detect(&lists, vec![], one, Simultaneous::Ordered), &messages)?;
+    measure("row pattern", || recognize(&plain, vec![]), &messages)?;
+    measure("row pattern that counts", || recognize(&noting, register()), &messages)?;
+    // Rows of a key up to one that is out of step.
+    let in_step = Regex::event(Element::when(binary(column("step", 1), Op::Lt, number(STATES))).set(0, more));
+    measure("row pattern A+ that counts", || recognize(&in_step.clone().plus(), register()), &messages)
 }

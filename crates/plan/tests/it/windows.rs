@@ -4,7 +4,7 @@ use crate::support::*;
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::lit;
 use whimbrel_plan::calendar::Grid;
-use whimbrel_plan::nodes::AlterLifetime;
+use whimbrel_plan::nodes::{AlterLifetime, LifetimeChange};
 use whimbrel_plan::{Duration, Node, Stream, column, node};
 use whimbrel_temporal::{Closed, DurationRule, Lifetimes, StartRule};
 

@@ -48,8 +48,8 @@ pub use join::Join;
 pub use last_snapshot::LastSnapshot;
 pub use or_else::OrElse;
 pub use pattern::{
-    Automaton, Detect, Element, Label, Overlap, Quantifier, Regex, RegisterField, Simultaneous, Transition,
-    quantified,
+    AfterMatch, Automaton, Detect, Element, Label, MatchRecognize, Overlap, Previous, Quantifier, Regex,
+    RegisterField, RowPattern, Simultaneous, Transition, quantified, with_previous,
 };
 pub use point_at_end::PointAtEnd;
 pub use quantize::Quantize;

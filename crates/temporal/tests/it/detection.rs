@@ -122,6 +122,12 @@ impl Part {
         self.update.iter().for_each(|(column, value)| after[column - COUNT] = value.eval(&before));
         after
     }
+
+    /// The register after an event, if it is consumed.
+    pub fn take(&self, row: &Row, register: &Row) -> Option<Row> {
+        let seen = Seen::Rows(vec![row.clone()]);
+        self.holds(&seen, register).then(|| self.noted(row, register))
+    }
 }
 
 /// What a pattern sees at once.

@@ -58,6 +58,15 @@ impl Formula {
         }
     }
 
+    /// The same over columns that have other numbers.
+    pub fn renumbered(&self, number: &dyn Fn(usize) -> usize) -> Formula {
+        match self {
+            Formula::Column(index) => Formula::Column(number(*index)),
+            Formula::Binary(l, op, r) => l.renumbered(number).binary(*op, r.renumbered(number)),
+            other => other.clone(),
+        }
+    }
+
     /// Whether it is true; unknown is not.
     pub fn holds(&self, row: &Row) -> bool {
         self.eval(row) == Value::Bool(true)

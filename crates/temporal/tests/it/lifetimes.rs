@@ -1,9 +1,9 @@
 //! Operators that move or divide lifetimes: against the oracle, and the cases of Trill's own tests.
 
+use crate::calls::Call;
 use crate::equal::{cases, closed, grids, unary};
 use crate::generate::{Dice, KEY, Kinds, Stream, dice, streams};
 use crate::model::{Event, Physical, Row, Value, decode, physical};
-use crate::oracle::Call;
 use crate::plan::{Plan, Step, Variant, check};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::Schema;

@@ -2,7 +2,8 @@
 //!
 //! `model` says what a stream means and when two are equal; `generate` makes streams and cuts them into
 //! messages; `formula` and `plan` are expressions and queries that exist twice, as the engine's and as a
-//! naive evaluator's; the evaluator is in `oracle`, of aggregates in `calls`, of patterns in `detection`.
+//! naive evaluator's; the evaluator is in `oracle`, of aggregates in `calls`, of patterns in `detection` and
+//! `recognition`.
 //! The other modules are the tests.
 
 #![allow(clippy::unwrap_used)]
@@ -14,6 +15,7 @@ mod generate;
 mod model;
 mod oracle;
 mod plan;
+mod recognition;
 
 mod aggregate_functions;
 mod aggregates;
@@ -31,3 +33,4 @@ mod lifetimes;
 mod merge;
 mod pattern;
 mod regressions;
+mod row_pattern;

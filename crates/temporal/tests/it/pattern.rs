@@ -20,12 +20,12 @@ use whimbrel_temporal::operators::{
 };
 use whimbrel_temporal::{Batch, INFINITY, Message, Operator, Other, Time};
 
-fn number(n: i64) -> Formula {
+pub fn number(n: i64) -> Formula {
     Formula::Int(n)
 }
 
 /// Conditions over the event alone.
-fn of_event() -> impl Strategy<Value = Formula> {
+pub fn of_event() -> impl Strategy<Value = Formula> {
     let is = |column, op, value| Formula::column(column).binary(op, value);
     prop_oneof![
         4 => (-3..4i64).prop_map(move |n| is(NUMBER, Op::Lt, number(n))),
@@ -36,7 +36,7 @@ fn of_event() -> impl Strategy<Value = Formula> {
 }
 
 /// Conditions over the register, and the event.
-fn of_register() -> impl Strategy<Value = Formula> {
+pub fn of_register() -> impl Strategy<Value = Formula> {
     let is = |left, op, right| Formula::column(left).binary(op, right);
     prop_oneof![
         3 => (1..5i64).prop_map(move |n| is(COUNT, Op::Lt, number(n))),
@@ -46,20 +46,20 @@ fn of_register() -> impl Strategy<Value = Formula> {
     ]
 }
 
-fn both(left: Formula, right: Formula) -> Formula {
+pub fn both(left: Formula, right: Formula) -> Formula {
     left.binary(Op::And, right)
 }
 
 /// What a pattern may remember.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Memory {
+pub enum Memory {
     Nothing,
     /// It notes, but does not ask for what it noted.
     Noted,
     Asked,
 }
 
-fn formulas(memory: Memory) -> BoxedStrategy<Option<Formula>> {
+pub fn formulas(memory: Memory) -> BoxedStrategy<Option<Formula>> {
     let any = prop_oneof![1 => Just(None), 5 => of_event().prop_map(Some)];
     match memory {
         Memory::Asked => prop_oneof![
@@ -72,7 +72,7 @@ fn formulas(memory: Memory) -> BoxedStrategy<Option<Formula>> {
     }
 }
 
-fn updates(memory: Memory, lists: bool) -> BoxedStrategy<Vec<(usize, Formula)>> {
+pub fn updates(memory: Memory, lists: bool) -> BoxedStrategy<Vec<(usize, Formula)>> {
     let more = (COUNT, Formula::column(COUNT).binary(Op::Plus, number(1)));
     let added = Formula::column(SUM).binary(Op::Plus, Formula::column(FLOAT));
     match memory {
@@ -90,8 +90,8 @@ fn updates(memory: Memory, lists: bool) -> BoxedStrategy<Vec<(usize, Formula)>> 
     }
 }
 
-fn parts(memory: Memory, lists: bool) -> impl Strategy<Value = Pattern> {
-    (formulas(memory), updates(memory, lists), 0..4u8, 0..3usize).prop_map(
+pub fn parts(memory: Memory, lists: bool) -> impl Strategy<Value = Pattern> {
+    (formulas(memory), updates(memory, lists), 0..4u8, 1..4usize).prop_map(
         move |(condition, update, how, variable)| {
             let condition = condition.map(|formula| match how {
                 _ if !lists => Asked::Event(formula),
@@ -105,7 +105,7 @@ fn parts(memory: Memory, lists: bool) -> impl Strategy<Value = Pattern> {
 }
 
 /// Patterns over at most four levels.
-fn patterns(memory: Memory, lists: bool) -> impl Strategy<Value = Pattern> {
+pub fn patterns(memory: Memory, lists: bool) -> impl Strategy<Value = Pattern> {
     let leaf = prop_oneof![12 => parts(memory, lists), 1 => Just(Pattern::Empty)];
     leaf.prop_recursive(4, 8, 3, |inner| {
         let several = prop::collection::vec(inner.clone(), 1..4);
@@ -191,14 +191,14 @@ proptest! {
 }
 
 /// An event of a directed test: when, which text and which number.
-type Told = (Time, &'static str, i64);
+pub type Told = (Time, &'static str, i64);
 
-fn columns() -> SchemaRef {
+pub fn columns() -> SchemaRef {
     let text = Field::new("text", DataType::Utf8, false);
     Arc::new(Schema::new(vec![text, Field::new("number", DataType::Int64, false)]))
 }
 
-fn told(events: &[Told], other: Other) -> Message {
+pub fn told(events: &[Told], other: Other) -> Message {
     let times: Vec<Time> = events.iter().map(|event| event.0).collect();
     let texts = StringArray::from_iter_values(events.iter().map(|event| event.1));
     let numbers = Int64Array::from_iter_values(events.iter().map(|event| event.2));
@@ -207,7 +207,7 @@ fn told(events: &[Told], other: Other) -> Message {
 }
 
 /// What comes of messages, in their order: rows as `[start, end) values`, punctuations as their time.
-fn run(operator: &mut dyn Operator, messages: Vec<Message>) -> Vec<String> {
+pub fn run(operator: &mut dyn Operator, messages: Vec<Message>) -> Vec<String> {
     let mut out = Vec::new();
     messages.into_iter().for_each(|message| operator.push(0, message, &mut out).unwrap());
     let show = |message: &Message| match message {
@@ -223,26 +223,26 @@ fn run(operator: &mut dyn Operator, messages: Vec<Message>) -> Vec<String> {
     out.iter().flat_map(show).collect()
 }
 
-type Expr = Arc<dyn PhysicalExpr>;
+pub type Expr = Arc<dyn PhysicalExpr>;
 
-fn column(name: &str, index: usize) -> Expr {
+pub fn column(name: &str, index: usize) -> Expr {
     Arc::new(Column::new(name, index))
 }
 
-fn literal(value: impl Into<ScalarValue>) -> Expr {
+pub fn literal(value: impl Into<ScalarValue>) -> Expr {
     Arc::new(Literal::new(value.into()))
 }
 
-fn binary(left: Expr, op: Op, right: Expr) -> Expr {
+pub fn binary(left: Expr, op: Op, right: Expr) -> Expr {
     Arc::new(BinaryExpr::new(left, op, right))
 }
 
-fn is_text(text: &str) -> Expr {
+pub fn is_text(text: &str) -> Expr {
     binary(column("text", 0), Op::Eq, literal(text))
 }
 
 /// An element that appends the event's text to the register, which may be null.
-fn appending(text: &str) -> Regex {
+pub fn appending(text: &str) -> Regex {
     let register = column("texts", 2);
     let is_null: Expr = Arc::new(IsNullExpr::new(register.clone()));
     let so_far: Expr =
@@ -251,7 +251,7 @@ fn appending(text: &str) -> Regex {
     Regex::event(Element::when(is_text(text)).set(0, both))
 }
 
-fn texts() -> Vec<RegisterField> {
+pub fn texts() -> Vec<RegisterField> {
     vec![RegisterField::new("texts", ScalarValue::Utf8(None))]
 }
 
@@ -422,5 +422,7 @@ fn what_does_not_fit_is_refused() {
     let mixed = Regex::event(Element::any()).then(Regex::list(Element::any()));
     assert!(mixed.automaton(vec![]).unwrap_err().strip_backtrace().contains("let all of them consume lists"));
     assert!(Regex::event(Element::any()).repeat(3, Some(2)).automaton(vec![]).is_err());
+    let nested = Regex::event(Element::any()).optional().repeat(3, Some(2)).star();
+    assert!(nested.automaton(vec![]).is_err());
     assert!(Regex::event(Element::any()).repeat(100_000, None).automaton(vec![]).is_err());
 }

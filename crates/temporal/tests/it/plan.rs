@@ -6,6 +6,7 @@ use crate::formula::Formula;
 use crate::generate::{BATCH_SIZES, Dice, Stream, interleave, schema};
 use crate::model::{Decoder, Event, Row, Value, assert_same, contents, record_batch};
 use crate::oracle::{self, Events, GapFill, Gaps, Nulls};
+use crate::recognition::Recognition;
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -78,6 +79,7 @@ pub enum Step {
         column: usize,
     },
     Detect(Detection),
+    Recognize(Recognition),
 }
 
 #[derive(Debug, Clone)]
@@ -271,6 +273,11 @@ impl Step {
                 let operator = detection.operator(&input);
                 (Box::new(operator), matched_columns(&detection.key, &input))
             }
+            Step::Recognize(recognition) => {
+                let operator = recognition.operator(&input);
+                let output = operator.schema().clone();
+                (Box::new(operator), output)
+            }
             Step::Changes => {
                 let change = Arc::new(Field::new("change", DataType::Int64, false));
                 let fields: Vec<_> = [change].into_iter().chain(input.fields().iter().cloned()).collect();
@@ -305,6 +312,7 @@ impl Step {
                 oracle::top_k(&events, *column, *descending, *skip, *fetch)
             }
             Step::Detect(detection) => detection.oracle(&events),
+            Step::Recognize(recognition) => recognition.oracle(&events),
             Step::Changes => oracle::changes(&events),
             Step::Numbered { key, column } => oracle::numbered(&events, key, *column),
             Step::Aggregate { key, calls, variant } => {

@@ -18,6 +18,7 @@ use super::matches::Matches;
 use super::program::{Program, seen_columns};
 use super::registers::Registers;
 use super::scan::{SavedScan, Scan};
+use super::sweeps::Sweeps;
 use super::threads::{SavedThreads, Threads};
 use crate::batch::Message;
 use crate::operator::{Operator, decode, encode};
@@ -26,12 +27,6 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::{Result, plan_err};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// Keys without instances are looked for after so many new keys, or a part of all keys if that is more; and
-/// after so many times as many events as there are keys.
-const SWEEP_NEW: usize = 1 << 16;
-const SWEEP_PART: usize = 4;
-const SWEEP_EVENTS: usize = 8;
 
 /// Whether an instance may start while another of its key is alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Serialize, Deserialize)]
@@ -52,6 +47,16 @@ pub enum Simultaneous {
     Kill,
     /// There are none, as the caller vouches. Events are taken as they come, and matches come out at once.
     Absent,
+}
+
+impl Simultaneous {
+    pub(crate) fn together(self) -> Together {
+        match self {
+            Simultaneous::Ordered => Together::Ordered,
+            Simultaneous::Kill => Together::Blank,
+            Simultaneous::Absent => Together::Absent,
+        }
+    }
 }
 
 /// What runs the program.
@@ -78,9 +83,7 @@ pub struct Detect {
     events: Vec<Events>,
     /// Up to where time has come.
     now: Time,
-    /// Events since the last sweep, and keys that were left by it.
-    unswept: usize,
-    kept: usize,
+    sweeps: Sweeps,
 }
 
 impl Detect {
@@ -105,9 +108,7 @@ impl Detect {
         let program = Program::new(automaton, &seen)?;
         let together = match simultaneous {
             _ if automaton.consumes_lists() => Together::Listed,
-            Simultaneous::Ordered => Together::Ordered,
-            Simultaneous::Kill => Together::Blank,
-            Simultaneous::Absent => Together::Absent,
+            simultaneous => simultaneous.together(),
         };
         let overlap = overlap == Overlap::Allowed;
         let engine = match program.has_no_memory() {
@@ -125,8 +126,7 @@ impl Detect {
             matches: Matches::default(),
             events: Vec::new(),
             now: BEGINNING,
-            unswept: 0,
-            kept: 0,
+            sweeps: Sweeps::default(),
         })
     }
 
@@ -145,15 +145,12 @@ impl Detect {
                 Engine::Scan(scan) => scan.events(program, &events, keys, matches)?,
                 Engine::Threads(threads) => threads.events(program, &events, keys, registers, matches)?,
             }
-            matches.flush(&events.times, &events.keys, registers, &self.schema, out)?;
-            self.unswept += events.times.len();
+            matches.flush(&events, &self.intake, registers, &self.schema, out)?;
+            self.sweeps.count(events.times.len());
             self.now = events.times.last().copied().unwrap_or(self.now);
         }
         self.events = all;
-        let (keys, capacity) = (self.intake.keys(), self.intake.capacity());
-        let is_due = keys - self.kept.min(keys) > SWEEP_NEW.max(capacity / SWEEP_PART)
-            || self.unswept > SWEEP_EVENTS * SWEEP_NEW.max(capacity);
-        if is_due {
+        if self.sweeps.is_due(self.intake.keys(), self.intake.capacity()) {
             self.sweep();
         }
         Ok(())
@@ -161,7 +158,6 @@ impl Detect {
 
     /// Forgets the keys without instances.
     fn sweep(&mut self) {
-        self.unswept = 0;
         let Detect { engine, registers, now, intake, .. } = self;
         let keys = 0..intake.capacity() as u32;
         let idle: Vec<bool> = match engine {
@@ -169,7 +165,7 @@ impl Detect {
             Engine::Threads(threads) => keys.map(|key| threads.retire(key, *now, registers)).collect(),
         };
         intake.forget(|key| idle[key as usize]);
-        self.kept = self.intake.keys();
+        self.sweeps.swept(self.intake.keys());
     }
 }
 
@@ -194,12 +190,12 @@ impl Operator for Detect {
             Engine::Scan(scan) => SavedEngine::Scan(scan.save()),
             Engine::Threads(threads) => SavedEngine::Threads(threads.save(&self.registers)?),
         };
-        encode(&(self.intake.save()?, engine, self.now, (self.unswept, self.kept)))
+        encode(&(self.intake.save()?, engine, self.now, self.sweeps))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let (intake, engine): (SavedIntake, SavedEngine);
-        (intake, engine, self.now, (self.unswept, self.kept)) = decode(state)?;
+        (intake, engine, self.now, self.sweeps) = decode(state)?;
         self.intake.restore(intake)?;
         match (&mut self.engine, engine) {
             (Engine::Scan(scan), SavedEngine::Scan(saved)) => scan.restore(saved),

@@ -7,8 +7,8 @@
 
 use crate::batch::{Batch, Other};
 use crate::checkpoint::SavedBatch;
-use crate::groups::Groups;
-use crate::key::{encode_rows, with_equal_floats};
+use crate::groups::{Groups, KeyColumns};
+use crate::key::encode_rows;
 use crate::operators::runs::{leading, runs};
 use crate::places;
 use crate::time::{BEGINNING, Kind, Time};
@@ -40,8 +40,6 @@ pub(crate) struct Events {
     pub times: ScalarBuffer<i64>,
     /// The columns of events, or of lists of them.
     pub rows: RecordBatch,
-    /// The key columns.
-    pub keys: Vec<ArrayRef>,
     pub groups: Vec<u32>,
     /// Which events satisfy nothing; none: all may satisfy something.
     pub blank: Option<BooleanBuffer>,
@@ -58,6 +56,7 @@ struct Stamp {
 /// See the module.
 pub(crate) struct Intake {
     key: Vec<usize>,
+    types: Vec<DataType>,
     together: Together,
     /// The schema of events as the automaton sees them.
     seen: SchemaRef,
@@ -83,6 +82,7 @@ impl Intake {
         let types: Vec<DataType> = key.iter().map(|&c| input.field(c).data_type().clone()).collect();
         Intake {
             groups: Groups::new(&types),
+            types,
             key,
             together,
             seen: Arc::new(Schema::new(seen)),
@@ -91,6 +91,13 @@ impl Intake {
             stamps: Vec::new(),
             instants: 0,
         }
+    }
+
+    /// The key columns of these keys.
+    pub fn key_columns(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
+        let mut columns = KeyColumns::new(&self.types);
+        self.groups.append(groups, &mut columns);
+        columns.finish(&self.types)
     }
 
     /// How many keys there are.
@@ -164,15 +171,15 @@ impl Intake {
             groups = order.iter().map(|&row| groups[row as usize]).collect();
         }
         match self.together {
-            Together::Absent | Together::Ordered => self.single(batch, groups, None),
-            Together::Blank if order.is_none() => self.single(batch, groups, None),
-            Together::Blank => {
+            Together::Listed => self.lists(batch, groups),
+            Together::Blank if order.is_some() => {
                 let (firsts, offsets) = instants(&batch.sync, &groups);
                 let blank = offsets.windows(2).map(|pair| pair[1] - pair[0] > 1).collect();
                 let groups = firsts.iter().map(|&row| groups[row as usize]).collect();
-                self.single(batch.take(&UInt32Array::from(firsts))?, groups, Some(blank))
+                let Batch { sync: times, rows, .. } = batch.take(&UInt32Array::from(firsts))?;
+                Ok(Events { times, rows, groups, blank: Some(blank) })
             }
-            Together::Listed => self.lists(batch, groups),
+            _ => Ok(Events { times: batch.sync, rows: batch.rows, groups, blank: None }),
         }
     }
 
@@ -224,12 +231,6 @@ impl Intake {
         Ok(order)
     }
 
-    fn single(&self, batch: Batch, groups: Vec<u32>, blank: Option<BooleanBuffer>) -> Result<Events> {
-        let rows = batch.rows;
-        let keys = self.key.iter().map(|&column| with_equal_floats(rows.column(column)));
-        Ok(Events { times: batch.sync, keys: keys.collect::<Result<_>>()?, groups, blank, rows })
-    }
-
     /// Of rows in order: a list for each key at each instant.
     fn lists(&self, batch: Batch, groups: Vec<u32>) -> Result<Events> {
         let (firsts, offsets) = instants(&batch.sync, &groups);
@@ -243,9 +244,8 @@ impl Intake {
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         let rows = RecordBatch::try_new_with_options(self.seen.clone(), lists, &options)?;
         let groups = firsts.iter().map(|&row| groups[row as usize]).collect();
-        let firsts = batch.take(&UInt32Array::from(firsts))?;
-        let Events { times, keys, groups, blank, .. } = self.single(firsts, groups, None)?;
-        Ok(Events { times, rows, keys, groups, blank })
+        let times: Vec<Time> = firsts.iter().map(|&row| batch.sync[row as usize]).collect();
+        Ok(Events { times: times.into(), rows, groups, blank: None })
     }
 
     pub fn save(&self) -> Result<SavedIntake> {

@@ -1,13 +1,12 @@
-//! Matches on their way out: the key columns of the event that made them, and the register.
+//! Matches on their way out: the key, and the register.
 //!
 //! Invariant: a match holds the slot of its register until it is handed out.
 
+use super::intake::{Events, Intake};
 use super::registers::Registers;
 use crate::batch::{Batch, Message, Other};
 use crate::time::Time;
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow::buffer::ScalarBuffer;
-use arrow::compute::take;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 
@@ -35,8 +34,8 @@ impl Matches {
     /// Hands out the matches at some events.
     pub fn flush(
         &mut self,
-        times: &ScalarBuffer<i64>,
-        keys: &[ArrayRef],
+        events: &Events,
+        intake: &Intake,
         registers: &mut Registers,
         schema: &SchemaRef,
         out: &mut Vec<Message>,
@@ -45,16 +44,13 @@ impl Matches {
             return Ok(());
         }
         self.list.sort_by_key(|found| found.row);
-        let rows = UInt32Array::from_iter_values(self.list.iter().map(|found| found.row));
+        let groups: Vec<u32> = self.list.iter().map(|found| events.groups[found.row as usize]).collect();
         let slots: Vec<u32> = self.list.iter().map(|found| found.register).collect();
-        let mut columns = Vec::with_capacity(schema.fields().len());
-        for key in keys {
-            columns.push(take(key, &rows, None)?);
-        }
+        let mut columns = intake.key_columns(&groups)?;
         for field in 0..registers.fields() {
             columns.push(registers.gather(field, &slots)?);
         }
-        let sync: Vec<Time> = self.list.iter().map(|found| times[found.row as usize]).collect();
+        let sync: Vec<Time> = self.list.iter().map(|found| events.times[found.row as usize]).collect();
         let other: Vec<Time> = self.list.iter().map(|found| found.end).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(sync.len()));
         let rows = RecordBatch::try_new_with_options(schema.clone(), columns, &options)?;

@@ -2,8 +2,8 @@
 //!
 //! Invariants: there are no arcs that consume nothing: a state has the arcs of all states that are reached
 //! from it by such, in order of preference. Equal expressions are one. A condition is split in two: what asks
-//! for the event alone, which is evaluated once for a whole batch (a *filter*), and what asks for the register
-//! (a *test*), which is evaluated for the instances that need it.
+//! for the event alone, which is evaluated once for a whole batch (a *filter*), and what asks for the
+//! register (a *test*), which is evaluated for the instances that need it.
 
 use super::automaton::{Automaton, Element, Expr, Label};
 use super::reader::Reader;
@@ -19,6 +19,8 @@ use std::sync::Arc;
 pub(crate) struct State {
     /// Its arcs, in order of preference.
     pub arcs: Range<usize>,
+    /// How many of them are preferred to accepting.
+    pub preferred: usize,
     /// Whether an instance here is a match.
     pub accepts: bool,
 }
@@ -31,6 +33,7 @@ pub(crate) struct Arrow {
     pub test: Option<usize>,
     pub update: Option<usize>,
     pub to: u32,
+    pub variable: Option<usize>,
 }
 
 /// See the module.
@@ -103,6 +106,13 @@ impl Program {
     pub fn arcs_of(&self, state: u32) -> &[Arrow] {
         &self.arcs[self.states[state as usize].arcs.clone()]
     }
+
+    /// The numbers of a state's arcs that are preferred to accepting.
+    #[inline]
+    pub fn preferred(&self, state: u32) -> Range<usize> {
+        let State { arcs, preferred, .. } = &self.states[state as usize];
+        arcs.start..arcs.start + preferred
+    }
 }
 
 /// The numbers of the arcs that leave each state, in their order.
@@ -153,9 +163,11 @@ impl Build<'_> {
             let arrow = self.arrow(element, to)?;
             self.program.arcs.push(arrow);
         }
-        self.program
-            .states
-            .push(State { arcs: first..self.program.arcs.len(), accepts: accepting.is_some() });
+        self.program.states.push(State {
+            arcs: first..self.program.arcs.len(),
+            preferred: accepting.unwrap_or(arcs.len()),
+            accepts: accepting.is_some(),
+        });
         Ok(())
     }
 
@@ -195,7 +207,7 @@ impl Build<'_> {
             None => (None, None),
         };
         let update = self.update(&element.update)?;
-        Ok(Arrow { filter, test, update, to })
+        Ok(Arrow { filter, test, update, to, variable: element.variable })
     }
 
     /// The filter and the test of a condition.

@@ -1,7 +1,7 @@
 //! Conditions over the events of a list: of any, of all, of how many of them they are true.
 //!
-//! The condition sees the events one by one, beside the register. It is evaluated over all events of all lists
-//! at once.
+//! The condition sees the events one by one, beside the register. It is evaluated over all events of all
+//! lists at once.
 
 use super::automaton::Expr;
 use super::reader::Reader;

@@ -1,8 +1,9 @@
 //! Regular expressions over events, and the automata that match them (Thompson's construction).
 //!
 //! Invariant: the arcs of a state are in order of preference: alternatives from left to right, one more
-//! repetition before its end if the repetition is greedy, and after it if it is reluctant. Bounded repetitions
-//! are written out; an unbounded one goes on only after an iteration that has consumed something.
+//! repetition before its end if the repetition is greedy, and after it if it is reluctant. Bounded
+//! repetitions are written out; an unbounded one goes on only after an iteration that has consumed something.
+//! So arcs that consume nothing form no circle, and the order of arcs is that of ways through the automaton.
 
 use super::automaton::{Automaton, Element, Label, RegisterField, Transition};
 use datafusion::common::{Result, plan_err};
@@ -96,6 +97,17 @@ impl Regex {
         }
     }
 
+    /// Whether it matches the empty sequence.
+    pub fn matches_empty(&self) -> bool {
+        match self {
+            Regex::Empty => true,
+            Regex::Event(_) | Regex::List(_) => false,
+            Regex::Concat(parts) => parts.iter().all(Regex::matches_empty),
+            Regex::Or(parts) => parts.iter().any(Regex::matches_empty),
+            Regex::Repeat { of, least, .. } => *least == 0 || of.matches_empty(),
+        }
+    }
+
     /// The automaton that matches it, with this register.
     ///
     /// # Errors
@@ -112,6 +124,14 @@ impl Regex {
 struct Build {
     states: usize,
     arcs: Vec<Transition>,
+}
+
+/// Where what was added ends: where nothing was consumed on the way, and where something was. None: it cannot
+/// end so.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ends {
+    empty: Option<usize>,
+    moved: Option<usize>,
 }
 
 impl Build {
@@ -164,6 +184,7 @@ impl Build {
         greedy: bool,
         from: usize,
     ) -> Result<usize> {
+        check_bounds(least, most)?;
         let mut at = from;
         for _ in 0..least {
             at = self.add(of, at)?;
@@ -175,11 +196,9 @@ impl Build {
                 let again = self.state()?;
                 self.arc(at, again, Label::Epsilon);
                 let entry = self.fork(again, end, greedy)?;
-                let last = self.add(of, entry)?;
-                self.arc(last, again, Label::Epsilon);
-            }
-            Some(most) if most < least => {
-                return plan_err!("a pattern is repeated at least {least} times and at most {most}");
+                if let Some(last) = self.split(of, entry)?.moved {
+                    self.arc(last, again, Label::Epsilon);
+                }
             }
             Some(most) => {
                 for _ in least..most {
@@ -199,5 +218,97 @@ impl Build {
         self.arc(from, first, Label::Epsilon);
         self.arc(from, second, Label::Epsilon);
         Ok(entry)
+    }
+
+    /// Adds the same as [`add`](Build::add), with separate ends for the empty sequence and all others. What
+    /// may match the empty sequence is written out twice for that: before something was consumed, and after.
+    fn split(&mut self, regex: &Regex, from: usize) -> Result<Ends> {
+        if !regex.matches_empty() {
+            return Ok(Ends { empty: None, moved: Some(self.add(regex, from)?) });
+        }
+        match regex {
+            Regex::Empty | Regex::Event(_) | Regex::List(_) => Ok(Ends { empty: Some(from), moved: None }),
+            Regex::Concat(parts) => self.split_sequence(parts.iter(), from),
+            Regex::Or(parts) => {
+                let mut ends = Ends::default();
+                for part in parts {
+                    let entry = self.state()?;
+                    self.arc(from, entry, Label::Epsilon);
+                    let Ends { empty, moved } = self.split(part, entry)?;
+                    ends =
+                        Ends { empty: self.join(ends.empty, empty)?, moved: self.join(ends.moved, moved)? };
+                }
+                Ok(ends)
+            }
+            Regex::Repeat { of, least, most, greedy } if *least > 0 => {
+                check_bounds(*least, *most)?;
+                let most = most.map(|most| most - least);
+                let rest = Regex::Repeat { of: of.clone(), least: 0, most, greedy: *greedy };
+                let times = std::iter::repeat_n(&**of, *least);
+                self.split_sequence(times.chain([&rest]), from)
+            }
+            Regex::Repeat { most: Some(0), .. } => Ok(Ends { empty: Some(from), moved: None }),
+            Regex::Repeat { of, most, greedy, .. } => self.split_repetition(of, *most, *greedy, from),
+        }
+    }
+
+    /// One after another.
+    fn split_sequence<'a>(&mut self, parts: impl Iterator<Item = &'a Regex>, from: usize) -> Result<Ends> {
+        let mut ends = Ends { empty: Some(from), moved: None };
+        for part in parts {
+            let before = match ends.empty {
+                Some(at) => self.split(part, at)?,
+                None => Ends::default(),
+            };
+            let after = ends.moved.map(|at| self.add(part, at)).transpose()?;
+            ends = Ends { empty: before.empty, moved: self.join(before.moved, after)? };
+        }
+        Ok(ends)
+    }
+
+    /// Any number of times up to `most`, which is not 0; none: there is no limit.
+    fn split_repetition(
+        &mut self,
+        of: &Regex,
+        most: Option<usize>,
+        greedy: bool,
+        from: usize,
+    ) -> Result<Ends> {
+        let end = self.state()?;
+        let entry = self.fork(from, end, greedy)?;
+        let Ends { empty, moved } = self.split(of, entry)?;
+        let most = most.map(|most| most - 1);
+        let rest = Regex::Repeat { of: Box::new(of.clone()), least: 0, most, greedy };
+        let after = moved.map(|at| self.add(&rest, at)).transpose()?;
+        let mut ends = Ends { empty: Some(end), moved: after };
+        // An iteration that consumes nothing is followed by others only if their number is bounded.
+        if let (Some(at), Some(_)) = (empty, most) {
+            let Ends { empty, moved } = self.split(&rest, at)?;
+            if let Some(at) = empty {
+                self.arc(at, end, Label::Epsilon);
+            }
+            ends.moved = self.join(ends.moved, moved)?;
+        }
+        Ok(ends)
+    }
+
+    /// A state to which both lead.
+    fn join(&mut self, one: Option<usize>, other: Option<usize>) -> Result<Option<usize>> {
+        let (Some(one), Some(other)) = (one, other) else { return Ok(one.or(other)) };
+        let both = self.state()?;
+        self.arc(one, both, Label::Epsilon);
+        self.arc(other, both, Label::Epsilon);
+        Ok(Some(both))
+    }
+}
+
+/// # Errors
+/// `Plan` if a repetition ends before its least number.
+fn check_bounds(least: usize, most: Option<usize>) -> Result<()> {
+    match most {
+        Some(most) if most < least => {
+            plan_err!("a pattern is repeated at least {least} times and at most {most}")
+        }
+        _ => Ok(()),
     }
 }

@@ -1,8 +1,8 @@
 //! The registers of instances, in columns.
 //!
 //! Invariants: a slot is counted once for each place that holds it, and free when nobody does; slot
-//! [`INITIAL`] has the initial values, is not counted and never freed. Slots that are held never change: an update writes
-//! a new one.
+//! [`INITIAL`] has the initial values, is not counted and never freed. Slots that are held never change: an
+//! update writes a new one.
 
 use super::automaton::RegisterField;
 use crate::checkpoint::{restore_rows, save_rows};

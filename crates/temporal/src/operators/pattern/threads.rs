@@ -2,8 +2,8 @@
 //!
 //! Invariants: an instance is a set of threads, each in a state and with a register; two threads of an
 //! instance differ in one of them. The threads of a key form a list, those of an instance together and
-//! instances in the order in which they started, which is that of their deadlines. An instance makes one match
-//! of each register with which it is accepted at an event.
+//! instances in the order in which they started, which is that of their deadlines. An instance makes one
+//! match of each register with which it is accepted at an event.
 
 use super::filters::Truths;
 use super::intake::Events;
