@@ -3,7 +3,7 @@
 use crate::detection::{Asked, COUNT, Detection, Part, Pattern, SUM, WORD};
 use crate::equal::{cases, unary};
 use crate::formula::Formula;
-use crate::generate::{FLOAT, KEY, Kinds, NUMBER, TEXT, dice, streams};
+use crate::generate::{Draft, FLOAT, KEY, Kinds, NUMBER, Stream, TEXT, dice, streams};
 use crate::model::{Event, Value, decode, value};
 use crate::plan::Step;
 use arrow::array::{Int64Array, RecordBatch, StringArray};
@@ -152,7 +152,7 @@ pub fn any_detection() -> impl Strategy<Value = Detection> {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(cases(200))]
 
     #[test]
     fn patterns_without_memory(
@@ -173,6 +173,24 @@ proptest! {
         stream in streams(Kinds::Any, 30), detection in detections(Memory::Asked, false), dice in dice(),
     ) {
         unary(Step::Detect(detection), stream.without_huge_floats(), &dice);
+    }
+
+    /// Where nothing is simultaneous, what comes out does not wait for time to pass.
+    #[test]
+    fn patterns_over_events_one_by_one(
+        stream in streams(Kinds::Any, 40), plain in detections(Memory::Nothing, false),
+        asking in detections(Memory::Asked, false), dice in dice(),
+    ) {
+        let stream = stream.without_huge_floats();
+        let draft = |(place, event): (i64, &Event)| {
+            let start = 3 * place;
+            Draft { event: Event { start, end: start + 5, row: event.row.clone() }, edges: false, early: false }
+        };
+        let events = Stream::new(stream.schema.clone(), (0..).zip(&stream.events).map(draft).collect());
+        for detection in [plain, asking] {
+            let detection = Detection { simultaneous: Simultaneous::Absent, ..detection };
+            unary(Step::Detect(detection), events.clone(), &dice);
+        }
     }
 
     #[test]

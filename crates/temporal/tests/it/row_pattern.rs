@@ -59,7 +59,7 @@ fn compared(op: Op, earlier: usize) -> Pattern {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(cases(200))]
 
     #[test]
     fn preferred_matches(
