@@ -1,8 +1,8 @@
 """Building or testing one crate compiles none of the dependencies a second time.
 
-Cargo unites the features of what is built together, so a crate that is tested alone could have DataFusion with other
-features than the workspace has it, which costs ten minutes. Crates switch such features on for their own builds; see the
-end of the workspace's dependencies.
+Cargo unites the features of what is built together, so a crate that is tested alone could have DataFusion
+with other features than the workspace has it, which costs ten minutes. Crates switch such features on for
+their own builds; see the end of the workspace's dependencies.
 """
 
 from __future__ import annotations
@@ -19,9 +19,15 @@ CRATES = sorted(path.parent.name for path in ROOT.glob("crates/*/Cargo.toml"))
 
 def resolved(*packages: str) -> set[str]:
     """The packages below some, with their versions and features."""
-    options = ["--locked", "--edges", "normal,build,dev", "--prefix", "none", "--format", "{p} {f}"]
-    tree = subprocess.run(["cargo", "tree", *packages, *options], cwd=ROOT, capture_output=True, text=True, check=True)
-    return {line.removesuffix(" (*)") for line in tree.stdout.splitlines() if line}
+    options = ["--edges", "normal,build,dev", "--format", "{p} {f}"]
+    return {line.removesuffix(" (*)") for line in tree(*packages, *options)}
+
+
+def tree(*arguments: str) -> list[str]:
+    """Give the lines of ``cargo tree``."""
+    command = ["cargo", "tree", "--locked", "--prefix", "none", *arguments]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [line for line in told.stdout.splitlines() if line]
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +38,12 @@ def workspace() -> set[str]:
 @pytest.fixture(scope="module")
 def datafusion() -> set[str]:
     """The names of the packages that DataFusion is built from."""
-    options = ["--locked", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"]
-    command = ["cargo", "tree", "--package", "datafusion", *options]
-    tree = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return {line.split()[0] for line in tree.stdout.splitlines() if line}
+    options = ["--edges", "normal,build", "--format", "{p}"]
+    return {line.split()[0] for line in tree("--package", "datafusion", *options)}
 
 
 @pytest.mark.parametrize("crate", CRATES)
-def test_datafusion_has_the_features_of_the_workspace(crate: str, workspace: set[str], datafusion: set[str]) -> None:
+def test_datafusion_is_that_of_the_workspace(crate: str, workspace: set[str], datafusion: set[str]) -> None:
     alone = resolved("--package", f"whimbrel-{crate}")
     uses_datafusion = any(package.startswith("datafusion v") for package in alone)
     different = {package for package in alone - workspace if package.split()[0] in datafusion}

@@ -415,7 +415,7 @@ class LifetimeMethods(PlanBuilder):
         --------
         >>> import whimbrel as wb
         >>> rows = [(3, 5, "a"), (4, 9, "b")]
-        >>> trips = wb.from_rows(rows, schema=["from", "to", "item"], time=("from", "to"))
+        >>> trips = wb.from_rows(rows, schema=["from", "to", "item"], time="from", end="to")
         >>> trips.query(lambda q: q.extend(2).select("item")).to_rows()
         [Row(start=3, end=7, item='a'), Row(start=4, end=11, item='b')]
         >>> trips.query(lambda q: q.extend(-2).select("item")).to_rows()
@@ -444,8 +444,8 @@ class LifetimeMethods(PlanBuilder):
         --------
         >>> import whimbrel as wb
         >>> rows = [(0, 5, "on"), (5, 9, "on"), (9, 12, "off"), (14, 15, "off")]
-        >>> states = wb.from_rows(rows, schema=["from", "to", "state"], time=("from", "to"))
-        >>> states.query(lambda q: q.stitch()).to_rows()
+        >>> states = wb.from_rows(rows, schema=["from", "to", "state"], time="from", end="to")
+        >>> states.query(lambda q: q.select("state").stitch()).to_rows()
         [Row(start=0, end=9, state='on'), Row(start=9, end=12, state='off'), Row(start=14, end=15,
         state='off')]
         """
@@ -549,7 +549,9 @@ class LifetimeMethods(PlanBuilder):
         >>> rows = [(3, "a"), (4, "a"), (35, "a"), (12, "b")]
         >>> clicks = wb.from_rows(sorted(rows), schema=["time", "item"], time="time").rekey("item")
         >>> counts = clicks.query(lambda q: q.tumbling(10).aggregate(n=wb.count()))
-        >>> counts.query(lambda q: q.fill_gaps(10, values={"n": 0}, max_gap=20)).show()
+        >>> filled = counts.query(lambda q: q.fill_gaps(10, values={"n": 0}, max_gap=20))
+        >>> [(row.start, row.n) for row in filled.to_rows() if row.item == "a"]
+        [(10, 2), (20, 0), (30, 0), (40, 1), (50, 0), (60, 0)]
         """
         constants = [(name, to_native(value)) for name, value in (values or {}).items()]
         filled = self._plan.fill_gaps(period, offset, max_gap, constants, list(previous), list(linear))

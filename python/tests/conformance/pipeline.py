@@ -334,9 +334,11 @@ def _pattern(tree: dict[str, Any], source: Node) -> wb.Pattern:
     value = fields[word]
     if word in ("el", "list"):
         pattern = _element(fields, source, word)
-    elif word in ("seq", "or"):
+    elif word in ("seq", "or", "alt"):
         first, *rest = [_pattern(part, source) for part in value]
         pattern = first.then(*rest) if word == "seq" else reduce(operator.or_, rest, first)
+    elif word not in ("star", "plus", "opt"):
+        raise UnknownFieldError(f"the runner does not know {word!r} in a pattern")
     else:
         of = _pattern(value, source)
         pattern = {"star": of.star, "plus": of.plus, "opt": of.optional}[word]()
@@ -395,6 +397,19 @@ def _followed_by(node: Fields, inputs: dict[str, Node]) -> Node:
     pairs = _following(node, source).stream
     for name, prefix in (("first", "l_"), ("second", "r_")):
         pairs = pairs.where(function(node[name], e=from_row(source.fields, prefix)))
+    return _result(node["result"], pairs, source, source)
+
+
+def _sessionize(node: Fields, inputs: dict[str, Node]) -> Node:
+    """Read pairs of the event that opens a session and the first one after it that closes it."""
+    source = _source(node, inputs)
+    keys = _keys(node["key"], source, "__on")[0] if "key" in node else {}
+    stream = source.stream.with_columns(**keys) if keys else source.stream
+    sides = []
+    for name, prefix in (("is_start", "l_"), ("is_end", "r_")):
+        rows = stream.where(function(node[name], e=from_row(source.fields)))
+        sides.append(rows.select(*keys, **{prefix + column: column for column in source.columns}))
+    pairs = sides[0].followed_by(sides[1], on=list(keys) or None)
     return _result(node["result"], pairs, source, source)
 
 
@@ -646,6 +661,7 @@ _OPERATORS: dict[str, Callable[[Fields, dict[str, Node]], Node]] = {
     "followed_by": _followed_by,
     "followed_by_immediate": _followed_by,
     "consecutive_pairs": _consecutive_pairs,
+    "sessionize": _sessionize,
     "distinct": _distinct,
     "aggregate": _aggregate,
     "group_apply": _group_apply,

@@ -48,7 +48,7 @@ pub(crate) fn prune(plan: &LogicalPlan) -> Result<LogicalPlan> {
     let mut rebuilt: Vec<LogicalPlan> = Vec::with_capacity(nodes.len());
     for (i, (node, inputs)) in nodes.iter().enumerate() {
         let inputs = inputs.iter().map(|j| rebuilt[*j].clone()).collect();
-        rebuilt.push(rebuild(node, inputs, &needed[i])?);
+        rebuilt.push(rebuild(node, inputs, &needed[i], is_partitioned)?);
     }
     // The root needs all of its columns.
     let pruned = rebuilt.swap_remove(root);
@@ -167,8 +167,14 @@ fn needs_of_extension(extension: &Extension, own: &Columns) -> Vec<Columns> {
     needed
 }
 
-/// Rebuilds a node over pruned inputs. It has at least the needed columns, in their order.
-fn rebuild(plan: &LogicalPlan, mut inputs: Vec<LogicalPlan>, own: &Columns) -> Result<LogicalPlan> {
+/// Rebuilds a node over pruned inputs. It has at least the needed columns, in their order. `is_partitioned`:
+/// rows of the plan may have to keep the columns of their partition.
+fn rebuild(
+    plan: &LogicalPlan,
+    mut inputs: Vec<LogicalPlan>,
+    own: &Columns,
+    is_partitioned: bool,
+) -> Result<LogicalPlan> {
     Ok(match plan {
         LogicalPlan::TableScan(scan) => {
             let index = |i: &usize| scan.projection.as_ref().map_or(*i, |p| p[*i]);
@@ -224,7 +230,9 @@ fn rebuild(plan: &LogicalPlan, mut inputs: Vec<LogicalPlan>, own: &Columns) -> R
             LogicalPlan::Distinct(Distinct::All(Arc::new(inputs.swap_remove(0))))
         }
         LogicalPlan::Extension(p) => {
-            if p.node.as_any().is::<Exchange>() {
+            if p.node.as_any().is::<Exchange>()
+                && (!is_partitioned || properties(&inputs[0])?.partition.is_empty())
+            {
                 let old = p.node.inputs()[0].schema();
                 let columns = needs_of_extension(p, own).swap_remove(0);
                 inputs = vec![only(inputs.swap_remove(0), old, &columns)?];
