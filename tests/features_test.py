@@ -26,8 +26,8 @@ def resolved(*packages: str) -> set[str]:
 def tree(*arguments: str) -> list[str]:
     """Give the lines of ``cargo tree``."""
     command = ["cargo", "tree", "--locked", "--prefix", "none", *arguments]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return [line for line in told.stdout.splitlines() if line]
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [line for line in output.stdout.splitlines() if line]
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,7 @@ def test_detect_is_the_regular_expression(seed: int) -> None:
     rows, within = rows_of(chance), chance.choice([9, 40, 500])
     for simultaneous in ("ordered", "kill", "absent"):
         stream = source(rows, shards=1).query(
-            lambda q, said=simultaneous: q.detect(pattern, within=within, simultaneous=said)
+            lambda q, rule=simultaneous: q.detect(pattern, within=within, simultaneous=rule)
         )
         found = Counter((row.start, row.end, row.key) for row in stream.to_rows())
         assert found == matches(rows, text, within), text

@@ -304,9 +304,9 @@ def _repetitive_hopping(node: Fields, inputs: dict[str, Node]) -> Node:
 
 def _asserted(node: Fields, inputs: dict[str, Node]) -> Node:
     """Properties that a case asserts and its events keep; an answer depends on one of them only."""
-    told = str([node.get(name) for name in ("property", "properties", "value", "name")]).lower()
+    words = str([node.get(name) for name in ("property", "properties", "value", "name")]).lower()
     source = _source(node, inputs)
-    return replace(source, no_ties=source.no_ties or "simultan" in told)
+    return replace(source, no_ties=source.no_ties or "simultan" in words)
 
 
 def _detect(node: Fields, inputs: dict[str, Node]) -> Node:
