@@ -342,6 +342,14 @@ fn describe_node(extension: Node<'_>) -> Result<String> {
             }
             text
         }
+        Node::MatchRecognize(n) => {
+            let within = n.rows.within.map(|within| ticks(within, &n.input)).transpose()?;
+            let within = within.map_or(String::new(), |within| format!(" within {within}"));
+            match n.key.is_empty() {
+                true => format!("match a pattern of rows{within}"),
+                false => format!("match a pattern of rows{within} by {}", listed(&n.key)),
+            }
+        }
         Node::FillGaps(n) => {
             let mut text = format!("fill gaps of {}", ticks(n.period, &n.input)?);
             if let Some(gap) = n.max_gap {

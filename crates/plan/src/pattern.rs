@@ -78,6 +78,8 @@ pub struct Element<E = Expr> {
     pub condition: Option<E>,
     /// New values for fields of the register, by their numbers.
     pub update: Vec<(usize, E)>,
+    /// The number of the pattern variable that its rows are of, in a pattern of rows.
+    pub variable: Option<usize>,
 }
 
 impl<E> Pattern<E> {
@@ -126,7 +128,7 @@ impl<E> Pattern<E> {
         self.try_map_elements(&mut |element, lists| {
             let condition = element.condition.as_ref().map(|e| map(e, lists)).transpose()?;
             let update = element.update.iter().map(|(field, value)| Ok((*field, map(value, lists)?)));
-            Ok(Element { condition, update: update.collect::<Result<_>>()? })
+            Ok(Element { condition, update: update.collect::<Result<_>>()?, variable: element.variable })
         })
     }
 }

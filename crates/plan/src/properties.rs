@@ -438,15 +438,9 @@ fn of_node(node: Node<'_>) -> Result<Derived> {
             let (key, partition) = (left.key, left.partition);
             Ok(Derived { key, lifetimes: Lifetimes::Any, placement, partition, ..common })
         }
-        Node::Detect(n) => {
-            let derived = derive(&n.input)?;
-            let places = n.key_places()?;
-            partition_columns::check_key(&derived.partition, &places, n.input.schema(), "detect")?;
-            let place = |column: &usize| places.iter().position(|place| place == column);
-            let placement = derived.placement.map_columns(|column| Vec::from_iter(place(&column)));
-            let partition = derived.partition.iter().filter_map(place).collect();
-            let (key, lifetimes) = ((0..places.len()).collect(), Lifetimes::Intervals);
-            Ok(Derived { key, lifetimes, placement, partition, ..derived })
+        Node::Detect(n) => of_matches(&n.input, &n.key_places()?, Lifetimes::Intervals, "detect"),
+        Node::MatchRecognize(n) => {
+            of_matches(&n.input, &n.key_places()?, Lifetimes::Points, "match_recognize")
         }
         Node::FillGaps(n) => {
             let derived = derive(&n.input)?;
@@ -473,6 +467,19 @@ fn of_node(node: Node<'_>) -> Result<Derived> {
         Node::Colocated(n) => of_colocated(n),
         Node::Exchange(n) => of_exchange(n),
     }
+}
+
+/// The properties of matches: their first columns are those of the key.
+fn of_matches(input: &LogicalPlan, key: &[usize], lifetimes: Lifetimes, what: &str) -> Result<Derived> {
+    let derived = derive(input)?;
+    if derived.time.is_none() {
+        return plan_err!("{what} needs a stream with time");
+    }
+    partition_columns::check_key(&derived.partition, key, input.schema(), what)?;
+    let place = |column: &usize| key.iter().position(|place| place == column);
+    let placement = derived.placement.map_columns(|column| Vec::from_iter(place(&column)));
+    let partition = derived.partition.iter().filter_map(place).collect();
+    Ok(Derived { key: (0..key.len()).collect(), lifetimes, placement, partition, ..derived })
 }
 
 /// The same properties, with unknown lifetimes.

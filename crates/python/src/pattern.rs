@@ -17,7 +17,7 @@ type NativeElement = (Option<NativeExpr>, Vec<(usize, NativeExpr)>);
 
 fn element((condition, update): NativeElement) -> Element {
     let update = update.into_iter().map(|(field, value)| (field, value.expr())).collect();
-    Element { condition: condition.map(|condition| condition.expr()), update }
+    Element { condition: condition.map(|condition| condition.expr()), update, variable: None }
 }
 
 /// The values of constants.

@@ -10,7 +10,7 @@ use crate::calendar::{Calendar, Grid};
 use crate::depth::{MOST_PARTS, MOST_STEPS};
 use crate::nodes::{
     self, AlterLifetime, ChangeLifetimes, Changes, Clip, Colocated, Combine, Detect, Exchange, FillGaps,
-    Ingress, LifetimeChange, ReKey, Session, WithStart, extension,
+    Ingress, LifetimeChange, MatchRecognize, ReKey, Session, WithStart, extension,
 };
 use crate::source::{PlanSource, Source};
 use crate::stack::with_room;
@@ -223,6 +223,11 @@ impl Decoder {
                 let register = register.collect::<Result<_>>()?;
                 let key = self.exprs(key)?;
                 extension(Detect::try_new(self.copy(*input)?, key, pattern, register, *settings)?)
+            }
+            Node::MatchRecognize { input, key, rows } => {
+                let rows = rows.try_map(|expr| self.expr(expr))?;
+                let rows = rows.try_map_values(|value| self.value(value))?;
+                extension(MatchRecognize::try_new(self.copy(*input)?, self.exprs(key)?, rows)?)
             }
             Node::FillGaps { input, key, grid, max_gap, fills } => {
                 let fills = fills.iter().map(|fill| self.fill(fill)).collect::<Result<_>>()?;

@@ -7,6 +7,7 @@
 use crate::duration::Every;
 use crate::nodes::{DetectSettings, HoppingWindows, Partitioning, QuantizeGrid, Scope, TimeSpec};
 use crate::pattern::Pattern;
+use crate::row_pattern::RowPattern;
 use serde::{Deserialize, Serialize};
 use whimbrel_temporal::{DurationRule, IngressOptions, StartRule};
 
@@ -112,6 +113,8 @@ pub(super) enum Node {
         register: Vec<(String, Message)>,
         settings: DetectSettings,
     },
+    /// Sequences of rows are matched.
+    MatchRecognize { input: StepId, key: Vec<Message>, rows: RowPattern<Message, Message> },
     /// Gaps of keys are filled.
     FillGaps { input: StepId, key: Vec<Message>, grid: (i64, i64), max_gap: Option<i64>, fills: Vec<Fill> },
     /// What comes into a relation and leaves it.

@@ -267,6 +267,13 @@ impl Encoder {
                     .collect::<Result<_>>()?,
                 settings: of.settings,
             },
+            nodes::Node::MatchRecognize(of) => {
+                let input = self.plan(&of.input)?;
+                let key = self.exprs(&of.key)?;
+                let rows = of.rows.try_map(|expr| self.expr(expr))?;
+                let rows = rows.try_map_values(|value| self.expr(&lit(value.clone())))?;
+                Node::MatchRecognize { input, key, rows }
+            }
             nodes::Node::FillGaps(of) => Node::FillGaps {
                 input: self.plan(&of.input)?,
                 key: self.exprs(&of.key)?,

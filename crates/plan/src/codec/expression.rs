@@ -1,7 +1,7 @@
 //! Expressions and schemas as messages of `datafusion-proto`, and back.
 
 use super::document::Message;
-use super::functions::FunctionCodec;
+use super::functions::{FunctionCodec, no_functions};
 use super::names::Names;
 use super::nesting::check_nesting;
 use super::references::References;
@@ -18,7 +18,6 @@ use datafusion_proto::logical_plan::from_proto::parse_expr;
 use datafusion_proto::logical_plan::to_proto::serialize_expr;
 use datafusion_proto::protobuf::{self, FromProtoError};
 use prost::Message as _;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Writes and reads expressions.
@@ -29,19 +28,7 @@ pub(super) struct Expressions {
 
 impl Expressions {
     pub fn new(references: Arc<dyn References>) -> Expressions {
-        // All functions come from the codec, none from the context.
-        let none = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
-        let context = TaskContext::new(
-            None,
-            String::new(),
-            Default::default(),
-            none.0,
-            none.1,
-            none.2,
-            none.3,
-            Default::default(),
-        );
-        Expressions { codec: FunctionCodec(references), context }
+        Expressions { codec: FunctionCodec(references), context: no_functions() }
     }
 
     /// An expression in bytes. Its subqueries are written first, by [`with_calls`].

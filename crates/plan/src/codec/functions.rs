@@ -3,17 +3,27 @@
 //! Invariant: what is read is equal to what was written. The bytes of a function are checked when they are
 //! written, so a function that is not known by its name and its bytes is refused.
 
-use super::document::SubqueryUse;
+use super::document::{Message, SubqueryUse};
+use super::nesting::check_nesting;
 use super::references::{References, own_scalar_functions};
 use super::subquery::{self, SubqueryFunction};
 use crate::aggregate::engine_functions;
+use crate::row_pattern::RowPattern;
+use crate::row_pattern_function::RowPatternFunction;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{Result, TableReference, internal_err, plan_datafusion_err, plan_err};
 use datafusion::execution::TaskContext;
-use datafusion::logical_expr::{AggregateUDF, Extension, HigherOrderUDF, LogicalPlan, ScalarUDF, WindowUDF};
+use datafusion::logical_expr::{
+    AggregateUDF, Expr, Extension, HigherOrderUDF, LogicalPlan, ScalarUDF, WindowUDF, lit,
+};
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
+use datafusion_proto::logical_plan::from_proto::parse_expr;
+use datafusion_proto::logical_plan::to_proto::serialize_expr;
+use datafusion_proto::protobuf;
+use prost::Message as _;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Which function of a name it is.
@@ -25,6 +35,8 @@ enum Definition {
     Made(Vec<u8>),
     /// No function: what an expression reads of a subquery.
     Subquery(SubqueryUse),
+    /// A pattern of rows, and the columns that it reads.
+    RowPattern(Box<RowPattern<Message, Message>>, Vec<String>),
 }
 
 /// Writes and reads functions for `datafusion-proto`.
@@ -51,6 +63,32 @@ impl FunctionCodec {
             let parameters = self.0.write_parameters(function)?;
             let made = self.0.make_function(function.name(), &parameters).ok()?;
             (made == *function).then_some(Definition::Made(parameters))
+        })
+    }
+}
+
+/// The expressions of row patterns.
+impl FunctionCodec {
+    fn row_pattern(&self, pattern: &RowPattern) -> Result<RowPattern<Message, Message>> {
+        let write = |expr: &Expr| {
+            let message = serialize_expr(expr, self).map_err(|e| plan_datafusion_err!("{e}"))?;
+            Ok(Message(message.encode_to_vec()))
+        };
+        pattern.try_map(write)?.try_map_values(|value| write(&lit(value.clone())))
+    }
+
+    fn read_row_pattern(&self, pattern: &RowPattern<Message, Message>) -> Result<RowPattern> {
+        let context = no_functions();
+        let read = |message: &Message| {
+            check_nesting(&message.0)?;
+            let message = protobuf::LogicalExprNode::decode(&message.0[..]);
+            let message =
+                message.map_err(|_| plan_datafusion_err!("the bytes of a row pattern are damaged"))?;
+            parse_expr(&message, &context, self).map_err(|e| plan_datafusion_err!("{e}"))
+        };
+        pattern.try_map(read)?.try_map_values(|message| match read(message)? {
+            Expr::Literal(value, _) => Ok(value),
+            other => plan_err!("{other} is no value"),
         })
     }
 }
@@ -95,6 +133,20 @@ fn known<F>(name: &str, functions: Vec<Arc<F>>, definition: &Definition) -> Resu
     })
 }
 
+/// A context without functions: all of them come from the codec.
+pub(super) fn no_functions() -> TaskContext {
+    TaskContext::new(
+        None,
+        String::new(),
+        Default::default(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        Default::default(),
+    )
+}
+
 impl LogicalExtensionCodec for FunctionCodec {
     fn try_encode_udf(&self, function: &ScalarUDF, bytes: &mut Vec<u8>) -> Result<()> {
         write(self.scalar_definition(function), bytes)
@@ -117,11 +169,22 @@ impl LogicalExtensionCodec for FunctionCodec {
     }
 
     fn try_encode_udwf(&self, function: &WindowUDF, bytes: &mut Vec<u8>) -> Result<()> {
-        write(place(&self.0.window_functions(function.name()), function), bytes)
+        let definition = match function.inner().downcast_ref::<RowPatternFunction>() {
+            Some(of) => {
+                Some(Definition::RowPattern(Box::new(self.row_pattern(&of.pattern)?), of.columns.clone()))
+            }
+            None => place(&self.0.window_functions(function.name()), function),
+        };
+        write(definition, bytes)
     }
 
     fn try_decode_udwf(&self, name: &str, bytes: &[u8]) -> Result<Arc<WindowUDF>> {
-        known(name, self.0.window_functions(name), &read(name, bytes)?)
+        match read(name, bytes)? {
+            Definition::RowPattern(pattern, columns) => {
+                Ok(RowPatternFunction::over_columns(self.read_row_pattern(&pattern)?, columns))
+            }
+            definition => known(name, self.0.window_functions(name), &definition),
+        }
     }
 
     fn try_encode_higher_order_function(&self, function: &HigherOrderUDF, bytes: &mut Vec<u8>) -> Result<()> {

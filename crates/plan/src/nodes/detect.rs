@@ -3,7 +3,7 @@
 //! A match is a row of the key's columns and of the register, from its last event until the time of the
 //! pattern is over.
 
-use super::{check_count, listed, only_input, shape::Shape, subtree::Subtree};
+use super::{check_count, key_places, listed, only_input, shape::Shape, subtree::Subtree};
 use crate::names::{column_name, index_of};
 use crate::pattern::Pattern;
 use arrow::datatypes::{Field, FieldRef};
@@ -54,7 +54,7 @@ impl Detect {
         register: Vec<(String, ScalarValue)>,
         settings: DetectSettings,
     ) -> Result<Self> {
-        let places = places(&input, &key)?;
+        let places = key_places(&input, &key)?;
         let schema = input.schema();
         let mut fields: Vec<FieldRef> = places.iter().map(|i| Arc::clone(&schema.fields()[*i])).collect();
         let field = |(name, value): &(String, ScalarValue)| Field::new(name, value.data_type(), true);
@@ -75,13 +75,8 @@ impl Detect {
     /// # Errors
     /// `Plan` if a key is no column of the input.
     pub fn key_places(&self) -> Result<Vec<usize>> {
-        places(&self.input, &self.key)
+        key_places(&self.input, &self.key)
     }
-}
-
-fn places(input: &LogicalPlan, key: &[Expr]) -> Result<Vec<usize>> {
-    let names = key.iter().map(|expr| column_name(expr).unwrap_or_default());
-    names.map(|name| index_of(input.schema(), name)).collect()
 }
 
 impl UserDefinedLogicalNodeCore for Detect {

@@ -15,6 +15,7 @@ mod detect;
 mod exchange;
 mod fill_gaps;
 mod ingress;
+mod match_recognize;
 mod rekey;
 mod session;
 mod shape;
@@ -32,11 +33,13 @@ pub use detect::{Detect, DetectSettings};
 pub use exchange::{Exchange, Movement, Scope};
 pub use fill_gaps::{Fill, FillGaps};
 pub use ingress::{Ingress, Partitioning, TimeSpec};
+pub use match_recognize::MatchRecognize;
 pub use rekey::ReKey;
 pub use session::Session;
 pub use subtree::Subtree;
 pub use with_start::WithStart;
 
+use crate::names::{column_name, index_of};
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNode};
 use std::sync::Arc;
@@ -58,6 +61,8 @@ pub enum Node<'a> {
     Clip(&'a Clip),
     /// Sequences of events are matched.
     Detect(&'a Detect),
+    /// Sequences of rows are matched.
+    MatchRecognize(&'a MatchRecognize),
     /// Gaps of keys are filled.
     FillGaps(&'a FillGaps),
     /// What comes into a relation and leaves it.
@@ -83,6 +88,7 @@ pub fn node(plan: &LogicalPlan) -> Option<Node<'_>> {
         .or_else(|| any.downcast_ref().map(Node::ChangeLifetimes))
         .or_else(|| any.downcast_ref().map(Node::Clip))
         .or_else(|| any.downcast_ref().map(Node::Detect))
+        .or_else(|| any.downcast_ref().map(Node::MatchRecognize))
         .or_else(|| any.downcast_ref().map(Node::FillGaps))
         .or_else(|| any.downcast_ref().map(Node::Changes))
         .or_else(|| any.downcast_ref().map(Node::ReKey))
@@ -110,6 +116,15 @@ fn check_count(node: &str, given: &[Expr], own: usize) -> Result<()> {
         return internal_err!("{node} has {own} expressions, a rewrite gave it {}", given.len());
     }
     Ok(())
+}
+
+/// The places of columns of a plan.
+///
+/// # Errors
+/// `Plan` if an expression is none.
+fn key_places(input: &LogicalPlan, key: &[Expr]) -> Result<Vec<usize>> {
+    let names = key.iter().map(|expr| column_name(expr).unwrap_or_default());
+    names.map(|name| index_of(input.schema(), name)).collect()
 }
 
 /// Expressions, comma-separated, for the one-line descriptions.

@@ -116,6 +116,9 @@ impl Reader {
             Node::ChangeLifetimes(n) => self.change_lifetimes(n),
             Node::Clip(n) => self.clip(n),
             Node::Detect(_) => plan_err!("the program has no word for a pattern of events"),
+            Node::MatchRecognize(_) => {
+                plan_err!("the program has no word for a pattern of rows: keep the query in SQL")
+            }
             Node::FillGaps(n) => self.fill_gaps(n),
             Node::Changes(n) => self.changes(n),
             // The physical planner inserts it.

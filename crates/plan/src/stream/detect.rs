@@ -3,9 +3,10 @@
 use super::Stream;
 use crate::duration::Duration;
 use crate::names::{show, type_name};
-use crate::nodes::{Detect, DetectSettings, extension};
+use crate::nodes::{Detect, DetectSettings, MatchRecognize, extension};
 use crate::pattern::{Element, Pattern, REGISTER, pattern_schema};
 use crate::resolve::coerced;
+use crate::row_pattern::RowPattern;
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{Expr, ExprSchemable};
@@ -43,11 +44,41 @@ impl Stream {
         let [one, list] = [false, true].map(|lists| pattern_schema(self.df_schema(), &register, lists));
         let (one, list) = (one?, list?);
         let pattern = pattern.try_map_elements(&mut |element, lists| {
-            typed(element, &register, if lists { &list } else { &one })
+            typed(element, &register, if lists { &list } else { &one }, "detect")
         })?;
         let settings = DetectSettings { max_duration, overlap, simultaneous };
         let detect = Detect::try_new(self.input(), self.key_exprs(), pattern, register, settings)?;
         self.then(extension(detect))
+    }
+}
+
+impl Stream {
+    /// Recognizes a pattern of rows, per current key: a match is a row of the key's columns, of the register
+    /// and of the number of the match, at the start of its last row. SQL's `match_recognize`, over the rows
+    /// of each key in the order of their starts.
+    ///
+    /// # Errors
+    /// `Plan` if this is a relation, or an expression of the pattern does not fit.
+    pub fn match_recognize(&self, rows: &RowPattern) -> Result<Stream> {
+        self.time("match_recognize")?;
+        let rows = rows.typed(self.df_schema())?;
+        self.then(extension(MatchRecognize::try_new(self.input(), self.key_exprs(), rows)?))
+    }
+}
+
+impl RowPattern {
+    /// The same pattern with its expressions settled, over rows with these columns.
+    ///
+    /// # Errors
+    /// `Plan` if an expression does not fit, or the pattern is an automaton or consumes lists.
+    pub fn typed(&self, rows: &DFSchema) -> Result<RowPattern> {
+        check_shape(&self.pattern, false)?;
+        let schema = self.schema(rows)?;
+        let pattern = self.pattern.try_map_elements(&mut |element, lists| match lists {
+            true => plan_err!("a pattern of rows looks at them one by one, and not at lists of them"),
+            false => typed(element, &self.register, &schema, "match_recognize"),
+        })?;
+        Ok(RowPattern { pattern, ..self.clone() })
     }
 }
 
@@ -64,37 +95,42 @@ fn check_shape(pattern: &Pattern, is_whole: bool) -> Result<()> {
 }
 
 /// An expression of a pattern with its types settled.
-fn settled(expr: &Expr, schema: &DFSchema) -> Result<Expr> {
+fn settled(expr: &Expr, schema: &DFSchema, operator: &str) -> Result<Expr> {
     let missing = |column: &&Column| schema.maybe_index_of_column(column).is_none();
     if let Some(column) = expr.column_refs().into_iter().find(missing) {
         let what =
             if column.relation.as_ref().is_some_and(|r| r.table() == REGISTER) { "field" } else { "column" };
-        return plan_err!("detect: there is no {what} {:?} for {}", column.name, show(expr));
+        return plan_err!("{operator}: there is no {what} {:?} for {}", column.name, show(expr));
     }
     Ok(coerced(expr.clone(), schema)?.unalias())
 }
 
 /// An element with its expressions settled: a truth value, and values of the register's types.
-fn typed(element: &Element, register: &[(String, ScalarValue)], schema: &DFSchema) -> Result<Element> {
+fn typed(
+    element: &Element,
+    register: &[(String, ScalarValue)],
+    schema: &DFSchema,
+    operator: &str,
+) -> Result<Element> {
     let condition = element.condition.as_ref().map(|condition| {
-        let condition = settled(condition, schema)?;
+        let condition = settled(condition, schema, operator)?;
         match condition.get_type(schema)? {
             DataType::Boolean | DataType::Null => Ok(condition),
-            other => plan_err!("detect: {} is {}, not boolean", show(&condition), type_name(&other)),
+            other => plan_err!("{operator}: {} is {}, not boolean", show(&condition), type_name(&other)),
         }
     });
     let update = element.update.iter().map(|(field, value)| {
         let Some((name, initial)) = register.get(*field) else {
-            return plan_err!("detect: the register has no field number {field}");
+            return plan_err!("{operator}: the register has no field number {field}");
         };
-        let value = settled(value, schema)?;
+        let value = settled(value, schema, operator)?;
         let (from, to) = (value.get_type(schema)?, initial.data_type());
         if from == to {
             return Ok((*field, value));
         }
         if !from.is_null() && (from.is_numeric() != to.is_numeric() || to.is_nested()) {
             return plan_err!(
-                "detect: {} is {}, and the field {name:?} of the register {}; give it a first value of that type",
+                "{operator}: {} is {}, and the field {name:?} of the register {}; give it a first value of that type",
                 show(&value),
                 type_name(&from),
                 type_name(&to)
@@ -102,5 +138,9 @@ fn typed(element: &Element, register: &[(String, ScalarValue)], schema: &DFSchem
         }
         Ok((*field, value.cast_to(&to, schema)?))
     });
-    Ok(Element { condition: condition.transpose()?, update: update.collect::<Result<_>>()? })
+    Ok(Element {
+        condition: condition.transpose()?,
+        update: update.collect::<Result<_>>()?,
+        variable: element.variable,
+    })
 }

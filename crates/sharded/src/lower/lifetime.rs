@@ -26,6 +26,7 @@ pub(super) fn lower(graph: &mut Graph, node: Node<'_>, inputs: &[NodeId]) -> Res
         Node::ChangeLifetimes(n) => change(n)?,
         Node::Clip(n) => return clip(graph, n, inputs),
         Node::Detect(n) => Box::new(pattern::detect(n)?),
+        Node::MatchRecognize(n) => Box::new(pattern::match_recognize(n)?),
         Node::FillGaps(n) => Box::new(fill_gaps(n)?),
         Node::Changes(n) => Box::new(operators::Changes::new(n.schema().inner().clone())),
         Node::Combine(n) => return aggregate::combine(graph, n, inputs[0]),

@@ -8,7 +8,7 @@
 //!
 //! Relational stages: `relational` optimizes a plan over `leaf` nodes. Its physical rules are
 //! `sequential_union`, `split_filters`, `direct_index` and `compact_views`; `sliding` and `sums` replace
-//! aggregates of DataFusion.
+//! aggregates of DataFusion; `row_pattern` looks for patterns in the rows of a partition.
 //!
 //! Both: `exprs`; `arithmetic`, with `integer`, `decimal`, `formula` and `canonical`, replaces operations of
 //! DataFusion.
@@ -29,6 +29,7 @@ mod lifetime;
 mod pattern;
 mod relational;
 mod replay;
+mod row_pattern;
 mod rows;
 mod sequential_union;
 mod sliding;

@@ -1,4 +1,4 @@
-//! Patterns of events: from expressions of the plan to the engine's automata.
+//! Patterns of events and of rows: from expressions of the plan to the engine's automata.
 
 use super::arithmetic;
 use datafusion::common::{DFSchema, Result, ScalarValue};
@@ -6,15 +6,18 @@ use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
 use std::sync::Arc;
 use whimbrel_plan::nodes;
-use whimbrel_plan::{Element, Label, Pattern, pattern_schema, physical};
-use whimbrel_temporal::operators::{self, Automaton, Detect, Regex, RegisterField, Transition};
+use whimbrel_plan::{Element, Label, Pattern, RowPattern, pattern_schema, physical};
+use whimbrel_temporal::operators::{
+    self, Automaton, Detect, MatchRecognize, Previous, Regex, RegisterField, Simultaneous, Transition,
+};
 
 /// Lowers a detection.
 ///
 /// # Errors
 /// `Plan` if an expression cannot be evaluated, or the pattern is too large.
 pub(super) fn detect(node: &nodes::Detect) -> Result<Detect> {
-    let automaton = automaton(&node.pattern, &node.register, node.input.schema())?;
+    let [one, list] = [false, true].map(|lists| pattern_schema(node.input.schema(), &node.register, lists));
+    let automaton = automaton(&node.pattern, &node.register, &Schemas { one: one?, list: list? })?;
     let settings = node.settings;
     Detect::try_new(
         &automaton,
@@ -26,12 +29,42 @@ pub(super) fn detect(node: &nodes::Detect) -> Result<Detect> {
     )
 }
 
-/// The automaton of a pattern over events with these columns.
-fn automaton(pattern: &Pattern, register: &[(String, ScalarValue)], events: &DFSchema) -> Result<Automaton> {
-    let [one, list] = [false, true].map(|lists| pattern_schema(events, register, lists));
-    let (one, list) = (one?, list?);
+/// Lowers a pattern of rows over a stream.
+///
+/// # Errors
+/// As [`detect`].
+pub(super) fn match_recognize(node: &nodes::MatchRecognize) -> Result<MatchRecognize> {
+    let rows = row_pattern(&node.rows, node.input.schema(), node.key_places()?, Simultaneous::Ordered)?;
+    MatchRecognize::try_new(rows, node.input.schema().inner())
+}
+
+/// A pattern over rows with these columns, of which some are the key.
+///
+/// # Errors
+/// As [`detect`].
+pub(super) fn row_pattern(
+    pattern: &RowPattern,
+    rows: &DFSchema,
+    key: Vec<usize>,
+    simultaneous: Simultaneous,
+) -> Result<operators::RowPattern> {
+    let one = pattern.schema(rows)?;
+    let schemas = Schemas { list: one.clone(), one };
+    let previous = pattern.previous_places(rows)?.into_iter();
+    Ok(operators::RowPattern {
+        automaton: automaton(&pattern.pattern, &pattern.register, &schemas)?,
+        key,
+        previous: previous.map(|(column, rows)| Previous { column, rows }).collect(),
+        within: pattern.within,
+        after_match: pattern.after_match,
+        match_number: pattern.match_number.clone(),
+        simultaneous,
+    })
+}
+
+/// The automaton of a pattern.
+fn automaton(pattern: &Pattern, register: &[(String, ScalarValue)], schemas: &Schemas) -> Result<Automaton> {
     let fields = register.iter().map(|(name, initial)| RegisterField::new(name, initial.clone())).collect();
-    let schemas = Schemas { one, list };
     match pattern {
         Pattern::Automaton { transitions, finals } => {
             let transition = |of: &whimbrel_plan::Transition| {
@@ -81,6 +114,10 @@ impl Schemas {
         };
         let condition = element.condition.as_ref().map(lower).transpose()?;
         let update = element.update.iter().map(|(field, value)| Ok((*field, lower(value)?)));
-        Ok(operators::Element { condition, update: update.collect::<Result<_>>()?, variable: None })
+        Ok(operators::Element {
+            condition,
+            update: update.collect::<Result<_>>()?,
+            variable: element.variable,
+        })
     }
 }

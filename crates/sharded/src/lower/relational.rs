@@ -4,6 +4,7 @@
 use super::compact_views::CompactStringViews;
 use super::direct_index::DirectIndexAggregate;
 use super::leaf::{Leaf, LeafInfo};
+use super::row_pattern::{RowPatternPartitions, lower_row_patterns};
 use super::sequential_union::SequentialUnion;
 use super::sliding::recompute_frames;
 use super::split_filters::SplitFilterProjections;
@@ -78,6 +79,7 @@ fn deterministic(join_filters: bool, without: &[&str]) -> SessionState {
     }
     rules.insert(0, Arc::new(SequentialUnion));
     rules.push(Arc::new(DirectIndexAggregate));
+    rules.push(Arc::new(RowPatternPartitions));
     rules.push(Arc::new(CompactStringViews));
     SessionStateBuilder::new()
         .with_config(config)
@@ -117,7 +119,9 @@ impl Fragment {
         let (plan, expected) = {
             let leaf = leaf_estimates(&inputs);
             let estimator = Estimator::with_leaves(&leaf);
-            let plan = sums::check_sums(recompute_frames(smaller_sides_first(plan, &estimator)?)?)?;
+            let plan = lower_row_patterns(sums::check_sums(recompute_frames(smaller_sides_first(
+                plan, &estimator,
+            )?)?)?)?;
             let expected = estimator.estimate(&plan);
             (plan, expected)
         };

@@ -7,6 +7,7 @@ use crate::functions::{self, Sequences, zones};
 use crate::relation_planner::{ColumnAliases, Pivot, SetOperations};
 use crate::rewrite::CastSemantics;
 use crate::stream::asof::AsOf;
+use crate::stream::match_recognize::MatchRecognize;
 use crate::stream::windows::Windows;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{FunctionRegistry, SessionState};
@@ -63,6 +64,7 @@ fn common() -> SessionState {
         .with_relation_planners(vec![
             Arc::new(Windows),
             Arc::new(AsOf),
+            Arc::new(MatchRecognize),
             Arc::new(SetOperations),
             Arc::new(Pivot),
             Arc::new(ColumnAliases),

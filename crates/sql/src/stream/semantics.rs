@@ -21,8 +21,8 @@ use datafusion::logical_expr::{
 };
 use std::collections::BTreeMap;
 use whimbrel_plan::calendar::{Calendar, CalendarWindows, Grid};
-use whimbrel_plan::nodes::{AlterLifetime, LifetimeChange, Node, node};
-use whimbrel_plan::properties;
+use whimbrel_plan::nodes::{AlterLifetime, LifetimeChange, MatchRecognize, Node, node};
+use whimbrel_plan::{EVENT, properties};
 use whimbrel_temporal::{DurationRule, Lifetimes, StartRule};
 
 /// When rows are alive.
@@ -469,6 +469,9 @@ fn of_node(plan: &LogicalPlan) -> Result<Liveness> {
             LifetimeChange::PointAtEnd => from(&changed.input, |_| Ok(Instants::results(Lifetime::Ticks(1)))),
             _ => Ok(Liveness::Unknown),
         },
+        Some(Node::MatchRecognize(matches)) => {
+            from(&matches.input, |instants| of_matches(matches, &instants))
+        }
         Some(Node::Session(session)) => from(&session.input, |instants| {
             check_event_time(&instants)?;
             Ok(Instants::results(Lifetime::Ticks(1)))
@@ -478,6 +481,35 @@ fn of_node(plan: &LogicalPlan) -> Result<Liveness> {
             Ok(instants)
         }),
         _ => unknown(plan),
+    }
+}
+
+/// The instants of matches: a field of the register that becomes the time of every row is that of the last.
+fn of_matches(matches: &MatchRecognize, instants: &Instants) -> Result<Instants> {
+    check_event_time(instants)?;
+    let events = matches.input.schema();
+    let times = instants.columns.keys().filter(|place| instants.contains(**place));
+    let times: Vec<&str> = times.map(|place| events.field(*place).name().as_str()).collect();
+    let mut is_time = vec![true; matches.rows.register.len()];
+    // Visiting does not fail.
+    let _ = matches.rows.pattern.try_map_elements(&mut |element, _| {
+        for (field, is_time) in is_time.iter_mut().enumerate() {
+            let update = element.update.iter().find(|(updated, _)| *updated == field);
+            *is_time &= update.is_some_and(|(_, value)| {
+                matches!(value, Expr::Column(of) if of.relation.as_ref().is_some_and(|r| r.table() == EVENT)
+                    && times.contains(&of.name.as_str()))
+            });
+        }
+        Ok(element.clone())
+    });
+    let key = matches.key.len();
+    let columns = (0..is_time.len()).filter(|field| is_time[*field]).map(|field| key + field);
+    match columns.collect::<Vec<_>>().as_slice() {
+        [] => Ok(Instants::results(Lifetime::Ticks(1))),
+        columns => {
+            let name = matches.rows.register[columns[0] - key].0.clone();
+            Ok(Instants::points(columns.iter().copied(), RowKind::Events(name)))
+        }
     }
 }
 

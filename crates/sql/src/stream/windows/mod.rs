@@ -16,6 +16,7 @@ mod stream;
 mod table;
 
 pub(crate) use result::lift_window_columns;
+pub(super) use stream::check_time_column;
 
 use super::durations;
 use crate::columns::with_unique_names;
@@ -236,7 +237,7 @@ fn zone_name(arg: &ast::Expr, expr: Expr, name: &str) -> Result<String> {
 }
 
 /// `interval '5' minute`, `'5 minutes'`, or on a logical clock `5`.
-fn length(arg: &ast::Expr, expr: Expr, name: &str) -> Result<Duration> {
+pub(super) fn length(arg: &ast::Expr, expr: Expr, name: &str) -> Result<Duration> {
     let no = || {
         plan_err!("{name}: {arg} is no length of time; write interval '5' minute, or on a logical clock 5")
     };

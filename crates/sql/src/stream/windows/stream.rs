@@ -24,7 +24,7 @@ pub(super) fn with_windows(input: LogicalPlan, time: &str, request: &Request) ->
     let Some(clock) = stream.properties().time.clone() else {
         return internal_err!("windows over a stream need its time");
     };
-    check(&stream, time, &clock)?;
+    check_time_column(&stream, time, &clock)?;
     let zone = request.zone.as_deref();
     let grid = |hop: &Duration, what: &str| Grid::new(hop, 0, &clock, zone, what);
     let windowed = match &request.window {
@@ -52,7 +52,10 @@ pub(super) fn with_windows(input: LogicalPlan, time: &str, request: &Request) ->
 
 /// Refuses a column that is not the time of the stream. Of a stream whose lifetimes were not made here, only
 /// the type of the time is known and checked.
-fn check(stream: &Stream, time: &str, clock: &DataType) -> Result<()> {
+///
+/// # Errors
+/// `Plan`, with the column that is.
+pub(in crate::stream) fn check_time_column(stream: &Stream, time: &str, clock: &DataType) -> Result<()> {
     let field = stream.schema().field_with_name(time)?;
     if field.data_type() != clock {
         return plan_err!(

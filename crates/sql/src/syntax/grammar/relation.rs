@@ -95,7 +95,20 @@ pub(super) fn check(factor: &TableFactor) -> Checked {
         TableFactor::JsonTable { .. } | TableFactor::OpenJsonTable { .. } => {
             refuse("json as a table is not there: write unnest(json_extract(…))", factor)
         }
-        TableFactor::MatchRecognize { .. } => refuse("match_recognize is not there", factor),
+        TableFactor::MatchRecognize {
+            table: _,
+            partition_by: _,
+            order_by,
+            measures: _,
+            rows_per_match: _,
+            after_match_skip: _,
+            pattern: _,
+            symbols: _,
+            alias,
+        } => {
+            self::named(alias.as_ref())?;
+            order_by.iter().try_for_each(|by| absent(&by.with_fill, "with fill is not there", by))
+        }
         TableFactor::XmlTable { .. } => refuse("xml as a table is not there", factor),
         TableFactor::SemanticView { .. } => refuse("semantic_view is not there", factor),
     }

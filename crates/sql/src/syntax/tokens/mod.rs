@@ -7,6 +7,7 @@
 mod asof;
 mod clauses;
 mod lambdas;
+mod match_recognize;
 mod options;
 mod table_changes;
 mod types;
@@ -14,6 +15,7 @@ mod unsupported;
 mod window_arguments;
 
 pub(crate) use clauses::EMPTY_LIST;
+pub(crate) use match_recognize::{EXCLUDED, INPUT, SUBSET, WITHIN};
 pub(crate) use table_changes::{BY_NAME, LIKE};
 pub(super) use unsupported::refuse_unsupported;
 
@@ -24,7 +26,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Tok
 type Rewrite = fn(Vec<TokenWithSpan>) -> Vec<TokenWithSpan>;
 
 /// The rewrites, in the order in which they are applied.
-const REWRITES: [Rewrite; 7] = [
+const REWRITES: [Rewrite; 8] = [
+    match_recognize::rewrite,
     table_changes::rewrite,
     clauses::rewrite,
     asof::with_match_conditions,
@@ -48,12 +51,15 @@ pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     REWRITES.iter().fold(tokens, |tokens, rewrite| rewrite(tokens))
 }
 
-/// Numbers each `?`, as `?01`: rewrites may repeat or reorder expressions.
+/// Numbers each `?`, as `?01`: rewrites may repeat or reorder expressions. One in a pattern of rows is a
+/// quantifier.
 pub(super) fn number_placeholders(tokens: Vec<TokenWithSpan>) -> impl Iterator<Item = TokenWithSpan> {
     let mut number = 0;
-    tokens.into_iter().map(move |mut token| {
+    let quantifiers = match_recognize::quantifiers(&tokens);
+    tokens.into_iter().zip(quantifiers).map(move |(mut token, is_quantifier)| {
         if let Token::Placeholder(place) = &mut token.token
             && place == "?"
+            && !is_quantifier
         {
             number += 1;
             *place = format!("?0{number}");
