@@ -320,6 +320,13 @@ def test_a_live_stream_has_one_order() -> None:
             wb.sql(query, ticker=ticker)
 
 
+def test_nulls_are_where_other_orders_have_them() -> None:
+    table = wb.from_rows([(2, 1), (None, 2), (1, 3)], schema={"at": "int64", "price": "int64"})
+    for order, expected in [("at", [3, 1, 2]), ("at desc", [1, 3, 2]), ("at nulls first", [2, 3, 1])]:
+        clauses = f"order by {order} measures array_agg(price) as prices pattern (a+) define a as price > 0"
+        assert ask(clauses, table) == [(expected,)]
+
+
 def test_an_empty_table() -> None:
     table = wb.from_arrow(pa.table({"at": pa.array([], "int64"), "price": pa.array([], "int64")}))
     assert ask("partition by price order by at pattern (a b) define b as price > 1", table) == []

@@ -29,7 +29,6 @@ use super::windows::{check_time_column, length};
 use crate::columns::with_unique_names;
 use crate::syntax::names;
 use compiled::{Clauses, Compiled};
-use datafusion::arrow::compute::SortOptions;
 use datafusion::common::{Column, Result, plan_err};
 use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::expr::{Sort, WindowFunction};
@@ -39,6 +38,7 @@ use datafusion::logical_expr::planner::{
 use datafusion::logical_expr::{
     Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition,
 };
+use datafusion::sql::planner::NullOrdering;
 use datafusion::sql::sqlparser::ast::{self, OrderByExpr, TableFactor};
 use whimbrel_plan::{REGISTER, RowPatternFunction, Stream, column, properties};
 
@@ -126,8 +126,9 @@ fn stream_order(
 /// A part of the order of a table.
 fn sort(by: &OrderByExpr, input: &LogicalPlan, context: &mut dyn RelationPlannerContext) -> Result<Sort> {
     let asc = by.options.asc.unwrap_or(true);
-    let SortOptions { nulls_first, .. } = SortOptions { descending: !asc, nulls_first: !asc };
-    let nulls_first = by.options.nulls_first.unwrap_or(nulls_first);
+    let default = &context.context_provider().options().sql_parser.default_null_ordering;
+    let nulls_first =
+        by.options.nulls_first.unwrap_or_else(|| NullOrdering::from(default.as_str()).nulls_first(asc));
     Ok(context.sql_to_expr(by.expr.clone(), input.schema())?.sort(asc, nulls_first))
 }
 
