@@ -439,7 +439,7 @@ class Actions(PlanBuilder):
             job = native.subscribe(self._plan, settings, callback_of(query, on_table), on_late)
         feeds.add_reader(self._plan, job)
         shutdown.remember(self._plan, job)
-        return Subscription(job, feeds.start(self._plan), query)
+        return Subscription(job, feeds.start(self._plan), query, self._plan.properties()["time"])
 
     def run_forever(
         self,
@@ -559,7 +559,7 @@ class Actions(PlanBuilder):
             on_late,
         )
         shutdown.remember_job(job)
-        return Job(job, query)
+        return Job(job, query, self._plan.properties()["time"])
 
     def maintain(
         self,

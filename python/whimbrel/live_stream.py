@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,6 +16,26 @@ from .ingress import Ingress, check_settings, shard_count
 from .rows import table_of_any
 from .schema import columns_of, schema_of
 from .sharded import ShardedStream
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What moves the time of a source beside its rows."""
+
+    idle: str | timedelta | None = None
+    arrival: str | None = None
+    latency: str | timedelta = "100ms"
+
+    def of(
+        self, time: str | None
+    ) -> tuple[tuple[str, str | timedelta] | None, tuple[str, str | timedelta] | None]:
+        """Pair each setting with its column."""
+        if self.arrival is not None and time is not None:
+            raise InvalidError("rows have the time of a column, time=, or that of their arrival, arrival=")
+        if self.idle is not None and time is None:
+            raise InvalidError("idle= is about the time of rows: give the column with time=")
+        idle = None if self.idle is None or time is None else (time, self.idle)
+        return idle, None if self.arrival is None else (self.arrival, self.latency)
 
 
 class LiveStream(ShardedStream):
@@ -42,17 +63,21 @@ class LiveStream(ShardedStream):
         ingress: Ingress,
         shards: int,
         log: str | os.PathLike[str] | None = None,
+        pace: Pace | None = None,
     ) -> None:
-        plan, senders = native.live(schema, shard_count(shards) or 1, None if log is None else os.fspath(log))
+        pace = pace or Pace()
+        idle, arrival = pace.of(ingress.time)
+        log = None if log is None else os.fspath(log)
+        plan, senders = native.live(schema, shard_count(shards) or 1, log, idle, arrival)
+        if arrival is not None:
+            ingress = replace(ingress, time=pace.arrival)
         super().__init__(ingress.apply(plan))
         self._schema = schema
         self._senders = senders
         self._source = native.live_sources(plan)[0]
-        self._time = (
-            None
-            if ingress.time is None
-            else dict(zip(schema.names(), schema.types(), strict=True))[ingress.time]
-        )
+        # Whoever gives rows the time of their arrival advances it.
+        of_rows = dict(zip(schema.names(), schema.types(), strict=True))
+        self._time = None if arrival is not None or ingress.time is None else of_rows[ingress.time]
 
     def push(self, rows: Any, *, shard: int = 0, timeout: float | timedelta | None = None) -> None:
         """
@@ -98,7 +123,10 @@ class LiveStream(ShardedStream):
             If the stream has no time, or this is none.
         """
         if self._time is None:
-            raise InvalidError("this stream has no time to advance; give it one with time=")
+            raise InvalidError(
+                "this stream has no time to advance: give it one with time=; that of the rows' arrival goes on "
+                "by itself"
+            )
         for sender in self._senders if shard is None else [self._senders[self._shard(shard)]]:
             sender.advance(time, self._time)
 
@@ -139,6 +167,9 @@ def live(
     schema: Any = None,
     shards: int = 1,
     log: str | os.PathLike[str] | None = None,
+    idle: str | timedelta | None = None,
+    arrival: str | None = None,
+    latency: str | timedelta = "100ms",
     **ingress: Any,
 ) -> LiveStream:
     """
@@ -161,6 +192,14 @@ def live(
         `ShardedStream.run_forever` can go on after a crash. A program that makes the source again with the
         same folder goes on writing there. The folder grows: files in it (Arrow streams, each with an index)
         that no job will read again may be removed, the oldest first.
+    idle
+        A shard into which nothing is pushed for so long holds nobody back: it counts as having come as far as
+        the slowest of the others. Rows that are pushed into it later may be late: ``disorder="drop"``.
+    arrival
+        The name of a column that is added to the rows: when each was pushed, in UTC. It is their time, which
+        goes on by the clock while no rows come.
+    latency
+        With `arrival`: how far results may be behind the clock.
     **ingress
         As in `read`.
 
@@ -186,9 +225,9 @@ def live(
     >>> ticks.query(lambda q: q.select("n")).to_rows()
     [Row(start=0, end=1, n=0), Row(start=1, end=2, n=1), Row(start=2, end=3, n=4)]
     """
-    settings = Ingress(time, end, **check_settings(ingress))
+    settings, pace = Ingress(time, end, **check_settings(ingress)), Pace(idle, arrival, latency)
     if isinstance(source, Mapping) or hasattr(source, "__arrow_c_schema__"):
-        return LiveStream(schema_of(source), settings, shards, log)
+        return LiveStream(schema_of(source), settings, shards, log, pace)
     if log is not None:
         raise InvalidError(
             "a log keeps what is pushed: give live a schema, and push the items of the iterable"
@@ -200,7 +239,7 @@ def live(
     if first is None and schema is None:
         raise InvalidError("the iterable is empty, so its columns are not known; give them with schema=")
     columns = schema_of(schema) if schema is not None else _inferred_schema(first)
-    stream = LiveStream(columns, settings, shards)
+    stream = LiveStream(columns, settings, shards, pace=pace)
     rest = items if first is None else itertools.chain([first], items)
     feeds.register(stream._source, feeds.Feed(rest, stream._push_item, stream.close))
     return stream

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _whimbrel as native
@@ -16,6 +16,7 @@ from .ordering import sort_keys
 from .patterns import Pattern
 from .projection import START, Projection, expression_or_list, is_function, predicate, projection
 from .relational import GroupingSets
+from .reshaping import pivoted, unpivoted
 from .tracing import SideTracer, label, takes_two, trace
 
 How = Literal["inner", "left", "right", "full", "cross", "semi", "anti", "mark"]
@@ -367,6 +368,88 @@ class Stream(LifetimeMethods):
             raise InvalidError('aggregate groups by the current key, or by wb.rollup("a", "b") and its like')
         sets = [[native.Expr.column(name, schema) for name in one] for one in groups.sets]
         return Stream(self._plan.aggregate(resolved, (groups.kind, sets)))
+
+    def pivot(
+        self,
+        on: str,
+        values: Iterable[Any] | Mapping[str, Any],
+        aggregate: Aggregate | None = None,
+        /,
+        **aggregates: Aggregate,
+    ) -> Stream:
+        """
+        Make columns of the values of a column: Trill's `Pivot`.
+
+        Parameters
+        ----------
+        on
+            The column.
+        values
+            The values that get columns, or a mapping of the columns' names to values. They have to be known
+            before the rows are.
+        aggregate
+            What the columns have: the aggregate of the rows with that value.
+        **aggregates
+            Several of them; columns are called after the value and the aggregate.
+
+        Returns
+        -------
+        Stream
+            The key's columns, then those of the values, as `aggregate` gives them.
+
+        Raises
+        ------
+        InvalidError
+            If a column does not exist, or there is no value or no aggregate.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> readings = wb.from_rows(
+        ...     [(0, "a", "heat", 190), (0, "a", "load", 7), (0, "b", "heat", 80)],
+        ...     schema=["time", "device", "what", "value"],
+        ...     time="time",
+        ... )
+        >>> def wide(q):
+        ...     return q.group_apply("device", lambda g: g.pivot("what", ["heat", "load"], wb.max("value")))
+        >>> readings.query(wide).to_rows()
+        [Row(start=0, end=1, device='a', heat=190, load=7), Row(start=0, end=1, device='b', heat=80,
+        load=None)]
+        """
+        return self.aggregate(**pivoted(on, values, aggregate, aggregates))
+
+    def unpivot(self, *columns: str, name: str = "name", value: str = "value", nulls: bool = False) -> Stream:
+        """
+        Make rows of columns: Trill's `Unpivot`.
+
+        Parameters
+        ----------
+        *columns
+            The columns, of one type.
+        name, value
+            The new columns: the name of the old one, and its value.
+        nulls
+            Whether values that are null get rows, too.
+
+        Returns
+        -------
+        Stream
+            Up to a row for each of the columns, with all other columns; lifetimes stay.
+
+        Raises
+        ------
+        InvalidError
+            If a column does not exist, a name is taken, or the columns have different types.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> devices = wb.from_rows([(0, "a", 190, 7)], schema=["time", "device", "heat", "load"], time="time")
+        >>> sorted(devices.query(lambda q: q.unpivot("heat", "load", name="what")).to_rows())
+        [Row(start=0, end=1, time=0, device='a', what='heat', value=190), Row(start=0, end=1, time=0,
+        device='a', what='load', value=7)]
+        """
+        return unpivoted(self, columns, name, value, nulls)
 
     def group_apply(self, key: Key, query: Callable[[Stream], Stream]) -> Stream:
         """

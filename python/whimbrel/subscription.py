@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _whimbrel as native
 from . import feeds, shutdown
+from .activity import Activity, activity_of
 from .errors import InvalidError, WhimbrelError
 from .table import Table
 
@@ -42,10 +43,17 @@ class Subscription:
     (['a'], 1)
     """
 
-    __slots__ = ("_feeds", "_job", "_query")
+    __slots__ = ("_clock", "_feeds", "_job", "_query")
 
-    def __init__(self, job: native.Job | native.DurableJob, started: list[feeds.Feed], query: object) -> None:
+    def __init__(
+        self,
+        job: native.Job | native.DurableJob,
+        started: list[feeds.Feed],
+        query: object,
+        clock: str | None = None,
+    ) -> None:
         self._job = job
+        self._clock = clock
         self._feeds = started
         self._query = query
 
@@ -109,6 +117,26 @@ class Subscription:
         """How many rows came too late and were dropped."""
         return self._job.rows_late()
 
+    def stats(self) -> Activity:
+        """
+        Tell what the query has done so far, operator by operator, and what it waits for.
+
+        Returns
+        -------
+        Activity
+            Rows and times of each operator; its `Activity.waits_for` says in a sentence why nothing comes out.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.live({"time": "int64", "item": "string"}, time="time")
+        >>> counts = clicks.query(lambda q: q.tumbling(10).aggregate(n=wb.count()))
+        >>> with counts.subscribe(print) as subscription:
+        ...     print(subscription.stats().waits_for)
+        No row has been read yet.
+        """
+        return activity_of(self._job, self._clock)
+
     def __enter__(self) -> Subscription:
         return self
 
@@ -131,8 +159,8 @@ class Job(Subscription):
 
     __slots__ = ("_durable",)
 
-    def __init__(self, job: native.DurableJob, query: object) -> None:
-        super().__init__(job, [], query)
+    def __init__(self, job: native.DurableJob, query: object, clock: str | None = None) -> None:
+        super().__init__(job, [], query, clock)
         self._durable = job
 
     def stop(self) -> None:

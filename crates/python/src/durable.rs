@@ -8,6 +8,7 @@ use whimbrel_jobs::{DurableJob, JobOptions};
 use whimbrel_session::durable::{Destination, folder_format, start_job, wall_duration};
 use whimbrel_sharded::Options;
 
+use crate::activity::{self, OperatorTuple};
 use crate::arguments::Length;
 use crate::connectors::PythonSink;
 use crate::error::OrRaise;
@@ -60,6 +61,12 @@ impl NativeDurableJob {
     /// The rows that came too late in this run.
     fn rows_late(&self) -> u64 {
         self.job.progress().rows_late()
+    }
+
+    /// What the operators have done so far.
+    #[pyo3(signature = (clock))]
+    fn activity(&self, py: Python<'_>, clock: Option<&str>) -> PyResult<Vec<OperatorTuple>> {
+        activity::of(py, self.job.progress(), clock)
     }
 
     /// When the last checkpoint of this run was written, in seconds since 1970.

@@ -36,7 +36,10 @@ pub fn from_message(py: Python<'_>, message: &Message, time: Option<&DataType>) 
 }
 
 /// A time as Python has it.
-fn instant(py: Python<'_>, ticks: Time, time: Option<&DataType>) -> PyResult<Py<PyAny>> {
+///
+/// # Errors
+/// What making it raises.
+pub fn instant(py: Python<'_>, ticks: Time, time: Option<&DataType>) -> PyResult<Py<PyAny>> {
     match time {
         Some(DataType::Timestamp(unit, zone)) if ticks != INFINITY => {
             values::instant(py, ticks, unit, zone.as_deref())

@@ -7,7 +7,8 @@
 //! 2. `types`: names of types; `tree`: expressions while they are built; `plan`: the class of plans;
 //! 3. `values`: objects to columns and back; `text`: expressions as Python text;
 //! 4. `arguments`: counts and durations; `rows`: rows as objects; `aggregate`: aggregates in Python;
-//! 5. `table`: tables and schemas; `json`: messages of JSON; `events`: messages as events;
+//! 5. `table`: tables and schemas; `json`: messages of JSON; `events`: messages as events; `activity`: what
+//!    operators have done;
 //! 6. `expr`: expressions; `sample`: rows to try a black box with; `source`, `connectors`: where plans
 //!    begin; `sql`: sessions; `run`: actions;
 //! 7. `black_box`: Python functions in expressions; `calls`: aggregates and window functions; `program`:
@@ -15,6 +16,7 @@
 //! 8. `builder`: the methods of plans.
 #![deny(missing_docs)]
 
+mod activity;
 mod aggregate;
 mod arguments;
 mod black_box;

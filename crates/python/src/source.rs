@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use whimbrel_plan::names::unknown_column;
 use whimbrel_plan::{Partitioning, Ranges, Source, Stream, TimeSpec, source_of};
+use whimbrel_session::durable::wall_duration;
 use whimbrel_sharded::dataset::{
-    FileDataset, FileFormat, FollowDataset, LiveDataset, LiveSender, MemoryDataset, ReadOptions,
+    FileDataset, FileFormat, FollowDataset, LiveDataset, LiveSender, LiveTime, MemoryDataset, ReadOptions,
 };
 use whimbrel_temporal::{Disorder, IngressOptions, OnCompleted, Punctuate};
 
@@ -142,17 +143,26 @@ pub fn literal_rows(table: Option<&NativeTable>) -> PyResult<NativePlan> {
 /// `InvalidError` if there are no shards, or too many, or the log has other columns; `DataError` if it
 /// cannot be opened.
 #[pyfunction]
-#[pyo3(signature = (schema, shards, log = None))]
+#[pyo3(signature = (schema, shards, log = None, idle = None, arrival = None))]
 pub fn live(
     py: Python<'_>,
     schema: &NativeSchema,
     shards: Count,
     log: Option<String>,
+    idle: Option<(String, Length)>,
+    arrival: Option<(String, Length)>,
 ) -> PyResult<(NativePlan, Vec<NativeSender>)> {
-    let opened = py.detach(|| match log {
-        Some(folder) => LiveDataset::with_journal(schema.0.clone(), shards.0, Path::new(&folder)),
-        None => LiveDataset::new(schema.0.clone(), shards.0),
-    });
+    let time = match (idle, arrival) {
+        (Some((column, timeout)), _) => {
+            Some(LiveTime::Idle { column, timeout: wall_duration(&timeout.0, "idle").or_raise()? })
+        }
+        (None, Some((column, latency))) => {
+            Some(LiveTime::Arrival { column, latency: wall_duration(&latency.0, "latency").or_raise()? })
+        }
+        (None, None) => None,
+    };
+    let log = log.as_ref().map(Path::new);
+    let opened = py.detach(|| LiveDataset::open(schema.0.clone(), shards.0, log, time));
     let (dataset, senders) = opened.or_raise()?;
     Ok((scan("live", dataset)?, senders.into_iter().map(|sender| NativeSender { sender }).collect()))
 }

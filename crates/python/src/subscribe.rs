@@ -14,6 +14,7 @@ use whimbrel_session::RunningQuery;
 use whimbrel_sharded::{Job, LateRows, Options, Progress, action, run};
 use whimbrel_temporal::Message;
 
+use crate::activity::{self, OperatorTuple};
 use crate::arguments::Count;
 use crate::error::{OrRaise, PythonError, invalid};
 use crate::events;
@@ -75,6 +76,12 @@ impl NativeJob {
     /// The rows that came too late.
     fn rows_late(&self) -> u64 {
         self.query.job().rows_late()
+    }
+
+    /// What the operators have done so far.
+    #[pyo3(signature = (clock))]
+    fn activity(&self, py: Python<'_>, clock: Option<&str>) -> PyResult<Vec<OperatorTuple>> {
+        activity::of(py, self.query.job().progress(), clock)
     }
 }
 

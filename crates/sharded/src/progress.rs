@@ -4,9 +4,14 @@
 use crossbeam_channel::{Receiver, Sender, bounded};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::DataFusionError;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use whimbrel_temporal::NodeActivity;
+
+/// A stage, and a channel of it.
+pub type ChannelPlace = (usize, usize);
 
 /// A callback for rows that came too late, as they were in their source.
 pub type LateRows = Arc<dyn Fn(RecordBatch) + Send + Sync>;
@@ -18,6 +23,8 @@ pub(crate) struct Control {
     pub rows_out: AtomicU64,
     pub rows_total: Option<u64>,
     pub late: Option<LateRows>,
+    /// What the operators of each channel have done.
+    activity: Mutex<BTreeMap<ChannelPlace, Vec<NodeActivity>>>,
     /// Whether the job was cancelled.
     cancelled: AtomicBool,
     error: Mutex<Option<DataFusionError>>,
@@ -38,12 +45,18 @@ impl Control {
             rows_out: AtomicU64::new(0),
             rows_total,
             late,
+            activity: Mutex::default(),
             cancelled: AtomicBool::new(false),
             error: Mutex::new(None),
             running: Mutex::new(Some(running)),
             stopped,
             on_stop: OnceLock::new(),
         }
+    }
+
+    /// Keeps the counters of a channel's operators.
+    pub fn watch(&self, channel: ChannelPlace, activity: Vec<NodeActivity>) {
+        self.activity.lock().unwrap_or_else(PoisonError::into_inner).insert(channel, activity);
     }
 
     /// Stops the job without an error.
@@ -138,6 +151,11 @@ impl Progress {
     /// How many rows the result has so far.
     pub fn rows_out(&self) -> u64 {
         load(&self.control.rows_out)
+    }
+
+    /// What the operators of each channel have done, of those that run in this process.
+    pub fn activity(&self) -> BTreeMap<ChannelPlace, Vec<NodeActivity>> {
+        self.control.activity.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Counts rows of the result.

@@ -3,11 +3,13 @@
 //! Invariants: a node's inputs are nodes that were added before it, so the nodes are in topological
 //! order; a message reaches all consumers of a node before the next message of that node is worked on.
 
+use crate::activity::{Activity, NodeActivity};
 use crate::batch::Message;
 use crate::checkpoint::{decode, encode, open, seal};
 use crate::operator::Operator;
 use datafusion::common::Result;
 use serde_bytes::ByteBuf;
+use std::sync::Arc;
 
 /// A node of a [`Graph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,6 +29,7 @@ struct Node {
     /// None: an input of the graph.
     operator: Option<Box<dyn Operator>>,
     targets: Vec<Target>,
+    activity: Arc<Activity>,
 }
 
 /// A directed acyclic graph of operators.
@@ -70,7 +73,7 @@ impl Graph {
 
     /// Adds an input; inputs are numbered in the order in which they are added.
     pub fn input(&mut self) -> NodeId {
-        self.nodes.push(Node { operator: None, targets: Vec::new() });
+        self.nodes.push(Node { operator: None, targets: Vec::new(), activity: Arc::default() });
         self.inputs.push(self.nodes.len() - 1);
         NodeId(self.nodes.len() - 1)
     }
@@ -85,7 +88,7 @@ impl Graph {
         for (input, from) in inputs.iter().enumerate() {
             self.nodes[from.0].targets.push(Target::Node(node, input));
         }
-        self.nodes.push(Node { operator: Some(operator), targets: Vec::new() });
+        self.nodes.push(Node { operator: Some(operator), targets: Vec::new(), activity: Arc::default() });
         NodeId(node)
     }
 
@@ -116,13 +119,16 @@ impl Graph {
 
     /// Hands a message of `node` to all that it feeds, and what these make of it to all that they feed.
     fn deliver(&mut self, node: usize, message: Message, out: &mut Vec<(usize, Message)>) -> Result<()> {
+        self.nodes[node].activity.hand_out(&message);
         for i in 0..self.nodes[node].targets.len() {
             match self.nodes[node].targets[i] {
                 Target::Output(output) => out.push((output, message.clone())),
                 Target::Node(target, input) => {
                     let mut produced = Vec::new();
-                    if let Some(operator) = &mut self.nodes[target].operator {
+                    let Node { operator, activity, .. } = &mut self.nodes[target];
+                    if let Some(operator) = operator {
                         operator.push(input, message.clone(), &mut produced)?;
+                        activity.hold(operator.held());
                     }
                     for message in produced {
                         self.deliver(target, message, out)?;
@@ -131,6 +137,24 @@ impl Graph {
             }
         }
         Ok(())
+    }
+
+    /// What each node has done, inputs first. The counters go on while the graph does.
+    pub fn activity(&self) -> Vec<NodeActivity> {
+        let mut inputs = vec![Vec::new(); self.nodes.len()];
+        for (number, node) in self.nodes.iter().enumerate() {
+            for target in &node.targets {
+                if let Target::Node(target, _) = target {
+                    inputs[*target].push(number);
+                }
+            }
+        }
+        let of = |(node, inputs): (&Node, Vec<usize>)| NodeActivity {
+            name: node.operator.as_ref().map_or("input", |operator| operator.name()),
+            inputs,
+            activity: Arc::clone(&node.activity),
+        };
+        self.nodes.iter().zip(inputs).map(of).collect()
     }
 
     /// The state of all operators, [sealed](crate::checkpoint).
@@ -157,7 +181,7 @@ impl Graph {
     /// A line for each node: what it is, and what it feeds.
     fn describe(&self) -> String {
         let mut lines = String::from("graph of operators");
-        for (number, Node { operator, targets }) in self.nodes.iter().enumerate() {
+        for (number, Node { operator, targets, .. }) in self.nodes.iter().enumerate() {
             let name = operator.as_ref().map_or("input", |o| o.name());
             lines.push_str(&format!("\nnode {number}: {name}, feeds"));
             for target in targets {

@@ -20,6 +20,7 @@
 pub mod rules;
 pub mod time;
 
+mod activity;
 mod batch;
 mod carry;
 pub mod checkpoint;
@@ -35,6 +36,7 @@ pub mod places;
 mod synopsis;
 mod values;
 
+pub use activity::{Activity, NodeActivity, NodeProgress};
 pub use batch::{Batch, Message, Other};
 pub use carry::Carry;
 pub use graph::{Graph, NodeId};

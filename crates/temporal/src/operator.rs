@@ -22,6 +22,11 @@ pub trait Operator: Send {
         path.rsplit("::").next().unwrap_or(path)
     }
 
+    /// How many rows, or groups of rows, it keeps; 0 if it does not count them. It takes constant time.
+    fn held(&self) -> usize {
+        0
+    }
+
     /// Takes the next message of an input and appends to `out` what follows from it.
     ///
     /// # Errors

@@ -9,13 +9,14 @@
 //! survive their process read them from there, from where they were on. No sender waits for such a job.
 
 use super::journal::Journal;
+use super::live_clock::{LiveTime, ShardClock, idle_promises, promise};
 use super::{Dataset, ReplayableShard, Shard};
 use crossbeam_channel::{Receiver, Select, SendTimeoutError, Sender, bounded, unbounded};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, exec_err, plan_err};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 use whimbrel_plan::{Source, SourceInfo};
 use whimbrel_temporal::{INFINITY, Message, Time};
@@ -56,13 +57,17 @@ pub struct LiveDataset {
 ///
 /// Dropping it closes the shard.
 pub struct LiveSender {
+    /// The columns of the rows that are sent.
     schema: SchemaRef,
+    /// Those of the source.
+    columns: SchemaRef,
     feed: Arc<ShardFeed>,
 }
 
 /// One shard: its readers, and the messages that wait for the first of them.
 struct ShardFeed {
     journal: Option<Arc<Journal>>,
+    clock: Option<ShardClock>,
     state: Mutex<State>,
     /// Held while sending, so that all readers get the messages of several threads in one order.
     sending: Mutex<()>,
@@ -86,7 +91,7 @@ impl LiveDataset {
     /// # Errors
     /// `Plan` if there are no shards.
     pub fn new(schema: SchemaRef, shards: usize) -> Result<(Arc<LiveDataset>, Vec<LiveSender>)> {
-        LiveDataset::of(schema, shards, |_| Ok(None))
+        LiveDataset::open(schema, shards, None, None)
     }
 
     /// A source that keeps a journal in a folder, which is made if need be. One that is there already
@@ -100,24 +105,42 @@ impl LiveDataset {
         shards: usize,
         folder: &Path,
     ) -> Result<(Arc<LiveDataset>, Vec<LiveSender>)> {
-        let journal = |shard: usize| {
-            let folder = folder.join(format!("shard-{shard}"));
-            Ok(Some(Arc::new(Journal::open(&folder, &schema)?)))
-        };
-        LiveDataset::of(Arc::clone(&schema), shards, journal)
+        LiveDataset::open(schema, shards, Some(folder), None)
     }
 
-    fn of(
-        schema: SchemaRef,
+    /// A source for rows with these columns, whose time may go on while none come.
+    ///
+    /// # Errors
+    /// As [`with_journal`](LiveDataset::with_journal); `Plan` if `time` names a column that does not fit;
+    /// `IoError` if there is no thread for its clock.
+    pub fn open(
+        sent: SchemaRef,
         shards: usize,
-        journal: impl Fn(usize) -> Result<Option<Arc<Journal>>>,
+        journal: Option<&Path>,
+        time: Option<LiveTime>,
     ) -> Result<(Arc<LiveDataset>, Vec<LiveSender>)> {
         if shards == 0 {
             return plan_err!("a dataset has at least one shard");
         }
-        let feed = |shard| Ok(Arc::new(ShardFeed::new(journal(shard)?)));
+        let schema = time.as_ref().map_or_else(|| Ok(Arc::clone(&sent)), |time| time.schema(&sent))?;
+        let feed = |shard: usize| {
+            let folder = journal.map(|folder| folder.join(format!("shard-{shard}")));
+            let journal = folder.map(|folder| Journal::open(&folder, &schema).map(Arc::new)).transpose()?;
+            Ok(Arc::new(ShardFeed::new(journal, time.clone().map(ShardClock::new))))
+        };
         let feeds = (0..shards).map(feed).collect::<Result<Vec<Arc<ShardFeed>>>>()?;
-        let sender = |feed: &Arc<ShardFeed>| LiveSender { schema: schema.clone(), feed: feed.clone() };
+        if let Some(time) = time {
+            let feeds: Vec<Weak<ShardFeed>> = feeds.iter().map(Arc::downgrade).collect();
+            let interval = time.interval();
+            std::thread::Builder::new()
+                .name("live clock".to_string())
+                .spawn(move || keep_time(&feeds, interval))?;
+        }
+        let sender = |feed: &Arc<ShardFeed>| LiveSender {
+            schema: Arc::clone(&sent),
+            columns: Arc::clone(&schema),
+            feed: Arc::clone(feed),
+        };
         let senders = feeds.iter().map(sender).collect();
         Ok((Arc::new(LiveDataset { schema, feeds }), senders))
     }
@@ -143,7 +166,7 @@ impl LiveDataset {
 }
 
 impl LiveSender {
-    /// The columns of the rows.
+    /// The columns of the rows that it sends.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -164,7 +187,11 @@ impl LiveSender {
     pub fn push_while(&self, rows: RecordBatch, patience: Patience<'_>) -> Result<()> {
         super::memory::check_types(&self.schema, &rows)?;
         let rows = super::conform(rows, &self.schema)?;
-        self.feed.send(crate::relation::always(rows), patience)
+        let stamped = || match &self.feed.clock {
+            Some(clock) => clock.stamp(rows, &self.columns),
+            None => Ok(rows),
+        };
+        self.feed.send(|| Ok(crate::relation::always(stamped()?)), patience)
     }
 
     /// Promises that no row before this time will be sent: results up to it become final.
@@ -185,7 +212,17 @@ impl LiveSender {
                 self.close();
                 Ok(())
             }
-            _ => self.feed.send(Message::Punctuation(time), patience),
+            _ => {
+                if let Some(clock) = &self.feed.clock {
+                    if clock.is_arrival() {
+                        return plan_err!(
+                            "rows of this source have the time of their arrival, which goes on by itself"
+                        );
+                    }
+                    clock.advance(time);
+                }
+                self.feed.send(|| Ok(Message::Punctuation(time)), patience)
+            }
         }
     }
 
@@ -216,11 +253,11 @@ impl State {
 
 impl ShardFeed {
     /// An open shard without readers.
-    fn new(journal: Option<Arc<Journal>>) -> ShardFeed {
+    fn new(journal: Option<Arc<Journal>>, clock: Option<ShardClock>) -> ShardFeed {
         let process = std::process::id();
         let closed = journal.as_ref().is_some_and(|journal| journal.has_ended());
         let state = State { process, readers: Vec::new(), early: Some(Vec::new()), closed, finished: closed };
-        ShardFeed { journal, state: Mutex::new(state), sending: Mutex::new(()) }
+        ShardFeed { journal, clock, state: Mutex::new(state), sending: Mutex::new(()) }
     }
 
     /// A panic elsewhere leaves the state consistent: every change is made in one step.
@@ -247,9 +284,10 @@ impl ShardFeed {
         }
     }
 
-    /// Sends a message to all readers.
-    fn send(&self, message: Message, patience: Patience<'_>) -> Result<()> {
+    /// Sends a message to all readers. It is made when its turn has come.
+    fn send(&self, message: impl FnOnce() -> Result<Message>, patience: Patience<'_>) -> Result<()> {
         let _order = self.lock_sending(patience)?;
+        let message = message()?;
         let readers = {
             if self.lock().closed {
                 return exec_err!("this shard of the live source has been closed");
@@ -280,6 +318,11 @@ impl ShardFeed {
             true => exec_err!("every query that read this live source is over; its job says why"),
             false => Ok(()),
         }
+    }
+
+    /// Whether a query reads it, or will read its journal.
+    fn has_readers(&self) -> bool {
+        self.lock().early.is_none()
     }
 
     /// A new reader.
@@ -314,6 +357,34 @@ impl ShardFeed {
             state.readers.push(sender);
         }
         receiver
+    }
+}
+
+/// Keeps the time of shards going until all are closed.
+fn keep_time(feeds: &[Weak<ShardFeed>], interval: Duration) {
+    loop {
+        std::thread::sleep(interval);
+        let feeds: Vec<Arc<ShardFeed>> = feeds.iter().filter_map(Weak::upgrade).collect();
+        if feeds.iter().all(|feed| feed.lock().closed) {
+            return;
+        }
+        let open = |feed: &Arc<ShardFeed>| !feed.lock().closed;
+        let clocks: Vec<Option<&ShardClock>> =
+            feeds.iter().map(|feed| feed.clock.as_ref().filter(|_| open(feed))).collect();
+        let (time, idle) = idle_promises(&clocks);
+        for (place, feed) in feeds.iter().enumerate() {
+            let Some(clock) = clocks[place].filter(|_| feed.has_readers()) else { continue };
+            // Who has no room now is told at the next time; a source that nobody reads is none of ours.
+            let mut patience = || exec_err!("there is no room");
+            let _ = match (clock.is_arrival(), idle.contains(&place)) {
+                (true, _) => feed.send(|| Ok(Message::Punctuation(clock.now())), &mut patience),
+                (false, true) => {
+                    promise(clock, time);
+                    feed.send(|| Ok(Message::Punctuation(time)), &mut patience)
+                }
+                (false, false) => Ok(()),
+            };
+        }
     }
 }
 

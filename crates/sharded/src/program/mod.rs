@@ -56,7 +56,7 @@ use temporal::InputAdapter;
 use crate::dataset::Predicate;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
-use whimbrel_temporal::Message;
+use whimbrel_temporal::{Message, NodeActivity};
 
 /// What a program needs after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +104,11 @@ pub trait ChannelProgram: Send {
     /// # Errors
     /// Those of the operators; the program must not be used after one.
     fn step(&mut self, out: &mut Vec<(usize, Message)>) -> Result<Step>;
+
+    /// What its operators have done so far, inputs first; none if it has no counters.
+    fn activity(&self) -> Vec<NodeActivity> {
+        Vec::new()
+    }
 
     /// The predicate that was pushed down to a lane, if there is one. A source that filters has to apply it.
     fn predicate(&self, _lane: usize) -> Option<Predicate> {

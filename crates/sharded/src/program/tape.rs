@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use whimbrel_temporal::Message;
 use whimbrel_temporal::checkpoint::{SavedMessage, encode};
+use whimbrel_temporal::{Message, NodeActivity};
 
 /// A channel of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -162,6 +162,10 @@ impl ChannelProgram for RecordedProgram {
 
     fn candidate_lanes(&self) -> Vec<usize> {
         self.program.candidate_lanes()
+    }
+
+    fn activity(&self) -> Vec<NodeActivity> {
+        self.program.activity()
     }
 
     fn give_turn(&mut self, lane: usize) {

@@ -13,7 +13,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, exec_err};
 use serde_bytes::ByteBuf;
 use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode, open, seal};
-use whimbrel_temporal::{Batch, Graph, INFINITY, Ingress, Message, Other, Time};
+use whimbrel_temporal::{Batch, Graph, INFINITY, Ingress, Message, NodeActivity, Other, Time};
 
 /// The program of a temporal channel.
 pub struct TemporalProgram {
@@ -293,6 +293,10 @@ impl ChannelProgram for TemporalProgram {
             lanes.rotate_left(first);
         }
         lanes
+    }
+
+    fn activity(&self) -> Vec<NodeActivity> {
+        self.graph.activity()
     }
 
     fn save(&self) -> Result<Option<Vec<u8>>> {

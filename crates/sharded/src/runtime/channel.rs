@@ -35,6 +35,8 @@ pub(super) struct Channel {
     passing: Option<Marker>,
     /// How many late rows have been counted.
     late: u64,
+    /// Whether the job knows the counters of its operators.
+    is_watched: bool,
     epochs: Option<Epochs>,
 }
 
@@ -64,8 +66,8 @@ impl Channel {
     ) -> Channel {
         let outlets = (0..outputs).map(|_| Outlet::default()).collect();
         let (lanes, reached, wanted) = (vec![], vec![], vec![]);
-        let (step, passing, late) = (Step::Ready, None, 0);
-        Channel { id, program, lanes, outlets, reached, step, wanted, passing, late, epochs }
+        let (step, passing, late, is_watched) = (Step::Ready, None, 0, false);
+        Channel { id, program, lanes, outlets, reached, step, wanted, passing, late, is_watched, epochs }
     }
 
     /// Adds a lane behind the others.
@@ -152,6 +154,9 @@ impl Channel {
         control: &Control,
         mut to: impl FnMut(QueueId, Item),
     ) -> Result<()> {
+        if !std::mem::replace(&mut self.is_watched, true) {
+            control.watch((self.id.stage, self.id.channel), self.program.activity());
+        }
         if self.has_ended() {
             self.report(|channel| Report::Ended(channel.id));
             return Ok(());

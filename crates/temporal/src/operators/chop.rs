@@ -152,6 +152,10 @@ fn next(expr: &Arc<dyn PhysicalExpr>, time: Time) -> Result<Time> {
 }
 
 impl Operator for Chop {
+    fn held(&self) -> usize {
+        self.waiting.count()
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch)?,

@@ -127,6 +127,10 @@ impl State {
 }
 
 impl Operator for Clip {
+    fn held(&self) -> usize {
+        self.state.left.count()
+    }
+
     fn inputs(&self) -> usize {
         2
     }

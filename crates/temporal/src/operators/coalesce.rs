@@ -129,6 +129,10 @@ impl Coalesce {
 }
 
 impl Operator for Coalesce {
+    fn held(&self) -> usize {
+        self.waiting.count()
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch, out)?,

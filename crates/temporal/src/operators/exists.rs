@@ -201,6 +201,10 @@ impl State {
 }
 
 impl Operator for Exists {
+    fn held(&self) -> usize {
+        self.state.left.count()
+    }
+
     fn inputs(&self) -> usize {
         2
     }

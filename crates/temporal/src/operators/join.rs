@@ -241,6 +241,10 @@ impl State {
 }
 
 impl Operator for Join {
+    fn held(&self) -> usize {
+        self.state.sides.iter().map(Synopsis::count).sum()
+    }
+
     fn inputs(&self) -> usize {
         2
     }

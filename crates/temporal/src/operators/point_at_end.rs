@@ -65,6 +65,10 @@ fn next(end: Time) -> Result<Time> {
 }
 
 impl Operator for PointAtEnd {
+    fn held(&self) -> usize {
+        self.waiting.count()
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch)?,

@@ -140,6 +140,10 @@ impl Session {
 }
 
 impl Operator for Session {
+    fn held(&self) -> usize {
+        self.members.count()
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch)?,

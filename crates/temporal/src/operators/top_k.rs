@@ -171,6 +171,10 @@ impl TopK {
 }
 
 impl Operator for TopK {
+    fn held(&self) -> usize {
+        self.rows.count()
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => {

@@ -324,6 +324,10 @@ fn restored<const W: usize>((rows, words): SavedChanges) -> Vec<Change<W>> {
 }
 
 impl<const W: usize> Operator for Flat<W> {
+    fn held(&self) -> usize {
+        self.alive
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch, out),

@@ -149,6 +149,10 @@ impl General {
 }
 
 impl Operator for General {
+    fn held(&self) -> usize {
+        self.live.groups.len()
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch, out)?,

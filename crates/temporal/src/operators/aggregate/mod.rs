@@ -140,6 +140,10 @@ fn windowed(plan: Plan, size: i64, emitter: Emitter) -> Result<Box<dyn Operator>
 }
 
 impl Operator for Aggregate {
+    fn held(&self) -> usize {
+        self.variant.held()
+    }
+
     fn push(&mut self, input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         self.variant.push(input, message, out)
     }

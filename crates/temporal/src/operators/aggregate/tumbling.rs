@@ -86,6 +86,10 @@ impl Tumbling {
 }
 
 impl Operator for Tumbling {
+    fn held(&self) -> usize {
+        self.table.len()
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch, out)?,

@@ -193,6 +193,10 @@ impl Windowed {
 }
 
 impl Operator for Windowed {
+    fn held(&self) -> usize {
+        self.live.groups.len()
+    }
+
     fn push(&mut self, _input: usize, message: Message, out: &mut Vec<Message>) -> Result<()> {
         match message {
             Message::Batch(batch) => self.batch(batch, out)?,

@@ -1,0 +1,94 @@
+"""What a running query says of itself: rows, times, and why nothing comes out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+import whimbrel as wb
+
+SCHEMA = {"time": "int64", "item": "string", "price": "int64"}
+
+
+def until(condition: Callable[[], Any]) -> None:
+    """Wait for something that a thread of the query does."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def operator(subscription: wb.Subscription, name: str) -> wb.activity.Operator:
+    return next(o for o in subscription.stats().operators if o.name == name)
+
+
+@pytest.mark.parametrize("runtime", ["library", "local"])
+def test_windows_wait_for_their_end(runtime: Any) -> None:
+    with wb.live(SCHEMA, time="time") as clicks:
+        seen: list[Any] = []
+        query = clicks.query(lambda q: q.where(lambda e: e.price > 1).tumbling(10).aggregate(n=wb.count()))
+        with query.subscribe(seen.append, runtime=runtime) as subscription:
+            assert subscription.stats().waits_for == "No row has been read yet."
+            clicks.push([(1, "a", 1), (3, "b", 2), (4, "b", 3)])
+            until(lambda: subscription.stats().rows_read == 3)
+            until(lambda: operator(subscription, "aggregate").rows_in == 2)
+            passed = operator(subscription, "where")
+            assert (passed.rows_in, passed.rows, passed.latest) == (3, 2, 4)
+            assert "aggregate has taken 2 rows" in subscription.stats().waits_for
+            clicks.push([(25, "a", 9)])
+            clicks.advance(30)
+            until(lambda: len(seen) == 2)
+            until(lambda: operator(subscription, "input").frontier == 30)
+            assert "Time has come to 30" in subscription.stats().waits_for
+            clicks.close()
+            assert subscription.wait(30)
+            done = subscription.stats()
+            assert done.done and done.waits_for == "The query has ended."
+            assert done.operators[0].frontier == math.inf
+            assert "aggregate" in repr(done) and "4 rows read" in repr(done)
+
+
+def test_a_filter_that_lets_nothing_pass() -> None:
+    with (
+        wb.live(SCHEMA, time="time") as clicks,
+        clicks.query(lambda q: q.where(lambda e: e.price > 100)).subscribe(print) as subscription,
+    ):
+        clicks.push([(1, "a", 1), (3, "b", 2)])
+        until(lambda: operator(subscription, "where").rows_in == 2)
+        assert subscription.stats().waits_for == "The condition of where has let none of 2 rows pass."
+
+
+def test_a_join_keeps_rows_and_a_slow_shard_holds_all_back() -> None:
+    with wb.live(SCHEMA, time="time", shards=2) as clicks:
+        both = clicks.query(lambda q: q.sliding(100).join(q.sliding(100), on="item"))
+        with both.reshard(1).subscribe(lambda row: None) as subscription:
+            clicks.push([(1, "a", 1), (3, "b", 2)], shard=0)
+            clicks.advance(10, shard=0)
+            until(lambda: operator(subscription, "join").held == 4)
+            assert operator(subscription, "join").frontier is None
+            clicks.advance(7, shard=1)
+            until(lambda: operator(subscription, "join").frontier == 8)
+
+
+def test_times_are_those_of_the_stream() -> None:
+    zone = timezone.utc
+    with (
+        wb.live({"at": "timestamp[us, UTC]", "n": "int64"}, time="at") as stream,
+        stream.query(lambda q: q.select("n")).subscribe(print) as subscription,
+    ):
+        stream.push([(datetime(2024, 5, 1, tzinfo=zone), 1)])
+        until(lambda: subscription.stats().operators and operator(subscription, "input").rows == 1)
+        assert operator(subscription, "input").latest == datetime(2024, 5, 1, tzinfo=zone)
+
+
+def test_relations_have_no_operators() -> None:
+    rows = wb.from_rows([(1, "a", 1)], schema=list(SCHEMA))
+    with rows.subscribe(print) as subscription:
+        assert subscription.wait(30)
+        assert subscription.stats().operators == ()
+        assert subscription.stats().rows_out == 1
