@@ -13,7 +13,7 @@ use crate::ranges::Ranges;
 use crate::source::source_of;
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, JoinType, Result, internal_err, plan_err};
-use datafusion::logical_expr::{Aggregate, Distinct, Expr, Join, LogicalPlan, Projection, TableScan};
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, Join, LogicalPlan, Projection, TableScan, Window};
 use std::sync::Arc;
 use whimbrel_temporal::Lifetimes;
 
@@ -119,8 +119,8 @@ fn of_plan(plan: &LogicalPlan) -> Result<Derived> {
         LogicalPlan::Window(window) => {
             // Its input's columns come first, in their places.
             let derived = derive(&window.input)?;
-            untimed(plan, &derived)?;
-            Ok(after_local_choice(changing(derived)))
+            check_windows(window, &derived)?;
+            Ok(after_local_choice(changing(recomputed(derived))))
         }
         LogicalPlan::RecursiveQuery(query) => {
             let (first, next) = (derive(&query.static_term)?, derive(&query.recursive_term)?);
@@ -148,13 +148,31 @@ fn of_plan(plan: &LogicalPlan) -> Result<Derived> {
 /// Refuses a step that has no meaning at an instant.
 fn untimed(plan: &LogicalPlan, derived: &Derived) -> Result<()> {
     let what = match plan {
-        LogicalPlan::Window(_) => "a window function (over)",
         LogicalPlan::RecursiveQuery(_) => "a recursive query",
         _ => "distinct on",
     };
     match derived.time {
         None => Ok(()),
         Some(_) => plan_err!("{what} is for relations, this is a stream; apply it to what the stream gives"),
+    }
+}
+
+/// Refuses window functions over rows of several partitions, each with a clock of its own.
+fn check_windows(window: &Window, derived: &Derived) -> Result<()> {
+    for function in &window.window_expr {
+        let Expr::WindowFunction(function) = function.clone().unalias_nested().data else { continue };
+        let by = function.params.partition_by.iter();
+        let by: Vec<usize> = by.filter_map(|by| passed_column(by, window.input.schema())).collect();
+        partition_columns::check_key(&derived.partition, &by, window.input.schema(), "a window function")?;
+    }
+    Ok(())
+}
+
+/// The lifetimes of rows that are computed anew whenever one of their group comes or goes.
+fn recomputed(derived: Derived) -> Derived {
+    match derived.time.is_some() && !derived.lifetimes.are_tiled() {
+        true => Derived { lifetimes: Lifetimes::Any, ..derived },
+        false => derived,
     }
 }
 

@@ -113,6 +113,15 @@ pub enum Lifetimes {
 }
 
 impl Lifetimes {
+    /// Whether rows that are alive together start and end together.
+    pub fn are_tiled(self) -> bool {
+        match self {
+            Lifetimes::Points | Lifetimes::Tiled => true,
+            Lifetimes::Hop { size, hop, .. } => size == hop,
+            Lifetimes::Constant(_) | Lifetimes::Intervals | Lifetimes::StartEdges | Lifetimes::Any => false,
+        }
+    }
+
     /// Whether every row carries its end.
     pub fn edge_free(self) -> bool {
         !matches!(self, Lifetimes::StartEdges | Lifetimes::Any)

@@ -102,12 +102,11 @@ impl Stream {
 
     /// All columns and these, each a window function (an aggregate, or `row_number()` and its like, `over`
     /// something); one with the name of an old column takes its place. Inside `group_apply` it looks at the
-    /// rows of its group. Relations only.
+    /// rows of its group. On a stream it looks at the rows of each snapshot.
     ///
     /// # Errors
-    /// `Plan` if this is a stream, if one is no window function, or if the types of its arguments do not fit.
+    /// `Plan` if one is no window function, or if the types of its arguments do not fit.
     pub fn with_windows(&self, calls: Vec<(String, Expr)>) -> Result<Stream> {
-        self.untimed("over", "a window function looks at all rows, which a stream never has")?;
         let mut named = Vec::new();
         let mut exprs: Vec<Expr> = Vec::new();
         for (name, call) in calls {

@@ -1,5 +1,5 @@
-//! Window functions over a relation that changes: a partition is recomputed when one of its rows comes or
-//! goes.
+//! Window functions over a stream, or a relation that changes: a partition is recomputed when one of its rows
+//! comes or goes.
 
 use super::exprs::{columns, keyed, relabel};
 use super::sliding::recompute_in_frames;
@@ -15,6 +15,7 @@ use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_planner::create_window_expr;
 use std::sync::Arc;
+use whimbrel_plan::properties;
 use whimbrel_temporal::operators::{Compute, RecomputeGroups, Select};
 use whimbrel_temporal::{Graph, NodeId};
 
@@ -37,6 +38,7 @@ pub(super) fn window(graph: &mut Graph, plan: &Window, input: NodeId) -> Result<
     let compute = of_partition(functions, width, output.clone());
     let operator =
         RecomputeGroups::new(own.schema.clone(), own.key, order(&order_by, schema)?, output.clone(), compute);
+    let operator = if properties(&plan.input)?.lifetimes.are_tiled() { operator.tiled() } else { operator };
     let node = graph.add(Box::new(operator), &[own.node]);
     if output.fields().len() == plan.schema.fields().len() {
         return Ok(relabel(graph, node, &output, plan.schema.inner()));

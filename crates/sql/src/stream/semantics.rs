@@ -17,7 +17,7 @@ use datafusion::common::{DFSchema, JoinType, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, GroupingSet, Join, LogicalPlan, Operator,
-    Projection, Union,
+    Projection, Union, Window as WindowFunctions,
 };
 use std::collections::BTreeMap;
 use whimbrel_plan::calendar::{Calendar, CalendarWindows, Grid};
@@ -149,6 +149,7 @@ pub(crate) fn liveness(plan: &LogicalPlan) -> Result<Liveness> {
             from(&aggregate.input, |instants| of_aggregate(aggregate, instants))
         }
         LogicalPlan::Distinct(Distinct::All(input)) => from(input, of_distinct),
+        LogicalPlan::Window(window) => from(&window.input, |instants| of_window_functions(window, instants)),
         LogicalPlan::Union(union) => of_union(union),
         LogicalPlan::Join(join) => {
             // Inputs that cannot be joined are refused for that reason.
@@ -273,6 +274,22 @@ fn groups_everywhere(groups: &[Expr]) -> Vec<&Expr> {
         [Expr::GroupingSet(_)] => vec![],
         groups => groups.iter().collect(),
     }
+}
+
+/// Rows beside functions of the rows of their partition, which are those of one instant.
+fn of_window_functions(window: &WindowFunctions, instants: Instants) -> Result<Instants> {
+    let input = window.input.schema();
+    for function in &window.window_expr {
+        let Expr::WindowFunction(function) = function.clone().unalias_nested().data else { continue };
+        if !function.params.partition_by.iter().any(|by| after(by, input, &instants).is_some()) {
+            return plan_err!(
+                "over (…) on a stream is about the rows of one instant: partition by {END} too, or by what else tells the \
+                 instant of its rows; or add emit changes, for the rows there are so far"
+            );
+        }
+    }
+    // The columns of the input come first, in their places.
+    Ok(instants.of_results())
 }
 
 /// The different rows of a stream, if a column determines the instant.

@@ -7,6 +7,9 @@
 //! each is there, which is never 0; `emitted[g]` are the rows that were emitted of it and not ended, with the
 //! start of each. Within an instant rows are taken in as they come, and the `touched` groups are computed
 //! once, when time has passed it.
+//!
+//! Rows that are alive together may start and end together, as those of windows one after the other. Then
+//! what is emitted are intervals, and nobody has to wait for their ends.
 
 use crate::batch::{Batch, Message, Other};
 use crate::checkpoint::{restore_rows, save_rows};
@@ -42,6 +45,8 @@ pub struct RecomputeGroups {
     input: SchemaRef,
     output: SchemaRef,
     compute: Compute,
+    /// Whether rows that are alive together start and end together.
+    is_tiled: bool,
     groups: Option<Groups>,
     rows: Vec<Alive>,
     emitted: Vec<Emitted>,
@@ -68,6 +73,7 @@ impl RecomputeGroups {
             input,
             output,
             compute,
+            is_tiled: false,
             groups: None,
             rows: Vec::new(),
             emitted: Vec::new(),
@@ -76,6 +82,11 @@ impl RecomputeGroups {
             now: BEGINNING,
             pending: Vec::new(),
         }
+    }
+
+    /// The same, over rows of which those that are alive together start and end together.
+    pub fn tiled(self) -> RecomputeGroups {
+        RecomputeGroups { is_tiled: true, ..self }
     }
 
     /// Encodes rows so that the order of the bytes is that of the group: first what it is ordered by, then
@@ -174,12 +185,17 @@ impl RecomputeGroups {
         touched.sort_unstable();
         touched.dedup();
         let (mut ended, mut begun) = (Vec::new(), Vec::new());
+        let end = self.ends.first_key_value().map_or(INFINITY, |(&end, _)| end);
         for group in touched {
             let alive = &self.rows[group as usize];
             let new = match alive.is_empty() {
                 true => RecordBatch::new_empty(self.output.clone()),
                 false => (self.compute)(&self.decoded(alive)?)?,
             };
+            if self.is_tiled && new.num_rows() > 0 {
+                begun.push(new);
+                continue;
+            }
             let starts = self.replace(group, &new, &mut ended)?;
             let fresh: Vec<u32> =
                 (0..).zip(&starts).filter(|(_, s)| **s == self.now).map(|(i, _)| i).collect();
@@ -193,7 +209,7 @@ impl RecomputeGroups {
         let (rows, starts): (Vec<RecordBatch>, Vec<Vec<Time>>) = ended.into_iter().unzip();
         self.emit(&rows, starts.concat())?;
         let count = begun.iter().map(RecordBatch::num_rows).sum();
-        self.emit(&begun, vec![INFINITY; count])
+        self.emit(&begun, vec![if self.is_tiled { end } else { INFINITY }; count])
     }
 
     /// The starts of a group's new rows; those that were emitted and are not among them are `ended`.
@@ -228,7 +244,8 @@ impl RecomputeGroups {
         Ok(starts)
     }
 
-    /// Emits rows at the present instant; `other` are their starts if they end, [`INFINITY`] if they begin.
+    /// Emits rows at the present instant; `other` are their starts if they end; their ends, as far as
+    /// they are known, if they begin.
     fn emit(&mut self, rows: &[RecordBatch], other: Vec<Time>) -> Result<()> {
         if !other.is_empty() {
             let rows = concat_batches(&self.output, rows)?;

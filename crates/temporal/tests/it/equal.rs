@@ -226,7 +226,17 @@ proptest! {
     fn groups_are_recomputed(
         stream in streams(Kinds::Any, 30), keys in keys(), column in KEY..=FLOAT, dice in dice(),
     ) {
-        unary(Step::Numbered { key: keys.0, column }, stream, &dice);
+        unary(Step::Numbered { key: keys.0, column, is_tiled: false }, stream, &dice);
+    }
+
+    #[test]
+    fn groups_of_windows_are_computed_once(
+        stream in streams(Kinds::Points, 40), size in 1..12i64, offset in 0..12i64, keys in keys(),
+        column in KEY..=FLOAT, dice in dice(),
+    ) {
+        let windows = StartRule::Snap { hop: size, offset: offset % size, closed: Closed::Left };
+        let windows = Plan::of(Step::Alter(windows, DurationRule::Constant(size)));
+        check(&windows.then(Step::Numbered { key: keys.0, column, is_tiled: true }), &[stream], &dice);
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub enum Step {
     Numbered {
         key: Vec<usize>,
         column: usize,
+        /// Whether rows that are alive together start and end together.
+        is_tiled: bool,
     },
     Detect(Detection),
     Recognize(Recognition),
@@ -255,7 +257,7 @@ impl Step {
                 let by = PhysicalSortExpr { expr: Formula::column(*column).physical(&input), options };
                 (Box::new(TopK::new(vec![by], *skip, *fetch)), input)
             }
-            Step::Numbered { key, column } => {
+            Step::Numbered { key, column, is_tiled } => {
                 let output = with_field(&input, "number");
                 let by = PhysicalSortExpr {
                     expr: Formula::column(*column).physical(&input),
@@ -267,7 +269,8 @@ impl Step {
                     all.push(Arc::new(Int64Array::from_iter_values(0..rows.num_rows() as i64)));
                     Ok(RecordBatch::try_new(columns.clone(), all)?)
                 });
-                (Box::new(RecomputeGroups::new(input, key.clone(), vec![by], output.clone(), number)), output)
+                let numbered = RecomputeGroups::new(input, key.clone(), vec![by], output.clone(), number);
+                (Box::new(if *is_tiled { numbered.tiled() } else { numbered }), output)
             }
             Step::Detect(detection) => {
                 let operator = detection.operator(&input);
@@ -314,7 +317,7 @@ impl Step {
             Step::Detect(detection) => detection.oracle(&events),
             Step::Recognize(recognition) => recognition.oracle(&events),
             Step::Changes => oracle::changes(&events),
-            Step::Numbered { key, column } => oracle::numbered(&events, key, *column),
+            Step::Numbered { key, column, .. } => oracle::numbered(&events, key, *column),
             Step::Aggregate { key, calls, variant } => {
                 let (start, duration) = variant.rules();
                 oracle::aggregate(&oracle::alter(events, &start, &duration), key, calls)
