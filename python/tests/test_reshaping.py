@@ -60,7 +60,7 @@ def test_a_pivot_of_a_relation_with_names_for_values() -> None:
 @pytest.mark.parametrize("time", [None, "time"])
 def test_an_unpivot_has_a_row_of_each_value(time: str | None, nulls: bool) -> None:
     rows = [(i, i % 3, None if i % 2 else i, 10 * i) for i in range(20)]
-    table = wb.from_rows(rows, schema={c: "int64" for c in ("time", "k", "a", "b")}, time=time)
+    table = wb.from_rows(rows, schema=dict.fromkeys(("time", "k", "a", "b"), "int64"), time=time)
     result = table.query(lambda q: q.unpivot("a", "b", name="what", value="n", nulls=nulls)).to_rows()
     expected = [
         (t, k, what, n) for t, k, a, b in rows for what, n in (("a", a), ("b", b)) if nulls or n is not None

@@ -25,7 +25,8 @@ SHARES = """
            lag(price) over (partition by window_end, item order by price) as before
     from tumble(clicks, time, 10)"""
 OVERLAPPING = """
-    select window_end, item, price, row_number() over (partition by window_end order by price desc, item) as place
+    select window_end, item, price,
+           row_number() over (partition by window_end order by price desc, item) as place
     from hop(clicks, time, 5, 10)"""
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from .cluster_job import ClusterJob
+    from .live_stream import Published
 
 
 class Actions(PlanBuilder):
@@ -560,6 +561,53 @@ class Actions(PlanBuilder):
         )
         shutdown.remember_job(job)
         return Job(job, query, self._plan.properties()["time"])
+
+    def publish(self, *, runtime: Runtime | None = None, batch_rows: int | None = None) -> Published:
+        """
+        Run once in the background, for several queries that read the result while it grows.
+
+        The first query that reads it gets all rows so far, later ones those that come from then on. A query
+        that is slow holds up the others.
+
+        Parameters
+        ----------
+        runtime, batch_rows
+            As in `config`.
+
+        Returns
+        -------
+        Published
+            A sharded stream of the result as a table, in order of time. Leaving a ``with`` block stops the
+            query.
+
+        Raises
+        ------
+        InvalidError
+            If the plan cannot be run. Queries that read the result of one that fails or is stopped fail, too.
+
+        Examples
+        --------
+        >>> import whimbrel as wb
+        >>> clicks = wb.live({"time": "int64", "item": "string"}, time="time")
+        >>> counts = clicks.query(lambda q: q.tumbling(10).aggregate(n=wb.count())).publish()
+        >>> low, high = [], []
+        >>> jobs = [
+        ...     counts.query(lambda q: q.where(lambda e: e.n < 2)).subscribe(low.append),
+        ...     counts.query(lambda q: q.where(lambda e: e.n >= 2)).subscribe(high.append),
+        ... ]
+        >>> clicks.push([(3, "a"), (5, "b"), (12, "a")])
+        >>> clicks.close()
+        >>> all(job.wait() for job in jobs)
+        True
+        """
+        # A published result is a stream, and streams have this method.
+        from .live_stream import Published
+
+        plan, job = native.publish(self._plan, self._options(runtime, False, batch_rows))
+        feeds.add_reader(self._plan, job)
+        shutdown.remember(self._plan, job)
+        started = feeds.start(self._plan)
+        return Published(plan, Subscription(job, started, object(), self._plan.properties()["time"]))
 
     def maintain(
         self,

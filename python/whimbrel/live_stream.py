@@ -16,6 +16,7 @@ from .ingress import Ingress, check_settings, shard_count
 from .rows import table_of_any
 from .schema import columns_of, schema_of
 from .sharded import ShardedStream
+from .subscription import Subscription
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,8 @@ class LiveStream(ShardedStream):
         """
         if self._time is None:
             raise InvalidError(
-                "this stream has no time to advance: give it one with time=; that of the rows' arrival goes on "
-                "by itself"
+                "this stream has no time to advance: give it one with time=; that of the rows' arrival goes "
+                "on by itself"
             )
         for sender in self._senders if shard is None else [self._senders[self._shard(shard)]]:
             sender.advance(time, self._time)
@@ -254,6 +255,27 @@ def _inferred_schema(first: Any) -> native.Schema:
                 f'the first row has nothing in column "{name}", so its type is not known; give schema='
             )
     return schema
+
+
+class Published(ShardedStream):
+    """
+    A result that several queries read while it grows: the result of `ShardedStream.publish`.
+
+    Its columns are those of the result as a table, lifetimes among them.
+    """
+
+    __slots__ = ("job",)
+
+    def __init__(self, plan: native.Plan, job: Subscription) -> None:
+        super().__init__(plan)
+        self.job = job
+        """The query that makes it, which goes on whether or not others read it."""
+
+    def __enter__(self) -> Published:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.job.stop()
 
 
 def live_events(schema: Any, *, clock: str = "int64", shards: int = 1, **ingress: Any) -> LiveStream:

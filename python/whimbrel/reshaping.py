@@ -24,7 +24,9 @@ def pivoted(
     """Make an aggregate of each value, by the names of the columns."""
     names = values if isinstance(values, Mapping) else {str(value): value for value in values}
     if not names:
-        raise InvalidError(f'pivot("{on}") needs the values that become columns: pivot("{on}", ["a", "b"], …)')
+        raise InvalidError(
+            f'pivot("{on}") needs the values that become columns: pivot("{on}", ["a", "b"], …)'
+        )
     if (aggregate is None) == (not aggregates):
         raise InvalidError(
             "pivot takes one aggregate, pivot(on, values, wb.sum(…)), or several by name, total=wb.sum(…)"
@@ -39,7 +41,7 @@ def pivoted(
 
 
 def _of(aggregate: Aggregate, on: str, value: Any) -> Aggregate:
-    """The aggregate of the rows with a value."""
+    """Make the aggregate of the rows with a value."""
     if not isinstance(aggregate, Aggregate):
         raise InvalidError("pivot takes aggregates: wb.sum(lambda e: e.price), wb.count(), …")
     is_value, where = col(on) == value, aggregate.where
@@ -51,9 +53,7 @@ def _of(aggregate: Aggregate, on: str, value: Any) -> Aggregate:
     return replace(aggregate, where=is_value & condition)
 
 
-def unpivoted(
-    stream: Stream, columns: tuple[str, ...], name: str, value: str, nulls: bool
-) -> Stream:
+def unpivoted(stream: Stream, columns: tuple[str, ...], name: str, value: str, nulls: bool) -> Stream:
     """Make a row of each of these columns."""
     known = stream.columns
     if not columns:
@@ -64,7 +64,9 @@ def unpivoted(
     kept = [column for column in known if column not in columns]
     for new in (name, value):
         if new in kept:
-            raise InvalidError(f'unpivot: there is a column "{new}" already; give name= or value= another name')
+            raise InvalidError(
+                f'unpivot: there is a column "{new}" already; give name= or value= another name'
+            )
 
     def rows(source: Stream) -> Stream:
         parts = [source.select(*kept, **{name: lit(column), value: col(column)}) for column in columns]

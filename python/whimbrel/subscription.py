@@ -124,7 +124,7 @@ class Subscription:
         Returns
         -------
         Activity
-            Rows and times of each operator; its `Activity.waits_for` says in a sentence why nothing comes out.
+            Rows and times of each operator, and `Activity.waits_for`: in a sentence, why nothing comes out.
 
         Examples
         --------

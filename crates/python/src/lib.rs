@@ -106,7 +106,7 @@ mod _whimbrel {
     #[pymodule_export]
     use crate::sql::{NativeParameters, NativePlanned, NativeSession, statements};
     #[pymodule_export]
-    use crate::subscribe::{NativeJob, collect_events, head, subscribe, subscribe_events};
+    use crate::subscribe::{NativeJob, collect_events, head, publish, subscribe, subscribe_events};
     #[pymodule_export]
     use crate::table::{NativeSchema, NativeTable};
 

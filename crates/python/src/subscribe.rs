@@ -149,6 +149,21 @@ pub fn subscribe(
     NativeJob::start(job)
 }
 
+/// Runs a query whose result others read: its plan, and the query.
+///
+/// # Errors
+/// As [`subscribe`].
+#[pyfunction]
+#[pyo3(signature = (plan, options))]
+pub fn publish(
+    py: Python<'_>,
+    plan: &NativePlan,
+    options: &NativeOptions,
+) -> PyResult<(NativePlan, NativeJob)> {
+    let published = py.detach(|| action::publish(&plan.stream, &options.options)).or_raise()?;
+    Ok((NativePlan { stream: published.stream }, NativeJob::start(published.job)?))
+}
+
 /// Calls a function with each list of events.
 ///
 /// # Errors

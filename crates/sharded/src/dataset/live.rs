@@ -64,10 +64,34 @@ pub struct LiveSender {
     feed: Arc<ShardFeed>,
 }
 
+/// The receiving end of one shard: its messages for one query.
+pub struct LiveQueue {
+    /// They end when the shard is closed.
+    pub messages: Receiver<Message>,
+    feed: Arc<ShardFeed>,
+}
+
+impl LiveQueue {
+    /// Checks that what came is all, when the messages have ended.
+    ///
+    /// # Errors
+    /// `Execution` if the query that publishes them has ended early.
+    pub fn check_end(&self) -> Result<()> {
+        match self.feed.needs_readers || self.feed.lock().finished {
+            true => Ok(()),
+            false => exec_err!(
+                "the query that publishes these rows has failed or was stopped: its own error says why"
+            ),
+        }
+    }
+}
+
 /// One shard: its readers, and the messages that wait for the first of them.
 struct ShardFeed {
     journal: Option<Arc<Journal>>,
     clock: Option<ShardClock>,
+    /// Whether sending fails when all queries that read it are over.
+    needs_readers: bool,
     state: Mutex<State>,
     /// Held while sending, so that all readers get the messages of several threads in one order.
     sending: Mutex<()>,
@@ -108,6 +132,16 @@ impl LiveDataset {
         LiveDataset::open(schema, shards, Some(folder), None)
     }
 
+    /// A source whose rows are made for whoever reads it, also if nobody does: without a reader they are gone,
+    /// but for those that wait for the first one.
+    ///
+    /// # Errors
+    /// As [`new`](LiveDataset::new).
+    pub(crate) fn published(schema: SchemaRef, shards: usize) -> Result<(Arc<LiveDataset>, Vec<LiveSender>)> {
+        let feed = |_| ShardFeed { needs_readers: false, ..ShardFeed::new(None, None) };
+        LiveDataset::of(&schema, &schema, (0..shards).map(feed).map(Arc::new).collect())
+    }
+
     /// A source for rows with these columns, whose time may go on while none come.
     ///
     /// # Errors
@@ -119,9 +153,6 @@ impl LiveDataset {
         journal: Option<&Path>,
         time: Option<LiveTime>,
     ) -> Result<(Arc<LiveDataset>, Vec<LiveSender>)> {
-        if shards == 0 {
-            return plan_err!("a dataset has at least one shard");
-        }
         let schema = time.as_ref().map_or_else(|| Ok(Arc::clone(&sent)), |time| time.schema(&sent))?;
         let feed = |shard: usize| {
             let folder = journal.map(|folder| folder.join(format!("shard-{shard}")));
@@ -136,13 +167,25 @@ impl LiveDataset {
                 .name("live clock".to_string())
                 .spawn(move || keep_time(&feeds, interval))?;
         }
+        LiveDataset::of(&sent, &schema, feeds)
+    }
+
+    /// The source of these shards, and the senders of rows with the columns `sent`.
+    fn of(
+        sent: &SchemaRef,
+        schema: &SchemaRef,
+        feeds: Vec<Arc<ShardFeed>>,
+    ) -> Result<(Arc<LiveDataset>, Vec<LiveSender>)> {
+        if feeds.is_empty() {
+            return plan_err!("a dataset has at least one shard");
+        }
         let sender = |feed: &Arc<ShardFeed>| LiveSender {
-            schema: Arc::clone(&sent),
-            columns: Arc::clone(&schema),
+            schema: Arc::clone(sent),
+            columns: Arc::clone(schema),
             feed: Arc::clone(feed),
         };
         let senders = feeds.iter().map(sender).collect();
-        Ok((Arc::new(LiveDataset { schema, feeds }), senders))
+        Ok((Arc::new(LiveDataset { schema: Arc::clone(schema), feeds }), senders))
     }
 
     /// Whether all of its shards were closed by [`LiveSender::close`]. A sender that was dropped may have
@@ -257,7 +300,8 @@ impl ShardFeed {
         let process = std::process::id();
         let closed = journal.as_ref().is_some_and(|journal| journal.has_ended());
         let state = State { process, readers: Vec::new(), early: Some(Vec::new()), closed, finished: closed };
-        ShardFeed { journal, clock, state: Mutex::new(state), sending: Mutex::new(()) }
+        let needs_readers = journal.is_none();
+        ShardFeed { journal, clock, needs_readers, state: Mutex::new(state), sending: Mutex::new(()) }
     }
 
     /// A panic elsewhere leaves the state consistent: every change is made in one step.
@@ -314,7 +358,7 @@ impl ShardFeed {
         }
         let mut state = self.lock();
         state.readers.retain(|r| !gone.iter().any(|g| g.same_channel(r)));
-        match state.readers.is_empty() && !state.closed && self.journal.is_none() {
+        match state.readers.is_empty() && !state.closed && self.needs_readers {
             true => exec_err!("every query that read this live source is over; its job says why"),
             false => Ok(()),
         }
@@ -436,7 +480,8 @@ impl Dataset for LiveDataset {
     }
 
     fn open(&self, shard: usize, _projection: Option<&[usize]>, _batch_rows: usize) -> Result<Shard> {
-        Ok(Shard::Queue(self.feeds[shard].read()))
+        let feed = &self.feeds[shard];
+        Ok(Shard::Queue(LiveQueue { messages: feed.read(), feed: Arc::clone(feed) }))
     }
 
     fn check_replayable(&self) -> Result<()> {

@@ -18,21 +18,20 @@ mod split;
 
 pub use file::{FileDataset, FileFormat, FollowDataset, ReadOptions};
 pub use frozen::{fingerprint, freeze, thaw};
-pub use live::{LiveDataset, LiveSender, Patience};
+pub use live::{LiveDataset, LiveQueue, LiveSender, Patience};
 pub use live_clock::LiveTime;
 pub use log::{Cut, Part, ReplayableShard, ShardLog, SliceReader};
 pub use memory::MemoryDataset;
 pub use object_stores::{OpenStores, open_stores_with};
 pub use predicate::Predicate;
 
-use crossbeam_channel::Receiver;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::{Result, Statistics, internal_err, plan_err};
 use std::any::Any;
 use std::sync::Arc;
 use whimbrel_plan::{Location, Series, Source, SourceInfo};
-use whimbrel_temporal::{Message, Sortedness};
+use whimbrel_temporal::Sortedness;
 
 /// Reads the rows of a shard, batch by batch.
 pub trait Reader: Send {
@@ -48,7 +47,7 @@ pub enum Shard {
     /// The channel reads it.
     Reader(Box<dyn Reader>),
     /// A sender fills it. Its batches have all columns; its punctuations tell the progress of time.
-    Queue(Receiver<Message>),
+    Queue(LiveQueue),
     /// The channel reads it as it grows.
     Log(ReplayableShard),
 }

@@ -3,7 +3,7 @@
 use super::Control;
 use super::epoch::{Marker, Order, PacedLane, Report};
 use super::topology::QueueId;
-use crate::dataset::{Cut, Part, Reader, ReplayableShard};
+use crate::dataset::{Cut, LiveQueue, Part, Reader, ReplayableShard};
 use crate::relation::always;
 use crossbeam_channel::{Receiver, Select, TryRecvError, tick};
 use datafusion::common::Result;
@@ -30,7 +30,7 @@ pub(super) enum Lane {
     /// A shard that is read.
     Reader(Box<dyn Reader>),
     /// A shard of a live source, and which of its columns are used.
-    Live { queue: Receiver<Message>, columns: Option<Vec<usize>> },
+    Live { queue: LiveQueue, columns: Option<Vec<usize>> },
     /// A shard that is read as it grows.
     Growing(Box<GrowingLane>),
     /// A shard that is read in slices, as a coordinator orders.
@@ -69,11 +69,14 @@ impl Lane {
                 rows.iter().for_each(|rows| count(control, rows.num_rows()));
                 Ok(Poll::Item(rows.map_or(Item::End, |rows| Item::Message(always(rows)))))
             }
-            Lane::Live { queue, columns } => match queue.try_recv() {
+            Lane::Live { queue, columns } => match queue.messages.try_recv() {
                 Ok(message) => Ok(Poll::Item(live_item(message, columns.as_deref(), control)?)),
                 Err(TryRecvError::Empty) => Ok(Poll::Nothing),
                 // A sender that was dropped has closed its shard.
-                Err(TryRecvError::Disconnected) => Ok(Poll::Item(Item::End)),
+                Err(TryRecvError::Disconnected) => {
+                    queue.check_end()?;
+                    Ok(Poll::Item(Item::End))
+                }
             },
             Lane::Growing(lane) => lane.poll(control),
             Lane::Paced(lane) => lane.poll(control),
@@ -83,7 +86,7 @@ impl Lane {
     /// Makes a wait end when the lane may have something.
     pub fn wake<'a>(&'a self, select: &mut Select<'a>) {
         match self {
-            Lane::Live { queue, .. } => _ = select.recv(queue),
+            Lane::Live { queue, .. } => _ = select.recv(&queue.messages),
             Lane::Growing(lane) => _ = select.recv(&lane.ticks),
             Lane::Paced(lane) => _ = select.recv(&lane.orders),
             Lane::Reader(_) | Lane::Queue(_) => {}
