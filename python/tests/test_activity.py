@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import whimbrel as wb
+from whimbrel.activity import Operator
 
 SCHEMA = {"time": "int64", "item": "string", "price": "int64"}
 
@@ -23,7 +24,7 @@ def until(condition: Callable[[], Any]) -> None:
         time.sleep(0.01)
 
 
-def operator(subscription: wb.Subscription, name: str) -> wb.activity.Operator:
+def operator(subscription: wb.Subscription, name: str) -> Operator:
     return next(o for o in subscription.stats().operators if o.name == name)
 
 

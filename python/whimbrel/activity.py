@@ -69,8 +69,8 @@ class Activity:
         slowest = next(o for o in self.operators if o.name == "input")
         if slowest.frontier is None:
             return (
-                f"{self.rows_read:,} rows have been read, and there is an input or a shard of which nobody says up "
-                "to which time it is complete: push later rows, advance the time, or close the source."
+                f"{self.rows_read:,} rows have been read, and there is an input or a shard of which nobody "
+                "says up to which time it is complete: push later rows, advance the time, or close the source."
             )
         return (
             f"Time has come to {slowest.frontier}: what is later is not final. Push later rows, advance the "
@@ -100,8 +100,8 @@ def _silence(operator: Operator) -> str:
     reached = "its beginning" if operator.reached is None else operator.reached
     held = f" and keeps {operator.held:,}" if operator.held else ""
     return (
-        f"{operator.name} has taken {operator.rows_in:,} rows{held}, and none of its results is final: time has "
-        f"come to {reached} there. Push later rows, advance the time, or close the source."
+        f"{operator.name} has taken {operator.rows_in:,} rows{held}, and none of its results is final: "
+        f"time has come to {reached} there. Push later rows, advance the time, or close the source."
     )
 
 
