@@ -81,11 +81,17 @@ def test_without_a_reader_it_goes_on() -> None:
         assert published.job.rows_out == 200
 
 
-def test_a_result_without_time_and_in_shards() -> None:
-    table = wb.from_rows([(i, "ab"[i % 2]) for i in range(100)], schema=SCHEMA).reshard(3)
+def test_a_result_in_shards() -> None:
+    rows = [(i, "ab"[i % 2]) for i in range(100)]
+    table = wb.from_rows(rows, schema=SCHEMA, time="time").reshard(3)
     published = table.query(lambda q: q.where(lambda e: e.item == "a")).publish()
     assert len(published.to_rows()) == 50
     assert published.job.wait(30)
+
+
+def test_a_result_without_time_is_refused() -> None:
+    with pytest.raises(wb.InvalidError, match="collect it, or maintain it"):
+        wb.from_rows([(1, "a")], schema=SCHEMA).publish()
 
 
 def test_who_reads_a_result_that_fails_fails_too() -> None:

@@ -33,7 +33,7 @@ OF_SEVERAL_INSTANTS = [
     "select item, sum(price) as price from clicks group by item",
     "select c.time, d.time as other from clicks c join clicks d on c.item = d.item",
     f"select window_end, item, n from {COUNTS} order by n desc, window_end, item limit 2",
-    "select window_end, item, row_number() over (partition by window_end order by n, item) as r "
+    "select window_end, item, row_number() over (partition by item order by n, window_end) as r "
     f"from {COUNTS}",
     "select window_end, count(*) as n from tumble((select time + 5 as time from clicks), time, 10) "
     "group by window_end",
@@ -72,6 +72,7 @@ def test_an_order_is_that_of_the_table() -> None:
 def test_what_keeps_instants_apart_stays_a_stream() -> None:
     for query in (
         f"select window_end, item, count(*) as n from {WINDOWS} group by window_end, item",
+        f"select window_end, item, row_number() over (partition by window_end order by n) as r from {COUNTS}",
         f"select a.item, a.n, b.n as m from {COUNTS} a join {COUNTS} b "
         "on a.item = b.item and a.window_end = b.window_end",
         f"select a.item, b.n as m from {COUNTS} a left join {COUNTS} b "

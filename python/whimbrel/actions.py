@@ -583,7 +583,8 @@ class Actions(PlanBuilder):
         Raises
         ------
         InvalidError
-            If the plan cannot be run. Queries that read the result of one that fails or is stopped fail, too.
+            If the stream has no time, or the plan cannot be run. Queries that read the result of one that
+            fails or is stopped fail, too.
 
         Examples
         --------

@@ -70,7 +70,7 @@ class Activity:
         if slowest.frontier is None:
             return (
                 f"{self.rows_read:,} rows have been read, and there is an input or a shard of which nobody "
-                "says up to which time it is complete: push later rows, advance the time, or close the source."
+                "says up to which time it is complete: push later rows, advance time, or close the source."
             )
         return (
             f"Time has come to {slowest.frontier}: what is later is not final. Push later rows, advance the "

@@ -445,9 +445,9 @@ class Stream(LifetimeMethods):
         --------
         >>> import whimbrel as wb
         >>> devices = wb.from_rows([(0, "a", 190, 7)], schema=["time", "device", "heat", "load"], time="time")
-        >>> sorted(devices.query(lambda q: q.unpivot("heat", "load", name="what")).to_rows())
-        [Row(start=0, end=1, time=0, device='a', what='heat', value=190), Row(start=0, end=1, time=0,
-        device='a', what='load', value=7)]
+        >>> long = devices.query(lambda q: q.unpivot("heat", "load", name="what"))
+        >>> sorted((row.device, row.what, row.value) for row in long.to_rows())
+        [('a', 'heat', 190), ('a', 'load', 7)]
         """
         return unpivoted(self, columns, name, value, nulls)
 

@@ -9,8 +9,8 @@ use crate::error::OrRaise;
 use crate::events;
 use crate::types;
 
-/// Stage, channel and name; the numbers of the operators of the channel that it reads; rows that it has handed
-/// out, and that it keeps; the times of its last row and up to which it has handed out everything.
+/// Stage, channel and name; the numbers of the operators of the channel that it reads; rows that it has
+/// handed out, and that it keeps; the times of its last row and up to which it has handed out everything.
 pub type OperatorTuple = (usize, usize, &'static str, Vec<usize>, u64, u64, Py<PyAny>, Py<PyAny>);
 
 /// The operators of all channels, inputs first. `clock`: the type of time.

@@ -7,7 +7,7 @@ use super::table_format::{TableFormat, schema};
 use crate::dataset::{LiveDataset, LiveSender};
 use crate::options::{Options, Output};
 use crate::runtime::{Job, Order, Sink, start};
-use datafusion::common::Result;
+use datafusion::common::{Result, plan_err};
 use whimbrel_plan::Stream;
 use whimbrel_plan::nodes::TimeSpec;
 use whimbrel_temporal::{INFINITY, IngressOptions, Message};
@@ -23,31 +23,33 @@ pub struct Published {
 /// Starts a query whose result others read.
 ///
 /// # Errors
-/// As [`run`](crate::run).
+/// `Plan` if the result has no time; as [`run`](crate::run).
 pub fn publish(stream: &Stream, options: &Options) -> Result<Published> {
     let options = Options { output: Output::Intervals, ..options.clone() };
-    let (format, is_timed) = (TableFormat::of(stream, &options), stream.properties().time.is_some());
+    let format = TableFormat::of(stream, &options);
+    if stream.properties().time.is_none() {
+        return plan_err!(
+            "a result without time is there when it has been computed: collect it, or maintain it, and let others read \
+             that"
+        );
+    }
     let shards = stream.properties().shards;
     let (source, senders) = LiveDataset::published(schema(stream, &options), shards)?;
     let rows = Stream::scan("published", source)?;
-    let published = match is_timed {
-        true => rows.ingress(TimeSpec::interval("start", "end"), IngressOptions::default())?,
-        false => rows,
-    };
-    let sinks = senders.into_iter().map(|sender| sink(sender, format.clone(), is_timed)).collect();
+    let published = rows.ingress(TimeSpec::interval("start", "end"), IngressOptions::default())?;
+    let sinks = senders.into_iter().map(|sender| sink(sender, format.clone())).collect();
     let job = start(stream, &options, Order::Start, sinks)?;
     Ok(Published { stream: published, job })
 }
 
 /// Sends the result of a shard on.
-fn sink(sender: LiveSender, format: TableFormat, is_timed: bool) -> Sink {
+fn sink(sender: LiveSender, format: TableFormat) -> Sink {
     Box::new(move |message| match message {
         Message::Punctuation(INFINITY) => {
             sender.close();
             Ok(())
         }
-        Message::Punctuation(time) if is_timed => sender.advance(time),
-        Message::Punctuation(_) => Ok(()),
+        Message::Punctuation(time) => sender.advance(time),
         message => match format.table(&message)? {
             Some(rows) => sender.push(rows),
             None => Ok(()),

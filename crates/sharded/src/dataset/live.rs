@@ -132,8 +132,8 @@ impl LiveDataset {
         LiveDataset::open(schema, shards, Some(folder), None)
     }
 
-    /// A source whose rows are made for whoever reads it, also if nobody does: without a reader they are gone,
-    /// but for those that wait for the first one.
+    /// A source whose rows are made for whoever reads it, also if nobody does: without a reader they are
+    /// gone, but for those that wait for the first one.
     ///
     /// # Errors
     /// As [`new`](LiveDataset::new).

@@ -3,10 +3,11 @@
 //! With `all rows per match` the register has a list of the match's rows, which is unnested in the end: each
 //! row with what it has to know of the rows before it.
 
+use super::is_of_register;
 use super::navigation::{MATCH_NUMBER, Navigation, Semantics, is_of_row, of_row_name};
 use super::variables::{Rows, Variables};
-use super::{is_of_register, measure_name};
 use crate::syntax::ast::derived_table;
+use crate::syntax::names;
 use crate::syntax::tokens::{INPUT, SUBSET, WITHIN};
 use datafusion::arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -131,7 +132,7 @@ impl Compiled {
         let semantics = if is_all { Semantics::Running } else { Semantics::Final };
         let measures = clauses
             .measures()
-            .map(|measure| Ok((measure_name(&measure.alias), navigation.compile(&measure.expr, semantics)?)));
+            .map(|measure| Ok((names::ident(&measure.alias), navigation.compile(&measure.expr, semantics)?)));
         let measures = measures.collect::<Result<Vec<_>>>()?;
         let all_rows = is_all.then(|| rows.fields().iter().map(|field| field.name().clone()).collect());
         let list = is_all.then(|| RowList::new(&navigation, rows)).transpose()?;

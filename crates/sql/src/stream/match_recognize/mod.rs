@@ -27,7 +27,6 @@ mod variables;
 
 use super::windows::{check_time_column, length};
 use crate::columns::with_unique_names;
-use crate::syntax::names;
 use compiled::{Clauses, Compiled};
 use datafusion::common::{Column, Result, plan_err};
 use datafusion::functions::core::expr_fn::get_field;
@@ -170,11 +169,6 @@ fn over_table(
         .filter(column(MATCHES).is_not_null())?
         .build()?;
     compiled.output(matches, partition, &|field| get_field(column(MATCHES), field))
-}
-
-/// The name that a column of a match has from its alias.
-fn measure_name(alias: &ast::Ident) -> String {
-    names::ident(alias)
 }
 
 /// Whether a column is one of the register.
