@@ -9,10 +9,10 @@
 //! | `(select …) match_recognize (…)` | a table `"__input"`, and a measure `(select …) as "__input"` |
 //! | `{- a b -}` | `(a b)`, with names that begin with `__excluded` |
 
-use super::{closing, is_word};
+use super::{closing, is_word, opening};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
-use std::ops::RangeInclusive;
+use std::ops::Range;
 
 /// The alias of the measure that is how long a match may take.
 pub(crate) const WITHIN: &str = "__within";
@@ -32,48 +32,47 @@ const CLAUSES: [&str; 10] =
 pub(super) fn rewrite(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     // From the last one on, so that places before it stay.
     let mut end = tokens.len();
-    while let Some(word) = tokens[..end].iter().rposition(|t| is_word(&t.token, "match_recognize")) {
+    while let Some(mut word) = tokens[..end].iter().rposition(|t| is_word(&t.token, "match_recognize")) {
         end = word;
         let is_open = tokens.get(word + 1).is_some_and(|t| t.token == Token::LParen);
         let Some(close) = closing(&tokens, word + 1).filter(|_| is_open) else { continue };
         let mut clauses = clauses(tokens.drain(word + 2..close).collect());
         if let Some(query) = subquery_before(&tokens, word) {
-            let at = *query.start();
-            let span = tokens[at].span;
-            let name = TokenWithSpan { token: quoted(INPUT), span };
-            let query: Vec<_> = tokens.splice(query, [name]).collect();
+            end = query.start;
+            word -= query.len() - 1;
+            let name = TokenWithSpan { token: quoted(INPUT), span: tokens[end].span };
+            let query = tokens.splice(query, [name.clone()]).collect();
             // The query may have others.
-            end = at;
-            clauses.push(rewrite(query));
-            let last = clauses.len() - 1;
-            clauses[last].insert(0, TokenWithSpan { token: quoted(INPUT), span });
+            clauses.push([name].into_iter().chain(rewrite(query)).collect());
         }
-        let open = tokens[end..].iter().position(|t| is_word(&t.token, "match_recognize"));
-        let at = open.map_or(tokens.len(), |open| end + open + 2);
-        tokens.splice(at..at, rewritten(clauses));
+        tokens.splice(word + 2..word + 2, rewritten(clauses));
     }
     tokens
 }
 
 /// The query in brackets that is read by the `match_recognize` at this place; an alias may stand between.
-fn subquery_before(tokens: &[TokenWithSpan], word: usize) -> Option<RangeInclusive<usize>> {
-    let is_close = |at: usize| tokens.get(at).is_some_and(|t| t.token == Token::RParen);
-    let name = |at: usize| matches!(tokens.get(at)?.token, Token::Word(_)).then_some(());
-    let close = [Some(1), name(word.wrapping_sub(1)).map(|()| 2), name(word.wrapping_sub(1)).map(|()| 3)];
-    let close =
-        close.into_iter().flatten().filter_map(|back| word.checked_sub(back)).find(|at| is_close(*at))?;
-    let is_alias = close + 3 != word || is_word(&tokens[close + 1].token, "as");
-    let open = (0..close)
-        .rev()
-        .find(|at| tokens[*at].token == Token::LParen && closing(tokens, *at) == Some(close))?;
+fn subquery_before(tokens: &[TokenWithSpan], word: usize) -> Option<Range<usize>> {
+    let is_name = |t: &TokenWithSpan| matches!(t.token, Token::Word(_));
+    let close = match &tokens[..word] {
+        [.., close] if close.token == Token::RParen => word - 1,
+        [.., close, name] if close.token == Token::RParen && is_name(name) => word - 2,
+        [.., close, by, name]
+            if close.token == Token::RParen && is_word(&by.token, "as") && is_name(name) =>
+        {
+            word - 3
+        }
+        _ => return None,
+    };
+    let open = opening(tokens, close)?;
     let begins = ["select", "with", "values", "from"];
-    let is_query = begins.iter().any(|begin| is_word(&tokens[open + 1].token, begin))
-        || tokens[open + 1].token == Token::LParen;
+    let first = &tokens[open + 1].token;
+    let is_query = *first == Token::LParen || begins.iter().any(|begin| is_word(first, begin));
+    // A name before the bracket is that of a function.
     let is_call = open.checked_sub(1).is_some_and(|at| {
-        matches!(tokens[at].token, Token::Word(_))
-            && !["from", "join", "lateral"].iter().any(|before| is_word(&tokens[at].token, before))
+        let opens_table = ["from", "join", "lateral"].iter().any(|before| is_word(&tokens[at].token, before));
+        is_name(&tokens[at]) && !opens_table
     });
-    (is_alias && is_query && !is_call).then_some(open..=close)
+    (is_query && !is_call).then_some(open..close + 1)
 }
 
 fn quoted(name: &str) -> Token {

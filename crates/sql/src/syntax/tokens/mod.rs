@@ -108,3 +108,16 @@ fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
     })?;
     Some(open + at)
 }
+
+/// The bracket that opens the one at this place.
+fn opening(tokens: &[TokenWithSpan], close: usize) -> Option<usize> {
+    let mut depth = 0;
+    tokens[..=close].iter().rposition(|t| {
+        match t.token {
+            Token::RParen => depth += 1,
+            Token::LParen => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })
+}
