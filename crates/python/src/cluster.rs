@@ -6,16 +6,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use whimbrel_cluster::{
-    Cluster, ClusterJob, JobStatistics, JobStatus, Lifetime, LiveWorker, Schedule, Worker,
+    Cluster, ClusterJob, JobStatistics, JobStatus, Lifetime, LiveJobOptions, LiveWorker, Schedule, Worker,
 };
 use whimbrel_session::cluster::{WorkerSettings, connect, start_worker};
-use whimbrel_session::durable::wall_duration;
+use whimbrel_session::durable::{folder_format, wall_duration};
 use whimbrel_sharded::Options;
 use whimbrel_sharded::runtime::RemoteRuntime;
 
 use crate::arguments::Length;
 use crate::error::{OrRaise, invalid, raise};
+use crate::live_job::NativeLiveJob;
 use crate::plan::NativePlan;
+use crate::run::NativeOptions;
 
 /// How often signals are handled while a job is waited for.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -89,6 +91,39 @@ impl NativeCluster {
         Ok(NativeClusterJob { job: Arc::new(py.detach(submit).or_raise()?) })
     }
 
+    /// Submits a plan that runs for ever, with results in a place; its state is in `checkpoint`.
+    #[expect(clippy::too_many_arguments, reason = "the settings of one call, each with a name in Python")]
+    fn run_forever(
+        &self,
+        py: Python<'_>,
+        plan: &NativePlan,
+        options: &NativeOptions,
+        to: String,
+        format: Option<&str>,
+        checkpoint: String,
+        every: Length,
+        idle: Option<Length>,
+    ) -> PyResult<NativeLiveJob> {
+        let every = wall_duration(&every.0, "every").or_raise()?;
+        let stop_when_idle =
+            idle.map(|idle| wall_duration(&idle.0, "stop_when_idle")).transpose().or_raise()?;
+        let format = format.map(folder_format).transpose().or_raise()?;
+        let job = LiveJobOptions { to, format, checkpoint, every, stop_when_idle };
+        let submit = || self.cluster.run_forever(&plan.stream, &options.options, &job);
+        Ok(NativeLiveJob { job: py.detach(submit).or_raise()? })
+    }
+
+    /// The names of the live jobs that are there.
+    fn live_jobs(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let jobs = py.detach(|| self.cluster.live_jobs()).or_raise()?;
+        Ok(jobs.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// A live job that is there.
+    fn live_job(&self, py: Python<'_>, name: &str) -> PyResult<NativeLiveJob> {
+        Ok(NativeLiveJob { job: py.detach(|| self.cluster.live_job(name)).or_raise()? })
+    }
+
     /// Creates a virtual cluster.
     fn create_cluster(&self, py: Python<'_>, name: &str, workers: usize) -> PyResult<NativeCluster> {
         Ok(NativeCluster::of(py.detach(|| self.cluster.create_cluster(name, workers)).or_raise()?))
@@ -154,6 +189,27 @@ pub struct NativeClusterJob {
     pub job: Arc<ClusterJob>,
 }
 
+/// Waits for the end of a job of a cluster, or so many seconds, and handles signals meanwhile; whether it has
+/// ended.
+pub fn wait_until(
+    py: Python<'_>,
+    seconds: Option<f64>,
+    wait: impl Fn(Instant) -> datafusion::error::Result<bool> + Sync,
+) -> PyResult<bool> {
+    let limit = seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)));
+    let limit = limit.transpose().map_err(|error| invalid(error.to_string()))?;
+    let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+    loop {
+        let poll = Instant::now() + POLL_INTERVAL;
+        let next = until.map_or(poll, |until| until.min(poll));
+        let has_ended = py.detach(|| wait(next)).or_raise()?;
+        py.check_signals()?;
+        if has_ended || until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(has_ended);
+        }
+    }
+}
+
 /// A run of a channel: its stage, its channel, its attempt, the worker, when it began and was heard of last,
 /// in milliseconds since 1970, whether it has ended, and how many rows it took.
 type RunTuple = (usize, usize, u32, String, u64, u64, bool, u64);
@@ -183,18 +239,7 @@ impl NativeClusterJob {
 
     /// Waits for the end, or so many seconds; whether the job has ended.
     fn wait(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<bool> {
-        let limit = seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)));
-        let limit = limit.transpose().map_err(|error| invalid(error.to_string()))?;
-        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-        loop {
-            let poll = Instant::now() + POLL_INTERVAL;
-            let next = until.map_or(poll, |until| until.min(poll));
-            let has_ended = py.detach(|| self.job.wait(Some(next))).or_raise()?;
-            py.check_signals()?;
-            if has_ended || until.is_some_and(|until| Instant::now() >= until) {
-                return Ok(has_ended);
-            }
-        }
+        wait_until(py, seconds, |until| self.job.wait(Some(until)))
     }
 
     /// How far each stage is: how many channels it has, how many have ended, how many rows they took.

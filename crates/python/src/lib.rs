@@ -33,6 +33,7 @@ mod expr;
 mod function_service;
 mod functions;
 mod json;
+mod live_job;
 mod pattern;
 mod plan;
 mod program;
@@ -82,6 +83,8 @@ mod _whimbrel {
     use crate::functions::function_names;
     #[pymodule_export]
     use crate::json::{format_json, parse_json};
+    #[pymodule_export]
+    use crate::live_job::NativeLiveJob;
     #[pymodule_export]
     use crate::pattern::{NativePattern, PatternColumns};
     #[pymodule_export]

@@ -2,5 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod live;
+#[cfg(unix)]
+mod live;
+#[cfg(unix)]
+mod live_processes;
 mod queries;
 mod support;
