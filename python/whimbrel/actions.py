@@ -460,15 +460,13 @@ class Actions(PlanBuilder):
     @overload
     def run_forever(
         self,
-        to: str | os.PathLike[str] | JobSink,
+        to: str | os.PathLike[str],
         *,
         checkpoint: str | os.PathLike[str],
         every: str | timedelta = "10s",
         stop_when_idle: str | timedelta | None = None,
         format: Literal["parquet", "arrow"] | None = None,
-        runtime: Runtime | None = None,
         batch_rows: int | None = None,
-        wait: bool = True,
         on: RemoteRuntime,
     ) -> LiveJob: ...
 
@@ -513,9 +511,10 @@ class Actions(PlanBuilder):
         wait
             Whether to wait for the end of the job. Otherwise it runs in the background.
         on
-            A cluster, one of whose workers hosts the job; another one goes on with it when that is lost. The
-            call returns at once, whatever ``wait`` says, and the job outlives this process. All workers have to
-            reach ``to``, ``checkpoint`` and the sources. By default, whatever `config` says, the job runs here.
+            A cluster, one of whose workers hosts the job; another one goes on with it when that is lost.
+            The call returns at once, whatever ``wait`` says, and the job outlives this process. All workers
+            have to reach ``to``, ``checkpoint`` and the sources. By default the job runs in this process,
+            whatever `config` says.
 
         Returns
         -------
@@ -556,8 +555,11 @@ class Actions(PlanBuilder):
         """
         if on is not None:
             if isinstance(to, JobSink) or os.fspath(to).startswith("kafka://"):
-                raise InvalidError("a cluster writes to a folder or to PostgreSQL; this sink is of this process")
-            settings, (place, state) = self._options(None, False, batch_rows), map(os.fspath, (to, checkpoint))
+                raise InvalidError(
+                    "a cluster writes to a folder or to PostgreSQL; this sink is of this process"
+                )
+            settings = self._options(None, False, batch_rows)
+            place, state = os.fspath(to), os.fspath(checkpoint)
             return on._run_forever(self._plan, settings, place, format, state, every, stop_when_idle)
         sink = to if isinstance(to, JobSink) else sink_at(os.fspath(to))
         if sink is not None and format is not None:

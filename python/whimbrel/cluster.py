@@ -316,9 +316,7 @@ class Cluster(RemoteRuntime):
         every: str | timedelta,
         stop_when_idle: str | timedelta | None,
     ) -> LiveJob:
-        return LiveJob(
-            self._native.run_forever(plan, options, to, format, checkpoint, every, stop_when_idle)
-        )
+        return LiveJob(self._native.run_forever(plan, options, to, format, checkpoint, every, stop_when_idle))
 
     def _store(self, name: str, plan: native.Plan) -> native.Plan:
         return self._native.store_dataset(name, plan)

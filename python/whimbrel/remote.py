@@ -53,7 +53,9 @@ class RemoteRuntime:
         stop_when_idle: str | timedelta | None,
     ) -> LiveJob:
         """Run a plan for ever, also without this process."""
-        raise InvalidError(f"{self!r} runs no jobs for ever; give them to a cluster, or run them in this process")
+        raise InvalidError(
+            f"{self!r} runs no jobs for ever; give them to a cluster, or run them in this process"
+        )
 
     def _store(self, name: str, plan: native.Plan) -> native.Plan:
         """Run a plan, and keep its result there under a name."""

@@ -23,7 +23,8 @@
 //!
 //! Start at [`Worker::start`] and [`Cluster`].
 //!
-//! Not here: what channels compute (whimbrel-sharded), how live jobs survive (whimbrel-jobs), how the store keeps anything (whimbrel-control).
+//! Not here: what channels compute (whimbrel-sharded), how live jobs survive (whimbrel-jobs), how the store
+//! keeps anything (whimbrel-control).
 
 mod backup;
 mod carrier;

@@ -58,7 +58,7 @@ fn a_killed_host_loses_nothing_and_repeats_nothing() {
 
 #[test]
 fn a_host_that_was_stopped_does_not_write_any_more() {
-    let (Some(mut processes), mut root) = (Processes::start(2), Root::new("stopped")) else { return };
+    let (Some(processes), mut root) = (Processes::start(2), Root::new("stopped")) else { return };
     let job = processes.submit_elsewhere(&root);
     grow_until_committed(&mut root, &job, 1);
     let first = processes.host(&job);

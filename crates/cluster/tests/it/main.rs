@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod live;
 #[cfg(unix)]
 mod live;
 #[cfg(unix)]
