@@ -173,7 +173,7 @@ class Cluster(RemoteRuntime):
         DataError
             If there is none.
         """
-        return LiveJob(self._native.live_job(id))
+        return LiveJob(native.LiveJob(self._native, id))
 
     @property
     def datasets(self) -> Datasets:
@@ -316,7 +316,8 @@ class Cluster(RemoteRuntime):
         every: str | timedelta,
         stop_when_idle: str | timedelta | None,
     ) -> LiveJob:
-        return LiveJob(self._native.run_forever(plan, options, to, format, checkpoint, every, stop_when_idle))
+        job = native.start_live(self._native, plan, options, checkpoint, every, stop_when_idle, to, format)
+        return LiveJob(job)
 
     def _store(self, name: str, plan: native.Plan) -> native.Plan:
         return self._native.store_dataset(name, plan)

@@ -6,18 +6,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use whimbrel_cluster::{
-    Cluster, ClusterJob, JobStatistics, JobStatus, Lifetime, LiveJobOptions, LiveWorker, Schedule, Worker,
+    Cluster, ClusterJob, JobStatistics, JobStatus, Lifetime, LiveWorker, Schedule, Worker,
 };
 use whimbrel_session::cluster::{WorkerSettings, connect, start_worker};
-use whimbrel_session::durable::{folder_format, wall_duration};
+use whimbrel_session::durable::wall_duration;
 use whimbrel_sharded::Options;
 use whimbrel_sharded::runtime::RemoteRuntime;
 
 use crate::arguments::Length;
 use crate::error::{OrRaise, invalid, raise};
-use crate::live_job::NativeLiveJob;
 use crate::plan::NativePlan;
-use crate::run::NativeOptions;
 
 /// How often signals are handled while a job is waited for.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -91,37 +89,10 @@ impl NativeCluster {
         Ok(NativeClusterJob { job: Arc::new(py.detach(submit).or_raise()?) })
     }
 
-    /// Submits a plan that runs for ever, with results in a place; its state is in `checkpoint`.
-    #[expect(clippy::too_many_arguments, reason = "the settings of one call, each with a name in Python")]
-    fn run_forever(
-        &self,
-        py: Python<'_>,
-        plan: &NativePlan,
-        options: &NativeOptions,
-        to: String,
-        format: Option<&str>,
-        checkpoint: String,
-        every: Length,
-        idle: Option<Length>,
-    ) -> PyResult<NativeLiveJob> {
-        let every = wall_duration(&every.0, "every").or_raise()?;
-        let stop_when_idle =
-            idle.map(|idle| wall_duration(&idle.0, "stop_when_idle")).transpose().or_raise()?;
-        let format = format.map(folder_format).transpose().or_raise()?;
-        let job = LiveJobOptions { to, format, checkpoint, every, stop_when_idle };
-        let submit = || self.cluster.run_forever(&plan.stream, &options.options, &job);
-        Ok(NativeLiveJob { job: py.detach(submit).or_raise()? })
-    }
-
     /// The names of the live jobs that are there.
     fn live_jobs(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let jobs = py.detach(|| self.cluster.live_jobs()).or_raise()?;
         Ok(jobs.into_iter().map(|(name, _)| name).collect())
-    }
-
-    /// A live job that is there.
-    fn live_job(&self, py: Python<'_>, name: &str) -> PyResult<NativeLiveJob> {
-        Ok(NativeLiveJob { job: py.detach(|| self.cluster.live_job(name)).or_raise()? })
     }
 
     /// Creates a virtual cluster.

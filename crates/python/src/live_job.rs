@@ -1,24 +1,33 @@
 //! Live jobs of a cluster.
 
 use pyo3::prelude::*;
-use whimbrel_cluster::{LiveJob, LiveState};
+use whimbrel_cluster::{LiveJob, LiveJobOptions, LiveState};
+use whimbrel_session::durable::{folder_format, wall_duration};
 
-use crate::cluster::wait_until;
+use crate::arguments::Length;
+use crate::cluster::{NativeCluster, wait_until};
 use crate::error::{OrRaise, raise};
+use crate::plan::NativePlan;
+use crate::run::NativeOptions;
 
 /// A live job of a cluster.
 #[pyclass(frozen, module = "whimbrel._whimbrel", name = "LiveJob")]
 pub struct NativeLiveJob {
-    /// The job.
-    pub job: LiveJob,
+    job: LiveJob,
 }
 
-/// How far a job is: the epoch of the checkpoint that its host went on from, the last epoch that was read, the
-/// last that the sink has, and when a checkpoint was written last, in milliseconds since 1970.
+/// How far a job is: the epoch of the checkpoint that its host went on from, the last epoch that was read,
+/// the last that the sink has, and when a checkpoint was written last, in milliseconds since 1970.
 type ProgressTuple = (Option<u64>, u64, u64, Option<u64>);
 
 #[pymethods]
 impl NativeLiveJob {
+    /// The job of a name.
+    #[new]
+    fn new(py: Python<'_>, cluster: &NativeCluster, name: &str) -> PyResult<NativeLiveJob> {
+        Ok(NativeLiveJob { job: py.detach(|| cluster.cluster.live_job(name)).or_raise()? })
+    }
+
     /// Its name.
     fn name(&self) -> &str {
         self.job.name()
@@ -63,4 +72,30 @@ impl NativeLiveJob {
     fn remove(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.job.remove()).or_raise()
     }
+}
+
+/// Submits a plan that runs for ever on a cluster, with its results in a place and its state in `checkpoint`.
+///
+/// # Errors
+/// `InvalidError` if the plan cannot be such a job, or its sources or its sink cannot be had elsewhere.
+#[pyfunction]
+#[pyo3(signature = (cluster, plan, options, checkpoint, every, idle, to, format))]
+#[expect(clippy::too_many_arguments, reason = "the settings of one call, each with a name in Python")]
+pub fn start_live(
+    py: Python<'_>,
+    cluster: &NativeCluster,
+    plan: &NativePlan,
+    options: &NativeOptions,
+    checkpoint: String,
+    every: Length,
+    idle: Option<Length>,
+    to: String,
+    format: Option<&str>,
+) -> PyResult<NativeLiveJob> {
+    let every = wall_duration(&every.0, "every").or_raise()?;
+    let stop_when_idle = idle.map(|idle| wall_duration(&idle.0, "stop_when_idle")).transpose().or_raise()?;
+    let format = format.map(folder_format).transpose().or_raise()?;
+    let job = LiveJobOptions { to, format, checkpoint, every, stop_when_idle };
+    let submit = || cluster.cluster.run_forever(&plan.stream, &options.options, &job);
+    Ok(NativeLiveJob { job: py.detach(submit).or_raise()? })
 }

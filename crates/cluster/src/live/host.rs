@@ -1,9 +1,10 @@
-//! Which live jobs a worker hosts: it takes those without a live host, follows its own to their end, and gives
-//! up those that it has lost.
+//! Which live jobs a worker hosts: it takes those without a live host, follows its own to their end, and
+//! gives up those that it has lost.
 //!
-//! Invariants: a job runs here only while its row has the name of this worker and the attempt that was begun.
-//! A worker whose lease has lapsed hosts nothing. A worker takes a job only if no other that may has fewer, so
-//! jobs are spread; one that is alive by its lease and does nothing is waited for until that lapses.
+//! Invariants: a job runs here only while its row has the name of this worker and the attempt that was
+//! begun. A worker whose lease has lapsed hosts nothing. A worker takes a job only if no other that may has
+//! fewer, so jobs are spread; one that is alive by its lease and does nothing is waited for until that
+//! lapses.
 
 use super::hosting::Hosting;
 use super::record::{LiveJobRecord, LiveState, jobs, replace};

@@ -1,7 +1,7 @@
 //! A live job that runs on this worker.
 //!
-//! Invariant: its folders are opened so that earlier hosts, which may be stopped and hold locks, are not waited
-//! for: the numbers of the runs keep hosts apart (whimbrel-jobs).
+//! Invariant: its folders are opened so that earlier hosts, which may be stopped and hold locks, are not
+//! waited for: the numbers of the runs keep hosts apart (whimbrel-jobs).
 
 use super::record::{LiveJobRecord, LiveProgress, progress};
 use crate::error::of_store;

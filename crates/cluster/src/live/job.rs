@@ -31,7 +31,8 @@ pub struct LiveJob {
 /// Writes down a live job, for a worker to take.
 ///
 /// # Errors
-/// `Plan` if a source cannot be read again or by another process, or there is no such sink; those of the store.
+/// `Plan` if a source cannot be read again or by another process, or there is no such sink; those of the
+/// store.
 pub fn submit(
     connection: &Arc<Connection>,
     references: &Arc<dyn References>,

@@ -4,8 +4,8 @@
 //! a row of the control store; a worker that finds no live worker there writes itself down, by compare and
 //! set, and goes on from the newest checkpoint.
 //!
-//! Layers, lowest first: `record`, what the store has; `hosting`, a job that runs on this worker; `host`, which
-//! jobs a worker takes and gives up; `job`, a job as its client sees it.
+//! Layers, lowest first: `record`, what the store has; `hosting`, a job that runs on this worker; `host`,
+//! which jobs a worker takes and gives up; `job`, a job as its client sees it.
 
 mod host;
 mod hosting;

@@ -3,8 +3,8 @@
 //! - `live/jobs`: where each writes, who hosts it, and what has become of it; its plan is in `specs`;
 //! - `live/progress`: how far its host is: for those who look on.
 //!
-//! Invariant: a row of `live/jobs` is changed by its host, by a worker that found the host's lease lapsed, and
-//! by a client that stops the job. Each changes the version that it has read.
+//! Invariant: a row of `live/jobs` is changed by its host, by a worker that found the host's lease lapsed,
+//! and by a client that stops the job. Each changes the version that it has read.
 
 use crate::error::of_store;
 use crate::records::{Tables, news, now};
