@@ -69,7 +69,7 @@ print(windows.run_forever(root + "/out", checkpoint=root + "/state", every="50ms
     (host,) = [worker for worker in cluster.workers if worker.name == job.worker]
     os.kill(host.pid, signal.SIGKILL)
     cluster.add(1)
-    grow(tmp_path, 100, 201)
+    grow(tmp_path, 100, 202)
     wait_until(lambda: job.attempt > 1, "nobody takes it over")
     wait_until(lambda: (tmp_path / "out").exists() and len(results(tmp_path)) == 20, "results are missing")
     assert job.worker != host.name
