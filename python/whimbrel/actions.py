@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from itertools import starmap
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _whimbrel as native
 from . import feeds, shutdown
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from .cluster_job import ClusterJob
+    from .live_job import LiveJob
     from .live_stream import Published
 
 
@@ -442,6 +443,7 @@ class Actions(PlanBuilder):
         shutdown.remember(self._plan, job)
         return Subscription(job, feeds.start(self._plan), query, self._plan.properties()["time"])
 
+    @overload
     def run_forever(
         self,
         to: str | os.PathLike[str] | JobSink,
@@ -453,7 +455,35 @@ class Actions(PlanBuilder):
         runtime: Runtime | None = None,
         batch_rows: int | None = None,
         wait: bool = True,
-    ) -> Job:
+        on: None = None,
+    ) -> Job: ...
+
+    @overload
+    def run_forever(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        checkpoint: str | os.PathLike[str],
+        every: str | timedelta = "10s",
+        stop_when_idle: str | timedelta | None = None,
+        format: Literal["parquet", "arrow"] | None = None,
+        batch_rows: int | None = None,
+        on: RemoteRuntime,
+    ) -> LiveJob: ...
+
+    def run_forever(
+        self,
+        to: str | os.PathLike[str] | JobSink,
+        *,
+        checkpoint: str | os.PathLike[str],
+        every: str | timedelta = "10s",
+        stop_when_idle: str | timedelta | None = None,
+        format: Literal["parquet", "arrow"] | None = None,
+        runtime: Runtime | None = None,
+        batch_rows: int | None = None,
+        wait: bool = True,
+        on: RemoteRuntime | None = None,
+    ) -> Job | LiveJob:
         r"""
         Run as a job that survives crashes: the same call goes on where the last one was, whatever ended it.
 
@@ -481,11 +511,16 @@ class Actions(PlanBuilder):
             As in `config`.
         wait
             Whether to wait for the end of the job. Otherwise it runs in the background.
+        on
+            A cluster, one of whose workers hosts the job; another one goes on with it when that is lost.
+            The call returns at once, whatever ``wait`` says, and the job outlives this process. All workers
+            have to reach ``to``, ``checkpoint`` and the sources. By default the job runs in this process,
+            whatever `config` says.
 
         Returns
         -------
-        Job
-            The job, which has ended if it was waited for.
+        Job or LiveJob
+            The job, which has ended if it was waited for; on a cluster, a `LiveJob`.
 
         Raises
         ------
@@ -519,6 +554,14 @@ class Actions(PlanBuilder):
         [Row(start=10, n=1), Row(start=20, n=2)]
         >>> folder.cleanup()
         """
+        if on is not None:
+            if isinstance(to, JobSink) or os.fspath(to).startswith("kafka://"):
+                raise InvalidError(
+                    "a cluster writes to a folder or to PostgreSQL; this sink is of this process"
+                )
+            settings = self._options(None, False, batch_rows)
+            place, state = os.fspath(to), os.fspath(checkpoint)
+            return on._run_forever(self._plan, settings, place, format, state, every, stop_when_idle)
         sink = to if isinstance(to, JobSink) else sink_at(os.fspath(to))
         if sink is not None and format is not None:
             raise InvalidError("format= is that of the files in a folder; this sink has none")

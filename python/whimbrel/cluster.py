@@ -31,6 +31,7 @@ from . import _whimbrel as native
 from .cluster_job import ClusterJob, JobStatistics, Run, Stage
 from .datasets import Dataset, Datasets
 from .errors import InvalidError, UnavailableError
+from .live_job import LiveJob
 from .ray_workers import RayWorkers
 from .remote import RemoteRuntime
 
@@ -40,6 +41,7 @@ __all__ = [
     "Dataset",
     "Datasets",
     "JobStatistics",
+    "LiveJob",
     "LocalCluster",
     "RayWorkers",
     "Run",
@@ -146,6 +148,32 @@ class Cluster(RemoteRuntime):
             If there is none: it was cancelled, or its time is over.
         """
         return ClusterJob(self._native.job(id))
+
+    @property
+    def live_jobs(self) -> list[str]:
+        """The names of the live jobs that are there, those that are over among them."""
+        return self._native.live_jobs()
+
+    def live_job(self, id: str) -> LiveJob:
+        """
+        Get a live job that is there, whoever submitted it.
+
+        Parameters
+        ----------
+        id
+            The name of the job.
+
+        Returns
+        -------
+        LiveJob
+            The job.
+
+        Raises
+        ------
+        DataError
+            If there is none.
+        """
+        return LiveJob(native.LiveJob(self._native, id))
 
     @property
     def datasets(self) -> Datasets:
@@ -277,6 +305,19 @@ class Cluster(RemoteRuntime):
 
     def _submit(self, plan: native.Plan, keep: str | timedelta) -> ClusterJob:
         return ClusterJob(self._native.submit(plan, keep))
+
+    def _run_forever(
+        self,
+        plan: native.Plan,
+        options: native.Options,
+        to: str,
+        format: str | None,
+        checkpoint: str,
+        every: str | timedelta,
+        stop_when_idle: str | timedelta | None,
+    ) -> LiveJob:
+        job = native.start_live(self._native, plan, options, checkpoint, every, stop_when_idle, to, format)
+        return LiveJob(job)
 
     def _store(self, name: str, plan: native.Plan) -> native.Plan:
         return self._native.store_dataset(name, plan)

@@ -11,6 +11,7 @@ from .errors import InvalidError
 if TYPE_CHECKING:
     from . import _whimbrel as native
     from .cluster_job import ClusterJob
+    from .live_job import LiveJob
     from .query import Query
 
 
@@ -40,6 +41,21 @@ class RemoteRuntime:
     def _submit(self, plan: native.Plan, keep: str | timedelta) -> ClusterJob:
         """Run a plan that goes on without this process."""
         raise InvalidError(f"{self!r} runs no jobs that go on without their client; submit them to a cluster")
+
+    def _run_forever(
+        self,
+        plan: native.Plan,
+        options: native.Options,
+        to: str,
+        format: str | None,
+        checkpoint: str,
+        every: str | timedelta,
+        stop_when_idle: str | timedelta | None,
+    ) -> LiveJob:
+        """Run a plan for ever, also without this process."""
+        raise InvalidError(
+            f"{self!r} runs no jobs for ever; give them to a cluster, or run them in this process"
+        )
 
     def _store(self, name: str, plan: native.Plan) -> native.Plan:
         """Run a plan, and keep its result there under a name."""

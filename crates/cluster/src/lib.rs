@@ -17,12 +17,14 @@
 //! 6. `pull`, `carrier`: the two ends of a queue; `connection`: what all of a process share;
 //! 7. `follow`, `fetch`: how a job is doing, and its result; `job`: jobs that are there;
 //! 8. `dataset`, `references`: results that other plans read;
-//! 9. `worker`: a process that runs channels;
-//! 10. `client`: a process that submits jobs.
+//! 9. `live`: queries that run for ever, each on one worker;
+//! 10. `worker`: a process that runs channels and hosts live jobs;
+//! 11. `client`: a process that submits jobs.
 //!
 //! Start at [`Worker::start`] and [`Cluster`].
 //!
-//! Not here: what channels compute (whimbrel-sharded), how the store keeps anything (whimbrel-control).
+//! Not here: what channels compute (whimbrel-sharded), how live jobs survive (whimbrel-jobs), how the store
+//! keeps anything (whimbrel-control).
 
 mod backup;
 mod carrier;
@@ -36,6 +38,7 @@ mod follow;
 mod identity;
 mod job;
 mod lineage;
+mod live;
 mod live_workers;
 mod placement;
 mod plan;
@@ -47,6 +50,7 @@ mod worker;
 
 pub use client::Cluster;
 pub use job::{ClusterJob, JobStatus, RunTime};
+pub use live::{LiveJob, LiveJobOptions, LiveJobRecord, LiveProgress, LiveState};
 pub use live_workers::LiveWorker;
 pub use records::{
     DatasetRecord, JobRecord, JobState, Lifetime, Membership, RunRecord, Schedule, WorkerRecord,

@@ -9,7 +9,8 @@
 //! - `choices/<job>`: the lineage of channels that read out of turn;
 //! - `excluded/<job>`: the workers that others could not reach, which the job does without;
 //! - `runs/<job>`: what each run of a channel has done; `losses/<job>`: which workers were lost with one: for
-//!   those who look on.
+//!   those who look on;
+//! - `live/…`: the live jobs, see `live/record.rs`.
 //!
 //! Invariant: a row of `channels` is changed by the worker that runs the channel, as long as the row names
 //! it, and by whoever holds the recovery lease of the job. Both change the version that they have read.

@@ -1,6 +1,7 @@
 //! The thread that writes checkpoints, one at a time, and removes what is not needed any more.
 
 use crate::checkpoint::{Checkpoint, Checkpoints};
+use crate::generation::Generation;
 use crate::tape::Tape;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use datafusion::common::{DataFusionError, Result};
@@ -23,12 +24,16 @@ impl CheckpointWriter {
     ///
     /// # Errors
     /// `ResourcesExhausted` if there is no thread.
-    pub fn start(mut checkpoints: Checkpoints, tape: Tape) -> Result<CheckpointWriter> {
+    pub fn start(
+        generation: Generation,
+        mut checkpoints: Checkpoints,
+        tape: Tape,
+    ) -> Result<CheckpointWriter> {
         let (tasks, received) = bounded::<Task>(1);
         let (sender, written) = bounded(1);
         let work = move || {
             while let Ok((checkpoint, committed)) = received.recv() {
-                if sender.send(write(&mut checkpoints, &tape, &checkpoint, committed)).is_err() {
+                if sender.send(write(&generation, &mut checkpoints, &tape, &checkpoint, committed)).is_err() {
                     break;
                 }
             }
@@ -69,8 +74,17 @@ impl Drop for CheckpointWriter {
     }
 }
 
-fn write(checkpoints: &mut Checkpoints, tape: &Tape, checkpoint: &Checkpoint, committed: u64) -> Result<u64> {
+fn write(
+    generation: &Generation,
+    checkpoints: &mut Checkpoints,
+    tape: &Tape,
+    checkpoint: &Checkpoint,
+    committed: u64,
+) -> Result<u64> {
+    generation.check_newest()?;
     checkpoints.write(checkpoint)?;
+    // Writing may have taken long, and blocks of a later run look as if nobody needed them.
+    generation.check_newest()?;
     if let Some(oldest) = checkpoints.prune(committed)? {
         tape.forget(oldest)?;
     }

@@ -151,7 +151,7 @@ impl Coordinator {
             passed: vec![first; query.results.len()],
             rows: BTreeMap::new(),
             ended,
-            generation: recovery.generation,
+            generation: recovery.generation.number(),
             first,
             cut: first,
             delivered: first,
@@ -161,7 +161,7 @@ impl Coordinator {
             news: Instant::now(),
             pace,
             tape,
-            writer: CheckpointWriter::start(recovery.checkpoints, recovery.tape)?,
+            writer: CheckpointWriter::start(recovery.generation, recovery.checkpoints, recovery.tape)?,
             committer,
             shared,
         };

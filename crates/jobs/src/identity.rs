@@ -7,6 +7,7 @@ use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 use whimbrel_plan::{References, Source, Stream};
 use whimbrel_sharded::dataset::fingerprint;
 use whimbrel_sharded::{JobSpec, Options};
@@ -104,4 +105,15 @@ impl References for Fingerprints {
     fn make_function(&self, name: &str, parameters: &[u8]) -> Result<ScalarUDF> {
         self.0.make_function(name, parameters)
     }
+}
+
+/// A number that no other job, run or process has.
+pub fn new_number() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let address = Box::new(0_u8);
+    let seed = format!("{} {} {:p}", now.as_nanos(), std::process::id(), address);
+    let host = std::fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(seed.as_bytes()).update(&host);
+    hasher.finalize().to_hex()[..16].to_string()
 }

@@ -6,7 +6,7 @@ use crate::coordinator::{Coordinator, End, Pace, Resumed, Shared};
 use crate::identity::Identity;
 use crate::recovery::{identify, recover};
 use crate::sink::Sink;
-use crate::store::{self, StateStore};
+use crate::store::{self, Access, StateStore};
 use crate::tape::Tape;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use datafusion::common::{DataFusionError, Result};
@@ -54,7 +54,7 @@ pub fn start(
     sink: impl FnOnce(&Arc<dyn StateStore>) -> Result<Box<dyn Sink>>,
 ) -> Result<DurableJob> {
     check_in_epochs(stream)?;
-    let store = store::open(&job.checkpoint)?;
+    let store = store::open(&job.checkpoint, Access::Exclusive)?;
     let sink = sink(&store)?;
     let pace = Pace { every: job.every, stop_when_idle: job.stop_when_idle };
     start_with(stream, options, pace, references, store, sink)

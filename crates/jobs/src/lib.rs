@@ -10,7 +10,7 @@
 //! Layers, lowest first; each module uses only modules above it in this list:
 //! 1. `error`, `codec`: errors of files; records as bytes;
 //! 2. [`store`]: where the state is kept;
-//! 3. `identity`, `tape`, `checkpoint`: what is kept;
+//! 3. `identity`, `generation`, `tape`, `checkpoint`: what is kept;
 //! 4. [`sink`]: where results go;
 //! 5. `committer`, `checkpoint_writer`: the threads that commit results and write checkpoints;
 //! 6. `recovery`: from a store to where a job goes on;
@@ -30,10 +30,12 @@ mod codec;
 mod committer;
 mod coordinator;
 mod error;
+mod generation;
 mod identity;
 mod job;
 mod recovery;
 mod tape;
 
 pub use coordinator::Pace;
+pub use error::is_overtaken;
 pub use job::{DurableJob, JobOptions, start, start_with};

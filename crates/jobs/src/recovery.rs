@@ -5,7 +5,8 @@
 
 use crate::checkpoint::{Checkpoint, Checkpoints};
 use crate::codec;
-use crate::identity::Identity;
+use crate::generation::Generation;
+use crate::identity::{Identity, new_number};
 use crate::sink::{Run, Sink};
 use crate::store::StateStore;
 use crate::tape::{Epoch, Tape};
@@ -13,16 +14,14 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, exec_err};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use whimbrel_plan::Stream;
 
 const JOB: &str = "job";
-const GENERATIONS: &str = "generations";
 
 /// Where a job goes on.
 pub struct Recovery {
     /// The number of this run.
-    pub generation: u64,
+    pub generation: Generation,
     /// The last epoch that the sink has.
     pub committed: u64,
     /// The state that the job goes on from; none at its beginning.
@@ -82,8 +81,8 @@ pub fn recover(
     sink: &mut dyn Sink,
     schema: SchemaRef,
 ) -> Result<Recovery> {
-    let generation = next_generation(store.as_ref())?;
-    let run = Run { job: identity.job.clone(), generation, schema };
+    let generation = Generation::take(store)?;
+    let run = Run { job: identity.job.clone(), generation: generation.number(), schema };
     let committed = sink.open(&run)?.unwrap_or(0);
     let mut checkpoints = Checkpoints::new(Arc::clone(store), identity.clone());
     let (checkpoint, damaged) = checkpoints.newest(committed)?;
@@ -109,31 +108,4 @@ pub fn recover(
         );
     }
     Ok(Recovery { generation, committed, checkpoint, epochs, damaged, checkpoints, tape })
-}
-
-/// The number of this run: one more than that of any other.
-fn next_generation(store: &dyn StateStore) -> Result<u64> {
-    let found = store.list(GENERATIONS)?;
-    let mut last = found.iter().filter_map(|name| name.parse().ok()).max().unwrap_or(0);
-    // The contents tell two runs apart that take a number at the same time.
-    let contents = new_number().into_bytes();
-    loop {
-        last += 1;
-        if store.create(&format!("{GENERATIONS}/{last:012}"), contents.clone())? {
-            let old = found.iter().map(|name| format!("{GENERATIONS}/{name}"));
-            store.remove(&old.collect::<Vec<_>>())?;
-            return Ok(last);
-        }
-    }
-}
-
-/// A number that no other job has.
-fn new_number() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let address = Box::new(0_u8);
-    let seed = format!("{} {} {:p}", now.as_nanos(), std::process::id(), address);
-    let host = std::fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(seed.as_bytes()).update(&host);
-    hasher.finalize().to_hex()[..16].to_string()
 }

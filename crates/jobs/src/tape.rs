@@ -5,6 +5,7 @@
 //! and did not write it, is not the one that runs the job any more.
 
 use crate::codec;
+use crate::error::overtaken;
 use crate::store::StateStore;
 use datafusion::common::{Result, exec_err};
 use serde::{Deserialize, Serialize};
@@ -43,11 +44,11 @@ impl Tape {
     pub fn append(&self, epoch: &Epoch) -> Result<()> {
         match self.store.create(&name(epoch.number), codec::seal(epoch)?)? {
             true => Ok(()),
-            false => exec_err!(
+            false => Err(overtaken(format!(
                 "another process goes on with the job in `{}`: it has cut epoch {}; this one stops",
                 self.store.describe(),
                 epoch.number
-            ),
+            ))),
         }
     }
 

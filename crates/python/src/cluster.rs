@@ -89,6 +89,12 @@ impl NativeCluster {
         Ok(NativeClusterJob { job: Arc::new(py.detach(submit).or_raise()?) })
     }
 
+    /// The names of the live jobs that are there.
+    fn live_jobs(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let jobs = py.detach(|| self.cluster.live_jobs()).or_raise()?;
+        Ok(jobs.into_iter().map(|(name, _)| name).collect())
+    }
+
     /// Creates a virtual cluster.
     fn create_cluster(&self, py: Python<'_>, name: &str, workers: usize) -> PyResult<NativeCluster> {
         Ok(NativeCluster::of(py.detach(|| self.cluster.create_cluster(name, workers)).or_raise()?))
@@ -154,6 +160,27 @@ pub struct NativeClusterJob {
     pub job: Arc<ClusterJob>,
 }
 
+/// Waits for the end of a job of a cluster, or so many seconds, and handles signals meanwhile; whether it has
+/// ended.
+pub fn wait_until(
+    py: Python<'_>,
+    seconds: Option<f64>,
+    wait: impl Fn(Instant) -> datafusion::error::Result<bool> + Sync,
+) -> PyResult<bool> {
+    let limit = seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)));
+    let limit = limit.transpose().map_err(|error| invalid(error.to_string()))?;
+    let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+    loop {
+        let poll = Instant::now() + POLL_INTERVAL;
+        let next = until.map_or(poll, |until| until.min(poll));
+        let has_ended = py.detach(|| wait(next)).or_raise()?;
+        py.check_signals()?;
+        if has_ended || until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(has_ended);
+        }
+    }
+}
+
 /// A run of a channel: its stage, its channel, its attempt, the worker, when it began and was heard of last,
 /// in milliseconds since 1970, whether it has ended, and how many rows it took.
 type RunTuple = (usize, usize, u32, String, u64, u64, bool, u64);
@@ -183,18 +210,7 @@ impl NativeClusterJob {
 
     /// Waits for the end, or so many seconds; whether the job has ended.
     fn wait(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<bool> {
-        let limit = seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)));
-        let limit = limit.transpose().map_err(|error| invalid(error.to_string()))?;
-        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-        loop {
-            let poll = Instant::now() + POLL_INTERVAL;
-            let next = until.map_or(poll, |until| until.min(poll));
-            let has_ended = py.detach(|| self.job.wait(Some(next))).or_raise()?;
-            py.check_signals()?;
-            if has_ended || until.is_some_and(|until| Instant::now() >= until) {
-                return Ok(has_ended);
-            }
-        }
+        wait_until(py, seconds, |until| self.job.wait(Some(until)))
     }
 
     /// How far each stage is: how many channels it has, how many have ended, how many rows they took.

@@ -10,7 +10,7 @@
 //! 5. `table`: tables and schemas; `json`: messages of JSON; `events`: messages as events; `activity`: what
 //!    operators have done;
 //! 6. `expr`: expressions; `sample`: rows to try a black box with; `source`, `connectors`: where plans
-//!    begin; `sql`: sessions; `run`: actions;
+//!    begin; `sql`: sessions; `run`: actions; `live_job`: plans that run on a cluster for ever;
 //! 7. `black_box`: Python functions in expressions; `calls`: aggregates and window functions; `program`:
 //!    plans as programs; `subscribe`: results in the background; `bounded`: bounded queries;
 //! 8. `builder`: the methods of plans.
@@ -33,6 +33,7 @@ mod expr;
 mod function_service;
 mod functions;
 mod json;
+mod live_job;
 mod pattern;
 mod plan;
 mod program;
@@ -82,6 +83,8 @@ mod _whimbrel {
     use crate::functions::function_names;
     #[pymodule_export]
     use crate::json::{format_json, parse_json};
+    #[pymodule_export]
+    use crate::live_job::{NativeLiveJob, start_live};
     #[pymodule_export]
     use crate::pattern::{NativePattern, PatternColumns};
     #[pymodule_export]

@@ -7,6 +7,7 @@ use datafusion::common::{Result, plan_err};
 use std::sync::Arc;
 use std::time::Duration;
 use whimbrel_jobs::sink::{self, CallbackSink, FolderFormat, Sink};
+use whimbrel_jobs::store::Access;
 use whimbrel_jobs::{DurableJob, JobOptions, start};
 use whimbrel_plan::{References, Stream};
 use whimbrel_sharded::Options;
@@ -33,7 +34,7 @@ pub fn start_job(
 ) -> Result<DurableJob> {
     let references: Arc<dyn References> = Arc::new(PlanReferences);
     start(stream, options, job, &references, |store| match to {
-        Destination::Place(place, format) => sink::open(&place, format),
+        Destination::Place(place, format) => sink::open(&place, format, Access::Exclusive),
         Destination::Callback(callback) => {
             Ok(Box::new(CallbackSink::new(callback, Arc::clone(store))) as Box<dyn Sink>)
         }

@@ -10,6 +10,7 @@ use crate::connection::Connection;
 use crate::error::of_store;
 use crate::fetch::fetch;
 use crate::job::ClusterJob;
+use crate::live::{self, LiveJob, LiveJobOptions, LiveJobRecord};
 use crate::live_workers::{LiveWorker, live_workers};
 use crate::records::{JobRecord, Lifetime, Schedule};
 use crate::references::with_datasets;
@@ -26,6 +27,8 @@ use whimbrel_sharded::runtime::{Execution, Progress, RemoteRuntime, Sink};
 pub struct Cluster {
     connection: Arc<Connection>,
     references: Arc<dyn References>,
+    /// What plans refer to on any host, without datasets of the cluster: they can go away.
+    lasting_references: Arc<dyn References>,
     /// The virtual cluster.
     name: Option<String>,
     schedule: Schedule,
@@ -38,8 +41,9 @@ impl Cluster {
     /// `ResourcesExhausted` if there are no threads.
     pub fn connect(store: Arc<dyn ControlStore>, references: Arc<dyn References>) -> Result<Cluster> {
         let connection = Arc::new(Connection::open(store)?);
+        let lasting_references = Arc::clone(&references);
         let references = with_datasets(&connection, &references);
-        Ok(Cluster { connection, references, name: None, schedule: Schedule::default() })
+        Ok(Cluster { connection, references, lasting_references, name: None, schedule: Schedule::default() })
     }
 
     /// The same cluster, with another schedule for what is submitted.
@@ -88,6 +92,32 @@ impl Cluster {
     pub fn submit(&self, stream: &Stream, options: &Options, lifetime: Lifetime) -> Result<ClusterJob> {
         let (connection, references, name) = (&self.connection, &self.references, self.name.as_deref());
         Ok(submit(connection, references, name, self.schedule, stream, options, lifetime)?.job)
+    }
+
+    /// Submits a query that runs for ever, also when its client is gone: one worker hosts it, and another one
+    /// goes on with it if that is lost. It waits for a worker if there is none.
+    ///
+    /// # Errors
+    /// `Plan` if a source cannot be read again or only by this process, or there is no such sink.
+    pub fn run_forever(&self, stream: &Stream, options: &Options, job: &LiveJobOptions) -> Result<LiveJob> {
+        live::submit(&self.connection, &self.lasting_references, self.name(), stream, options, job)
+    }
+
+    /// The live jobs that are there, with their names.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn live_jobs(&self) -> Result<Vec<(String, LiveJobRecord)>> {
+        let jobs = LiveJob::all(&self.connection.tables)?.into_iter();
+        Ok(jobs.filter(|(_, job)| self.name.is_none() || job.cluster == self.name).collect())
+    }
+
+    /// A live job that is there.
+    ///
+    /// # Errors
+    /// `Execution` if there is none of this name.
+    pub fn live_job(&self, name: &str) -> Result<LiveJob> {
+        LiveJob::open(&self.connection, name)
     }
 }
 

@@ -22,6 +22,7 @@ use crate::connection::Connection;
 use crate::error::{no_thread, of_store};
 use crate::flight::serve;
 use crate::lineage::LineageLog;
+use crate::live::Host;
 use crate::pull::{Puller, Unreachable};
 use crate::records::NEWS;
 use crate::references::with_datasets;
@@ -64,6 +65,7 @@ pub struct Worker {
     address: String,
     running: Option<Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
+    host_thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
@@ -93,6 +95,13 @@ impl Worker {
         };
         Builder::new().name("heartbeat".into()).spawn(beat).map_err(no_thread)?;
         let (finished, reports) = unbounded();
+        let hosts = {
+            // Datasets of the cluster can go away, so live jobs do not read them.
+            let host = Host::new(tables.clone(), Arc::clone(&references));
+            let (registration, stopped) = (Arc::clone(&registration), stopped.clone());
+            move || run_host(host, &registration, &stopped)
+        };
+        let host_thread = Builder::new().name("host".into()).spawn(hosts).map_err(no_thread)?;
         let lineage = LineageLog::start(&tables)?;
         let references = with_datasets(&connection, &references);
         let (unreachable, complaints) = unbounded();
@@ -100,7 +109,7 @@ impl Worker {
         let state = State::new(tables, references, registration, Box::new(launcher));
         let run = move || run(state, &stopped, &news, &reports, &complaints);
         let thread = Builder::new().name("worker".into()).spawn(run).map_err(no_thread)?;
-        Ok(Worker { address, running: Some(running), thread: Some(thread) })
+        Ok(Worker { address, running: Some(running), thread: Some(thread), host_thread: Some(host_thread) })
     }
 
     /// Where its frames can be had.
@@ -110,7 +119,9 @@ impl Worker {
 
     /// Whether it has stopped, which is a bug.
     pub fn has_ended(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        [&self.thread, &self.host_thread]
+            .into_iter()
+            .any(|thread| thread.as_ref().is_none_or(JoinHandle::is_finished))
     }
 }
 
@@ -119,6 +130,7 @@ impl Drop for Worker {
         self.running.take();
         // A panic has been reported where it happened.
         let _ = self.thread.take().map(JoinHandle::join);
+        let _ = self.host_thread.take().map(JoinHandle::join);
     }
 }
 
@@ -127,6 +139,18 @@ fn beat(registration: &Registration, stopped: &Receiver<Infallible>) {
     while stopped.recv_timeout(HEARTBEAT) != Err(RecvTimeoutError::Disconnected) {
         // While the store is away, nobody finds the lease lapsed.
         let _ = registration.renew();
+    }
+}
+
+/// Hosts live jobs until it is stopped. While the store is away, they go on.
+fn run_host(mut host: Host, registration: &Registration, stopped: &Receiver<Infallible>) {
+    loop {
+        // Whatever failed is tried again with the next look.
+        let _ = host.work((!registration.is_lost()).then(|| registration.name()).as_deref());
+        if stopped.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Disconnected) {
+            let _ = host.leave(&registration.name());
+            return;
+        }
     }
 }
 

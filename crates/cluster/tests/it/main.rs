@@ -2,5 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[cfg(unix)]
+mod live;
+#[cfg(unix)]
+mod live_processes;
 mod queries;
 mod support;

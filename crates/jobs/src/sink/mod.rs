@@ -8,6 +8,7 @@ mod callback;
 mod folder;
 mod postgres;
 
+use crate::store::Access;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, plan_err};
@@ -59,10 +60,10 @@ pub trait Sink: Send {
 ///
 /// # Errors
 /// `Plan` if there is no sink of this kind.
-pub fn open(location: &str, format: Option<FolderFormat>) -> Result<Box<dyn Sink>> {
+pub fn open(location: &str, format: Option<FolderFormat>, access: Access) -> Result<Box<dyn Sink>> {
     match location.split_once("://").map(|(scheme, _)| scheme) {
         None | Some("file" | "s3" | "s3a" | "gs" | "az" | "azure" | "abfs" | "abfss") => {
-            Ok(Box::new(FolderSink::new(location, format.unwrap_or_default())))
+            Ok(Box::new(FolderSink::new(location, format.unwrap_or_default()).with_access(access)))
         }
         Some("postgres" | "postgresql") if format.is_none() => Ok(Box::new(PostgresSink::new(location)?)),
         Some("postgres" | "postgresql") => plan_err!("a table of PostgreSQL has no format; leave it out"),

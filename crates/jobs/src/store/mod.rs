@@ -49,14 +49,25 @@ pub trait StateStore: Send + Sync {
     fn describe(&self) -> String;
 }
 
-/// Opens the store at a path or a URL, which is made if need be, and keeps other processes out of it.
+/// Who else may write to a folder of this machine. Folders of object stores are always shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Nobody: a lock keeps other processes out, so that a second start of a job is refused at once.
+    Exclusive,
+    /// An earlier run that has not noticed that another one has taken its job over, and may hold a lock while
+    /// it is stopped. Records that are created once keep the two apart.
+    Shared,
+}
+
+/// Opens the store at a path or a URL, which is made if need be.
 ///
 /// # Errors
-/// `Plan` if the URL is none of a store; `Execution` if another process has it, or it cannot be written.
-pub fn open(location: &str) -> Result<Arc<dyn StateStore>> {
+/// `Plan` if the URL is none of a store; `Execution` if another process has it and it is not to be shared, or
+/// it cannot be written.
+pub fn open(location: &str, access: Access) -> Result<Arc<dyn StateStore>> {
     let path = location.strip_prefix("file://").unwrap_or(location);
     match path.contains("://") {
         true => Ok(Arc::new(ObjectsStore::open(location)?)),
-        false => Ok(Arc::new(FolderStore::open(path.as_ref())?)),
+        false => Ok(Arc::new(FolderStore::open(path.as_ref(), access)?)),
     }
 }

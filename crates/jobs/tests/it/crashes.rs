@@ -4,6 +4,7 @@
 use crate::faults::*;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use whimbrel_jobs::is_overtaken;
 use whimbrel_plan::Source;
 use whimbrel_sharded::RuntimeKind;
 
@@ -172,7 +173,14 @@ fn an_older_run_stops_when_a_newer_one_goes_on() {
     let new = start();
     sender.push(clicks(20..60)).unwrap();
     let outcomes = [old.wait(), new.wait()];
-    let stopped = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).map(ToString::to_string);
-    stopped.for_each(|error| assert!(error.contains("another process"), "{error}"));
-    assert!(outcomes.iter().any(Result::is_ok));
+    let stopped: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
+    stopped.iter().for_each(|error| {
+        assert!(error.to_string().contains("another process"), "{error}");
+        assert!(is_overtaken(error), "{error}");
+    });
+    // The older run may have cut an epoch that the newer one was about to cut, and be refused its next
+    // checkpoint: then both have stopped, and the job goes on once it is begun again.
+    if stopped.len() == outcomes.len() {
+        start().wait().unwrap();
+    }
 }

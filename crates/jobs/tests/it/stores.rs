@@ -1,7 +1,7 @@
 //! Stores: the same contract for a folder and for an object store.
 
 use crate::crashes::Folder;
-use whimbrel_jobs::store::{FolderStore, ObjectsStore, StateStore};
+use whimbrel_jobs::store::{Access, FolderStore, ObjectsStore, StateStore};
 
 fn check(store: &dyn StateStore) {
     assert!(store.list("tape").unwrap().is_empty());
@@ -20,7 +20,7 @@ fn check(store: &dyn StateStore) {
 #[test]
 fn folders_and_object_stores_keep_one_contract() {
     let folder = Folder::new("stores");
-    check(&FolderStore::open(&folder.0.join("folder")).unwrap());
+    check(&FolderStore::open(&folder.0.join("folder"), Access::Exclusive).unwrap());
     let objects = folder.0.join("objects");
     std::fs::create_dir_all(&objects).unwrap();
     check(&ObjectsStore::open(&format!("file://{}", objects.display())).unwrap());
@@ -29,11 +29,13 @@ fn folders_and_object_stores_keep_one_contract() {
 #[test]
 fn what_is_no_store_is_refused() {
     for url in ["nonsense://x/y", "s3:/x"] {
-        assert!(whimbrel_jobs::store::open(url).is_err() || !url.contains("://"), "{url}");
+        assert!(whimbrel_jobs::store::open(url, Access::Exclusive).is_err() || !url.contains("://"), "{url}");
     }
     let folder = Folder::new("no-store");
     let file = folder.0.join("file");
     std::fs::write(&file, "x").unwrap();
-    let error = whimbrel_jobs::store::open(&file.join("state").display().to_string()).err().unwrap();
+    let error = whimbrel_jobs::store::open(&file.join("state").display().to_string(), Access::Exclusive)
+        .err()
+        .unwrap();
     assert!(error.to_string().contains("file"), "{error}");
 }

@@ -7,10 +7,11 @@ use datafusion::common::Result;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 
 /// The format of the files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum FolderFormat {
     /// Apache Parquet.
     #[default]

@@ -14,6 +14,8 @@ mod place;
 
 use super::{Run, Sink};
 use crate::codec;
+use crate::error::overtaken;
+use crate::store::Access;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::{DataFusionError, Result, exec_err, plan_err};
 use file::StagedFile;
@@ -31,6 +33,7 @@ const FILE_BYTES: usize = 256 << 20;
 pub struct FolderSink {
     location: String,
     format: FolderFormat,
+    access: Access,
     /// What it has once it is open.
     open: Option<Open>,
 }
@@ -70,7 +73,13 @@ fn staged_name(generation: u64, file: &str) -> String {
 impl FolderSink {
     /// A sink for the folder at a path or a URL, which is made if need be.
     pub fn new(location: &str, format: FolderFormat) -> FolderSink {
-        FolderSink { location: location.to_string(), format, open: None }
+        FolderSink { location: location.to_string(), format, access: Access::Exclusive, open: None }
+    }
+
+    /// The same sink, which lets in other processes or keeps them out.
+    #[must_use]
+    pub fn with_access(self, access: Access) -> FolderSink {
+        FolderSink { access, ..self }
     }
 
     fn opened(&mut self) -> Result<&mut Open> {
@@ -84,7 +93,7 @@ impl FolderSink {
         let path = self.location.strip_prefix("file://").unwrap_or(&self.location);
         match path.contains("://") {
             true => Ok(Box::new(ObjectsPlace::open(path)?)),
-            false => Ok(Box::new(FolderPlace::open(path.as_ref())?)),
+            false => Ok(Box::new(FolderPlace::open(path.as_ref(), self.access)?)),
         }
     }
 
@@ -159,10 +168,10 @@ impl Open {
         let is_created = log.create(&record_name(self.last), codec::seal(&commit)?)?;
         let numbers: Vec<u64> = log.list(COMMITS)?.iter().filter_map(|name| name.parse().ok()).collect();
         if !is_created || numbers.iter().any(|number| *number > self.last) {
-            return exec_err!(
+            return Err(overtaken(format!(
                 "another process goes on with the job that writes to `{}`; this one stops",
                 self.place.describe()
-            );
+            )));
         }
         let old = numbers.into_iter().filter(|number| *number < self.last).map(record_name);
         log.remove(&old.collect::<Vec<_>>())?;

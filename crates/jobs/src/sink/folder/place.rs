@@ -1,17 +1,15 @@
 //! Where the files of a folder are: on this machine, or in an object store.
 
 use crate::error::in_file;
-use crate::store::{FolderStore, ObjectsStore, StateStore, create_folder, sync_folder};
+use crate::identity::new_number;
+use crate::store::{Access, FolderStore, ObjectsStore, StateStore, create_folder, sync_folder};
 use datafusion::common::Result;
 use std::fs::{self, File};
-use std::io::{Read, Seek};
+use std::io::{ErrorKind, Read, Seek};
 use std::path::{Path, PathBuf};
 
 const JOB: &str = "_job";
 const STAGING: &str = "_job/staging";
-
-/// The name under which a file of this machine is written.
-const OPEN: &str = "open";
 
 /// A folder that files are staged in, and then get their names in.
 pub(super) trait Place: Send {
@@ -50,6 +48,8 @@ pub(super) trait Place: Send {
 /// A folder of this machine.
 pub(super) struct FolderPlace {
     folder: PathBuf,
+    /// The name under which a file is written: of this process only, for an earlier run may still write too.
+    open: String,
     log: FolderStore,
 }
 
@@ -58,10 +58,11 @@ impl FolderPlace {
     ///
     /// # Errors
     /// `Execution` if it cannot be written, or another process has it.
-    pub fn open(folder: &Path) -> Result<FolderPlace> {
+    pub fn open(folder: &Path, access: Access) -> Result<FolderPlace> {
         create_folder(folder)?;
         create_folder(&folder.join(STAGING))?;
-        Ok(FolderPlace { folder: folder.to_path_buf(), log: FolderStore::open(&folder.join(JOB))? })
+        let log = FolderStore::open(&folder.join(JOB), access)?;
+        Ok(FolderPlace { folder: folder.to_path_buf(), open: format!("open-{}", new_number()), log })
     }
 }
 
@@ -71,7 +72,7 @@ impl Place for FolderPlace {
     }
 
     fn create(&self) -> Result<File> {
-        let path = self.folder.join(STAGING).join(OPEN);
+        let path = self.folder.join(STAGING).join(&self.open);
         File::create(&path).map_err(|e| in_file(&path, e))
     }
 
@@ -79,7 +80,7 @@ impl Place for FolderPlace {
         let staging = self.folder.join(STAGING);
         let path = staging.join(name);
         file.sync_all().map_err(|e| in_file(&path, e))?;
-        fs::rename(staging.join(OPEN), &path).map_err(|e| in_file(&path, e))?;
+        fs::rename(staging.join(&self.open), &path).map_err(|e| in_file(&path, e))?;
         sync_folder(&staging)
     }
 
@@ -97,7 +98,11 @@ impl Place for FolderPlace {
         let staging = self.folder.join(STAGING);
         for entry in fs::read_dir(&staging).map_err(|e| in_file(&staging, e))? {
             let path = entry.map_err(|e| in_file(&staging, e))?.path();
-            fs::remove_file(&path).map_err(|e| in_file(&path, e))?;
+            match fs::remove_file(&path) {
+                // An earlier run has just moved its file.
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(in_file(&path, error)),
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -184,7 +189,7 @@ mod tests {
     fn files_are_seen_once_they_have_their_names() {
         let root = std::env::temp_dir().join(format!("whimbrel-place-{}", std::process::id()));
         let (here, objects) = (root.join("here"), root.join("objects"));
-        check(&FolderPlace::open(&here).unwrap(), &here);
+        check(&FolderPlace::open(&here, Access::Exclusive).unwrap(), &here);
         fs::create_dir_all(&objects).unwrap();
         check(&ObjectsPlace::open(&format!("file://{}", objects.display())).unwrap(), &objects);
         fs::remove_dir_all(&root).unwrap();

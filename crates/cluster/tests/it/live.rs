@@ -1,0 +1,154 @@
+//! Live jobs on real processes, which are killed, stopped and let go on: what their sinks have in the end is
+//! what one undisturbed run gives.
+
+use crate::live_processes::{Processes, Root, alone, query, results};
+use crate::support::TestCluster;
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::error::DataFusionError;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use whimbrel_cluster::{LiveJob, LiveState};
+use whimbrel_plan::Source;
+use whimbrel_sharded::Options;
+use whimbrel_sharded::dataset::LiveDataset;
+
+/// How long something may take that has to happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Lets input come until something is so.
+fn grow_until(root: &mut Root, what: &str, mut condition: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < until, "{what}");
+        root.grow();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Lets input come until a job was begun so often, and its host has committed results since.
+fn grow_until_committed(root: &mut Root, job: &LiveJob, attempt: u32) {
+    let has_committed = || {
+        let progress = job.progress().unwrap();
+        progress
+            .is_some_and(|now| now.attempt >= attempt && now.committed > now.restored_from.unwrap_or(0) + 3)
+    };
+    grow_until(root, "the host commits nothing", has_committed);
+}
+
+/// Waits until a job has nothing more to read.
+fn finish(job: &LiveJob) {
+    assert!(job.wait(Some(Instant::now() + PATIENCE)).unwrap(), "the job does not end");
+    assert_eq!(job.record().unwrap().state, LiveState::Ended);
+}
+
+#[test]
+fn a_killed_host_loses_nothing_and_repeats_nothing() {
+    let (Some(mut processes), mut root) = (Processes::start(2), Root::new("killed")) else { return };
+    let job = processes.submit_elsewhere(&root);
+    for attempt in 1..=3 {
+        grow_until_committed(&mut root, &job, attempt);
+        processes.kill_host(&job);
+        processes.add_worker();
+    }
+    grow_until_committed(&mut root, &job, 4);
+    assert!(job.progress().unwrap().unwrap().restored_from.is_some(), "it began at the beginning");
+    finish(&job);
+    assert_eq!(results(&root.out()), alone(&root));
+}
+
+#[test]
+fn a_host_that_was_stopped_does_not_write_any_more() {
+    let (Some(processes), mut root) = (Processes::start(2), Root::new("stopped")) else { return };
+    let job = processes.submit_elsewhere(&root);
+    grow_until_committed(&mut root, &job, 1);
+    let first = processes.host(&job);
+    let name = job.record().unwrap().host;
+    processes.signal(first, "STOP");
+    grow_until_committed(&mut root, &job, 2);
+    assert_ne!(processes.host(&job), first);
+    processes.signal(first, "CONT");
+    let is_back = || {
+        let workers = processes.cluster.workers().unwrap();
+        workers.iter().any(|worker| worker.record.process == first && Some(&worker.name) != name.as_ref())
+    };
+    grow_until(&mut root, "the first host does not come back", is_back);
+    let attempt = job.record().unwrap().attempt;
+    grow_until_committed(&mut root, &job, attempt);
+    finish(&job);
+    assert_eq!(results(&root.out()), alone(&root));
+}
+
+#[test]
+fn a_job_is_stopped_and_goes_on() {
+    let (Some(processes), mut root) = (Processes::start(1), Root::new("goes-on")) else { return };
+    let job = processes.submit_elsewhere(&root);
+    grow_until_committed(&mut root, &job, 1);
+    assert!(job.remove().unwrap_err().to_string().contains("stop it first"));
+    job.stop().unwrap();
+    assert!(job.wait(Some(Instant::now() + PATIENCE)).unwrap());
+    assert_eq!(job.record().unwrap().state, LiveState::Stopped);
+    job.stop().unwrap();
+    let before = results(&root.out());
+    (0..50).for_each(|_| root.grow());
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(results(&root.out()), before, "it goes on");
+    job.remove().unwrap();
+    assert!(processes.cluster.live_job(job.name()).is_err());
+
+    let again = processes.submit_elsewhere(&root);
+    finish(&again);
+    assert!(again.progress().unwrap().unwrap().restored_from.is_some());
+    assert_eq!(results(&root.out()), alone(&root));
+}
+
+#[test]
+fn a_job_waits_for_a_worker_and_can_be_stopped_meanwhile() {
+    let (Some(mut processes), mut root) = (Processes::start(0), Root::new("waits")) else { return };
+    let job = processes.submit_elsewhere(&root);
+    assert!(!job.wait(Some(Instant::now())).unwrap());
+    assert_eq!((job.record().unwrap().attempt, job.progress().unwrap()), (0, None));
+    let other = Root::new("waits-too");
+    let stopped = processes.submit_elsewhere(&other);
+    stopped.stop().unwrap();
+    processes.add_worker();
+    assert!(stopped.wait(Some(Instant::now() + PATIENCE)).unwrap());
+    assert_eq!(stopped.record().unwrap().attempt, 0);
+    grow_until_committed(&mut root, &job, 1);
+    finish(&job);
+    assert_eq!(results(&root.out()), alone(&root));
+}
+
+#[test]
+fn an_error_of_the_input_ends_a_job() {
+    let (Some(processes), mut root) = (Processes::start(2), Root::new("fails")) else { return };
+    let job = processes.submit_elsewhere(&root);
+    grow_until_committed(&mut root, &job, 1);
+    root.append("never,a\n");
+    let error = job.wait(Some(Instant::now() + PATIENCE)).unwrap_err();
+    assert!(error.to_string().contains("never") || error.to_string().contains("clicks.csv"), "{error}");
+    std::thread::sleep(Duration::from_secs(2));
+    let record = job.record().unwrap();
+    assert!(matches!(record.state, LiveState::Failed(_)), "{:?}", record.state);
+    assert_eq!(record.attempt, 1, "it was tried again");
+}
+
+#[test]
+fn sources_in_the_memory_of_the_client_are_refused() {
+    let (cluster, root) = (TestCluster::new(0), Root::new("refused"));
+    let fields = vec![Field::new("time", DataType::Int64, false), Field::new("item", DataType::Utf8, false)];
+    let schema = Arc::new(Schema::new(fields));
+    let (plain, _sender) = LiveDataset::new(Arc::clone(&schema), 1).unwrap();
+    let (logged, _senders) = LiveDataset::with_journal(schema, 1, &root.path("log")).unwrap();
+    for source in [plain as Arc<dyn Source>, logged] {
+        let submitted = cluster.cluster.run_forever(&query(source), &Options::default(), &root.options());
+        let error = submitted.err().unwrap();
+        assert!(matches!(error.find_root(), DataFusionError::Plan(_)), "{error}");
+    }
+    let source = root.source();
+    for place in ["nonsense://x", "kafka://broker/topic"] {
+        let options = whimbrel_cluster::LiveJobOptions { to: place.into(), ..root.options() };
+        let submitted = cluster.cluster.run_forever(&query(source.clone()), &Options::default(), &options);
+        assert!(submitted.is_err(), "{place}");
+    }
+    assert!(cluster.cluster.live_jobs().unwrap().is_empty());
+}
