@@ -18,7 +18,8 @@
 //! 7. `follow`, `fetch`: how a job is doing, and its result; `job`: jobs that are there;
 //! 8. `dataset`, `references`: results that other plans read;
 //! 9. `worker`: a process that runs channels;
-//! 10. `client`: a process that submits jobs.
+//! 10. `client`: a process that submits jobs;
+//! 11. `simulation`, in tests only: workers, clients and their store, step by step, with faults by chance.
 //!
 //! Start at [`Worker::start`] and [`Cluster`].
 //!
@@ -42,6 +43,8 @@ mod plan;
 mod pull;
 mod records;
 mod references;
+#[cfg(test)]
+mod simulation;
 mod statistics;
 mod worker;
 
