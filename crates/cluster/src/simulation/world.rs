@@ -40,6 +40,8 @@ pub struct World {
     /// When workers come that are not there yet.
     arrivals: Mutex<Vec<Duration>>,
     hosts: AtomicUsize,
+    /// Once in how many steps something happens to a worker.
+    calm: u64,
     depth: AtomicUsize,
 }
 
@@ -79,9 +81,10 @@ impl World {
         };
         let clients = (0..2).map(client).collect();
         let arrivals = Mutex::new(vec![Duration::ZERO; WORKERS]);
+        let calm = [100, 300, 1000][environment.number(0..3) as usize];
         let (processes, hosts, depth) = (Mutex::default(), AtomicUsize::new(0), AtomicUsize::new(0));
         let world =
-            World { environment, store, ledger, mutation, processes, clients, arrivals, hosts, depth };
+            World { environment, store, ledger, mutation, processes, clients, arrivals, hosts, calm, depth };
         let world = Arc::new(world);
         let paused = Arc::downgrade(&world);
         let pause = move || paused.upgrade().iter().for_each(|world| world.pause());
@@ -139,7 +142,7 @@ impl World {
         let environment = &self.environment;
         environment.clock.advance(Duration::from_millis(environment.number(0..20)));
         self.arrive();
-        if environment.fails(150) {
+        if environment.fails(self.calm) {
             self.fault();
             // Two at once.
             if environment.happens(4) {

@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod model;
 mod queries;
 mod support;
