@@ -5,7 +5,7 @@
 //! that was made for it: in turn (false), which is not logged, or out of turn (true), which is. This follows
 //! the rules of `lineage.rs`, `recovery.rs` and `worker/`; the simulation in `src/simulation` runs their code.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const FRAMES: usize = 3;
 
@@ -34,17 +34,18 @@ struct Run {
     is_fenced: bool,
 }
 
-/// A worker: whether its lease is held, and what it runs.
+/// A worker: how often it came back, each time under another name; whether its lease is held; what it runs.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Worker {
+    returns: u8,
     is_leased: bool,
     run: Option<Run>,
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct State {
-    /// The row of the channel: its worker and its attempt, which stands for its version, too.
-    owner: usize,
+    /// The row of the channel: its worker, with its name, and its attempt, which stands for its version, too.
+    owner: (usize, u8),
     attempt: u8,
     ended: bool,
     /// The frames that were chosen out of turn, in the store.
@@ -57,9 +58,9 @@ struct State {
 
 impl State {
     fn first() -> State {
-        let worker = Worker { is_leased: true, run: None };
+        let worker = Worker { returns: 0, is_leased: true, run: None };
         State {
-            owner: 0,
+            owner: (0, 0),
             attempt: 0,
             ended: false,
             log: BTreeSet::new(),
@@ -87,20 +88,22 @@ impl State {
     /// What may happen to a worker, and what it may do about the row.
     fn of_worker(&self, own: usize) -> Vec<State> {
         let mut next = Vec::new();
-        let is_running = self.workers[own].run.as_ref().is_some_and(|run| run.attempt == self.attempt);
-        let lost = Worker { is_leased: false, run: None };
+        let worker = &self.workers[own];
+        let gone = |is_leased, returns| Worker { is_leased, returns, run: None };
         if self.may_crash {
+            let lost = gone(false, worker.returns);
             next.push(self.with(|state| (state.may_crash, state.workers[own]) = (false, lost)));
         }
-        if self.may_be_late && self.workers[own].is_leased {
+        if self.may_be_late && worker.is_leased {
             next.push(self.with(|s| (s.may_be_late, s.workers[own].is_leased) = (false, false)));
         }
-        if !self.workers[own].is_leased {
+        if !worker.is_leased {
             // It comes back, with nothing of what it had.
-            next.push(self.with(|state| state.workers[own] = Worker { is_leased: true, run: None }));
+            next.push(self.with(|state| state.workers[own] = gone(true, worker.returns + 1)));
             return next;
         }
-        if self.owner != own {
+        let is_running = worker.run.as_ref().is_some_and(|run| run.attempt == self.attempt);
+        if self.owner != (own, worker.returns) {
             next.push(self.with(|state| state.workers[own].run = None));
         } else if !self.ended && !is_running {
             let replayed = if self.attempt > 0 { self.log.clone() } else { BTreeSet::new() };
@@ -108,14 +111,13 @@ impl State {
             let run = Run { attempt, replayed, frames, announced: 0, logged: 0, is_fenced: false };
             next.push(self.with(|state| state.workers[own].run = Some(run)));
         }
-        // What the owner had is lost; attempts stand for names, too: a worker that came back has another one.
-        let is_lost = !self.workers[self.owner].is_leased || (self.owner == own && self.ended && !is_running);
-        let is_replaced = self.workers[self.owner].run.as_ref().is_none_or(|run| run.attempt != self.attempt);
-        if self.read.len() < FRAMES && (is_lost || (is_replaced && self.ended)) {
-            let taken = |state: &mut State| {
-                (state.owner, state.attempt, state.ended) = (own, state.attempt + 1, false);
-            };
-            next.push(self.with(taken));
+        let owner = &self.workers[self.owner.0];
+        let is_lost = !owner.is_leased || owner.returns != self.owner.1;
+        if is_lost && self.read.len() < FRAMES {
+            next.push(self.with(|state| {
+                (state.owner, state.attempt) = ((own, worker.returns), state.attempt + 1);
+                state.ended = false;
+            }));
         }
         next
     }
@@ -165,16 +167,16 @@ impl State {
 
 /// Visits every state; the first one that is wrong, or from which the consumer never gets all. How many there
 /// are, if all are right.
-fn check(rules: Rules) -> Result<usize, State> {
+fn check(rules: Rules) -> Result<usize, Box<State>> {
     let mut before: BTreeMap<State, Vec<State>> = BTreeMap::from([(State::first(), vec![])]);
-    let mut waiting = vec![State::first()];
-    while let Some(state) = waiting.pop() {
+    let mut waiting = VecDeque::from([State::first()]);
+    while let Some(state) = waiting.pop_front() {
         if !state.is_right() {
-            return Err(state);
+            return Err(Box::new(state));
         }
         for next in state.next(rules) {
             if !before.contains_key(&next) {
-                waiting.push(next.clone());
+                waiting.push_back(next.clone());
             }
             before.entry(next).or_default().push(state.clone());
         }
@@ -186,7 +188,7 @@ fn check(rules: Rules) -> Result<usize, State> {
         ending.extend(before[state].iter().filter(|previous| ends.insert(previous)));
     }
     match before.keys().find(|state| !ends.contains(state)) {
-        Some(stuck) => Err(stuck.clone()),
+        Some(stuck) => Err(Box::new(stuck.clone())),
         None => Ok(before.len()),
     }
 }
@@ -202,6 +204,7 @@ fn every_state_is_right_and_leads_to_the_end() {
 #[test]
 fn a_rule_that_is_broken_is_found() {
     for rules in [Rules::Unfenced, Rules::NoWriteAhead, Rules::NoReplay] {
-        assert!(check(rules).is_err(), "{rules:?} passes for right");
+        let found = check(rules);
+        assert!(found.is_err_and(|state| !state.is_right()), "{rules:?} passes for right");
     }
 }
