@@ -1,8 +1,8 @@
 //! Channels of a simulation: small programs in the place of operators.
 //!
-//! A channel of the first stage makes numbered rows. Every other reads a message at a time, in turns or as its
-//! lineage has it, and passes the row on with a digest of all that it has read so far. So what it sends shows
-//! in which order it has read.
+//! A channel of the first stage makes numbered rows. Every other reads a message at a time, in turns or as
+//! its lineage has it, and passes the row on with a digest of all that it has read so far. So what it sends
+//! shows in which order it has read.
 
 use super::environment::{Environment, Host};
 use crate::backup::QueueName;
@@ -43,8 +43,8 @@ pub struct Channel {
     choices: Choices,
     /// What was decided about the next message that it reads.
     turn: Option<Turn>,
-    /// The queues that it reads and that have not ended, that whose turn it is first: queue, producer, and how
-    /// many frames were read.
+    /// The queues that it reads and that have not ended, that whose turn it is first: queue, producer, and
+    /// how many frames were read.
     lanes: Vec<(usize, usize, u64)>,
     outgoing: Vec<Outgoing>,
     result: Option<Outgoing>,

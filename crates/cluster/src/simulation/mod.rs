@@ -1,8 +1,8 @@
 //! The protocol of the cluster, checked by simulation: workers, clients and their store in one thread, with
 //! faults by chance.
 //!
-//! What runs is the code of workers: registration, rounds, placement, recovery, reports, lineage, backups. What
-//! is simulated is what they stand on: time, threads, the network, and what channels compute.
+//! What runs is the code of workers: registration, rounds, placement, recovery, reports, lineage, backups.
+//! What is simulated is what they stand on: time, threads, the network, and what channels compute.
 //!
 //! Layers, lowest first: `environment`, what all share; `store`; `channel`; `process`, a worker; `client`;
 //! `world`, which lets them go on.

@@ -1,7 +1,7 @@
 //! The store as one process reaches it: requests and answers get lost, and others go on meanwhile.
 //!
-//! It also checks what is written: an attempt of a channel belongs to one worker, and only a new attempt takes
-//! back that a channel has ended. With a [`Mutation`], it breaks a rule of the protocol on purpose.
+//! It also checks what is written: an attempt of a channel belongs to one worker, and only a new attempt
+//! takes back that a channel has ended. With a [`Mutation`], it breaks a rule of the protocol on purpose.
 
 use super::environment::{Environment, Host};
 use crate::records::ChannelRecord;

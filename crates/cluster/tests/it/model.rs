@@ -1,9 +1,10 @@
 //! A small model of lineage, recovery and fencing, of which every state is visited.
 //!
-//! One channel with three frames; two workers, of which one may crash and one may be late; one consumer, which
-//! may read what any worker has announced, as it may not know yet who has the channel. A frame is the choice
-//! that was made for it: in turn (false), which is not logged, or out of turn (true), which is. This follows
-//! the rules of `lineage.rs`, `recovery.rs` and `worker/`; the simulation in `src/simulation` runs their code.
+//! One channel with three frames; two workers, of which one may crash and one may be late; one consumer,
+//! which may read what any worker has announced, as it may not know yet who has the channel. A frame is the
+//! choice that was made for it: in turn (false), which is not logged, or out of turn (true), which is. This
+//! follows the rules of `lineage.rs`, `recovery.rs` and `worker/`; the simulation in `src/simulation` runs
+//! their code.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
