@@ -19,7 +19,7 @@ LINTERS := $(VENV)/.linters-installed
 PEER := benches/peers/differential
 PEER_TARGET := $(CARGO_TARGET_DIR)/peers
 
-.PHONY: help build wheel trywheel demo cluster functions function function-package chaos scadr test bench fmt lint clean
+.PHONY: help build wheel trywheel demo cluster functions function function-package chaos simulate scadr test bench fmt lint clean
 
 help: ## list the commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-16s %s\n", $$1, $$2 }'
@@ -78,6 +78,9 @@ test: build $(TPCDS) ## every test: Rust, Python, conformance, doctests, documen
 
 chaos: build ## kill, stop and cut off the processes of a cluster for long; WHIMBREL_CHAOS says how long
 	WHIMBREL_CHAOS=$${WHIMBREL_CHAOS:-100} $(RUN) -m pytest tests/chaos python/tests/test_cluster.py
+
+simulate: ## simulate the protocol of the cluster with faults by chance; WHIMBREL_SEEDS says how many seeds
+	WHIMBREL_SEEDS=$${WHIMBREL_SEEDS:-5000} cargo test --release --locked --package whimbrel-cluster --lib -- simulation --nocapture
 
 bench: build ## measure against Polars, DuckDB and differential dataflow; writes benches/results.json and hopping_cost_results.json
 	CARGO_TARGET_DIR=$(PEER_TARGET) cargo build --release --locked --quiet --manifest-path $(PEER)/Cargo.toml

@@ -19,13 +19,16 @@ const SETTLE: (Duration, usize) = (Duration::from_millis(10), 30);
 /// # Errors
 /// `Execution` if there is none.
 pub fn record(tables: &Tables, job: &str) -> Result<JobRecord> {
-    match tables.jobs().get(job).map_err(of_store)? {
-        Some(record) => Ok(record.value),
-        None => Err(DataFusionError::Execution(format!(
-            "the cluster has no job {job}: it was cancelled, its time was over, or its client was not heard of \
-             for too long"
-        ))),
-    }
+    let found = tables.jobs().get(job).map_err(of_store)?;
+    found.map(|record| record.value).ok_or_else(|| gone(job))
+}
+
+/// The error of a job that is not there any more.
+fn gone(job: &str) -> DataFusionError {
+    DataFusionError::Execution(format!(
+        "the cluster has no job {job}: it was cancelled, its time was over, or its client was not heard of for \
+         too long"
+    ))
 }
 
 /// The channels of a job.
@@ -49,13 +52,12 @@ pub fn runs(tables: &Tables, job: &str) -> Result<Vec<RunRecord>> {
 /// Looks where the channels of a job are, for those who read its result.
 ///
 /// # Errors
-/// Those of the store; that of the job if it has failed, or is gone.
+/// Those of the store: whether the job is over is not known then.
 pub fn follow(tables: &Tables, job: &str, places: &watch::Sender<Places>) -> Result<Followed> {
-    let record = match record(tables, job) {
-        Ok(record) => record,
-        Err(error) => return Ok(Followed::Over(error)),
+    let Some(record) = tables.jobs().get(job).map_err(of_store)? else {
+        return Ok(Followed::Over(gone(job)));
     };
-    match record.state {
+    match record.value.state {
         JobState::Running | JobState::Ended => {}
         JobState::Failed(failure) => return Ok(Followed::Over(failure.error())),
         JobState::Released => return Ok(Followed::Released),

@@ -19,7 +19,8 @@
 //! 8. `dataset`, `references`: results that other plans read;
 //! 9. `live`: queries that run for ever, each on one worker;
 //! 10. `worker`: a process that runs channels and hosts live jobs;
-//! 11. `client`: a process that submits jobs.
+//! 11. `client`: a process that submits jobs;
+//! 12. `simulation`, in tests only: workers, clients and their store, step by step, with faults by chance.
 //!
 //! Start at [`Worker::start`] and [`Cluster`].
 //!
@@ -45,6 +46,8 @@ mod plan;
 mod pull;
 mod records;
 mod references;
+#[cfg(test)]
+mod simulation;
 mod statistics;
 mod worker;
 

@@ -44,11 +44,16 @@ impl LineageLog {
     /// # Errors
     /// `ResourcesExhausted` if there is none.
     pub fn start(tables: &Tables) -> Result<LineageLog> {
-        let (choices, received) = unbounded();
-        let log = LineageLog { tables: tables.clone(), choices };
-        let tables = tables.clone();
-        Builder::new().name("lineage".into()).spawn(move || write(&tables, &received)).map_err(no_thread)?;
+        let (log, writer) = LineageLog::new(tables);
+        Builder::new().name("lineage".into()).spawn(move || writer.run()).map_err(no_thread)?;
         Ok(log)
+    }
+
+    /// The log without its thread, and what that does.
+    pub fn new(tables: &Tables) -> (LineageLog, LineageWriter) {
+        let (choices, received) = unbounded();
+        let writer = LineageWriter { tables: tables.clone(), choices: received, pending: vec![] };
+        (LineageLog { tables: tables.clone(), choices }, writer)
     }
 
     /// The lineage of a run of a channel: what its predecessors have chosen, and where it logs its own
@@ -157,6 +162,16 @@ struct State {
     withheld: VecDeque<(u64, Arc<QueueBackup>, u64)>,
 }
 
+impl State {
+    /// Whether all choices so far are in the store, or never will be; none while that is not known.
+    fn is_durable(&self) -> Option<bool> {
+        match self.is_fenced {
+            true => Some(false),
+            false => (self.durable == self.logged).then_some(true),
+        }
+    }
+}
+
 impl ChannelLineage {
     /// Lets readers of a queue have so many frames, once all choices so far are durable.
     pub fn announce(&self, queue: &Arc<QueueBackup>, frames: u64) {
@@ -172,9 +187,15 @@ impl ChannelLineage {
 
     /// Waits until all choices so far are durable; whether they are, as the run may have been replaced.
     pub fn wait(&self) -> bool {
-        let pending = |state: &mut State| state.durable < state.logged && !state.is_fenced;
+        let pending = |state: &mut State| state.is_durable().is_none();
         let state = self.changed.wait_while(self.lock(), pending).unwrap_or_else(PoisonError::into_inner);
         !state.is_fenced
+    }
+
+    /// Whether all choices so far are durable; none while that is not known.
+    #[cfg(test)]
+    pub fn is_durable(&self) -> Option<bool> {
+        self.lock().is_durable()
     }
 
     /// Learns that so many more choices are in the store, or that they never will be.
@@ -201,31 +222,68 @@ impl ChannelLineage {
     }
 }
 
-/// Writes choices to the store until nobody has some any more.
-fn write(tables: &Tables, choices: &Receiver<Logged>) {
-    while let Ok(first) = choices.recv() {
-        // Those of one run are in one transaction: all of them are logged, or none.
+/// Writes the choices of the channels of a worker to the store.
+pub struct LineageWriter {
+    tables: Tables,
+    choices: Receiver<Logged>,
+    /// What is committed until its outcome is known: a transaction that is committed again has the same one.
+    pending: Vec<(Vec<Logged>, Transaction)>,
+}
+
+impl LineageWriter {
+    /// Writes choices until nobody has some any more.
+    fn run(mut self) {
+        while let Ok(first) = self.choices.recv() {
+            self.prepare(Some(first));
+            while !self.commit() {
+                sleep(RETRY);
+            }
+        }
+    }
+
+    /// Writes what there is; false if the store is away, and this is to be called again.
+    #[cfg(test)]
+    pub fn step(&mut self) -> bool {
+        if self.pending.is_empty() {
+            self.prepare(None);
+        }
+        self.commit()
+    }
+
+    /// Takes all choices that wait. Those of one run are in one transaction: all of them are logged, or none.
+    fn prepare(&mut self, first: Option<Logged>) {
         let mut runs: BTreeMap<(String, u64, u64), Vec<Logged>> = BTreeMap::new();
-        for logged in std::iter::once(first).chain(choices.try_iter()) {
+        for logged in first.into_iter().chain(self.choices.try_iter()) {
             let run = (logged.job.clone(), logged.choice.channel, logged.version);
             runs.entry(run).or_default().push(logged);
         }
-        let runs: Vec<Vec<Logged>> = runs.into_values().collect();
-        let transactions: Result<Vec<Transaction>> =
-            runs.iter().map(|run| transaction(tables, run)).collect();
-        let Ok(transactions) = transactions else { return };
-        let outcomes = loop {
-            match tables.store.commit_all(&transactions) {
-                Ok(outcomes) => break outcomes,
-                // A transaction that is committed again has the same outcome.
-                Err(whimbrel_control::Error::Unavailable(_)) => sleep(RETRY),
-                Err(_) => return runs.iter().flatten().for_each(|logged| logged.lineage.resolve(None)),
+        for run in runs.into_values() {
+            match transaction(&self.tables, &run) {
+                Ok(transaction) => self.pending.push((run, transaction)),
+                Err(_) => run[0].lineage.resolve(None),
+            }
+        }
+    }
+
+    /// Commits what is pending; false if the store is away.
+    fn commit(&mut self) -> bool {
+        if self.pending.is_empty() {
+            return true;
+        }
+        let transactions: Vec<Transaction> = self.pending.iter().map(|(_, commit)| commit.clone()).collect();
+        let outcomes = match self.tables.store.commit_all(&transactions) {
+            Ok(outcomes) => outcomes,
+            Err(whimbrel_control::Error::Unavailable(_)) => return false,
+            Err(_) => {
+                self.pending.drain(..).for_each(|(run, _)| run[0].lineage.resolve(None));
+                return true;
             }
         };
-        for (run, outcome) in runs.iter().zip(outcomes) {
+        for ((run, _), outcome) in self.pending.drain(..).zip(outcomes) {
             let committed = outcome.is_committed().then_some(run.len() as u64);
             run[0].lineage.resolve(committed);
         }
+        true
     }
 }
 

@@ -48,7 +48,7 @@ impl Places {
     }
 
     /// The worker that runs a channel, and its address if it is known.
-    fn of(&self, channel: usize) -> Option<(String, Option<String>)> {
+    pub fn of(&self, channel: usize) -> Option<(String, Option<String>)> {
         let worker = self.channels.get(channel).map(|record| record.worker.clone())?;
         let address = self.addresses.get(&worker).filter(|address| !address.is_empty()).cloned();
         Some((worker, address))

@@ -3,7 +3,7 @@
 //! `submit` writes down new jobs, `virtual_clusters` groups workers, `datasets` keeps results under names.
 
 mod datasets;
-mod submit;
+pub mod submit;
 mod virtual_clusters;
 
 use crate::connection::Connection;

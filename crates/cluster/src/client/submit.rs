@@ -8,8 +8,8 @@ use crate::live_workers::{LiveWorker, live_workers, pools};
 use crate::placement::place;
 use crate::plan::Plan;
 use crate::records::{
-    CLIENT_LEASE, ChannelRecord, ENGINE, JobRecord, JobState, Lifetime, Schedule, channel_key, job_lease,
-    news, now,
+    CLIENT_LEASE, ChannelRecord, ENGINE, JobRecord, JobState, Lifetime, Schedule, Tables, channel_key,
+    job_lease, news, now,
 };
 use datafusion::common::{Result, exec_err, plan_err};
 use serde_bytes::ByteBuf;
@@ -61,7 +61,7 @@ pub fn submit(
     let (cluster, submitted) = (cluster.map(str::to_string), now());
     let inputs = inputs(&plan);
     let record = JobRecord { lifetime, schedule, cluster, submitted, inputs, state: JobState::Running };
-    let lease = write(connection, &name, &ByteBuf::from(spec.to_bytes()?), &record, &channels)?;
+    let lease = write(&connection.tables, &name, &ByteBuf::from(spec.to_bytes()?), &record, &channels)?;
     Ok(Submitted { job: ClusterJob::of(connection, references, Arc::new(plan)), lease })
 }
 
@@ -96,15 +96,17 @@ fn check_workers(live: &[LiveWorker], store: &str) -> Result<()> {
     }
 }
 
-/// Puts a job into the tables, and tells the workers.
-fn write(
-    connection: &Connection,
+/// Puts a job into the tables, and tells the workers; the lease of the job, if it ends with its client.
+///
+/// # Errors
+/// Those of the store: the job may be there then.
+pub fn write(
+    tables: &Tables,
     job: &str,
     spec: &ByteBuf,
     record: &JobRecord,
     channels: &[ChannelRecord],
 ) -> Result<Option<Lease>> {
-    let tables = &connection.tables;
     let mut transaction = Transaction::new()
         .then(tables.specs().put(job, spec).map_err(of_store)?)
         .then(tables.jobs().put(job, record).map_err(of_store)?);

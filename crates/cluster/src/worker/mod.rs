@@ -12,10 +12,10 @@
 
 mod channel;
 mod job;
-mod launch;
+pub mod launch;
 mod recovery;
-mod registration;
-mod state;
+pub mod registration;
+pub mod state;
 
 use crate::backup::{Backup, QueueName};
 use crate::connection::Connection;
@@ -30,7 +30,7 @@ use channel::ChannelRun;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, tick, unbounded};
 use datafusion::common::Result;
 use launch::{Begin, Finished, Launcher, Run};
-use registration::{Registration, record_of};
+use registration::{Registration, random_name, record_of};
 use state::State;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -87,7 +87,7 @@ impl Worker {
         let host = options.host.clone().unwrap_or_else(|| bound.ip().to_string());
         let address = format!("{host}:{}", bound.port());
         let (running, stopped) = bounded(0);
-        let registration = Registration::new(&tables, record_of(&address, options.threads))?;
+        let registration = Registration::new(&tables, record_of(&address, options.threads), random_name)?;
         let registration = Arc::new(registration);
         let beat = {
             let (registration, stopped) = (Arc::clone(&registration), stopped.clone());

@@ -9,7 +9,16 @@ use whimbrel_control::{Effect, Lease, Outcome, Token, Transaction, TransactionId
 /// A worker in the table of workers. One thread renews its lease, and another registers it again.
 pub struct Registration {
     record: WorkerRecord,
+    new_name: NewName,
     state: Mutex<State>,
+}
+
+/// Gives a name that no other worker ever had.
+pub type NewName = fn() -> String;
+
+/// A name by chance.
+pub fn random_name() -> String {
+    format!("{:016x}", TransactionId::random().0 as u64)
 }
 
 struct State {
@@ -30,9 +39,9 @@ impl Registration {
     ///
     /// # Errors
     /// Those of the store.
-    pub fn new(tables: &Tables, record: WorkerRecord) -> Result<Registration> {
-        let state = Mutex::new(register(tables, &record)?);
-        Ok(Registration { record, state })
+    pub fn new(tables: &Tables, record: WorkerRecord, new_name: NewName) -> Result<Registration> {
+        let state = Mutex::new(register(tables, &record, new_name())?);
+        Ok(Registration { record, new_name, state })
     }
 
     /// Its name.
@@ -64,7 +73,7 @@ impl Registration {
     /// # Errors
     /// Those of the store.
     pub fn register_again(&self, tables: &Tables) -> Result<()> {
-        let state = register(tables, &self.record)?;
+        let state = register(tables, &self.record, (self.new_name)())?;
         *self.lock() = state;
         Ok(())
     }
@@ -92,8 +101,7 @@ pub fn removal(tables: &Tables, worker: &str) -> Transaction {
         .then(Effect::Release { lease: worker_lease(worker) })
 }
 
-fn register(tables: &Tables, record: &WorkerRecord) -> Result<State> {
-    let name = format!("{:016x}", TransactionId::random().0 as u64);
+fn register(tables: &Tables, record: &WorkerRecord, name: String) -> Result<State> {
     let lease = worker_lease(&name);
     let transaction = Transaction::new()
         .then(Effect::Grant { lease: lease.clone(), holder: name.clone(), ttl: WORKER_LEASE })

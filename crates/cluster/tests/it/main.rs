@@ -6,5 +6,6 @@
 mod live;
 #[cfg(unix)]
 mod live_processes;
+mod model;
 mod queries;
 mod support;
