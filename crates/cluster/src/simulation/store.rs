@@ -109,8 +109,8 @@ fn is_of_channels(table: &str) -> bool {
 }
 
 fn may_follow(old: &ChannelRecord, new: &ChannelRecord) -> bool {
-    let is_same = old.attempt == new.attempt;
-    (is_same && old.worker == new.worker && !old.ended) || (new.attempt == old.attempt + 1 && !new.ended)
+    let goes_on = old.attempt == new.attempt && old.worker == new.worker && old.ended <= new.ended;
+    goes_on || (new.attempt == old.attempt + 1 && !new.ended)
 }
 
 impl ControlStore for ProcessStore {
