@@ -5,8 +5,9 @@
 
 Starts a Redis, a worker that is a process, and three that Ray hosts (without Ray, four processes). The three
 plans of the flights and some queries of TPC-H run on them: undisturbed; while a worker is killed; and while
-one is stopped until it has been declared dead, and then goes on. Every answer is compared with that of this
-process; the exit code is 1 if one differs. The page shows where each channel ran, and what ran again.
+one is stopped until it has been declared dead, and then goes on. A live plan follows a folder that grows,
+while the worker that hosts it is killed twice. Every answer is compared with that of this process; the exit
+code is 1 if one differs. The page shows where each channel ran, and what ran again.
 """
 
 from __future__ import annotations
@@ -18,15 +19,20 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+import pyarrow.parquet as pq
 
 import flights
 import whimbrel as wb
 from cluster_page import Disturbed, write_page
+from whimbrel.live_job import LiveJob
 
 TPCH = Path(__file__).resolve().parent.parent / "tests" / "tpch"
 QUERIES = (1, 3, 9, 18)
@@ -53,7 +59,16 @@ class Machine:
 
     def kill_one(self) -> None:
         """Kill the worker that registered first."""
-        victim = self.cluster.workers[0].pid
+        self._kill(self.cluster.workers[0].pid)
+
+    def kill_host(self, job: LiveJob, attempt: int) -> None:
+        """Kill the worker that hosts a live job, once it is the one of this attempt."""
+        while job.attempt < attempt:
+            time.sleep(0.05)
+        host = job.worker
+        self._kill(next(worker.pid for worker in self.cluster.workers if worker.name == host))
+
+    def _kill(self, victim: int) -> None:
         os.kill(victim, signal.SIGKILL)
         if self.cluster.owns(victim):
             self.cluster.add(1)
@@ -101,7 +116,7 @@ def measured(run: Callable[[], wb.Table]) -> tuple[wb.Table, float]:
     return table, time.perf_counter() - start
 
 
-def values(table: wb.Table) -> list[tuple[Any, ...]]:
+def values(table: Iterable[wb.Row]) -> list[tuple[Any, ...]]:
     """List the rows in an order of their own; sums of floats may differ in their last digits."""
 
     def about(value: Any) -> Any:
@@ -140,6 +155,50 @@ def disturbed(
         machine.wait_for_workers()
         if query.stats.failures > 0 or attempt == ATTEMPTS:
             return query
+
+
+def live_plan(there: Machine) -> bool:
+    """Count departures while months come and hosts are killed, and tell whether all final rows are right."""
+    year = flights.flown().sort_by("dep")
+    # Flights are waited for for a day.
+    final = year["dep"][-1].as_py() - timedelta(days=1)
+
+    def final_rows(table: wb.Table) -> list[tuple[Any, ...]]:
+        return values([row for row in table if row.end <= final])
+
+    expected = final_rows(flights.departures(flights.bounded(year)).collect())
+    with tempfile.TemporaryDirectory() as place:
+        root, months = Path(place), 12
+        (root / "in").mkdir()
+        start = time.perf_counter()
+
+        def grow(month: int) -> None:
+            rows = year.num_rows // months + 1
+            pq.write_table(year.slice(month * rows, rows), root / "next.parquet")
+            (root / "next.parquet").rename(root / "in" / f"{month:02}.parquet")
+
+        grow(0)
+        plan = flights.departures(wb.follow(root / "in", time="dep", end="arr", reorder_latency="1d"))
+        job = plan.run_forever(root / "out", checkpoint=root / "state", every="200ms", on=there.cluster)
+        for month in range(1, months):
+            time.sleep(0.5)
+            grow(month)
+            if month in (3, 7):
+                there.kill_host(job, attempt=1 if month == 3 else 2)
+        until = time.monotonic() + 120
+        found: list[tuple[Any, ...]] = []
+        while len(found) < len(expected) and time.monotonic() < until:
+            time.sleep(0.2)
+            found = final_rows(wb.read(root / "out").collect())
+        right = found == expected
+        print(
+            f"\nlive: {len(found):,} windows of {year.num_rows:,} flights in "
+            f"{time.perf_counter() - start:.1f} s, on host number {job.attempt}: "
+            f"{'equal' if right else 'DIFFERENT'}"
+        )
+        job.stop()
+        job.wait(60)
+        return right
 
 
 @contextlib.contextmanager
@@ -191,6 +250,7 @@ def main() -> int:
                 f"{stats.rows - stats.replayed_rows:12,}{stats.replayed_rows:11,}{stats.lineage_bytes:12,}"
             )
             print(f"{name:22}{times}{counts}  {'equal' if right else 'DIFFERENT'}", flush=True)
+        wrong += not live_plan(there)
     write_page(arguments.out, shown)
     print(f"\nWhere each channel ran: {arguments.out}")
     print("All answers are those of one process." if not wrong else f"{wrong} answers differ.")
