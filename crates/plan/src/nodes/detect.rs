@@ -3,8 +3,7 @@
 //! A match is a row of the key's columns and of the register, from its last event until the time of the
 //! pattern is over.
 
-use super::{check_count, key_places, listed, only_input, shape::Shape, subtree::Subtree};
-use crate::names::{column_name, index_of};
+use super::{check_count, columns_read, key_places, listed, only_input, shape::Shape, subtree::Subtree};
 use crate::pattern::Pattern;
 use arrow::datatypes::{Field, FieldRef};
 use datafusion::common::{DFSchemaRef, Result, ScalarValue};
@@ -112,11 +111,6 @@ impl UserDefinedLogicalNodeCore for Detect {
     }
 
     fn necessary_children_exprs(&self, _output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        let read = self.pattern.columns_read();
-        let named = read.iter().map(String::as_str).chain(self.key.iter().filter_map(column_name));
-        let mut needed: Vec<usize> = named.filter_map(|n| index_of(self.input.schema(), n).ok()).collect();
-        needed.sort_unstable();
-        needed.dedup();
-        Some(vec![needed])
+        Some(vec![columns_read(&self.input, &self.pattern.columns_read(), &self.key)])
     }
 }

@@ -3,8 +3,7 @@
 //! A match is a row of the key's columns, of the register and of the match's number, a point at the start of
 //! its last row.
 
-use super::{check_count, key_places, listed, only_input, shape::Shape, subtree::Subtree};
-use crate::names::{column_name, index_of};
+use super::{check_count, columns_read, key_places, listed, only_input, shape::Shape, subtree::Subtree};
 use crate::row_pattern::RowPattern;
 use arrow::datatypes::FieldRef;
 use datafusion::common::{DFSchemaRef, Result};
@@ -80,11 +79,6 @@ impl UserDefinedLogicalNodeCore for MatchRecognize {
     }
 
     fn necessary_children_exprs(&self, _output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        let read = self.rows.columns_read();
-        let named = read.iter().map(String::as_str).chain(self.key.iter().filter_map(column_name));
-        let mut needed: Vec<usize> = named.filter_map(|n| index_of(self.input.schema(), n).ok()).collect();
-        needed.sort_unstable();
-        needed.dedup();
-        Some(vec![needed])
+        Some(vec![columns_read(&self.input, &self.rows.columns_read(), &self.key)])
     }
 }

@@ -42,6 +42,7 @@ pub use with_start::WithStart;
 use crate::names::{column_name, index_of};
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNode};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// One of our nodes, found in a plan.
@@ -125,6 +126,13 @@ fn check_count(node: &str, given: &[Expr], own: usize) -> Result<()> {
 fn key_places(input: &LogicalPlan, key: &[Expr]) -> Result<Vec<usize>> {
     let names = key.iter().map(|expr| column_name(expr).unwrap_or_default());
     names.map(|name| index_of(input.schema(), name)).collect()
+}
+
+/// The places of the columns that a step reads, and of those of its key.
+fn columns_read(input: &LogicalPlan, read: &BTreeSet<String>, key: &[Expr]) -> Vec<usize> {
+    let named = read.iter().map(String::as_str).chain(key.iter().filter_map(column_name));
+    let places: BTreeSet<usize> = named.filter_map(|name| index_of(input.schema(), name).ok()).collect();
+    places.into_iter().collect()
 }
 
 /// Expressions, comma-separated, for the one-line descriptions.
