@@ -73,6 +73,8 @@ print(windows.run_forever(root + "/out", checkpoint=root + "/state", every="50ms
     wait_until(lambda: job.attempt > 1, "nobody takes it over")
     wait_until(lambda: (tmp_path / "out").exists() and len(results(tmp_path)) == 20, "results are missing")
     assert job.worker != host.name
+    assert job.worker in job.workers
+    assert host.name not in job.workers
     assert (job.status, job.error) == ("running", None)
     assert not job.wait(0)
     with pytest.raises(wb.DataError, match="stop it first"):

@@ -63,8 +63,13 @@ class LiveJob:
         return self._native.host()[0]
 
     @property
+    def workers(self) -> list[str]:
+        """The names of the workers that run its plan, or ran it last: its host first; empty before there was one."""
+        return self._native.workers()
+
+    @property
     def attempt(self) -> int:
-        """How often a worker has begun it; 0 before the first time."""
+        """How often it was begun: by its first host, and whenever a worker was lost; 0 before the first time."""
         return self._native.host()[1]
 
     @property

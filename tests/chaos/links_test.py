@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from cases import Case
 from chaos_cluster import ChaosCluster
 from link import Link
+from live_job import LiveScenario
 from scenario import Scenario
 from waiting import until
 
@@ -116,3 +118,35 @@ def test_a_worker_without_the_redis(all_cases: dict[str, Case]) -> None:
         until("a worker that registers again", lambda: cluster.has(worker.pid))
         Scenario.begin(cluster, all_cases["aggregate"]).check_answer()
         link.close()
+
+
+def between_host_and_member(linked: Linked, live: LiveScenario) -> tuple[Link, Link, list[int]]:
+    """Find the links to the host of a live job and to another of its workers, and their processes."""
+    cluster, links = linked
+    host, member = live.job.workers[:2]
+    pids = {worker.name: worker.pid for worker in cluster.workers}
+    return links[host], links[member], [pids[host], pids[member]]
+
+
+def test_a_live_job_whose_link_is_mended(linked: Linked, tmp_path: Path) -> None:
+    live = LiveScenario(linked[0], tmp_path)
+    live.wait_for_results(attempt=1)
+    to_host, to_member, (host, member) = between_host_and_member(linked, live)
+    to_host.cut([member])
+    to_member.cut([host])
+    until("a connection that is cut", lambda: to_host.refused + to_member.refused > 0)
+    to_host.mend()
+    to_member.mend()
+    live.wait_for_results(attempt=1)
+    live.check_results()
+
+
+def test_a_live_job_whose_link_stays_cut(linked: Linked, tmp_path: Path) -> None:
+    live = LiveScenario(linked[0], tmp_path)
+    live.wait_for_results(attempt=1)
+    to_host, to_member, (host, member) = between_host_and_member(linked, live)
+    to_host.cut([member])
+    to_member.cut([host])
+    live.wait_for_results(attempt=2)
+    assert live.job.workers == [live.job.worker], "the host goes on alone"
+    live.check_results()

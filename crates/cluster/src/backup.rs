@@ -3,10 +3,11 @@
 //! Consumers pull frames by their numbers, as often as they like. Frames are kept in memory while there is
 //! room; behind that they are on the disk.
 //!
-//! Invariant: the frames of a queue are appended in the order of their numbers, and never change.
+//! Invariant: the frames of a queue are appended in the order of their numbers, and never change. A queue that
+//! keeps what is unread alone has one reader.
 
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
@@ -54,8 +55,18 @@ struct MemoryBudget {
     limit: usize,
 }
 
+/// Which frames of a queue are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeps {
+    /// All, until the job ends: a consumer that runs again reads them again.
+    All,
+    /// Those that have not been read. Whoever runs again goes on from a checkpoint, with queues of its own.
+    Unread,
+}
+
 /// The frames of a queue.
 pub struct QueueBackup {
+    keeps: Keeps,
     frames: Mutex<Frames>,
     memory: Arc<MemoryBudget>,
     length: watch::Sender<Length>,
@@ -80,7 +91,9 @@ impl Length {
 
 #[derive(Default)]
 struct Frames {
-    places: Vec<Place>,
+    /// The number of the first frame that is kept.
+    first: u64,
+    places: VecDeque<Place>,
     file: Option<File>,
     file_bytes: u64,
 }
@@ -101,8 +114,9 @@ impl Backup {
     }
 
     /// Begins a queue. One of the same name is given up.
-    pub fn begin(&self, name: QueueName) -> Arc<QueueBackup> {
+    pub fn begin(&self, name: QueueName, keeps: Keeps) -> Arc<QueueBackup> {
         let queue = Arc::new(QueueBackup {
+            keeps,
             frames: Mutex::default(),
             memory: Arc::clone(&self.memory),
             length: watch::Sender::default(),
@@ -155,16 +169,29 @@ impl QueueBackup {
     /// `ResourcesExhausted` if the disk is full; `Internal` if it is not the next one.
     pub fn append(&self, frame: Frame) -> Result<u64> {
         let mut frames = self.lock();
-        if frame.sequence() != frames.places.len() as u64 {
-            return internal_err!("frame {} comes as number {}", frame.sequence(), frames.places.len());
+        if frame.sequence() != frames.end() {
+            return internal_err!("frame {} comes as number {}", frame.sequence(), frames.end());
         }
         let size = frame.size();
         let place = match self.memory.reserve(size) {
             true => Place::Memory(frame),
             false => frames.write(frame, &self.folder)?,
         };
-        frames.places.push(place);
-        Ok(frames.places.len() as u64)
+        frames.places.push_back(place);
+        Ok(frames.end())
+    }
+
+    /// Whether it still has the frames from a number on.
+    pub fn keeps_from(&self, sequence: u64) -> bool {
+        self.lock().first <= sequence
+    }
+
+    /// Gives up the frames before a number, if they are not kept once they were read.
+    fn release(&self, sequence: u64) {
+        if self.keeps == Keeps::Unread {
+            let released = self.lock().release(sequence);
+            self.memory.release(released);
+        }
     }
 
     /// Lets readers have so many frames.
@@ -188,7 +215,8 @@ impl QueueBackup {
     /// `Execution` if it cannot be read from its file.
     pub fn frame(&self, sequence: u64) -> Result<Option<Frame>> {
         let frames = self.lock();
-        Ok(match usize::try_from(sequence).ok().and_then(|sequence| frames.places.get(sequence)) {
+        let place = sequence.checked_sub(frames.first).and_then(|place| usize::try_from(place).ok());
+        Ok(match place.and_then(|place| frames.places.get(place)) {
             None => None,
             Some(Place::Memory(frame)) => Some(frame.clone()),
             Some(Place::File { header, offset, bytes }) => {
@@ -213,15 +241,31 @@ impl QueueBackup {
 
 impl Drop for QueueBackup {
     fn drop(&mut self) {
-        for place in &self.lock().places {
-            if let Place::Memory(frame) = place {
-                self.memory.used.fetch_sub(frame.size(), Ordering::Relaxed);
-            }
-        }
+        let released = self.lock().release(u64::MAX);
+        self.memory.release(released);
     }
 }
 
 impl Frames {
+    /// The number of the next frame.
+    fn end(&self) -> u64 {
+        self.first + self.places.len() as u64
+    }
+
+    /// Gives up the frames before a number; how many bytes they had in memory.
+    fn release(&mut self, sequence: u64) -> usize {
+        let count = sequence.min(self.end()).saturating_sub(self.first);
+        self.first += count;
+        let released = self.places.drain(..count as usize).map(|place| place.memory_size()).sum();
+        if self.places.is_empty()
+            && let Some(file) = &self.file
+            && file.set_len(0).is_ok()
+        {
+            self.file_bytes = 0;
+        }
+        released
+    }
+
     /// Writes a frame to the file of the queue, which is gone with it.
     fn write(&mut self, frame: Frame, folder: &Path) -> Result<Place> {
         let failed = |error| in_backup(folder, &error);
@@ -237,7 +281,22 @@ impl Frames {
     }
 }
 
+impl Place {
+    /// How many bytes the frame has in memory.
+    fn memory_size(&self) -> usize {
+        match self {
+            Place::Memory(frame) => frame.size(),
+            Place::File { .. } => 0,
+        }
+    }
+}
+
 impl MemoryBudget {
+    /// Gives back so many bytes.
+    fn release(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
     /// Takes so many bytes, if they are there.
     fn reserve(&self, bytes: usize) -> bool {
         let take = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.limit);
@@ -267,6 +326,7 @@ pub async fn next_frame(
     if news.is_ok_and(|length| length.is_given_up) {
         return exec_err!("a queue was given up while it was read");
     }
+    queue.release(sequence);
     match queue.frame(sequence)? {
         Some(frame) => Ok(frame),
         None => internal_err!("a queue has lost a frame"),
@@ -281,15 +341,15 @@ mod tests {
 
     #[test]
     fn frames_beyond_the_memory_are_on_the_disk() {
-        let backup = Backup::new(&std::env::temp_dir(), 3 * Frame::of(0, Item::End).unwrap().size());
+        let backup = Backup::new(&std::env::temp_dir(), 3 * Frame::of(0, Item::End).size());
         let name = QueueName { job: "job".into(), queue: 2 };
-        let queue = backup.begin(name.clone());
+        let queue = backup.begin(name.clone(), Keeps::All);
         for time in 0..10 {
             let item = Item::Message(Message::Punctuation(time));
-            let length = queue.append(Frame::of(time as u64, item).unwrap()).unwrap();
+            let length = queue.append(Frame::of(time as u64, item)).unwrap();
             assert_eq!(length, time as u64 + 1);
         }
-        assert!(queue.append(Frame::of(12, Item::End).unwrap()).is_err());
+        assert!(queue.append(Frame::of(12, Item::End)).is_err());
         let places = queue.lock().places.iter().map(|p| matches!(p, Place::Memory(_))).collect::<Vec<_>>();
         assert_eq!(places.iter().filter(|memory| **memory).count(), 3);
         for time in 0..10 {
@@ -302,5 +362,25 @@ mod tests {
         backup.remove("job");
         assert!(backup.queue(&name).is_none());
         assert_eq!(backup.memory.used.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn frames_that_were_read_are_given_up() {
+        let frame = |number: u64| Frame::of(number, Item::Message(Message::Punctuation(number as i64)));
+        let backup = Backup::new(&std::env::temp_dir(), 2 * frame(0).size());
+        let queue = backup.begin(QueueName { job: "job".into(), queue: 0 }, Keeps::Unread);
+        for number in 0..6 {
+            queue.append(frame(number)).unwrap();
+        }
+        assert_eq!(queue.lock().places.len(), 6);
+        queue.release(4);
+        assert!(!queue.keeps_from(3) && queue.keeps_from(4));
+        assert!(queue.frame(3).unwrap().is_none());
+        let item = queue.frame(4).unwrap().unwrap().item().unwrap();
+        assert!(matches!(item, Item::Message(Message::Punctuation(4))));
+        queue.release(6);
+        assert_eq!((queue.lock().places.len(), queue.spilled_bytes()), (0, 0));
+        assert_eq!(backup.memory.used.load(Ordering::Relaxed), 0);
+        assert_eq!(queue.append(frame(6)).unwrap(), 7);
     }
 }

@@ -39,7 +39,7 @@ impl Outgoing {
     /// # Errors
     /// `ResourcesExhausted` if the disk is full.
     pub fn append(&mut self, item: Item) -> Result<()> {
-        let frame = Frame::of(self.next, item)?;
+        let frame = Frame::of(self.next, item);
         self.append_frame(if self.is_local { frame } else { frame.encoded()? })
     }
 
@@ -149,7 +149,7 @@ impl Carrier for NetworkCarrier {
                 Item::Message(message) if !outgoing.is_local => {
                     let frame = match last.take().filter(|(before, _)| is_same(before, &message)) {
                         Some((_, frame)) => frame,
-                        None => Frame::of(0, Item::Message(message.clone()))?.encoded()?,
+                        None => Frame::of(0, Item::Message(message.clone())).encoded()?,
                     };
                     outgoing.append_frame(frame.clone())?;
                     last = Some((message, frame));

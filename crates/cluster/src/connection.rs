@@ -2,7 +2,7 @@
 
 use crate::flight::Connections;
 use crate::identity::Identity;
-use crate::pull::Puller;
+use crate::pull::{OnUnreachable, Puller};
 use crate::records::Tables;
 use datafusion::common::Result;
 use std::sync::Arc;
@@ -40,6 +40,11 @@ impl Connection {
     /// What reads queues of workers.
     pub fn puller(&self) -> Puller {
         let network = self.network.handle().clone();
-        Puller { network, connections: Arc::clone(&self.connections), own: None, unreachable: None }
+        Puller {
+            network,
+            connections: Arc::clone(&self.connections),
+            own: None,
+            unreachable: OnUnreachable::Retry,
+        }
     }
 }

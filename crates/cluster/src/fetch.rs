@@ -9,12 +9,13 @@ use crate::follow::{Followed, follow, released, show_end, show_progress};
 use crate::plan::Plan;
 use crate::pull::Places;
 use crate::records::{CLIENT_LEASE, Tables};
+use crate::remote_query::{FirstError, RemoteQuery};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use datafusion::common::{DataFusionError, Result, plan_err};
+use datafusion::common::{Result, plan_err};
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -88,40 +89,6 @@ pub fn fetch(
     };
     spawn(watch).map_err(no_thread)?;
     Ok(Box::new(RemoteQuery { is_over, outcome }))
-}
-
-/// A query that runs on a cluster.
-struct RemoteQuery {
-    /// Disconnected once the result has been fetched, or there will be none.
-    is_over: Receiver<Infallible>,
-    outcome: FirstError,
-}
-
-impl Execution for RemoteQuery {
-    fn wait(&mut self, until: Option<Instant>) -> Result<bool> {
-        let ended = match until {
-            Some(until) => self.is_over.recv_deadline(until).err() == Some(RecvTimeoutError::Disconnected),
-            None => self.is_over.recv().is_err(),
-        };
-        match self.outcome.take().filter(|_| ended) {
-            Some(error) => Err(error),
-            None => Ok(ended),
-        }
-    }
-}
-
-/// The first error of a query.
-#[derive(Clone, Default)]
-struct FirstError(Arc<Mutex<Option<DataFusionError>>>);
-
-impl FirstError {
-    fn fail(&self, error: DataFusionError) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-    }
-
-    fn take(&self) -> Option<DataFusionError> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
 }
 
 /// Hands the frames of a shard of the result to its sink. They end early if the job does.

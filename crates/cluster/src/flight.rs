@@ -80,6 +80,8 @@ pub enum Missing {
     Worker,
     /// The worker does not have the queue, or not yet.
     Queue,
+    /// The worker has given up frames that were read once.
+    Frames,
 }
 
 /// Connections to other workers, by their addresses.
@@ -110,6 +112,7 @@ impl Connections {
         let mut client = FlightServiceClient::new(channel).max_decoding_message_size(usize::MAX);
         let answer =
             client.do_get(Ticket { ticket: ticket.into() }).await.map_err(|status| match status.code() {
+                Code::DataLoss => Missing::Frames,
                 Code::NotFound | Code::Aborted | Code::InvalidArgument => Missing::Queue,
                 _ => Missing::Worker,
             })?;
@@ -182,6 +185,9 @@ impl FlightService for FrameServer {
         let Some(queue) = self.backup.wait_for_queue(&name).await else {
             return Err(Status::not_found(format!("queue {} of job {} is not here", name.queue, name.job)));
         };
+        if !queue.keeps_from(wanted.from) {
+            return Err(Status::data_loss(format!("the frames from {} on were read before", wanted.from)));
+        }
         let length = queue.length();
         let frames =
             stream::unfold((queue, length, wanted.from), |(queue, mut length, sequence)| async move {

@@ -14,10 +14,11 @@
 //!    there; `plan`: what the channels of a job share;
 //! 4. `backup`: what channels have sent; `identity`: who belongs to the cluster;
 //! 5. `flight`: frames over the network; `lineage`: choices, written down before what depends on them;
-//! 6. `pull`, `carrier`: the two ends of a queue; `connection`: what all of a process share;
-//! 7. `follow`, `fetch`: how a job is doing, and its result; `job`: jobs that are there;
+//! 6. `pull`, `carrier`: the two ends of a queue; `queues`: those of a channel; `connection`: what all of a
+//!    process share;
+//! 7. `remote_query`: a query as its job waits for it; `follow`, `fetch`: how a job is doing, and its result; `job`: jobs that are there;
 //! 8. `dataset`, `references`: results that other plans read;
-//! 9. `live`: queries that run for ever, each on one worker;
+//! 9. `live`: queries that run for ever, each hosted by one worker;
 //! 10. `worker`: a process that runs channels and hosts live jobs;
 //! 11. `client`: a process that submits jobs;
 //! 12. `simulation`, in tests only: workers, clients and their store, step by step, with faults by chance.
@@ -44,8 +45,10 @@ mod live_workers;
 mod placement;
 mod plan;
 mod pull;
+mod queues;
 mod records;
 mod references;
+mod remote_query;
 #[cfg(test)]
 mod simulation;
 mod statistics;

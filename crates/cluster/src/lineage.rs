@@ -113,6 +113,20 @@ pub enum Turn {
 }
 
 impl Choices {
+    /// Those of a channel that reads its queues in turns, and logs nothing.
+    pub fn in_turns() -> Choices {
+        Choices {
+            job: String::new(),
+            channel: 0,
+            version: 0,
+            next: 0,
+            replayed: BTreeMap::new(),
+            is_free: false,
+            log: unbounded().0,
+            lineage: Arc::default(),
+        }
+    }
+
     /// Whether the channel has to ask for its turns.
     pub fn are_needed(&self) -> bool {
         self.is_free || !self.replayed.is_empty()
@@ -300,7 +314,7 @@ fn transaction(tables: &Tables, run: &[Logged]) -> Result<Transaction> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backup::{Backup, QueueName};
+    use crate::backup::{Backup, Keeps, QueueName};
     use crate::records::ChannelRecord;
     use whimbrel_control::{MemoryStore, Outcome};
     use whimbrel_sharded::runtime::Frame;
@@ -323,8 +337,8 @@ mod tests {
 
     fn queue() -> Arc<QueueBackup> {
         let backup = Backup::new(&std::env::temp_dir(), 1 << 20);
-        let queue = backup.begin(QueueName { job: "job".into(), queue: 0 });
-        queue.append(Frame::of(0, Item::End).unwrap()).unwrap();
+        let queue = backup.begin(QueueName { job: "job".into(), queue: 0 }, Keeps::All);
+        queue.append(Frame::of(0, Item::End)).unwrap();
         queue
     }
 

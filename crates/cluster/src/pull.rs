@@ -69,8 +69,19 @@ pub struct Puller {
     pub connections: Arc<Connections>,
     /// The name of the worker that this process is, and its backup.
     pub own: Option<(String, Arc<Backup>)>,
-    /// Told of workers that cannot be reached, for so long that they are of no use to the job.
-    pub unreachable: Option<Sender<Unreachable>>,
+    /// What happens if a worker cannot be reached for so long that it is of no use to the job.
+    pub unreachable: OnUnreachable,
+}
+
+/// What happens if a worker cannot be reached for long.
+#[derive(Clone)]
+pub enum OnUnreachable {
+    /// It is tried again.
+    Retry,
+    /// It is tried again, and somebody is told.
+    Tell(Sender<Unreachable>),
+    /// Its queues are given up: their readers find them closed before their ends.
+    GiveUp,
 }
 
 /// A worker that cannot be reached from here.
@@ -137,13 +148,20 @@ impl Puller {
                         }
                     }
                     Err(Missing::Queue) => missed = None,
+                    // They will not come again: whoever reads finds the queue closed before its end.
+                    Err(Missing::Frames) => return,
                     Err(Missing::Worker) => {
                         let since = *missed.get_or_insert_with(Instant::now);
                         if since.elapsed() > UNREACHABLE {
                             missed = None;
-                            let unreachable = Unreachable { job: name.job.clone(), worker };
-                            // A worker that has ended needs no reports.
-                            let _ = self.unreachable.as_ref().map(|reports| reports.send(unreachable));
+                            match &self.unreachable {
+                                OnUnreachable::Retry => {}
+                                OnUnreachable::Tell(reports) => {
+                                    // A worker that has ended needs no reports.
+                                    let _ = reports.send(Unreachable { job: name.job.clone(), worker });
+                                }
+                                OnUnreachable::GiveUp => return,
+                            }
                         }
                     }
                 }
@@ -168,6 +186,9 @@ impl Puller {
         match (&self.own, address) {
             (Some((own, backup)), _) if own == worker => {
                 let Some(queue) = backup.wait_for_queue(name).await else { return Err(Missing::Queue) };
+                if !queue.keeps_from(from) {
+                    return Err(Missing::Frames);
+                }
                 let length = queue.length();
                 Ok(stream::unfold((queue, length, from), |(queue, mut length, sequence)| async move {
                     let frame = next_frame(&queue, &mut length, sequence).await;

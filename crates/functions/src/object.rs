@@ -187,7 +187,7 @@ impl Partition {
     }
 
     fn append_frame(&mut self, message: Message) -> Result<()> {
-        let (header, body) = Frame::of(self.frames, Item::Message(message))?.into_bytes()?;
+        let (header, body) = Frame::of(self.frames, Item::Message(message)).into_bytes()?;
         let Ok(length) = u32::try_from(body.len()) else {
             return exec_err!(
                 "a batch of {} bytes is too large for an object; use smaller batches",

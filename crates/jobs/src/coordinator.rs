@@ -100,6 +100,8 @@ pub struct Coordinator {
     /// The last epoch that was cut, and the last that the sink was given.
     cut: u64,
     delivered: u64,
+    /// How many epochs may be read before the first of them has come out.
+    epochs_ahead: Option<u64>,
     /// The epochs that are committed as soon as they are complete.
     commits: BTreeSet<u64>,
     snapshot: Option<Snapshot>,
@@ -155,6 +157,7 @@ impl Coordinator {
             first,
             cut: first,
             delivered: first,
+            epochs_ahead: query.epochs_ahead,
             commits: BTreeSet::new(),
             snapshot: None,
             snapshot_cut: (first, Instant::now()),
@@ -219,8 +222,12 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Whether all sources have been read as far as they were cut.
+    /// Whether all sources have been read as far as they were cut, and the result is not too far behind.
     fn can_cut(&self) -> bool {
+        let complete = self.passed.iter().min().copied().unwrap_or(self.cut);
+        if self.epochs_ahead.is_some_and(|ahead| self.cut.saturating_sub(complete) >= ahead) {
+            return false;
+        }
         let cut = self.cut - self.first;
         let open = || self.sources.iter().filter(|source| self.is_open(source));
         open().next().is_some() && open().all(|source| source.epochs_read == cut)

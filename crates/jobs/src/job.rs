@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, SystemTime};
 use whimbrel_plan::{References, Stream};
-use whimbrel_sharded::action::{check_in_epochs, in_epochs, schema};
+use whimbrel_sharded::action::{EpochRuntime, check_in_epochs, in_epochs, schema};
 use whimbrel_sharded::{Job, Options, Progress};
 
 /// How a job is kept.
@@ -57,16 +57,16 @@ pub fn start(
     let store = store::open(&job.checkpoint, Access::Exclusive)?;
     let sink = sink(&store)?;
     let pace = Pace { every: job.every, stop_when_idle: job.stop_when_idle };
-    start_with(stream, options, pace, references, store, sink)
+    start_with(stream, (options, None), pace, references, store, sink)
 }
 
-/// The same with a store of one's own.
+/// The same with a store of one's own, and where its channels run: in this process, or on another runtime.
 ///
 /// # Errors
-/// As [`start`].
+/// As [`start`]; those of the runtime.
 pub fn start_with(
     stream: &Stream,
-    options: &Options,
+    (options, runtime): (&Options, Option<&dyn EpochRuntime>),
     pace: Pace,
     references: &Arc<dyn References>,
     store: Arc<dyn StateStore>,
@@ -84,7 +84,7 @@ pub fn start_with(
         }
         None => (Resumed::default(), None),
     };
-    let (query_job, query) = in_epochs(stream, options, states)?;
+    let (query_job, query) = in_epochs(stream, options, states, runtime)?;
     let committer = Committer::start(sink, recovery.committed)?;
     let shared = Arc::<Shared>::default();
     let (sender, ended) = bounded(0);

@@ -52,6 +52,12 @@ impl NativeLiveJob {
         Ok((record.host, record.attempt))
     }
 
+    /// The names of the workers that run its channels, or ran them last.
+    fn workers(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let record = py.detach(|| self.job.record()).or_raise()?;
+        Ok(record.members().into_iter().map(str::to_string).collect())
+    }
+
     /// How far its last host was when it said so.
     fn progress(&self, py: Python<'_>) -> PyResult<Option<ProgressTuple>> {
         let found = py.detach(|| self.job.progress()).or_raise()?;

@@ -7,7 +7,7 @@ use datafusion::common::DataFusionError;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _, stdout};
 use std::time::Duration;
-use whimbrel_cluster::{Cluster, JobState, LiveWorker, StageProgress};
+use whimbrel_cluster::{Cluster, JobState, LiveState, LiveWorker, StageProgress};
 use whimbrel_session::cluster::connect;
 
 /// How often `top` prints, and `drain` looks.
@@ -46,7 +46,7 @@ fn top(cluster: &Cluster) -> Result<(), DataFusionError> {
     Ok(())
 }
 
-/// Drains a worker, and waits until no job has a channel there.
+/// Drains a worker, and waits until no job has a channel there, and it hosts none.
 fn drain(cluster: &Cluster, worker: &str) -> Result<(), DataFusionError> {
     let interrupts = Interrupts::install();
     let _watch = interrupts.watch();
@@ -101,6 +101,34 @@ fn status(cluster: &Cluster) -> Result<String, DataFusionError> {
         _ = writeln!(text, "  {name}  {state}");
         for (number, StageProgress { channels, ended, rows }) in progress.into_iter().enumerate() {
             _ = writeln!(text, "    stage {number:3}: {ended:4} of {channels:4} channels ended, {rows} rows");
+        }
+    }
+    text.push_str(&live_jobs(cluster)?);
+    Ok(text)
+}
+
+/// The live jobs of a cluster, as text.
+fn live_jobs(cluster: &Cluster) -> Result<String, DataFusionError> {
+    let (mut text, jobs) = (String::new(), cluster.live_jobs()?);
+    if !jobs.is_empty() {
+        _ = writeln!(text, "{} live jobs", jobs.len());
+    }
+    for (name, record) in jobs {
+        let state = match &record.state {
+            LiveState::Running => "running".to_string(),
+            LiveState::Stopping => "stopping".to_string(),
+            LiveState::Stopped => "stopped".to_string(),
+            LiveState::Ended => "ended".to_string(),
+            LiveState::Failed(failure) => format!("failed: {}", failure.message),
+        };
+        _ = writeln!(text, "  {name}  {state}, to {}", record.options.to);
+        if record.state.is_active() {
+            let (host, members) = (record.host.as_deref().unwrap_or("nobody"), record.members().join(", "));
+            _ = writeln!(text, "    attempt {}, hosted by {host}, on {members}", record.attempt);
+        }
+        // It may have been removed by now.
+        if let Ok(Some(progress)) = cluster.live_job(&name).and_then(|job| job.progress()) {
+            _ = writeln!(text, "    epoch {} read, {} in the sink", progress.epoch, progress.committed);
         }
     }
     Ok(text)

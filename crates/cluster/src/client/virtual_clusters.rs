@@ -130,7 +130,8 @@ impl Cluster {
         self.connection.tables.members().update(&found.name, drained).map(|_| ()).map_err(of_store)
     }
 
-    /// How many channels a worker has that have not ended, or that others may still read.
+    /// How many channels a worker has that have not ended, or that others may still read, and in how many live
+    /// jobs it takes part.
     ///
     /// # Errors
     /// Those of the store.
@@ -140,7 +141,9 @@ impl Cluster {
             let rows = self.connection.tables.channels(&job).rows().map_err(of_store)?;
             channels += rows.iter().filter(|(_, row)| row.value.worker == worker).count();
         }
-        Ok(channels)
+        let live = self.live_jobs()?.into_iter().map(|(_, record)| record);
+        let live = live.filter(|record| record.state.is_active() && record.is_at(worker));
+        Ok(channels + live.count())
     }
 
     /// So many workers that are free.

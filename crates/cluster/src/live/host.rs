@@ -1,18 +1,22 @@
-//! Which live jobs a worker hosts: it takes those without a live host, follows its own to their end, and
-//! gives up those that it has lost.
+//! Which live jobs a worker hosts, and which it is a member of: it takes those without a live host, follows its
+//! own to their end, and gives up those that it has lost.
 //!
 //! Invariants: a job runs here only while its row has the name of this worker and the attempt that was
-//! begun. A worker whose lease has lapsed hosts nothing. A worker takes a job only if no other that may has
-//! fewer, so jobs are spread; one that is alive by its lease and does nothing is waited for until that
-//! lapses.
+//! begun. A worker whose lease has lapsed hosts nothing, and is a member of nothing. A worker takes a job only
+//! if no other that may has fewer, so jobs are spread; one that is alive by its lease and does nothing is
+//! waited for until that lapses.
 
 use super::hosting::Hosting;
+use super::member::Member;
 use super::record::{LiveJobRecord, LiveState, jobs, replace};
+use super::team::{Station, Team};
+use super::team_runtime::is_interrupted;
 use crate::error::of_store;
-use crate::live_workers::{LiveWorker, live_workers};
+use crate::live_workers::{LiveWorker, addresses, live_workers};
 use crate::records::Tables;
 use datafusion::common::Result;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 use whimbrel_control::Versioned;
@@ -20,22 +24,26 @@ use whimbrel_jobs::is_overtaken;
 use whimbrel_plan::References;
 use whimbrel_sharded::error::Failure;
 
-/// How long a worker that leaves waits for each of its jobs to stop.
+/// How long a worker that hands a job over waits for it to stop.
 const LEAVE: Duration = Duration::from_secs(5);
 
 type Row = Versioned<LiveJobRecord>;
 
 /// The live jobs of a worker.
 pub struct Host {
+    station: Station,
     tables: Tables,
     references: Arc<dyn References>,
     hosted: BTreeMap<String, Hosting>,
+    /// The jobs whose channels run here, also those that other workers host.
+    joined: BTreeMap<String, Member>,
 }
 
 impl Host {
     /// A worker that hosts nothing yet.
-    pub fn new(tables: Tables, references: Arc<dyn References>) -> Host {
-        Host { tables, references, hosted: BTreeMap::new() }
+    pub fn new(station: Station, references: Arc<dyn References>) -> Host {
+        let tables = station.connection.tables.clone();
+        Host { station, tables, references, hosted: BTreeMap::new(), joined: BTreeMap::new() }
     }
 
     /// Looks into the store and does what is to be done there; `own` is the name of the worker, none if its
@@ -46,6 +54,7 @@ impl Host {
     pub fn work(&mut self, own: Option<&str>) -> Result<()> {
         let Some(own) = own else {
             self.hosted.clear();
+            self.joined.clear();
             return Ok(());
         };
         let mut rows: BTreeMap<String, Row> =
@@ -56,6 +65,10 @@ impl Host {
                 is_host(row, own) && row.attempt == hosting.attempt && row.state.is_active()
             })
         });
+        self.joined.retain(|name, member| {
+            let row = rows.get(name).map(|row| &row.value);
+            row.is_some_and(|row| row.attempt == member.attempt && row.state.is_active())
+        });
         rows.retain(|_, row| row.value.state.is_active());
         if rows.is_empty() {
             return Ok(());
@@ -64,13 +77,14 @@ impl Host {
         for name in rows.keys().cloned().collect::<Vec<_>>() {
             let row = rows[&name].clone();
             let changed = match (is_host(&row.value, own), self.hosted.contains_key(&name)) {
-                (true, true) => self.follow(&name, &row, own)?,
-                (true, false) => self.begin(&name, row)?,
+                (true, true) => self.follow(&name, &row, own, &live)?,
+                (true, false) => self.begin(&name, row, own, &live)?,
                 (false, _) if has_live_host(&row.value, &live) => None,
                 (false, _) => self.take_over(&name, &row, own, &live, &rows)?,
             };
             // The next job is placed by what is known now.
-            changed.and_then(|changed| rows.insert(name, changed));
+            changed.and_then(|changed| rows.insert(name.clone(), changed));
+            self.join(&name, &rows[&name].value, own, &live)?;
         }
         Ok(())
     }
@@ -81,16 +95,20 @@ impl Host {
     /// Those of the store.
     pub fn leave(&mut self, own: &str) -> Result<()> {
         self.hosted.values().for_each(|hosting| hosting.job.stop());
-        for (name, hosting) in std::mem::take(&mut self.hosted) {
-            // How it ended says whoever goes on with it.
-            let _ = hosting.job.wait_timeout(LEAVE);
-            if let Some(row) = jobs(&self.tables).get(&name).map_err(of_store)?
-                && is_host(&row.value, own)
-                && row.value.state.is_active()
-            {
-                let left = LiveJobRecord { host: None, ..row.value.clone() };
-                replace(&self.tables, &name, &row, left)?;
-            }
+        std::mem::take(&mut self.hosted)
+            .into_iter()
+            .try_for_each(|(name, hosting)| self.hand_over(&name, &hosting, own))
+    }
+
+    /// Stops a job, and leaves it to another worker.
+    fn hand_over(&self, name: &str, hosting: &Hosting, own: &str) -> Result<()> {
+        hosting.stop(LEAVE);
+        if let Some(row) = jobs(&self.tables).get(name).map_err(of_store)?
+            && is_host(&row.value, own)
+            && row.value.state.is_active()
+        {
+            let left = LiveJobRecord { host: None, ..row.value.clone() };
+            replace(&self.tables, name, &row, left)?;
         }
         Ok(())
     }
@@ -108,27 +126,35 @@ impl Host {
             return self.end(name, row, LiveState::Stopped);
         }
         match is_next(own, &row.value, live, rows) {
-            true => self.take(name, row, own),
+            true => self.take(name, row, own, live, slots(own, &row.value, live)),
             false => Ok(None),
         }
     }
 
-    /// Writes this worker down as the host, and begins the job.
-    fn take(&mut self, name: &str, row: &Row, own: &str) -> Result<Option<Row>> {
+    /// Writes this worker down as the host, with the workers of these slots, and begins the job.
+    fn take(
+        &mut self,
+        name: &str,
+        row: &Row,
+        own: &str,
+        live: &[LiveWorker],
+        slots: Vec<String>,
+    ) -> Result<Option<Row>> {
         let (host, attempt) = (Some(own.to_string()), row.value.attempt + 1);
-        let taken = LiveJobRecord { host, attempt, ..row.value.clone() };
+        let taken = LiveJobRecord { host, attempt, slots, ..row.value.clone() };
         match replace(&self.tables, name, row, taken)? {
-            Some(taken) => self.begin(name, taken),
+            Some(taken) => self.begin(name, taken, own, live),
             None => Ok(None),
         }
     }
 
     /// Begins a job whose row has this worker.
-    fn begin(&mut self, name: &str, row: Row) -> Result<Option<Row>> {
+    fn begin(&mut self, name: &str, row: Row, own: &str, live: &[LiveWorker]) -> Result<Option<Row>> {
         if row.value.state == LiveState::Stopping {
             return self.end(name, &row, LiveState::Stopped);
         }
-        match Hosting::start(&self.tables, &self.references, name, &row.value) {
+        let team = row.value.is_shared().then(|| self.team(name, &row.value, own, live));
+        match Hosting::start(&self.tables, &self.references, name, &row.value, team) {
             Ok(hosting) => {
                 self.hosted.insert(name.to_string(), hosting);
                 Ok(Some(row))
@@ -139,8 +165,29 @@ impl Host {
         }
     }
 
-    /// Follows a job that runs here.
-    fn follow(&mut self, name: &str, row: &Row, own: &str) -> Result<Option<Row>> {
+    /// Takes part in an attempt of a job whose channels run on several workers, this one among them.
+    fn join(&mut self, name: &str, record: &LiveJobRecord, own: &str, live: &[LiveWorker]) -> Result<()> {
+        let is_open = record.state == LiveState::Running && record.is_shared();
+        let has_joined = self.joined.get(name).is_some_and(|member| member.attempt == record.attempt);
+        if is_open && !has_joined && record.members().contains(&own) {
+            let team = self.team(name, record, own, live);
+            let member = Member::start(team, record.attempt, &self.references)?;
+            self.joined.insert(name.to_string(), member);
+        }
+        Ok(())
+    }
+
+    fn team(&self, name: &str, record: &LiveJobRecord, own: &str, live: &[LiveWorker]) -> Team {
+        Team::of(&self.station, own, name, record, addresses(live))
+    }
+
+    /// Follows a job that this worker hosts.
+    fn follow(&mut self, name: &str, row: &Row, own: &str, live: &[LiveWorker]) -> Result<Option<Row>> {
+        if row.value.state == LiveState::Running
+            && let ControlFlow::Break(row) = self.regroup(name, row, own, live)?
+        {
+            return Ok(row);
+        }
         let Some(hosting) = self.hosted.get_mut(name) else { return Ok(None) };
         if row.value.state == LiveState::Stopping {
             hosting.job.stop();
@@ -153,7 +200,14 @@ impl Host {
             (Ok(()), LiveState::Stopping) => LiveState::Stopped,
             (Ok(()), _) => LiveState::Ended,
             // An earlier host was stopped, came back, and was faster once: it cannot be so for long.
-            (Err(error), LiveState::Running) if is_overtaken(&error) => return self.take(name, row, own),
+            (Err(error), LiveState::Running) if is_overtaken(&error) => {
+                return self.take(name, row, own, live, slots(own, &row.value, live));
+            }
+            // Members that are alive cannot reach each other: the job does without them.
+            (Err(error), LiveState::Running) if is_interrupted(&error) => {
+                return self.take(name, row, own, live, vec![own.to_string()]);
+            }
+            (Err(error), LiveState::Stopping) if is_interrupted(&error) => LiveState::Stopped,
             (Err(error), LiveState::Stopping) if is_overtaken(&error) => LiveState::Stopped,
             (Err(error), _) => LiveState::Failed(Failure::of(&error)),
         };
@@ -163,6 +217,35 @@ impl Host {
             self.hosted.remove(name);
         }
         Ok(ended)
+    }
+
+    /// Goes on without members that are lost or are to be let go; if this worker is to be let go itself and
+    /// there are others, one of them goes on. It breaks with the changed row.
+    fn regroup(
+        &mut self,
+        name: &str,
+        row: &Row,
+        own: &str,
+        live: &[LiveWorker],
+    ) -> Result<ControlFlow<Option<Row>>> {
+        let (own_stays, others): (Vec<_>, Vec<_>) =
+            live.iter().filter(|worker| may_take_part(worker, &row.value)).partition(|w| w.name == own);
+        let is_let_go = own_stays.is_empty() && !others.is_empty();
+        let stays = |member: &&str| *member == own || others.iter().any(|worker| worker.name == **member);
+        if !is_let_go && row.value.members().iter().all(stays) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if let Some(hosting) = self.hosted.remove(name) {
+            match is_let_go {
+                true => {
+                    self.hand_over(name, &hosting, own)?;
+                    return Ok(ControlFlow::Break(None));
+                }
+                // Two runs at once would be in each other's way.
+                false => hosting.stop(LEAVE),
+            }
+        }
+        Ok(ControlFlow::Break(self.take(name, row, own, live, slots(own, &row.value, live))?))
     }
 
     /// Writes down how a job has ended.
@@ -179,10 +262,28 @@ fn has_live_host(record: &LiveJobRecord, live: &[LiveWorker]) -> bool {
     live.iter().any(|worker| is_host(record, &worker.name))
 }
 
+/// Whether a worker may be given work of a job.
+fn may_take_part(worker: &LiveWorker, record: &LiveJobRecord) -> bool {
+    !worker.membership.is_draining && worker.membership.cluster == record.cluster
+}
+
+/// Who runs the channels of a job that this worker hosts: all workers that may, this one first, each as often
+/// as it has threads, but no more than the job has channels side by side.
+fn slots(own: &str, record: &LiveJobRecord, live: &[LiveWorker]) -> Vec<String> {
+    let mut workers: Vec<&LiveWorker> =
+        live.iter().filter(|worker| may_take_part(worker, record) || worker.name == own).collect();
+    workers.sort_by(|left, right| left.name.cmp(&right.name));
+    let first = workers.iter().position(|worker| worker.name == own).unwrap_or_default();
+    workers.rotate_left(first);
+    let rounds = workers.iter().map(|worker| worker.record.threads.max(1)).max().unwrap_or(1);
+    let round = |round: u32| workers.iter().filter(move |worker| worker.record.threads.max(1) > round);
+    let slots = (0..rounds).flat_map(round).map(|worker| worker.name.clone());
+    slots.take(record.width.max(1) as usize).collect()
+}
+
 /// Whether a worker may host a job, and no other that may hosts fewer.
 fn is_next(own: &str, record: &LiveJobRecord, live: &[LiveWorker], rows: &BTreeMap<String, Row>) -> bool {
-    let may_host =
-        |worker: &&LiveWorker| !worker.membership.is_draining && worker.membership.cluster == record.cluster;
+    let may_host = |worker: &&LiveWorker| may_take_part(worker, record);
     let load = |worker: &str| {
         rows.values().filter(|row| row.value.state.is_active() && is_host(&row.value, worker)).count()
     };

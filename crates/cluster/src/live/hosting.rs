@@ -4,16 +4,19 @@
 //! waited for: the numbers of the runs keep hosts apart (whimbrel-jobs).
 
 use super::record::{LiveJobRecord, LiveProgress, progress};
+use super::team::Team;
+use super::team_runtime::TeamRuntime;
 use crate::error::of_store;
 use crate::records::Tables;
 use datafusion::common::{Result, exec_err};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 use whimbrel_control::{Transaction, Versioned};
 use whimbrel_jobs::store::Access;
 use whimbrel_jobs::{DurableJob, Pace, sink, start_with, store};
 use whimbrel_plan::References;
 use whimbrel_sharded::JobSpec;
+use whimbrel_sharded::action::EpochRuntime;
 
 /// A job that runs here. Dropping it stops the job.
 pub struct Hosting {
@@ -26,7 +29,8 @@ pub struct Hosting {
 }
 
 impl Hosting {
-    /// Begins a job, or goes on with it from its newest checkpoint.
+    /// Begins a job, or goes on with it from its newest checkpoint; its channels run here, or on the members of
+    /// its team.
     ///
     /// # Errors
     /// As [`start_with`]; `Execution` if the specification is gone.
@@ -35,6 +39,7 @@ impl Hosting {
         references: &Arc<dyn References>,
         name: &str,
         record: &LiveJobRecord,
+        team: Option<Team>,
     ) -> Result<Hosting> {
         let Some(spec) = tables.specs().get(name).map_err(of_store)? else {
             return exec_err!("the cluster has no plan of the live job {name}");
@@ -45,8 +50,16 @@ impl Hosting {
         let sink = sink::open(&options.to, options.format, Access::Shared)?;
         let pace = Pace { every: options.every, stop_when_idle: options.stop_when_idle };
         let stream = spec.stream(references)?;
-        let job = start_with(&stream, &spec.options(), pace, references, store, sink)?;
+        let runtime = team.map(|team| TeamRuntime { team, references: Arc::clone(references) });
+        let runtime = runtime.as_ref().map(|runtime| runtime as &dyn EpochRuntime);
+        let job = start_with(&stream, (&spec.options(), runtime), pace, references, store, sink)?;
         Ok(Hosting { attempt: record.attempt, job, written: None })
+    }
+
+    /// Stops the job, and waits for that, but not for long: how it ended says whoever goes on with it.
+    pub fn stop(&self, patience: Duration) {
+        self.job.stop();
+        let _ = self.job.wait_timeout(patience);
     }
 
     /// Writes down how far it is, if its row is as it was read.

@@ -15,8 +15,8 @@ use whimbrel_control::{Outcome, Transaction, TransactionId};
 use whimbrel_jobs::sink;
 use whimbrel_jobs::store::Access;
 use whimbrel_plan::{References, Stream};
-use whimbrel_sharded::action::check_in_epochs;
-use whimbrel_sharded::{JobSpec, Options};
+use whimbrel_sharded::Options;
+use whimbrel_sharded::action::{EpochPlan, check_in_epochs};
 
 /// How often a job is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(50);
@@ -44,12 +44,14 @@ pub fn submit(
     check_in_epochs(stream)?;
     // The hosts open it; here, only the kind of place is checked.
     sink::open(&live.to, live.format, Access::Shared)?;
-    let spec = JobSpec::of(stream, options, references)?.to_bytes()?;
+    let plan = EpochPlan::of(stream, &Options { remote: None, ..options.clone() })?;
+    let spec = plan.spec(references)?.to_bytes()?;
+    let widest = plan.topology().channels().iter().map(|id| id.channel as u32 + 1).max();
     let (to, checkpoint) = (everywhere(&live.to)?, everywhere(&live.checkpoint)?);
     let live = LiveJobOptions { to, checkpoint, ..live.clone() };
     let name = format!("{:016x}", TransactionId::random().0 as u64);
     let tables = &connection.tables;
-    let insertion = insertion(tables, &name, live, cluster.map(str::to_string), spec)?;
+    let insertion = insertion(tables, &name, live, cluster.map(str::to_string), (spec, widest.unwrap_or(1)))?;
     match tables.store.commit(&insertion).map_err(of_store)? {
         Outcome::Committed { .. } => Ok(LiveJob { connection: Arc::clone(connection), name }),
         Outcome::Conflict { .. } => exec_err!("{} refused a job", tables.store.describe()),

@@ -44,6 +44,11 @@ pub struct LiveJobRecord {
     pub host: Option<String>,
     /// How often it was begun by a host.
     pub attempt: u32,
+    /// How many channels its widest stage has.
+    pub width: u32,
+    /// The workers that run its channels in this attempt: that of a channel has the place of its number in its
+    /// stage, in turns.
+    pub slots: Vec<String>,
     /// What has become of it.
     pub state: LiveState,
 }
@@ -61,6 +66,29 @@ pub enum LiveState {
     Ended,
     /// It has failed, and is not tried again.
     Failed(Failure),
+}
+
+impl LiveJobRecord {
+    /// The workers that run its channels, each once, in the order in which they come first.
+    pub fn members(&self) -> Vec<&str> {
+        let mut members: Vec<&str> = Vec::new();
+        for slot in &self.slots {
+            if !members.contains(&slot.as_str()) {
+                members.push(slot);
+            }
+        }
+        members
+    }
+
+    /// Whether a worker hosts it, or runs channels of it.
+    pub fn is_at(&self, worker: &str) -> bool {
+        self.host.as_deref() == Some(worker) || self.slots.iter().any(|slot| slot == worker)
+    }
+
+    /// Whether its channels run on several workers.
+    pub fn is_shared(&self) -> bool {
+        self.members().len() > 1
+    }
 }
 
 impl LiveState {
@@ -101,10 +129,11 @@ pub fn insertion(
     job: &str,
     options: LiveJobOptions,
     cluster: Option<String>,
-    spec: Vec<u8>,
+    (spec, width): (Vec<u8>, u32),
 ) -> Result<Transaction> {
     let (submitted, state) = (now(), LiveState::Running);
-    let record = LiveJobRecord { options, cluster, submitted, host: None, attempt: 0, state };
+    let (host, attempt, slots) = (None, 0, vec![]);
+    let record = LiveJobRecord { options, cluster, submitted, host, attempt, width, slots, state };
     Ok(Transaction::new()
         .when(jobs(tables).unchanged(job, None))
         .then(tables.specs().put(job, &spec.into()).map_err(of_store)?)

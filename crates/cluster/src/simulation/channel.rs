@@ -5,7 +5,7 @@
 //! shows in which order it has read.
 
 use super::environment::{Environment, Host};
-use crate::backup::QueueName;
+use crate::backup::{Keeps, QueueName};
 use crate::carrier::Outgoing;
 use crate::lineage::{Choices, LineageLog, Turn};
 use crate::plan::Plan;
@@ -58,7 +58,7 @@ impl Channel {
     fn new(begin: Begin<'_>, host: &Host, choices: Choices, finished: Sender<Finished>) -> Result<Channel> {
         let Begin { plan, channel: number, attempt, places, .. } = begin;
         let topology = &plan.topology;
-        let fill = |name| Outgoing::new(host.backup.begin(name), choices.lineage(), true);
+        let fill = |name| Outgoing::new(host.backup.begin(name, Keeps::All), choices.lineage(), true);
         let targets = topology.edges(number).iter().flat_map(|edge| &edge.targets);
         let outgoing =
             targets.map(|queue| fill(QueueName { job: plan.job.clone(), queue: *queue })).collect();

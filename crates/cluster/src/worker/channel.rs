@@ -1,22 +1,22 @@
 //! A channel that runs on a thread of a worker.
 
 use super::launch::{Begin, Finished, Run, RunCounts};
-use crate::backup::{Backup, QueueBackup, QueueName};
-use crate::carrier::{Incoming, NetworkCarrier, Outgoing};
+use crate::backup::{Backup, Keeps, QueueBackup, QueueName};
+use crate::carrier::{NetworkCarrier, Outgoing};
 use crate::error::no_thread;
-use crate::lineage::{ChannelLineage, LineageLog};
+use crate::lineage::LineageLog;
 use crate::plan::Plan;
 use crate::pull::Puller;
+use crate::queues::{Connected, Queues};
 use crate::statistics::{Counters, add};
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::Sender;
 use datafusion::common::Result;
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinSet;
 use whimbrel_sharded::error::panicked;
-use whimbrel_sharded::runtime::{Halt, Item, LaneOrigin, Progress, run_channel, spawn};
+use whimbrel_sharded::runtime::{Halt, Item, Progress, run_channel, spawn};
 
 /// A channel that runs here; dropping it stops the channel.
 pub struct ChannelRun {
@@ -41,7 +41,7 @@ impl ChannelRun {
         finished: &Sender<Finished>,
     ) -> Result<ChannelRun> {
         let Begin { plan, channel: number, attempt, .. } = begin;
-        let Connected { carrier, result, sent, pulls } = connect(&begin, puller, backup, log)?;
+        let (Connected { carrier, sent, pulls }, result) = connect(&begin, puller, backup, log)?;
         let (is_abandoned, counters) = (Arc::clone(&carrier.is_abandoned), Arc::clone(&carrier.counters));
         let progress = Progress::default();
         let (plan, channel_progress, finished) = (Arc::clone(plan), progress.clone(), finished.clone());
@@ -84,55 +84,26 @@ impl Drop for ChannelRun {
     }
 }
 
-/// A channel's queues.
-struct Connected {
-    carrier: NetworkCarrier,
-    /// The queue of the shard of the result that it makes.
-    result: Option<Outgoing>,
-    /// All queues that it fills.
-    sent: Vec<Arc<QueueBackup>>,
-    pulls: JoinSet<()>,
-}
-
-/// Begins the queues that a channel fills, and to read those that it reads.
-fn connect(begin: &Begin<'_>, puller: &Puller, backup: &Backup, log: &LineageLog) -> Result<Connected> {
-    let Begin { plan, channel: number, attempt, version, schedule, places } = begin;
-    let choices = log.of_channel(&plan.job, *number, *attempt, *version, schedule.is_dynamic)?;
+/// Connects the queues of a channel, and begins that of the shard of the result that it makes.
+fn connect(
+    begin: &Begin<'_>,
+    puller: &Puller,
+    backup: &Backup,
+    log: &LineageLog,
+) -> Result<(Connected, Option<Outgoing>)> {
+    let Begin { plan, channel, attempt, version, schedule, places } = begin;
+    let choices = log.of_channel(&plan.job, *channel, *attempt, *version, schedule.is_dynamic)?;
     let lineage = Arc::clone(choices.lineage());
-    let topology = &plan.topology;
-    let name = |queue| QueueName { job: plan.job.clone(), queue };
-    let is_here = |queue: usize| {
-        let own = puller.own.as_ref().map(|(own, _)| own);
-        own.is_some_and(|own| places.borrow().is_at(topology.queues()[queue].consumer, own))
-    };
-    let mut sent = Vec::new();
-    let mut start = |name: QueueName, lineage: &Arc<ChannelLineage>, is_local: bool| {
-        let queue = backup.begin(name);
-        sent.push(Arc::clone(&queue));
-        Outgoing::new(queue, lineage, is_local)
-    };
-    let targets = topology.edges(*number).iter().flat_map(|edge| &edge.targets).copied();
-    let outgoing = targets.map(|queue| (queue, start(name(queue), &lineage, is_here(queue)))).collect();
+    let (job, topology) = (&plan.job, &plan.topology);
+    let queues = Queues { job, topology, places, puller, backup: (backup, Keeps::All) };
+    let mut connected = queues.connect(*channel, choices);
     let shards = topology.channels_of(plan.programs.stages().result.0);
-    let result = shards
-        .contains(number)
-        .then(|| start(QueueName::of_result(&plan.job, topology, *number), &lineage, false));
-    let counters = Arc::new(Counters::default());
-    let (notify, arrivals) = bounded(1);
-    let notify = choices.are_needed().then_some(notify);
-    let (mut pulls, mut frames) = (JoinSet::new(), BTreeMap::new());
-    for lane in topology.lanes(*number) {
-        if let LaneOrigin::Queue(queue) = lane {
-            let producer = topology.queues()[*queue].producer;
-            let (places, moved) = ((*places).clone(), &counters.moved_bytes);
-            let pulled = puller.pull(&mut pulls, name(*queue), producer, places, moved, notify.clone());
-            frames.insert(*queue, pulled);
-        }
-    }
-    let incoming = Incoming { frames, arrivals, choices };
-    let is_abandoned = Arc::default();
-    let carrier = NetworkCarrier { incoming, outgoing, waiting: vec![], is_abandoned, counters };
-    Ok(Connected { carrier, result, sent, pulls })
+    let result = shards.contains(channel).then(|| {
+        let queue = backup.begin(QueueName::of_result(job, topology, *channel), Keeps::All);
+        connected.sent.push(Arc::clone(&queue));
+        Outgoing::new(queue, &lineage, false)
+    });
+    Ok((connected, result))
 }
 
 /// Runs a channel to its end, and until what it has chosen is durable.

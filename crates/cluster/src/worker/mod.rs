@@ -22,8 +22,8 @@ use crate::connection::Connection;
 use crate::error::{no_thread, of_store};
 use crate::flight::serve;
 use crate::lineage::LineageLog;
-use crate::live::Host;
-use crate::pull::{Puller, Unreachable};
+use crate::live::{Host, Station};
+use crate::pull::{OnUnreachable, Puller, Unreachable};
 use crate::records::NEWS;
 use crate::references::with_datasets;
 use channel::ChannelRun;
@@ -97,7 +97,8 @@ impl Worker {
         let (finished, reports) = unbounded();
         let hosts = {
             // Datasets of the cluster can go away, so live jobs do not read them.
-            let host = Host::new(tables.clone(), Arc::clone(&references));
+            let station = Station { connection: Arc::clone(&connection), backup: Arc::clone(&backup) };
+            let host = Host::new(station, Arc::clone(&references));
             let (registration, stopped) = (Arc::clone(&registration), stopped.clone());
             move || run_host(host, &registration, &stopped)
         };
@@ -202,7 +203,7 @@ struct Threads {
 impl Launcher for Threads {
     fn start(&self, own: &str, begin: Begin<'_>) -> Result<Box<dyn Run>> {
         let own = Some((own.to_string(), Arc::clone(&self.backup)));
-        let unreachable = Some(self.unreachable.clone());
+        let unreachable = OnUnreachable::Tell(self.unreachable.clone());
         let puller = Puller { own, unreachable, ..self.connection.puller() };
         Ok(Box::new(ChannelRun::start(begin, &puller, &self.backup, &self.lineage, &self.finished)?))
     }

@@ -1,16 +1,18 @@
 //! Live jobs on real processes, which are killed, stopped and let go on: what their sinks have in the end is
 //! what one undisturbed run gives.
 
-use crate::live_processes::{Processes, Root, alone, query, results};
+use crate::live_processes::{Processes, Root, alone, alone_with, clicks, query, results};
 use crate::support::TestCluster;
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::error::DataFusionError;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use whimbrel_cluster::{LiveJob, LiveState};
-use whimbrel_plan::Source;
+use whimbrel_plan::nodes::Scope;
+use whimbrel_plan::{Agg, JoinKind, Source, Stream, column};
 use whimbrel_sharded::Options;
 use whimbrel_sharded::dataset::LiveDataset;
+use whimbrel_temporal::Closed;
 
 /// How long something may take that has to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,7 +49,7 @@ fn a_killed_host_loses_nothing_and_repeats_nothing() {
     let job = processes.submit_elsewhere(&root);
     for attempt in 1..=3 {
         grow_until_committed(&mut root, &job, attempt);
-        processes.kill_host(&job);
+        processes.kill(processes.host(&job));
         processes.add_worker();
     }
     grow_until_committed(&mut root, &job, 4);
@@ -76,6 +78,109 @@ fn a_host_that_was_stopped_does_not_write_any_more() {
     grow_until_committed(&mut root, &job, attempt);
     finish(&job);
     assert_eq!(results(&root.out()), alone(&root));
+}
+
+/// The name of a worker that runs channels of a job and is not its host.
+fn other_member(job: &LiveJob) -> String {
+    let record = job.record().unwrap();
+    let members = record.members().into_iter().map(str::to_string).collect::<Vec<_>>();
+    members.into_iter().find(|member| Some(member) != record.host.as_ref()).expect("the host is alone")
+}
+
+#[test]
+fn a_killed_member_loses_nothing_and_repeats_nothing() {
+    let (Some(mut processes), mut root) = (Processes::start(3), Root::new("member")) else { return };
+    let job = processes.submit_elsewhere(&root);
+    for attempt in 1..=3 {
+        grow_until_committed(&mut root, &job, attempt);
+        let (host, member) = (processes.host(&job), other_member(&job));
+        processes.kill(processes.process(&member));
+        processes.add_worker();
+        grow_until_committed(&mut root, &job, attempt + 1);
+        assert_eq!(processes.host(&job), host, "the job has another host");
+        assert!(!job.record().unwrap().members().contains(&member.as_str()));
+    }
+    finish(&job);
+    assert_eq!(results(&root.out()), alone(&root));
+}
+
+#[test]
+fn a_member_that_was_stopped_is_done_without() {
+    let (Some(processes), mut root) = (Processes::start(2), Root::new("slow-member")) else { return };
+    let job = processes.submit_elsewhere(&root);
+    grow_until_committed(&mut root, &job, 1);
+    let member = processes.process(&other_member(&job));
+    processes.signal(member, "STOP");
+    grow_until_committed(&mut root, &job, 2);
+    assert_eq!(job.record().unwrap().members().len(), 1);
+    processes.signal(member, "CONT");
+    grow_until_committed(&mut root, &job, 2);
+    finish(&job);
+    assert_eq!(results(&root.out()), alone(&root));
+}
+
+#[test]
+fn workers_that_drain_are_let_go() {
+    let (Some(processes), mut root) = (Processes::start(3), Root::new("drained")) else { return };
+    let job = processes.submit_elsewhere(&root);
+    grow_until_committed(&mut root, &job, 1);
+    let host = job.record().unwrap().host.unwrap();
+    processes.cluster.drain(&other_member(&job)).unwrap();
+    grow_until_committed(&mut root, &job, 2);
+    assert_eq!(job.record().unwrap().members().len(), 2);
+    processes.cluster.drain(&host).unwrap();
+    grow_until_committed(&mut root, &job, 3);
+    let record = job.record().unwrap();
+    assert_ne!(record.host, Some(host), "it is still the host");
+    assert_eq!(record.members().len(), 1);
+    // The last one has to go on.
+    processes.cluster.drain(&record.host.unwrap()).unwrap();
+    grow_until_committed(&mut root, &job, 3);
+    finish(&job);
+    assert_eq!(results(&root.out()), alone(&root));
+}
+
+/// Plans with several stages, inputs and kinds of exchanges.
+fn plans(source: &Arc<dyn Source>) -> Vec<(&'static str, Stream)> {
+    let clicks = || clicks(Arc::clone(source)).rekey(vec![column("item")]).unwrap();
+    let sharded = |shards| clicks().redistribute(Some(shards), Scope::Global).unwrap();
+    let count = || vec![("n".to_string(), Agg::count())];
+    let windows = |stream: Stream| stream.tumbling(5, 0, Closed::Left).unwrap().aggregate(count()).unwrap();
+    let by_item = || vec![(column("item"), column("item"))];
+    let hopping = sharded(3).hopping(20, 5, 0, Closed::Left).unwrap().aggregate(count()).unwrap();
+    let joined = windows(sharded(3)).join(&hopping, by_item(), JoinKind::Inner, "_of_twenty").unwrap();
+    let all = windows(sharded(3)).reshard(Some(1), Scope::Global).unwrap();
+    let copied = sharded(2).broadcast(Some(3), Scope::Global).unwrap();
+    vec![
+        ("hopping", hopping),
+        ("joined", joined),
+        ("in-two-steps", windows(all)),
+        ("moved", sharded(2).reshard(Some(3), Scope::Global).unwrap()),
+        ("copied", copied),
+        ("one-shard", clicks()),
+    ]
+}
+
+#[test]
+fn every_kind_of_plan_runs_on_several_workers() {
+    let (cluster, counted) = (TestCluster::new(3), Root::new("counted"));
+    let mut running = Vec::new();
+    for number in 0..plans(&counted.source()).len() {
+        let mut root = Root::new(&format!("plan-{number}"));
+        (0..200).for_each(|_| root.grow());
+        let (name, plan) = plans(&root.source()).swap_remove(number);
+        let job = cluster.cluster.run_forever(&plan, &Options::default(), &root.options()).unwrap();
+        running.push((name, plan, job, root));
+    }
+    for (name, _, job, root) in &mut running {
+        grow_until_committed(root, job, 1);
+        let members = job.record().unwrap().members().len();
+        assert_eq!(members, if *name == "one-shard" { 1 } else { 3 }, "{name}");
+    }
+    for (name, plan, job, root) in &running {
+        finish(job);
+        assert_eq!(results(&root.out()), alone_with(root, plan), "{name}");
+    }
 }
 
 #[test]

@@ -30,11 +30,16 @@ pub struct Root {
     clock: i64,
 }
 
-/// Clicks per item in windows of five ticks, in two shards.
-pub fn query(source: Arc<dyn Source>) -> Stream {
+/// Clicks, with their time.
+pub fn clicks(source: Arc<dyn Source>) -> Stream {
     let time = TimeSpec::point("time");
-    let clicks = Stream::scan("clicks", source).unwrap().ingress(time, IngressOptions::default()).unwrap();
-    let sharded = clicks.rekey(vec![column("item")]).unwrap().redistribute(Some(2), Scope::Global).unwrap();
+    Stream::scan("clicks", source).unwrap().ingress(time, IngressOptions::default()).unwrap()
+}
+
+/// Clicks per item in windows of five ticks, in three shards.
+pub fn query(source: Arc<dyn Source>) -> Stream {
+    let clicks = clicks(source).rekey(vec![column("item")]).unwrap();
+    let sharded = clicks.redistribute(Some(3), Scope::Global).unwrap();
     let windows = sharded.tumbling(5, 0, Closed::Left).unwrap();
     windows.aggregate(vec![("n".to_string(), Agg::count())]).unwrap()
 }
@@ -58,7 +63,8 @@ impl Root {
 
     /// Some rows come.
     pub fn grow(&mut self) {
-        let lines = (0..10).map(|n| format!("{},{}\n", self.clock + n, ["a", "b", "c"][n as usize % 3]));
+        let lines =
+            (0..10).map(|n| format!("{},{}\n", self.clock + n, ["a", "b", "c", "d", "e"][n as usize % 5]));
         self.append(&lines.collect::<String>());
         self.clock += 10;
     }
@@ -109,11 +115,16 @@ pub fn results(out: &Path) -> Vec<String> {
 
 /// The rows that one undisturbed run of the same job gives in this process.
 pub fn alone(root: &Root) -> Vec<String> {
+    alone_with(root, &query(root.source()))
+}
+
+/// The rows that one undisturbed run of a query gives in this process.
+pub fn alone_with(root: &Root, query: &Stream) -> Vec<String> {
     let LiveJobOptions { every, .. } = root.options();
     let (checkpoint, stop_when_idle) = (root.path("alone-state").display().to_string(), Some(every * 5));
     let job = JobOptions { checkpoint, every, stop_when_idle };
     let to = Destination::Place(root.path("alone").display().to_string(), None);
-    start_job(&query(root.source()), &Options::default(), &job, to).unwrap().wait().unwrap();
+    start_job(query, &Options::default(), &job, to).unwrap().wait().unwrap();
     let rows = results(&root.path("alone"));
     assert!(rows.len() > 20, "{rows:?}");
     rows
@@ -164,16 +175,19 @@ impl Processes {
         self.cluster.live_job(&new.unwrap().0).unwrap()
     }
 
-    /// The process of the worker that hosts a job.
-    pub fn host(&self, job: &LiveJob) -> u32 {
-        let host = job.record().unwrap().host.unwrap();
+    /// The process of a worker.
+    pub fn process(&self, name: &str) -> u32 {
         let workers = self.cluster.workers().unwrap();
-        workers.iter().find(|worker| worker.name == host).unwrap().record.process
+        workers.iter().find(|worker| worker.name == name).unwrap().record.process
     }
 
-    /// Kills the worker that hosts a job.
-    pub fn kill_host(&mut self, job: &LiveJob) {
-        let id = self.host(job);
+    /// The process of the worker that hosts a job.
+    pub fn host(&self, job: &LiveJob) -> u32 {
+        self.process(&job.record().unwrap().host.unwrap())
+    }
+
+    /// Kills the worker of a process.
+    pub fn kill(&mut self, id: u32) {
         let worker = self.workers.iter_mut().find(|worker| worker.id() == id).unwrap();
         worker.kill().unwrap();
         worker.wait().unwrap();

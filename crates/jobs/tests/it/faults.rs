@@ -235,7 +235,7 @@ pub fn run(
     let pace = Pace { every: Duration::ZERO, stop_when_idle: Some(Duration::from_millis(30)) };
     let store = Arc::new(CrashingStore { disk: disk.clone(), process: process.clone() });
     let sink = CrashingSink { database: database.clone(), process: process.clone(), rows: vec![] };
-    start_with(stream, &options, pace, &references(), store, Box::new(sink))
+    start_with(stream, (&options, None), pace, &references(), store, Box::new(sink))
 }
 
 /// The rows of a database, in an order of their own.

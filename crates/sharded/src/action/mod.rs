@@ -17,7 +17,7 @@ mod subscribe;
 mod table_format;
 
 pub use collect::{Materialized, Table, collect, to_memory};
-pub use epochs::{EpochQuery, check_in_epochs, in_epochs};
+pub use epochs::{EpochPlan, EpochQuery, EpochRuntime, REPORTS, check_in_epochs, in_epochs};
 pub use partial::{Partial, remove_partial_files};
 pub use publish::{Published, publish};
 pub use storage::{Existing, to_storage};

@@ -11,14 +11,16 @@
 //! at a marker, so the states that were saved there, and the positions of the sources, are all of the
 //! query.
 
-use crate::dataset::{ReplayableShard, ShardLog, SliceReader};
+use super::ipc;
+use crate::dataset::{ShardLog, SliceReader};
 use crate::program::ChannelId;
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender};
 use datafusion::arrow::record_batch::RecordBatch;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The end of an epoch in a lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marker {
     /// The number of the epoch, from one on.
     pub epoch: u64,
@@ -27,30 +29,35 @@ pub struct Marker {
 }
 
 /// What the reader of a lane is told.
-#[derive(Debug)]
-pub(super) enum Order {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SourceOrder {
     /// To read a slice.
-    Slice(Vec<u8>),
+    Slice(#[serde(with = "serde_bytes")] Vec<u8>),
     /// That an epoch has ended.
     Marker(Marker),
 }
 
 /// The state of a channel at a marker.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChannelState {
     /// Which of its lanes have ended.
     pub ended: Vec<bool>,
     /// The checkpoint of its program.
+    #[serde(with = "serde_bytes")]
     pub program: Vec<u8>,
 }
+
+/// The states that the channels of a query go on from; a channel without one had ended. None at the
+/// beginning.
+pub type States = Option<BTreeMap<ChannelId, ChannelState>>;
 
 /// What a query in epochs reports to its coordinator.
 ///
 /// The reports of one channel come in the order in which things happened.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Report {
     /// Rows of a shard of the result.
-    Rows(usize, RecordBatch),
+    Rows(usize, #[serde(with = "ipc")] RecordBatch),
     /// A source has been read up to the marker of an epoch.
     Read(usize),
     /// A source has been read to its end.
@@ -71,27 +78,38 @@ pub struct PacedSource {
     pub lane: usize,
     /// Cuts it into slices.
     pub log: Box<dyn ShardLog>,
-    orders: Sender<Order>,
+    /// Takes what its reader is told.
+    orders: OrderSink,
 }
 
+/// Takes the orders for the reader of a source, wherever that is. A reader that has ended takes no more.
+pub type OrderSink = Box<dyn Fn(SourceOrder) + Send>;
+
 impl PacedSource {
+    /// The source of this lane.
+    pub(crate) fn new((channel, lane): PacedPlace, log: Box<dyn ShardLog>, orders: OrderSink) -> PacedSource {
+        PacedSource { channel, lane, log, orders }
+    }
+
     /// Lets the query read a slice.
     pub fn read(&self, slice: Vec<u8>) {
-        // A lane that has ended takes no more orders.
-        let _ = self.orders.send(Order::Slice(slice));
+        (self.orders)(SourceOrder::Slice(slice));
     }
 
     /// Ends an epoch.
     pub fn mark(&self, marker: Marker) {
-        let _ = self.orders.send(Order::Marker(marker));
+        (self.orders)(SourceOrder::Marker(marker));
     }
 }
+
+/// A lane that is read as a coordinator orders: the channel, and the number of the lane.
+pub(crate) type PacedPlace = (ChannelId, usize);
 
 /// The reading end of a [`PacedSource`].
 pub(super) struct PacedLane {
     /// The number of the source.
     pub source: usize,
-    pub orders: Receiver<Order>,
+    pub orders: Receiver<SourceOrder>,
     pub reader: Box<dyn SliceReader>,
     /// Whether a slice is being read.
     pub is_reading: bool,
@@ -99,15 +117,13 @@ pub(super) struct PacedLane {
 }
 
 impl PacedLane {
-    /// The two ends of a source of this number, which a lane of a channel reads.
+    /// The reader of the source of this number.
     pub fn new(
         source: usize,
-        (channel, lane): (ChannelId, usize),
-        shard: ReplayableShard,
+        orders: Receiver<SourceOrder>,
+        reader: Box<dyn SliceReader>,
         reports: Sender<Report>,
-    ) -> (PacedSource, PacedLane) {
-        let (sender, orders) = unbounded();
-        let reader = PacedLane { source, orders, reader: shard.reader, is_reading: false, reports };
-        (PacedSource { channel, lane, log: shard.log, orders: sender }, reader)
+    ) -> PacedLane {
+        PacedLane { source, orders, reader, is_reading: false, reports }
     }
 }

@@ -4,15 +4,12 @@
 //! runs again sends the same frames under the same numbers, and a consumer goes on with the next one, whoever
 //! sends it.
 
+use super::epoch::Marker;
+use super::ipc;
 use super::lane::Item;
-use super::string_views::compact;
 use crate::error::untrusted;
 use crate::relation::{always, is_always};
 use bytes::Bytes;
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::buffer::Buffer;
-use datafusion::arrow::ipc::reader::StreamDecoder;
-use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -20,7 +17,7 @@ use whimbrel_temporal::checkpoint::{SavedMessage, decode, encode};
 use whimbrel_temporal::{Message, Other, Time};
 
 /// The version of the format.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// What a frame holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +30,10 @@ enum Kind {
     Punctuation(Time),
     /// The end of the queue.
     End,
+    /// The end of an epoch.
+    Marker(Marker),
+    /// What processes tell each other beside the items of channels.
+    Note,
 }
 
 /// What stands before the bytes of a frame.
@@ -55,21 +56,28 @@ pub struct Frame {
 enum Content {
     Message(Message),
     End,
+    Marker(Marker),
     Bytes { kind: Kind, digest: [u8; 32], body: Bytes },
 }
 
 impl Frame {
     /// The frame of an item.
-    ///
-    /// # Errors
-    /// `Internal` for a marker: queries in epochs stay in one process.
-    pub fn of(sequence: u64, item: Item) -> Result<Frame> {
+    pub fn of(sequence: u64, item: Item) -> Frame {
         let content = match item {
             Item::Message(message) => Content::Message(message),
             Item::End => Content::End,
-            Item::Marker(_) => return internal_err!("a marker is not sent to other processes"),
+            Item::Marker(marker) => Content::Marker(marker),
         };
-        Ok(Frame { sequence, content })
+        Frame { sequence, content }
+    }
+
+    /// The frame of bytes that are no item.
+    ///
+    /// # Errors
+    /// `Internal` if there is no digest of them.
+    pub fn of_note(sequence: u64, note: Vec<u8>) -> Result<Frame> {
+        let (kind, body) = (Kind::Note, Bytes::from(note));
+        Ok(Frame { sequence, content: Content::Bytes { kind, digest: digest(kind, &body)?, body } })
     }
 
     /// The frame of bytes that came over the network.
@@ -107,10 +115,13 @@ impl Frame {
     pub fn encoded(self) -> Result<Frame> {
         let (kind, body) = match self.content {
             Content::Bytes { .. } => return Ok(self),
-            Content::Message(Message::Batch(batch)) if is_always(&batch) => (Kind::Rows, rows(&batch.rows)?),
+            Content::Message(Message::Batch(batch)) if is_always(&batch) => {
+                (Kind::Rows, ipc::to_bytes(&batch.rows)?)
+            }
             Content::Message(message @ Message::Batch(_)) => {
                 (Kind::Events, encode(&SavedMessage::of(&message)?)?)
             }
+            Content::Marker(marker) => (Kind::Marker(marker), vec![]),
             Content::Message(Message::Punctuation(time)) => (Kind::Punctuation(time), vec![]),
             Content::End => (Kind::End, vec![]),
         };
@@ -134,31 +145,45 @@ impl Frame {
     /// The item.
     ///
     /// # Errors
-    /// `Execution` if the bytes were changed on their way; `ArrowError` if they are none.
+    /// `Execution` if the bytes were changed on their way; `ArrowError` if they are none; `Internal` for a
+    /// note.
     pub fn item(self) -> Result<Item> {
         let (kind, expected, body) = match self.content {
             Content::Message(message) => return Ok(Item::Message(message)),
             Content::End => return Ok(Item::End),
+            Content::Marker(marker) => return Ok(Item::Marker(marker)),
             Content::Bytes { kind, digest, body } => (kind, digest, body),
         };
-        if digest(kind, &body)? != expected {
-            return exec_err!("frame {} of a queue was changed on its way", self.sequence);
-        }
+        check_digest(self.sequence, kind, &body, expected)?;
         untrusted(&"a frame of a queue", || {
             Ok(match kind {
-                Kind::Rows => Item::Message(always(batch(body)?)),
+                Kind::Rows => Item::Message(always(ipc::from_bytes(body)?)),
                 Kind::Events => Item::Message(decode::<SavedMessage>(&body)?.message()?),
                 Kind::Punctuation(time) => Item::Message(Message::Punctuation(time)),
                 Kind::End => Item::End,
+                Kind::Marker(marker) => Item::Marker(marker),
+                Kind::Note => return internal_err!("a note has come where an item was expected"),
             })
         })
+    }
+
+    /// The bytes of a note.
+    ///
+    /// # Errors
+    /// `Execution` if they were changed on their way; `Internal` for an item.
+    pub fn note(self) -> Result<Bytes> {
+        let Content::Bytes { kind: kind @ Kind::Note, digest, body } = self.content else {
+            return internal_err!("an item has come where a note was expected");
+        };
+        check_digest(self.sequence, kind, &body, digest)?;
+        Ok(body)
     }
 
     /// How many bytes it takes in memory, about.
     pub fn size(&self) -> usize {
         let content = match &self.content {
             Content::Message(Message::Batch(batch)) => batch.rows.get_array_memory_size(),
-            Content::Message(Message::Punctuation(_)) | Content::End => 0,
+            Content::Message(Message::Punctuation(_)) | Content::End | Content::Marker(_) => 0,
             Content::Bytes { body, .. } => body.len(),
         };
         content + size_of::<Frame>()
@@ -191,33 +216,24 @@ fn has_same_extent(left: &Other, right: &Other) -> bool {
     }
 }
 
+/// Checks that the bytes of a frame are those that were sent.
+fn check_digest(sequence: u64, kind: Kind, body: &[u8], expected: [u8; 32]) -> Result<()> {
+    match digest(kind, body)? == expected {
+        true => Ok(()),
+        false => exec_err!("frame {sequence} of a queue was changed on its way"),
+    }
+}
+
 /// The digest of a frame: bytes of one kind are not read as those of another.
 fn digest(kind: Kind, body: &[u8]) -> Result<[u8; 32]> {
     let kind = postcard::to_stdvec(&kind).map_err(|error| DataFusionError::Internal(error.to_string()))?;
     Ok(*blake3::Hasher::new().update(&kind).update(body).finalize().as_bytes())
 }
 
-fn rows(rows: &RecordBatch) -> Result<Vec<u8>> {
-    let rows = compact(rows)?;
-    let bytes = Vec::with_capacity(rows.get_array_memory_size());
-    let mut writer = StreamWriter::try_new(bytes, &rows.schema())?;
-    writer.write(&rows)?;
-    Ok(writer.into_inner()?)
-}
-
-/// The batch of a stream; its columns point into the bytes.
-fn batch(bytes: Bytes) -> Result<RecordBatch> {
-    let (mut buffer, mut decoder) = (Buffer::from(bytes), StreamDecoder::new());
-    match decoder.decode(&mut buffer)? {
-        Some(batch) => Ok(batch),
-        None => exec_err!("a frame of rows has none"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::arrow::array::{ArrayRef, Int64Array, StringArray};
+    use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
     use whimbrel_temporal::Batch;
 
     fn table() -> RecordBatch {
@@ -229,7 +245,7 @@ mod tests {
     }
 
     fn sent(item: Item) -> Item {
-        let (header, body) = Frame::of(7, item).unwrap().into_bytes().unwrap();
+        let (header, body) = Frame::of(7, item).into_bytes().unwrap();
         let again = Frame::from_bytes(&header, body).unwrap();
         assert_eq!(again.sequence(), 7);
         again.item().unwrap()
@@ -252,12 +268,23 @@ mod tests {
         assert!(matches!(sent(Item::End), Item::End));
         let time = Item::Message(Message::Punctuation(4));
         assert!(matches!(sent(time), Item::Message(Message::Punctuation(4))));
+        let marker = Marker { epoch: 5, snapshot: true };
+        assert!(matches!(sent(Item::Marker(marker)), Item::Marker(same) if same == marker));
+    }
+
+    #[test]
+    fn notes_are_no_items() {
+        let (header, body) = Frame::of_note(3, b"news".to_vec()).unwrap().into_bytes().unwrap();
+        let read = || Frame::from_bytes(&header, body.clone()).unwrap();
+        assert_eq!(&read().note().unwrap()[..], b"news");
+        assert!(read().item().is_err());
+        assert!(Frame::of(3, Item::End).encoded().unwrap().note().is_err());
+        assert!(Frame::from_bytes(&header, Bytes::from_static(b"mews")).unwrap().note().is_err());
     }
 
     #[test]
     fn frames_that_were_changed_are_refused() {
-        let frame = Frame::of(0, Item::Message(always(table()))).unwrap();
-        let (header, body) = frame.into_bytes().unwrap();
+        let (header, body) = Frame::of(0, Item::Message(always(table()))).into_bytes().unwrap();
         let mut changed = body.to_vec();
         changed[40] ^= 1;
         assert!(Frame::from_bytes(&header, changed.into()).unwrap().item().is_err());
@@ -274,7 +301,7 @@ mod tests {
             (random >> 33) as usize % below
         };
         for message in [always(table()), Message::Batch(events)] {
-            let (header, body) = Frame::of(0, Item::Message(message)).unwrap().into_bytes().unwrap();
+            let (header, body) = Frame::of(0, Item::Message(message)).into_bytes().unwrap();
             for _ in 0..5_000 {
                 let mut changed = body.to_vec();
                 let at = next(changed.len());

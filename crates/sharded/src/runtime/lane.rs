@@ -1,7 +1,7 @@
 //! Lanes: where the messages of a channel come from.
 
 use super::Control;
-use super::epoch::{Marker, Order, PacedLane, Report};
+use super::epoch::{Marker, PacedLane, Report, SourceOrder};
 use super::topology::QueueId;
 use crate::dataset::{Cut, LiveQueue, Part, Reader, ReplayableShard};
 use crate::relation::always;
@@ -157,11 +157,11 @@ impl PacedLane {
                 }
             }
             match self.orders.try_recv() {
-                Ok(Order::Slice(slice)) => {
+                Ok(SourceOrder::Slice(slice)) => {
                     self.reader.begin(&slice)?;
                     self.is_reading = true;
                 }
-                Ok(Order::Marker(marker)) => {
+                Ok(SourceOrder::Marker(marker)) => {
                     self.report(Report::Read(self.source));
                     return Ok(Poll::Item(Item::Marker(marker)));
                 }

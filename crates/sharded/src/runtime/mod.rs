@@ -15,6 +15,7 @@ mod channel;
 mod drive;
 mod epoch;
 mod frame;
+mod ipc;
 mod job;
 mod lane;
 mod library;
@@ -31,7 +32,7 @@ mod wiring;
 pub use crate::options::{Execution, RemoteRuntime, Sink, TransferCosts};
 pub use crate::progress::Progress;
 pub use drive::{Carrier, Halt};
-pub use epoch::{ChannelState, Marker, PacedSource, Report};
+pub use epoch::{ChannelState, Marker, OrderSink, PacedSource, Report, SourceOrder, States};
 pub use frame::{Frame, is_same};
 pub use job::Job;
 pub use lane::Item;
@@ -46,16 +47,19 @@ pub(crate) use crate::progress::Control;
 pub(crate) use pool::share_out;
 
 use crate::options::{Options, RuntimeKind};
-use crate::program::{ChannelId, Programs};
-use crossbeam_channel::Sender;
-use datafusion::common::{Result, plan_err};
+use crate::program::Programs;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use datafusion::common::{Result, internal_datafusion_err, plan_err};
 use drive::drive;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use whimbrel_plan::Stream;
 use whimbrel_temporal::Message;
 use whimbrel_temporal::operators::CoalesceOrder;
 use wire::{Pace, open_channel, wire};
+
+pub(crate) use wire::{paced_lanes, paced_sources};
 
 /// Runs wired queries.
 pub trait Runtime {
@@ -138,7 +142,7 @@ pub(crate) fn start(stream: &Stream, options: &Options, order: Order, sinks: Vec
 /// # Errors
 /// As [`run_sharded`].
 pub(crate) fn run_programs(programs: &Arc<Programs>, options: &Options, sinks: Vec<Sink>) -> Result<Job> {
-    start_wiring(wire(programs, options, sinks, None)?, options)
+    start_wiring(wire(programs, options, sinks, None, &None)?, options)
 }
 
 /// Wires programs whose sources are read as a coordinator orders, and starts them; also the sources, in
@@ -152,11 +156,19 @@ pub(crate) fn run_in_epochs(
     options: &Options,
     sinks: Vec<Sink>,
     reports: Sender<Report>,
-    states: Option<BTreeMap<ChannelId, ChannelState>>,
+    states: &States,
 ) -> Result<(Job, Vec<PacedSource>)> {
-    let mut pace = Pace { reports, sources: vec![], states };
-    let wiring = wire(programs, options, sinks, Some(&mut pace))?;
-    Ok((start_wiring(wiring, options)?, pace.sources))
+    let mut sources = Vec::new();
+    let mut connect = |place, log| {
+        let (sender, orders) = unbounded();
+        // A lane that has ended takes no more orders.
+        let send: OrderSink = Box::new(move |order| _ = sender.send(order));
+        sources.push(PacedSource::new(place, log, send));
+        Ok((sources.len() - 1, orders))
+    };
+    let mut pace = Pace { reports, connect: &mut connect };
+    let wiring = wire(programs, options, sinks, Some(&mut pace), states)?;
+    Ok((start_wiring(wiring, options)?, sources))
 }
 
 /// Runs one channel of a query on this thread, to its end: the others run elsewhere, and the carrier knows
@@ -179,6 +191,61 @@ pub fn run_channel(
     let mut channel = open_channel(programs, topology, number, program, options, None)?;
     if let Some(sink) = sink {
         channel.set_sink(programs.stages().result.1, sink);
+    }
+    drive(&mut channel, carrier, progress.control())
+}
+
+/// How a channel takes part in the epochs of a query whose coordinator is elsewhere.
+pub struct EpochChannel {
+    /// Takes what it reports.
+    pub reports: Sender<Report>,
+    /// The orders for its sources, by their numbers.
+    pub orders: BTreeMap<usize, Receiver<SourceOrder>>,
+    /// What it goes on from.
+    pub start: ChannelStart,
+}
+
+/// What a channel of a query in epochs goes on from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum ChannelStart {
+    /// The job begins.
+    Beginning,
+    /// A state that was saved.
+    State(ChannelState),
+    /// It had ended.
+    Ended,
+}
+
+/// Runs one channel of a query in epochs on this thread, as [`run_channel`] does.
+///
+/// # Errors
+/// As [`run_channel`]; `Internal` if a source has no orders.
+pub(crate) fn run_channel_in_epochs(
+    (programs, topology): (&Programs, &Topology),
+    number: usize,
+    options: &Options,
+    sink: Option<Sink>,
+    carrier: &mut impl Carrier,
+    progress: &Progress,
+    EpochChannel { reports, mut orders, start }: EpochChannel,
+) -> Result<(), Halt> {
+    let id = topology.channels()[number];
+    let places = paced_lanes(programs, topology);
+    let mut connect = |place, _| {
+        let source = places.iter().position(|known| *known == place);
+        let connected = source.and_then(|source| Some((source, orders.remove(&source)?)));
+        connected.ok_or_else(|| internal_datafusion_err!("a source of {id} has no orders"))
+    };
+    let mut pace = Pace { reports, connect: &mut connect };
+    let program = programs.channel(id.stage, id.channel)?;
+    let mut channel = open_channel(programs, topology, number, program, options, Some(&mut pace))?;
+    if let Some(sink) = sink {
+        channel.set_sink(programs.stages().result.1, sink);
+    }
+    match &start {
+        ChannelStart::Beginning => {}
+        ChannelStart::State(state) => channel.restore(Some(state))?,
+        ChannelStart::Ended => channel.restore(None)?,
     }
     drive(&mut channel, carrier, progress.control())
 }

@@ -2,20 +2,19 @@
 //! the topology.
 
 use super::channel::{Channel, Epochs};
-use super::epoch::{ChannelState, PacedLane, PacedSource, Report};
+use super::epoch::{OrderSink, PacedLane, PacedPlace, PacedSource, Report, SourceOrder, States};
 use super::lane::{GrowingLane, Lane};
 use super::pool::share_out;
 use super::route::Route;
 use super::topology::{Edge, LaneOrigin, Topology};
 use super::wiring::Wiring;
-use crate::dataset::{ReplayableShard, Shard, dataset};
+use crate::dataset::{ReplayableShard, Shard, ShardLog, dataset};
 use crate::exchange::partitioner;
 use crate::options::{Options, Sink};
 use crate::program::{ChannelId, ChannelProgram, Programs};
 use crate::stage::{Input, Kind, Origin, Scan};
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender};
 use datafusion::common::{Result, internal_err, plan_err};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use whimbrel_temporal::Lifetimes;
 
@@ -23,15 +22,17 @@ use whimbrel_temporal::Lifetimes;
 /// fit into the cache.
 const RELATIONAL_ROWS: usize = 16_384;
 
-/// What a query in epochs is wired with.
-pub(super) struct Pace {
+/// What channels of a query in epochs are opened with.
+pub(super) struct Pace<'a> {
     /// Where channels report to.
     pub reports: Sender<Report>,
-    /// The sources that were opened, in the order of their numbers.
-    pub sources: Vec<PacedSource>,
-    /// The states that the channels go on from. A channel without one had ended.
-    pub states: Option<BTreeMap<ChannelId, ChannelState>>,
+    /// Connects the sources that are opened.
+    pub connect: &'a mut Connect<'a>,
 }
+
+/// Gives a source its number, and the orders for its reader.
+pub(super) type Connect<'a> =
+    dyn FnMut(PacedPlace, Box<dyn ShardLog>) -> Result<(usize, Receiver<SourceOrder>)> + 'a;
 
 /// Wires all channels of a query: one sink for each shard of the result.
 ///
@@ -42,7 +43,8 @@ pub(super) fn wire(
     programs: &Arc<Programs>,
     options: &Options,
     sinks: Vec<Sink>,
-    mut pace: Option<&mut Pace>,
+    mut pace: Option<&mut Pace<'_>>,
+    states: &States,
 ) -> Result<Wiring> {
     let (result, output) = programs.stages().result;
     let shards = programs.stages().stages[result].channels;
@@ -57,7 +59,7 @@ pub(super) fn wire(
     for (channel, sink) in topology.channels_of(result).zip(sinks) {
         channels[channel].set_sink(output, sink);
     }
-    if let Some(states) = pace.as_ref().and_then(|pace| pace.states.as_ref()) {
+    if let Some(states) = states {
         channels.iter_mut().try_for_each(|channel| channel.restore(states.get(&channel.id)))?;
     }
     let rows_total = rows_total(programs)?;
@@ -74,7 +76,7 @@ pub(super) fn open_channel(
     number: usize,
     program: Box<dyn ChannelProgram>,
     options: &Options,
-    mut pace: Option<&mut Pace>,
+    mut pace: Option<&mut Pace<'_>>,
 ) -> Result<Channel> {
     let id = topology.channels()[number];
     let stage = &programs.stages().stages[id.stage];
@@ -104,21 +106,20 @@ fn source(
     input: &Input,
     kind: Kind,
     options: &Options,
-    pace: Option<&mut Pace>,
+    pace: Option<&mut Pace<'_>>,
 ) -> Result<Lane> {
-    let Origin::Scan(Scan { source, columns, .. }) = &input.origin else {
-        return internal_err!("a scan is read here");
-    };
-    let (dataset, shard, lane) = (dataset(source.as_ref())?, channel.id.channel, channel.lanes.len());
-    let projection = columns.as_deref();
+    let (shard, lane) = (channel.id.channel, channel.lanes.len());
+    if let (Some(pace), Kind::Temporal) = (pace, kind) {
+        let ReplayableShard { log, reader } = replayable(input, shard, options)?;
+        let (source, orders) = (pace.connect)((channel.id, lane), log)?;
+        return Ok(Lane::Paced(Box::new(PacedLane::new(source, orders, reader, pace.reports.clone()))));
+    }
+    let Scan { source, columns, .. } = scan(input)?;
+    let (dataset, projection) = (dataset(source.as_ref())?, columns.as_deref());
     let batch_rows = match kind {
         Kind::Relational => options.batch_rows.min(RELATIONAL_ROWS),
         Kind::Temporal => options.batch_rows,
     };
-    if let (Some(pace), Kind::Temporal) = (pace, kind) {
-        let shard = dataset.replayable(shard, projection, batch_rows)?;
-        return Ok(paced(pace, (channel.id, lane), shard));
-    }
     let shard = match channel.program.predicate(lane) {
         Some(predicate) => dataset.open_where(shard, projection, batch_rows, predicate)?,
         None => dataset.open(shard, projection, batch_rows)?,
@@ -130,11 +131,56 @@ fn source(
     })
 }
 
-/// A lane that is read in slices; it is the one of this channel and number.
-fn paced(pace: &mut Pace, place: (ChannelId, usize), shard: ReplayableShard) -> Lane {
-    let (source, lane) = PacedLane::new(pace.sources.len(), place, shard, pace.reports.clone());
-    pace.sources.push(source);
-    Lane::Paced(Box::new(lane))
+/// The scan of an input that is one.
+fn scan(input: &Input) -> Result<&Scan> {
+    match &input.origin {
+        Origin::Scan(scan) => Ok(scan),
+        Origin::Edge { .. } => internal_err!("a scan is read here"),
+    }
+}
+
+/// Opens a shard of a source so that it can be read again.
+fn replayable(input: &Input, shard: usize, options: &Options) -> Result<ReplayableShard> {
+    let Scan { source, columns, .. } = scan(input)?;
+    dataset(source.as_ref())?.replayable(shard, columns.as_deref(), options.batch_rows)
+}
+
+/// The lanes that are read as a coordinator orders, in the order of the sources' numbers.
+///
+/// Invariant: it is the order in which [`wire`] opens them.
+pub(crate) fn paced_lanes(programs: &Programs, topology: &Topology) -> Vec<PacedPlace> {
+    let lanes = |(number, id): (usize, &ChannelId)| {
+        let id = *id;
+        let lanes = topology.lanes(number).iter().enumerate();
+        let sources = lanes.filter(|(_, origin)| matches!(origin, LaneOrigin::Source { .. }));
+        sources.map(move |(lane, _)| (id, lane)).collect::<Vec<_>>()
+    };
+    let is_paced = |(_, id): &(usize, &ChannelId)| programs.stages().stages[id.stage].kind == Kind::Temporal;
+    topology.channels().iter().enumerate().filter(is_paced).flat_map(lanes).collect()
+}
+
+/// The sources of a query in epochs whose channels run elsewhere; `orders` takes those for the source of a
+/// number.
+///
+/// # Errors
+/// `Plan` if a source cannot be read again; those of sources that cannot be opened.
+pub(crate) fn paced_sources(
+    programs: &Programs,
+    topology: &Topology,
+    options: &Options,
+    orders: impl Fn(usize, ChannelId) -> OrderSink,
+) -> Result<Vec<PacedSource>> {
+    let mut sources = Vec::new();
+    for (number, (id, lane)) in paced_lanes(programs, topology).into_iter().enumerate() {
+        let stage = &programs.stages().stages[id.stage];
+        let channel = topology.channels_of(id.stage).start + id.channel;
+        let LaneOrigin::Source { input } = topology.lanes(channel)[lane] else {
+            return internal_err!("lane {lane} of {id} is no source");
+        };
+        let ReplayableShard { log, .. } = replayable(&stage.inputs[input], id.channel, options)?;
+        sources.push(PacedSource::new((id, lane), log, orders(number, id)));
+    }
+    Ok(sources)
 }
 
 /// The route of a channel along an edge.
