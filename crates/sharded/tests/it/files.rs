@@ -85,6 +85,19 @@ fn files_of_all_kinds_hold_the_same_rows() {
 }
 
 #[test]
+fn files_of_several_kinds_are_read_together() {
+    let (folder, clicks) = (Folder::new(), clicks(1000));
+    write_parquet(&folder.path("a.parquet"), &clicks.slice(0, 400), 130);
+    let file = File::create(folder.path("b.csv")).unwrap();
+    WriterBuilder::new().build(file).write(&clicks.slice(400, 300)).unwrap();
+    write_parquet(&folder.path("c.parquet"), &clicks.slice(700, 300), 130);
+    let expected = rows_in_order(&relation(&clicks, 1, 1), &library());
+    for shards in [1, 2, 7] {
+        assert_eq!(rows_in_order(&scan(&[folder.path("*")], shards), &local()), expected, "{shards}");
+    }
+}
+
+#[test]
 fn shards_of_files_are_contiguous_and_even() {
     let (folder, clicks) = (Folder::new(), clicks(1000));
     for (i, start) in [0, 100, 700].into_iter().enumerate() {

@@ -73,6 +73,7 @@ fn internal() -> Vec<Arc<ScalarUDF>> {
         shift_right(),
         truncated(),
         clock::function(),
+        zones::instant_of_clock(),
         narrow(),
         narrow_or_null(),
         round(),

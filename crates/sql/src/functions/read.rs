@@ -94,7 +94,7 @@ impl ScalarUDFImpl for CastOfText {
 impl CastOfText {
     /// The value that a string has.
     fn read(&self, text: &str) -> Result<ArrayRef> {
-        let mut written = Written { text, at: 0 };
+        let mut written = Written { text, at: 0, levels: levels(&self.to) };
         let wrong = || {
             exec_datafusion_err!(
                 "{text:?} is not written as {}",
@@ -103,6 +103,17 @@ impl CastOfText {
         };
         let value = written.value().filter(|_| written.is_at_end()).ok_or_else(wrong)?;
         value.of_type(&self.to, self.or_null, &wrong)
+    }
+}
+
+/// How many lists and structs stand inside one another in a type.
+fn levels(kind: &DataType) -> usize {
+    match kind {
+        DataType::List(of) | DataType::LargeList(of) => 1 + levels(of.data_type()),
+        DataType::Struct(fields) => {
+            1 + fields.iter().map(|field| levels(field.data_type())).max().unwrap_or_default()
+        }
+        _ => 0,
     }
 }
 
@@ -174,6 +185,9 @@ struct Written<'a> {
     text: &'a str,
     /// The byte that is read next.
     at: usize,
+    /// How many lists and structs may still stand inside one another: as many as in the type. A text can have
+    /// more than the stack has room for.
+    levels: usize,
 }
 
 impl Written<'_> {
@@ -204,15 +218,23 @@ impl Written<'_> {
     /// Reads a value.
     fn value(&mut self) -> Option<Value> {
         if self.takes('[') {
-            return self.parts(']', Written::value).map(Value::List);
+            return self.nested(|inner| inner.parts(']', Written::value).map(Value::List));
         }
         if self.takes('{') {
-            return self.parts('}', Written::field).map(Value::Fields);
+            return self.nested(|inner| inner.parts('}', Written::field).map(Value::Fields));
         }
         match self.word(&[',', ']', '}'])? {
             (word, false) if word.eq_ignore_ascii_case("null") => Some(Value::Null),
             (word, _) => Some(Value::Text(word)),
         }
+    }
+
+    /// Reads what is one level below.
+    fn nested(&mut self, read: impl FnOnce(&mut Self) -> Option<Value>) -> Option<Value> {
+        self.levels = self.levels.checked_sub(1)?;
+        let value = read(self);
+        self.levels += 1;
+        value
     }
 
     /// Reads a name and its value.

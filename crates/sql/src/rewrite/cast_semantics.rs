@@ -89,8 +89,9 @@ fn rewrite_cast(of: &Expr, to: &DataType, or_null: bool, schema: &DFSchema) -> O
         (Timestamp(_, Some(_)), Timestamp(_, None) | Time32(_) | Time64(_)) => {
             cast(zones::local(of.clone()), to.clone())
         }
-        (Date32 | Date64, Timestamp(unit, Some(_))) => {
-            cast(cast(of.clone(), Timestamp(*unit, None)), to.clone())
+        (Date32 | Date64, Timestamp(unit, Some(zone))) => zones::instant(of.clone(), *unit, zone),
+        (Timestamp(_, None), Timestamp(unit, Some(zone))) if zones::has_clock_changes(zone) => {
+            zones::instant(of.clone(), *unit, zone)
         }
         _ => return None,
     })

@@ -5,12 +5,12 @@ mod cast_semantics;
 mod decorrelate;
 mod dependent_join;
 mod expressions;
-mod float_coercion;
 mod join_condition_subqueries;
 mod lateral_unnest;
 mod limit_subqueries;
 mod membership_subqueries;
 mod scalar_subquery;
+mod value_coercion;
 
 pub(crate) use cast_semantics::CastSemantics;
 
@@ -28,8 +28,8 @@ type Rule = fn(LogicalPlan) -> Result<LogicalPlan>;
 const BEFORE_OPTIMIZER: [Rule; 8] = [
     // `limit (select …)`: as a condition on the numbers of the rows.
     limit_subqueries::rewrite,
-    // Floats beside decimals: as floats.
-    float_coercion::rewrite,
+    // Floats beside decimals are floats, and dates beside timestamps such timestamps.
+    value_coercion::rewrite,
     // `from t, unnest(t.list)`: unnested in place.
     lateral_unnest::rewrite,
     // Subqueries in the condition of a join: above or below it.

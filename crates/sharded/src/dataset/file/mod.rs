@@ -79,6 +79,16 @@ impl Unit {
             Unit::IpcStream { location } => location,
         }
     }
+
+    /// How many rows it has; as many as there can be if that is not known.
+    fn rows(&self) -> usize {
+        match self {
+            Unit::Parquet { file, row_group } => {
+                file.metadata.metadata().row_group(*row_group).num_rows() as usize
+            }
+            Unit::Csv { .. } | Unit::Json { .. } | Unit::Ipc { .. } | Unit::IpcStream { .. } => usize::MAX,
+        }
+    }
 }
 
 /// Rows in files.
@@ -247,11 +257,11 @@ impl FileDataset {
             None => vec![1; self.units.len()],
         };
         let run = contiguous(&lengths, self.shards).swap_remove(shard);
-        let part = |part: &split::Part| FilePart {
-            unit: self.units[part.piece].clone(),
-            offset: part.offset,
-            length: part.length,
-            required: vec![],
+        let part = |part: &split::Part| {
+            let unit = self.units[part.piece].clone();
+            // Where the rows of some units are not known, units are not divided.
+            let length = self.rows.as_ref().map_or_else(|| unit.rows(), |_| part.length);
+            FilePart { unit, offset: part.offset, length, required: vec![] }
         };
         run.iter().map(part).collect()
     }

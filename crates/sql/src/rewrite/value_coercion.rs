@@ -1,5 +1,7 @@
-//! A float and a decimal are coerced to a float, as in DuckDB. DataFusion coerces them to decimals with
-//! fifteen digits after the point, in which a small number is 0 and NaN has no place.
+//! Values of two types that are compared or combined, where DataFusion coerces them otherwise than DuckDB.
+//!
+//! A float and a decimal are coerced to a float. DataFusion coerces them to decimals with fifteen digits after
+//! the point, in which a small number is 0 and NaN has no place.
 //!
 //! A literal with a point is a decimal, so this is about `x > 0.5`, `coalesce(x, 0.0)` and a union with
 //! `select 0.5`. A float of four bytes stays one: `f = 93.86` compares floats of four bytes, one of which is
@@ -9,9 +11,16 @@
 //! select f > 0.5 from t;           -- f > cast(0.5 as double)
 //! select coalesce(f, 0.0) from t;  -- coalesce(f, cast(0.0 as double))
 //! ```
+//!
+//! A date, or a literal that says a time, is coerced to the timestamps beside it, with their zone. DataFusion
+//! coerces them to nanoseconds, which end in the year 2262, and some of them to no zone.
+//!
+//! ```sql
+//! select t < '9999-12-31' from r;  -- t < cast('9999-12-31' as timestamp)
+//! ```
 
 use crate::tree::{transform_expr_up, transform_up_with_subqueries};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::InSubquery;
@@ -26,7 +35,7 @@ use std::sync::Arc;
 /// Functions that coerce their arguments to one type.
 const COERCING_FUNCTIONS: [&str; 6] = ["coalesce", "greatest", "least", "make_array", "nullif", "nvl"];
 
-/// The plan with floats where they are combined with decimals.
+/// The plan with casts where values of two types are compared or combined.
 ///
 /// # Errors
 /// `Plan` if a node cannot be built with the new types.
@@ -64,13 +73,34 @@ fn types(plan: &LogicalPlan) -> Vec<DataType> {
     plan.schema().fields().iter().map(|field| field.data_type().clone()).collect()
 }
 
-/// The float that values of these types are together, if they are numbers, and some of them floats; of lists,
-/// the list of such floats.
-fn float<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
+/// The type that values of these types have together, if it is decided here; of lists, the list of such values.
+fn common<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
     let within: Option<Vec<&DataType>> = types.clone().map(values_of).collect();
     if let Some(values) = within.filter(|values| !values.is_empty()) {
-        return Some(DataType::new_list(float(values.into_iter())?, true));
+        return Some(DataType::new_list(common(values.into_iter())?, true));
     }
+    float(types.clone()).or_else(|| timestamp(types))
+}
+
+/// The timestamp that values of these types are, if they are dates and timestamps, and some of them timestamps:
+/// in the finest unit, and in the zone of one of them.
+fn timestamp<'a>(types: impl Iterator<Item = &'a DataType>) -> Option<DataType> {
+    let (mut finest, mut zone) = (None, None);
+    for kind in types {
+        match kind {
+            DataType::Timestamp(unit, of) => {
+                finest = finest.max(Some(*unit));
+                zone = zone.or_else(|| of.clone());
+            }
+            DataType::Date32 | DataType::Date64 | DataType::Null => {}
+            _ => return None,
+        }
+    }
+    finest.map(|unit| DataType::Timestamp(unit, zone))
+}
+
+/// The float that values of these types are together, if they are numbers, and some of them floats.
+fn float<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
     let any = |kind: DataType| types.clone().any(|other| *other == kind).then_some(kind);
     let numbers = types.clone().all(|kind| kind.is_numeric() || kind.is_null());
     numbers.then(|| any(DataType::Float64).or_else(|| any(DataType::Float32)))?
@@ -86,33 +116,68 @@ fn values_of(kind: &DataType) -> Option<&DataType> {
     }
 }
 
-/// Whether it is a decimal, or a list of such.
-fn has_decimals(kind: &DataType) -> bool {
-    kind.is_decimal() || values_of(kind).is_some_and(has_decimals)
+/// Whether values of a type are cast to the common type. DataFusion casts integers to floats as we do.
+fn is_cast(kind: &DataType, common: &DataType) -> bool {
+    match (values_of(kind), values_of(common)) {
+        (Some(kind), Some(common)) => is_cast(kind, common),
+        _ => kind.is_decimal() || (matches!(common, DataType::Timestamp(..)) && differs(kind, common)),
+    }
 }
 
-/// Casts the decimals among these values to floats, if there are floats. Returns whether one was cast.
-fn decimals_to_float(mut values: Vec<&mut Expr>, schema: &DFSchema) -> bool {
-    cast_to_float(&mut values, schema, has_decimals)
+/// Whether it is another type, and has values.
+fn differs(kind: &DataType, common: &DataType) -> bool {
+    kind != common && !kind.is_null()
 }
 
-/// Casts all numbers among these values to floats, if there are floats.
-fn numbers_to_float(mut values: Vec<&mut Expr>, schema: &DFSchema) -> bool {
-    cast_to_float(&mut values, schema, |kind| kind.is_decimal() || kind.is_integer())
+/// Casts values that are compared with one another to their common type. Returns whether one was cast.
+fn coerce_compared(mut values: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    cast_to_common(&mut values, |value| type_of_compared(value, schema), is_cast)
 }
 
-/// Casts the chosen values, if there is a float among the values. Returns whether one was cast.
-fn cast_to_float(values: &mut [&mut Expr], schema: &DFSchema, chosen: fn(&DataType) -> bool) -> bool {
-    let types: Result<Vec<DataType>> = values.iter().map(|value| value.get_type(schema)).collect();
+/// Casts values that come out in one another's place to their common type, if they may be of several types until
+/// then. Returns whether one was cast.
+fn coerce_combined(mut values: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    cast_to_common(&mut values, |value| value.get_type(schema), is_cast)
+}
+
+/// The same of the results of a case: until its types are coerced, it has the type of the first.
+fn coerce_results(mut values: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    cast_to_common(&mut values, |value| value.get_type(schema), differs)
+}
+
+/// Casts the chosen values to the common type, if it is decided here. Returns whether one was cast.
+fn cast_to_common(
+    values: &mut [&mut Expr],
+    type_of: impl Fn(&Expr) -> Result<DataType>,
+    chosen: fn(&DataType, &DataType) -> bool,
+) -> bool {
     // An expression without a type is reported later, with its place.
-    let Ok(types) = types else { return false };
-    let Some(float) = float(types.iter()) else { return false };
+    let Ok(types) = values.iter().map(|value| type_of(value)).collect::<Result<Vec<_>>>() else {
+        return false;
+    };
+    let Some(common) = common(types.iter()) else { return false };
     let mut changed = false;
-    for (value, _) in values.iter_mut().zip(&types).filter(|(_, kind)| chosen(kind)) {
-        **value = cast(std::mem::take(*value), float.clone());
-        changed = true;
+    for (value, kind) in values.iter_mut().zip(&types) {
+        let is_text = matches!(value, Expr::Literal(literal, _) if literal.try_as_str().flatten().is_some());
+        if chosen(kind, &common) || (is_text && matches!(common, DataType::Timestamp(..))) {
+            **value = cast(std::mem::take(*value), common.clone());
+            changed = true;
+        }
     }
     changed
+}
+
+/// The type of a value that is compared: a literal text has that of the other side, and of the instant at which
+/// a query runs, microseconds are enough.
+fn type_of_compared(value: &Expr, schema: &DFSchema) -> Result<DataType> {
+    match value {
+        Expr::Literal(literal, _) if literal.try_as_str().flatten().is_some() => Ok(DataType::Null),
+        Expr::ScalarFunction(call) if call.name() == "now" => match value.get_type(schema)? {
+            DataType::Timestamp(_, zone) => Ok(DataType::Timestamp(TimeUnit::Microsecond, zone)),
+            other => Ok(other),
+        },
+        value => value.get_type(schema),
+    }
 }
 
 /// Coerces in the expressions of a node, which keep their names.
@@ -134,17 +199,17 @@ fn coerce_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 fn coerce_expr(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let changed = match &mut expr {
         Expr::BinaryExpr(both) if compares(both.op) => {
-            decimals_to_float(vec![&mut both.left, &mut both.right], schema)
+            coerce_compared(vec![&mut both.left, &mut both.right], schema)
         }
         Expr::Between(between) => {
-            decimals_to_float(vec![&mut between.expr, &mut between.low, &mut between.high], schema)
+            coerce_compared(vec![&mut between.expr, &mut between.low, &mut between.high], schema)
         }
         Expr::InList(of) => {
-            decimals_to_float(std::iter::once(of.expr.as_mut()).chain(&mut of.list).collect(), schema)
+            coerce_compared(std::iter::once(of.expr.as_mut()).chain(&mut of.list).collect(), schema)
         }
         Expr::InSubquery(of) => coerce_in_subquery(of, schema)?,
         Expr::ScalarFunction(call) if COERCING_FUNCTIONS.contains(&call.name()) => {
-            decimals_to_float(call.args.iter_mut().collect(), schema)
+            coerce_combined(call.args.iter_mut().collect(), schema)
         }
         Expr::Case(case) => {
             let (mut compared, mut results) = (Vec::new(), Vec::new());
@@ -155,10 +220,9 @@ fn coerce_expr(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             results.extend(case.else_expr.as_deref_mut());
             let of_operand = case.expr.as_deref_mut().is_some_and(|operand| {
                 compared.push(operand);
-                decimals_to_float(compared, schema)
+                coerce_compared(compared, schema)
             });
-            // Until its types are coerced, a case has the type of its first result.
-            numbers_to_float(results, schema) || of_operand
+            coerce_results(results, schema) || of_operand
         }
         _ => false,
     };
@@ -177,18 +241,16 @@ fn coerce_in_subquery(of: &mut InSubquery, schema: &DFSchema) -> Result<bool> {
     let ([field], Ok(kind)) = (rows.schema().fields().as_ref(), of.expr.get_type(schema)) else {
         return Ok(false);
     };
-    match float([&kind, field.data_type()].into_iter()) {
-        Some(float) if kind.is_decimal() => {
-            *of.expr = cast(std::mem::take(of.expr.as_mut()), float);
-            Ok(true)
-        }
-        Some(float) if field.data_type().is_decimal() => {
-            let rows = in_types(rows, &[Some(float)])?;
-            of.subquery = of.subquery.with_plan(rows);
-            Ok(true)
-        }
-        _ => Ok(false),
+    let Some(common) = common([&kind, field.data_type()].into_iter()) else { return Ok(false) };
+    let (left, right) = (is_cast(&kind, &common), is_cast(field.data_type(), &common));
+    if right {
+        let rows = in_types(rows, &[Some(common.clone())])?;
+        of.subquery = of.subquery.with_plan(rows);
     }
+    if left {
+        *of.expr = cast(std::mem::take(of.expr.as_mut()), common);
+    }
+    Ok(left || right)
 }
 
 /// The rows with some of their columns in other types.
@@ -209,22 +271,22 @@ fn in_types(rows: &Arc<LogicalPlan>, types: &[Option<DataType>]) -> Result<Arc<L
 fn coerce_union(union: Union) -> Result<Transformed<LogicalPlan>> {
     let of_column = |column: usize| {
         let kinds = union.inputs.iter().map(|part| part.schema().field(column).data_type());
-        float(kinds)
+        common(kinds)
     };
     let fits = union.inputs.iter().all(|part| part.schema().fields().len() == union.schema.fields().len());
-    let floats: Vec<_> = match fits {
+    let types: Vec<_> = match fits {
         true => (0..union.schema.fields().len()).map(of_column).collect(),
         false => vec![],
     };
     let has_others = |part: &Arc<LogicalPlan>| {
-        let mut columns = part.schema().fields().iter().zip(&floats);
-        columns.any(|(field, float)| float.as_ref().is_some_and(|float| float != field.data_type()))
+        let mut columns = part.schema().fields().iter().zip(&types);
+        columns.any(|(field, kind)| kind.as_ref().is_some_and(|kind| kind != field.data_type()))
     };
     if !union.inputs.iter().any(has_others) {
         return Ok(Transformed::no(LogicalPlan::Union(union)));
     }
     let parts = union.inputs.iter().map(|part| match has_others(part) {
-        true => in_types(part, &floats),
+        true => in_types(part, &types),
         false => Ok(Arc::clone(part)),
     });
     let union = Union::try_new_with_loose_types(parts.collect::<Result<Vec<_>>>()?)?;
@@ -237,10 +299,10 @@ fn coerce_join(mut join: Join) -> Transformed<LogicalPlan> {
     for (left, right) in &mut join.on {
         let types = (left.get_type(join.left.schema()), right.get_type(join.right.schema()));
         let (Ok(l), Ok(r)) = types else { continue };
-        let Some(float) = float([&l, &r].into_iter()) else { continue };
+        let Some(common) = common([&l, &r].into_iter()) else { continue };
         for (side, kind) in [(left, l), (right, r)] {
-            if kind.is_decimal() {
-                *side = cast(std::mem::take(side), float.clone());
+            if is_cast(&kind, &common) {
+                *side = cast(std::mem::take(side), common.clone());
                 changed = true;
             }
         }
