@@ -245,6 +245,8 @@ class LifetimeMethods(PlanBuilder):
         Stream
             The same rows, once each, with lifetimes ``[T, T + size)``, where `T` is the end of the first
             window that the row belongs to. An aggregate alive at an instant is that of the `size` before.
+            If `hop` is longer than `size`, lifetimes are ``[T, T + hop)``: the last window lasts until the
+            next one ends.
 
         Raises
         ------

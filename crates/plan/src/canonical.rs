@@ -1,8 +1,10 @@
 //! Floats in the one form in which SQL compares them: 0.0 for both zeros, and one NaN, which is larger than
-//! all numbers.
+//! all numbers. Those in lists, structs and dictionaries are compared as they are alone.
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
-use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
+use arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, ListArray, StructArray};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type,
+};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -107,6 +109,19 @@ impl ScalarUDFImpl for Canonical {
     }
 }
 
+/// Whether values of a type are floats, or have floats in them.
+pub fn has_floats(kind: &DataType) -> bool {
+    match kind {
+        DataType::Float64 | DataType::Float32 | DataType::Float16 => true,
+        DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
+            has_floats(of.data_type())
+        }
+        DataType::Struct(fields) => fields.iter().any(|field| has_floats(field.data_type())),
+        DataType::Dictionary(_, values) => has_floats(values),
+        _ => false,
+    }
+}
+
 /// The values with all their floats in that form, those in lists and structs too.
 pub fn canonical_values(values: &ArrayRef) -> ArrayRef {
     match values.data_type() {
@@ -115,6 +130,21 @@ pub fn canonical_values(values: &ArrayRef) -> ArrayRef {
             let within = canonical_values(lists.values());
             let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
             Arc::new(ListArray::new(Arc::clone(field), offsets, within, nulls))
+        }
+        DataType::LargeList(field) => {
+            let lists = values.as_list::<i64>();
+            let within = canonical_values(lists.values());
+            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+            Arc::new(LargeListArray::new(Arc::clone(field), offsets, within, nulls))
+        }
+        DataType::FixedSizeList(field, size) => {
+            let lists = values.as_fixed_size_list();
+            let (within, nulls) = (canonical_values(lists.values()), lists.nulls().cloned());
+            Arc::new(FixedSizeListArray::new(Arc::clone(field), *size, within, nulls))
+        }
+        DataType::Dictionary(_, of) if has_floats(of) => {
+            let values = values.as_any_dictionary();
+            values.with_values(canonical_values(values.values()))
         }
         DataType::Struct(fields) if !fields.is_empty() => {
             let structs = values.as_struct();
@@ -126,6 +156,11 @@ pub fn canonical_values(values: &ArrayRef) -> ArrayRef {
         }
         DataType::Float32 => {
             Arc::new(values.as_primitive::<Float32Type>().unary::<_, Float32Type>(canonical_f32))
+        }
+        DataType::Float16 => {
+            type Half = <Float16Type as ArrowPrimitiveType>::Native;
+            let canonical = |number: Half| Half::from_f32(canonical_f32(number.to_f32()));
+            Arc::new(values.as_primitive::<Float16Type>().unary::<_, Float16Type>(canonical))
         }
         _ => Arc::clone(values),
     }

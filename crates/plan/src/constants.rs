@@ -1,17 +1,19 @@
-//! Integer arithmetic in constant expressions. DataFusion folds constants with arithmetic that wraps around:
-//! `9223372036854775807 + 1` would become another number.
+//! Integer and decimal arithmetic in constant expressions. DataFusion folds constants with arithmetic that wraps
+//! around, or gives decimals more digits than they have: `9223372036854775807 + 1` would become another number.
 //!
-//! Before it does, integer sums, differences and products without columns are replaced by calls of a function
-//! that fails on overflow, as the same over rows does. A call that fails is not folded. It stays in the plan
+//! Before it does, sums, differences and products without columns are replaced by calls of a function that fails
+//! on overflow, as the same over rows does. So are those in a lambda over a constant list. A call that fails is not folded. It stays in the plan
 //! and fails when it is run, but not in a branch of a `case` that is never reached.
 
+use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::compute::kernels::numeric::{add, mul, sub};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeRewriter};
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::logical_expr::expr::{HigherOrderFunction, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
@@ -139,7 +141,15 @@ impl TreeNodeRewriter for CheckConstants {
             *around = false;
         }
         match expr {
-            Expr::BinaryExpr(binary) if constant => check_overflow(binary),
+            Expr::BinaryExpr(binary) if constant && !has_lambda_variables(&binary) => check_overflow(binary),
+            // Its lists are constant, and so is what the lambda makes of them.
+            Expr::HigherOrderFunction(_) if constant => expr.map_children(|child| match child {
+                Expr::Lambda(_) => child.transform_up(|inner| match inner {
+                    Expr::BinaryExpr(binary) => check_overflow(binary),
+                    other => Ok(Transformed::no(other)),
+                }),
+                other => Ok(Transformed::no(other)),
+            }),
             other => Ok(Transformed::no(other)),
         }
     }
@@ -155,6 +165,8 @@ fn is_foldable(expr: &Expr) -> bool {
             func.signature().volatility != Volatility::Volatile
         }
         Expr::Literal(..)
+        | Expr::Lambda(_)
+        | Expr::LambdaVariable(_)
         | Expr::Alias(_)
         | Expr::BinaryExpr(_)
         | Expr::Not(_)
@@ -178,12 +190,23 @@ fn is_foldable(expr: &Expr) -> bool {
     }
 }
 
+fn has_lambda_variables(BinaryExpr { left, right, .. }: &BinaryExpr) -> bool {
+    let is_variable = |expr: &Expr| Ok(matches!(expr, Expr::LambdaVariable(_)));
+    // The closure never fails.
+    [left, right].into_iter().any(|side| side.exists(is_variable).unwrap_or(true))
+}
+
 fn check_overflow(binary: BinaryExpr) -> Result<Transformed<Expr>> {
     let unit = DFSchema::empty();
     let BinaryExpr { left, op, right } = &binary;
     let function = CheckedArithmetic::of(*op).filter(|_| {
         let types = (left.get_type(&unit), right.get_type(&unit));
-        matches!(types, (Ok(left), Ok(right)) if left.is_integer() && left == right)
+        match types {
+            (Ok(left), Ok(right)) => {
+                (left.is_integer() && left == right) || (is_decimal(&left) && is_decimal(&right))
+            }
+            _ => false,
+        }
     });
     Ok(match function {
         Some(function) => Transformed::yes(function.call(vec![*binary.left, *binary.right])),
@@ -197,7 +220,12 @@ pub(crate) fn functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
     operators.into_iter().filter_map(|op| Some(Arc::new(CheckedArithmetic::of(op)?.clone())))
 }
 
-/// An operation on two integers of one type that fails on overflow.
+/// Whether it is a decimal whose sums and products are checked.
+fn is_decimal(kind: &DataType) -> bool {
+    matches!(kind, DataType::Decimal128(..) | DataType::Decimal256(..))
+}
+
+/// An operation on two integers of one type, or on two decimals, that fails on overflow.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CheckedArithmetic {
     name: &'static str,
@@ -239,6 +267,9 @@ impl ScalarUDFImpl for CheckedArithmetic {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
+            [left, right] if is_decimal(left) => {
+                BinaryTypeCoercer::new(left, &self.op, right).get_result_type()
+            }
             [left, _] => Ok(left.clone()),
             _ => internal_err!("{} is of two numbers", self.name),
         }
@@ -255,11 +286,27 @@ impl ScalarUDFImpl for CheckedArithmetic {
         let [left, right] = args.args.as_slice() else {
             return internal_err!("{} is of two numbers", self.name);
         };
-        match self.op {
+        let computed = match self.op {
             Operator::Plus => apply(left, right, add),
             Operator::Minus => apply(left, right, sub),
             _ => apply(left, right, mul),
+        }?;
+        check_digits(&computed)?;
+        Ok(computed)
+    }
+}
+
+/// Checks that decimals have no more digits than their type.
+fn check_digits(values: &ColumnarValue) -> Result<()> {
+    let values = values.to_array(1)?;
+    match values.data_type() {
+        DataType::Decimal128(digits, _) => {
+            Ok(values.as_primitive::<Decimal128Type>().validate_decimal_precision(*digits)?)
         }
+        DataType::Decimal256(digits, _) => {
+            Ok(values.as_primitive::<Decimal256Type>().validate_decimal_precision(*digits)?)
+        }
+        _ => Ok(()),
     }
 }
 
@@ -294,6 +341,15 @@ mod tests {
         assert_eq!(simple(lit(i64::MAX) + lit(1_i64)), plus(i64::MAX, 1));
         assert_eq!(simple(col("a") + (lit(i64::MAX) + lit(1_i64))), col("a") + plus(i64::MAX, 1));
         assert!(matches!(simple(lit(200_u8) + lit(100_u8)), Expr::ScalarFunction(_)));
+    }
+
+    #[test]
+    fn decimals_with_too_many_digits_stay() {
+        let decimal = |number: i128| lit(ScalarValue::Decimal128(Some(number), 38, 0));
+        let most = 10_i128.pow(38) - 1;
+        assert_eq!(simple(decimal(most - 1) + decimal(1)), decimal(most));
+        assert!(matches!(simple(decimal(most) + decimal(1)), Expr::ScalarFunction(_)));
+        assert!(matches!(simple(decimal(most) * decimal(2)), Expr::ScalarFunction(_)));
     }
 
     #[test]

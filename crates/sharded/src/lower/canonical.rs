@@ -8,13 +8,13 @@
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{AggregateFunction, Between, InList, Sort, WindowFunction};
+use datafusion::logical_expr::expr::{AggregateFunction, Between, Case, InList, Sort, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, GroupingSet, LogicalPlan, Operator, binary_expr, lit,
 };
-use whimbrel_plan::{canonical, canonical_not_null};
+use whimbrel_plan::{canonical, canonical_not_null, has_floats};
 
 /// Makes the keys and orders of a node canonical.
 ///
@@ -60,6 +60,14 @@ pub(super) fn comparison(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
         Expr::InList(InList { expr, list, negated }) if is_float(expr, schema) => {
             let list = list.iter().map(|value| canonical(value.clone())).collect();
             Some(Expr::InList(InList::new(Box::new(canonical(expr.as_ref().clone())), list, *negated)))
+        }
+        Expr::Case(case) => {
+            let operand = case.expr.as_ref().filter(|operand| is_float(operand, schema))?;
+            let operand = Some(Box::new(canonical(operand.as_ref().clone())));
+            let branches = case.when_then_expr.iter();
+            let branches =
+                branches.map(|(when, then)| (Box::new(canonical(when.as_ref().clone())), then.clone()));
+            Some(Expr::Case(Case { expr: operand, when_then_expr: branches.collect(), ..case.clone() }))
         }
         Expr::ScalarFunction(call) if matches!(call.name(), "nullif" | "greatest" | "least") => {
             let floats = call.args.iter().all(|arg| is_float(arg, schema));
@@ -184,7 +192,7 @@ fn canonical_key(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
-/// Whether an expression is of floats.
+/// Whether an expression is of floats, or of values that have floats in them.
 fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
-    matches!(expr.get_type(schema), Ok(DataType::Float64 | DataType::Float32))
+    expr.get_type(schema).is_ok_and(|kind| has_floats(&kind))
 }
