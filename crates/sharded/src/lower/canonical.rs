@@ -5,7 +5,6 @@
 //! than every number. So operands are brought into a canonical form first. A column that is compared with a
 //! literal is left as it is, and the comparison is rewritten instead: sources filter by such comparisons.
 
-use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{AggregateFunction, Between, Case, InList, Sort, WindowFunction};
