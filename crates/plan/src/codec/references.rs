@@ -5,6 +5,7 @@ use crate::canonical;
 use crate::coalesce;
 use crate::constants;
 use crate::floor_division;
+use crate::sort_key;
 use crate::source::Source;
 use datafusion::common::Result;
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
@@ -50,7 +51,7 @@ pub trait References: Debug + Send + Sync {
 
 /// The scalar functions that this crate's builders and rules write into plans.
 pub(super) fn own_scalar_functions() -> Vec<Arc<ScalarUDF>> {
-    let mut own = vec![Arc::clone(boundary()), coalesce::eager_coalesce()];
+    let mut own = vec![Arc::clone(boundary()), coalesce::eager_coalesce(), sort_key::function()];
     own.extend(canonical::functions());
     own.extend(constants::functions());
     own.extend(floor_division::functions());

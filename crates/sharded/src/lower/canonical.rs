@@ -4,6 +4,8 @@
 //! Arrow compares floats by their bits: -0.0 is less than 0.0, and a NaN with a sign, as `0.0 / 0.0` is, less
 //! than every number. So operands are brought into a canonical form first. A column that is compared with a
 //! literal is left as it is, and the comparison is rewritten instead: sources filter by such comparisons.
+//!
+//! Lists and structs are ordered, and compared with `<`, by their [`sort_key`].
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
@@ -13,7 +15,9 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, GroupingSet, LogicalPlan, Operator, binary_expr, lit,
 };
-use whimbrel_plan::{canonical, canonical_not_null, has_floats};
+use whimbrel_plan::{
+    canonical, canonical_not_null, has_floats, has_sort_key, have_sort_keys, is_order, sort_key,
+};
 
 /// Makes the keys and orders of a node canonical.
 ///
@@ -31,7 +35,7 @@ pub(super) fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>
             let name = names.save(&expr);
             Ok(rewrite_calls(expr, &schema)?.update_data(|expr| name.restore(expr)))
         }),
-        LogicalPlan::Sort(_) => plan.map_expressions(|expr| Ok(canonical_key(expr, &schema))),
+        LogicalPlan::Sort(_) => plan.map_expressions(|expr| Ok(order_key(expr, &schema))),
         LogicalPlan::Join(join) if join.on.iter().any(|(left, _)| is_float(left, &schema)) => {
             let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::no(plan)) };
             for (left, right) in &mut join.on {
@@ -47,6 +51,11 @@ pub(super) fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>
 /// A comparison of floats with the meaning of SQL; none if the expression is no such comparison.
 pub(super) fn comparison(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if is_order(*op) && have_sort_keys(left, right, schema) =>
+        {
+            Some(binary_expr(sort_key(left.as_ref().clone()), *op, sort_key(right.as_ref().clone())))
+        }
         Expr::BinaryExpr(BinaryExpr { left, op, right })
             if is_comparison(*op) && is_float(left, schema) && is_float(right, schema) =>
         {
@@ -157,7 +166,7 @@ fn rewrite_calls(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         exprs.iter_mut().for_each(|expr| *expr = canonical_key(std::mem::take(expr), schema).data);
     };
     let sorts = |sorts: &mut Vec<Sort>| {
-        sorts.iter_mut().for_each(|by| by.expr = canonical_key(std::mem::take(&mut by.expr), schema).data);
+        sorts.iter_mut().for_each(|by| by.expr = order_key(std::mem::take(&mut by.expr), schema).data);
     };
     expr.transform_up(|expr| {
         Ok(match expr {
@@ -180,6 +189,14 @@ fn rewrite_calls(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             other => Transformed::no(other),
         })
     })
+}
+
+/// What an expression is ordered by: lists and structs by their keys, floats by their canonical form.
+fn order_key(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    match expr.get_type(schema).is_ok_and(|kind| has_sort_key(&kind)) {
+        true => Transformed::yes(sort_key(expr)),
+        false => canonical_key(expr, schema),
+    }
 }
 
 /// The canonical form of an expression, if it is of floats.

@@ -1,8 +1,8 @@
 //! Floats at the limits of their types: casts to four bytes that fail where a value is too large, and `round`
-//! to any number of digits.
+//! and `trunc` to any number of digits.
 
 use super::Mapped;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float32Array};
+use datafusion::arrow::array::{ArrayRef, AsArray, Float32Array, Float64Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::common::{Result, exec_err};
@@ -44,35 +44,38 @@ fn narrowed(values: &ArrayRef, or_null: bool) -> Result<ArrayRef> {
 pub(crate) fn round() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let two = Signature::any(2, Volatility::Immutable);
-        Mapped::function(
-            "round_float",
-            two,
-            |types| Ok(types[0].clone()),
-            |args| {
-                let (values, digits) =
-                    (cast(&args[0], &DataType::Float64)?, cast(&args[1], &DataType::Int64)?);
-                let values = values.as_primitive::<Float64Type>();
-                let rounded = values
-                    .iter()
-                    .zip(digits.as_primitive::<Int64Type>())
-                    .map(|(value, digits)| value.zip(digits).map(|(value, digits)| rounded(value, digits)));
-                let rounded: datafusion::arrow::array::Float64Array = rounded.collect();
-                Ok(cast(&rounded, args[0].data_type())?)
-            },
-        )
+        Mapped::function("round_float", two, |types| Ok(types[0].clone()), |args| to_digits(args, f64::round))
     });
     Arc::clone(&FUNCTION)
 }
 
+/// `trunc(x, digits)` of a float.
+pub(crate) fn trunc() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let two = Signature::any(2, Volatility::Immutable);
+        Mapped::function("trunc_float", two, |types| Ok(types[0].clone()), |args| to_digits(args, f64::trunc))
+    });
+    Arc::clone(&FUNCTION)
+}
+
+/// Values with so many digits behind their point; `whole` makes integers of numbers.
+fn to_digits(args: &[ArrayRef], whole: fn(f64) -> f64) -> Result<ArrayRef> {
+    let (values, digits) = (cast(&args[0], &DataType::Float64)?, cast(&args[1], &DataType::Int64)?);
+    let values = values.as_primitive::<Float64Type>().iter().zip(digits.as_primitive::<Int64Type>());
+    let shortened =
+        values.map(|(value, digits)| value.zip(digits).map(|(value, digits)| shorten(value, digits, whole)));
+    Ok(cast(&shortened.collect::<Float64Array>(), args[0].data_type())?)
+}
+
 /// A value has no digits that far behind its point; and it is nothing of what is that much larger.
-fn rounded(value: f64, digits: i64) -> f64 {
+fn shorten(value: f64, digits: i64, whole: fn(f64) -> f64) -> f64 {
     let size = 10_f64.powi(digits.unsigned_abs().min(400) as i32);
-    let rounded = match digits {
-        0.. => (value * size).round() / size,
-        _ => (value / size).round() * size,
+    let shortened = match digits {
+        0.. => whole(value * size) / size,
+        _ => whole(value / size) * size,
     };
-    match rounded.is_finite() {
-        true => rounded,
+    match shortened.is_finite() {
+        true => shortened,
         false if digits < 0 && value.is_finite() => 0.0,
         false => value,
     }
@@ -80,14 +83,17 @@ fn rounded(value: f64, digits: i64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::rounded;
+    use super::shorten;
 
     #[test]
     fn any_number_of_digits() {
         let values = [(1.2345, 1000), (1.5, -1000), (1.2345, 2), (1e308, 5), (12345.678, -2), (-2.5, 0)];
         let wanted = [1.2345, 0.0, 1.23, 1e308, 12300.0, -3.0];
-        assert_eq!(values.map(|(value, digits)| rounded(value, digits)), wanted);
-        assert!(rounded(f64::NAN, -400).is_nan());
-        assert_eq!(rounded(f64::INFINITY, -400), f64::INFINITY);
+        assert_eq!(values.map(|(value, digits)| shorten(value, digits, f64::round)), wanted);
+        assert!(shorten(f64::NAN, -400, f64::round).is_nan());
+        assert_eq!(shorten(f64::INFINITY, -400, f64::round), f64::INFINITY);
+        let truncated = [(123.456, 1000), (-1.59, 1), (1.5, 309), (178.9, -1)];
+        let wanted = [123.456, -1.5, 1.5, 170.0];
+        assert_eq!(truncated.map(|(value, digits)| shorten(value, digits, f64::trunc)), wanted);
     }
 }

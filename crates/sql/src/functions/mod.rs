@@ -28,7 +28,7 @@ pub(crate) mod zones;
 pub(crate) use bits::{shift_left, shift_right};
 pub(crate) use calendar::truncated;
 pub(crate) use clock::time_of_text;
-pub(crate) use floats::{narrow, narrow_or_null, round};
+pub(crate) use floats::{narrow, narrow_or_null, round, trunc};
 pub(crate) use instants::{YEARS, format_of_chrono, part_of_length};
 pub(crate) use lengths::{comparable, parts, times};
 pub(crate) use read::{cast_of_text, reads as reads_text};
@@ -77,6 +77,7 @@ fn internal() -> Vec<Arc<ScalarUDF>> {
         narrow(),
         narrow_or_null(),
         round(),
+        trunc(),
         part_of_length(),
         times(),
         parts(),

@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
     BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast, cast, try_cast,
 };
 use datafusion::optimizer::AnalyzerRule;
-use whimbrel_plan::canonical;
+use whimbrel_plan::{canonical, have_sort_keys, is_order, sort_key};
 
 /// Replaces such casts, comparisons and calls by functions of this crate.
 #[derive(Debug)]
@@ -59,6 +59,12 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Some(Expr::BinaryExpr(BinaryExpr { left: by(left), op: *op, right: by(right) }))
         }
         // Comparisons of columns are rewritten when the plan is lowered.
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if is_order(*op) && !expr.any_column_refs() && have_sort_keys(left, right, schema) =>
+        {
+            let [left, right] = [left, right].map(|side| Box::new(sort_key(side.as_ref().clone())));
+            Some(Expr::BinaryExpr(BinaryExpr { left, op: *op, right }))
+        }
         Expr::BinaryExpr(BinaryExpr { left, op, right })
             if compares(*op) && !expr.any_column_refs() && is_float(left) && is_float(right) =>
         {
@@ -118,6 +124,9 @@ fn rewrite_call(call: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>
         }
         ("round", [_, _], [DataType::Float64 | DataType::Float32, digits]) if digits.is_integer() => {
             Some(functions::round().call(call.args.clone()))
+        }
+        ("trunc", [_, _], [DataType::Float64 | DataType::Float32, digits]) if digits.is_integer() => {
+            Some(functions::trunc().call(call.args.clone()))
         }
         ("age" | "date_sub", ..) if types.iter().any(is_zoned) => {
             let args = call.args.iter().zip(&types);
