@@ -129,8 +129,6 @@ __all__ = [
     "when",
 ]
 
-import sys
-
 from . import interpreters
 
 # Imported here, and not on the first use of a name, which may be on any thread.
@@ -151,9 +149,7 @@ else:
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
             from .attribute_errors import for_module
 
-            # While the modules are loaded, their names are looked for here, and nobody reads the message.
-            is_loading = "whimbrel.api" in sys.modules and "fn" not in vars(sys.modules["whimbrel.api"])
-            functions = {} if is_loading else {group: dir(__getattr__(group)) for group in ("fn", "agg")}
+            functions = {"fn": _whimbrel.function_names(), "agg": _whimbrel.call_names()}
             raise AttributeError(for_module(name, __all__, functions))
         import whimbrel.api as api
 

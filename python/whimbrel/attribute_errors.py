@@ -269,7 +269,8 @@ def for_sharded_stream(name: str, existing: Iterable[str], of_stream: Iterable[s
     if method.startswith(".") and name.lower() != "query":
         return f"{what} has no attribute {name!r}; use .query(lambda q: q{method})"
     own = list(existing)
-    near = get_close_matches(name, [each for each in sorted({*own, *of_stream}) if not each.startswith("_")], 1)
+    public = sorted(each for each in {*own, *of_stream} if not each.startswith("_"))
+    near = get_close_matches(name, public, 1)
     if near and near[0] not in own:
         return f"{what} has no attribute {name!r}; did you mean .query(lambda q: q.{near[0]}(…))?"
     inner = {word: f".query(lambda q: q{call})" for word, call in _STREAM.items() if call.startswith(".")}
