@@ -6,13 +6,13 @@ use crate::interrupt::Interrupts;
 use crate::output::{FileOptions, OutputOptions, Target};
 use crate::runner::Runner;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{DataFusionError, plan_err};
+use datafusion::common::DataFusionError;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use whimbrel_plan::Stream;
+use whimbrel_plan::source::local_path;
 use whimbrel_session::{RunningQuery, Session, StandardInput};
 use whimbrel_sharded::analyze;
 use whimbrel_sql::{Format, Planned, Store};
@@ -189,7 +189,7 @@ impl Client {
         sql: &str,
     ) -> Result {
         let (path, options) = local_path(to)
-            .and_then(|path| Ok((path, FileOptions::parse(options)?)))
+            .and_then(|path| Ok((path.to_path_buf(), FileOptions::parse(options)?)))
             .map_err(|error| Error::in_statement(&error, sql))?;
         let output = OutputOptions { format: Some(format.into()), ..self.output.clone() };
         let mut target = Target::new(Some(path));
@@ -225,17 +225,6 @@ impl Client {
     pub fn notify(&self, message: &str) {
         if self.interactive {
             print_message(message);
-        }
-    }
-}
-
-/// The path of a file of this machine.
-fn local_path(location: &str) -> Result<PathBuf, DataFusionError> {
-    match location.split_once("://") {
-        None => Ok(PathBuf::from(location)),
-        Some(("file", path)) => Ok(PathBuf::from(path)),
-        Some((scheme, _)) => {
-            plan_err!("copy writes files of this machine, not {scheme}://; write a local file and upload it")
         }
     }
 }

@@ -13,6 +13,7 @@ use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use whimbrel_plan::source::local_path;
 use whimbrel_sharded::action::Partial;
 
 /// The size of the write buffer, in bytes.
@@ -144,6 +145,10 @@ fn row_writer(
 /// Opens a file. A new or replaced one gets its name once it is complete. What is not a regular file, such as
 /// `/dev/null`, is written directly.
 fn open_file(path: &Path, append: bool) -> Result<(ByteSink, Option<Partial>)> {
+    let path = match path.to_str() {
+        Some(text) => local_path(text).map_err(|error| Error::in_statement(&error, ""))?,
+        None => path,
+    };
     let failed = |error: std::io::Error| Error::io(path.display(), &error);
     let is_special = path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir());
     if append || is_special {

@@ -15,8 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::names::column_name;
 use crate::ranges::Ranges;
 
+mod local;
 mod redact;
 
+pub use local::local_path;
 pub use redact::redacted;
 
 /// What a plan knows of a source.
