@@ -48,13 +48,14 @@ impl Client {
         let threads = session.options.remote.as_ref().map(|remote| remote.cores());
         session.sql.set_shards(settings.shards().or(threads));
         let interrupts = Interrupts::install();
+        let target = Target::new(settings.output.clone()).interrupted_by(&interrupts);
         let runner = Runner { progress: settings.progress(), interrupts };
         Ok(Client {
             session,
             stdin,
             runner,
             output: settings.output_options(),
-            target: Target::new(settings.output.clone()),
+            target,
             job: None,
             timer: settings.time,
             interactive: false,
@@ -192,7 +193,7 @@ impl Client {
             .and_then(|path| Ok((path.to_path_buf(), FileOptions::parse(options)?)))
             .map_err(|error| Error::in_statement(&error, sql))?;
         let output = OutputOptions { format: Some(format.into()), ..self.output.clone() };
-        let mut target = Target::new(Some(path));
+        let mut target = Target::new(Some(path)).interrupted_by(&self.runner.interrupts);
         let _watch = self.runner.interrupts.watch();
         let writer = target.open(&self.session.schema(stream), &output, &options)?;
         let counts = self.runner.run_to_writer(&self.session, stream, sql, self.runner.progress, writer)?;
