@@ -19,7 +19,7 @@ mod local;
 mod redact;
 
 pub use local::local_path;
-pub use redact::redacted;
+pub use redact::{redacted, redacted_around};
 
 /// What a plan knows of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
