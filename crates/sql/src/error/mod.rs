@@ -6,6 +6,8 @@ mod wording;
 
 pub(crate) use lines::Lines;
 
+use wording::UNKNOWN_FUNCTION;
+
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Column, DataFusionError, SchemaError, Span};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -69,6 +71,17 @@ pub(crate) fn unknown(error: &DataFusionError) -> Option<Location> {
 pub(crate) fn outer_struct(error: &DataFusionError) -> Option<String> {
     let DataFusionError::NotImplemented(text) = root(error) else { return None };
     Some(text.strip_prefix("Nested identifiers are not yet supported for OuterReferenceColumn ")?.to_string())
+}
+
+/// Whether an error says that something is missing which the statement asks for: a part of the language, a
+/// function. What it says of the statement nobody knows.
+pub fn is_missing(error: &DataFusionError) -> bool {
+    match root(error) {
+        DataFusionError::NotImplemented(_) => true,
+        DataFusionError::ArrowError(error, _) => matches!(error.as_ref(), ArrowError::NotYetImplemented(_)),
+        DataFusionError::Plan(text) => text.starts_with(UNKNOWN_FUNCTION),
+        _ => false,
+    }
 }
 
 /// The error as people read it: what is wrong, then the line of the statement with a caret under the place,
